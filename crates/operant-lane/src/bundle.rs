@@ -1,0 +1,213 @@
+//! Bundles: structures of lane values, such as the state of an environment.
+//!
+//! A bundle is a fixed sequence of leaves. Storing and loading that sequence is all that buffers, checkpoints, the
+//! auto-reset and the CUDA emitter need to know about a state.
+
+use crate::lane::{Lane, Select};
+
+/// What a leaf of a bundle is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A real number.
+    Float,
+    /// An unsigned 32-bit integer.
+    Uint,
+    /// A signed 32-bit integer.
+    Int,
+    /// A truth value.
+    Mask,
+}
+
+/// Name and kind of a leaf; elements of an array are `name[0]`, `name[1]`, ...
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf {
+    /// Path of field names from the root.
+    pub name: String,
+    /// Type of the value.
+    pub kind: Kind,
+}
+
+/// Receives the leaves of a bundle in order.
+pub trait Sink<L: Lane> {
+    /// Next leaf, a float.
+    fn float(&mut self, value: L::Float);
+    /// Next leaf, an unsigned integer.
+    fn uint(&mut self, value: L::Uint);
+    /// Next leaf, a signed integer.
+    fn int(&mut self, value: L::Int);
+    /// Next leaf, a truth value.
+    fn mask(&mut self, value: L::Mask);
+}
+
+/// Gives the leaves of a bundle in order.
+pub trait Source<L: Lane> {
+    /// Next leaf, a float.
+    fn float(&mut self) -> L::Float;
+    /// Next leaf, an unsigned integer.
+    fn uint(&mut self) -> L::Uint;
+    /// Next leaf, a signed integer.
+    fn int(&mut self) -> L::Int;
+    /// Next leaf, a truth value.
+    fn mask(&mut self) -> L::Mask;
+}
+
+/// A structure of lane values. Implemented for the values themselves, arrays and tuples of bundles, and by
+/// [`bundle!`](crate::bundle!) for named structures.
+pub trait Bundle<L: Lane>: Copy + Select<L::Mask> {
+    /// Appends the bundle's leaves; `name` is the path so far.
+    fn leaves(name: &str, out: &mut Vec<Leaf>);
+    /// Gives every leaf to `sink`, in the order of [`Bundle::leaves`].
+    fn store(&self, sink: &mut impl Sink<L>);
+    /// Takes every leaf from `source`, in the same order.
+    fn load(source: &mut impl Source<L>) -> Self;
+}
+
+/// The leaves of a bundle.
+pub fn leaves_of<L: Lane, B: Bundle<L>>() -> Vec<Leaf> {
+    let mut out = Vec::new();
+    B::leaves("", &mut out);
+    out
+}
+
+/// A path with one more field.
+pub fn join(path: &str, field: &str) -> String {
+    if path.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{path}_{field}")
+    }
+}
+
+macro_rules! leaf_bundle {
+    ($lane:ty, $value:ty, $method:ident, $kind:ident $(, $life:lifetime)?) => {
+        impl<$($life)?> $crate::bundle::Bundle<$lane> for $value {
+            fn leaves(name: &str, out: &mut Vec<$crate::bundle::Leaf>) {
+                let name = if name.is_empty() { "value" } else { name };
+                out.push($crate::bundle::Leaf { name: name.to_owned(), kind: $crate::bundle::Kind::$kind });
+            }
+            #[inline(always)]
+            fn store(&self, sink: &mut impl $crate::bundle::Sink<$lane>) {
+                sink.$method(*self);
+            }
+            #[inline(always)]
+            fn load(source: &mut impl $crate::bundle::Source<$lane>) -> Self {
+                source.$method()
+            }
+        }
+    };
+}
+pub(crate) use leaf_bundle;
+
+impl<M: Copy, T: Select<M>, const N: usize> Select<M> for [T; N] {
+    #[inline(always)]
+    fn select(mask: M, yes: Self, no: Self) -> Self {
+        core::array::from_fn(|i| T::select(mask, yes[i], no[i]))
+    }
+}
+
+impl<L: Lane, T: Bundle<L>, const N: usize> Bundle<L> for [T; N] {
+    fn leaves(name: &str, out: &mut Vec<Leaf>) {
+        for i in 0..N {
+            T::leaves(&format!("{name}[{i}]"), out);
+        }
+    }
+    #[inline(always)]
+    fn store(&self, sink: &mut impl Sink<L>) {
+        for element in self {
+            element.store(sink);
+        }
+    }
+    #[inline(always)]
+    fn load(source: &mut impl Source<L>) -> Self {
+        core::array::from_fn(|_| T::load(source))
+    }
+}
+
+macro_rules! tuple_bundle {
+    ($($t:ident $i:tt),*) => {
+        impl<Mk: Copy, $($t: Select<Mk>),*> Select<Mk> for ($($t,)*) {
+            #[inline(always)]
+            fn select(mask: Mk, yes: Self, no: Self) -> Self {
+                ($($t::select(mask, yes.$i, no.$i),)*)
+            }
+        }
+        impl<L: Lane, $($t: Bundle<L>),*> Bundle<L> for ($($t,)*) {
+            fn leaves(name: &str, out: &mut Vec<Leaf>) {
+                $($t::leaves(&join(name, stringify!($i)), out);)*
+            }
+            #[inline(always)]
+            fn store(&self, sink: &mut impl Sink<L>) {
+                $(self.$i.store(sink);)*
+            }
+            #[inline(always)]
+            fn load(source: &mut impl Source<L>) -> Self {
+                ($($t::load(source),)*)
+            }
+        }
+    };
+}
+tuple_bundle!(A 0, B 1);
+tuple_bundle!(A 0, B 1, C 2);
+tuple_bundle!(A 0, B 1, C 2, D 3);
+
+/// Declares a structure of lane values, generic over the lane, whose fields keep their names in every lane.
+///
+/// ```
+/// operant_lane::bundle! {
+///     /// A ball.
+///     pub struct Ball {
+///         /// Height, m.
+///         height: Float,
+///         /// Bounces so far, by wall.
+///         bounces: [Uint; 2],
+///     }
+/// }
+/// let ball: Ball<f32> = Ball { height: 1.0, bounces: [core::num::Wrapping(0); 2] };
+/// assert_eq!(ball.height, 1.0);
+/// ```
+#[macro_export]
+macro_rules! bundle {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $ty:tt),* $(,)? }) => {
+        $(#[$meta])*
+        $vis struct $name<L: $crate::Lane> {
+            $($(#[$doc])* pub $field: $crate::bundle!(@ty L $ty),)*
+        }
+        impl<L: $crate::Lane> Clone for $name<L> {
+            #[inline(always)]
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<L: $crate::Lane> Copy for $name<L> {}
+        impl<L: $crate::Lane> core::fmt::Debug for $name<L> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.debug_struct(stringify!($name))$(.field(stringify!($field), &self.$field))*.finish()
+            }
+        }
+        impl<L: $crate::Lane> $crate::Select<L::Mask> for $name<L> {
+            #[inline(always)]
+            fn select(mask: L::Mask, yes: Self, no: Self) -> Self {
+                Self { $($field: $crate::Select::select(mask, yes.$field, no.$field),)* }
+            }
+        }
+        impl<L: $crate::Lane> $crate::Bundle<L> for $name<L> {
+            fn leaves(name: &str, out: &mut Vec<$crate::Leaf>) {
+                $(<$crate::bundle!(@ty L $ty) as $crate::Bundle<L>>::leaves(
+                    &$crate::bundle::join(name, stringify!($field)), out);)*
+            }
+            #[inline(always)]
+            fn store(&self, sink: &mut impl $crate::Sink<L>) {
+                $($crate::Bundle::<L>::store(&self.$field, sink);)*
+            }
+            #[inline(always)]
+            fn load(source: &mut impl $crate::Source<L>) -> Self {
+                Self { $($field: $crate::Bundle::<L>::load(source),)* }
+            }
+        }
+    };
+    (@ty $l:ident Float) => { <$l as $crate::Lane>::Float };
+    (@ty $l:ident Uint) => { <$l as $crate::Lane>::Uint };
+    (@ty $l:ident Int) => { <$l as $crate::Lane>::Int };
+    (@ty $l:ident Mask) => { <$l as $crate::Lane>::Mask };
+    (@ty $l:ident [$of:tt; $n:expr]) => { [$crate::bundle!(@ty $l $of); $n] };
+}

@@ -1,0 +1,151 @@
+//! Random draws of an environment: a stream of words named by (seed, environment, step, purpose) and by nothing else,
+//! so that threads, lane width and batch layout cannot change a result.
+
+use crate::lane::{Float, Lane, Uint};
+use crate::philox::philox;
+
+/// What a stream is for; part of the counter, so streams never overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// First state of an environment.
+    Init = 0,
+    /// State after the end of an episode.
+    Reset = 1,
+    /// Chance inside a step.
+    Step = 2,
+    /// Sampling of the policy's action.
+    Action = 3,
+    /// Uniformly random actions, for benchmarks and tests.
+    RandomAction = 4,
+    /// Shuffling of minibatches.
+    Shuffle = 5,
+    /// Initial weights.
+    Weights = 6,
+    /// First state of an evaluation episode.
+    EvalInit = 8,
+    /// State after an evaluation episode.
+    EvalReset = 9,
+    /// Chance inside an evaluation step.
+    EvalStep = 10,
+}
+
+/// A stream of random words: Philox with key = seed and counter = (environment, step low, step high,
+/// purpose in the top 8 bits and block below).
+#[derive(Clone, Copy)]
+pub struct Draws<L: Lane> {
+    seed: [L::Uint; 2],
+    environment: L::Uint,
+    step: [L::Uint; 2],
+    purpose: Purpose,
+    words: [L::Uint; 4],
+    drawn: u32,
+}
+
+impl<L: Lane> Draws<L> {
+    /// The stream of `environment` (its global number) at lifetime step `step`; 64-bit numbers as (low, high) words.
+    #[inline(always)]
+    pub fn new(seed: [L::Uint; 2], environment: L::Uint, step: [L::Uint; 2], purpose: Purpose) -> Self {
+        let zero = L::Uint::splat(0);
+        Self {
+            seed,
+            environment,
+            step,
+            purpose,
+            words: [zero; 4],
+            drawn: 0,
+        }
+    }
+
+    /// The same, for 64-bit numbers that are equal in all lanes.
+    #[inline(always)]
+    pub fn at(seed: u64, environment: L::Uint, step: u64, purpose: Purpose) -> Self {
+        Self::new(split::<L>(seed), environment, split::<L>(step), purpose)
+    }
+
+    /// The next 32 random bits.
+    #[inline(always)]
+    pub fn bits(&mut self) -> L::Uint {
+        if self.drawn.is_multiple_of(4) {
+            let tag = L::Uint::splat(((self.purpose as u32) << 24) | (self.drawn / 4));
+            self.words = philox::<L>([self.environment, self.step[0], self.step[1], tag], self.seed);
+        }
+        let word = self.words[(self.drawn % 4) as usize];
+        self.drawn += 1;
+        word
+    }
+
+    /// Uniform in [0, 1), in steps of 2^-24.
+    #[inline(always)]
+    pub fn unit(&mut self) -> L::Float {
+        unit::<L>(self.bits())
+    }
+
+    /// Uniform in [low, high).
+    #[inline(always)]
+    pub fn between(&mut self, low: f64, high: f64) -> L::Float {
+        self.unit()
+            .mul_add(L::Float::splat(high - low), L::Float::splat(low))
+    }
+
+    /// Uniform in 0 .. `count`, with a bias below `count` / 2^32.
+    #[inline(always)]
+    pub fn below(&mut self, count: u32) -> L::Uint {
+        self.bits().mul_wide(L::Uint::splat(count)).0
+    }
+}
+
+/// One word per step for each of `components` action components. A single component takes the four words of a block
+/// in four consecutive steps, which makes its draws four times cheaper.
+#[derive(Clone, Copy)]
+pub struct ActionDraws<L: Lane> {
+    seed: [L::Uint; 2],
+    environment: L::Uint,
+    purpose: Purpose,
+    words: [L::Uint; 4],
+    held: Option<u64>,
+}
+
+impl<L: Lane> ActionDraws<L> {
+    /// The stream of `environment` for `purpose`.
+    #[inline(always)]
+    pub fn new(seed: u64, environment: L::Uint, purpose: Purpose) -> Self {
+        let words = [L::Uint::splat(0); 4];
+        Self {
+            seed: split::<L>(seed),
+            environment,
+            purpose,
+            words,
+            held: None,
+        }
+    }
+
+    /// The word of `component` out of `components` at lifetime step `step`.
+    #[inline(always)]
+    pub fn bits(&mut self, step: u64, component: u32, components: u32) -> L::Uint {
+        let (block, tag, word) = if components == 1 {
+            (step / 4, 0, step % 4)
+        } else {
+            (step, component / 4, u64::from(component % 4))
+        };
+        let stamp = block ^ (u64::from(tag) << 56);
+        if self.held != Some(stamp) {
+            let [low, high] = split::<L>(block);
+            let tag = L::Uint::splat(((self.purpose as u32) << 24) | tag);
+            self.words = philox::<L>([self.environment, low, high, tag], self.seed);
+            self.held = Some(stamp);
+        }
+        self.words[word as usize]
+    }
+}
+
+/// 24 high bits of a word as a float in [0, 1).
+#[inline(always)]
+pub fn unit<L: Lane>(bits: L::Uint) -> L::Float {
+    L::Float::from_int(bits.shr(8).to_int()) * L::Float::splat(1.0 / 16_777_216.0)
+}
+
+/// A 64-bit number as (low, high) words.
+#[inline(always)]
+pub fn split<L: Lane>(value: u64) -> [L::Uint; 2] {
+    [L::Uint::splat(value as u32), L::Uint::splat((value >> 32) as u32)]
+}

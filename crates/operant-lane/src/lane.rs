@@ -1,0 +1,354 @@
+//! The lane traits: what a rule may do with numbers.
+//!
+//! | corner case | definition, on every lane |
+//! | --- | --- |
+//! | `min(a, b)`, `max(a, b)` | `a < b ? a : b`, `a > b ? a : b`: `b` when either is NaN |
+//! | float to integer | truncates, saturates, NaN gives 0 |
+//! | integer overflow | wraps |
+//! | shift by 32 or more | by the amount modulo 32 |
+//! | table index past the end | the last entry |
+//! | `mul_add` | one rounding, with or without hardware FMA |
+
+use core::fmt::Debug;
+use core::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
+
+use crate::bundle::Bundle;
+use crate::math;
+
+/// A way of doing arithmetic: one environment at a time, several, or none yet (a recording).
+pub trait Lane: Copy {
+    /// Real numbers.
+    type Float: Float<Mask = Self::Mask, Uint = Self::Uint, Int = Self::Int> + Bundle<Self>;
+    /// Unsigned 32-bit integers.
+    type Uint: Uint<Mask = Self::Mask, Int = Self::Int> + Bundle<Self>;
+    /// Signed 32-bit integers.
+    type Int: Int<Mask = Self::Mask, Uint = Self::Uint> + Bundle<Self>;
+    /// Truth values.
+    type Mask: Mask + Bundle<Self>;
+
+    /// The cold path: `rule(value)` where `mask` holds and `value` elsewhere. `rule` costs nothing while no lane
+    /// needs it. It must draw on nothing but its argument and what it captures.
+    fn when<B: Bundle<Self>>(mask: Self::Mask, value: B, rule: impl FnOnce(B) -> B) -> B;
+
+    /// The bounded loop: folds `rule(0, value)`, `rule(1, ..)`, .. `count` times.
+    fn repeat<B: Bundle<Self>>(count: u32, value: B, rule: impl Fn(Self::Uint, B) -> B) -> B;
+}
+
+/// A lane whose environments lie in memory, WIDTH side by side; `f32` and the SIMD lanes.
+pub trait Packed: Lane + Send + Sync + 'static {
+    /// Environments per lane.
+    const WIDTH: usize;
+    /// Reads the first WIDTH floats of `from`.
+    fn load_float(from: &[f32]) -> Self::Float;
+    /// Writes WIDTH floats to the start of `to`.
+    fn store_float(value: Self::Float, to: &mut [f32]);
+    /// Reads the first WIDTH integers of `from`.
+    fn load_uint(from: &[u32]) -> Self::Uint;
+    /// Writes WIDTH integers to the start of `to`.
+    fn store_uint(value: Self::Uint, to: &mut [u32]);
+    /// One bit per environment, the first lowest.
+    fn bits(mask: Self::Mask) -> u32;
+    /// The inverse of [`Packed::bits`].
+    fn from_bits(bits: u32) -> Self::Mask;
+}
+
+/// Chooses between two values by a mask.
+pub trait Select<M>: Copy {
+    /// `yes` where `mask` holds, `no` elsewhere.
+    fn select(mask: M, yes: Self, no: Self) -> Self;
+}
+
+/// Truth values, one per environment.
+pub trait Mask:
+    Copy + Debug + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
+{
+    /// The same everywhere.
+    fn splat(value: bool) -> Self;
+
+    /// `yes` where the mask holds, `no` elsewhere; both are computed.
+    #[inline(always)]
+    fn select<T: Select<Self>>(self, yes: T, no: T) -> T {
+        T::select(self, yes, no)
+    }
+
+    /// Names the value in emitted code.
+    #[inline(always)]
+    fn named(self, _name: &'static str) -> Self {
+        self
+    }
+}
+
+/// Real numbers: IEEE arithmetic, round to nearest, never contracted.
+///
+/// The primitive `f32` and `f64` have inherent methods of the same names (`sin`, `min`, ..); generic code never sees
+/// them, and code about a concrete type should call `Float::sin(x)`.
+pub trait Float:
+    Copy
+    + Debug
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + Select<Self::Mask>
+{
+    /// Truth values of comparisons.
+    type Mask: Mask;
+    /// Unsigned integers of the same lane.
+    type Uint: Uint<Mask = Self::Mask, Int = Self::Int>;
+    /// Signed integers of the same lane.
+    type Int: Int<Mask = Self::Mask, Uint = Self::Uint>;
+    /// Whether the lane computes in double precision.
+    const DOUBLE: bool;
+
+    /// A constant, rounded to the lane's precision.
+    fn splat(value: f64) -> Self;
+    /// `self * b + c` with a single rounding.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+    /// Magnitude.
+    fn abs(self) -> Self;
+    /// Square root, correctly rounded.
+    fn sqrt(self) -> Self;
+    /// Greatest integer not above.
+    fn floor(self) -> Self;
+    /// Nearest integer, ties to even.
+    fn round(self) -> Self;
+    /// `self < other`.
+    fn lt(self, other: Self) -> Self::Mask;
+    /// `self <= other`.
+    fn le(self, other: Self) -> Self::Mask;
+    /// `self == other`.
+    fn eq(self, other: Self) -> Self::Mask;
+    /// Truncates; saturates; NaN gives 0.
+    fn to_int(self) -> Self::Int;
+    /// Nearest float.
+    fn from_int(value: Self::Int) -> Self;
+    /// Nearest float.
+    fn from_uint(value: Self::Uint) -> Self;
+    /// 2 to the `exponent`, which must be that of a normal number: -126 ..= 127 in single precision.
+    fn exp2i(exponent: Self::Int) -> Self;
+    /// `(m, e)` with `self = m 2^e` and `1 <= m < 2`, of a positive normal number.
+    fn mantissa_exponent(self) -> (Self, Self::Int);
+    /// `table[min(index, len - 1)]`, rounded to the lane's precision.
+    fn gather(table: &'static [f64], index: Self::Uint) -> Self;
+
+    /// Names the value in emitted code.
+    #[inline(always)]
+    fn named(self, _name: &'static str) -> Self {
+        self
+    }
+    /// `self > other`.
+    #[inline(always)]
+    fn gt(self, other: Self) -> Self::Mask {
+        other.lt(self)
+    }
+    /// `self >= other`.
+    #[inline(always)]
+    fn ge(self, other: Self) -> Self::Mask {
+        other.le(self)
+    }
+    /// `self < other ? self : other`.
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        self.lt(other).select(self, other)
+    }
+    /// `self > other ? self : other`.
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        self.gt(other).select(self, other)
+    }
+    /// Into `low ..= high`; NaN stays NaN.
+    #[inline(always)]
+    fn clamp(self, low: Self, high: Self) -> Self {
+        high.min(low.max(self))
+    }
+    /// Sine and cosine; see [`math::trig`] for the error.
+    #[inline(always)]
+    fn sin_cos(self) -> (Self, Self) {
+        math::trig::sin_cos(self)
+    }
+    /// Sine.
+    #[inline(always)]
+    fn sin(self) -> Self {
+        math::trig::sin_cos(self).0
+    }
+    /// Cosine.
+    #[inline(always)]
+    fn cos(self) -> Self {
+        math::trig::sin_cos(self).1
+    }
+    /// e to the `self`; see [`math::exp`].
+    #[inline(always)]
+    fn exp(self) -> Self {
+        math::exp::exp(self)
+    }
+    /// Natural logarithm; see [`math::exp`].
+    #[inline(always)]
+    fn ln(self) -> Self {
+        math::exp::ln(self)
+    }
+    /// Hyperbolic tangent; see [`math::tanh`].
+    #[inline(always)]
+    fn tanh(self) -> Self {
+        math::tanh::tanh(self)
+    }
+}
+
+/// Unsigned 32-bit integers; arithmetic wraps.
+pub trait Uint:
+    Copy
+    + Debug
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+    + Not<Output = Self>
+    + Select<Self::Mask>
+{
+    /// Truth values of comparisons.
+    type Mask: Mask;
+    /// Signed integers of the same lane.
+    type Int: Int<Mask = Self::Mask>;
+
+    /// A constant.
+    fn splat(value: u32) -> Self;
+    /// Shift left by a constant below 32.
+    fn shl(self, amount: u32) -> Self;
+    /// Shift right by a constant below 32.
+    fn shr(self, amount: u32) -> Self;
+    /// Shift left by `amount` modulo 32.
+    fn shl_by(self, amount: Self) -> Self;
+    /// Shift right by `amount` modulo 32.
+    fn shr_by(self, amount: Self) -> Self;
+    /// The 64-bit product as (high, low) words.
+    fn mul_wide(self, other: Self) -> (Self, Self);
+    /// `self < other`.
+    fn lt(self, other: Self) -> Self::Mask;
+    /// `self == other`.
+    fn eq(self, other: Self) -> Self::Mask;
+    /// The same bits, signed.
+    fn to_int(self) -> Self::Int;
+    /// `table[min(index, len - 1)]`.
+    fn gather(table: &'static [u32], index: Self) -> Self;
+
+    /// Names the value in emitted code.
+    #[inline(always)]
+    fn named(self, _name: &'static str) -> Self {
+        self
+    }
+    /// Rotate left by a constant between 1 and 31.
+    #[inline(always)]
+    fn rotate_left(self, amount: u32) -> Self {
+        self.shl(amount) | self.shr(32 - amount)
+    }
+    /// `self != other`.
+    #[inline(always)]
+    fn ne(self, other: Self) -> Self::Mask {
+        !self.eq(other)
+    }
+    /// `self <= other`.
+    #[inline(always)]
+    fn le(self, other: Self) -> Self::Mask {
+        !other.lt(self)
+    }
+    /// `self >= other`.
+    #[inline(always)]
+    fn ge(self, other: Self) -> Self::Mask {
+        !self.lt(other)
+    }
+    /// The smaller.
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        self.lt(other).select(self, other)
+    }
+    /// The larger.
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        other.lt(self).select(self, other)
+    }
+    /// How many bits are set.
+    #[inline(always)]
+    fn count_ones(self) -> Self {
+        // Sums bits in pairs, nibbles, bytes, then all bytes at once in the top byte of a product.
+        let pairs = self - (self.shr(1) & Self::splat(0x5555_5555));
+        let nibbles = (pairs & Self::splat(0x3333_3333)) + (pairs.shr(2) & Self::splat(0x3333_3333));
+        let bytes = (nibbles + nibbles.shr(4)) & Self::splat(0x0f0f_0f0f);
+        (bytes * Self::splat(0x0101_0101)).shr(24)
+    }
+}
+
+/// Signed 32-bit integers; arithmetic wraps.
+pub trait Int:
+    Copy
+    + Debug
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Neg<Output = Self>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+    + Not<Output = Self>
+    + Select<Self::Mask>
+{
+    /// Truth values of comparisons.
+    type Mask: Mask;
+    /// Unsigned integers of the same lane.
+    type Uint: Uint<Mask = Self::Mask>;
+
+    /// A constant.
+    fn splat(value: i32) -> Self;
+    /// Shift left by a constant below 32.
+    fn shl(self, amount: u32) -> Self;
+    /// Shift right by a constant below 32, keeping the sign.
+    fn shr(self, amount: u32) -> Self;
+    /// `self < other`.
+    fn lt(self, other: Self) -> Self::Mask;
+    /// `self == other`.
+    fn eq(self, other: Self) -> Self::Mask;
+    /// The same bits, unsigned.
+    fn to_uint(self) -> Self::Uint;
+
+    /// Names the value in emitted code.
+    #[inline(always)]
+    fn named(self, _name: &'static str) -> Self {
+        self
+    }
+    /// `self != other`.
+    #[inline(always)]
+    fn ne(self, other: Self) -> Self::Mask {
+        !self.eq(other)
+    }
+    /// `self > other`.
+    #[inline(always)]
+    fn gt(self, other: Self) -> Self::Mask {
+        other.lt(self)
+    }
+    /// `self <= other`.
+    #[inline(always)]
+    fn le(self, other: Self) -> Self::Mask {
+        !other.lt(self)
+    }
+    /// `self >= other`.
+    #[inline(always)]
+    fn ge(self, other: Self) -> Self::Mask {
+        !self.lt(other)
+    }
+    /// The smaller.
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        self.lt(other).select(self, other)
+    }
+    /// The larger.
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        other.lt(self).select(self, other)
+    }
+    /// Magnitude; the least integer is its own.
+    #[inline(always)]
+    fn abs(self) -> Self {
+        self.lt(Self::splat(0)).select(-self, self)
+    }
+}

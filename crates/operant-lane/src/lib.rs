@@ -1,0 +1,23 @@
+//! operant-lane is the arithmetic of one environment. A rule written once over a [`Lane`] runs as a scalar (`f32`, or
+//! `f64` to compare with references), as 8 or 16 environments per instruction ([`Wide`]), and as a recording that is
+//! emitted as CUDA C++ ([`trace::Trace`]). It knows no environment, no policy and no device.
+//!
+//! Every operation has one definition for all 32-bit lanes, corner cases included, so equal inputs give equal bits on
+//! every one of them; `tests/conformance.rs` holds that.
+
+#![forbid(unsafe_code)]
+
+pub mod array;
+pub mod bundle;
+pub mod draws;
+pub mod lane;
+pub mod math;
+pub mod philox;
+mod scalar;
+mod simd;
+pub mod trace;
+
+pub use bundle::{Bundle, Kind, Leaf, Sink, Source};
+pub use draws::{ActionDraws, Draws, Purpose};
+pub use lane::{Float, Int, Lane, Mask, Packed, Select, Uint};
+pub use simd::{Mask8, Mask16, Wide};

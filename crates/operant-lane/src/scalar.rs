@@ -1,0 +1,233 @@
+//! Scalar lanes: `f32`, the reference that every 32-bit lane equals bit for bit, and `f64`, for comparison with
+//! references in double precision.
+
+use core::num::Wrapping;
+
+use crate::bundle::{Bundle, leaf_bundle};
+use crate::lane::{Float, Int, Lane, Mask, Packed, Select, Uint};
+
+impl Mask for bool {
+    #[inline(always)]
+    fn splat(value: bool) -> Self {
+        value
+    }
+}
+
+macro_rules! select_by_bool {
+    ($($value:ty),*) => {$(
+        impl Select<bool> for $value {
+            #[inline(always)]
+            fn select(mask: bool, yes: Self, no: Self) -> Self {
+                if mask { yes } else { no }
+            }
+        }
+    )*};
+}
+select_by_bool!(f32, f64, bool, Wrapping<u32>, Wrapping<i32>);
+
+impl Uint for Wrapping<u32> {
+    type Mask = bool;
+    type Int = Wrapping<i32>;
+
+    #[inline(always)]
+    fn splat(value: u32) -> Self {
+        Wrapping(value)
+    }
+    #[inline(always)]
+    fn shl(self, amount: u32) -> Self {
+        Wrapping(self.0.wrapping_shl(amount))
+    }
+    #[inline(always)]
+    fn shr(self, amount: u32) -> Self {
+        Wrapping(self.0.wrapping_shr(amount))
+    }
+    #[inline(always)]
+    fn shl_by(self, amount: Self) -> Self {
+        Wrapping(self.0.wrapping_shl(amount.0))
+    }
+    #[inline(always)]
+    fn shr_by(self, amount: Self) -> Self {
+        Wrapping(self.0.wrapping_shr(amount.0))
+    }
+    #[inline(always)]
+    fn mul_wide(self, other: Self) -> (Self, Self) {
+        let product = u64::from(self.0) * u64::from(other.0);
+        (Wrapping((product >> 32) as u32), Wrapping(product as u32))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> bool {
+        self.0 < other.0
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> bool {
+        self.0 == other.0
+    }
+    #[inline(always)]
+    fn to_int(self) -> Wrapping<i32> {
+        Wrapping(self.0 as i32)
+    }
+    #[inline(always)]
+    fn gather(table: &'static [u32], index: Self) -> Self {
+        Wrapping(table[(index.0 as usize).min(table.len() - 1)])
+    }
+}
+
+impl Int for Wrapping<i32> {
+    type Mask = bool;
+    type Uint = Wrapping<u32>;
+
+    #[inline(always)]
+    fn splat(value: i32) -> Self {
+        Wrapping(value)
+    }
+    #[inline(always)]
+    fn shl(self, amount: u32) -> Self {
+        Wrapping(self.0.wrapping_shl(amount))
+    }
+    #[inline(always)]
+    fn shr(self, amount: u32) -> Self {
+        Wrapping(self.0.wrapping_shr(amount))
+    }
+    #[inline(always)]
+    fn lt(self, other: Self) -> bool {
+        self.0 < other.0
+    }
+    #[inline(always)]
+    fn eq(self, other: Self) -> bool {
+        self.0 == other.0
+    }
+    #[inline(always)]
+    fn to_uint(self) -> Wrapping<u32> {
+        Wrapping(self.0 as u32)
+    }
+}
+
+macro_rules! scalar_lane {
+    ($float:ident, $bits:ident, double: $double:expr, mantissa: $mantissa:expr, bias: $bias:expr) => {
+        impl Float for $float {
+            type Mask = bool;
+            type Uint = Wrapping<u32>;
+            type Int = Wrapping<i32>;
+            const DOUBLE: bool = $double;
+
+            #[inline(always)]
+            fn splat(value: f64) -> Self {
+                value as $float
+            }
+            #[inline(always)]
+            fn mul_add(self, b: Self, c: Self) -> Self {
+                $float::mul_add(self, b, c)
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                $float::abs(self)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                $float::sqrt(self)
+            }
+            #[inline(always)]
+            fn floor(self) -> Self {
+                $float::floor(self)
+            }
+            #[inline(always)]
+            fn round(self) -> Self {
+                $float::round_ties_even(self)
+            }
+            #[inline(always)]
+            fn lt(self, other: Self) -> bool {
+                self < other
+            }
+            #[inline(always)]
+            fn le(self, other: Self) -> bool {
+                self <= other
+            }
+            #[inline(always)]
+            fn eq(self, other: Self) -> bool {
+                self == other
+            }
+            #[inline(always)]
+            fn to_int(self) -> Wrapping<i32> {
+                Wrapping(self as i32)
+            }
+            #[inline(always)]
+            fn from_int(value: Wrapping<i32>) -> Self {
+                value.0 as $float
+            }
+            #[inline(always)]
+            fn from_uint(value: Wrapping<u32>) -> Self {
+                value.0 as $float
+            }
+            #[inline(always)]
+            fn exp2i(exponent: Wrapping<i32>) -> Self {
+                $float::from_bits((((exponent.0 + $bias) as u32) as $bits) << $mantissa)
+            }
+            #[inline(always)]
+            fn mantissa_exponent(self) -> (Self, Wrapping<i32>) {
+                let bits = self.to_bits();
+                let exponent = (bits >> $mantissa) as i32 - $bias;
+                let mantissa = (bits & (((1 as $bits) << $mantissa) - 1)) | (($bias as $bits) << $mantissa);
+                ($float::from_bits(mantissa), Wrapping(exponent))
+            }
+            #[inline(always)]
+            fn gather(table: &'static [f64], index: Wrapping<u32>) -> Self {
+                table[(index.0 as usize).min(table.len() - 1)] as $float
+            }
+        }
+
+        impl Lane for $float {
+            type Float = $float;
+            type Uint = Wrapping<u32>;
+            type Int = Wrapping<i32>;
+            type Mask = bool;
+
+            #[inline(always)]
+            fn when<B: Bundle<Self>>(mask: bool, value: B, rule: impl FnOnce(B) -> B) -> B {
+                if mask { rule(value) } else { value }
+            }
+            #[inline(always)]
+            fn repeat<B: Bundle<Self>>(count: u32, mut value: B, rule: impl Fn(Self::Uint, B) -> B) -> B {
+                for i in 0..count {
+                    value = rule(Wrapping(i), value);
+                }
+                value
+            }
+        }
+
+        leaf_bundle!($float, $float, float, Float);
+        leaf_bundle!($float, Wrapping<u32>, uint, Uint);
+        leaf_bundle!($float, Wrapping<i32>, int, Int);
+        leaf_bundle!($float, bool, mask, Mask);
+    };
+}
+scalar_lane!(f32, u32, double: false, mantissa: 23, bias: 127);
+scalar_lane!(f64, u64, double: true, mantissa: 52, bias: 1023);
+
+impl Packed for f32 {
+    const WIDTH: usize = 1;
+
+    #[inline(always)]
+    fn load_float(from: &[f32]) -> f32 {
+        from[0]
+    }
+    #[inline(always)]
+    fn store_float(value: f32, to: &mut [f32]) {
+        to[0] = value;
+    }
+    #[inline(always)]
+    fn load_uint(from: &[u32]) -> Wrapping<u32> {
+        Wrapping(from[0])
+    }
+    #[inline(always)]
+    fn store_uint(value: Wrapping<u32>, to: &mut [u32]) {
+        to[0] = value.0;
+    }
+    #[inline(always)]
+    fn bits(mask: bool) -> u32 {
+        u32::from(mask)
+    }
+    #[inline(always)]
+    fn from_bits(bits: u32) -> bool {
+        bits & 1 == 1
+    }
+}

@@ -1,0 +1,296 @@
+//! SIMD lanes: [`Wide`] of 8 or 16 environments per instruction, on the `wide` crate.
+
+use wide::bytemuck::cast;
+use wide::{f32x8, f32x16, i32x8, i32x16, u32x8, u32x16};
+
+use crate::bundle::{Bundle, leaf_bundle};
+use crate::lane::{Float, Int, Lane, Mask, Packed, Select, Uint};
+
+/// The lane of N environments side by side; implemented for 8 and 16.
+#[derive(Debug, Clone, Copy)]
+pub struct Wide<const N: usize>;
+
+macro_rules! simd_lane {
+    ($width:literal, $mask:ident, $float:ident, $uint:ident, $int:ident, $from_int:ident) => {
+        #[doc = concat!("Truth values of ", stringify!($width), " environments: all bits of a word set, or none.")]
+        #[derive(Debug, Clone, Copy)]
+        pub struct $mask($int);
+
+        impl core::ops::BitAnd for $mask {
+            type Output = Self;
+            #[inline(always)]
+            fn bitand(self, other: Self) -> Self {
+                Self(self.0 & other.0)
+            }
+        }
+        impl core::ops::BitOr for $mask {
+            type Output = Self;
+            #[inline(always)]
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+        impl core::ops::BitXor for $mask {
+            type Output = Self;
+            #[inline(always)]
+            fn bitxor(self, other: Self) -> Self {
+                Self(self.0 ^ other.0)
+            }
+        }
+        impl core::ops::Not for $mask {
+            type Output = Self;
+            #[inline(always)]
+            fn not(self) -> Self {
+                Self(!self.0)
+            }
+        }
+        impl Mask for $mask {
+            #[inline(always)]
+            fn splat(value: bool) -> Self {
+                Self($int::splat(-i32::from(value)))
+            }
+        }
+        impl Select<$mask> for $float {
+            #[inline(always)]
+            fn select(mask: $mask, yes: Self, no: Self) -> Self {
+                cast::<$int, $float>(mask.0).select(yes, no)
+            }
+        }
+        impl Select<$mask> for $uint {
+            #[inline(always)]
+            fn select(mask: $mask, yes: Self, no: Self) -> Self {
+                cast::<$int, $uint>(mask.0).select(yes, no)
+            }
+        }
+        impl Select<$mask> for $int {
+            #[inline(always)]
+            fn select(mask: $mask, yes: Self, no: Self) -> Self {
+                mask.0.select(yes, no)
+            }
+        }
+        impl Select<$mask> for $mask {
+            #[inline(always)]
+            fn select(mask: $mask, yes: Self, no: Self) -> Self {
+                (mask & yes) | (!mask & no)
+            }
+        }
+
+        impl Uint for $uint {
+            type Mask = $mask;
+            type Int = $int;
+
+            #[inline(always)]
+            fn splat(value: u32) -> Self {
+                $uint::splat(value)
+            }
+            #[inline(always)]
+            fn shl(self, amount: u32) -> Self {
+                self.unbounded_shl_scalar(amount & 31)
+            }
+            #[inline(always)]
+            fn shr(self, amount: u32) -> Self {
+                self.unbounded_shr_scalar(amount & 31)
+            }
+            #[inline(always)]
+            fn shl_by(self, amount: Self) -> Self {
+                self.unbounded_shl(amount & $uint::splat(31))
+            }
+            #[inline(always)]
+            fn shr_by(self, amount: Self) -> Self {
+                self.unbounded_shr(amount & $uint::splat(31))
+            }
+            #[inline(always)]
+            fn mul_wide(self, other: Self) -> (Self, Self) {
+                let (low, high) = self.mul_keep_low_high(other);
+                (high, low)
+            }
+            #[inline(always)]
+            fn lt(self, other: Self) -> $mask {
+                $mask(cast(self.simd_lt(other)))
+            }
+            #[inline(always)]
+            fn eq(self, other: Self) -> $mask {
+                $mask(cast(self.simd_eq(other)))
+            }
+            #[inline(always)]
+            fn to_int(self) -> $int {
+                cast(self)
+            }
+            #[inline(always)]
+            fn gather(table: &'static [u32], index: Self) -> Self {
+                let index: [u32; $width] = cast(index);
+                cast(index.map(|i| table[(i as usize).min(table.len() - 1)]))
+            }
+        }
+
+        impl Int for $int {
+            type Mask = $mask;
+            type Uint = $uint;
+
+            #[inline(always)]
+            fn splat(value: i32) -> Self {
+                $int::splat(value)
+            }
+            #[inline(always)]
+            fn shl(self, amount: u32) -> Self {
+                self.unbounded_shl_scalar(amount & 31)
+            }
+            #[inline(always)]
+            fn shr(self, amount: u32) -> Self {
+                self.unbounded_shr_scalar(amount & 31)
+            }
+            #[inline(always)]
+            fn lt(self, other: Self) -> $mask {
+                $mask(cast(self.simd_lt(other)))
+            }
+            #[inline(always)]
+            fn eq(self, other: Self) -> $mask {
+                $mask(cast(self.simd_eq(other)))
+            }
+            #[inline(always)]
+            fn to_uint(self) -> $uint {
+                cast(self)
+            }
+        }
+
+        impl Float for $float {
+            type Mask = $mask;
+            type Uint = $uint;
+            type Int = $int;
+            const DOUBLE: bool = false;
+
+            #[inline(always)]
+            fn splat(value: f64) -> Self {
+                $float::splat(value as f32)
+            }
+            #[inline(always)]
+            fn mul_add(self, b: Self, c: Self) -> Self {
+                // Without hardware FMA `wide` would round twice; the scalar one is exact, if slow.
+                if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+                    $float::mul_add(self, b, c)
+                } else {
+                    let (a, b, c) = (self.to_array(), b.to_array(), c.to_array());
+                    $float::from(core::array::from_fn::<f32, $width, _>(|i| a[i].mul_add(b[i], c[i])))
+                }
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                $float::abs(self)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                $float::sqrt(self)
+            }
+            #[inline(always)]
+            fn floor(self) -> Self {
+                $float::floor(self)
+            }
+            #[inline(always)]
+            fn round(self) -> Self {
+                self.round_ties_even()
+            }
+            #[inline(always)]
+            fn lt(self, other: Self) -> $mask {
+                $mask(cast(self.simd_lt(other)))
+            }
+            #[inline(always)]
+            fn le(self, other: Self) -> $mask {
+                $mask(cast(self.simd_le(other)))
+            }
+            #[inline(always)]
+            fn eq(self, other: Self) -> $mask {
+                $mask(cast(self.simd_eq(other)))
+            }
+            #[inline(always)]
+            fn to_int(self) -> $int {
+                self.trunc_int()
+            }
+            #[inline(always)]
+            fn from_int(value: $int) -> Self {
+                $float::$from_int(value)
+            }
+            #[inline(always)]
+            fn from_uint(value: $uint) -> Self {
+                // Both halves convert exactly, so the fused sum rounds once.
+                let high = $float::$from_int(cast(Uint::shr(value, 16)));
+                let low = $float::$from_int(cast(value & $uint::splat(0xffff)));
+                Float::mul_add(high, $float::splat(65_536.0), low)
+            }
+            #[inline(always)]
+            fn exp2i(exponent: $int) -> Self {
+                cast(Int::shl(exponent + $int::splat(127), 23))
+            }
+            #[inline(always)]
+            fn mantissa_exponent(self) -> (Self, $int) {
+                let bits: $uint = cast(self);
+                let exponent = Uint::to_int(Uint::shr(bits, 23)) - $int::splat(127);
+                let mantissa = (bits & $uint::splat(0x007f_ffff)) | $uint::splat(0x3f80_0000);
+                (cast(mantissa), exponent)
+            }
+            #[inline(always)]
+            fn gather(table: &'static [f64], index: $uint) -> Self {
+                let index: [u32; $width] = cast(index);
+                $float::from(index.map(|i| table[(i as usize).min(table.len() - 1)] as f32))
+            }
+        }
+
+        impl Lane for Wide<$width> {
+            type Float = $float;
+            type Uint = $uint;
+            type Int = $int;
+            type Mask = $mask;
+
+            #[inline(always)]
+            fn when<B: Bundle<Self>>(mask: $mask, value: B, rule: impl FnOnce(B) -> B) -> B {
+                if mask.0.any() { B::select(mask, rule(value), value) } else { value }
+            }
+            #[inline(always)]
+            fn repeat<B: Bundle<Self>>(count: u32, mut value: B, rule: impl Fn(Self::Uint, B) -> B) -> B {
+                for i in 0..count {
+                    value = rule($uint::splat(i), value);
+                }
+                value
+            }
+        }
+
+        impl Packed for Wide<$width> {
+            const WIDTH: usize = $width;
+
+            #[inline(always)]
+            fn load_float(from: &[f32]) -> $float {
+                let from: &[f32; $width] = from.first_chunk().expect("a whole lane");
+                $float::from(*from)
+            }
+            #[inline(always)]
+            fn store_float(value: $float, to: &mut [f32]) {
+                to[..$width].copy_from_slice(&value.to_array());
+            }
+            #[inline(always)]
+            fn load_uint(from: &[u32]) -> $uint {
+                let from: &[u32; $width] = from.first_chunk().expect("a whole lane");
+                $uint::from(*from)
+            }
+            #[inline(always)]
+            fn store_uint(value: $uint, to: &mut [u32]) {
+                to[..$width].copy_from_slice(&value.to_array());
+            }
+            #[inline(always)]
+            fn bits(mask: $mask) -> u32 {
+                mask.0.to_bitmask()
+            }
+            #[inline(always)]
+            fn from_bits(bits: u32) -> $mask {
+                let places = $uint::from(core::array::from_fn::<u32, $width, _>(|i| 1 << i));
+                !Uint::eq($uint::splat(bits) & places, $uint::splat(0))
+            }
+        }
+
+        leaf_bundle!(Wide<$width>, $float, float, Float);
+        leaf_bundle!(Wide<$width>, $uint, uint, Uint);
+        leaf_bundle!(Wide<$width>, $int, int, Int);
+        leaf_bundle!(Wide<$width>, $mask, mask, Mask);
+    };
+}
+
+simd_lane!(8, Mask8, f32x8, u32x8, i32x8, from_i32x8);
+simd_lane!(16, Mask16, f32x16, u32x16, i32x16, from_i32x16);

@@ -1,0 +1,368 @@
+//! Prints a recorded graph as the body of a CUDA C++ function: what is dead is left out, a value used once stands where
+//! it is used, everything else is a named constant.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+
+use super::graph::{Arg, Graph, Inner, Item, Literal, Op, Outputs};
+use super::values::{Constant, Trace, Value};
+use crate::bundle::{Kind, Source};
+
+/// A line longer than this is broken by naming a part of it.
+const LINE: usize = 88;
+
+/// Names that the emitted functions use for their arguments.
+const RESERVED: [&str; 14] = [
+    "state",
+    "next",
+    "action",
+    "reward",
+    "terminated",
+    "obs",
+    "seed",
+    "environment",
+    "step",
+    "legal",
+    "index",
+    "int",
+    "float",
+    "unsigned",
+];
+
+/// Gives a rule its arguments: leaf after leaf, the parameters of the emitted function.
+#[derive(Debug)]
+pub struct Parameters<'g> {
+    graph: &'g Graph,
+    names: std::vec::IntoIter<String>,
+}
+
+impl<'g> Parameters<'g> {
+    /// Parameters by their text in the function, such as `state.x`.
+    pub fn new(graph: &'g Graph, names: Vec<String>) -> Self {
+        Self {
+            graph,
+            names: names.into_iter(),
+        }
+    }
+
+    fn next<T: Constant>(&mut self) -> Value<'g, T> {
+        let name = self.names.next().expect("a name for every leaf");
+        self.graph.node(Op::Parameter(name), Vec::new())
+    }
+}
+
+impl<'g> Source<Trace<'g>> for Parameters<'g> {
+    fn float(&mut self) -> Value<'g, f32> {
+        self.next()
+    }
+    fn uint(&mut self) -> Value<'g, u32> {
+        self.next()
+    }
+    fn int(&mut self) -> Value<'g, i32> {
+        self.next()
+    }
+    fn mask(&mut self) -> Value<'g, bool> {
+        self.next()
+    }
+}
+
+impl Graph {
+    /// The tables of the recording, each a line at file scope; `prefix` keeps the names of two functions apart.
+    pub fn emit_tables(&self, prefix: &str) -> String {
+        let mut text = String::new();
+        for (number, table) in self.0.borrow().tables.iter().enumerate() {
+            let kind = if matches!(table[0], Literal::Float(_)) {
+                "float"
+            } else {
+                "unsigned"
+            };
+            let entries: Vec<String> = table.iter().map(|&entry| literal(entry)).collect();
+            let (size, entries) = (table.len(), entries.join(", "));
+            writeln!(
+                text,
+                "__constant__ {kind} {prefix}_table_{number}[{size}] = {{{entries}}};"
+            )
+            .expect("writing to a string");
+        }
+        text
+    }
+
+    /// The body of the function that computes `outputs`, indented by four spaces. `prefix` as in
+    /// [`Graph::emit_tables`].
+    pub fn emit(&self, outputs: &Outputs, prefix: &str) -> String {
+        let inner = self.0.borrow();
+        let mut printer = Printer::new(&inner, outputs, prefix);
+        printer.region(0, 1);
+        for (place, _, arg) in &outputs.values {
+            let value = printer.text(*arg).0;
+            printer.line(1, &format!("{place} = {value};"));
+        }
+        printer.out
+    }
+}
+
+/// The type of a kind in CUDA C++.
+fn type_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Float => "float",
+        Kind::Uint => "unsigned",
+        Kind::Int => "int",
+        Kind::Mask => "bool",
+    }
+}
+
+/// A literal that reads back to the same bits.
+fn literal(literal: Literal) -> String {
+    match literal {
+        Literal::Float(bits) => {
+            let x = f32::from_bits(bits);
+            if x.is_finite() {
+                let text = format!("{x:?}");
+                format!("{text}f")
+            } else {
+                format!("__uint_as_float(0x{bits:08x}u)")
+            }
+        }
+        Literal::Uint(x) if x > 0xffff => format!("0x{x:08x}u"),
+        Literal::Uint(x) => format!("{x}u"),
+        Literal::Int(i32::MIN) => "(-2147483647 - 1)".to_owned(),
+        Literal::Int(x) => format!("{x}"),
+        Literal::Mask(x) => format!("{x}"),
+    }
+}
+
+struct Printer<'a> {
+    inner: &'a Inner,
+    prefix: &'a str,
+    /// How often each live node is used, and in which region if only in one.
+    uses: HashMap<u32, (usize, usize)>,
+    /// What stands for a node: its text, and whether it binds tighter than any operator.
+    texts: HashMap<u32, (String, bool)>,
+    names: HashSet<String>,
+    temporaries: usize,
+    out: String,
+}
+
+impl<'a> Printer<'a> {
+    fn new(inner: &'a Inner, outputs: &Outputs, prefix: &'a str) -> Self {
+        let names = RESERVED.iter().map(|&name| name.to_owned()).collect();
+        let mut printer = Self {
+            inner,
+            prefix,
+            uses: HashMap::new(),
+            texts: HashMap::new(),
+            names,
+            temporaries: 0,
+            out: String::new(),
+        };
+        for (_, _, arg) in &outputs.values {
+            printer.use_in(*arg, 0);
+        }
+        printer
+    }
+
+    /// Counts a use of `arg` in `region`, and on the first one the uses that follow from it.
+    fn use_in(&mut self, arg: Arg, region: usize) {
+        let Arg::Node(id) = arg else { return };
+        let count = self.uses.entry(id).or_insert((0, region));
+        count.0 += 1;
+        if count.1 != region {
+            count.1 = usize::MAX;
+        }
+        if count.0 > 1 {
+            return;
+        }
+        let inner = self.inner;
+        let node = &inner.nodes[id as usize];
+        for &arg in &node.args {
+            self.use_in(arg, node.region);
+        }
+        if matches!(node.op, Op::Variable(_)) {
+            for item in &inner.regions[node.region] {
+                let (assigned, body) = match item {
+                    Item::When {
+                        condition,
+                        assigned,
+                        body,
+                    } if assigned.iter().any(|&(v, _)| v == id) => {
+                        self.use_in(*condition, node.region);
+                        (assigned, body)
+                    }
+                    Item::Repeat { assigned, body, .. } if assigned.iter().any(|&(v, _)| v == id) => {
+                        (assigned, body)
+                    }
+                    _ => continue,
+                };
+                let result = assigned.iter().find(|&&(v, _)| v == id).expect("assigned").1;
+                self.use_in(result, *body);
+            }
+        }
+    }
+
+    fn line(&mut self, depth: usize, text: &str) {
+        writeln!(self.out, "{:indent$}{text}", "", indent = depth * 4).expect("writing to a string");
+    }
+
+    fn unique(&mut self, wanted: &str) -> String {
+        let clean: String = wanted
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        let clean = clean.trim_end_matches('_');
+        // Elements of tuples and arrays have numbers for names.
+        let letter = if clean.starts_with(|c: char| c.is_ascii_digit()) || clean.is_empty() {
+            "v"
+        } else {
+            ""
+        };
+        let clean = format!("{letter}{clean}");
+        let mut name = clean.clone();
+        let mut number = 2;
+        while !self.names.insert(name.clone()) {
+            name = format!("{clean}_{number}");
+            number += 1;
+        }
+        name
+    }
+
+    /// What stands for `arg`, and whether it is a name, literal or call.
+    fn text(&self, arg: Arg) -> (String, bool) {
+        match arg {
+            Arg::Literal(x) => {
+                let text = literal(x);
+                let atom = !text.starts_with('-');
+                (text, atom)
+            }
+            Arg::Node(id) => self.texts[&id].clone(),
+        }
+    }
+
+    fn expression(&self, template: &str, args: &[Arg]) -> (String, bool) {
+        let mut text = String::new();
+        let mut rest = template.chars();
+        while let Some(c) = rest.next() {
+            if c != '$' && c != '%' {
+                text.push(c);
+                continue;
+            }
+            let digit = rest
+                .next()
+                .and_then(|d| d.to_digit(10))
+                .expect("a template names its arguments by digits");
+            let (value, atom) = self.text(args[digit as usize]);
+            if c == '%' && !atom {
+                write!(text, "({value})").expect("writing to a string");
+            } else {
+                text.push_str(&value);
+            }
+        }
+        let call =
+            template.starts_with(|c: char| c.is_ascii_lowercase() || c == '_') && template.ends_with(')');
+        (text, call)
+    }
+
+    fn region(&mut self, region: usize, depth: usize) {
+        let inner = self.inner;
+        for item in &inner.regions[region] {
+            match item {
+                Item::Node(id) => self.node(*id, depth),
+                Item::When {
+                    condition,
+                    assigned,
+                    body,
+                } => {
+                    if assigned.iter().any(|(v, _)| self.uses.contains_key(v)) {
+                        let condition = self.text(*condition).0;
+                        self.line(depth, &format!("if ({condition}) {{"));
+                        self.region(*body, depth + 1);
+                        self.assign(assigned, depth + 1);
+                        self.line(depth, "}");
+                    }
+                }
+                Item::Repeat {
+                    count,
+                    index,
+                    assigned,
+                    body,
+                } => {
+                    if assigned.iter().any(|(v, _)| self.uses.contains_key(v)) {
+                        let name = self.unique("i");
+                        self.texts.insert(*index, (name.clone(), true));
+                        self.line(depth, "#pragma unroll");
+                        self.line(
+                            depth,
+                            &format!("for (unsigned {name} = 0u; {name} < {count}u; ++{name}) {{"),
+                        );
+                        self.region(*body, depth + 1);
+                        self.assign(assigned, depth + 1);
+                        self.line(depth, "}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Assigns the results of a body to its variables. Results never read a variable, only its value from before, so
+    /// the order does not matter.
+    fn assign(&mut self, assigned: &[(u32, Arg)], depth: usize) {
+        for (variable, result) in assigned {
+            if self.uses.contains_key(variable) {
+                let (name, value) = (self.texts[variable].0.clone(), self.text(*result).0);
+                if name != value {
+                    self.line(depth, &format!("{name} = {value};"));
+                }
+            }
+        }
+    }
+
+    fn node(&mut self, id: u32, depth: usize) {
+        let Some(&(count, user)) = self.uses.get(&id) else {
+            return;
+        };
+        let node = &self.inner.nodes[id as usize];
+        let kind = type_name(node.kind);
+        match &node.op {
+            Op::Parameter(name) => {
+                self.texts.insert(id, (name.clone(), true));
+            }
+            Op::Index(_) => {}
+            Op::Variable(_) | Op::Carried(_) => {
+                let value = self.text(node.args[0]).0;
+                let wanted = node.name.clone().unwrap_or_else(|| format!("{value}_before"));
+                let name = self.unique(&wanted);
+                let constant = if matches!(node.op, Op::Carried(_)) {
+                    "const "
+                } else {
+                    ""
+                };
+                self.line(depth, &format!("{constant}{kind} {name} = {value};"));
+                self.texts.insert(id, (name, true));
+            }
+            Op::Expression(_) | Op::Table(_) => {
+                let (text, atom) = match &node.op {
+                    Op::Expression(template) => self.expression(template, &node.args),
+                    Op::Table(number) => {
+                        let last = self.inner.tables[*number].len() - 1;
+                        let (index, prefix) = (self.text(node.args[0]).0, self.prefix);
+                        (format!("{prefix}_table_{number}[min({index}, {last}u)]"), true)
+                    }
+                    _ => unreachable!("matched above"),
+                };
+                if count == 1 && user == node.region && node.name.is_none() && text.len() <= LINE {
+                    self.texts.insert(id, (text, atom));
+                    return;
+                }
+                let name = match &node.name {
+                    Some(name) => self.unique(&name.clone()),
+                    None => {
+                        self.temporaries += 1;
+                        let temporary = format!("t{}", self.temporaries);
+                        self.unique(&temporary)
+                    }
+                };
+                self.line(depth, &format!("const {kind} {name} = {text};"));
+                self.texts.insert(id, (name, true));
+            }
+        }
+    }
+}
