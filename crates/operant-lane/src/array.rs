@@ -18,9 +18,5 @@ pub fn get<U: Uint, T: Select<U::Mask>, const N: usize>(elements: &[T; N], index
 /// `elements` with `elements[index] = value`; an index past the end changes nothing.
 #[inline(always)]
 pub fn set<U: Uint, T: Select<U::Mask>, const N: usize>(elements: &[T; N], index: U, value: T) -> [T; N] {
-    core::array::from_fn(|position| {
-        index
-            .eq(U::splat(position as u32))
-            .select(value, elements[position])
-    })
+    core::array::from_fn(|position| index.eq(U::splat(position as u32)).select(value, elements[position]))
 }

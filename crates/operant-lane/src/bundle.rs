@@ -71,11 +71,7 @@ pub fn leaves_of<L: Lane, B: Bundle<L>>() -> Vec<Leaf> {
 
 /// A path with one more field.
 pub fn join(path: &str, field: &str) -> String {
-    if path.is_empty() {
-        field.to_owned()
-    } else {
-        format!("{path}_{field}")
-    }
+    if path.is_empty() { field.to_owned() } else { format!("{path}_{field}") }
 }
 
 macro_rules! leaf_bundle {

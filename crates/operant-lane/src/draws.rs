@@ -36,7 +36,7 @@ pub struct Draws<L: Lane> {
     seed: [L::Uint; 2],
     environment: L::Uint,
     step: [L::Uint; 2],
-    purpose: Purpose,
+    tag: L::Uint,
     words: [L::Uint; 4],
     drawn: u32,
 }
@@ -45,15 +45,14 @@ impl<L: Lane> Draws<L> {
     /// The stream of `environment` (its global number) at lifetime step `step`; 64-bit numbers as (low, high) words.
     #[inline(always)]
     pub fn new(seed: [L::Uint; 2], environment: L::Uint, step: [L::Uint; 2], purpose: Purpose) -> Self {
+        Self::tagged(seed, environment, step, L::Uint::splat((purpose as u32) << 24))
+    }
+
+    /// The same with the purpose, in the top 8 bits of `tag`, known only when the draw is made.
+    #[inline(always)]
+    pub fn tagged(seed: [L::Uint; 2], environment: L::Uint, step: [L::Uint; 2], tag: L::Uint) -> Self {
         let zero = L::Uint::splat(0);
-        Self {
-            seed,
-            environment,
-            step,
-            purpose,
-            words: [zero; 4],
-            drawn: 0,
-        }
+        Self { seed, environment, step, tag, words: [zero; 4], drawn: 0 }
     }
 
     /// The same, for 64-bit numbers that are equal in all lanes.
@@ -66,7 +65,7 @@ impl<L: Lane> Draws<L> {
     #[inline(always)]
     pub fn bits(&mut self) -> L::Uint {
         if self.drawn.is_multiple_of(4) {
-            let tag = L::Uint::splat(((self.purpose as u32) << 24) | (self.drawn / 4));
+            let tag = self.tag | L::Uint::splat(self.drawn / 4);
             self.words = philox::<L>([self.environment, self.step[0], self.step[1], tag], self.seed);
         }
         let word = self.words[(self.drawn % 4) as usize];
@@ -83,8 +82,7 @@ impl<L: Lane> Draws<L> {
     /// Uniform in [low, high).
     #[inline(always)]
     pub fn between(&mut self, low: f64, high: f64) -> L::Float {
-        self.unit()
-            .mul_add(L::Float::splat(high - low), L::Float::splat(low))
+        self.unit().mul_add(L::Float::splat(high - low), L::Float::splat(low))
     }
 
     /// Uniform in 0 .. `count`, with a bias below `count` / 2^32.
@@ -110,13 +108,7 @@ impl<L: Lane> ActionDraws<L> {
     #[inline(always)]
     pub fn new(seed: u64, environment: L::Uint, purpose: Purpose) -> Self {
         let words = [L::Uint::splat(0); 4];
-        Self {
-            seed: split::<L>(seed),
-            environment,
-            purpose,
-            words,
-            held: None,
-        }
+        Self { seed: split::<L>(seed), environment, purpose, words, held: None }
     }
 
     /// The word of `component` out of `components` at lifetime step `step`.

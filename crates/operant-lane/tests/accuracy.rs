@@ -27,16 +27,12 @@ fn worst(
 
 /// Every 97th float between two positive ones, and their negatives.
 fn both(low: f32, high: f32) -> impl Iterator<Item = f32> {
-    (low.to_bits()..high.to_bits())
-        .step_by(97)
-        .flat_map(|bits| [f32::from_bits(bits), -f32::from_bits(bits)])
+    (low.to_bits()..high.to_bits()).step_by(97).flat_map(|bits| [f32::from_bits(bits), -f32::from_bits(bits)])
 }
 
 #[test]
 fn single_precision_errors_are_as_documented() {
-    let positive = (f32::MIN_POSITIVE.to_bits()..f32::MAX.to_bits())
-        .step_by(997)
-        .map(f32::from_bits);
+    let positive = (f32::MIN_POSITIVE.to_bits()..f32::MAX.to_bits()).step_by(997).map(f32::from_bits);
     for (name, limit, (error, at)) in [
         ("sin", 2.0, worst(Float::sin, f64::sin, both(1e-6, 8192.0))),
         ("cos", 2.0, worst(Float::cos, f64::cos, both(1e-6, 8192.0))),
@@ -45,10 +41,7 @@ fn single_precision_errors_are_as_documented() {
         ("tanh", 5.0, worst(Float::tanh, f64::tanh, both(1e-6, 20.0))),
     ] {
         println!("{name}: {error:.2} ulp at {at:e}");
-        assert!(
-            error <= limit,
-            "{name}: {error:.2} ulp at {at:e}, documented {limit}"
-        );
+        assert!(error <= limit, "{name}: {error:.2} ulp at {at:e}, documented {limit}");
     }
 }
 
@@ -61,10 +54,7 @@ fn double_precision_errors_are_as_documented() {
         for x in [x, -x] {
             let check = |name: &str, limit: f64, ours: f64, theirs: f64| {
                 let error = (ours - theirs).abs() / ulp(theirs);
-                assert!(
-                    error <= limit + 0.5,
-                    "{name}({x}): {ours} and {theirs}, {error:.2} ulp"
-                );
+                assert!(error <= limit + 0.5, "{name}({x}): {ours} and {theirs}, {error:.2} ulp");
             };
             check("sin", 1.5, Float::sin(x), f64::sin(x));
             check("cos", 1.5, Float::cos(x), f64::cos(x));
@@ -86,10 +76,7 @@ fn edges_are_as_documented() {
     assert_eq!(Float::ln(0.0f32), f32::NEG_INFINITY);
     assert_eq!(Float::ln(f32::INFINITY), f32::INFINITY);
     assert!(Float::ln(-1.0f32).is_nan() && Float::ln(f32::NAN).is_nan());
-    assert!(
-        (Float::ln(1e-40f32) - -92.103_4).abs() < 1e-4,
-        "subnormal numbers have logarithms"
-    );
+    assert!((Float::ln(1e-40f32) - -92.103_4).abs() < 1e-4, "subnormal numbers have logarithms");
     assert!(Float::tanh(f32::INFINITY) <= 1.0 && Float::tanh(f32::NEG_INFINITY) >= -1.0);
     assert!(Float::tanh(f32::NAN).is_nan());
     assert!(both(1.0, 20.0).all(|x| Float::tanh(x).abs() <= 1.0));

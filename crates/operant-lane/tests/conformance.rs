@@ -187,13 +187,7 @@ impl Program for Random {
     fn run<L: Lane>(i: Input<L>) -> Output<L> {
         let block = operant_lane::philox::philox::<L>([i.u, i.v, i.w, i.u], [i.v, i.w]);
         let mut draws = operant_lane::Draws::<L>::new([i.u, i.v], i.w, [i.v, i.u], Purpose::Reset);
-        let floats = core::array::from_fn(|k| {
-            if k < 6 {
-                draws.unit()
-            } else {
-                draws.between(-0.05, 0.05)
-            }
-        });
+        let floats = core::array::from_fn(|k| if k < 6 { draws.unit() } else { draws.between(-0.05, 0.05) });
         Output {
             float: floats,
             word: [
@@ -233,18 +227,7 @@ fn inputs() -> Vec<[u32; 6]> {
         -104.5,
         0.785_398_2,
     ];
-    let integers = [
-        0u32,
-        1,
-        31,
-        32,
-        33,
-        0x7fff_ffff,
-        0x8000_0000,
-        0xffff_ffff,
-        0x00ff_ff80,
-        12_345_678,
-    ];
+    let integers = [0u32, 1, 31, 32, 33, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x00ff_ff80, 12_345_678];
     let mut rows = Vec::new();
     for (i, a) in special.iter().enumerate() {
         for (j, b) in special.iter().enumerate() {
@@ -269,11 +252,7 @@ fn inputs() -> Vec<[u32; 6]> {
     for row in 0..3000 {
         let mut number = || {
             let bits = next();
-            if row % 2 == 0 {
-                bits
-            } else {
-                ((bits as i32) as f32 * 2f32.powi(-27)).to_bits()
-            }
+            if row % 2 == 0 { bits } else { ((bits as i32) as f32 * 2f32.powi(-27)).to_bits() }
         };
         rows.push([number(), number(), number(), 0, 0, 0]);
         let last = rows.len() - 1;
@@ -293,11 +272,8 @@ struct Columns<'a, L> {
 
 impl<L: Packed> Source<L> for Columns<'_, L> {
     fn float(&mut self) -> L::Float {
-        let words: Vec<f32> = self.columns[self.at][self.row..]
-            .iter()
-            .take(16)
-            .map(|&w| f32::from_bits(w))
-            .collect();
+        let words: Vec<f32> =
+            self.columns[self.at][self.row..].iter().take(16).map(|&w| f32::from_bits(w)).collect();
         self.at += 1;
         L::load_float(&words)
     }
@@ -317,13 +293,7 @@ impl<L: Packed> Sink<L> for Columns<'_, L> {
     fn float(&mut self, value: L::Float) {
         let mut words = [0.0; 16];
         L::store_float(value, &mut words);
-        let bits = words.map(|x| {
-            if x.is_nan() {
-                f32::NAN.to_bits()
-            } else {
-                x.to_bits()
-            }
-        });
+        let bits = words.map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() });
         self.columns[self.at][self.row..self.row + L::WIDTH].copy_from_slice(&bits[..L::WIDTH]);
         self.at += 1;
     }
@@ -345,18 +315,8 @@ fn packed<P: Program, L: Packed>(rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
     let mut output = vec![vec![0; rows.len()]; 16];
     for row in (0..rows.len()).step_by(L::WIDTH) {
         let lane = core::marker::PhantomData;
-        let arguments = Input::<L>::load(&mut Columns {
-            columns: &mut input,
-            at: 0,
-            row,
-            lane,
-        });
-        P::run::<L>(arguments).store(&mut Columns::<L> {
-            columns: &mut output,
-            at: 0,
-            row,
-            lane,
-        });
+        let arguments = Input::<L>::load(&mut Columns { columns: &mut input, at: 0, row, lane });
+        P::run::<L>(arguments).store(&mut Columns::<L> { columns: &mut output, at: 0, row, lane });
     }
     output
 }
@@ -364,15 +324,10 @@ fn packed<P: Program, L: Packed>(rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
 /// Emits a program, compiles it and runs it over all rows.
 fn emitted<P: Program>(compiler: &str, rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
     let graph = Graph::new();
-    let names = ["a", "b", "c", "u", "v", "w"]
-        .map(|name| format!("in_{name}"))
-        .to_vec();
+    let names = ["a", "b", "c", "u", "v", "w"].map(|name| format!("in_{name}")).to_vec();
     let input = Input::<Trace<'_>>::load(&mut Parameters::new(&graph, names));
     let mut outputs = Outputs::new();
-    let places = (0..8)
-        .map(|i| format!("x[{i}]"))
-        .chain((0..8).map(|i| format!("y[{i}]")))
-        .collect();
+    let places = (0..8).map(|i| format!("x[{i}]")).chain((0..8).map(|i| format!("y[{i}]"))).collect();
     outputs.assign(&P::run(input), places);
     let source = format!(
         "#include <cstdio>\n#include \"intrinsics.h\"\n{}static void program(float in_a, float in_b, float in_c, unsigned in_u, \
@@ -384,30 +339,18 @@ fn emitted<P: Program>(compiler: &str, rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
         graph.emit_tables(P::NAME),
         graph.emit(&outputs, P::NAME),
     );
-    let bytes: Vec<u8> = rows
-        .iter()
-        .flatten()
-        .flat_map(|word| word.to_le_bytes())
-        .collect();
+    let bytes: Vec<u8> = rows.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
     let output = cxx::run(compiler, P::NAME, &source, &bytes);
-    let words: Vec<u32> = output
-        .chunks_exact(4)
-        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect();
+    let words: Vec<u32> =
+        output.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     assert_eq!(words.len(), rows.len() * 16, "{}: one result a row", P::NAME);
-    (0..16)
-        .map(|c| words.iter().skip(c).step_by(16).copied().collect())
-        .collect()
+    (0..16).map(|c| words.iter().skip(c).step_by(16).copied().collect()).collect()
 }
 
 fn compare(program: &str, lane: &str, rows: &[[u32; 6]], expected: &[Vec<u32>], got: &[Vec<u32>]) {
     for (column, (expected, got)) in expected.iter().zip(got).enumerate() {
         for (row, (e, g)) in expected.iter().zip(got).enumerate() {
-            assert_eq!(
-                e, g,
-                "{program} on {lane}: result {column} of {:x?}: {e:#x} != {g:#x}",
-                rows[row]
-            );
+            assert_eq!(e, g, "{program} on {lane}: result {column} of {:x?}: {e:#x} != {g:#x}", rows[row]);
         }
     }
 }
@@ -416,21 +359,9 @@ fn conforms<P: Program>() {
     let rows = inputs();
     let expected = packed::<P, f32>(&rows);
     compare(P::NAME, "Wide<8>", &rows, &expected, &packed::<P, Wide<8>>(&rows));
-    compare(
-        P::NAME,
-        "Wide<16>",
-        &rows,
-        &expected,
-        &packed::<P, Wide<16>>(&rows),
-    );
+    compare(P::NAME, "Wide<16>", &rows, &expected, &packed::<P, Wide<16>>(&rows));
     if let Some(compiler) = cxx::compiler(P::NAME) {
-        compare(
-            P::NAME,
-            "Trace",
-            &rows,
-            &expected,
-            &emitted::<P>(&compiler, &rows),
-        );
+        compare(P::NAME, "Trace", &rows, &expected, &emitted::<P>(&compiler, &rows));
     }
 }
 

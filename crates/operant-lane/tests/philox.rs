@@ -7,16 +7,8 @@ use operant_lane::{Lane, Packed, Uint, Wide};
 
 /// Counter, key and result.
 const KNOWN: [([u32; 4], [u32; 2], [u32; 4]); 3] = [
-    (
-        [0; 4],
-        [0; 2],
-        [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8],
-    ),
-    (
-        [0xffff_ffff; 4],
-        [0xffff_ffff; 2],
-        [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd],
-    ),
+    ([0; 4], [0; 2], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]),
+    ([0xffff_ffff; 4], [0xffff_ffff; 2], [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]),
     (
         [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
         [0xa409_3822, 0x299f_31d0],
@@ -30,11 +22,7 @@ fn check<L: Packed>() {
         for (word, expected) in block.into_iter().zip(expected) {
             let mut lanes = [0; 16];
             L::store_uint(word, &mut lanes);
-            assert_eq!(
-                lanes[..L::WIDTH],
-                vec![expected; L::WIDTH],
-                "{counter:x?} {key:x?}"
-            );
+            assert_eq!(lanes[..L::WIDTH], vec![expected; L::WIDTH], "{counter:x?} {key:x?}");
         }
     }
 }

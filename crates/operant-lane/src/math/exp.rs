@@ -4,19 +4,13 @@ use super::polynomial;
 use crate::lane::{Float, Int, Mask};
 
 /// ln 2 in two parts; the first has zeros enough that any exponent times it is exact.
-const LN2: ([f64; 2], [f64; 2]) = (
-    [0.693_359_375, -2.121_944_400_546_905_8e-4],
-    [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10],
-);
+const LN2: ([f64; 2], [f64; 2]) =
+    ([0.693_359_375, -2.121_944_400_546_905_8e-4], [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10]);
 
 /// e to the `x`: infinity above the largest finite result, zero below the smallest, NaN for NaN.
 #[inline(always)]
 pub fn exp<F: Float>(x: F) -> F {
-    let (low, high) = if F::DOUBLE {
-        (-746.0, 710.0)
-    } else {
-        (-104.0, 89.0)
-    };
+    let (low, high) = if F::DOUBLE { (-746.0, 710.0) } else { (-104.0, 89.0) };
     let x = x.clamp(F::splat(low), F::splat(high));
     let n = (x * F::splat(core::f64::consts::LOG2_E)).round();
     let [ln2_high, ln2_low] = if F::DOUBLE { LN2.1 } else { LN2.0 };
@@ -42,14 +36,7 @@ pub fn exp<F: Float>(x: F) -> F {
     } else {
         polynomial(
             r,
-            [
-                0.5,
-                1.666_666_55e-1,
-                4.166_579_59e-2,
-                8.333_452_1e-3,
-                1.398_199_95e-3,
-                1.987_569_15e-4,
-            ],
+            [0.5, 1.666_666_55e-1, 4.166_579_59e-2, 8.333_452_1e-3, 1.398_199_95e-3, 1.987_569_15e-4],
         )
     };
     let mantissa = (r * r).mul_add(p, r) + F::splat(1.0);
@@ -64,16 +51,10 @@ pub fn exp<F: Float>(x: F) -> F {
 pub fn ln<F: Float>(x: F) -> F {
     let one = F::splat(1.0);
     // Subnormal numbers are scaled into the normal range first.
-    let smallest = F::splat(if F::DOUBLE {
-        f64::MIN_POSITIVE
-    } else {
-        f64::from(f32::MIN_POSITIVE)
-    });
+    let smallest = F::splat(if F::DOUBLE { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) });
     let shift = if F::DOUBLE { 54.0 } else { 25.0 };
     let subnormal = x.lt(smallest);
-    let (m, e) = subnormal
-        .select(x * F::splat(2f64.powf(shift)), x)
-        .mantissa_exponent();
+    let (m, e) = subnormal.select(x * F::splat(2f64.powf(shift)), x).mantissa_exponent();
     let e = F::from_int(e) - subnormal.select(F::splat(shift), F::splat(0.0));
     let above = m.gt(F::splat(core::f64::consts::SQRT_2));
     let m = above.select(m * F::splat(0.5), m);
@@ -97,15 +78,7 @@ pub fn ln<F: Float>(x: F) -> F {
             ],
         )
     } else {
-        polynomial(
-            z,
-            [
-                6.666_666_269e-1,
-                4.000_097_215e-1,
-                2.849_878_67e-1,
-                2.427_907_884e-1,
-            ],
-        )
+        polynomial(z, [6.666_666_269e-1, 4.000_097_215e-1, 2.849_878_67e-1, 2.427_907_884e-1])
     };
     let half = f * f * F::splat(0.5);
     let [ln2_high, ln2_low] = if F::DOUBLE { LN2.1 } else { LN2.0 };

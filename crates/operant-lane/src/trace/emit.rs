@@ -39,10 +39,7 @@ pub struct Parameters<'g> {
 impl<'g> Parameters<'g> {
     /// Parameters by their text in the function, such as `state.x`.
     pub fn new(graph: &'g Graph, names: Vec<String>) -> Self {
-        Self {
-            graph,
-            names: names.into_iter(),
-        }
+        Self { graph, names: names.into_iter() }
     }
 
     fn next<T: Constant>(&mut self) -> Value<'g, T> {
@@ -71,18 +68,11 @@ impl Graph {
     pub fn emit_tables(&self, prefix: &str) -> String {
         let mut text = String::new();
         for (number, table) in self.0.borrow().tables.iter().enumerate() {
-            let kind = if matches!(table[0], Literal::Float(_)) {
-                "float"
-            } else {
-                "unsigned"
-            };
+            let kind = if matches!(table[0], Literal::Float(_)) { "float" } else { "unsigned" };
             let entries: Vec<String> = table.iter().map(|&entry| literal(entry)).collect();
             let (size, entries) = (table.len(), entries.join(", "));
-            writeln!(
-                text,
-                "__constant__ {kind} {prefix}_table_{number}[{size}] = {{{entries}}};"
-            )
-            .expect("writing to a string");
+            writeln!(text, "__constant__ {kind} {prefix}_table_{number}[{size}] = {{{entries}}};")
+                .expect("writing to a string");
         }
         text
     }
@@ -180,11 +170,7 @@ impl<'a> Printer<'a> {
         if matches!(node.op, Op::Variable(_)) {
             for item in &inner.regions[node.region] {
                 let (assigned, body) = match item {
-                    Item::When {
-                        condition,
-                        assigned,
-                        body,
-                    } if assigned.iter().any(|&(v, _)| v == id) => {
+                    Item::When { condition, assigned, body } if assigned.iter().any(|&(v, _)| v == id) => {
                         self.use_in(*condition, node.region);
                         (assigned, body)
                     }
@@ -204,17 +190,11 @@ impl<'a> Printer<'a> {
     }
 
     fn unique(&mut self, wanted: &str) -> String {
-        let clean: String = wanted
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
+        let clean: String = wanted.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let clean = clean.trim_end_matches('_');
         // Elements of tuples and arrays have numbers for names.
-        let letter = if clean.starts_with(|c: char| c.is_ascii_digit()) || clean.is_empty() {
-            "v"
-        } else {
-            ""
-        };
+        let letter =
+            if clean.starts_with(|c: char| c.is_ascii_digit()) || clean.is_empty() { "v" } else { "" };
         let clean = format!("{letter}{clean}");
         let mut name = clean.clone();
         let mut number = 2;
@@ -245,10 +225,8 @@ impl<'a> Printer<'a> {
                 text.push(c);
                 continue;
             }
-            let digit = rest
-                .next()
-                .and_then(|d| d.to_digit(10))
-                .expect("a template names its arguments by digits");
+            let digit =
+                rest.next().and_then(|d| d.to_digit(10)).expect("a template names its arguments by digits");
             let (value, atom) = self.text(args[digit as usize]);
             if c == '%' && !atom {
                 write!(text, "({value})").expect("writing to a string");
@@ -266,11 +244,7 @@ impl<'a> Printer<'a> {
         for item in &inner.regions[region] {
             match item {
                 Item::Node(id) => self.node(*id, depth),
-                Item::When {
-                    condition,
-                    assigned,
-                    body,
-                } => {
+                Item::When { condition, assigned, body } => {
                     if assigned.iter().any(|(v, _)| self.uses.contains_key(v)) {
                         let condition = self.text(*condition).0;
                         self.line(depth, &format!("if ({condition}) {{"));
@@ -279,12 +253,7 @@ impl<'a> Printer<'a> {
                         self.line(depth, "}");
                     }
                 }
-                Item::Repeat {
-                    count,
-                    index,
-                    assigned,
-                    body,
-                } => {
+                Item::Repeat { count, index, assigned, body } => {
                     if assigned.iter().any(|(v, _)| self.uses.contains_key(v)) {
                         let name = self.unique("i");
                         self.texts.insert(*index, (name.clone(), true));
@@ -330,11 +299,7 @@ impl<'a> Printer<'a> {
                 let value = self.text(node.args[0]).0;
                 let wanted = node.name.clone().unwrap_or_else(|| format!("{value}_before"));
                 let name = self.unique(&wanted);
-                let constant = if matches!(node.op, Op::Carried(_)) {
-                    "const "
-                } else {
-                    ""
-                };
+                let constant = if matches!(node.op, Op::Carried(_)) { "const " } else { "" };
                 self.line(depth, &format!("{constant}{kind} {name} = {value};"));
                 self.texts.insert(id, (name, true));
             }

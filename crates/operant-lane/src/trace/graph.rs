@@ -57,18 +57,9 @@ pub(super) enum Item {
     /// Computes a node.
     Node(u32),
     /// Runs `body` where `condition` holds; `assigned` pairs each variable with its value after.
-    When {
-        condition: Arg,
-        assigned: Vec<(u32, Arg)>,
-        body: usize,
-    },
+    When { condition: Arg, assigned: Vec<(u32, Arg)>, body: usize },
     /// Runs `body` `count` times.
-    Repeat {
-        count: u32,
-        index: u32,
-        assigned: Vec<(u32, Arg)>,
-        body: usize,
-    },
+    Repeat { count: u32, index: u32, assigned: Vec<(u32, Arg)>, body: usize },
 }
 
 #[derive(Debug, Default)]
@@ -111,13 +102,7 @@ impl Graph {
         let (region, known) = inner.open.last_mut().expect("a region is open");
         let region = *region;
         known.insert(key.clone(), id);
-        inner.nodes.push(Node {
-            op: key.0,
-            args: key.1,
-            kind: T::KIND,
-            name: None,
-            region,
-        });
+        inner.nodes.push(Node { op: key.0, args: key.1, kind: T::KIND, name: None, region });
         inner.regions[region].push(Item::Node(id));
         Value::node(self, id)
     }

@@ -179,10 +179,9 @@ impl<'g, T: Constant> Select<Value<'g, bool>> for Value<'g, T> {
             Value::Constant(true) => yes,
             Value::Constant(false) => no,
             Value::Node(..) if yes.arg() == no.arg() => yes,
-            Value::Node(graph, _) => graph.node(
-                Op::Expression("%0 ? %1 : %2"),
-                vec![mask.arg(), yes.arg(), no.arg()],
-            ),
+            Value::Node(graph, _) => {
+                graph.node(Op::Expression("%0 ? %1 : %2"), vec![mask.arg(), yes.arg(), no.arg()])
+            }
         }
     }
 }
@@ -211,20 +210,10 @@ impl<'g> Uint for Value<'g, u32> {
         shift(self, amount, |x, n| x >> n, "%0 >> $1")
     }
     fn shl_by(self, amount: Self) -> Self {
-        binary(
-            self,
-            amount,
-            |x: u32, n: u32| x.wrapping_shl(n),
-            "%0 << (%1 & 31u)",
-        )
+        binary(self, amount, |x: u32, n: u32| x.wrapping_shl(n), "%0 << (%1 & 31u)")
     }
     fn shr_by(self, amount: Self) -> Self {
-        binary(
-            self,
-            amount,
-            |x: u32, n: u32| x.wrapping_shr(n),
-            "%0 >> (%1 & 31u)",
-        )
+        binary(self, amount, |x: u32, n: u32| x.wrapping_shr(n), "%0 >> (%1 & 31u)")
     }
     fn mul_wide(self, other: Self) -> (Self, Self) {
         let high = binary(
@@ -266,20 +255,10 @@ impl<'g> Int for Value<'g, i32> {
         Value::Constant(value)
     }
     fn shl(self, amount: u32) -> Self {
-        binary(
-            self,
-            Value::Constant(amount & 31),
-            |x: i32, n: u32| x << n,
-            "(int)((unsigned)%0 << $1)",
-        )
+        binary(self, Value::Constant(amount & 31), |x: i32, n: u32| x << n, "(int)((unsigned)%0 << $1)")
     }
     fn shr(self, amount: u32) -> Self {
-        binary(
-            self,
-            Value::Constant(amount & 31),
-            |x: i32, n: u32| x >> n,
-            "%0 >> $1",
-        )
+        binary(self, Value::Constant(amount & 31), |x: i32, n: u32| x >> n, "%0 >> $1")
     }
     fn lt(self, other: Self) -> Self::Mask {
         binary(self, other, |a: i32, b: i32| a < b, "%0 < %1")
@@ -308,15 +287,8 @@ impl<'g> Float for Value<'g, f32> {
         match (self, b, c) {
             (Value::Constant(a), Value::Constant(b), Value::Constant(c)) => Value::Constant(a.mul_add(b, c)),
             _ => {
-                let graph = self
-                    .graph()
-                    .or(b.graph())
-                    .or(c.graph())
-                    .expect("one argument is a node");
-                graph.node(
-                    Op::Expression("__fmaf_rn($0, $1, $2)"),
-                    vec![self.arg(), b.arg(), c.arg()],
-                )
+                let graph = self.graph().or(b.graph()).or(c.graph()).expect("one argument is a node");
+                graph.node(Op::Expression("__fmaf_rn($0, $1, $2)"), vec![self.arg(), b.arg(), c.arg()])
             }
         }
     }
@@ -365,10 +337,7 @@ impl<'g> Float for Value<'g, f32> {
         match index {
             Value::Constant(i) => Value::Constant(table[(i as usize).min(table.len() - 1)] as f32),
             Value::Node(graph, _) => {
-                let entries = table
-                    .iter()
-                    .map(|&x| Literal::Float((x as f32).to_bits()))
-                    .collect();
+                let entries = table.iter().map(|&x| Literal::Float((x as f32).to_bits())).collect();
                 graph.node(Op::Table(graph.table(entries)), vec![index.arg()])
             }
         }
@@ -404,39 +373,17 @@ impl<'g> Leaves<'g, '_> {
 impl<'g> Source<Trace<'g>> for Leaves<'g, '_> {
     fn float(&mut self) -> Value<'g, f32> {
         self.next(|l| {
-            if let Literal::Float(bits) = l {
-                f32::from_bits(bits)
-            } else {
-                unreachable!("a float leaf")
-            }
+            if let Literal::Float(bits) = l { f32::from_bits(bits) } else { unreachable!("a float leaf") }
         })
     }
     fn uint(&mut self) -> Value<'g, u32> {
-        self.next(|l| {
-            if let Literal::Uint(x) = l {
-                x
-            } else {
-                unreachable!("an unsigned leaf")
-            }
-        })
+        self.next(|l| if let Literal::Uint(x) = l { x } else { unreachable!("an unsigned leaf") })
     }
     fn int(&mut self) -> Value<'g, i32> {
-        self.next(|l| {
-            if let Literal::Int(x) = l {
-                x
-            } else {
-                unreachable!("a signed leaf")
-            }
-        })
+        self.next(|l| if let Literal::Int(x) = l { x } else { unreachable!("a signed leaf") })
     }
     fn mask(&mut self) -> Value<'g, bool> {
-        self.next(|l| {
-            if let Literal::Mask(x) = l {
-                x
-            } else {
-                unreachable!("a mask leaf")
-            }
-        })
+        self.next(|l| if let Literal::Mask(x) = l { x } else { unreachable!("a mask leaf") })
     }
 }
 
@@ -478,23 +425,12 @@ impl<'g> Sink<Trace<'g>> for Collect<'g> {
 fn variables<'g, B: Bundle<Trace<'g>>>(graph: &'g Graph, value: &B) -> (B, Vec<u32>) {
     let before = Collect::of(value);
     let op = |_: usize, arg: Arg| Some((Op::Variable(graph.fresh()), vec![arg]));
-    let mut leaves = Leaves {
-        graph,
-        from: before.leaves.iter(),
-        to: Vec::new(),
-        op: &op,
-    };
+    let mut leaves = Leaves { graph, from: before.leaves.iter(), to: Vec::new(), op: &op };
     let bundle = B::load(&mut leaves);
     let ids: Vec<u32> = leaves
         .to
         .iter()
-        .map(|arg| {
-            if let Arg::Node(id) = arg {
-                *id
-            } else {
-                unreachable!("a node")
-            }
-        })
+        .map(|arg| if let Arg::Node(id) = arg { *id } else { unreachable!("a node") })
         .collect();
     for (id, leaf) in ids.iter().zip(crate::bundle::leaves_of::<Trace<'g>, B>()) {
         graph.name(*id, &leaf.name);
@@ -519,15 +455,8 @@ impl<'g> Lane for Trace<'g> {
         // The rule reads the values from before, which nothing assigns to.
         let results = Collect::of(&rule(value)).leaves;
         graph.close();
-        let assigned = variables
-            .into_iter()
-            .zip(results.into_iter().map(|(_, arg)| arg))
-            .collect();
-        graph.push(Item::When {
-            condition: mask.arg(),
-            assigned,
-            body,
-        });
+        let assigned = variables.into_iter().zip(results.into_iter().map(|(_, arg)| arg)).collect();
+        graph.push(Item::When { condition: mask.arg(), assigned, body });
         after
     }
 
@@ -541,28 +470,12 @@ impl<'g> Lane for Trace<'g> {
         let index: Value<'g, u32> = graph.node(Op::Index(graph.fresh()), Vec::new());
         let list = Collect::of(&after).leaves;
         let carry = |position: usize, arg: Arg| Some((Op::Carried(variables[position]), vec![arg]));
-        let turn = B::load(&mut Leaves {
-            graph,
-            from: list.iter(),
-            to: Vec::new(),
-            op: &carry,
-        });
+        let turn = B::load(&mut Leaves { graph, from: list.iter(), to: Vec::new(), op: &carry });
         let results = Collect::of(&rule(index, turn)).leaves;
         graph.close();
-        let Arg::Node(index) = index.arg() else {
-            unreachable!("a node")
-        };
-        let assigned = variables
-            .iter()
-            .copied()
-            .zip(results.into_iter().map(|(_, arg)| arg))
-            .collect();
-        graph.push(Item::Repeat {
-            count,
-            index,
-            assigned,
-            body,
-        });
+        let Arg::Node(index) = index.arg() else { unreachable!("a node") };
+        let assigned = variables.iter().copied().zip(results.into_iter().map(|(_, arg)| arg)).collect();
+        graph.push(Item::Repeat { count, index, assigned, body });
         after
     }
 }

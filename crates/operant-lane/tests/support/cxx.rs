@@ -7,11 +7,7 @@ use std::process::{Command, Stdio};
 /// The C++ compiler, or a loud line on stderr saying what is skipped for want of one.
 pub fn compiler(skipped: &str) -> Option<String> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".to_owned());
-    let found = Command::new(&compiler)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let found = Command::new(&compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_ok_and(|status| status.success()) {
         return Some(compiler);
     }
@@ -43,10 +39,7 @@ pub fn run(compiler: &str, name: &str, source: &str, input: &[u8]) -> Vec<u8> {
         .output()
         .expect("the compiler runs");
     let messages = String::from_utf8_lossy(&built.stderr);
-    assert!(
-        built.status.success(),
-        "{name} does not compile:\n{messages}\n{source}"
-    );
+    assert!(built.status.success(), "{name} does not compile:\n{messages}\n{source}");
     let mut child = Command::new(&program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -56,10 +49,7 @@ pub fn run(compiler: &str, name: &str, source: &str, input: &[u8]) -> Vec<u8> {
     let input = input.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
     let output = child.wait_with_output().expect("the program ends");
-    writer
-        .join()
-        .expect("the writer ends")
-        .expect("the program reads its input");
+    writer.join().expect("the writer ends").expect("the program reads its input");
     assert!(output.status.success(), "{name} failed: {}", output.status);
     std::fs::remove_dir_all(&scratch).expect("the scratch directory can be removed");
     output.stdout

@@ -1,0 +1,74 @@
+//! The trait of an environment.
+
+use operant_lane::{Bundle, Draws, Lane, Mask};
+
+use crate::scene::Scene;
+use crate::spec::{EnvSpec, OptionError};
+
+/// An environment: the rules of one game, generic over the lane they run on.
+///
+/// Time limits, auto-reset and episode statistics are not its business; [`crate::Current::step`] adds them.
+pub trait Env: Clone + Send + Sync + 'static {
+    /// Everything that the rules remember between steps; declare it with [`operant_lane::bundle!`].
+    type State<L: Lane>: Bundle<L>;
+    /// What the policy sees: floats (`[L::Float; O]`), or words of bits (`[L::Uint; W]`) when the space is binary.
+    type Obs<L: Lane>: Bundle<L>;
+    /// What the policy does: `L::Uint` (discrete), `[L::Uint; A]` (multi-discrete), `[L::Float; A]` (box).
+    type Action<L: Lane>: Bundle<L>;
+
+    /// Whether [`Env::legal`] ever forbids an action.
+    const MASKED: bool = false;
+
+    /// Name, spaces, limits, options.
+    fn spec(&self) -> EnvSpec;
+
+    /// A first state.
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> Self::State<L>;
+
+    /// One step of time.
+    fn step<L: Lane>(
+        &self,
+        state: &Self::State<L>,
+        action: &Self::Action<L>,
+        draws: &mut Draws<L>,
+    ) -> Step<L, Self::State<L>>;
+
+    /// What the policy sees of a state.
+    fn observe<L: Lane>(&self, state: &Self::State<L>) -> Self::Obs<L>;
+
+    /// Whether choice `choice` of action component `component` is legal in `state`; at least one choice of each
+    /// component must be. Asked only when [`Env::MASKED`].
+    fn legal<L: Lane>(&self, _state: &Self::State<L>, _component: usize, _choice: usize) -> L::Mask {
+        L::Mask::splat(true)
+    }
+
+    /// A few shapes that show a state.
+    fn draw(&self, state: &Self::State<f32>) -> Scene;
+
+    /// Sets one of the options that [`EnvSpec::options`] lists.
+    fn set_option(&mut self, name: &str, _value: f64) -> Result<(), OptionError> {
+        Err(OptionError::unknown(&self.spec(), name))
+    }
+
+    /// The leaves of a state from its public form, the numbers that `operant replay` reads; one to one unless the
+    /// state is packed.
+    fn unpack(&self, public: &[f64]) -> Vec<f64> {
+        public.to_vec()
+    }
+
+    /// The public form of a state from its leaves; the inverse of [`Env::unpack`].
+    fn pack(&self, leaves: &[f64]) -> Vec<f64> {
+        leaves.to_vec()
+    }
+}
+
+/// The outcome of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Step<L: Lane, S> {
+    /// The state after the step.
+    pub state: S,
+    /// The reward of the step.
+    pub reward: L::Float,
+    /// Whether the rules ended the episode; a time limit is not theirs to know.
+    pub terminated: L::Mask,
+}

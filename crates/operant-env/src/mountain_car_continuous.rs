@@ -1,0 +1,73 @@
+//! MountainCarContinuous: the same hill with a throttle, and fuel that costs.
+//!
+//! The constants of Gymnasium's MountainCarContinuous-v0.
+
+use operant_lane::{Draws, Float, Lane, Mask, bundle};
+
+use crate::mountain_car::{MAX_POSITION, MAX_SPEED, MIN_POSITION, State, picture, roll, valley};
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step};
+
+/// Velocity that full throttle gives per step.
+const POWER: f64 = 0.0015;
+/// The flag.
+const GOAL: f64 = 0.45;
+/// Reward at the flag.
+const PRIZE: f64 = 100.0;
+/// Price of the squared action, which is not clipped for it.
+const FUEL: f64 = 0.1;
+
+bundle! {
+    /// What the driver does.
+    pub struct Action {
+        /// Throttle, -1 .. 1; clipped by the engine.
+        throttle: Float,
+    }
+}
+
+/// The environment.
+#[derive(Debug, Clone, Default)]
+pub struct MountainCarContinuous;
+
+impl Env for MountainCarContinuous {
+    type State<L: Lane> = State<L>;
+    type Obs<L: Lane> = [L::Float; 2];
+    type Action<L: Lane> = Action<L>;
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "mountain_car_continuous",
+            aliases: &["MountainCarContinuous-v0", "MountainCarContinuous"],
+            summary: "rock a weak car up a hill with little fuel; 100 at the flag",
+            obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
+            actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
+            time_limit: 999,
+            solved_at: Some(90.0),
+            options: &[],
+        }
+    }
+
+    #[inline(always)]
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
+        valley(draws)
+    }
+
+    #[inline(always)]
+    fn step<L: Lane>(&self, s: &State<L>, action: &Action<L>, _: &mut Draws<L>) -> Step<L, State<L>> {
+        let f = L::Float::splat;
+        let force = action.throttle.clamp(f(-1.0), f(1.0)).named("force");
+        let state = roll(s, force * f(POWER));
+        let terminated = (state.position.ge(f(GOAL)) & state.velocity.ge(f(0.0))).named("arrived");
+        let prize = terminated.select(f(PRIZE), f(0.0));
+        let reward = (action.throttle * action.throttle).mul_add(f(-FUEL), prize);
+        Step { state, reward, terminated }
+    }
+
+    #[inline(always)]
+    fn observe<L: Lane>(&self, s: &State<L>) -> [L::Float; 2] {
+        [s.position, s.velocity]
+    }
+
+    fn draw(&self, s: &State<f32>) -> Scene {
+        picture(s, GOAL)
+    }
+}

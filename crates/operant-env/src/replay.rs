@@ -1,0 +1,226 @@
+//! Replaying actions from a given state without auto-reset: how a rule is checked from outside and a bug in one filed.
+
+use operant_lane::bundle::leaves_of;
+use operant_lane::{Bundle, Draws, Int, Kind, Lane, Mask, Packed, Purpose, Sink, Uint, Wide};
+
+use crate::env::{Env, Step};
+use crate::rows::Splat;
+use crate::spec::{ActionSpace, ObsSpace};
+
+/// Which arithmetic replays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// Scalar, double precision: what references compute.
+    F64,
+    /// Scalar, single precision.
+    F32,
+    /// Sixteen environments side by side, of which the first is shown.
+    Wide,
+}
+
+/// A state in the environment's public order, and the actions to take from it, each with one number per component.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// The state to start from.
+    pub state: Vec<f64>,
+    /// What to do, step by step.
+    pub actions: Vec<Vec<f64>>,
+}
+
+/// What happened, entry k after action k; it stops with the episode.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// Observations; binary ones unpacked.
+    pub obs: Vec<Vec<f64>>,
+    /// Rewards.
+    pub reward: Vec<f64>,
+    /// Whether the rules ended the episode.
+    pub terminated: Vec<bool>,
+    /// Whether the time limit, counted from the start of the case, ended it.
+    pub truncated: Vec<bool>,
+    /// States in the public order.
+    pub state: Vec<Vec<f64>>,
+}
+
+/// A case that cannot be replayed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CaseError {
+    /// Wrong number of state entries.
+    #[error("`state` has {got} numbers; {env} has {expected}")]
+    State {
+        /// Environment.
+        env: &'static str,
+        /// Numbers given.
+        got: usize,
+        /// Numbers of a state.
+        expected: usize,
+    },
+    /// A number that its place in the state cannot hold.
+    #[error("`state[{index}]` = {value}; {env} has {what} there")]
+    Entry {
+        /// Environment.
+        env: &'static str,
+        /// Place in the state.
+        index: usize,
+        /// The number.
+        value: f64,
+        /// What the place holds.
+        what: &'static str,
+    },
+    /// Wrong number of action components, or a choice that does not exist.
+    #[error("`actions[{index}]` = {got:?}; {expected}")]
+    Action {
+        /// Which action.
+        index: usize,
+        /// The action given.
+        got: Vec<f64>,
+        /// What an action is.
+        expected: String,
+    },
+}
+
+/// Replays a case. Chance inside a step (sticky actions) draws from seed 0, environment 0.
+pub fn replay<E: Env>(env: &E, arithmetic: Arithmetic, case: &Case) -> Result<Outcome, CaseError> {
+    check(env, case)?;
+    Ok(match arithmetic {
+        Arithmetic::F64 => run::<E, f64>(env, case),
+        Arithmetic::F32 => run::<E, f32>(env, case),
+        Arithmetic::Wide => run::<E, Wide<16>>(env, case),
+    })
+}
+
+fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
+    let spec = env.spec();
+    let leaves = leaves_of::<f64, E::State<f64>>();
+    let expected = env.pack(&vec![0.0; leaves.len()]).len();
+    if case.state.len() != expected {
+        return Err(CaseError::State { env: spec.name, got: case.state.len(), expected });
+    }
+    // In the public form whole numbers stand where the leaves are whole numbers, packed ones included.
+    let whole = |index: usize| leaves.get(index).is_none_or(|leaf| leaf.kind != Kind::Float);
+    for (index, &value) in case.state.iter().enumerate() {
+        let what = if !value.is_finite() {
+            "a finite number"
+        } else if whole(index) && (value.fract() != 0.0 || !(0.0..=4_294_967_295.0).contains(&value)) {
+            "a whole number of at least 0"
+        } else {
+            continue;
+        };
+        return Err(CaseError::Entry { env: spec.name, index, value, what });
+    }
+    for (index, action) in case.actions.iter().enumerate() {
+        let (fits, expected) = match &spec.actions {
+            ActionSpace::Discrete(choices) => (
+                action.len() == choices.len()
+                    && action
+                        .iter()
+                        .zip(choices)
+                        .all(|(a, n)| a.fract() == 0.0 && (0.0..*n as f64).contains(a)),
+                format!("give whole numbers below {choices:?}"),
+            ),
+            ActionSpace::Box { low, .. } => (
+                action.len() == low.len() && action.iter().all(|a| a.is_finite()),
+                format!("give {} finite numbers", low.len()),
+            ),
+        };
+        if !fits {
+            return Err(CaseError::Action { index, got: action.clone(), expected });
+        }
+    }
+    Ok(())
+}
+
+fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Outcome {
+    let spec = env.spec();
+    let leaves = env.unpack(&case.state);
+    let mut state = E::State::<L>::load(&mut Splat(leaves.iter()));
+    let mut outcome = Outcome::default();
+    for (step, action) in case.actions.iter().enumerate() {
+        let action = E::Action::<L>::load(&mut Splat(action.iter()));
+        let mut draws = Draws::at(0, L::Uint::splat(0), step as u64, Purpose::Step);
+        let Step { state: next, reward, terminated } = env.step(&state, &action, &mut draws);
+        state = next;
+        let terminated = L::mask(terminated);
+        let truncated = step as u64 + 1 >= u64::from(spec.time_limit);
+        // Observations are single precision, as everywhere in the field.
+        let obs = numbers::<L, _>(&env.observe(&state));
+        outcome.obs.push(match &spec.obs {
+            ObsSpace::Box { .. } => obs.into_iter().map(|x| f64::from(x as f32)).collect(),
+            ObsSpace::Binary { .. } => {
+                (0..spec.obs.size()).map(|i| f64::from(obs[i / 32] as u32 >> (i % 32) & 1)).collect()
+            }
+        });
+        outcome.reward.push(L::float(reward));
+        outcome.terminated.push(terminated);
+        outcome.truncated.push(truncated);
+        outcome.state.push(env.pack(&numbers::<L, _>(&state)));
+        if terminated || truncated {
+            break;
+        }
+    }
+    outcome
+}
+
+/// The leaves of a bundle as numbers, of the first environment in the lane.
+fn numbers<L: Readable, B: Bundle<L>>(bundle: &B) -> Vec<f64> {
+    let mut sink = Numbers(Vec::new());
+    bundle.store(&mut sink);
+    sink.0
+}
+
+struct Numbers(Vec<f64>);
+
+impl<L: Readable> Sink<L> for Numbers {
+    fn float(&mut self, value: L::Float) {
+        self.0.push(L::float(value));
+    }
+    fn uint(&mut self, value: L::Uint) {
+        self.0.push(f64::from(L::uint(value)));
+    }
+    fn int(&mut self, value: L::Int) {
+        self.0.push(f64::from(L::uint(value.to_uint()) as i32));
+    }
+    fn mask(&mut self, value: L::Mask) {
+        self.0.push(f64::from(u8::from(L::mask(value))));
+    }
+}
+
+/// A lane whose first environment can be read.
+trait Readable: Lane {
+    fn float(value: Self::Float) -> f64;
+    fn uint(value: Self::Uint) -> u32;
+    fn mask(value: Self::Mask) -> bool {
+        Self::uint(value.select(Self::Uint::splat(1), Self::Uint::splat(0))) == 1
+    }
+}
+
+impl Readable for f64 {
+    fn float(value: f64) -> f64 {
+        value
+    }
+    fn uint(value: Self::Uint) -> u32 {
+        value.0
+    }
+}
+
+impl Readable for f32 {
+    fn float(value: f32) -> f64 {
+        f64::from(value)
+    }
+    fn uint(value: Self::Uint) -> u32 {
+        value.0
+    }
+}
+
+impl Readable for Wide<16> {
+    fn float(value: Self::Float) -> f64 {
+        let mut lanes = [0.0; 16];
+        Self::store_float(value, &mut lanes);
+        f64::from(lanes[0])
+    }
+    fn uint(value: Self::Uint) -> u32 {
+        let mut lanes = [0; 16];
+        Self::store_uint(value, &mut lanes);
+        lanes[0]
+    }
+}

@@ -1,0 +1,67 @@
+//! A picture of a state as a few shapes, for any canvas.
+
+/// A point: x to the right, y up, in the scene's own units.
+pub type Point = [f32; 2];
+
+/// A picture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scene {
+    /// Lower left corner of the view.
+    pub low: Point,
+    /// Upper right corner of the view.
+    pub high: Point,
+    /// What is drawn, in order.
+    pub shapes: Vec<Shape>,
+}
+
+/// Something drawn. Tones are palette entries 0 .. 4: ground, body, accent, target, faint.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// Connected line segments.
+    Line {
+        /// Corners.
+        points: Vec<Point>,
+        /// Palette entry.
+        tone: u8,
+    },
+    /// A circle.
+    Circle {
+        /// Centre.
+        center: Point,
+        /// Radius.
+        radius: f32,
+        /// Palette entry.
+        tone: u8,
+    },
+    /// A filled rectangle.
+    Rectangle {
+        /// Lower left corner.
+        low: Point,
+        /// Upper right corner.
+        high: Point,
+        /// Palette entry.
+        tone: u8,
+    },
+}
+
+impl Shape {
+    /// A line from point to point.
+    pub fn line(points: impl Into<Vec<Point>>, tone: u8) -> Self {
+        Shape::Line { points: points.into(), tone }
+    }
+
+    /// A circle around a point.
+    pub fn circle(center: Point, radius: f32, tone: u8) -> Self {
+        Shape::Circle { center, radius, tone }
+    }
+
+    /// A rectangle around a point.
+    pub fn rectangle(center: Point, width: f32, height: f32, tone: u8) -> Self {
+        let [x, y] = center;
+        Shape::Rectangle {
+            low: [x - width / 2.0, y - height / 2.0],
+            high: [x + width / 2.0, y + height / 2.0],
+            tone,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What an environment says of itself: name, spaces, limits and options.
+
+/// Name, spaces, limits and options of an environment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EnvSpec {
+    /// The name in snake_case.
+    pub name: &'static str,
+    /// Other names it answers to, Gymnasium's ids among them.
+    pub aliases: &'static [&'static str],
+    /// One line for lists.
+    pub summary: &'static str,
+    /// What the policy sees.
+    pub obs: ObsSpace,
+    /// What the policy does.
+    pub actions: ActionSpace,
+    /// Steps after which an episode is truncated.
+    pub time_limit: u32,
+    /// Mean return of 100 greedy episodes from which on it counts as solved.
+    pub solved_at: Option<f64>,
+    /// What can be set.
+    pub options: &'static [EnvOption],
+}
+
+/// Observations.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ObsSpace {
+    /// O real numbers between bounds.
+    Box {
+        /// Least values.
+        low: Vec<f64>,
+        /// Greatest values.
+        high: Vec<f64>,
+    },
+    /// Bits of a shape, packed 32 to a word, the first lowest.
+    Binary {
+        /// Extents, outermost first.
+        shape: Vec<usize>,
+    },
+}
+
+impl ObsSpace {
+    /// A box that is symmetric around zero.
+    pub fn symmetric(high: &[f64]) -> Self {
+        ObsSpace::Box { low: high.iter().map(|h| -h).collect(), high: high.to_vec() }
+    }
+
+    /// O: how many numbers a policy sees.
+    pub fn size(&self) -> usize {
+        match self {
+            ObsSpace::Box { low, .. } => low.len(),
+            ObsSpace::Binary { shape } => shape.iter().product(),
+        }
+    }
+
+    /// Words of memory per observation: one a number, or one for 32 bits.
+    pub fn words(&self) -> usize {
+        match self {
+            ObsSpace::Box { low, .. } => low.len(),
+            ObsSpace::Binary { .. } => self.size().div_ceil(32),
+        }
+    }
+}
+
+/// Actions.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ActionSpace {
+    /// Components with so many choices each; one component is Gymnasium's `Discrete`.
+    Discrete(Vec<usize>),
+    /// Real numbers between bounds, which the environment enforces where its rules do.
+    Box {
+        /// Least values.
+        low: Vec<f64>,
+        /// Greatest values.
+        high: Vec<f64>,
+    },
+}
+
+impl ActionSpace {
+    /// Components of an action.
+    pub fn components(&self) -> usize {
+        match self {
+            ActionSpace::Discrete(choices) => choices.len(),
+            ActionSpace::Box { low, .. } => low.len(),
+        }
+    }
+}
+
+/// A number that changes the rules.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EnvOption {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value unless set.
+    pub default: f64,
+    /// Least and greatest value.
+    pub range: (f64, f64),
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// An option that cannot be set so.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OptionError {
+    /// There is no such option.
+    #[error("{env} has no option `{name}`; {known}")]
+    Unknown {
+        /// Environment.
+        env: &'static str,
+        /// The option asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The value is out of range.
+    #[error("{env}: option `{name}` = {value} is out of range; give a number from {low} to {high}")]
+    Range {
+        /// Environment.
+        env: &'static str,
+        /// The option.
+        name: &'static str,
+        /// The value asked for.
+        value: f64,
+        /// Least value.
+        low: f64,
+        /// Greatest value.
+        high: f64,
+    },
+}
+
+impl OptionError {
+    /// The error for an option that `spec` does not list.
+    pub fn unknown(spec: &EnvSpec, name: &str) -> Self {
+        let names: Vec<&str> = spec.options.iter().map(|option| option.name).collect();
+        let known =
+            if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+        OptionError::Unknown { env: spec.name, name: name.to_owned(), known }
+    }
+}
+
+impl EnvSpec {
+    /// The option `name`, if `value` is in its range.
+    pub fn check_option(&self, name: &str, value: f64) -> Result<&'static EnvOption, OptionError> {
+        let option =
+            self.options.iter().find(|option| option.name == name).ok_or(OptionError::unknown(self, name))?;
+        let (low, high) = option.range;
+        if (low..=high).contains(&value) {
+            Ok(option)
+        } else {
+            Err(OptionError::Range { env: self.name, name: option.name, value, low, high })
+        }
+    }
+}

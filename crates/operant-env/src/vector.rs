@@ -1,0 +1,107 @@
+//! What every environment gets and none contains: the time limit, same-step auto-reset, the final observation and
+//! episode statistics.
+
+use operant_lane::{Bundle, Draws, Float, Lane, Purpose, Uint};
+
+use crate::env::Env;
+
+/// When and for whom a step happens; decides its random draws.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock<L: Lane> {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Global number of each environment.
+    pub environment: L::Uint,
+    /// Lifetime step, counted from the start of the run.
+    pub step: u64,
+    /// Evaluation has random streams of its own.
+    pub evaluation: bool,
+}
+
+impl<L: Lane> Clock<L> {
+    fn draws(&self, training: Purpose, evaluation: Purpose) -> Draws<L> {
+        let purpose = if self.evaluation { evaluation } else { training };
+        Draws::at(self.seed, self.environment, self.step, purpose)
+    }
+}
+
+/// Environments in the middle of their episodes.
+#[derive(Debug, Clone, Copy)]
+pub struct Current<L: Lane, E: Env> {
+    /// The state of the rules.
+    pub state: E::State<L>,
+    /// Steps of this episode.
+    pub elapsed: L::Uint,
+    /// Undiscounted return of this episode.
+    pub episodic_return: L::Float,
+}
+
+/// What a step with auto-reset gives.
+#[derive(Debug, Clone, Copy)]
+pub struct Transition<L: Lane, E: Env> {
+    /// The observation to act on next: of the new episode where one ended.
+    pub obs: E::Obs<L>,
+    /// The observation that the step led to: differs from `obs` where an episode ended.
+    pub final_obs: E::Obs<L>,
+    /// The reward of the step.
+    pub reward: L::Float,
+    /// Whether the rules ended the episode.
+    pub terminated: L::Mask,
+    /// Whether the time limit ended it; both may hold.
+    pub truncated: L::Mask,
+    /// Return of the episode up to and with this step.
+    pub episodic_return: L::Float,
+    /// Its length.
+    pub episodic_length: L::Uint,
+}
+
+impl<L: Lane, E: Env> Current<L, E> {
+    /// Environments at the start of their first episode.
+    #[inline(always)]
+    pub fn start(env: &E, clock: &Clock<L>) -> Self {
+        let state = env.reset(&mut clock.draws(Purpose::Init, Purpose::EvalInit));
+        Self { state, elapsed: L::Uint::splat(0), episodic_return: L::Float::splat(0.0) }
+    }
+
+    /// One step of every environment. Where an episode ends the next one starts within the same step.
+    #[inline(always)]
+    pub fn step(
+        &mut self,
+        env: &E,
+        time_limit: u32,
+        action: &E::Action<L>,
+        clock: &Clock<L>,
+    ) -> Transition<L, E> {
+        let step = env.step(&self.state, action, &mut clock.draws(Purpose::Step, Purpose::EvalStep));
+        let episodic_length = self.elapsed + L::Uint::splat(1);
+        let episodic_return = self.episodic_return + step.reward;
+        let terminated = step.terminated;
+        let truncated = episodic_length.ge(L::Uint::splat(time_limit));
+        let done = terminated | truncated;
+        let final_obs = env.observe(&step.state);
+
+        // Resets cost nothing while no environment needs one.
+        let before = ((step.state, final_obs), (episodic_length, episodic_return));
+        let ((state, obs), (elapsed, sum)) = L::when(done, before, |_| {
+            let state = env.reset(&mut clock.draws(Purpose::Reset, Purpose::EvalReset));
+            ((state, env.observe(&state)), (L::Uint::splat(0), L::Float::splat(0.0)))
+        });
+        *self = Self { state, elapsed, episodic_return: sum };
+        let reward = step.reward;
+        Transition { obs, final_obs, reward, terminated, truncated, episodic_return, episodic_length }
+    }
+
+    /// Reads environments from their rows; see [`crate::Rows`].
+    #[inline(always)]
+    pub fn load(source: &mut impl operant_lane::Source<L>) -> Self {
+        Self { state: Bundle::load(source), elapsed: source.uint(), episodic_return: source.float() }
+    }
+
+    /// Writes environments to their rows; see [`crate::RowsMut`].
+    #[inline(always)]
+    pub fn store(&self, sink: &mut impl operant_lane::Sink<L>) {
+        self.state.store(sink);
+        sink.uint(self.elapsed);
+        sink.float(self.episodic_return);
+    }
+}
