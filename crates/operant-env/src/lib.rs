@@ -13,6 +13,7 @@ pub mod minatar_breakout;
 pub mod mountain_car;
 pub mod mountain_car_continuous;
 pub mod pendulum;
+pub mod random_play;
 pub mod registry;
 pub mod replay;
 mod rows;

@@ -26,7 +26,6 @@ impl<L: Lane> Clock<L> {
 }
 
 /// Environments in the middle of their episodes.
-#[derive(Debug, Clone, Copy)]
 pub struct Current<L: Lane, E: Env> {
     /// The state of the rules.
     pub state: E::State<L>,
@@ -37,7 +36,6 @@ pub struct Current<L: Lane, E: Env> {
 }
 
 /// What a step with auto-reset gives.
-#[derive(Debug, Clone, Copy)]
 pub struct Transition<L: Lane, E: Env> {
     /// The observation to act on next: of the new episode where one ended.
     pub obs: E::Obs<L>,
@@ -54,6 +52,22 @@ pub struct Transition<L: Lane, E: Env> {
     /// Its length.
     pub episodic_length: L::Uint,
 }
+
+// Derived implementations would ask the environment itself to be `Copy`.
+impl<L: Lane, E: Env> Clone for Current<L, E> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L: Lane, E: Env> Copy for Current<L, E> {}
+impl<L: Lane, E: Env> Clone for Transition<L, E> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L: Lane, E: Env> Copy for Transition<L, E> {}
 
 impl<L: Lane, E: Env> Current<L, E> {
     /// Environments at the start of their first episode.

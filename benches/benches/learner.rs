@@ -1,0 +1,191 @@
+//! How close the learner comes to the machine's limit: the forward pass, forward and backward, and the whole update of
+//! PPO, each as a fraction of the multiply-add peak measured in the same run. `cargo bench -p benches --bench learner`
+//!
+//! CartPole's network: 4 observations, 64-64 tanh, 2 actions, shared trunk. Only the multiply-adds of matrices are
+//! counted; a fraction above 1 means that the peak or the count is wrong, and fails.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use operant_lane::Float;
+use operant_learn::cpu::adam::LearnerState;
+use operant_learn::cpu::batch::{Batch, SampleLayout};
+use operant_learn::cpu::policy::{Activations, Observation, Policy};
+use operant_learn::cpu::tile::Row;
+use operant_learn::cpu::update::Learner;
+use operant_learn::network::{Architecture, Head, Input, Network, init_params};
+use operant_learn::{Activation, Config};
+use rayon::prelude::*;
+use wide::f32x16;
+
+/// Repetitions of every measurement, interleaved, so that all see the same clock.
+const REPS: usize = 7;
+/// Independent chains of multiply-adds per core: latency 4 on two units needs 8.
+const CHAINS: usize = 16;
+
+fn main() -> ExitCode {
+    let setups = [("minibatch 32768", 1_024, 128, 4), ("minibatch 2048", 64, 128, 4), ("minibatch 256", 16, 64, 4)];
+    let mut ok = true;
+    println!("threads {}, {CHAINS} chains a core, {REPS} repetitions: median (min .. max)", rayon::current_num_threads());
+    for (name, num_envs, num_steps, num_minibatches) in setups {
+        ok &= measure(name, &config(num_envs, num_steps, num_minibatches));
+    }
+    if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn measure(name: &str, config: &Config) -> bool {
+    let architecture = Architecture::new(config, Input::Dense(4), Head::MultiDiscrete(vec![2]));
+    let layout = SampleLayout::new(&architecture, false);
+    let network = Network::new(architecture);
+    let batch = batch(config, &layout);
+    let params = init_params(&network, 1);
+    let mut policy = Policy::new(&network);
+    policy.pack(&params);
+    let mut learner = Learner::new(network.clone(), layout, config.clone());
+    let samples = (batch.len() * config.update_epochs) as f64;
+
+    let (mut peaks, mut forwards, mut updates) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..REPS {
+        let repeats = (1 << 20) / batch.len();
+        peaks.push(peak_flops());
+        let seconds = time(|| forward(&policy, &network, (batch.len() * 4).max(1 << 18)));
+        forwards.push(network.forward_flops() as f64 * (batch.len() * 4).max(1 << 18) as f64 / seconds);
+        // A fresh state each time: the same work in every repetition.
+        let mut state = LearnerState::new(params.clone());
+        let seconds = time(|| {
+            for update in 0..repeats.max(1) {
+                black_box(learner.update(&mut state, &batch, update as u64));
+            }
+        });
+        updates.push(network.forward_backward_flops() as f64 * samples * repeats.max(1) as f64 / seconds);
+    }
+    let peak = spread(&mut peaks);
+    println!("{name}: {} samples, {} epochs", batch.len(), config.update_epochs);
+    println!("  peak    {:7.1} GFLOP/s ({:.1} .. {:.1})", peak[0] / 1e9, peak[1] / 1e9, peak[2] / 1e9);
+    let mut ok = true;
+    for (what, rates) in [("forward", &mut forwards), ("update", &mut updates)] {
+        let rate = spread(rates);
+        let fraction = rate[0] / peak[0];
+        println!(
+            "  {what:7} {:7.1} GFLOP/s ({:.1} .. {:.1}), {:.1}% of peak",
+            rate[0] / 1e9,
+            rate[1] / 1e9,
+            rate[2] / 1e9,
+            100.0 * fraction
+        );
+        if fraction > 1.0 {
+            eprintln!("error: {what} is above the measured peak; the peak or the count of operations is wrong");
+            ok = false;
+        }
+    }
+    let epochs = spread(&mut updates)[0] / network.forward_backward_flops() as f64;
+    println!("  update  {:.2} M samples x epochs / s", epochs / 1e6);
+    ok
+}
+
+/// Multiply-adds per second of all cores together, two operations each.
+fn peak_flops() -> f64 {
+    const STEPS: usize = 4_000_000;
+    let threads = rayon::current_num_threads();
+    let seconds = time(|| {
+        rayon::broadcast(|_| {
+            let (a, b) = (black_box(f32x16::splat(0.999_9)), black_box(f32x16::splat(1e-4)));
+            let mut chains: [f32x16; CHAINS] = core::array::from_fn(|i| f32x16::splat(black_box(i as f32)));
+            for _ in 0..STEPS {
+                for chain in &mut chains {
+                    *chain = Float::mul_add(*chain, a, b);
+                }
+            }
+            black_box(chains);
+        });
+    });
+    (threads * STEPS * CHAINS * 16 * 2) as f64 / seconds
+}
+
+/// Forward passes of `samples` samples over all threads.
+fn forward(policy: &Policy, network: &Network, samples: usize) {
+    let threads = rayon::current_num_threads();
+    rayon::broadcast(|context| {
+        let mut activations = Activations::<4>::new(network);
+        let mut obs: Vec<Row<4>> = vec![[f32x16::splat(0.1); 4]; 4];
+        let tiles = samples / 64;
+        for tile in context.index() * tiles / threads..(context.index() + 1) * tiles / threads {
+            obs[0][0] = f32x16::splat(tile as f32 * 1e-6);
+            policy.forward(Observation::Dense(black_box(&obs)), &mut activations);
+            black_box(activations.value());
+        }
+    });
+}
+
+fn time(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}
+
+/// Median, least and greatest.
+fn spread(values: &mut [f64]) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [values[values.len() / 2], values[0], values[values.len() - 1]]
+}
+
+/// A batch of plausible samples: what matters is that advantages vary and ratios stay near 1.
+fn batch(config: &Config, layout: &SampleLayout) -> Batch {
+    let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps, 64.min(config.num_envs));
+    let fields = layout.clone();
+    batch.tiles_mut().into_par_iter().enumerate().for_each(|(k, mut tile)| {
+        for t in 0..tile.num_steps() {
+            let number = |salt: usize| -> Row<4> {
+                core::array::from_fn(|v| {
+                    f32x16::new(core::array::from_fn(|l| {
+                        let x = (((k * 64 + v * 16 + l) * 131 + t) * 7 + salt).wrapping_mul(0x9E37_79B9) as u32;
+                        (x >> 8) as f32 / 16_777_216.0 - 0.5
+                    }))
+                })
+            };
+            for o in 0..4 {
+                tile.put(t, fields.obs + o, &number(o));
+            }
+            tile.put(t, fields.actions, &number(4).map(|x| x.fast_max(f32x16::ZERO).ceil()));
+            tile.put(t, fields.logprob, &[f32x16::splat(0.5f32.ln()); 4]);
+            tile.put(t, fields.value, &number(5));
+            tile.put(t, fields.advantage, &number(6));
+        }
+    });
+    batch
+}
+
+fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Config {
+    Config {
+        seed: 1,
+        total_timesteps: 1 << 30,
+        num_envs,
+        num_steps,
+        learning_rate: 2.5e-4,
+        anneal_lr: false,
+        gamma: 0.99,
+        gae_lambda: 0.95,
+        num_minibatches,
+        update_epochs: 4,
+        norm_adv: true,
+        clip_coef: 0.2,
+        clip_vloss: true,
+        ent_coef: 0.01,
+        vf_coef: 0.5,
+        max_grad_norm: 0.5,
+        target_kl: 0.0,
+        adam_eps: 1e-5,
+        adam_beta1: 0.9,
+        adam_beta2: 0.999,
+        hidden: vec![64, 64],
+        activation: Activation::Tanh,
+        shared_trunk: true,
+        log_std_init: 0.0,
+        norm_obs: false,
+        norm_reward: false,
+        clip_obs: 10.0,
+        clip_reward: 10.0,
+        max_nonfinite_updates: 3,
+    }
+}

@@ -1,0 +1,40 @@
+//! `operant config`: the effective configuration of an environment, with where each value came from.
+
+use operant_run::config::{self, EnvFacts};
+
+use super::overrides::Overrides;
+use crate::output;
+
+/// Print the effective configuration as TOML, each value with where it came from
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Environment, such as cartpole or CartPole-v1
+    env: String,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+const AFTER_HELP: &str = "\
+The output is itself a valid --config file:
+  operant config cartpole > mine.toml && operant train cartpole --config mine.toml
+
+An operant.toml may hold tables named after environments, whose values override
+the rest of the file for that environment only, and options of the environment
+itself under [env]:
+  learning_rate = 0.001
+  [cartpole]
+  num_envs = 64
+  [minatar_breakout.env]
+  sticky_action_prob = 0.1
+
+Any key can come from the process environment, in upper case after OPERANT_:
+  OPERANT_NUM_ENVS=64  OPERANT_HIDDEN=64,64  OPERANT_ENV_STICKY_ACTION_PROB=0.1";
+
+/// Prints the configuration.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let facts = EnvFacts::registered(&args.env)?;
+    let settings = config::settings(facts, &args.overrides.command_line(), None)?;
+    output::print(&settings.to_toml(true))?;
+    Ok(0)
+}

@@ -1,0 +1,7 @@
+//! One file per subcommand. Each has `Args` for clap and `run`, which returns the exit code.
+
+pub mod config;
+pub mod envs;
+pub mod eval;
+mod overrides;
+pub mod train;

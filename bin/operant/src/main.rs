@@ -1,0 +1,66 @@
+//! The operant command: one file per subcommand under `commands/`, one reporter of errors, one place that exits.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod output;
+mod report;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+
+/// Trains reinforcement-learning agents at the speed of the machine.
+#[derive(Debug, Parser)]
+#[command(name = "operant", version, max_term_width = 110, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant train cartpole                  learn CartPole-v1 in about a second
+  operant train pendulum --seed 3 --json  one JSON object with the result on stdout
+  operant eval RUN                        play a run's latest checkpoint greedily
+  operant config cartpole                 every setting, and where it comes from
+
+Exit codes:
+  0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
+  1 failed     70 a bug in operant            130, 143 ended at once by a second SIGINT, SIGTERM";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train an agent, or continue a run
+    Train(commands::train::Args),
+    /// Play greedy episodes with a trained agent
+    Eval(commands::eval::Args),
+    /// List the environments
+    Envs(commands::envs::Args),
+    /// Print the effective configuration as TOML, each value with where it came from
+    Config(commands::config::Args),
+}
+
+fn main() -> ExitCode {
+    let started = Instant::now();
+    report::install_panic_hook();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too, with code 0. A closed pipe is no failure.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = match cli.command {
+        Command::Train(args) => commands::train::run(&args, started),
+        Command::Eval(args) => commands::eval::run(&args),
+        Command::Envs(args) => commands::envs::run(&args),
+        Command::Config(args) => commands::config::run(&args),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => report::report(&error),
+    }
+}

@@ -1,0 +1,46 @@
+//! The one reporter of errors: what went wrong, where, and what to do, on stderr.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Exit code of a defect in operant itself (EX_SOFTWARE of sysexits.h).
+const BUG: i32 = 70;
+
+/// Prints an error and gives the exit code that it stands for.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    // A closed stderr must not turn an error into a panic.
+    let mut stderr = std::io::stderr();
+    match error.downcast_ref::<operant_run::Error>() {
+        Some(known) => {
+            let _ = writeln!(stderr, "error: {known}");
+            ExitCode::from(known.exit_code())
+        }
+        None => {
+            let _ = writeln!(stderr, "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Turns a panic into a message that says whose fault it is, and exit code 70.
+pub fn install_panic_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload();
+        let message = message
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| message.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let mut stderr = std::io::stderr();
+        let _ = writeln!(
+            stderr,
+            "error: this is a bug in operant: {message}\n  where: {place}\n  remedy: report it with the command line; \
+             checkpoints already saved are intact, `operant train --resume RUN` continues from the last one"
+        );
+        if std::env::var_os("RUST_BACKTRACE").is_some() {
+            let _ = writeln!(stderr, "{}", std::backtrace::Backtrace::force_capture());
+        }
+        std::process::exit(BUG);
+    }));
+}

@@ -1,0 +1,173 @@
+//! Bad input: each gets one clear error with its place and remedy, the right exit code, and loses nothing.
+
+mod common;
+
+use common::Place;
+
+/// A short run whose length does not depend on the preset.
+const SHORT: &[&str] = &[
+    "--set", "num_envs=8", "--set", "num_steps=16", "--set", "num_minibatches=2", "--set", "total_timesteps=1280",
+    "--set", "checkpoint_interval=2", "--set", "eval_episodes=5", "--quiet",
+];
+
+fn trained(place: &Place, env: &str, name: &str) {
+    let mut args = vec!["train", env, "--name", name];
+    args.extend(SHORT);
+    let finished = place.operant(&args);
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+}
+
+#[test]
+fn names_are_suggested() {
+    let place = Place::new();
+    place.operant(&["train", "cartpol"]).assert_error(2, &["\"cartpol\"", "did you mean \"cartpole\"?"]);
+    place.operant(&["config", "CartPole-v0"]).assert_error(2, &["did you mean \"CartPole-v1\"?"]);
+    place
+        .operant(&["train", "cartpole", "--set", "learning_rat=1"])
+        .assert_error(2, &["did you mean \"learning_rate\"?", "where: --set"]);
+    place.operant(&["train", "cartpole", "--set", "lr=1"]).assert_error(2, &["did you mean \"learning_rate\"?"]);
+    assert!(!place.path().join("runs").exists(), "nothing was trained");
+}
+
+#[test]
+fn usage_errors_exit_with_two() {
+    let place = Place::new();
+    for args in [&["trian", "cartpole"][..], &["train"], &["train", "cartpole", "--evns", "3"], &[]] {
+        let finished = place.operant(args);
+        assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""), "{args:?} {finished:#?}");
+    }
+    for args in [&["--help"][..], &["--version"], &["train", "--help"]] {
+        let finished = place.operant(args);
+        assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""), "{args:?} {finished:#?}");
+    }
+}
+
+#[test]
+fn values_out_of_range_are_refused_before_training() {
+    let place = Place::new();
+    for (flag, value, part) in [
+        ("--envs", "0", "num_envs = 0"),
+        ("--envs", "-4", "num_envs = -4"),
+        ("--steps", "none", "total_timesteps = \"none\""),
+        ("--seed", "-1", "seed = -1"),
+        ("--device", "cuda", "this build trains on the CPU"),
+        ("--device", "cuda:1", "this build trains on the CPU"),
+        ("--device", "tpu", "is no device"),
+        ("--precision", "bf16", "this build trains on the CPU"),
+        ("--set", "learning_rate=nan", "learning_rate = nan"),
+        ("--set", "num_minibatches=7", "does not divide"),
+        ("--set", "gamma=1.5", "gamma = 1.5"),
+        ("--set", "hidden=[64, 0]", "width 0"),
+        ("--set", "env.gravity=3", "gravity"),
+        ("--name", "a/b", "cannot name a run"),
+    ] {
+        let finished = place.operant(&["train", "cartpole", flag, value]);
+        finished.assert_error(2, &[part, &format!("where: {flag}")]);
+    }
+    assert!(!place.path().join("runs").exists(), "nothing was trained");
+}
+
+#[test]
+fn options_of_an_environment_are_checked() {
+    let place = Place::new();
+    let args = ["train", "minatar_breakout", "--set", "env.sticky_action_prob=1.5"];
+    place.operant(&args).assert_error(2, &["sticky_action_prob", "1.5", "where: --set"]);
+    assert!(!place.path().join("runs").exists(), "nothing was trained");
+}
+
+#[test]
+fn broken_configuration_files_name_their_line() {
+    let place = Place::new();
+    place.write("mine.toml", "seed = 2\nlearning_rate = 0.");
+    let args = ["train", "cartpole", "--config", "mine.toml"];
+    place.operant(&args).assert_error(2, &["not valid TOML", "where: mine.toml:2"]);
+    place.write("mine.toml", "seed = 2\n\ngama = 0.9\n");
+    place.operant(&args).assert_error(2, &["did you mean \"gamma\"?", "where: mine.toml:3"]);
+    std::fs::write(place.path().join("mine.toml"), [0xff, 0xfe, 0x00]).expect("written");
+    place.operant(&args).assert_error(2, &["not UTF-8", "where: mine.toml"]);
+    place.operant(&["train", "cartpole", "--config", "no.toml"]).assert_error(2, &["where: no.toml"]);
+    place.operant(&["train", "cartpole", "--config", "."]).assert_error(2, &["cannot be read"]);
+    place.write("operant.toml", "num_envs = \"many\"");
+    place.operant(&["train", "cartpole"]).assert_error(2, &["num_envs = \"many\"", "where: operant.toml:1"]);
+}
+
+#[test]
+fn unknown_variables_are_refused() {
+    let place = Place::new();
+    let output = place.command(&["config", "cartpole"]).env("OPERANT_GAMA", "1").output().expect("started");
+    common::Finished::of(output).assert_error(2, &["did you mean \"OPERANT_GAMMA\"?"]);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_a_disk_error_before_training() {
+    let place = Place::new();
+    place.write("file", "");
+    for dir in ["file/runs", "/proc/operant-runs"] {
+        let finished = place.operant(&["train", "cartpole", "--run-dir", dir]);
+        finished.assert_error(1, &["the run directory cannot be made", dir, "--run-dir"]);
+    }
+}
+
+#[test]
+fn a_taken_name_is_refused_and_its_run_untouched() {
+    let place = Place::new();
+    trained(&place, "cartpole", "mine");
+    let before = place.final_state("mine");
+    place
+        .operant(&["train", "cartpole", "--name", "mine"])
+        .assert_error(2, &["a run named mine exists already", "--resume mine"]);
+    assert_eq!(place.final_state("mine"), before);
+}
+
+#[test]
+fn a_checkpoint_of_something_else_is_refused() {
+    let place = Place::new();
+    trained(&place, "cartpole", "mine");
+    let (before, rows) = (place.final_state("mine"), place.metrics("mine"));
+    place
+        .operant(&["train", "pendulum", "--resume", "mine"])
+        .assert_error(2, &["run mine trains cartpole, not pendulum", "operant train cartpole --resume mine"]);
+    for change in ["num_envs=16", "hidden=[32]", "seed=7"] {
+        let args = ["train", "cartpole", "--resume", "mine", "--set", change];
+        place.operant(&args).assert_error(2, &["cannot resume a run", "where: --set"]);
+    }
+    place.operant(&["train", "--resume", "mime"]).assert_error(2, &["did you mean \"mine\"?"]);
+    place.operant(&["eval", "mime"]).assert_error(2, &["did you mean \"mine\"?"]);
+    assert_eq!((place.final_state("mine"), place.metrics("mine")), (before, rows));
+}
+
+#[test]
+fn a_damaged_checkpoint_falls_back_and_all_damaged_is_an_error() {
+    let place = Place::new();
+    trained(&place, "cartpole", "mine");
+    let before = place.final_state("mine");
+    let damage = |path: &std::path::Path| {
+        let file = path.join("state.safetensors");
+        let bytes = std::fs::read(&file).expect("read");
+        std::fs::write(&file, &bytes[..bytes.len() / 2]).expect("written");
+    };
+    damage(&place.checkpoints("mine").pop().expect("a checkpoint").1);
+    let eval = place.operant(&["eval", "mine", "--episodes", "3", "--json"]);
+    assert_eq!(eval.code, Some(0), "{eval:#?}");
+    assert!(eval.stderr.contains("warning: ") && eval.stderr.contains("damaged"), "{eval:#?}");
+    let resumed = place.operant(&["train", "--resume", "mine", "--quiet"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:#?}");
+    assert!(resumed.stderr.contains("warning: ") && resumed.stderr.contains("damaged"), "{resumed:#?}");
+    assert_eq!(place.final_state("mine"), before, "the lost updates were trained again, to the same bits");
+
+    for (_, path) in place.checkpoints("mine") {
+        damage(&path);
+    }
+    place.operant(&["train", "--resume", "mine"]).assert_error(2, &["damaged"]);
+    place.operant(&["eval", "mine"]).assert_error(2, &["damaged"]);
+}
+
+#[test]
+fn divergence_ends_with_the_last_good_checkpoint() {
+    let place = Place::new();
+    let mut args = vec!["train", "cartpole", "--name", "wild", "--set", "learning_rate=1e30"];
+    args.extend(SHORT);
+    args.extend(["--set", "max_nonfinite_updates=3", "--set", "anneal_lr=false"]);
+    let finished = place.operant(&args);
+    finished.assert_error(1, &["training diverged", "3 updates in a row", "learning_rate"]);
+}

@@ -1,0 +1,185 @@
+//! What a run prints and leaves: the JSON contract, the run directory, evaluation, configuration, closed pipes.
+
+mod common;
+
+use std::process::Stdio;
+
+use common::{Finished, Place};
+
+const SHORT: &[&str] = &[
+    "--set", "num_envs=8", "--set", "num_steps=16", "--set", "num_minibatches=2", "--set", "total_timesteps=1280",
+    "--set", "eval_episodes=5",
+];
+
+fn train(place: &Place, more: &[&str]) -> Finished {
+    let mut args = vec!["train", "cartpole"];
+    args.extend(SHORT);
+    args.extend(more);
+    let finished = place.operant(&args);
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    finished
+}
+
+#[test]
+fn json_is_one_object_with_the_contracts_keys_in_order() {
+    let place = Place::new();
+    let finished = train(&place, &["--json", "--name", "mine", "--seed", "5"]);
+    let result = finished.json();
+    let keys = [
+        "run", "env", "device", "seed", "env_steps", "updates", "wall_s", "train_s", "sps", "eval_return_mean",
+        "eval_return_std", "eval_episodes", "solved_at_step", "solved_at_s", "checkpoint",
+    ];
+    let places: Vec<usize> =
+        keys.iter().map(|key| finished.stdout.find(&format!("\"{key}\":")).expect(key)).collect();
+    assert!(places.is_sorted(), "{}", finished.stdout);
+    assert_eq!(result.as_object().map(serde_json::Map::len), Some(keys.len()));
+    assert_eq!((&result["run"], &result["env"], &result["device"]), (&"mine".into(), &"cartpole".into(), &"cpu".into()));
+    assert_eq!((result["seed"].as_u64(), result["env_steps"].as_u64()), (Some(5), Some(1280)));
+    assert_eq!((result["updates"].as_u64(), result["eval_episodes"].as_u64()), (Some(10), Some(5)));
+    assert!(result["eval_return_mean"].as_f64() >= Some(1.0), "an episode of CartPole pays at least 1: {result}");
+    assert!(result["wall_s"].as_f64() >= result["train_s"].as_f64());
+    let written = std::fs::read_to_string(place.path().join("runs/mine/result.json")).expect("result.json");
+    assert_eq!(written, finished.stdout);
+    assert!(place.path().join(result["checkpoint"].as_str().expect("a path")).is_dir());
+}
+
+#[test]
+fn a_run_leaves_its_directory() {
+    let place = Place::new();
+    train(&place, &["--name", "mine"]);
+    let dir = place.path().join("runs/mine");
+    for file in ["config.toml", "metrics.csv", "operant.log", "result.json", "checkpoints"] {
+        assert!(dir.join(file).exists(), "{file}");
+    }
+    let events = std::fs::read_dir(&dir).expect("read").flatten().filter(|entry| {
+        entry.file_name().to_string_lossy().starts_with("events.out.tfevents")
+    });
+    assert_eq!(events.count(), 1);
+    assert_eq!(place.metrics("mine").len(), 10);
+    assert!(!std::fs::read_to_string(dir.join("operant.log")).expect("read").is_empty());
+
+    train(&place, &["--name", "bare", "--set", "csv=false", "--set", "tensorboard=false", "--run-dir", "elsewhere"]);
+    let bare = place.path().join("elsewhere/bare");
+    assert!(bare.join("result.json").exists() && !bare.join("metrics.csv").exists());
+}
+
+#[test]
+fn results_go_to_stdout_and_progress_to_stderr() {
+    let place = Place::new();
+    let plain = train(&place, &[]);
+    assert!(plain.stdout.contains("greedy episodes") && plain.stdout.starts_with("run cartpole-1-"), "{plain:#?}");
+    assert!(plain.stderr.contains("100%"), "{plain:#?}");
+    assert!(plain.stderr.lines().count() < 20, "a pipe gets a few lines: {plain:#?}");
+    assert_eq!(train(&place, &["--quiet"]).stderr, "");
+}
+
+#[test]
+fn an_evaluation_reproduces_the_runs_own() {
+    let place = Place::new();
+    let result = train(&place, &["--name", "mine", "--json"]).json();
+    let by_name = place.operant(&["eval", "mine", "--episodes", "5", "--json"]).json();
+    assert_eq!(by_name["eval_return_mean"], result["eval_return_mean"]);
+    assert_eq!(by_name["eval_return_std"], result["eval_return_std"]);
+    let checkpoint = result["checkpoint"].as_str().expect("a path");
+    let by_path = place.operant(&["eval", checkpoint, "--episodes", "5", "--json"]).json();
+    assert_eq!(by_path["eval_return_mean"], result["eval_return_mean"]);
+    assert_eq!((&by_path["run"], &by_path["env"]), (&"mine".into(), &"cartpole".into()));
+    let human = place.operant(&["eval", "runs/mine"]);
+    assert!(human.code == Some(0) && human.stdout.contains("over 100 greedy episodes"), "{human:#?}");
+    place.operant(&["eval", "mine", "--episodes", "0"]).assert_error(2, &["eval_episodes = 0", "where: --episodes"]);
+}
+
+#[test]
+fn the_same_seed_trains_the_same_weights_on_any_number_of_threads() {
+    let place = Place::new();
+    for (name, threads) in [("one", "threads=1"), ("two", "threads=2"), ("five", "threads=5")] {
+        train(&place, &["--name", name, "--set", threads]);
+    }
+    train(&place, &["--name", "other", "--seed", "2"]);
+    assert!(place.final_state("one") == place.final_state("two"));
+    assert!(place.final_state("one") == place.final_state("five"));
+    assert!(place.final_state("one") != place.final_state("other"));
+    assert_eq!(place.metrics("one"), place.metrics("five"));
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let place = Place::new();
+    for args in [&["envs"][..], &["config", "cartpole"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = place.command(args).stdout(writer).stderr(Stdio::piped()).output().expect("started");
+        let finished = Finished::of(output);
+        assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""), "{args:?} {finished:#?}");
+    }
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("opened");
+    let output = place.command(&["envs"]).stdout(full).stderr(Stdio::piped()).output().expect("started");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn the_shown_configuration_is_a_valid_file_and_names_every_origin() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path().join("xdg/operant")).expect("made");
+    place.write("xdg/operant/operant.toml", "gamma = 0.5\ngae_lambda = 0.5\n");
+    place.write("operant.toml", "seed = 3\ngae_lambda = 0.6\nvf_coef = 0.6\n[cartpole]\nclip_coef = 0.6\n");
+    place.write("mine.toml", "vf_coef = 0.7\nupdate_epochs = 7\n");
+    let mut command = place.command(&["config", "CartPole-v1", "--config", "mine.toml", "--set", "max_grad_norm=0.9"]);
+    let shown = Finished::of(command.env("OPERANT_UPDATE_EPOCHS", "8").output().expect("started"));
+    assert_eq!(shown.code, Some(0), "{shown:#?}");
+    let line = |key: &str| -> &str {
+        shown.stdout.lines().find(|line| line.starts_with(&format!("{key} ="))).unwrap_or_else(|| panic!("{key}"))
+    };
+    for (key, value, origin) in [
+        ("adam_eps", "0.00001", "# default"),
+        ("learning_rate", "", "# preset cartpole"),
+        ("gamma", "0.5", "operant/operant.toml:1"),
+        ("gae_lambda", "0.6", "# operant.toml:2"),
+        ("clip_coef", "0.6", "# operant.toml:5"),
+        ("vf_coef", "0.7", "# mine.toml:1"),
+        ("update_epochs", "8", "# OPERANT_UPDATE_EPOCHS"),
+        ("max_grad_norm", "0.9", "# --set"),
+        ("solved_at", "475", "# environment cartpole"),
+    ] {
+        assert!(line(key).contains(value) && line(key).contains(origin), "{key}: {}", line(key));
+    }
+    let other = Place::new();
+    other.write("shown.toml", &shown.stdout);
+    let again = other.operant(&["config", "cartpole", "--config", "shown.toml"]);
+    let values = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split('#').next().expect("a part").trim_end().to_string()).collect()
+    };
+    assert_eq!(values(&again.stdout), values(&shown.stdout));
+}
+
+#[test]
+fn every_environment_is_listed_and_has_a_configuration() {
+    let place = Place::new();
+    let listed = place.operant(&["envs", "--json"]);
+    let mut names = Vec::new();
+    for line in listed.stdout.lines() {
+        let env: serde_json::Value = serde_json::from_str(line).expect("one object a line");
+        assert!(env["time_limit"].as_u64() > Some(0) && env["obs"].is_object() && env["actions"].is_object());
+        names.push(env["env"].as_str().expect("a name").to_string());
+    }
+    assert!(names.len() >= 6, "{names:?}");
+    let table = place.operant(&["envs"]).stdout;
+    for name in &names {
+        assert!(table.contains(name.as_str()), "{name}");
+        assert_eq!(place.operant(&["config", name]).code, Some(0), "{name}");
+    }
+}
+
+#[test]
+fn training_cartpole_stays_below_100_mb() {
+    let place = Place::new();
+    let finished = place.operant(&["train", "cartpole", "--name", "mine", "--steps", "2e4", "--quiet"]);
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    let text = std::fs::read_to_string(place.path().join("runs/mine/metrics.csv")).expect("metrics.csv");
+    let header: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
+    let column = header.iter().position(|name| *name == "resident_memory").expect("the column");
+    for row in text.lines().skip(1) {
+        let bytes: f64 = row.split(',').nth(column).expect("a cell").parse().expect("a number");
+        assert!(bytes > 0.0 && bytes < 100e6, "{bytes} bytes");
+    }
+}

@@ -1,0 +1,108 @@
+//! Signals and sudden death: what a stopped or killed run leaves behind continues to the same bits.
+
+mod common;
+
+use std::process::{Child, Stdio};
+
+use common::{Place, finish, read_until, send, wait_for};
+use rustix::process::Signal;
+
+/// 128 environment steps an update; the learning rate does not depend on the budget, so that runs of different
+/// budgets share their beginnings.
+const SMALL: &[&str] = &[
+    "--set", "num_envs=8", "--set", "num_steps=16", "--set", "num_minibatches=2", "--set", "anneal_lr=false",
+    "--set", "checkpoint_interval=4", "--set", "eval_episodes=5",
+];
+const BATCH: u64 = 128;
+
+fn start(place: &Place, name: &str, more: &[&str]) -> Child {
+    let mut args = vec!["train", "cartpole", "--json", "--name", name];
+    args.extend(SMALL);
+    args.extend(more);
+    place.start(&args)
+}
+
+/// Trains to `steps` in one go and checks that `name`, resumed up to there, ends in the same state and rows.
+fn assert_resumes_to_the_same_bits(place: &Place, name: &str, steps: u64) {
+    let steps = steps.to_string();
+    let straight = finish(start(place, "straight", &["--steps", &steps]));
+    assert_eq!(straight.code, Some(0), "{straight:#?}");
+    let resumed = place.operant(&["train", "--resume", name, "--steps", &steps, "--json"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:#?}");
+    assert!(place.final_state("straight") == place.final_state(name), "the weights differ");
+    assert_eq!(place.metrics("straight"), place.metrics(name));
+    let (a, b) = (straight.json(), resumed.json());
+    for key in ["env_steps", "updates", "eval_return_mean", "eval_return_std", "solved_at_step"] {
+        assert_eq!(a[key], b[key], "{key}");
+    }
+}
+
+#[test]
+fn sigint_saves_and_exits_with_75_and_the_run_goes_on() {
+    for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM")] {
+        let place = Place::new();
+        let mut child = start(&place, "stopped", &["--steps", "1e12"]);
+        read_until(&mut child, "env_steps");
+        send(&child, signal);
+        let stopped = finish(child);
+        assert_eq!(stopped.code, Some(75), "{stopped:#?}");
+        assert!(stopped.stderr.contains(name), "{stopped:#?}");
+        let result = stopped.json();
+        let steps = result["env_steps"].as_u64().expect("a count");
+        assert!(result["eval_return_mean"].is_null());
+        assert_eq!(place.checkpoints("stopped").last().map(|(step, _)| *step), Some(steps));
+        assert_resumes_to_the_same_bits(&place, "stopped", steps + 6 * BATCH);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let place = Place::new();
+    // An update that takes far longer than this test may.
+    let more = ["--set", "update_epochs=10000", "--set", "num_envs=4096", "--set", "num_steps=256"];
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut child = start(&place, &format!("slow-{code}"), &more);
+        read_until(&mut child, "run slow");
+        let status = wait_for("the process to end", || {
+            send(&child, signal);
+            child.try_wait().expect("waited")
+        });
+        assert_eq!(status.code(), Some(code));
+    }
+}
+
+#[test]
+fn kill_9_loses_only_what_came_after_the_last_checkpoint() {
+    let place = Place::new();
+    let mut command = place.command(&["train", "cartpole", "--name", "killed", "--steps", "1e12", "--quiet"]);
+    let mut child = command.args(SMALL).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    wait_for("two checkpoints", || (place.checkpoints("killed").len() >= 2).then_some(()));
+    send(&child, Signal::KILL);
+    assert_eq!(child.wait().expect("waited").code(), None, "killed by the signal");
+    let (step, _) = place.checkpoints("killed").pop().expect("a checkpoint");
+    assert_resumes_to_the_same_bits(&place, "killed", step + 6 * BATCH);
+}
+
+#[test]
+fn sigusr1_saves_and_training_goes_on() {
+    let place = Place::new();
+    let mut child = start(&place, "asked", &["--steps", "1e12", "--set", "checkpoint_interval=0", "--set", "solved_at=1e9"]);
+    read_until(&mut child, "env_steps");
+    assert_eq!(place.checkpoints("asked"), []);
+    send(&child, Signal::USR1);
+    let (first, _) = wait_for("the checkpoint", || place.checkpoints("asked").pop());
+    send(&child, Signal::INT);
+    let stopped = finish(child);
+    assert_eq!(stopped.code, Some(75), "{stopped:#?}");
+    assert!(stopped.json()["env_steps"].as_u64() >= Some(first));
+}
+
+#[test]
+fn a_run_has_one_trainer() {
+    let place = Place::new();
+    let mut child = start(&place, "mine", &["--steps", "1e12"]);
+    read_until(&mut child, "env_steps");
+    place.operant(&["train", "--resume", "mine"]).assert_error(2, &["being trained by another process"]);
+    send(&child, Signal::INT);
+    assert_eq!(finish(child).code, Some(75));
+}

@@ -1,0 +1,232 @@
+//! The CPU as a [`Backend`]: tiles of environments and one learner on a pool of threads of its own.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use operant_env::{ActionSpace, Env, EnvSpec, ObsSpace};
+use operant_lane::Packed;
+use rayon::prelude::*;
+
+use super::adam::LearnerState;
+use super::batch::{Batch, SampleLayout};
+use super::episodes::Episodes;
+use super::evaluate::{Greedy, evaluate};
+use super::normalise::RunningNorm;
+use super::policy::Policy;
+use super::rollout::{EnvLane, Horizon, Tile};
+use super::tile::LANES;
+use super::update::Learner;
+use crate::backend::{Backend, Evaluation, LearnError, Ticket, UpdateStats};
+use crate::config::Config;
+use crate::network::{Architecture, Head, Input, Network, init_params};
+use crate::snapshot::Snapshot;
+
+/// Environments up to which tiles are 16 wide, so that there is one for every thread.
+const NARROW: usize = 256;
+
+/// The CPU backend for `env` on `threads` threads; their number changes the time, never a bit.
+///
+/// # Errors
+/// When the configuration cannot be trained with this environment, or the system gives no threads.
+pub fn backend<E: Env>(env: E, config: &Config, threads: usize) -> Result<Box<dyn Backend>, LearnError> {
+    if config.num_envs <= NARROW {
+        Ok(Box::new(CpuBackend::<E, 1>::new(env, config, threads)?))
+    } else {
+        Ok(Box::new(CpuBackend::<E, 4>::new(env, config, threads)?))
+    }
+}
+
+/// Environments in tiles of V x 16, and the learner.
+pub(super) struct CpuBackend<E: Env, const V: usize> {
+    pub(super) env: E,
+    pub(super) spec: EnvSpec,
+    pub(super) config: Config,
+    pool: Arc<rayon::ThreadPool>,
+    pub(super) tiles: Vec<Tile<V>>,
+    pub(super) policy: Policy,
+    learner: Learner,
+    pub(super) state: LearnerState,
+    batch: Batch,
+    pub(super) obs_norm: RunningNorm,
+    pub(super) reward_norm: RunningNorm,
+    /// Updates done; a lifetime step is T of them.
+    pub(super) updates: u64,
+    pub(super) nonfinite_in_a_row: u64,
+    finished: std::collections::VecDeque<UpdateStats>,
+}
+
+impl<E: Env, const V: usize> CpuBackend<E, V> {
+    fn new(env: E, config: &Config, threads: usize) -> Result<Self, LearnError> {
+        let spec = env.spec();
+        let input = match spec.obs {
+            ObsSpace::Box { .. } => Input::Dense(spec.obs.size()),
+            ObsSpace::Binary { .. } if config.norm_obs => {
+                return Err(LearnError::Config {
+                    key: "norm_obs",
+                    problem: format!("true, but the observations of {} are bits", spec.name),
+                    remedy: "set norm_obs = false".to_owned(),
+                });
+            }
+            ObsSpace::Binary { .. } => Input::Bits(spec.obs.size()),
+        };
+        let head = match &spec.actions {
+            ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
+            ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
+        };
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|index| format!("operant-{index}"))
+            .build()
+            .map_err(|error| LearnError::Config {
+                key: "threads",
+                problem: format!("{threads} threads cannot be started: {error}"),
+                remedy: "ask for fewer".to_owned(),
+            })?;
+        let architecture = Architecture::new(config, input, head);
+        let layout = SampleLayout::new(&architecture, E::MASKED);
+        let network = Network::new(architecture);
+        let state = LearnerState::new(init_params(&network, config.seed));
+        let policy = Policy::new(&network);
+        let width = V * LANES;
+        let tiles = (0..config.num_envs)
+            .step_by(width)
+            .map(|first| Tile::new(&env, config, &policy, first as u32, width.min(config.num_envs - first)))
+            .collect();
+        let features = if config.norm_obs { spec.obs.size() } else { 0 };
+        Ok(Self {
+            env,
+            config: config.clone(),
+            pool: Arc::new(pool),
+            tiles,
+            policy,
+            batch: Batch::new(layout.clone(), config.num_envs, config.num_steps, width),
+            learner: Learner::new(network, layout, config.clone()),
+            state,
+            obs_norm: RunningNorm::new(features),
+            reward_norm: RunningNorm::new(1),
+            updates: 0,
+            nonfinite_in_a_row: 0,
+            finished: Default::default(),
+            spec,
+        })
+    }
+
+    /// `(shift, scale)` of observations; empty when they are not normalised.
+    fn obs_scales(&self) -> Vec<(f32, f32)> {
+        if self.config.norm_obs { self.obs_norm.shift_scale() } else { Vec::new() }
+    }
+
+    /// One horizon of all tiles. Returns the episodes that ended and the share of the time that went into GAE.
+    fn roll(&mut self) -> (Episodes, f64) {
+        self.policy.pack(&self.state.params);
+        let obs_norm = self.obs_scales();
+        let horizon = Horizon {
+            env: &self.env,
+            config: &self.config,
+            policy: &self.policy,
+            actions: &self.spec.actions,
+            time_limit: self.spec.time_limit,
+            step: self.updates * self.config.num_steps as u64,
+            obs_norm: &obs_norm,
+            reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
+        };
+        let seconds: f64 = {
+            let samples = self.batch.tiles_mut();
+            let work = self.tiles.par_iter_mut().zip(samples).with_max_len(1);
+            let times: Vec<f64> = work
+                .map(|(tile, mut samples)| {
+                    let start = Instant::now();
+                    tile.roll(&horizon, &mut samples);
+                    start.elapsed().as_secs_f64()
+                })
+                .collect();
+            times.iter().sum()
+        };
+        // Statistics were frozen during the horizon; now they move, in the tiles' order.
+        if self.config.norm_obs {
+            self.obs_norm.merge(self.tiles.iter().map(|tile| &tile.obs_sums));
+        }
+        if self.config.norm_reward {
+            self.reward_norm.merge(self.tiles.iter().map(|tile| &tile.reward_sums));
+        }
+        let mut episodes = Episodes::default();
+        for tile in &self.tiles {
+            episodes.merge(&tile.episodes);
+        }
+        let gae: f64 = self.tiles.iter().map(|tile| tile.gae_seconds).sum();
+        (episodes, gae / seconds)
+    }
+
+    fn update(&mut self) -> UpdateStats {
+        let start = Instant::now();
+        let (episodes, gae_share) = self.roll();
+        let rolled = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let losses = self.learner.update(&mut self.state, &self.batch, self.updates);
+        let time_update = start.elapsed().as_secs_f64();
+
+        self.nonfinite_in_a_row = if losses.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };
+        let ticket = Ticket(self.updates);
+        self.updates += 1;
+        UpdateStats {
+            ticket,
+            env_steps: self.updates * self.batch.len() as u64,
+            episodes: episodes.count,
+            episodic_return_mean: episodes.mean(),
+            episodic_return_min: episodes.min(),
+            episodic_return_max: episodes.max(),
+            episodic_return_std: episodes.std(),
+            episodic_length_mean: episodes.length(),
+            policy_loss: losses.policy_loss,
+            value_loss: losses.value_loss,
+            entropy: losses.entropy,
+            approx_kl: losses.approx_kl,
+            clipfrac: losses.clipfrac,
+            explained_variance: losses.explained_variance,
+            grad_norm: losses.grad_norm,
+            learning_rate: losses.learning_rate,
+            nonfinite: losses.nonfinite,
+            nonfinite_in_a_row: self.nonfinite_in_a_row,
+            time_rollout: rolled * (1.0 - gae_share),
+            time_gae: rolled * gae_share,
+            time_update,
+        }
+    }
+}
+
+/// Environments per lane, for those who print it.
+pub const LANE_WIDTH: usize = EnvLane::WIDTH;
+
+impl<E: Env, const V: usize> Backend for CpuBackend<E, V> {
+    fn enqueue_update(&mut self) -> Result<Ticket, LearnError> {
+        let pool = Arc::clone(&self.pool);
+        let stats = pool.install(|| self.update());
+        let ticket = stats.ticket;
+        self.finished.push_back(stats);
+        Ok(ticket)
+    }
+
+    fn poll(&mut self, _wait: bool) -> Result<Option<UpdateStats>, LearnError> {
+        Ok(self.finished.pop_front())
+    }
+
+    fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
+        self.policy.pack(&self.state.params);
+        let greedy = Greedy {
+            env: &self.env,
+            policy: &self.policy,
+            seed: self.config.seed,
+            obs_norm: &self.obs_scales(),
+            clip_obs: self.config.clip_obs,
+        };
+        Ok(self.pool.install(|| evaluate(&greedy, episodes, round)))
+    }
+
+    fn save(&mut self) -> Result<Snapshot, LearnError> {
+        Ok(self.to_snapshot())
+    }
+
+    fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
+        self.from_snapshot(snapshot)
+    }
+}

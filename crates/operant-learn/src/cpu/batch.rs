@@ -1,0 +1,312 @@
+//! The samples of one update, packed an array of structs: a shuffled gather touches one or two cache lines a sample.
+//!
+//! ```text
+//! sample: obs (O floats or bit words) | actions | logprob | value | advantage | mask words | padding
+//! ```
+//!
+//! Environments are grouped into tiles; a tile's samples lie together, step by step, so that the worker which steps its
+//! environments writes one contiguous block. Sample (tile, t, lane) has index `tile * T * lanes + t * lanes_of_tile + lane`.
+
+use wide::{f32x16, u32x16};
+
+use super::tile::{BitRow, LANES, Row, TILE};
+use crate::network::{Architecture, Input};
+
+/// Words of a cache line.
+const LINE: usize = 16;
+
+/// Where each field of a sample lies, in 32-bit words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleLayout {
+    /// First word of the observation: O floats, or O / 32 words of bits.
+    pub obs: usize,
+    /// Words of the observation.
+    pub obs_words: usize,
+    /// First action; actions are floats (the index of a discrete one).
+    pub actions: usize,
+    /// Numbers that name an action.
+    pub components: usize,
+    /// Log-probability of the action when it was taken.
+    pub logprob: usize,
+    /// V(obs) then.
+    pub value: usize,
+    /// Advantage; the return is advantage + value.
+    pub advantage: usize,
+    /// First word of the action mask.
+    pub mask: usize,
+    /// Words of the action mask; 0 if every action is always legal.
+    pub mask_words: usize,
+    /// Words from one sample to the next: a power of two up to a cache line, then whole half-lines.
+    pub stride: usize,
+}
+
+impl SampleLayout {
+    /// The layout of `architecture`'s samples; `masked` if the environment forbids actions.
+    pub fn new(architecture: &Architecture, masked: bool) -> Self {
+        let obs_words = architecture.input.words();
+        let components = architecture.head.components();
+        let logprob = obs_words + components;
+        let mask_words = if masked { architecture.head.mask_words() } else { 0 };
+        let words = logprob + 3 + mask_words;
+        let stride = if words <= LINE { words.next_power_of_two() } else { words.next_multiple_of(LINE / 2) };
+        Self {
+            obs: 0,
+            obs_words,
+            actions: obs_words,
+            components,
+            logprob,
+            value: logprob + 1,
+            advantage: logprob + 2,
+            mask: logprob + 3,
+            mask_words,
+            stride,
+        }
+    }
+}
+
+/// The N T samples of one update.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    layout: SampleLayout,
+    num_envs: usize,
+    num_steps: usize,
+    lanes: usize,
+    /// Starts at a cache line from `start` on.
+    words: Vec<u32>,
+    start: usize,
+}
+
+/// The samples of up to 64 environments over T steps, to be written.
+#[derive(Debug)]
+pub struct BatchTile<'a> {
+    /// Where each field lies.
+    pub layout: &'a SampleLayout,
+    /// Environments of this tile.
+    pub lanes: usize,
+    /// `[step][lane][word]`.
+    pub words: &'a mut [u32],
+}
+
+impl Batch {
+    /// Room for `num_envs` x `num_steps` samples, all zero, in tiles of `lanes` environments (16, 32 or 64; the last tile
+    /// takes the rest). `lanes` decides which sample has which index, so it must not depend on the number of threads.
+    pub fn new(layout: SampleLayout, num_envs: usize, num_steps: usize, lanes: usize) -> Self {
+        assert!(lanes <= TILE && lanes.is_multiple_of(LANES), "a tile has 16, 32 or 64 environments, not {lanes}");
+        let length = num_envs * num_steps * layout.stride;
+        let words = vec![0u32; length + LINE];
+        // An offset is safe to keep: the allocation never moves, and a clone is merely less well aligned.
+        let start = words.as_ptr().align_offset(LINE * size_of::<u32>()).min(LINE);
+        Self { layout, num_envs, num_steps, lanes, words, start }
+    }
+
+    /// B: samples.
+    pub fn len(&self) -> usize {
+        self.num_envs * self.num_steps
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where each field lies.
+    pub fn layout(&self) -> &SampleLayout {
+        &self.layout
+    }
+
+    /// The words of sample `index`.
+    #[inline(always)]
+    pub fn sample(&self, index: usize) -> &[u32] {
+        let first = self.start + index * self.layout.stride;
+        &self.words[first..first + self.layout.stride]
+    }
+
+    /// A float field (a word of [`SampleLayout`]) of sample `index`.
+    #[inline(always)]
+    pub fn float(&self, index: usize, field: usize) -> f32 {
+        f32::from_bits(self.words[self.start + index * self.layout.stride + field])
+    }
+
+    /// The tiles, to be written by one worker each.
+    pub fn tiles_mut(&mut self) -> Vec<BatchTile<'_>> {
+        let tile = self.num_steps * self.lanes * self.layout.stride;
+        let end = self.start + self.num_envs * self.num_steps * self.layout.stride;
+        let (layout, num_steps) = (&self.layout, self.num_steps);
+        self.words[self.start..end]
+            .chunks_mut(tile.max(1))
+            .map(|words| BatchTile { layout, lanes: words.len() / (num_steps * layout.stride), words })
+            .collect()
+    }
+}
+
+impl BatchTile<'_> {
+    /// T: steps.
+    pub fn num_steps(&self) -> usize {
+        self.words.len() / (self.lanes * self.layout.stride)
+    }
+
+    /// Puts one row of floats into `field` of step `t`'s samples; lanes past the tile's environments are dropped.
+    #[inline]
+    pub fn put<const V: usize>(&mut self, t: usize, field: usize, row: &Row<V>) {
+        for (samples, vector) in self.step(t).zip(row) {
+            for (sample, value) in samples.zip(vector.as_array()) {
+                sample[field] = value.to_bits();
+            }
+        }
+    }
+
+    /// Puts one row of packed bits into `field` of step `t`'s samples.
+    #[inline]
+    pub fn put_bits<const V: usize>(&mut self, t: usize, field: usize, row: &BitRow<V>) {
+        for (samples, vector) in self.step(t).zip(row) {
+            for (sample, value) in samples.zip(vector.as_array()) {
+                sample[field] = *value;
+            }
+        }
+    }
+
+    /// Reads one row of floats back; lanes past the tile's environments are 0.
+    #[inline]
+    pub fn get<const V: usize>(&self, t: usize, field: usize) -> Row<V> {
+        let size = self.lanes * self.layout.stride;
+        let mut row = [f32x16::ZERO; V];
+        let samples = self.words[t * size..(t + 1) * size].chunks_exact(self.layout.stride);
+        for (s, sample) in samples.enumerate() {
+            row[s / LANES].as_mut_array()[s % LANES] = f32::from_bits(sample[field]);
+        }
+        row
+    }
+
+    /// The samples of step `t`, 16 at a time.
+    #[inline]
+    fn step(&mut self, t: usize) -> impl Iterator<Item = core::slice::ChunksExactMut<'_, u32>> {
+        let (size, stride) = (self.lanes * self.layout.stride, self.layout.stride);
+        let samples = &mut self.words[t * size..(t + 1) * size];
+        samples.chunks_mut(LANES * stride).map(move |samples| samples.chunks_exact_mut(stride))
+    }
+}
+
+/// Samples gathered from a batch, field by field, one tile at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Gathered {
+    /// `[word][sample]`.
+    words: Vec<[u32; TILE]>,
+    /// `[feature]`, of dense observations.
+    pub obs: Vec<Row<{ TILE / LANES }>>,
+    /// `[word]`, of packed ones.
+    pub bits: Vec<BitRow<{ TILE / LANES }>>,
+    /// `[word]`.
+    pub mask: Vec<BitRow<{ TILE / LANES }>>,
+}
+
+impl Gathered {
+    /// Room for a tile.
+    pub fn new(input: &Input, layout: &SampleLayout) -> Self {
+        let words = layout.mask + layout.mask_words;
+        let (dense, packed) = match input {
+            Input::Dense(features) => (*features, 0),
+            Input::Bits(_) => (0, layout.obs_words),
+        };
+        let zero = [u32x16::ZERO; TILE / LANES];
+        Self {
+            words: vec![[0; TILE]; words],
+            obs: vec![[f32x16::ZERO; TILE / LANES]; dense],
+            bits: vec![zero; packed],
+            mask: vec![zero; layout.mask_words],
+        }
+    }
+
+    /// Gathers the samples at `indices`.
+    pub fn gather(&mut self, batch: &Batch, indices: &[u32; TILE]) {
+        for (s, &index) in indices.iter().enumerate() {
+            for (row, &word) in self.words.iter_mut().zip(batch.sample(index as usize)) {
+                row[s] = word;
+            }
+        }
+        let layout = &batch.layout;
+        for (row, words) in self.obs.iter_mut().zip(&self.words[layout.obs..]) {
+            *row = floats(words);
+        }
+        for (row, words) in self.bits.iter_mut().zip(&self.words[layout.obs..]) {
+            *row = integers(words);
+        }
+        for (row, words) in self.mask.iter_mut().zip(&self.words[layout.mask..]) {
+            *row = integers(words);
+        }
+    }
+
+    /// A float field of the gathered samples.
+    #[inline]
+    pub fn float(&self, field: usize) -> Row<{ TILE / LANES }> {
+        floats(&self.words[field])
+    }
+}
+
+#[inline]
+fn floats(words: &[u32; TILE]) -> Row<{ TILE / LANES }> {
+    core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| f32::from_bits(words[v * LANES + l]))))
+}
+
+#[inline]
+fn integers(words: &[u32; TILE]) -> BitRow<{ TILE / LANES }> {
+    core::array::from_fn(|v| u32x16::new(core::array::from_fn(|l| words[v * LANES + l])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Activation;
+    use crate::network::Head;
+
+    #[test]
+    fn cartpole_takes_half_a_cache_line() {
+        let layout = SampleLayout::new(&architecture(4, Head::MultiDiscrete(vec![2])), false);
+        assert_eq!((layout.advantage, layout.stride), (7, 8));
+    }
+
+    #[test]
+    fn what_is_put_into_tiles_is_gathered() {
+        let layout = SampleLayout::new(&architecture(3, Head::MultiDiscrete(vec![2, 3])), true);
+        for (envs, lanes) in [(1, 16), (17, 16), (65, 64), (100, 32)] {
+            let mut batch = Batch::new(layout.clone(), envs, 5, lanes);
+            let mut seen = 0;
+            for (k, mut tile) in batch.tiles_mut().into_iter().enumerate() {
+                assert_eq!(tile.num_steps(), 5);
+                for t in 0..5 {
+                    let row: Row<4> = core::array::from_fn(|v| {
+                        f32x16::new(core::array::from_fn(|l| (k * 10_000 + t * 100 + v * 16 + l) as f32))
+                    });
+                    tile.put(t, layout.advantage, &row);
+                    tile.put_bits(t, layout.mask, &[u32x16::splat(k as u32); 4]);
+                    let back: Row<4> = tile.get(t, layout.advantage);
+                    assert_eq!(back[0].as_array()[0], (k * 10_000 + t * 100) as f32);
+                }
+                seen += tile.lanes;
+            }
+            assert_eq!(seen, envs);
+            let mut gathered = Gathered::new(&Input::Dense(3), &layout);
+            let indices: [u32; TILE] = core::array::from_fn(|s| ((s * 7) % batch.len()) as u32);
+            gathered.gather(&batch, &indices);
+            let advantages = gathered.float(layout.advantage);
+            for (s, &index) in indices.iter().enumerate() {
+                let (index, tile_size) = (index as usize, lanes * 5);
+                let (tile, within) = (index / tile_size, index % tile_size);
+                let width = lanes.min(envs - tile * lanes);
+                let expected = (tile * 10_000 + within / width * 100 + within % width) as f32;
+                assert_eq!(advantages[s / 16].as_array()[s % 16], expected);
+                assert_eq!(gathered.mask[0][s / 16].as_array()[s % 16], tile as u32);
+            }
+        }
+    }
+
+    fn architecture(features: usize, head: Head) -> Architecture {
+        Architecture {
+            input: Input::Dense(features),
+            hidden: vec![],
+            activation: Activation::Tanh,
+            shared_trunk: true,
+            head,
+            log_std_init: 0.0,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The first layer over bit-packed observations: an embedding bag. Each sample sums the weight columns of its set bits,
+//! with lanes along the outputs, and blocks of 16 x 16 are turned so that the next layer finds samples in lanes.
+//!
+//! Bits ascend, so the sums are those of the dense layer over 0/1 inputs, bit for bit.
+
+use wide::f32x16;
+
+use super::tile::{BitRow, LANES, Row, transpose};
+
+/// Weights of the first layer, one row of output vectors per bit.
+#[derive(Debug, Clone)]
+pub(crate) struct BitWeights {
+    inputs: usize,
+    outputs: usize,
+    /// Vectors per row: outputs / 16, rounded up.
+    vectors: usize,
+    /// `[bit][vector]`, padded with zeros.
+    rows: Vec<f32x16>,
+    /// `[vector]`.
+    bias: Vec<f32x16>,
+}
+
+impl BitWeights {
+    /// Zero weights of the given shape.
+    pub fn new(inputs: usize, outputs: usize) -> Self {
+        let vectors = outputs.div_ceil(LANES);
+        Self { inputs, outputs, vectors, rows: vec![f32x16::ZERO; inputs * vectors], bias: vec![f32x16::ZERO; vectors] }
+    }
+
+    /// Takes `weight`, row-major `(outputs, inputs)`, and `bias`.
+    pub fn pack(&mut self, weight: &[f32], bias: &[f32]) {
+        for (vector, bias) in self.bias.iter_mut().zip(bias.chunks(LANES)) {
+            vector.as_mut_array()[..bias.len()].copy_from_slice(bias);
+        }
+        for (j, row) in weight.chunks_exact(self.inputs).enumerate() {
+            for (bit, &w) in row.iter().enumerate() {
+                self.rows[bit * self.vectors + j / LANES].as_mut_array()[j % LANES] = w;
+            }
+        }
+    }
+
+    /// `y[j] = finish(bias[j] + sum of W[j][bit] over the set bits of x)`; x is `[word]`, 32 bits each. Bits past the
+    /// last input must be clear.
+    pub fn apply<const V: usize>(&self, x: &[BitRow<V>], y: &mut [Row<V>], finish: impl Fn(Row<V>) -> Row<V>) {
+        assert_eq!((x.len(), y.len()), (self.inputs.div_ceil(32), self.outputs));
+        for v in 0..V {
+            for (c, y) in y.chunks_mut(LANES).enumerate() {
+                let mut block = [f32x16::ZERO; LANES];
+                for (sample, sum) in block.iter_mut().enumerate() {
+                    *sum = self.bias[c];
+                    for_each_bit(x, v, sample, |bit| *sum += self.rows[bit * self.vectors + c]);
+                }
+                for (y, column) in y.iter_mut().zip(transpose(block)) {
+                    y[v] = column;
+                }
+            }
+        }
+        for y in y {
+            *y = finish(*y);
+        }
+    }
+}
+
+/// Calls `f` with the set bits of one sample, ascending.
+#[inline(always)]
+pub(crate) fn for_each_bit<const V: usize>(x: &[BitRow<V>], v: usize, lane: usize, mut f: impl FnMut(usize)) {
+    for (w, word) in x.iter().enumerate() {
+        let mut bits = word[v].as_array()[lane];
+        while bits != 0 {
+            f(w * 32 + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::dense::Panels;
+    use crate::cpu::tile::splat;
+    use wide::u32x16;
+
+    #[test]
+    fn equals_the_dense_layer_bit_for_bit() {
+        let (inputs, outputs) = (75usize, 19);
+        let weight: Vec<f32> = (0..inputs * outputs).map(|k| ((k * 7919 % 1009) as f32 - 500.0) / 331.0).collect();
+        let bias: Vec<f32> = (0..outputs).map(|k| 0.1 + k as f32 / 7.0).collect();
+        let set = |s: usize, bit: usize| (s * 31 + bit * bit * 7) % 5 == 0;
+        let packed: Vec<BitRow<1>> = (0..inputs.div_ceil(32))
+            .map(|w| {
+                [u32x16::new(core::array::from_fn(|s| {
+                    (0..32).filter(|b| w * 32 + b < inputs && set(s, w * 32 + b)).fold(0, |word, b| word | 1 << b)
+                }))]
+            })
+            .collect();
+        let dense: Vec<Row<1>> = (0..inputs)
+            .map(|bit| [f32x16::new(core::array::from_fn(|s| if set(s, bit) { 1.0 } else { 0.0 }))])
+            .collect();
+        let mut bits = BitWeights::new(inputs, outputs);
+        bits.pack(&weight, &bias);
+        let mut panels = Panels::new(inputs, outputs);
+        panels.pack(&weight, &bias);
+        let (mut a, mut b) = (vec![splat::<1>(0.0); outputs], vec![splat::<1>(0.0); outputs]);
+        bits.apply(&packed, &mut a, |y| y);
+        panels.apply(&dense, &mut b, |_, y| y);
+        for (a, b) in a.iter().zip(&b) {
+            assert_eq!(a[0].to_array(), b[0].to_array());
+        }
+    }
+}

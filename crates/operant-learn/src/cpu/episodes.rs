@@ -1,0 +1,92 @@
+//! Statistics of the episodes that ended during a horizon, gathered per tile and merged in the tiles' order.
+
+/// Count, sums and extremes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Episodes {
+    /// Episodes that ended.
+    pub count: u64,
+    sum: f64,
+    squares: f64,
+    min: f64,
+    max: f64,
+    length: u64,
+}
+
+impl Default for Episodes {
+    fn default() -> Self {
+        Self { count: 0, sum: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY, length: 0 }
+    }
+}
+
+impl Episodes {
+    /// Counts an episode by its undiscounted return and its length in steps.
+    pub fn add(&mut self, episodic_return: f64, length: u64) {
+        self.merge(&Self {
+            count: 1,
+            sum: episodic_return,
+            squares: episodic_return * episodic_return,
+            min: episodic_return,
+            max: episodic_return,
+            length,
+        });
+    }
+
+    /// Counts what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.length += other.length;
+    }
+
+    /// `x`, or NaN when no episode ended.
+    fn known(&self, x: f64) -> f64 {
+        if self.count == 0 { f64::NAN } else { x }
+    }
+
+    /// Mean return.
+    pub fn mean(&self) -> f64 {
+        self.known(self.sum / self.count as f64)
+    }
+
+    /// Standard deviation of the returns.
+    pub fn std(&self) -> f64 {
+        self.known((self.squares / self.count as f64 - self.mean().powi(2)).max(0.0).sqrt())
+    }
+
+    /// Least return.
+    pub fn min(&self) -> f64 {
+        self.known(self.min)
+    }
+
+    /// Greatest return.
+    pub fn max(&self) -> f64 {
+        self.known(self.max)
+    }
+
+    /// Mean length in steps.
+    pub fn length(&self) -> f64 {
+        self.known(self.length as f64 / self.count as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_merge_to_the_whole() {
+        let (mut first, mut second, mut whole) = (Episodes::default(), Episodes::default(), Episodes::default());
+        assert!(whole.mean().is_nan() && whole.min().is_nan() && whole.length().is_nan());
+        for (k, x) in [3.0, -1.0, 10.0, 4.0].into_iter().enumerate() {
+            if k < 2 { &mut first } else { &mut second }.add(x, k as u64);
+            whole.add(x, k as u64);
+        }
+        first.merge(&second);
+        assert_eq!(first, whole);
+        assert_eq!((whole.count, whole.mean(), whole.min(), whole.max(), whole.length()), (4, 4.0, -1.0, 10.0, 1.5));
+        assert!((whole.std() - 15.5f64.sqrt()).abs() < 1e-12);
+    }
+}

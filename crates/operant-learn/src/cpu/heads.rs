@@ -1,0 +1,364 @@
+//! The policy's distributions in lanes: sampling, the greedy action, log-probability, entropy and their gradients.
+//!
+//! Actions are rows of floats: the index of the choice, exact, or the real number itself.
+
+use core::f32::consts::{PI, TAU};
+
+use operant_lane::{Float, Mask};
+use wide::{f32x16, u32x16};
+
+use super::tile::{BitRow, Row, fma, splat};
+use crate::network::Head;
+
+/// Logit given to an illegal action; its probability is exactly zero.
+const ILLEGAL: f32 = -1e8;
+
+/// A policy head over V x 16 environments or samples, and its scratch space.
+#[derive(Debug, Clone)]
+pub struct PolicyHead<const V: usize> {
+    head: Head,
+    /// `[logit]`: 1 where the action is legal, 0 elsewhere.
+    legal: Vec<Row<V>>,
+    masked: bool,
+    /// `[logit]`.
+    probs: Vec<Row<V>>,
+    /// `[logit]`; of a Gaussian, `[action]` distances from the mean in standard deviations.
+    logprobs: Vec<Row<V>>,
+    /// `[component]`.
+    entropies: Vec<Row<V>>,
+}
+
+impl<const V: usize> PolicyHead<V> {
+    /// Scratch space for `head`; all actions are legal.
+    pub fn new(head: &Head) -> Self {
+        let (outputs, components) = (head.outputs(), head.components());
+        Self {
+            head: head.clone(),
+            legal: vec![splat(1.0); outputs],
+            masked: false,
+            probs: vec![splat(0.0); outputs],
+            logprobs: vec![splat(0.0); outputs],
+            entropies: vec![splat(0.0); components],
+        }
+    }
+
+    /// Sets which actions are legal from now on, `[word]`: bit k % 32 of word k / 32 is logit k's. Every component needs
+    /// at least one legal action. A Gaussian head has none to forbid.
+    pub fn set_mask(&mut self, words: &[BitRow<V>]) {
+        self.masked = !words.is_empty();
+        if !self.masked {
+            return;
+        }
+        for (k, legal) in self.legal.iter_mut().enumerate() {
+            let shift = (k % 32) as u32;
+            *legal = core::array::from_fn(|v| {
+                let bit = (words[k / 32][v] >> shift) & u32x16::splat(1);
+                let bits = bit.to_array();
+                f32x16::new(core::array::from_fn(|l| bits[l] as f32))
+            });
+        }
+    }
+
+    /// Draws actions, `[component]`, from the distribution whose parameters are `outputs`, `[logit or mean]`, and
+    /// `log_std`; `uniforms` are [`Head::uniforms`] rows of numbers in [0, 1). Returns their log-probability.
+    pub fn sample(&mut self, outputs: &[Row<V>], log_std: &[f32], uniforms: &[Row<V>], actions: &mut [Row<V>]) -> Row<V> {
+        match &self.head {
+            Head::MultiDiscrete(counts) => {
+                let mut first = 0;
+                for ((&count, uniform), action) in counts.iter().zip(uniforms).zip(actions.iter_mut()) {
+                    let range = first..first + count;
+                    first += count;
+                    let legal = self.masked.then(|| &self.legal[range.clone()]);
+                    let probs = &mut self.probs[range.clone()];
+                    softmax(&outputs[range.clone()], legal, probs, &mut self.logprobs[range]);
+                    *action = inverse_cdf(probs, uniform);
+                }
+                chosen_logprob(counts, &self.logprobs, actions)
+            }
+            Head::DiagonalGaussian(_) => {
+                let pairs = outputs.chunks(2).zip(actions.chunks_mut(2)).zip(log_std.chunks(2)).zip(uniforms.chunks(2));
+                for (((means, actions), log_std), uniforms) in pairs {
+                    let normals = box_muller(&uniforms[0], &uniforms[1]);
+                    for (((action, mean), &log_std), normal) in actions.iter_mut().zip(means).zip(log_std).zip(normals) {
+                        let std = f32x16::splat(Float::exp(log_std));
+                        *action = core::array::from_fn(|v| fma(std, normal[v], mean[v]));
+                    }
+                }
+                self.evaluate(outputs, log_std, actions).0
+            }
+        }
+    }
+
+    /// The likeliest action of each component, the first of equals; of a Gaussian, its mean.
+    pub fn greedy(&self, outputs: &[Row<V>], actions: &mut [Row<V>]) {
+        match &self.head {
+            Head::MultiDiscrete(counts) => {
+                let mut first = 0;
+                for (&count, action) in counts.iter().zip(actions) {
+                    *action = core::array::from_fn(|v| {
+                        let logit = |k: usize| self.masked_logit(outputs, k, v);
+                        let (mut best, mut index) = (logit(first), f32x16::ZERO);
+                        for k in 1..count {
+                            let better = Float::gt(logit(first + k), best);
+                            best = better.select(logit(first + k), best);
+                            index = better.select(f32x16::splat(k as f32), index);
+                        }
+                        index
+                    });
+                    first += count;
+                }
+            }
+            Head::DiagonalGaussian(_) => actions.copy_from_slice(outputs),
+        }
+    }
+
+    /// Log-probability and entropy of `actions`, both summed over components; what [`PolicyHead::gradient`] builds on.
+    pub fn evaluate(&mut self, outputs: &[Row<V>], log_std: &[f32], actions: &[Row<V>]) -> (Row<V>, Row<V>) {
+        match &self.head {
+            Head::MultiDiscrete(counts) => {
+                let (mut first, mut total) = (0, splat(0.0));
+                for (&count, entropy) in counts.iter().zip(&mut self.entropies) {
+                    let range = first..first + count;
+                    first += count;
+                    let legal = self.masked.then(|| &self.legal[range.clone()]);
+                    let (probs, logprobs) = (&mut self.probs[range.clone()], &mut self.logprobs[range.clone()]);
+                    softmax(&outputs[range], legal, probs, logprobs);
+                    *entropy = splat(0.0);
+                    for (p, l) in probs.iter().zip(logprobs.iter()) {
+                        *entropy = core::array::from_fn(|v| fma(-p[v], l[v], entropy[v]));
+                    }
+                    total = core::array::from_fn(|v| total[v] + entropy[v]);
+                }
+                (chosen_logprob(counts, &self.logprobs, actions), total)
+            }
+            Head::DiagonalGaussian(_) => {
+                let half_log_tau = 0.5 * Float::ln(TAU);
+                let (mut logprob, mut entropy) = (splat(0.0), 0.0);
+                let rows = outputs.iter().zip(actions).zip(log_std).zip(&mut self.logprobs);
+                for (((mean, action), &log_std), distance) in rows {
+                    let precision = f32x16::splat(Float::exp(-log_std));
+                    let constant = f32x16::splat(log_std + half_log_tau);
+                    let half = f32x16::splat(-0.5);
+                    *distance = core::array::from_fn(|v| (action[v] - mean[v]) * precision);
+                    logprob = core::array::from_fn(|v| logprob[v] + fma(distance[v] * half, distance[v], -constant));
+                    entropy += 0.5 + half_log_tau + log_std;
+                }
+                (logprob, splat(entropy))
+            }
+        }
+    }
+
+    /// After [`PolicyHead::evaluate`]: the gradient of `by_logprob * logprob + by_entropy * entropy` with respect to the
+    /// outputs into `d_outputs`; that of `log_std`, `[action]`, is added to `d_log_std`, lane by lane.
+    pub fn gradient(
+        &self,
+        log_std: &[f32],
+        actions: &[Row<V>],
+        by_logprob: &Row<V>,
+        by_entropy: &Row<V>,
+        d_outputs: &mut [Row<V>],
+        d_log_std: &mut [f32x16],
+    ) {
+        match &self.head {
+            Head::MultiDiscrete(counts) => {
+                let mut first = 0;
+                for ((&count, action), entropy) in counts.iter().zip(actions).zip(&self.entropies) {
+                    for k in 0..count {
+                        let (p, l) = (&self.probs[first + k], &self.logprobs[first + k]);
+                        let index = f32x16::splat(k as f32);
+                        d_outputs[first + k] = core::array::from_fn(|v| {
+                            let taken = Float::eq(action[v], index).select(f32x16::ONE, f32x16::ZERO);
+                            let d_entropy = p[v] * (l[v] + entropy[v]);
+                            fma(by_logprob[v], taken - p[v], -(by_entropy[v] * d_entropy))
+                        });
+                    }
+                    first += count;
+                }
+            }
+            Head::DiagonalGaussian(_) => {
+                let rows = d_outputs.iter_mut().zip(&self.logprobs).zip(log_std).zip(d_log_std);
+                for (((d_mean, distance), &log_std), d_log_std) in rows {
+                    let precision = f32x16::splat(Float::exp(-log_std));
+                    *d_mean = core::array::from_fn(|v| by_logprob[v] * distance[v] * precision);
+                    for v in 0..V {
+                        let squared = fma(distance[v], distance[v], -f32x16::ONE);
+                        *d_log_std += fma(by_logprob[v], squared, by_entropy[v]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn masked_logit(&self, logits: &[Row<V>], k: usize, v: usize) -> f32x16 {
+        if self.masked { mask_logit(logits[k][v], self.legal[k][v]) } else { logits[k][v] }
+    }
+}
+
+/// `logit` where `legal` is 1, [`ILLEGAL`] where it is 0.
+#[inline(always)]
+fn mask_logit(logit: f32x16, legal: f32x16) -> f32x16 {
+    Float::gt(legal, f32x16::ZERO).select(logit, f32x16::splat(ILLEGAL))
+}
+
+/// Probabilities and log-probabilities of one component, the greatest logit subtracted first.
+#[inline]
+fn softmax<const V: usize>(logits: &[Row<V>], legal: Option<&[Row<V>]>, probs: &mut [Row<V>], logprobs: &mut [Row<V>]) {
+    match legal {
+        None => logprobs.copy_from_slice(logits),
+        Some(legal) => {
+            for ((masked, logit), legal) in logprobs.iter_mut().zip(logits).zip(legal) {
+                *masked = core::array::from_fn(|v| mask_logit(logit[v], legal[v]));
+            }
+        }
+    }
+    let mut greatest = logprobs[0];
+    for logit in &logprobs[1..] {
+        greatest = core::array::from_fn(|v| Float::max(greatest[v], logit[v]));
+    }
+    let mut total: Row<V> = splat(0.0);
+    for (p, l) in probs.iter_mut().zip(logprobs.iter_mut()) {
+        *l = core::array::from_fn(|v| l[v] - greatest[v]);
+        *p = core::array::from_fn(|v| Float::exp(l[v]));
+        total = core::array::from_fn(|v| total[v] + p[v]);
+    }
+    let log_total: Row<V> = core::array::from_fn(|v| Float::ln(total[v]));
+    let scale: Row<V> = core::array::from_fn(|v| f32x16::ONE / total[v]);
+    for (p, l) in probs.iter_mut().zip(logprobs) {
+        *p = core::array::from_fn(|v| p[v] * scale[v]);
+        *l = core::array::from_fn(|v| l[v] - log_total[v]);
+    }
+}
+
+/// The first choice whose cumulative probability exceeds `uniform`; where rounding leaves none, the last possible one.
+#[inline]
+fn inverse_cdf<const V: usize>(probs: &[Row<V>], uniform: &Row<V>) -> Row<V> {
+    core::array::from_fn(|v| {
+        let total = probs.iter().fold(f32x16::ZERO, |sum, p| sum + p[v]);
+        let threshold = uniform[v] * total;
+        let (mut sum, mut index, mut last) = (f32x16::ZERO, f32x16::ZERO, f32x16::ZERO);
+        for (k, p) in probs.iter().enumerate() {
+            sum += p[v];
+            index += Float::le(sum, threshold).select(f32x16::ONE, f32x16::ZERO);
+            last = Float::gt(p[v], f32x16::ZERO).select(f32x16::splat(k as f32), last);
+        }
+        Float::min(index, last)
+    })
+}
+
+/// The log-probabilities of the actions taken, summed over components.
+#[inline]
+fn chosen_logprob<const V: usize>(counts: &[usize], logprobs: &[Row<V>], actions: &[Row<V>]) -> Row<V> {
+    let (mut first, mut total) = (0, splat(0.0));
+    for (&count, action) in counts.iter().zip(actions) {
+        for v in 0..V {
+            let mut chosen = logprobs[first][v];
+            for k in 1..count {
+                chosen = Float::eq(action[v], f32x16::splat(k as f32)).select(logprobs[first + k][v], chosen);
+            }
+            total[v] += chosen;
+        }
+        first += count;
+    }
+    total
+}
+
+/// Two independent standard normals from two uniform numbers in [0, 1).
+#[inline]
+fn box_muller<const V: usize>(radius: &Row<V>, angle: &Row<V>) -> [Row<V>; 2] {
+    let mut normals = [splat(0.0); 2];
+    for v in 0..V {
+        // 1 - u is in (0, 1], whose logarithm is finite.
+        let radius = Float::sqrt(Float::ln(f32x16::ONE - radius[v]) * f32x16::splat(-2.0));
+        let (sin, cos) = Float::sin_cos(angle[v] * f32x16::splat(2.0 * PI));
+        normals[0][v] = radius * cos;
+        normals[1][v] = radius * sin;
+    }
+    normals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uniforms(step: usize) -> Row<4> {
+        core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| ((step * 64 + v * 16 + l) as f32 + 0.5) / 6_400.0)))
+    }
+
+    #[test]
+    fn samples_follow_the_probabilities_and_the_mask() {
+        let head = Head::MultiDiscrete(vec![4, 2]);
+        let mut policy = PolicyHead::<4>::new(&head);
+        // Action 2 of the first component is illegal everywhere.
+        policy.set_mask(&[[u32x16::splat(0b11_1011); 4]]);
+        let logits: Vec<Row<4>> = [0.0, 1.0, 5.0, 2.0, -1.0, 1.0].into_iter().map(splat).collect();
+        let mut counts = [0; 4];
+        let mut actions = vec![splat(0.0); 2];
+        for step in 0..100 {
+            let logprob = policy.sample(&logits, &[], &[uniforms(step), uniforms(99 - step)], &mut actions);
+            let (again, _) = policy.evaluate(&logits, &[], &actions);
+            assert_eq!(logprob.map(f32x16::to_array), again.map(f32x16::to_array));
+            for vector in actions[0] {
+                vector.to_array().iter().for_each(|&a| counts[a as usize] += 1);
+            }
+        }
+        let total = 1.0 + 1f64.exp() + 2f64.exp();
+        assert_eq!(counts[2], 0);
+        for (count, weight) in counts.into_iter().zip([1.0, 1f64.exp(), 0.0, 2f64.exp()]) {
+            assert!((f64::from(count) / 6_400.0 - weight / total).abs() < 1e-3, "{counts:?}");
+        }
+        policy.greedy(&logits, &mut actions);
+        assert!(actions[0].iter().all(|v| v.to_array() == [3.0; 16]));
+        assert!(actions[1].iter().all(|v| v.to_array() == [1.0; 16]));
+    }
+
+    #[test]
+    fn greatest_and_least_uniforms_stay_legal() {
+        let mut policy = PolicyHead::<1>::new(&Head::MultiDiscrete(vec![5]));
+        policy.set_mask(&[[u32x16::splat(0b01110)]]);
+        let logits = vec![splat(0.3); 5];
+        let mut actions = [splat(0.0)];
+        let most = 1.0 - f32::EPSILON / 2.0;
+        policy.sample(&logits, &[], &[splat(most)], &mut actions);
+        assert_eq!(actions[0][0].to_array(), [3.0; 16]);
+        policy.sample(&logits, &[], &[splat(0.0)], &mut actions);
+        assert_eq!(actions[0][0].to_array(), [1.0; 16]);
+    }
+
+    #[test]
+    fn equal_logits_choose_the_first() {
+        let policy = PolicyHead::<1>::new(&Head::MultiDiscrete(vec![3]));
+        let mut actions = [splat(9.0)];
+        policy.greedy(&[splat(1.0), splat(2.0), splat(2.0)], &mut actions);
+        assert_eq!(actions[0][0].to_array(), [1.0; 16]);
+    }
+
+    #[test]
+    fn gaussian_samples_have_their_mean_and_deviation() {
+        let mut policy = PolicyHead::<4>::new(&Head::DiagonalGaussian(3));
+        let means: Vec<Row<4>> = [1.0, -2.0, 0.5].into_iter().map(splat).collect();
+        let log_std = [0.5f32, -1.0, 0.0];
+        let (mut sum, mut squares, mut n) = ([0.0; 3], [0.0; 3], 0.0);
+        for a in 0..100 {
+            let rows = [uniforms(a), uniforms((a * 37 + 11) % 100), uniforms((a * 7 + 3) % 100), uniforms((a * 61 + 5) % 100)];
+            // Lanes of the second row are turned so that pairs are not the same number twice.
+            let turned = |row: Row<4>| row.map(|v| { let mut a = v.to_array(); a.reverse(); f32x16::new(a) });
+            let mut actions = vec![splat(0.0); 3];
+            policy.sample(&means, &log_std, &[rows[0], turned(rows[1]), rows[2], turned(rows[3])], &mut actions);
+            for (k, row) in actions.iter().enumerate() {
+                for value in row.iter().flat_map(|v| v.to_array()) {
+                    sum[k] += f64::from(value);
+                    squares[k] += f64::from(value).powi(2);
+                }
+            }
+            n += 64.0;
+        }
+        for k in 0..3 {
+            let mean = sum[k] / n;
+            let std = (squares[k] / n - mean * mean).sqrt();
+            let expected = f64::from(log_std[k]).exp();
+            assert!((mean - [1.0, -2.0, 0.5][k]).abs() < 0.05 * expected, "{k}: mean {mean}");
+            assert!((std / expected - 1.0).abs() < 0.05, "{k}: std {std}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The CPU backend: SIMD lanes along the batch, rayon over tiles, every sum in an order that is a constant of the program.
+
+pub mod adam;
+mod backend;
+pub mod batch;
+mod bits;
+mod dense;
+mod episodes;
+mod evaluate;
+pub mod gae;
+mod gradient;
+pub mod heads;
+mod loss;
+pub mod normalise;
+pub mod policy;
+mod rollout;
+mod state;
+pub mod tile;
+pub mod update;
+mod weight_gradient;
+
+pub use backend::{LANE_WIDTH, backend};

@@ -1,0 +1,206 @@
+//! The network ready to run: weights packed for the kernels, and the forward pass that rollouts, evaluation and the
+//! update share.
+
+use core::ops::Range;
+
+use operant_lane::{Float, Mask};
+use wide::f32x16;
+
+use super::bits::BitWeights;
+use super::dense::Panels;
+use super::tile::{BitRow, Row, map, splat};
+use crate::config::Activation;
+use crate::network::{Dense, Input, Network};
+
+/// Observations of V x 16 environments or samples.
+#[derive(Debug, Clone, Copy)]
+pub enum Observation<'a, const V: usize> {
+    /// `[feature]` rows of floats.
+    Dense(&'a [Row<V>]),
+    /// `[word]` rows of packed bits, 32 features each, the first lowest; bits past the last feature are clear.
+    Bits(&'a [BitRow<V>]),
+}
+
+/// First or later layer, in the form its kernel reads.
+#[derive(Debug, Clone)]
+pub(crate) enum Weights {
+    /// Dense inputs.
+    Dense(Panels),
+    /// Packed bits.
+    Bits(BitWeights),
+}
+
+/// A layer and its packed weights.
+#[derive(Debug, Clone)]
+pub(crate) struct Layer {
+    /// Shape and place of its parameters.
+    pub spec: Dense,
+    /// For the forward pass.
+    pub forward: Weights,
+    /// The transpose, for the gradient of the inputs; the first layer has no use for one.
+    pub backward: Option<Panels>,
+}
+
+/// The actor-critic with its weights packed. Pack once per horizon or Adam step, then run any number of tiles.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    network: Network,
+    /// `[chain][layer]`.
+    pub(crate) chains: Vec<Vec<Layer>>,
+    /// Of a Gaussian head.
+    pub(crate) log_std: Vec<f32>,
+}
+
+/// The activations of a forward pass over V x 16 samples.
+#[derive(Debug, Clone)]
+pub struct Activations<const V: usize> {
+    /// `[chain][layer][output]`.
+    pub(crate) chains: Vec<Vec<Vec<Row<V>>>>,
+    policy_outputs: usize,
+}
+
+impl<const V: usize> Activations<V> {
+    /// Room for a forward pass of `network`.
+    pub fn new(network: &Network) -> Self {
+        let chains = network
+            .chains
+            .iter()
+            .map(|chain| chain.layers.iter().map(|layer| vec![splat(0.0); layer.outputs]).collect())
+            .collect();
+        Self { chains, policy_outputs: network.policy_outputs() }
+    }
+
+    /// `[output]`: logits over all components, or means.
+    pub fn policy(&self) -> &[Row<V>] {
+        &self.last(0)[..self.policy_outputs]
+    }
+
+    /// V(obs).
+    pub fn value(&self) -> Row<V> {
+        *self.last(self.chains.len() - 1).last().expect("a value output")
+    }
+
+    /// Room for the gradient of [`Activations::policy`].
+    pub(crate) fn policy_mut(&mut self) -> &mut [Row<V>] {
+        let outputs = self.policy_outputs;
+        &mut self.chains[0].last_mut().expect("an output layer")[..outputs]
+    }
+
+    /// Puts the gradient of [`Activations::value`].
+    pub(crate) fn set_value(&mut self, value: Row<V>) {
+        let chain = self.chains.last_mut().expect("a chain");
+        *chain.last_mut().and_then(|outputs| outputs.last_mut()).expect("a value output") = value;
+    }
+
+    fn last(&self, chain: usize) -> &[Row<V>] {
+        self.chains[chain].last().expect("an output layer")
+    }
+}
+
+impl Policy {
+    /// `network` with zero weights; [`Policy::pack`] brings the real ones.
+    pub fn new(network: &Network) -> Self {
+        let chains = network
+            .chains
+            .iter()
+            .map(|chain| {
+                let layer = |(k, spec): (usize, &Dense)| Layer {
+                    spec: spec.clone(),
+                    forward: match network.architecture.input {
+                        Input::Bits(_) if k == 0 => Weights::Bits(BitWeights::new(spec.inputs, spec.outputs)),
+                        _ => Weights::Dense(Panels::new(spec.inputs, spec.outputs)),
+                    },
+                    backward: (k > 0).then(|| Panels::new(spec.outputs, spec.inputs)),
+                };
+                chain.layers.iter().enumerate().map(layer).collect()
+            })
+            .collect();
+        let deviations = network.log_std.map_or(0, |_| network.policy_outputs());
+        Self { network: network.clone(), chains, log_std: vec![0.0; deviations] }
+    }
+
+    /// The network it runs.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Log standard deviations of a Gaussian head, `(A)`; empty for others.
+    pub fn log_std(&self) -> &[f32] {
+        &self.log_std
+    }
+
+    /// Takes the flat parameters of the network, for forward passes.
+    pub fn pack(&mut self, params: &[f32]) {
+        for layer in self.chains.iter_mut().flatten() {
+            let (weight, bias) = (&params[layer.spec.weight_range()], &params[layer.spec.bias_range()]);
+            match &mut layer.forward {
+                Weights::Dense(panels) => panels.pack(weight, bias),
+                Weights::Bits(bits) => bits.pack(weight, bias),
+            }
+        }
+        if let Some(start) = self.network.log_std {
+            let end = start + self.log_std.len();
+            self.log_std.copy_from_slice(&params[start..end]);
+        }
+    }
+
+    /// [`Policy::pack`], and the transposes that gradients need.
+    pub(crate) fn pack_for_update(&mut self, params: &[f32]) {
+        self.pack(params);
+        for layer in self.chains.iter_mut().flatten() {
+            if let Some(backward) = &mut layer.backward {
+                backward.pack_transposed(&params[layer.spec.weight_range()]);
+            }
+        }
+    }
+
+    /// Policy outputs and value of `observation`, into `out`.
+    pub fn forward<const V: usize>(&self, observation: Observation<'_, V>, out: &mut Activations<V>) {
+        self.run(0..self.chains.len(), observation, out);
+    }
+
+    /// The value alone, for V(final_obs) and the bootstrap; with a shared trunk the policy's outputs come with it.
+    pub fn value<const V: usize>(&self, observation: Observation<'_, V>, out: &mut Activations<V>) -> Row<V> {
+        self.run(self.chains.len() - 1..self.chains.len(), observation, out);
+        out.value()
+    }
+
+    fn run<const V: usize>(&self, chains: Range<usize>, observation: Observation<'_, V>, out: &mut Activations<V>) {
+        for (chain, out) in self.chains[chains.clone()].iter().zip(&mut out.chains[chains]) {
+            for (k, layer) in chain.iter().enumerate() {
+                let (before, after) = out.split_at_mut(k);
+                let y = &mut after[0][..];
+                match (&layer.forward, before.last(), observation) {
+                    (Weights::Dense(panels), Some(x), _) => dense(panels, x, y, layer.spec.activation),
+                    (Weights::Dense(panels), None, Observation::Dense(x)) => dense(panels, x, y, layer.spec.activation),
+                    (Weights::Bits(bits), None, Observation::Bits(x)) => match layer.spec.activation {
+                        None => bits.apply(x, y, |sum| sum),
+                        Some(Activation::Tanh) => bits.apply(x, y, tanh),
+                        Some(Activation::Relu) => bits.apply(x, y, relu),
+                    },
+                    _ => panic!("the observation's form is not the one the network was laid out for"),
+                }
+            }
+        }
+    }
+}
+
+/// A dense layer and its nonlinearity in one pass: the nonlinearity of one block overlaps the sums of the next.
+fn dense<const V: usize>(panels: &Panels, x: &[Row<V>], y: &mut [Row<V>], activation: Option<Activation>) {
+    match activation {
+        None => panels.apply(x, y, |_, sum| sum),
+        Some(Activation::Tanh) => panels.apply(x, y, |_, sum| tanh(sum)),
+        Some(Activation::Relu) => panels.apply(x, y, |_, sum| relu(sum)),
+    }
+}
+
+#[inline(always)]
+fn tanh<const V: usize>(row: Row<V>) -> Row<V> {
+    map(row, |x| Float::tanh(x))
+}
+
+#[inline(always)]
+fn relu<const V: usize>(row: Row<V>) -> Row<V> {
+    // NaN stays NaN, so that a broken network is seen.
+    map(row, |x| Float::lt(x, f32x16::ZERO).select(f32x16::ZERO, x))
+}

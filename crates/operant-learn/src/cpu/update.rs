@@ -1,0 +1,458 @@
+//! One update: epochs of minibatches over a batch, each a forward pass, the loss, its gradient and a step of Adam.
+//!
+//! A minibatch is cut into tiles of 64 samples and the tiles into at most 64 chunks, a number that depends on nothing
+//! but the sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
+//! along a fixed tree. So the result is the same for any number of threads.
+
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+use wide::f32x16;
+
+use super::adam::{self, LearnerState, learning_rate};
+use super::batch::{Batch, Gathered, SampleLayout};
+use super::gradient::Gradient;
+use super::heads::PolicyHead;
+use super::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
+use super::policy::{Activations, Observation, Policy};
+use super::tile::{LANES, TILE, TILE_VECTORS};
+use crate::config::Config;
+use crate::network::{Input, Network};
+use crate::shuffle::Shuffle;
+
+/// Most chunks of a minibatch.
+const MAX_CHUNKS: usize = 64;
+/// Least number of chunks that a large network's minibatch may be cut into.
+const MIN_CHUNKS: usize = 8;
+/// Floats that the gradients of all chunks may take together, where that leaves [`MIN_CHUNKS`].
+const CHUNK_FLOATS: usize = 1 << 23;
+/// Samples per block of the statistics passes.
+const STATISTICS_BLOCK: usize = 4_096;
+
+/// What an update reports; means over the last epoch's minibatches, of which skipped ones are left out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct UpdateLosses {
+    /// Clipped policy objective.
+    pub policy_loss: f64,
+    /// Value loss, before its weight.
+    pub value_loss: f64,
+    /// Mean entropy of the policy.
+    pub entropy: f64,
+    /// Mean of (ratio - 1) - ln ratio.
+    pub approx_kl: f64,
+    /// Share of samples whose ratio was outside the clipping range.
+    pub clipfrac: f64,
+    /// Global gradient norm before clipping.
+    pub grad_norm: f64,
+    /// 1 - Var(returns - values) / Var(returns), of the values that the rollout saw; NaN if all returns are equal.
+    pub explained_variance: f64,
+    /// Adam's step size.
+    pub learning_rate: f64,
+    /// Minibatches skipped for a non-finite loss or gradient, over all epochs.
+    pub nonfinite: u64,
+    /// Epochs done; fewer than asked for when `target_kl` stopped them.
+    pub epochs: usize,
+}
+
+/// The update and everything it needs, allocated once.
+#[derive(Debug)]
+pub struct Learner {
+    config: Config,
+    network: Network,
+    layout: SampleLayout,
+    policy: Policy,
+    workers: Vec<Mutex<Worker>>,
+    /// `[chunk][parameter]`.
+    chunks: Vec<f32>,
+    /// `[chunk]`.
+    chunk_sums: Vec<LossSums>,
+    gradient: Vec<f32>,
+    /// `(shift, scale)` of the advantages, per minibatch.
+    advantages: Vec<(f32, f32)>,
+}
+
+/// What one thread needs to work on a chunk.
+#[derive(Debug)]
+struct Worker {
+    gathered: Gathered,
+    input: LossInput,
+    activations: Activations<TILE_VECTORS>,
+    deltas: Activations<TILE_VECTORS>,
+    head: PolicyHead<TILE_VECTORS>,
+    gradient: Gradient,
+}
+
+/// One minibatch.
+#[derive(Clone, Copy)]
+struct Minibatch<'a> {
+    batch: &'a Batch,
+    shuffle: &'a Shuffle,
+    /// Position of its first sample in the epoch's order.
+    first: usize,
+    /// M: samples.
+    size: usize,
+    /// `(shift, scale)` of its advantages.
+    advantages: (f32, f32),
+}
+
+impl Learner {
+    /// The learner of `network` over batches laid out by `layout`.
+    pub fn new(network: Network, layout: SampleLayout, config: Config) -> Self {
+        let batch = config.num_envs * config.num_steps;
+        let largest = batch.div_ceil(config.num_minibatches.max(1));
+        let chunks = chunk_count(largest.div_ceil(TILE), network.len());
+        Self {
+            policy: Policy::new(&network),
+            workers: Vec::new(),
+            chunks: vec![0.0; chunks * network.len()],
+            chunk_sums: vec![LossSums::default(); chunks],
+            gradient: vec![0.0; network.len()],
+            advantages: Vec::new(),
+            config,
+            network,
+            layout,
+        }
+    }
+
+    /// The network it trains.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Runs the epochs of update number `update` (from 0) over `batch`, on the current rayon pool.
+    pub fn update(&mut self, state: &mut LearnerState, batch: &Batch, update: u64) -> UpdateLosses {
+        assert_eq!(batch.layout(), &self.layout, "the batch is laid out for another network");
+        assert!(batch.len() <= self.config.num_envs * self.config.num_steps, "the batch is larger than planned");
+        while self.workers.len() < rayon::current_num_threads() {
+            self.workers.push(Mutex::new(Worker::new(&self.network, &self.layout)));
+        }
+        let learning_rate = learning_rate(&self.config, update);
+        let count = self.config.num_minibatches.clamp(1, batch.len());
+        let mut nonfinite = 0;
+        let mut means = Means::default();
+        let mut epochs = 0;
+        while epochs < self.config.update_epochs {
+            let shuffle = Shuffle::new(self.config.seed, update, epochs as u32, batch.len() as u32);
+            self.advantage_statistics(batch, &shuffle, count);
+            means = Means::default();
+            let mut last_kl = f64::NAN;
+            for m in 0..count {
+                let (first, end) = (m * batch.len() / count, (m + 1) * batch.len() / count);
+                let advantages = self.advantages[m];
+                let minibatch = Minibatch { batch, shuffle: &shuffle, first, size: end - first, advantages };
+                let sums = self.minibatch_gradient(state, minibatch);
+                let norm = adam::norm(&self.gradient);
+                let loss = sums.policy + sums.value + sums.entropy;
+                if norm.is_finite() && loss.is_finite() {
+                    adam::step(state, &self.gradient, norm, learning_rate, &self.config);
+                    last_kl = sums.kl / minibatch.size as f64;
+                    means.add(&sums, minibatch.size, norm);
+                } else {
+                    nonfinite += 1;
+                }
+            }
+            epochs += 1;
+            if self.config.target_kl > 0.0 && last_kl > self.config.target_kl {
+                break;
+            }
+        }
+        UpdateLosses {
+            explained_variance: explained_variance(batch),
+            learning_rate,
+            nonfinite,
+            epochs,
+            ..means.losses()
+        }
+    }
+
+    /// Shift and scale of every minibatch's advantages, in one pass before the epoch.
+    fn advantage_statistics(&mut self, batch: &Batch, shuffle: &Shuffle, count: usize) {
+        self.advantages.clear();
+        self.advantages.resize(count, (0.0, 1.0));
+        if !self.config.norm_adv {
+            return;
+        }
+        let field = self.layout.advantage;
+        let one = |(m, out): (usize, &mut (f32, f32))| {
+            let (first, end) = (m * batch.len() / count, (m + 1) * batch.len() / count);
+            let mut moments = Moments::default();
+            for block in (first..end).step_by(STATISTICS_BLOCK) {
+                let mut part = Moments::default();
+                for tile in (block..end.min(block + STATISTICS_BLOCK)).step_by(TILE) {
+                    let indices = shuffled(shuffle, tile, end);
+                    let size = TILE.min(end - tile);
+                    let values: [f64; TILE] = core::array::from_fn(|s| {
+                        if s < size { f64::from(batch.float(indices[s] as usize, field)) } else { 0.0 }
+                    });
+                    part.add(&values[..size]);
+                }
+                moments.merge(&part);
+            }
+            // A single sample has no deviation; its advantage becomes 0.
+            let deviation = if moments.count > 1.0 { (moments.squares / (moments.count - 1.0)).sqrt() } else { 0.0 };
+            *out = (moments.mean as f32, (1.0 / (deviation + 1e-8)) as f32);
+        };
+        if batch.len() < STATISTICS_BLOCK {
+            self.advantages.iter_mut().enumerate().for_each(one);
+        } else {
+            self.advantages.par_iter_mut().enumerate().for_each(one);
+        }
+    }
+
+    /// Leaves the gradient of one minibatch's mean loss in `self.gradient`; returns the sums of its losses.
+    fn minibatch_gradient(&mut self, state: &LearnerState, minibatch: Minibatch<'_>) -> LossSums {
+        self.policy.pack_for_update(&state.params);
+        let tiles = minibatch.size.div_ceil(TILE);
+        let (len, count) = (self.network.len(), chunk_count(tiles, self.network.len()));
+        let coefficients = LossCoefficients::new(&self.config);
+        let (policy, workers) = (&self.policy, &self.workers);
+        let one = |(c, (flat, sums)): (usize, (&mut [f32], &mut LossSums))| {
+            let index = rayon::current_thread_index().unwrap_or(0);
+            let mut worker = workers[index].lock().unwrap_or_else(PoisonError::into_inner);
+            *sums = worker.chunk(policy, &coefficients, &minibatch, c * tiles / count..(c + 1) * tiles / count, flat);
+        };
+        let flat = &mut self.chunks[..count * len];
+        let sums = &mut self.chunk_sums[..count];
+        if count == 1 || rayon::current_num_threads() == 1 {
+            flat.chunks_exact_mut(len).zip(&mut *sums).enumerate().for_each(one);
+        } else {
+            flat.par_chunks_exact_mut(len).zip(&mut *sums).with_max_len(1).enumerate().for_each(one);
+        }
+        add_chunks(flat, len, &mut self.gradient);
+        tree(0, count, &|c| sums[c])
+    }
+}
+
+impl Worker {
+    fn new(network: &Network, layout: &SampleLayout) -> Self {
+        Self {
+            gathered: Gathered::new(&network.architecture.input, layout),
+            input: LossInput::new(layout.components),
+            activations: Activations::new(network),
+            deltas: Activations::new(network),
+            head: PolicyHead::new(&network.architecture.head),
+            gradient: Gradient::new(network),
+        }
+    }
+
+    /// The gradient of a minibatch's `tiles`, into `flat`.
+    fn chunk(
+        &mut self,
+        policy: &Policy,
+        coefficients: &LossCoefficients,
+        minibatch: &Minibatch<'_>,
+        tiles: core::ops::Range<usize>,
+        flat: &mut [f32],
+    ) -> LossSums {
+        self.gradient.clear();
+        let mut sums = LossSums::default();
+        for tile in tiles {
+            sums = sums + self.tile(policy, coefficients, minibatch, tile);
+        }
+        self.gradient.finish(policy.network(), flat);
+        sums
+    }
+
+    fn tile(
+        &mut self,
+        policy: &Policy,
+        coefficients: &LossCoefficients,
+        minibatch: &Minibatch<'_>,
+        tile: usize,
+    ) -> LossSums {
+        let Minibatch { batch, shuffle, first, size, advantages } = *minibatch;
+        let layout = batch.layout();
+        let indices = shuffled(shuffle, first + tile * TILE, first + size);
+        self.gathered.gather(batch, &indices);
+        let input = &mut self.input;
+        for (k, action) in input.actions.iter_mut().enumerate() {
+            *action = self.gathered.float(layout.actions + k);
+        }
+        input.logprob = self.gathered.float(layout.logprob);
+        input.value = self.gathered.float(layout.value);
+        let advantage = self.gathered.float(layout.advantage);
+        input.returns = returns(&advantage, &input.value);
+        input.advantage = normalise(advantage, advantages.0, advantages.1);
+        let remaining = size - tile * TILE;
+        input.weight = core::array::from_fn(|v| {
+            f32x16::new(core::array::from_fn(|l| if v * LANES + l < remaining { 1.0 } else { 0.0 }))
+        });
+        self.head.set_mask(&self.gathered.mask);
+        let observation = match policy.network().architecture.input {
+            Input::Dense(_) => Observation::Dense(&self.gathered.obs),
+            Input::Bits(_) => Observation::Bits(&self.gathered.bits),
+        };
+        policy.forward(observation, &mut self.activations);
+        let sums = tile_loss(
+            coefficients,
+            &self.input,
+            1.0 / size as f32,
+            &self.activations,
+            policy.log_std(),
+            &mut self.head,
+            &mut self.deltas,
+            &mut self.gradient.log_std,
+        );
+        self.gradient.add(policy, observation, &self.activations, &mut self.deltas);
+        sums
+    }
+}
+
+/// How many chunks a minibatch of `tiles` tiles is cut into, for a network of `params` parameters.
+fn chunk_count(tiles: usize, params: usize) -> usize {
+    tiles.min((CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS))
+}
+
+/// The samples at 64 positions from `first`; those from `end` on repeat the last one, and carry no weight.
+#[inline]
+fn shuffled(shuffle: &Shuffle, first: usize, end: usize) -> [u32; TILE] {
+    let last = end as u32 - 1;
+    shuffle.indices(core::array::from_fn(|s| (first as u32 + s as u32).min(last)))
+}
+
+/// Adds the chunks' gradients along the tree that halves their range.
+fn add_chunks(chunks: &[f32], len: usize, gradient: &mut [f32]) {
+    let count = chunks.len() / len;
+    let block = |(b, out): (usize, &mut [f32])| {
+        let first = b * TILE;
+        let width = out.len();
+        let sum = tree(0, count, &|c| {
+            let mut part = Part([0.0; TILE]);
+            let from = c * len + first;
+            part.0[..width].copy_from_slice(&chunks[from..from + width]);
+            part
+        });
+        out.copy_from_slice(&sum.0[..width]);
+    };
+    if chunks.len() < 1 << 20 {
+        gradient.chunks_mut(TILE).enumerate().for_each(block);
+    } else {
+        gradient.par_chunks_mut(TILE).with_min_len(16).enumerate().for_each(block);
+    }
+}
+
+/// Sixty-four neighbouring elements of a gradient.
+struct Part([f32; TILE]);
+
+impl core::ops::Add for Part {
+    type Output = Self;
+    #[inline(always)]
+    fn add(mut self, other: Self) -> Self {
+        for (a, b) in self.0.iter_mut().zip(other.0) {
+            *a += b;
+        }
+        self
+    }
+}
+
+/// Sums `leaf(first .. end)`, halving the range.
+fn tree<T: core::ops::Add<Output = T>>(first: usize, end: usize, leaf: &impl Fn(usize) -> T) -> T {
+    if end - first == 1 {
+        return leaf(first);
+    }
+    let middle = first + (end - first) / 2;
+    tree(first, middle, leaf) + tree(middle, end, leaf)
+}
+
+/// Running mean and squared distances from it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn add(&mut self, values: &[f64]) {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+        self.merge(&Self { count, mean, squares });
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let total = self.count + other.count;
+        let delta = other.mean - self.mean;
+        self.squares += other.squares + delta * delta * (self.count * other.count / total);
+        self.mean += delta * (other.count / total);
+        self.count = total;
+    }
+
+    fn variance(&self) -> f64 {
+        self.squares / self.count
+    }
+}
+
+/// 1 - Var(returns - values) / Var(returns); the difference is the advantage.
+fn explained_variance(batch: &Batch) -> f64 {
+    let layout = batch.layout();
+    let blocks: Vec<[Moments; 2]> = (0..batch.len().div_ceil(STATISTICS_BLOCK))
+        .into_par_iter()
+        .map(|block| {
+            let mut parts = [Moments::default(); 2];
+            let end = batch.len().min((block + 1) * STATISTICS_BLOCK);
+            for tile in (block * STATISTICS_BLOCK..end).step_by(TILE) {
+                let size = TILE.min(end - tile);
+                let mut values = [[0.0; TILE]; 2];
+                for s in 0..size {
+                    let advantage = f64::from(batch.float(tile + s, layout.advantage));
+                    values[0][s] = advantage;
+                    values[1][s] = advantage + f64::from(batch.float(tile + s, layout.value));
+                }
+                for (part, values) in parts.iter_mut().zip(&values) {
+                    part.add(&values[..size]);
+                }
+            }
+            parts
+        })
+        .collect();
+    let mut whole = [Moments::default(); 2];
+    for parts in blocks {
+        for (whole, part) in whole.iter_mut().zip(&parts) {
+            whole.merge(part);
+        }
+    }
+    let [errors, returns] = whole.map(|moments| moments.variance());
+    if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns }
+}
+
+/// Means over the minibatches of an epoch.
+#[derive(Debug, Clone, Copy, Default)]
+struct Means {
+    minibatches: f64,
+    sums: LossSums,
+    norms: f64,
+}
+
+impl Means {
+    fn add(&mut self, sums: &LossSums, size: usize, norm: f64) {
+        let size = size as f64;
+        self.minibatches += 1.0;
+        self.norms += norm;
+        self.sums = self.sums
+            + LossSums {
+                policy: sums.policy / size,
+                value: sums.value / size,
+                entropy: sums.entropy / size,
+                kl: sums.kl / size,
+                clipped: sums.clipped / size,
+            };
+    }
+
+    /// NaN where every minibatch was skipped.
+    fn losses(&self) -> UpdateLosses {
+        let n = self.minibatches;
+        UpdateLosses {
+            policy_loss: self.sums.policy / n,
+            value_loss: self.sums.value / n,
+            entropy: self.sums.entropy / n,
+            approx_kl: self.sums.kl / n,
+            clipfrac: self.sums.clipped / n,
+            grad_norm: self.norms / n,
+            explained_variance: f64::NAN,
+            learning_rate: f64::NAN,
+            nonfinite: 0,
+            epochs: 0,
+        }
+    }
+}

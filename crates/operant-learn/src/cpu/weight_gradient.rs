@@ -1,0 +1,267 @@
+//! The gradient of one layer's weights, summed over the tiles of a chunk without horizontal sums.
+//!
+//! | form | when | a sum is |
+//! | --- | --- | --- |
+//! | lanes | few weights | one vector per weight, samples in lanes; the lanes are added at the end of the chunk |
+//! | outer | many weights | `dW[j][i..i+16] += dz[j][s] x[s][i..i+16]`, samples ascending, inputs turned into lanes |
+//! | bits | packed inputs | `dW[..][bit] += dz[..][s]` for the set bits of each sample, outputs turned into lanes |
+//!
+//! The form depends on the layer's shape alone, and with it the order of every sum.
+
+use wide::f32x16;
+
+use super::bits::for_each_bit;
+use super::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, fma, lane_sums, transpose};
+use crate::network::Dense;
+
+/// Largest number of weights summed in the lanes form: half a first-level cache of sums.
+const LANES_WEIGHTS: usize = 512;
+/// Vectors of a panel of inputs in the outer form.
+const PANEL_VECTORS: usize = 4;
+/// Inputs of a panel.
+const PANEL_INPUTS: usize = PANEL_VECTORS * LANES;
+/// Outputs of a block of accumulators.
+const BLOCK: usize = 4;
+
+/// Sixteen inputs x 4 of one sample, or of one output's weights.
+type Panel = [f32x16; PANEL_VECTORS];
+
+/// What a layer read, one tile of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LayerInput<'a> {
+    /// `[input]`.
+    Dense(&'a [Row<TILE_VECTORS>]),
+    /// `[word]`.
+    Bits(&'a [BitRow<TILE_VECTORS>]),
+}
+
+#[derive(Debug, Clone)]
+enum Sums {
+    /// `[output][input]`.
+    Lanes(Vec<f32x16>),
+    /// `sums` is `[panel][output]`, `x` `[panel][sample]`.
+    Outer { sums: Vec<Panel>, x: Vec<Panel> },
+    /// `[bit][vector of outputs]`.
+    Bits(Vec<f32x16>),
+}
+
+/// Running sums of one layer's gradient.
+#[derive(Debug, Clone)]
+pub(crate) struct WeightGradient {
+    inputs: usize,
+    outputs: usize,
+    sums: Sums,
+    /// `[output]`, samples in lanes.
+    bias: Vec<f32x16>,
+}
+
+impl WeightGradient {
+    /// Zero sums for `layer`; `bits` if its inputs are packed.
+    pub fn new(layer: &Dense, bits: bool) -> Self {
+        let (inputs, outputs) = (layer.inputs, layer.outputs);
+        let panels = inputs.div_ceil(PANEL_INPUTS);
+        let zero = [f32x16::ZERO; PANEL_VECTORS];
+        let sums = if bits {
+            Sums::Bits(vec![f32x16::ZERO; inputs * outputs.div_ceil(LANES)])
+        } else if inputs * outputs <= LANES_WEIGHTS {
+            Sums::Lanes(vec![f32x16::ZERO; inputs * outputs])
+        } else {
+            Sums::Outer { sums: vec![zero; panels * outputs], x: vec![zero; panels * TILE] }
+        };
+        Self { inputs, outputs, sums, bias: vec![f32x16::ZERO; outputs] }
+    }
+
+    /// Forgets all sums.
+    pub fn clear(&mut self) {
+        self.bias.fill(f32x16::ZERO);
+        match &mut self.sums {
+            Sums::Lanes(sums) | Sums::Bits(sums) => sums.fill(f32x16::ZERO),
+            Sums::Outer { sums, .. } => sums.fill([f32x16::ZERO; PANEL_VECTORS]),
+        }
+    }
+
+    /// Adds a tile: `x` is what the layer read, `dz` the gradient of its outputs before the nonlinearity, `[output]`.
+    pub fn add(&mut self, x: LayerInput<'_>, dz: &[Row<TILE_VECTORS>]) {
+        for (sum, dz) in self.bias.iter_mut().zip(dz) {
+            for &vector in dz {
+                *sum += vector;
+            }
+        }
+        match (&mut self.sums, x) {
+            (Sums::Lanes(sums), LayerInput::Dense(x)) => add_lanes(sums, x, dz),
+            (Sums::Outer { sums, x: turned }, LayerInput::Dense(x)) => {
+                turn(x, turned);
+                let vectors = self.inputs.div_ceil(LANES);
+                for (p, (sums, x)) in sums.chunks_exact_mut(self.outputs).zip(turned.chunks_exact(TILE)).enumerate() {
+                    match vectors - p * PANEL_VECTORS {
+                        1 => add_outer::<1>(sums, x, dz),
+                        2 => add_outer::<2>(sums, x, dz),
+                        3 => add_outer::<3>(sums, x, dz),
+                        _ => add_outer::<4>(sums, x, dz),
+                    }
+                }
+            }
+            (Sums::Bits(sums), LayerInput::Bits(x)) => add_bits(sums, x, dz),
+            _ => panic!("the layer's input is not of the form its gradient was made for"),
+        }
+    }
+
+    /// Writes the sums in the parameters' order: `weight` row-major `(outputs, inputs)`, `bias` `(outputs)`.
+    pub fn finish(&self, weight: &mut [f32], bias: &mut [f32]) {
+        add_up(&self.bias, bias);
+        match &self.sums {
+            Sums::Lanes(sums) => add_up(sums, weight),
+            Sums::Outer { sums, .. } => {
+                for (p, sums) in sums.chunks_exact(self.outputs).enumerate() {
+                    for (row, panel) in weight.chunks_exact_mut(self.inputs).zip(sums) {
+                        for (to, from) in row[p * PANEL_INPUTS..].chunks_mut(LANES).zip(panel) {
+                            to.copy_from_slice(&from.as_array()[..to.len()]);
+                        }
+                    }
+                }
+            }
+            Sums::Bits(sums) => {
+                let vectors = self.outputs.div_ceil(LANES);
+                for first in (0..self.inputs).step_by(LANES) {
+                    let width = LANES.min(self.inputs - first);
+                    for (c, rows) in weight.chunks_mut(LANES * self.inputs).enumerate() {
+                        let mut block = [f32x16::ZERO; LANES];
+                        for (b, vector) in block.iter_mut().enumerate().take(width) {
+                            *vector = sums[(first + b) * vectors + c];
+                        }
+                        for (row, column) in rows.chunks_exact_mut(self.inputs).zip(transpose(block)) {
+                            row[first..first + width].copy_from_slice(&column.as_array()[..width]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the lanes of each vector.
+pub(crate) fn add_up(vectors: &[f32x16], out: &mut [f32]) {
+    for (out, vectors) in out.chunks_mut(LANES).zip(vectors.chunks(LANES)) {
+        out.copy_from_slice(&lane_sums(vectors)[..out.len()]);
+    }
+}
+
+fn add_lanes(sums: &mut [f32x16], x: &[Row<TILE_VECTORS>], dz: &[Row<TILE_VECTORS>]) {
+    for (sums, dz) in sums.chunks_mut(BLOCK * x.len()).zip(dz.chunks(BLOCK)) {
+        // Four outputs share each input row; the rest go one by one.
+        if let (Some(dz), [a, b, c, d]) = (dz.first_chunk::<BLOCK>(), split_rows(sums, x.len())) {
+            for ((((x, a), b), c), d) in x.iter().zip(a).zip(b).zip(c).zip(d) {
+                for (sum, dz) in [a, b, c, d].into_iter().zip(dz) {
+                    *sum = dot(x, dz, *sum);
+                }
+            }
+        } else {
+            for (sums, dz) in sums.chunks_exact_mut(x.len()).zip(dz) {
+                for (sum, x) in sums.iter_mut().zip(x) {
+                    *sum = dot(x, dz, *sum);
+                }
+            }
+        }
+    }
+}
+
+/// Four consecutive rows of `length`; empty ones where there are not four.
+fn split_rows(rows: &mut [f32x16], length: usize) -> [&mut [f32x16]; BLOCK] {
+    if rows.len() < BLOCK * length {
+        return Default::default();
+    }
+    let (ab, cd) = rows.split_at_mut(2 * length);
+    let ((a, b), (c, d)) = (ab.split_at_mut(length), cd.split_at_mut(length));
+    [a, b, c, d]
+}
+
+/// `sum + a[0] b[0] + a[1] b[1] + ..`, lane by lane.
+#[inline(always)]
+fn dot(a: &Row<TILE_VECTORS>, b: &Row<TILE_VECTORS>, mut sum: f32x16) -> f32x16 {
+    for (&a, &b) in a.iter().zip(b) {
+        sum = fma(b, a, sum);
+    }
+    sum
+}
+
+/// Turns `[input]` rows of samples into `[panel][sample]` rows of inputs, padded with zeros.
+fn turn(x: &[Row<TILE_VECTORS>], turned: &mut [Panel]) {
+    for (panel, x) in turned.chunks_exact_mut(TILE).zip(x.chunks(PANEL_INPUTS)) {
+        for (c, x) in x.chunks(LANES).enumerate() {
+            for (v, samples) in panel.chunks_exact_mut(LANES).enumerate() {
+                let mut block = [f32x16::ZERO; LANES];
+                for (vector, x) in block.iter_mut().zip(x) {
+                    *vector = x[v];
+                }
+                for (sample, column) in samples.iter_mut().zip(transpose(block)) {
+                    sample[c] = column;
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of 64 samples to one panel of sums, `[output]`; C vectors of the panel are in use.
+fn add_outer<const C: usize>(sums: &mut [Panel], x: &[Panel], dz: &[Row<TILE_VECTORS>]) {
+    for (sums, dz) in sums.chunks_mut(BLOCK).zip(dz.chunks(BLOCK)) {
+        match (sums.first_chunk_mut::<BLOCK>(), dz.first_chunk::<BLOCK>()) {
+            (Some(sums), Some(dz)) => outer_block::<C, BLOCK>(sums, x, dz),
+            _ => {
+                for (sum, dz) in sums.iter_mut().zip(dz) {
+                    outer_block::<C, 1>(core::array::from_mut(sum), x, core::array::from_ref(dz));
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn outer_block<const C: usize, const R: usize>(sums: &mut [Panel; R], x: &[Panel], dz: &[Row<TILE_VECTORS>; R]) {
+    if cfg!(target_feature = "avx512f") {
+        let mut block: [[f32x16; C]; R] = core::array::from_fn(|r| core::array::from_fn(|c| sums[r][c]));
+        for (v, x) in x.chunks_exact(LANES).enumerate() {
+            let dz: [&[f32; LANES]; R] = core::array::from_fn(|r| dz[r][v].as_array());
+            for (lane, x) in x.iter().enumerate() {
+                for (row, dz) in block.iter_mut().zip(dz) {
+                    let dz = f32x16::splat(dz[lane]);
+                    for (sum, &x) in row.iter_mut().zip(x) {
+                        *sum = fma(dz, x, *sum);
+                    }
+                }
+            }
+        }
+        for (sums, block) in sums.iter_mut().zip(block) {
+            sums[..C].copy_from_slice(&block);
+        }
+    } else {
+        // Half the registers: one vector of the panel at a time.
+        for c in 0..C {
+            let mut column: [f32x16; R] = core::array::from_fn(|r| sums[r][c]);
+            for (v, x) in x.chunks_exact(LANES).enumerate() {
+                for (lane, x) in x.iter().enumerate() {
+                    for (sum, dz) in column.iter_mut().zip(dz) {
+                        *sum = fma(f32x16::splat(dz[v].as_array()[lane]), x[c], *sum);
+                    }
+                }
+            }
+            for (sums, sum) in sums.iter_mut().zip(column) {
+                sums[c] = sum;
+            }
+        }
+    }
+}
+
+fn add_bits(sums: &mut [f32x16], x: &[BitRow<TILE_VECTORS>], dz: &[Row<TILE_VECTORS>]) {
+    let vectors = dz.len().div_ceil(LANES);
+    for (c, dz) in dz.chunks(LANES).enumerate() {
+        for v in 0..TILE_VECTORS {
+            let mut block = [f32x16::ZERO; LANES];
+            for (vector, dz) in block.iter_mut().zip(dz) {
+                *vector = dz[v];
+            }
+            for (sample, column) in transpose(block).into_iter().enumerate() {
+                for_each_bit(x, v, sample, |bit| sums[bit * vectors + c] += column);
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! operant-learn trains policies with PPO: configuration, presets, rollout, GAE, actor-critic, loss and Adam behind
+//! one seam, [`Backend`]. It is not a run: directories, signals and files belong to operant-run.
+
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod config;
+pub mod cpu;
+pub mod network;
+pub mod presets;
+pub mod shuffle;
+pub mod snapshot;
+
+pub use backend::{Backend, Evaluation, LearnError, Ticket, UpdateStats};
+pub use config::{Activation, Config};
+pub use snapshot::{Dtype, Snapshot, Tensor};

@@ -1,0 +1,162 @@
+//! Initial parameters: orthogonal weights with gain sqrt(2) for hidden layers, 0.01 for the policy's output and 1 for
+//! the value's; biases zero. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
+
+use core::num::Wrapping;
+
+use operant_lane::{Draws, Purpose};
+
+use super::{Network, TensorSpec};
+
+/// Gain of hidden layers.
+const HIDDEN_GAIN: f64 = core::f64::consts::SQRT_2;
+/// Gain of the policy's output layer: the first policy is nearly uniform.
+const POLICY_GAIN: f64 = 0.01;
+/// Gain of the value's output layer.
+const VALUE_GAIN: f64 = 1.0;
+
+/// The flat vector of initial parameters of `network` for `seed`.
+pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
+    let mut params = vec![0.0f32; network.len()];
+    for (index, tensor) in network.tensors.iter().enumerate() {
+        let values = &mut params[tensor.range()];
+        if tensor.name == "log_std" {
+            values.fill(network.architecture.log_std_init as f32);
+        } else if tensor.name.ends_with(".weight") {
+            let mut normals = Normals::new(seed, index as u32);
+            let matrix = orthogonal(tensor.shape[0], tensor.shape[1], &mut normals);
+            let gain = gain(tensor);
+            for (value, element) in values.iter_mut().zip(matrix) {
+                *value = (gain * element) as f32;
+            }
+        }
+    }
+    params
+}
+
+fn gain(tensor: &TensorSpec) -> f64 {
+    match tensor.name.as_str() {
+        "policy.weight" => POLICY_GAIN,
+        "value.weight" => VALUE_GAIN,
+        _ => HIDDEN_GAIN,
+    }
+}
+
+/// A random matrix `(rows, columns)`, row-major, with orthonormal rows or columns, whichever are fewer: Q of the QR
+/// decomposition of a Gaussian matrix with R's diagonal positive, which is uniform over such matrices (Mezzadri 2007).
+fn orthogonal(rows: usize, columns: usize, normals: &mut Normals) -> Vec<f64> {
+    let (count, length) = (rows.min(columns), rows.max(columns));
+    let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
+    while basis.len() < count {
+        let mut vector: Vec<f64> = (0..length).map(|_| normals.next()).collect();
+        // Modified Gram-Schmidt, twice: once more makes the result orthogonal to rounding error.
+        for _ in 0..2 {
+            for earlier in &basis {
+                let dot: f64 = vector.iter().zip(earlier).map(|(a, b)| a * b).sum();
+                vector.iter_mut().zip(earlier).for_each(|(a, b)| *a -= dot * b);
+            }
+        }
+        let norm = vector.iter().map(|a| a * a).sum::<f64>().sqrt();
+        // A draw inside the span of the earlier ones has probability zero; another draw replaces it.
+        if norm > 1e-9 {
+            vector.iter_mut().for_each(|a| *a /= norm);
+            basis.push(vector);
+        }
+    }
+    let mut matrix = vec![0.0; rows * columns];
+    for (k, vector) in basis.iter().enumerate() {
+        for (i, &value) in vector.iter().enumerate() {
+            let place = if rows <= columns { k * columns + i } else { i * columns + k };
+            matrix[place] = value;
+        }
+    }
+    matrix
+}
+
+/// Standard normal numbers by Box and Muller's transform of uniform ones with 53 bits.
+struct Normals {
+    seed: u64,
+    tensor: u32,
+    block: u64,
+    spare: Option<f64>,
+}
+
+impl Normals {
+    fn new(seed: u64, tensor: u32) -> Self {
+        Self { seed, tensor, block: 0, spare: None }
+    }
+
+    fn next(&mut self) -> f64 {
+        if let Some(spare) = self.spare.take() {
+            return spare;
+        }
+        let mut draws = Draws::<f64>::at(self.seed, Wrapping(self.tensor), self.block, Purpose::Weights);
+        self.block += 1;
+        let mut unit = || {
+            let (high, low) = (u64::from(draws.bits().0), u64::from(draws.bits().0));
+            // Centred in its cell of 2^-53: never 0, whose logarithm is infinite.
+            (((high << 32 | low) >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
+        };
+        // Lane functions, because libm's last bit differs between machines.
+        let radius = (-2.0 * operant_lane::Float::ln(unit())).sqrt();
+        let (sin, cos) = operant_lane::Float::sin_cos(core::f64::consts::TAU * unit());
+        self.spare = Some(radius * sin);
+        radius * cos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Activation;
+    use crate::network::{Architecture, Head, Input};
+
+    #[test]
+    fn rows_or_columns_are_orthonormal_times_gain() {
+        let network = Network::new(Architecture {
+            input: Input::Dense(4),
+            hidden: vec![64, 33],
+            activation: Activation::Tanh,
+            shared_trunk: false,
+            head: Head::MultiDiscrete(vec![3, 2]),
+            log_std_init: 0.0,
+        });
+        let params = init_params(&network, 7);
+        for tensor in network.tensors.iter().filter(|t| t.shape.len() == 2) {
+            let (rows, columns) = (tensor.shape[0], tensor.shape[1]);
+            let w = &params[tensor.range()];
+            let at = |k: usize, i: usize| f64::from(if rows <= columns { w[k * columns + i] } else { w[i * columns + k] });
+            for a in 0..rows.min(columns) {
+                for b in 0..rows.min(columns) {
+                    let dot: f64 = (0..rows.max(columns)).map(|i| at(a, i) * at(b, i)).sum();
+                    let expected = if a == b { gain(tensor).powi(2) } else { 0.0 };
+                    assert!((dot - expected).abs() < 1e-6 * gain(tensor).powi(2), "{} {a} {b}: {dot}", tensor.name);
+                }
+            }
+        }
+        for tensor in network.tensors.iter().filter(|t| t.name.ends_with(".bias")) {
+            assert!(params[tensor.range()].iter().all(|&b| b == 0.0));
+        }
+    }
+
+    #[test]
+    fn seeds_and_tensors_differ() {
+        let mut a = Normals::new(1, 0);
+        let mut b = Normals::new(2, 0);
+        let mut c = Normals::new(1, 1);
+        let (a, b, c): (Vec<f64>, Vec<f64>, Vec<f64>) =
+            ((0..8).map(|_| a.next()).collect(), (0..8).map(|_| b.next()).collect(), (0..8).map(|_| c.next()).collect());
+        assert_ne!(a, b);
+        assert_ne!(a, c);
+    }
+
+    #[test]
+    fn normals_are_normal() {
+        let mut normals = Normals::new(3, 1);
+        let draws: Vec<f64> = (0..20_000).map(|_| normals.next()).collect();
+        let n = draws.len() as f64;
+        let mean = draws.iter().sum::<f64>() / n;
+        let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+        let within_one = draws.iter().filter(|x| x.abs() < 1.0).count() as f64 / n;
+        assert!(mean.abs() < 0.03 && (variance - 1.0).abs() < 0.05 && (within_one - 0.6827).abs() < 0.015);
+    }
+}

@@ -1,0 +1,110 @@
+//! The actor-critic network: its shape, where each parameter lies, and how parameters begin. Device-neutral; the CPU
+//! and GPU backends each run it their own way.
+
+mod init;
+mod layout;
+
+pub use init::init_params;
+pub use layout::{Chain, Dense, Network, TensorSpec};
+
+use crate::config::{Activation, Config};
+
+/// What the network reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// O floats.
+    Dense(usize),
+    /// O binary features, packed 32 to a word, the first lowest: the first layer sums the weight columns of the set bits.
+    Bits(usize),
+}
+
+impl Input {
+    /// O: features.
+    pub fn features(&self) -> usize {
+        match *self {
+            Self::Dense(n) | Self::Bits(n) => n,
+        }
+    }
+
+    /// 32-bit words an observation takes in a sample.
+    pub fn words(&self) -> usize {
+        match *self {
+            Self::Dense(n) => n,
+            Self::Bits(n) => n.div_ceil(32),
+        }
+    }
+}
+
+/// What the policy chooses from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Head {
+    /// One categorical choice per component, with that many actions each. Discrete is one component.
+    MultiDiscrete(Vec<usize>),
+    /// That many real numbers, independent normals with a state-independent log standard deviation each.
+    DiagonalGaussian(usize),
+}
+
+impl Head {
+    /// A: outputs of the policy (logits over all components, or means).
+    pub fn outputs(&self) -> usize {
+        match self {
+            Self::MultiDiscrete(actions) => actions.iter().sum(),
+            Self::DiagonalGaussian(actions) => *actions,
+        }
+    }
+
+    /// Numbers that name one action.
+    pub fn components(&self) -> usize {
+        match self {
+            Self::MultiDiscrete(actions) => actions.len(),
+            Self::DiagonalGaussian(actions) => *actions,
+        }
+    }
+
+    /// 32-bit words of an action mask: one bit per logit over all components, the first lowest.
+    pub fn mask_words(&self) -> usize {
+        match self {
+            Self::MultiDiscrete(_) => self.outputs().div_ceil(32),
+            Self::DiagonalGaussian(_) => 0,
+        }
+    }
+
+    /// Uniform numbers that sampling one action takes: one per component, or a pair for every two normals.
+    pub fn uniforms(&self) -> usize {
+        match self {
+            Self::MultiDiscrete(actions) => actions.len(),
+            Self::DiagonalGaussian(actions) => actions.next_multiple_of(2),
+        }
+    }
+}
+
+/// The shape of an actor-critic MLP.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Architecture {
+    /// What it reads.
+    pub input: Input,
+    /// Widths of the hidden layers; none makes it linear.
+    pub hidden: Vec<usize>,
+    /// Nonlinearity after each hidden layer.
+    pub activation: Activation,
+    /// One trunk under both heads, or a network for each.
+    pub shared_trunk: bool,
+    /// What it chooses from.
+    pub head: Head,
+    /// Initial log standard deviation of a Gaussian head.
+    pub log_std_init: f64,
+}
+
+impl Architecture {
+    /// The network that `config` asks for between `input` and `head`.
+    pub fn new(config: &Config, input: Input, head: Head) -> Self {
+        Self {
+            input,
+            hidden: config.hidden.clone(),
+            activation: config.activation,
+            shared_trunk: config.shared_trunk,
+            head,
+            log_std_init: config.log_std_init,
+        }
+    }
+}

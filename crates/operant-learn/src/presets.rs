@@ -1,0 +1,24 @@
+//! The hyperparameters that ship with operant, as TOML text: one file per environment over common defaults.
+
+/// CleanRL's defaults, which lie under every preset and serve environments that have none.
+pub const DEFAULTS: &str = include_str!("../presets/defaults.toml");
+
+/// Every preset by the environment's name.
+const PRESETS: &[(&str, &str)] = &[
+    ("cartpole", include_str!("../presets/cartpole.toml")),
+    ("mountain_car", include_str!("../presets/mountain_car.toml")),
+    ("mountain_car_continuous", include_str!("../presets/mountain_car_continuous.toml")),
+    ("pendulum", include_str!("../presets/pendulum.toml")),
+    ("acrobot", include_str!("../presets/acrobot.toml")),
+    ("minatar_breakout", include_str!("../presets/minatar_breakout.toml")),
+];
+
+/// The preset of an environment, if it ships with one.
+pub fn preset(env_name: &str) -> Option<&'static str> {
+    PRESETS.iter().find(|(name, _)| *name == env_name).map(|(_, text)| *text)
+}
+
+/// The environments that ship with a preset.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}

@@ -1,0 +1,201 @@
+//! The shapes that the learner's tests run through: every head, masks, packed observations, both trunks, both
+//! nonlinearities, awkward sizes; and batches of random samples for them.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use operant_learn::cpu::batch::{Batch, SampleLayout};
+use operant_learn::network::{Architecture, Head, Input, Network, init_params};
+use operant_learn::{Activation, Config};
+
+use crate::reference;
+
+/// A configuration and what it trains on.
+pub struct Case {
+    pub name: &'static str,
+    pub config: Config,
+    pub network: Network,
+    pub layout: SampleLayout,
+    pub params: Vec<f32>,
+    pub batch: Batch,
+}
+
+/// A small generator (Steele, Lea and Flood's SplitMix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// In [-1, 1).
+    pub fn float(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+pub fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Config {
+    Config {
+        seed: 3,
+        total_timesteps: 10 * (num_envs * num_steps) as u64,
+        num_envs,
+        num_steps,
+        learning_rate: 1e-3,
+        anneal_lr: true,
+        gamma: 0.99,
+        gae_lambda: 0.95,
+        num_minibatches,
+        update_epochs: 3,
+        norm_adv: true,
+        clip_coef: 0.2,
+        clip_vloss: true,
+        ent_coef: 0.02,
+        vf_coef: 0.5,
+        max_grad_norm: 0.5,
+        target_kl: 0.0,
+        adam_eps: 1e-5,
+        adam_beta1: 0.9,
+        adam_beta2: 0.999,
+        hidden: vec![64, 64],
+        activation: Activation::Tanh,
+        shared_trunk: true,
+        log_std_init: -0.3,
+        norm_obs: false,
+        norm_reward: false,
+        clip_obs: 10.0,
+        clip_reward: 10.0,
+        max_nonfinite_updates: 3,
+    }
+}
+
+impl Case {
+    pub fn new(name: &'static str, config: Config, input: Input, head: Head, masked: bool) -> Self {
+        let architecture = Architecture::new(&config, input, head);
+        let layout = SampleLayout::new(&architecture, masked);
+        let network = Network::new(architecture);
+        let mut random = Random(name.len() as u64 * 1_000 + 17);
+        let mut params = init_params(&network, config.seed);
+        // Away from the initial near-uniform policy, whose gradients are too simple.
+        params.iter_mut().for_each(|p| *p += 0.2 * random.float() as f32);
+        let batch = random_batch(&config, &network, &layout, &params, &mut random);
+        Self { name, config, network, layout, params, batch }
+    }
+}
+
+/// Samples near `params`' own policy and values, some ratios and values beyond the clipping range.
+fn random_batch(config: &Config, network: &Network, layout: &SampleLayout, params: &[f32], random: &mut Random) -> Batch {
+    let params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
+    let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps, 16);
+    let head = &network.architecture.head;
+    for tile in batch.tiles_mut() {
+        for words in tile.words.chunks_exact_mut(layout.stride) {
+            match network.architecture.input {
+                Input::Dense(n) => (0..n).for_each(|k| words[layout.obs + k] = (random.float() as f32).to_bits()),
+                Input::Bits(n) => {
+                    for k in (0..n).filter(|_| random.bits() % 4 == 0).collect::<Vec<_>>() {
+                        words[layout.obs + k / 32] |= 1 << (k % 32);
+                    }
+                }
+            }
+            let mut actions = Vec::new();
+            match head {
+                Head::MultiDiscrete(counts) => {
+                    let mut first = 0;
+                    for &count in counts {
+                        let action = random.bits() as usize % count;
+                        for k in (first..first + count).filter(|_| layout.mask_words > 0) {
+                            if k == first + action || random.bits() % 3 > 0 {
+                                words[layout.mask + k / 32] |= 1 << (k % 32);
+                            }
+                        }
+                        actions.push(action as f32);
+                        first += count;
+                    }
+                }
+                Head::DiagonalGaussian(n) => actions.extend((0..*n).map(|_| random.float() as f32)),
+            }
+            for (k, action) in actions.into_iter().enumerate() {
+                words[layout.actions + k] = action.to_bits();
+            }
+            words[layout.advantage] = (2.0 * random.float() as f32 + 0.3).to_bits();
+        }
+    }
+    // Log-probabilities and values follow from the rest.
+    let samples: Vec<_> = (0..batch.len()).map(|i| reference::unpack(network, &batch, i)).collect();
+    let mut i = 0;
+    for tile in batch.tiles_mut() {
+        for words in tile.words.chunks_exact_mut(layout.stride) {
+            let (logprob, value) = reference::logprob_and_value(network, &params, &samples[i]);
+            words[layout.logprob] = ((logprob + 0.4 * random.float()) as f32).to_bits();
+            words[layout.value] = ((value + 0.4 * random.float()) as f32).to_bits();
+            i += 1;
+        }
+    }
+    batch
+}
+
+/// Every shape.
+pub fn all() -> Vec<Case> {
+    let discrete = |counts: &[usize]| Head::MultiDiscrete(counts.to_vec());
+    let with = |mut config: Config, change: &dyn Fn(&mut Config)| {
+        change(&mut config);
+        config
+    };
+    vec![
+        Case::new("cartpole", config(16, 32, 4), Input::Dense(4), discrete(&[2]), false),
+        Case::new(
+            "one environment, separate, relu",
+            with(config(1, 96, 4), &|c| {
+                (c.shared_trunk, c.activation, c.clip_vloss) = (false, Activation::Relu, false);
+            }),
+            Input::Dense(3),
+            discrete(&[5]),
+            false,
+        ),
+        Case::new(
+            "17 environments, gaussian",
+            with(config(17, 9, 3), &|c| (c.hidden, c.norm_adv) = (vec![20, 70], false)),
+            Input::Dense(11),
+            Head::DiagonalGaussian(3),
+            false,
+        ),
+        Case::new(
+            "65 environments, masked multi-discrete",
+            with(config(65, 6, 2), &|c| c.hidden = vec![33]),
+            Input::Dense(7),
+            discrete(&[3, 2, 4]),
+            true,
+        ),
+        Case::new(
+            "packed bits",
+            with(config(8, 40, 5), &|c| (c.hidden, c.activation) = (vec![40, 17], Activation::Relu)),
+            Input::Bits(75),
+            discrete(&[6]),
+            false,
+        ),
+        Case::new(
+            "packed bits, separate, masked, more than a word of logits",
+            with(config(5, 50, 1), &|c| (c.hidden, c.shared_trunk) = (vec![18], false)),
+            Input::Bits(33),
+            discrete(&[30, 7]),
+            true,
+        ),
+        Case::new(
+            "linear",
+            with(config(4, 25, 2), &|c| c.hidden = vec![]),
+            Input::Dense(5),
+            Head::DiagonalGaussian(2),
+            false,
+        ),
+        Case::new(
+            "separate gaussian, wide input",
+            with(config(3, 70, 2), &|c| (c.hidden, c.shared_trunk) = (vec![24, 32, 16], false)),
+            Input::Dense(130),
+            Head::DiagonalGaussian(1),
+            false,
+        ),
+    ]
+}

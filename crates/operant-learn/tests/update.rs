@@ -1,0 +1,213 @@
+//! The learner against an independent scalar implementation in f64, and that one against finite differences.
+
+mod cases;
+mod reference;
+
+use cases::{Case, Random};
+use operant_learn::cpu::adam::LearnerState;
+use operant_learn::cpu::gae::gae;
+use operant_learn::cpu::tile::Row;
+use operant_learn::cpu::update::{Learner, UpdateLosses};
+use rayon::ThreadPoolBuilder;
+use wide::f32x16;
+
+/// ||out - reference|| / ||reference||.
+fn distance(out: &[f32], reference: &[f64]) -> f64 {
+    let (mut error, mut norm) = (0.0, 0.0);
+    for (&a, &b) in out.iter().zip(reference) {
+        error += (f64::from(a) - b).powi(2);
+        norm += b * b;
+    }
+    (error / norm).sqrt()
+}
+
+fn run(case: &Case, updates: u64, threads: usize) -> (LearnerState, UpdateLosses) {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let mut learner = Learner::new(case.network.clone(), case.layout.clone(), case.config.clone());
+    let mut state = LearnerState::new(case.params.clone());
+    let losses = pool.install(|| (0..updates).map(|u| learner.update(&mut state, &case.batch, u)).last().unwrap());
+    (state, losses)
+}
+
+#[test]
+fn reference_gradient_matches_finite_differences() {
+    for case in cases::all() {
+        let params: Vec<f64> = case.params.iter().map(|&p| f64::from(p)).collect();
+        let samples: Vec<_> =
+            (0..case.batch.len().min(60)).map(|i| reference::unpack(&case.network, &case.batch, i)).collect();
+        let (_, _, gradient) = reference::loss(&case.network, &case.config, &params, &samples);
+        let scale = gradient.iter().fold(0.0f64, |m, g| m.max(g.abs()));
+        let mut random = Random(5);
+        for _ in 0..60 {
+            let k = random.bits() as usize % params.len();
+            let at = |step: f64| {
+                let mut moved = params.clone();
+                moved[k] += step;
+                reference::loss(&case.network, &case.config, &moved, &samples).0
+            };
+            let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
+            let error = (difference - gradient[k]).abs();
+            assert!(error < 1e-6 * scale.max(1.0), "{}: parameter {k}: {} vs {difference}", case.name, gradient[k]);
+        }
+    }
+}
+
+#[test]
+fn gradient_matches_the_reference() {
+    for mut case in cases::all() {
+        // One step with a norm that is never clipped leaves (1 - beta1) x gradient in the first moment.
+        (case.config.num_minibatches, case.config.update_epochs, case.config.max_grad_norm) = (1, 1, 1e9);
+        let (state, _) = run(&case, 1, 2);
+        let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0);
+        let distance = distance(&state.exp_avg, &expected.exp_avg);
+        assert!(distance < 5e-6, "{}: {distance:e}", case.name);
+        // Tensor by tensor too: a small one must not hide behind a large one.
+        for tensor in &case.network.tensors {
+            let range = tensor.range();
+            let distance = self::distance(&state.exp_avg[range.clone()], &expected.exp_avg[range]);
+            assert!(distance < 5e-5, "{}: {}: {distance:e}", case.name, tensor.name);
+        }
+    }
+}
+
+#[test]
+fn whole_update_matches_the_reference() {
+    for case in cases::all() {
+        let (state, losses) = run(&case, 1, 2);
+        let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0);
+        let error = distance(&state.params, &expected.params);
+        assert!(error < 1e-5, "{}: parameters {error:e}", case.name);
+        let moved = |params: &[f64]| -> Vec<f64> {
+            params.iter().zip(&case.params).map(|(a, &b)| a - f64::from(b)).collect()
+        };
+        let ours: Vec<f32> =
+            state.params.iter().zip(&case.params).map(|(&a, &b)| (f64::from(a) - f64::from(b)) as f32).collect();
+        let error = distance(&ours, &moved(&expected.params));
+        assert!(error < 2e-3, "{}: change of parameters {error:e}", case.name);
+        let close = |name: &str, a: f64, b: f64| {
+            assert!((a - b).abs() < 1e-4 * b.abs().max(0.01), "{}: {name} {a} is not {b}", case.name);
+        };
+        close("policy_loss", losses.policy_loss, expected.losses.policy);
+        close("value_loss", losses.value_loss, expected.losses.value);
+        close("entropy", losses.entropy, expected.losses.entropy);
+        close("approx_kl", losses.approx_kl, expected.losses.kl);
+        close("clipfrac", losses.clipfrac, expected.losses.clipfrac);
+        close("grad_norm", losses.grad_norm, expected.losses.grad_norm);
+        assert!(losses.clipfrac > 0.01, "{}: the case never clips", case.name);
+        assert_eq!((losses.epochs, losses.nonfinite), (expected.epochs, 0));
+        assert_eq!(state.step, (case.config.update_epochs * case.config.num_minibatches) as u64);
+    }
+}
+
+#[test]
+fn target_kl_stops_the_epochs() {
+    let mut case = cases::all().remove(0);
+    case.config.target_kl = 1e-4;
+    let (state, losses) = run(&case, 1, 2);
+    let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0);
+    assert_eq!((losses.epochs, expected.epochs), (1, 1));
+    assert_eq!(state.step, case.config.num_minibatches as u64);
+}
+
+#[test]
+fn annealing_reaches_the_last_update() {
+    let case = cases::all().remove(0);
+    let rate = |update| operant_learn::cpu::adam::learning_rate(&case.config, update);
+    assert_eq!(rate(0), 1e-3);
+    assert!((rate(5) - 5e-4).abs() < 1e-12 && (rate(9) - 1e-4).abs() < 1e-12);
+    assert_eq!(rate(10), 0.0);
+}
+
+#[test]
+fn threads_never_change_a_bit() {
+    let mut cases = cases::all();
+    // Enough tiles for several chunks of several tiles.
+    let config = cases::config(256, 64, 2);
+    let input = operant_learn::network::Input::Dense(4);
+    cases.push(Case::new("many tiles", config, input, operant_learn::network::Head::MultiDiscrete(vec![3]), false));
+    for case in cases {
+        let (one, one_losses) = run(&case, 2, 1);
+        assert!(one.params.iter().all(|p| p.is_finite()));
+        assert_ne!(one.params, case.params);
+        for threads in [2, 3, 7] {
+            let (state, losses) = run(&case, 2, threads);
+            assert!(state == one, "{}: {threads} threads", case.name);
+            assert_eq!(format!("{losses:?}"), format!("{one_losses:?}"), "{}: {threads} threads", case.name);
+        }
+    }
+}
+
+#[test]
+fn nonfinite_minibatches_are_skipped_and_counted() {
+    for poison in [f32::NAN, f32::INFINITY] {
+        let mut case = cases::all().remove(0);
+        let layout = case.layout.clone();
+        case.config.norm_adv = false;
+        case.batch.tiles_mut()[0].put(3, layout.advantage, &[f32x16::splat(poison)]);
+        // Sixteen poisoned samples of 512: in each epoch some minibatches hold one.
+        let (state, losses) = run(&case, 1, 2);
+        let minibatches = (case.config.update_epochs * case.config.num_minibatches) as u64;
+        assert!(losses.nonfinite > 0);
+        assert_eq!(state.step + losses.nonfinite, minibatches);
+        assert!(state.params.iter().chain(&state.exp_avg).chain(&state.exp_avg_sq).all(|x| x.is_finite()));
+        if state.step == 0 {
+            assert_eq!(state.params, case.params);
+        }
+    }
+}
+
+#[test]
+fn one_poisoned_minibatch_leaves_the_state_untouched() {
+    let mut case = cases::all().remove(0);
+    case.config.num_minibatches = 1;
+    let layout = case.layout.clone();
+    case.batch.tiles_mut()[0].put(0, layout.obs, &[f32x16::splat(f32::NAN)]);
+    let (state, losses) = run(&case, 1, 2);
+    assert_eq!((state.step, losses.nonfinite), (0, case.config.update_epochs as u64));
+    assert!(state == LearnerState::new(case.params.clone()));
+    assert!(losses.policy_loss.is_nan());
+}
+
+#[test]
+fn explained_variance_is_that_of_the_rollout() {
+    let case = cases::all().remove(3);
+    let (_, losses) = run(&case, 1, 2);
+    let samples: Vec<_> = (0..case.batch.len()).map(|i| reference::unpack(&case.network, &case.batch, i)).collect();
+    let variance = |values: Vec<f64>| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64
+    };
+    let errors = variance(samples.iter().map(|s| s.advantage).collect());
+    let returns = variance(samples.iter().map(|s| s.advantage + s.value).collect());
+    assert!((losses.explained_variance - (1.0 - errors / returns)).abs() < 1e-9);
+}
+
+#[test]
+fn gae_matches_the_reference() {
+    let mut random = Random(11);
+    for steps in [1, 2, 37, 128] {
+        let rows = |random: &mut Random, f: fn(f64) -> f32| -> Vec<Row<2>> {
+            (0..steps)
+                .map(|_| core::array::from_fn(|_| f32x16::new(core::array::from_fn(|_| f(random.float())))))
+                .collect()
+        };
+        let rewards = rows(&mut random, |x| x as f32);
+        let values = rows(&mut random, |x| 5.0 * x as f32);
+        let done = rows(&mut random, |x| if x > 0.8 { 1.0 } else { 0.0 });
+        let next = rows(&mut random, |x| x as f32)[0];
+        let mut advantages = vec![[f32x16::ZERO; 2]; steps];
+        gae(&rewards, &values, &done, next, 0.97, 0.9, &mut advantages);
+        for lane in 0..32 {
+            let column = |rows: &[Row<2>]| -> Vec<f64> {
+                rows.iter().map(|row| f64::from(row[lane / 16].as_array()[lane % 16])).collect()
+            };
+            let ended: Vec<bool> = column(&done).into_iter().map(|d| d > 0.5).collect();
+            let (gamma, lambda) = (f64::from(0.97f32), f64::from(0.9f32));
+            let next = column(&[next])[0];
+            let expected = reference::gae(&column(&rewards), &column(&values), &ended, next, gamma, lambda);
+            for (a, b) in column(&advantages).into_iter().zip(expected) {
+                assert!((a - b).abs() < 1e-4, "{a} is not {b}");
+            }
+        }
+    }
+}

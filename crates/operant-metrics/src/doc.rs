@@ -1,0 +1,48 @@
+//! docs/metrics.md, made from the table.
+
+use std::fmt::Write;
+
+use crate::METRICS;
+
+/// The text of `docs/metrics.md`: one section per group, one row per metric.
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "# Metrics\n\n\
+         Every figure that a training run publishes, once per update. The names below are the columns of `metrics.csv`\n\
+         and, behind their group and a slash, the tags in TensorBoard (`losses/policy_loss`), whose step is `env_steps`.\n\
+         A *counter* never decreases; a *gauge* with nothing to report (no episode ended, say) is an empty cell in the CSV\n\
+         and absent from TensorBoard.\n\n\
+         This file is made from the table in `crates/operant-metrics/src/table.rs` by `cargo xtask metrics-doc`.\n",
+    );
+    let mut group = "";
+    for metric in METRICS {
+        if metric.group != group {
+            group = metric.group;
+            let _ =
+                write!(text, "\n## {group}\n\n| name | unit | kind | meaning |\n| --- | --- | --- | --- |\n");
+        }
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} | {} |",
+            metric.name,
+            metric.unit,
+            metric.kind.name(),
+            metric.help
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_a_row_and_every_group_one_section() {
+        let text = markdown();
+        for metric in METRICS {
+            assert_eq!(text.matches(&format!("\n| `{}` |", metric.name)).count(), 1, "{}", metric.name);
+            assert_eq!(text.matches(&format!("\n## {}\n", metric.group)).count(), 1, "{}", metric.group);
+        }
+    }
+}

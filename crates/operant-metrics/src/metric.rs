@@ -1,0 +1,113 @@
+//! What the table says about one metric, and the macro that turns its rows into [`crate::Record`].
+
+use crate::METRICS;
+
+/// How a metric behaves over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Never decreases within a run; starts at 0 and always has a value.
+    Counter,
+    /// Goes up and down; NaN while there is nothing to report.
+    Gauge,
+}
+
+impl Kind {
+    /// The value before anything was measured: 0 for a counter, NaN for a gauge.
+    pub const fn initial(self) -> f64 {
+        match self {
+            Kind::Counter => 0.0,
+            Kind::Gauge => f64::NAN,
+        }
+    }
+
+    /// `counter` or `gauge`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// Field of [`crate::Record`], CSV column, label.
+    pub name: &'static str,
+    /// Unit, `1` where there is none.
+    pub unit: &'static str,
+    /// Behaviour over time.
+    pub kind: Kind,
+    /// Section it is shown in, which prefixes its TensorBoard tag as CleanRL does.
+    pub group: &'static str,
+    /// What it means, one sentence.
+    pub help: &'static str,
+}
+
+impl Metric {
+    /// TensorBoard tag, such as `losses/policy_loss`.
+    pub fn tag(&self) -> String {
+        format!("{}/{}", self.group, self.name)
+    }
+}
+
+/// Index of the metric called `name` in [`METRICS`] and in [`crate::Record::values`].
+pub fn position(name: &str) -> Option<usize> {
+    METRICS.iter().position(|metric| metric.name == name)
+}
+
+/// Makes `METRICS`, `COUNT` and `Record` from rows of `name unit kind group help;`.
+macro_rules! metrics {
+    ($($name:ident $unit:literal $kind:ident $group:ident $help:literal;)*) => {
+        /// The table: one row per metric, in the order of the CSV's columns.
+        pub const METRICS: &[Metric] = &[$(Metric {
+            name: stringify!($name),
+            unit: $unit,
+            kind: Kind::$kind,
+            group: stringify!($group),
+            help: $help,
+        }),*];
+
+        /// Number of metrics.
+        pub const COUNT: usize = METRICS.len();
+
+        /// One value per metric: what training publishes after each update. Counters start at 0, gauges at NaN, which
+        /// stands for "nothing to report".
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        pub struct Record {
+            $(
+                #[doc = concat!($help, " Unit: ", $unit, ".")]
+                pub $name: f64,
+            )*
+        }
+
+        impl Default for Record {
+            fn default() -> Self {
+                Self { $($name: Kind::$kind.initial(),)* }
+            }
+        }
+
+        impl Record {
+            /// The values in the order of [`METRICS`].
+            pub const fn values(&self) -> [f64; COUNT] {
+                [$(self.$name),*]
+            }
+
+            /// The inverse of [`Record::values`].
+            pub const fn from_values(values: [f64; COUNT]) -> Self {
+                let [$($name),*] = values;
+                Self { $($name),* }
+            }
+
+            /// The value of the metric called `name`, if the table has one.
+            pub fn get(&self, name: &str) -> Option<f64> {
+                match name {
+                    $(stringify!($name) => Some(self.$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use metrics;

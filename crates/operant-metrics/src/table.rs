@@ -1,0 +1,81 @@
+//! The table of metrics. One row each: name, unit, kind, group, meaning; everything else is made from it.
+
+use crate::metric::{Kind, Metric, metrics};
+
+metrics! {
+    time                "s"       Counter charts "Wall time of training, the parts before a resume included.";
+    update              "1"       Counter charts "Updates finished.";
+    env_steps           "steps"   Counter charts "Environment steps taken, over all environments.";
+    sps                 "steps/s" Gauge   charts "Environment steps per second over the last update.";
+    sps_average         "steps/s" Gauge   charts "Environment steps per second since this process began to train.";
+    episodes            "1"       Counter charts "Episodes ended.";
+    episodic_return     "1"       Gauge   charts "Mean undiscounted return of the episodes that ended in this update.";
+    episodic_return_min "1"       Gauge   charts "Least return of those episodes.";
+    episodic_return_max "1"       Gauge   charts "Greatest return of those episodes.";
+    episodic_return_std "1"       Gauge   charts "Standard deviation of the returns of those episodes.";
+    episodic_length     "steps"   Gauge   charts "Mean length of those episodes.";
+    learning_rate       "1"       Gauge   charts "Adam's step size in this update.";
+    policy_loss         "1"       Gauge   losses "Clipped policy objective, mean over the last epoch's minibatches.";
+    value_loss          "1"       Gauge   losses "Value loss before its weight, mean over the last epoch's minibatches.";
+    entropy             "nat"     Gauge   losses "Entropy of the policy, mean over the last epoch's minibatches.";
+    approx_kl           "nat"     Gauge   losses "Mean of (ratio - 1) - ln ratio: how far the policy moved in this update.";
+    clipfrac            "1"       Gauge   losses "Share of samples whose probability ratio was clipped, 0 to 1.";
+    explained_variance  "1"       Gauge   losses "1 - Var(returns - values) / Var(returns): 1 is a perfect critic, 0 one no better than a constant.";
+    grad_norm           "1"       Gauge   losses "Global gradient norm before clipping, mean over the last epoch's minibatches.";
+    nonfinite_updates   "1"       Counter losses "Updates in which a minibatch was skipped because its loss or gradient was not finite.";
+    time_rollout        "s"       Gauge   time   "Wall time of this update's rollout: policy and environments, GAE apart.";
+    time_gae            "s"       Gauge   time   "Wall time of this update's advantages (GAE).";
+    time_update         "s"       Gauge   time   "Wall time of this update's epochs over its batch.";
+    time_host           "s"       Gauge   time   "Wall time between the last update and this one spent outside the backend: publishing, evaluation, checkpoints.";
+    resident_memory     "B"       Gauge   host   "Resident memory of the training process.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::position;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn values_round_trip_in_the_order_of_the_table() {
+        let values: [f64; COUNT] = std::array::from_fn(|i| i as f64 + 0.5);
+        let record = Record::from_values(values);
+        assert_eq!(record.values(), values);
+        for (i, metric) in METRICS.iter().enumerate() {
+            assert_eq!(record.get(metric.name), Some(values[i]), "{}", metric.name);
+            assert_eq!(position(metric.name), Some(i));
+        }
+        assert_eq!(record.get("episodic_returns"), None);
+        assert_eq!(position("episodic_returns"), None);
+    }
+
+    #[test]
+    fn counters_start_at_zero_and_gauges_at_nan() {
+        for (metric, value) in METRICS.iter().zip(Record::default().values()) {
+            match metric.kind {
+                Kind::Counter => assert_eq!(value, 0.0, "{}", metric.name),
+                Kind::Gauge => assert!(value.is_nan(), "{}", metric.name),
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_fit_every_sink() {
+        let names: BTreeSet<_> = METRICS.iter().map(|m| m.name).collect();
+        assert_eq!(names.len(), COUNT);
+        for metric in METRICS {
+            let plain = |s: &str| s.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') && !s.is_empty();
+            assert!(plain(metric.name) && plain(metric.group), "{metric:?}");
+            assert!(metric.help.ends_with('.') && !metric.help.contains('|'), "{metric:?}");
+            assert!(!metric.unit.is_empty());
+        }
+    }
+
+    #[test]
+    fn tags_are_cleanrls() {
+        let tag = |name| METRICS[position(name).unwrap()].tag();
+        assert_eq!(tag("episodic_return"), "charts/episodic_return");
+        assert_eq!(tag("learning_rate"), "charts/learning_rate");
+        assert_eq!(tag("policy_loss"), "losses/policy_loss");
+    }
+}

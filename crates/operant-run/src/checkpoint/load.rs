@@ -1,0 +1,109 @@
+//! Reading checkpoints: every byte checked before any is believed.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use operant_learn::Snapshot;
+
+use super::checksums;
+use super::meta::Meta;
+use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, state};
+
+/// What [`load_latest`] found.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The newest checkpoint that is whole.
+    pub checkpoint: Checkpoint,
+    /// Its directory.
+    pub path: PathBuf,
+    /// What is wrong with the newer ones that were passed over, newest first; to be shown as warnings.
+    pub warnings: Vec<CheckpointError>,
+}
+
+/// Loads the checkpoint in the directory `path` (`.../checkpoints/step_000000131072`).
+///
+/// # Errors
+/// `Missing`, `Damaged` or `Newer` with the file at fault; `Io` when a file cannot be read.
+pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
+    let mut files = checksums::read(path, &[CONFIG, META, STATE])?;
+    let meta = Meta::decode(path, &files)?;
+    let tensors = state::decode(&files[STATE], &meta.tensors)
+        .map_err(|problem| CheckpointError::damaged(&path.join(STATE), problem))?;
+    let config = String::from_utf8(files.remove(CONFIG).unwrap_or_default())
+        .map_err(|_| CheckpointError::damaged(&path.join(CONFIG), "not text"))?;
+    Ok(Checkpoint {
+        env: meta.env,
+        config,
+        env_steps: meta.env_steps,
+        updates: meta.updates,
+        train_s: meta.train_s,
+        eval_mean: meta.eval_mean,
+        totals: meta.totals,
+        snapshot: Snapshot { tensors, counters: meta.counters },
+    })
+}
+
+/// Loads the newest checkpoint in `dir` (`RUN/checkpoints`), falling back past missing files and damage to the one
+/// before. It does not fall back from a checkpoint of a newer version or one that may not be read: those are intact.
+///
+/// # Errors
+/// `None` when there is no checkpoint, `AllDamaged` when none is whole, otherwise what forbids falling back.
+pub fn load_latest(dir: &Path) -> Result<Loaded, CheckpointError> {
+    let mut warnings = Vec::new();
+    for (_, path) in steps(dir)?.into_iter().rev() {
+        match load(&path) {
+            Ok(checkpoint) => {
+                return Ok(Loaded { checkpoint, path, warnings });
+            }
+            Err(error) if error.allows_fallback() => warnings.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    if warnings.is_empty() {
+        return Err(CheckpointError::None(dir.to_owned()));
+    }
+    Err(CheckpointError::AllDamaged { dir: dir.to_owned(), errors: warnings })
+}
+
+/// The checkpoints in `dir` by their environment steps, oldest first, damaged ones included; none when there is no such
+/// directory.
+///
+/// # Errors
+/// `Io` when the directory cannot be read.
+pub fn steps(dir: &Path) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(CheckpointError::io("read", dir))?,
+    };
+    let mut steps = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(CheckpointError::io("read", dir))?;
+        let step = entry.file_name().to_str().and_then(parse_name);
+        steps.extend(step.map(|step| (step, entry.path())));
+    }
+    steps.sort();
+    Ok(steps)
+}
+
+/// The checkpoint in `dir` with the highest evaluation mean, the latest of equals; none when none was evaluated. Damaged
+/// metadata does not count, and nothing else of a checkpoint is read.
+///
+/// # Errors
+/// `Io` when the directory cannot be read.
+pub fn best(dir: &Path) -> Result<Option<PathBuf>, CheckpointError> {
+    let mean = |path: &Path| Meta::read(path).ok()?.eval_mean;
+    let evaluated = steps(dir)?.into_iter().filter_map(|(_, path)| Some((mean(&path)?, path)));
+    Ok(evaluated.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, path)| path))
+}
+
+/// `step_000000131072`, which sorts as its number does.
+pub(super) fn name(env_steps: u64) -> String {
+    format!("step_{env_steps:012}")
+}
+
+/// The inverse of [`name`].
+fn parse_name(text: &str) -> Option<u64> {
+    let step = text.strip_prefix("step_")?.parse().ok()?;
+    (name(step) == text).then_some(step)
+}

@@ -1,0 +1,76 @@
+//! `state.safetensors`: the snapshot's tensors.
+
+use std::collections::HashMap;
+
+use operant_learn::{Dtype, Snapshot, Tensor};
+use safetensors::SafeTensors;
+use safetensors::tensor::{self, TensorView};
+
+use super::CheckpointError;
+
+/// The file's bytes: the same for the same snapshot.
+///
+/// # Errors
+/// `Snapshot` when a name occurs twice or is reserved, or a tensor's data does not fit its shape.
+pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, CheckpointError> {
+    let invalid = |tensor: &Tensor, problem: &str| {
+        let Tensor { name, dtype, shape, data } = tensor;
+        CheckpointError::Snapshot(format!("{name} ({dtype:?}, {shape:?}, {} bytes): {problem}", data.len()))
+    };
+    let mut views = HashMap::new();
+    for tensor in &snapshot.tensors {
+        let dtype = to_safetensors(tensor.dtype);
+        let size = tensor.shape.iter().try_fold(dtype.bitsize() / 8, |size, &n| size.checked_mul(n));
+        if size != Some(tensor.data.len()) {
+            return Err(invalid(tensor, "the data does not fit the shape"));
+        }
+        if tensor.name == "__metadata__" {
+            return Err(invalid(tensor, "safetensors reserves this name"));
+        }
+        let view = TensorView::new(dtype, tensor.shape.clone(), &tensor.data)
+            .map_err(|error| invalid(tensor, &error.to_string()))?;
+        if views.insert(tensor.name.as_str(), view).is_some() {
+            return Err(invalid(tensor, "the name occurs twice"));
+        }
+    }
+    tensor::serialize(views, None).map_err(|error| CheckpointError::Snapshot(error.to_string()))
+}
+
+/// The tensors in the given order, which must name each exactly once.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn decode(bytes: &[u8], order: &[String]) -> Result<Vec<Tensor>, String> {
+    let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    if file.len() != order.len() {
+        return Err(format!("{} tensors where meta.json names {}", file.len(), order.len()));
+    }
+    let tensor = |name: &String| {
+        let view = file.tensor(name).map_err(|_| format!("tensor {name} is missing"))?;
+        let dtype = from_safetensors(view.dtype())
+            .ok_or_else(|| format!("tensor {name} has element type {:?}", view.dtype()))?;
+        Ok(Tensor { name: name.clone(), dtype, shape: view.shape().to_vec(), data: view.data().to_vec() })
+    };
+    order.iter().map(tensor).collect()
+}
+
+fn to_safetensors(dtype: Dtype) -> tensor::Dtype {
+    match dtype {
+        Dtype::F32 => tensor::Dtype::F32,
+        Dtype::F64 => tensor::Dtype::F64,
+        Dtype::U32 => tensor::Dtype::U32,
+        Dtype::I32 => tensor::Dtype::I32,
+        Dtype::U64 => tensor::Dtype::U64,
+    }
+}
+
+fn from_safetensors(dtype: tensor::Dtype) -> Option<Dtype> {
+    match dtype {
+        tensor::Dtype::F32 => Some(Dtype::F32),
+        tensor::Dtype::F64 => Some(Dtype::F64),
+        tensor::Dtype::U32 => Some(Dtype::U32),
+        tensor::Dtype::I32 => Some(Dtype::I32),
+        tensor::Dtype::U64 => Some(Dtype::U64),
+        _ => None,
+    }
+}

@@ -1,0 +1,152 @@
+//! Writing checkpoints: whole or not at all, and only as many as are wanted.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use super::checksums::{self, CHECKSUMS, Files};
+use super::load::{self, name};
+use super::meta::Meta;
+use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, state, swap};
+
+/// How the name of a directory begins that is being written or removed.
+const TEMPORARY: &str = ".tmp_step_";
+
+/// The checkpoints of the one run that writes them.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    keep_last: usize,
+}
+
+impl Store {
+    /// Opens `dir` (`RUN/checkpoints`), creating it where needed, and clears what a killed save left there. `keep_last`
+    /// is how many checkpoints to keep besides the best one, at least 1.
+    ///
+    /// # Errors
+    /// `Io` when the directory cannot be created or read.
+    pub fn open(dir: impl Into<PathBuf>, keep_last: usize) -> Result<Self, CheckpointError> {
+        let store = Self { dir: dir.into(), keep_last: keep_last.max(1) };
+        fs::create_dir_all(&store.dir).map_err(CheckpointError::io("create", &store.dir))?;
+        // The new directory's own entry should outlive a crash too, where its parent may be opened.
+        let _ = store.dir.parent().map(swap::sync_dir);
+        for old in store.entries(swap::OLD)? {
+            swap::restore(&old).map_err(CheckpointError::io("restore", &old))?;
+        }
+        store.clear_temporaries();
+        Ok(store)
+    }
+
+    /// Where the checkpoints are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The checkpoint with the highest evaluation mean; see [`super::best`].
+    ///
+    /// # Errors
+    /// `Io` when the directory cannot be read.
+    pub fn best(&self) -> Result<Option<PathBuf>, CheckpointError> {
+        load::best(&self.dir)
+    }
+
+    /// Saves a checkpoint and returns its directory, in which it is on the disk before the name exists. One with the same
+    /// step is replaced. Checkpoints of later steps are of a future that this run has left (they were damaged, or it
+    /// resumed from before them): they are renamed to `discarded_step_*`. Of the others all but the last `keep_last`
+    /// and the best are removed; one that cannot be removed is tried again by the next save.
+    ///
+    /// # Errors
+    /// `Io` when the disk refuses, `Snapshot` when the snapshot is malformed. The checkpoints from before are as they were,
+    /// and nothing else is left behind.
+    pub fn save(&mut self, checkpoint: &Checkpoint) -> Result<PathBuf, CheckpointError> {
+        let mut files = Files::from([
+            (STATE, state::encode(&checkpoint.snapshot)?),
+            (CONFIG, checkpoint.config.clone().into_bytes()),
+            (META, Meta::of(checkpoint).encode()),
+        ]);
+        files.insert(CHECKSUMS, checksums::render(&files).into_bytes());
+
+        self.clear_temporaries();
+        let target = self.dir.join(name(checkpoint.env_steps));
+        let temporary = self.create_temporary(&name(checkpoint.env_steps))?;
+        self.write(&files, &temporary, &target).inspect_err(|_| drop(swap::remove_if_there(&temporary)))?;
+        self.discard_after(checkpoint.env_steps)?;
+        self.prune()?;
+        Ok(target)
+    }
+
+    fn write(&self, files: &Files, temporary: &Path, target: &Path) -> Result<(), CheckpointError> {
+        for (name, bytes) in files {
+            let path = temporary.join(name);
+            write_file(&path, bytes).map_err(CheckpointError::io("write", &path))?;
+        }
+        swap::sync_dir(temporary).map_err(CheckpointError::io("sync", temporary))?;
+        swap::replace(temporary, target).map_err(CheckpointError::io("rename into place", target))?;
+        swap::sync_dir(&self.dir).map_err(CheckpointError::io("sync", &self.dir))
+    }
+
+    /// Sets the checkpoints past `env_steps` aside.
+    fn discard_after(&self, env_steps: u64) -> Result<(), CheckpointError> {
+        for (step, path) in load::steps(&self.dir)?.into_iter().filter(|(step, _)| *step > env_steps) {
+            let aside = self.dir.join(format!("discarded_{}", name(step)));
+            let rename = || swap::remove_if_there(&aside).and_then(|()| fs::rename(&path, &aside));
+            rename().map_err(CheckpointError::io("set aside", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes all but the last few and the best.
+    fn prune(&self) -> Result<(), CheckpointError> {
+        let best = self.best()?;
+        for (step, path) in load::steps(&self.dir)?.into_iter().rev().skip(self.keep_last) {
+            if best.as_ref() != Some(&path) {
+                // Renamed first: what is half removed must not look like a damaged checkpoint.
+                let doomed = self.dir.join(format!("{TEMPORARY}{step:012}_removed"));
+                let _ = fs::rename(&path, &doomed).and_then(|()| fs::remove_dir_all(&doomed));
+            }
+        }
+        Ok(())
+    }
+
+    /// A new, empty directory, whatever stands in the way.
+    fn create_temporary(&self, name: &str) -> Result<PathBuf, CheckpointError> {
+        let mut n = 0;
+        loop {
+            let path = self.dir.join(format!(".tmp_{name}_{n}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(path),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => n += 1,
+                Err(error) => return Err(CheckpointError::io("create", &path)(error)),
+            }
+        }
+    }
+
+    /// Removes what killed saves left. What cannot be removed is in nobody's way.
+    fn clear_temporaries(&self) {
+        for path in self.entries(TEMPORARY).unwrap_or_default() {
+            let _ = swap::remove(&path);
+        }
+    }
+
+    /// The entries whose names begin with `prefix`.
+    fn entries(&self, prefix: &str) -> Result<Vec<PathBuf>, CheckpointError> {
+        let read = || -> io::Result<Vec<PathBuf>> {
+            let mut paths = Vec::new();
+            for entry in fs::read_dir(&self.dir)? {
+                let entry = entry?;
+                if entry.file_name().to_string_lossy().starts_with(prefix) {
+                    paths.push(entry.path());
+                }
+            }
+            Ok(paths)
+        };
+        read().map_err(CheckpointError::io("read", &self.dir))
+    }
+}
+
+/// Writes a new file and waits for the disk.
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

@@ -1,0 +1,342 @@
+//! The layers of a configuration, laid one over another; every value remembers where it came from.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use operant_learn::presets;
+use toml::{Table, Value};
+
+use super::keys::{self, KEYS};
+use crate::error::{Error, Result, did_you_mean};
+
+/// Variables that begin with `OPERANT_` and are not configuration keys.
+const OTHER_VARIABLES: &[&str] = &[
+    "OPERANT_LOG",
+    // Of the test suite, which also runs the command.
+    "OPERANT_TENSORBOARD_PYTHON",
+];
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Built in.
+    Default,
+    /// The environment's own specification.
+    Environment(String),
+    /// The preset of this environment.
+    Preset(String),
+    /// A file, at a line where known.
+    File(PathBuf, Option<usize>),
+    /// A variable of the process environment.
+    Variable(String),
+    /// The configuration of the run being resumed.
+    Resumed(String),
+    /// `--set`, or a flag of its own.
+    Flag(String),
+}
+
+impl Origin {
+    /// Whether a person chose the value, as opposed to a default or preset.
+    pub fn is_explicit(&self) -> bool {
+        !matches!(self, Origin::Default | Origin::Environment(_) | Origin::Preset(_))
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => write!(f, "default"),
+            Origin::Environment(env) => write!(f, "environment {env}"),
+            Origin::Preset(env) => write!(f, "preset {env}"),
+            Origin::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
+            Origin::File(path, None) => write!(f, "{}", path.display()),
+            Origin::Variable(name) => write!(f, "{name}"),
+            Origin::Resumed(run) => write!(f, "run {run}"),
+            Origin::Flag(flag) => write!(f, "{flag}"),
+        }
+    }
+}
+
+/// What the configuration needs to know about an environment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EnvFacts {
+    /// Its name, as in `operant train NAME`.
+    pub name: String,
+    /// Mean greedy return at which it counts as solved, if it has such a threshold.
+    pub solved_at: Option<f64>,
+    /// The environments whose tables an `operant.toml` may hold beside this one's: names and aliases, with the name
+    /// that each stands for.
+    pub known: BTreeMap<String, String>,
+}
+
+/// A value and where it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The value, already of its key's type.
+    pub value: Value,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// A stack of layers for one environment. Each call lays one more layer over those before it.
+#[derive(Debug, Clone)]
+pub struct Layers {
+    pub(super) facts: EnvFacts,
+    pub(super) entries: BTreeMap<&'static str, Entry>,
+    pub(super) options: BTreeMap<String, Entry>,
+}
+
+impl Layers {
+    /// The lowest layers: built-in defaults, then the environment's preset where there is one.
+    pub fn new(facts: EnvFacts) -> Result<Self> {
+        let name = facts.name.clone();
+        let mut layers = Layers { facts, entries: BTreeMap::new(), options: BTreeMap::new() };
+        layers.text(presets::DEFAULTS, &|_| Origin::Default)?;
+        layers.text(include_str!("defaults.toml"), &|_| Origin::Default)?;
+        if let Some(preset) = presets::preset(&name) {
+            layers.text(preset, &|_| Origin::Preset(name.clone()))?;
+        }
+        if let Some(threshold) = layers.facts.solved_at
+            && !layers.entries.contains_key("solved_at")
+        {
+            layers.put("solved_at", Value::Float(threshold), Origin::Environment(name))?;
+        }
+        Ok(layers)
+    }
+
+    /// A file that must exist, such as `--config` names.
+    pub fn file(&mut self, path: &Path) -> Result<()> {
+        let bytes = std::fs::read(path).map_err(|error| {
+            Error::usage(format!("the configuration file cannot be read: {error}"))
+                .at(path.display().to_string())
+                .remedy("check the path; `operant config ENV > FILE` writes a file to start from")
+        })?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Error::usage("the configuration file is not UTF-8 text")
+                .at(path.display().to_string())
+                .remedy("give a TOML file; `operant config ENV > FILE` writes one to start from")
+        })?;
+        self.text(&text, &|line| Origin::File(path.to_path_buf(), line))
+    }
+
+    /// A file that may be missing, such as an `operant.toml`.
+    pub fn file_if_there(&mut self, path: &Path) -> Result<()> {
+        if path.exists() { self.file(path) } else { Ok(()) }
+    }
+
+    /// The configuration of the run being resumed.
+    pub fn resumed(&mut self, run: &str, text: &str) -> Result<()> {
+        self.text(text, &|_| Origin::Resumed(run.to_string()))
+    }
+
+    /// The `OPERANT_*` variables among `variables`. `OPERANT_ENV_X` sets the environment option `x`; empty values
+    /// count as unset.
+    pub fn variables(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<()> {
+        for (name, value) in variables {
+            let Some(name) = name.to_str().filter(|name| name.starts_with("OPERANT_")) else { continue };
+            if OTHER_VARIABLES.contains(&name) || value.is_empty() {
+                continue;
+            }
+            let Some(value) = value.to_str() else {
+                return Err(Error::usage("the variable's value is not UTF-8 text").at(name));
+            };
+            let origin = Origin::Variable(name.to_string());
+            let lower = name["OPERANT_".len()..].to_lowercase();
+            if let Some(option) = lower.strip_prefix("env_") {
+                self.option(option, keys::parse_value(value), origin)?;
+            } else if let Some(key) = keys::find(&lower) {
+                self.put(key.name, key.parse(value), origin)?;
+            } else {
+                let names: Vec<String> =
+                    KEYS.iter().map(|key| format!("OPERANT_{}", key.name.to_uppercase())).collect();
+                let hint = did_you_mean(name, names.iter().map(String::as_str));
+                return Err(Error::usage(format!("{name} names no configuration key{hint}"))
+                    .at("the process environment")
+                    .remedy(format!("unset {name}, or see `operant config ENV` for the keys")));
+            }
+        }
+        Ok(())
+    }
+
+    /// One `--set key=value`; `env.option=value` sets an environment option.
+    pub fn set(&mut self, assignment: &str) -> Result<()> {
+        let Some((name, value)) = assignment.split_once('=') else {
+            return Err(Error::usage(format!("\"{assignment}\" is not an assignment"))
+                .at("--set")
+                .remedy("write --set key=value, such as --set learning_rate=0.001"));
+        };
+        let (name, origin) = (name.trim(), Origin::Flag("--set".to_string()));
+        if let Some(option) = name.strip_prefix("env.") {
+            return self.option(option, keys::parse_value(value.trim()), origin);
+        }
+        match keys::find(name) {
+            Some(key) => self.put(key.name, key.parse(value), origin),
+            None => Err(self.unknown(name, &origin)),
+        }
+    }
+
+    /// One flag that stands for a key, such as `--envs` for `num_envs`, with its value as typed.
+    pub fn flag(&mut self, key: &'static str, flag: &str, value: &str) -> Result<()> {
+        let key = keys::find(key).expect("every flag stands for a key of the table");
+        self.put(key.name, key.parse(value), Origin::Flag(flag.to_string()))
+    }
+
+    /// Lays a document over the layers so far; `origin` makes an origin from a line number.
+    fn text(&mut self, text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<()> {
+        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map(|span| line_of(text, span.start));
+            Error::usage(format!("not valid TOML: {}", error.message().trim()))
+                .at(origin(line).to_string())
+                .remedy("correct or remove that line; `operant config ENV` prints a valid file")
+        })?;
+        let lines = Lines::of(text);
+        let mut own = None;
+        for (name, value) in table {
+            let here = origin(lines.get(&[&name]));
+            match value {
+                Value::Table(options) if name == "env" => {
+                    self.options(options, &|option| origin(lines.get(&["env", option])))?;
+                }
+                Value::Table(inner) => {
+                    let meant = self.facts.known.get(&name).cloned();
+                    if meant.as_deref() == Some(&*self.facts.name) || name == self.facts.name {
+                        own = Some((name, inner));
+                    } else if meant.is_some() {
+                        check_names(&inner, &|key| origin(lines.get(&[&name, key])))?;
+                    } else {
+                        let known = self.facts.known.keys().map(String::as_str);
+                        let hint = did_you_mean(&name, known.chain(["env", &self.facts.name]));
+                        return Err(Error::usage(format!("[{name}] is no environment's table{hint}"))
+                            .at(here.to_string())
+                            .remedy("name an environment that `operant envs` lists, or [env] for options"));
+                    }
+                }
+                Value::String(env) if name == "environment" => self.check_environment(&env, &here)?,
+                value => match keys::find(&name) {
+                    Some(key) => self.put(key.name, value, here)?,
+                    None => return Err(self.unknown(&name, &here)),
+                },
+            }
+        }
+        // The environment's own table overrides the rest of its file, wherever it stands in it.
+        if let Some((table, inner)) = own {
+            for (name, value) in inner {
+                let here = origin(lines.get(&[&table, &name]));
+                match (value, keys::find(&name)) {
+                    (Value::Table(options), _) if name == "env" => {
+                        self.options(options, &|option| origin(lines.get(&[&table, "env", option])))?;
+                    }
+                    (value, Some(key)) => self.put(key.name, value, here)?,
+                    (_, None) => return Err(self.unknown(&name, &here)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_environment(&self, env: &str, origin: &Origin) -> Result<()> {
+        let meant = self.facts.known.get(env).map_or(env, String::as_str);
+        // No name: the environment is not known yet.
+        if meant == self.facts.name || self.facts.name.is_empty() {
+            return Ok(());
+        }
+        Err(Error::usage(format!("the file is a configuration of {env}, not of {}", self.facts.name))
+            .at(origin.to_string())
+            .remedy(format!("train {env} with it, or remove its line `environment = \"{env}\"`")))
+    }
+
+    fn options(&mut self, options: Table, origin: &dyn Fn(&str) -> Origin) -> Result<()> {
+        for (name, value) in options {
+            let here = origin(&name);
+            self.option(&name, value, here)?;
+        }
+        Ok(())
+    }
+
+    /// An environment option: a number, or a switch that stands for 0 or 1.
+    fn option(&mut self, name: &str, value: Value, origin: Origin) -> Result<()> {
+        #[allow(clippy::cast_precision_loss)] // options are reals
+        let number = match value {
+            Value::Boolean(on) => f64::from(u8::from(on)),
+            Value::Integer(n) => n as f64,
+            Value::Float(x) if x.is_finite() => x,
+            other => {
+                return Err(Error::usage(format!("env.{name} = {other} is not a finite number"))
+                    .at(origin.to_string())
+                    .remedy("environment options are numbers, or true and false"));
+            }
+        };
+        self.options.insert(name.to_string(), Entry { value: Value::Float(number), origin });
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, name: &'static str, value: Value, origin: Origin) -> Result<()> {
+        let key = keys::find(name).expect("callers pass names from the table");
+        match key.accept(value) {
+            Ok(value) => {
+                self.entries.insert(name, Entry { value, origin });
+                Ok(())
+            }
+            Err((problem, remedy)) => Err(Error::usage(problem).at(origin.to_string()).remedy(remedy)),
+        }
+    }
+
+    fn unknown(&self, name: &str, origin: &Origin) -> Error {
+        unknown_key(name, origin)
+    }
+}
+
+fn unknown_key(name: &str, origin: &Origin) -> Error {
+    let hint = did_you_mean(name, KEYS.iter().map(|key| key.name));
+    Error::usage(format!("\"{name}\" is no configuration key{hint}"))
+        .at(origin.to_string())
+        .remedy("`operant config ENV` prints every key; options of an environment are written env.NAME")
+}
+
+/// Another environment's table must still name keys that exist: a typo there should not wait for that environment.
+fn check_names(table: &Table, origin: &dyn Fn(&str) -> Origin) -> Result<()> {
+    match table.keys().find(|name| *name != "env" && keys::find(name).is_none()) {
+        Some(name) => Err(unknown_key(name, &origin(name))),
+        None => Ok(()),
+    }
+}
+
+/// The line of each key of a document, by its path.
+struct Lines(BTreeMap<Vec<String>, usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        fn walk(
+            text: &str,
+            table: &toml::de::DeTable<'_>,
+            path: &[String],
+            lines: &mut BTreeMap<Vec<String>, usize>,
+        ) {
+            for (key, value) in table {
+                let mut path = path.to_vec();
+                path.push(key.get_ref().to_string());
+                if let Some(inner) = value.get_ref().as_table() {
+                    walk(text, inner, &path, lines);
+                }
+                lines.insert(path, line_of(text, key.span().start));
+            }
+        }
+        let mut lines = BTreeMap::new();
+        if let Ok(document) = toml::de::DeTable::parse(text) {
+            walk(text, document.get_ref(), &[], &mut lines);
+        }
+        Lines(lines)
+    }
+
+    fn get(&self, path: &[&str]) -> Option<usize> {
+        let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+        self.0.get(&path).copied()
+    }
+}
+
+/// The line, counted from 1, that holds a byte.
+fn line_of(text: &str, byte: usize) -> usize {
+    1 + text.bytes().take(byte).filter(|b| *b == b'\n').count()
+}

@@ -1,0 +1,186 @@
+//! The configuration of a run: layers of TOML, variables and flags become one set of checked [`Settings`].
+//!
+//! Precedence, lowest first: built-in defaults, the environment's preset, the user's `operant.toml`, the working
+//! directory's `operant.toml`, `--config FILE`, `OPERANT_*` variables, the configuration of a resumed run, and last
+//! `--set` and flags. Every value keeps its [`Origin`], which `operant config ENV` shows and every error names.
+//!
+//! An `operant.toml` may hold tables named after environments, such as `[cartpole]`: their values override the rest
+//! of that file for that environment only. `[env]` (or `[cartpole.env]`) holds options of the environment itself.
+
+mod keys;
+mod layers;
+mod show;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use keys::{Group, KEYS, Key, Kind, Range};
+pub use layers::{Entry, EnvFacts, Layers, Origin};
+pub use show::environment_of;
+pub(crate) use validate::check_run_name;
+
+use crate::error::Result;
+
+/// How a run is carried out. Nothing here changes what an update computes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunConfig {
+    /// Worker threads; 0 takes every core that the process may use. Changes the time, never the result.
+    pub threads: usize,
+    /// `auto`, `cpu` or `cuda[:K]`.
+    pub device: String,
+    /// Arithmetic of the network; `f32` on the CPU.
+    pub precision: String,
+    /// Directory that holds the runs' directories.
+    pub run_dir: PathBuf,
+    /// The run's name; made from environment, seed and time when absent.
+    pub name: Option<String>,
+    /// Updates between checkpoints; 0 saves at the end only.
+    pub checkpoint_interval: u64,
+    /// How many of the latest checkpoints are kept; the best evaluated one stays besides.
+    pub keep_checkpoints: usize,
+    /// Greedy episodes in an evaluation.
+    pub eval_episodes: usize,
+    /// Least number of updates from one attempt to count as solved to the next.
+    pub eval_interval: u64,
+    /// Mean greedy return at which the environment counts as solved.
+    pub solved_at: Option<f64>,
+    /// Stop training at the first evaluation that reaches `solved_at`.
+    pub stop_when_solved: bool,
+    /// Write metrics.csv.
+    pub csv: bool,
+    /// Write a TensorBoard event file.
+    pub tensorboard: bool,
+}
+
+/// A complete, checked configuration for one environment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Name of the environment.
+    pub environment: String,
+    /// Hyperparameters.
+    pub learner: operant_learn::Config,
+    /// How the run is carried out.
+    pub run: RunConfig,
+    /// Options of the environment, by name.
+    pub env_options: BTreeMap<String, f64>,
+    /// Every value with its origin, by key.
+    entries: BTreeMap<&'static str, Entry>,
+    /// The same for environment options.
+    options: BTreeMap<String, Entry>,
+}
+
+impl Settings {
+    /// Where the value of a key came from.
+    pub fn origin(&self, key: &str) -> Option<&Origin> {
+        self.entries.get(key).map(|entry| &entry.origin)
+    }
+
+    /// Where an environment option came from.
+    pub fn option_origin(&self, option: &str) -> Option<&Origin> {
+        self.options.get(option).map(|entry| &entry.origin)
+    }
+
+    /// Updates that reach `total_timesteps`, the last one rounded up.
+    pub fn updates(&self) -> u64 {
+        self.learner.total_timesteps.div_ceil(self.batch())
+    }
+
+    /// Environment steps that a whole run takes: `total_timesteps`, rounded up to whole updates.
+    pub fn steps(&self) -> u64 {
+        self.updates() * self.batch()
+    }
+
+    /// N T: environment steps per update.
+    pub fn batch(&self) -> u64 {
+        self.learner.num_envs as u64 * self.learner.num_steps as u64
+    }
+}
+
+/// What the command line contributes to a configuration.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CommandLine {
+    /// `--config FILE`.
+    pub config: Option<PathBuf>,
+    /// Each `--set key=value`, in order.
+    pub set: Vec<String>,
+    /// Flags that stand for keys: (key, flag, value as typed).
+    pub flags: Vec<(&'static str, &'static str, String)>,
+}
+
+/// The configuration that `operant train ENV` uses: every layer in its order, checked. `resumed` is the name and the
+/// configuration text of the run being resumed.
+///
+/// # Errors
+/// The first value that cannot be used, with its origin and a remedy.
+pub fn settings(facts: EnvFacts, line: &CommandLine, resumed: Option<(&str, &str)>) -> Result<Settings> {
+    let user = user_file(|name| std::env::var_os(name));
+    layered(facts, line, resumed, user.as_deref(), Path::new("operant.toml"), std::env::vars_os())
+}
+
+/// Where runs are kept, as every layer but a run's own says; for commands that look for a run before they know its
+/// environment. `known` is as in [`EnvFacts`].
+///
+/// # Errors
+/// As [`settings`].
+pub fn run_dir(known: BTreeMap<String, String>, line: &CommandLine) -> Result<PathBuf> {
+    let facts = EnvFacts { known, ..EnvFacts::default() };
+    let user = user_file(|name| std::env::var_os(name));
+    let layers = stack(facts, line, None, user.as_deref(), Path::new("operant.toml"), std::env::vars_os())?;
+    let entry = layers.entries.get("run_dir").and_then(|entry| entry.value.as_str());
+    Ok(PathBuf::from(entry.unwrap_or("runs")))
+}
+
+fn layered(
+    facts: EnvFacts,
+    line: &CommandLine,
+    resumed: Option<(&str, &str)>,
+    user: Option<&Path>,
+    here: &Path,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Settings> {
+    stack(facts, line, resumed, user, here, variables)?.build()
+}
+
+fn stack(
+    facts: EnvFacts,
+    line: &CommandLine,
+    resumed: Option<(&str, &str)>,
+    user: Option<&Path>,
+    here: &Path,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Layers> {
+    let mut layers = Layers::new(facts)?;
+    if let Some(user) = user {
+        layers.file_if_there(user)?;
+    }
+    layers.file_if_there(here)?;
+    if let Some(path) = &line.config {
+        layers.file(path)?;
+    }
+    layers.variables(variables)?;
+    if let Some((run, text)) = resumed {
+        layers.resumed(run, text)?;
+    }
+    for assignment in &line.set {
+        layers.set(assignment)?;
+    }
+    for (key, flag, value) in &line.flags {
+        layers.flag(key, flag, value)?;
+    }
+    Ok(layers)
+}
+
+/// `$XDG_CONFIG_HOME/operant/operant.toml`, or the same under `~/.config`.
+fn user_file(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    // The specification ignores relative paths.
+    let configured = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = configured.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".config")))?;
+    Some(base.join("operant").join("operant.toml"))
+}

@@ -1,0 +1,68 @@
+//! The effective configuration as TOML, each value with where it came from; the text is a valid `--config` file.
+
+use std::fmt::Write as _;
+
+use toml::Value;
+
+use super::Settings;
+use super::keys::{Group, KEYS};
+
+impl Settings {
+    /// The effective configuration, one key a line, each with its origin as a comment when `origins`.
+    pub fn to_toml(&self, origins: bool) -> String {
+        let mut lines: Vec<(String, String)> = Vec::new();
+        let mut group = Group::Learner;
+        lines.push((format!("environment = {}", Value::String(self.environment.clone())), String::new()));
+        lines.push((String::new(), String::new()));
+        for key in KEYS {
+            if key.group != group {
+                lines.push((String::new(), String::new()));
+                group = key.group;
+            }
+            if let Some(entry) = self.entries.get(key.name) {
+                lines.push((format!("{} = {}", key.name, entry.value), entry.origin.to_string()));
+            }
+        }
+        if !self.options.is_empty() {
+            lines.push((String::new(), String::new()));
+            lines.push(("[env]".to_string(), String::new()));
+            for (name, entry) in &self.options {
+                lines.push((format!("{} = {}", quoted(name), entry.value), entry.origin.to_string()));
+            }
+        }
+        let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0).min(40);
+        let mut text = String::new();
+        for (line, origin) in lines {
+            if origins && !origin.is_empty() {
+                // A path may hold any character; a comment must stay on its line.
+                let origin: String = origin.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+                let _ = writeln!(text, "{line:width$} # {origin}");
+            } else {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+        text
+    }
+
+    /// What a run's config.toml and checkpoints keep: everything but the name and place of the run itself, so that
+    /// the file serves as a `--config` for another.
+    pub fn to_saved_toml(&self) -> String {
+        let mut saved = self.clone();
+        saved.entries.remove("name");
+        saved.entries.remove("run_dir");
+        format!("# Effective configuration of this run; usable with --config.\n{}", saved.to_toml(false))
+    }
+}
+
+fn quoted(name: &str) -> String {
+    if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') && !name.is_empty() {
+        name.to_string()
+    } else {
+        Value::String(name.to_string()).to_string()
+    }
+}
+
+/// The environment that a saved configuration is for, if the text says so.
+pub fn environment_of(saved: &str) -> Option<String> {
+    saved.parse::<toml::Table>().ok()?.get("environment")?.as_str().map(str::to_string)
+}

@@ -1,0 +1,220 @@
+//! Layering, origins, suggestions, ranges, and the round trip through `operant config`.
+
+use super::*;
+use crate::error::{Error, ErrorKind};
+
+fn facts() -> EnvFacts {
+    let known = ["cartpole", "pendulum", "minatar_breakout"];
+    let mut known: BTreeMap<String, String> =
+        known.iter().map(|name| (name.to_string(), name.to_string())).collect();
+    known.insert("CartPole-v1".into(), "cartpole".into());
+    EnvFacts { name: "cartpole".into(), solved_at: Some(475.0), known }
+}
+
+fn with_files(user: &str, here: &str, line: &CommandLine, variables: &[(&str, &str)]) -> Result<Settings> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (user_path, here_path) = (dir.path().join("user.toml"), dir.path().join("operant.toml"));
+    std::fs::write(&user_path, user).expect("written");
+    std::fs::write(&here_path, here).expect("written");
+    let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+    layered(facts(), line, None, Some(&user_path), &here_path, variables)
+}
+
+fn set(assignments: &[&str]) -> CommandLine {
+    CommandLine { set: assignments.iter().map(ToString::to_string).collect(), ..CommandLine::default() }
+}
+
+fn error_of(line: &CommandLine) -> Error {
+    let error = with_files("", "", line, &[]).expect_err("this configuration must be refused");
+    assert_eq!(error.kind, ErrorKind::Usage);
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.remedy.is_some(), "{error} has no remedy");
+    error
+}
+
+#[test]
+fn every_layer_overrides_the_one_below() {
+    let nothing = CommandLine::default();
+    let preset = with_files("", "", &nothing, &[]).expect("valid");
+    assert_eq!(preset.origin("learning_rate"), Some(&Origin::Preset("cartpole".into())));
+    assert_eq!(preset.origin("adam_eps"), Some(&Origin::Default));
+    assert_eq!(preset.run.solved_at, Some(475.0));
+
+    let user = with_files("learning_rate = 0.1\ngamma = 0.5", "", &nothing, &[]).expect("valid");
+    assert_eq!((user.learner.learning_rate, user.learner.gamma), (0.1, 0.5));
+
+    let here = with_files("learning_rate = 0.1\ngamma = 0.5", "\nlearning_rate = 0.2", &nothing, &[]).expect("valid");
+    assert_eq!((here.learner.learning_rate, here.learner.gamma), (0.2, 0.5));
+    let Some(Origin::File(path, Some(2))) = here.origin("learning_rate") else {
+        panic!("origin {:?}", here.origin("learning_rate"))
+    };
+    assert!(path.ends_with("operant.toml"));
+
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("mine.toml");
+    std::fs::write(&path, "learning_rate = 0.3").expect("written");
+    let mut line = CommandLine { config: Some(path), ..CommandLine::default() };
+    let config = with_files("", "learning_rate = 0.2", &line, &[]).expect("valid");
+    assert_eq!(config.learner.learning_rate, 0.3);
+
+    let variable = with_files("", "", &line, &[("OPERANT_LEARNING_RATE", "0.4")]).expect("valid");
+    assert_eq!(variable.learner.learning_rate, 0.4);
+    assert_eq!(variable.origin("learning_rate").map(ToString::to_string), Some("OPERANT_LEARNING_RATE".into()));
+
+    line.set.push("learning_rate=0.5".into());
+    let assigned = with_files("", "", &line, &[("OPERANT_LEARNING_RATE", "0.4")]).expect("valid");
+    assert_eq!(assigned.learner.learning_rate, 0.5);
+
+    line.flags.push(("num_envs", "--envs", "64".into()));
+    line.set.push("num_envs=32".into());
+    let flag = with_files("", "", &line, &[("OPERANT_NUM_ENVS", "16")]).expect("valid");
+    assert_eq!(flag.learner.num_envs, 64);
+    assert_eq!(flag.origin("num_envs"), Some(&Origin::Flag("--envs".into())));
+}
+
+#[test]
+fn a_resumed_runs_configuration_beats_all_but_flags() {
+    let saved = layered(facts(), &set(&["learning_rate=0.05", "seed=9"]), None, None, Path::new("/nonexistent"), [])
+        .expect("valid")
+        .to_saved_toml();
+    let variables = [("OPERANT_LEARNING_RATE".into(), "0.4".into())];
+    let line = set(&["gamma=0.7"]);
+    let resumed =
+        layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), variables).expect("valid");
+    assert_eq!((resumed.learner.learning_rate, resumed.learner.gamma, resumed.learner.seed), (0.05, 0.7, 9));
+    resumed.check_resumes(&saved, "old").expect("fits");
+
+    for change in ["num_envs=64", "hidden=[32]", "shared_trunk=false", "activation=relu", "seed=3"] {
+        let line = set(&[change]);
+        let changed =
+            layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), []).expect("valid alone");
+        let error = changed.check_resumes(&saved, "old").expect_err(change);
+        assert!(error.what.contains(change.split('=').next().expect("a key")), "{error}");
+        assert_eq!(error.place.as_deref(), Some("--set"));
+    }
+}
+
+#[test]
+fn an_environments_table_overrides_its_file_for_that_environment_only() {
+    let file = "[pendulum]\ngamma = 0.1\n[\"CartPole-v1\"]\ngamma = 0.2\n[CartPole-v1.env]\nlength = 2\n";
+    let settings = with_files("", &format!("gamma = 0.3\n{file}"), &CommandLine::default(), &[]).expect("valid");
+    assert_eq!(settings.learner.gamma, 0.2);
+    assert_eq!(settings.env_options.get("length"), Some(&2.0));
+
+    let error = with_files("", "[pendulun]\ngamma = 0.1", &CommandLine::default(), &[]).expect_err("no such table");
+    assert!(error.what.contains("did you mean \"pendulum\""), "{error}");
+    let error = with_files("", "[pendulum]\ngama = 0.1", &CommandLine::default(), &[]).expect_err("no such key");
+    assert!(error.what.contains("did you mean \"gamma\""), "{error}");
+    assert!(error.place.expect("a place").ends_with("operant.toml:2"));
+}
+
+#[test]
+fn environment_options_come_from_every_layer() {
+    let line = set(&["env.sticky_action_prob=0.25"]);
+    let settings = with_files("", "[env]\nramping = true\nsticky_action_prob = 0.5", &line, &[("OPERANT_ENV_A", "3")])
+        .expect("valid");
+    let expected = [("a", 3.0), ("ramping", 1.0), ("sticky_action_prob", 0.25)];
+    let expected: BTreeMap<String, f64> = expected.map(|(name, x)| (name.to_string(), x)).into();
+    assert_eq!(settings.env_options, expected);
+    assert!(error_of(&set(&["env.ramping=often"])).what.contains("finite number"));
+}
+
+#[test]
+fn unknown_keys_name_their_place_and_the_nearest_key() {
+    let error = error_of(&set(&["learning_rat=1"]));
+    assert!(error.what.contains("did you mean \"learning_rate\""), "{error}");
+    assert_eq!(error.place.as_deref(), Some("--set"));
+    let error = with_files("\n\nepoch = 3", "", &CommandLine::default(), &[]).expect_err("no such key");
+    assert!(error.place.expect("a place").ends_with("user.toml:3"));
+    let error = with_files("", "", &CommandLine::default(), &[("OPERANT_SEDE", "1")]).expect_err("no such key");
+    assert!(error.what.contains("did you mean \"OPERANT_SEED\""), "{error}");
+    assert!(error_of(&set(&["seed"])).what.contains("assignment"));
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    for bad in [
+        "num_envs=0", "num_envs=-1", "num_envs=many", "num_envs=1.5", "num_steps=0", "num_minibatches=0",
+        "learning_rate=nan", "learning_rate=-0.1", "learning_rate=inf", "learning_rate=0", "learning_rate=big",
+        "gamma=1.01", "gamma=-0.1", "gamma=nan", "gae_lambda=2", "clip_coef=0", "clip_coef=-1", "hidden=[64, 0]",
+        "hidden=[]", "hidden=wide", "activation=sigmoid", "anneal_lr=1", "update_epochs=0", "max_grad_norm=0",
+        "total_timesteps=0", "seed=-1", "eval_episodes=0", "device=gpu", "device=cuda", "device=cuda:0",
+        "precision=bf16", "name=../x", "name=", "adam_beta1=1.0", "threads=-2", "solved_at=nan",
+    ] {
+        let error = error_of(&set(&[bad]));
+        let key = bad.split('=').next().expect("a key");
+        assert!(error.what.contains(key), "{bad}: {error}");
+        assert_eq!(error.place.as_deref(), Some("--set"), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn minibatches_that_do_not_divide_are_refused_with_the_nearest_that_do() {
+    let error = error_of(&set(&["num_envs=10", "num_steps=10", "num_minibatches=7"]));
+    assert!(error.what.contains("10 x 10 = 100"), "{error}");
+    assert!(error.remedy.as_deref().is_some_and(|remedy| remedy.contains("5 and 10")), "{error}");
+    let error = error_of(&set(&["num_envs=2", "num_steps=2", "num_minibatches=1000000000"]));
+    assert!(error.remedy.as_deref().is_some_and(|remedy| remedy.ends_with(": 4")), "{error}");
+}
+
+#[test]
+fn batches_beyond_any_memory_are_refused() {
+    let error = error_of(&set(&["num_envs=4194304", "num_steps=1048576"]));
+    assert!(error.what.contains("too many"), "{error}");
+}
+
+#[test]
+fn loose_spellings_are_understood() {
+    let line = set(&["total_timesteps=2e5", "gamma=1", "hidden=32,16", "activation=relu", "num_envs=1_6"]);
+    let settings = with_files("", "", &line, &[("OPERANT_HIDDEN", "8")]).expect("valid");
+    assert_eq!(settings.learner.total_timesteps, 200_000);
+    assert_eq!((settings.learner.gamma, settings.learner.num_envs), (1.0, 16));
+    assert_eq!(settings.learner.hidden, [32, 16]);
+}
+
+#[test]
+fn the_shown_configuration_reads_back_as_itself() {
+    let line = set(&["learning_rate=0.1", "hidden=[3, 5]", "env.sticky_action_prob=0.1", "log_std_init=-1e-7", "name=x"]);
+    let settings = with_files("", "gamma = 0.123456789012345678", &line, &[]).expect("valid");
+    let shown = settings.to_toml(true);
+    assert!(shown.contains("learning_rate = 0.1"), "{shown}");
+    assert!(shown.contains("# preset cartpole"), "{shown}");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("shown.toml");
+    std::fs::write(&path, &shown).expect("written");
+    let line = CommandLine { config: Some(path), ..CommandLine::default() };
+    let again = with_files("", "", &line, &[]).expect("valid");
+    assert_eq!((&again.learner, &again.run), (&settings.learner, &settings.run));
+    assert_eq!(again.env_options, settings.env_options);
+    assert_eq!(environment_of(&shown).as_deref(), Some("cartpole"));
+
+    let elsewhere = EnvFacts { name: "pendulum".into(), ..facts() };
+    let error = layered(elsewhere, &line, None, None, Path::new("/nonexistent"), []).expect_err("wrong environment");
+    assert!(error.what.contains("a configuration of cartpole"), "{error}");
+}
+
+#[test]
+fn broken_files_are_refused_with_their_line() {
+    let error = with_files("", "seed = 1\nlearning_rate = ", &CommandLine::default(), &[]).expect_err("truncated");
+    assert!(error.what.contains("not valid TOML"), "{error}");
+    assert!(error.place.expect("a place").ends_with("operant.toml:2"));
+    let line = CommandLine { config: Some("/nonexistent/x.toml".into()), ..CommandLine::default() };
+    assert_eq!(error_of(&line).place.as_deref(), Some("/nonexistent/x.toml"));
+}
+
+#[test]
+fn every_preset_is_valid_for_its_environment() {
+    for name in operant_learn::presets::names() {
+        let facts = EnvFacts { name: name.to_string(), ..facts() };
+        let settings = layered(facts, &CommandLine::default(), None, None, Path::new("/nonexistent"), []);
+        assert!(settings.is_ok(), "{name}: {settings:?}");
+    }
+}
+
+#[test]
+fn the_users_file_is_where_xdg_says() {
+    let home = |name: &str| (name == "HOME").then(|| OsString::from("/home/u"));
+    assert_eq!(user_file(home), Some("/home/u/.config/operant/operant.toml".into()));
+    let xdg = |name: &str| Some(OsString::from(if name == "HOME" { "/home/u" } else { "/etc/x" }));
+    assert_eq!(user_file(xdg), Some("/etc/x/operant/operant.toml".into()));
+}

@@ -1,0 +1,160 @@
+//! What no single value can decide: keys that must fit together, and changes a checkpoint cannot take.
+
+use toml::{Table, Value};
+
+use super::keys::{Group, KEYS};
+use super::layers::{Layers, Origin};
+use super::{RunConfig, Settings};
+use crate::error::{Error, Result};
+
+/// Samples that one update may hold; beyond, buffers outgrow the machines that exist.
+const MOST_SAMPLES: u64 = 1 << 28;
+
+impl Layers {
+    /// Checks the whole and makes settings of it.
+    ///
+    /// # Errors
+    /// The first thing that does not fit, with the value, its origin and a remedy.
+    pub fn build(self) -> Result<Settings> {
+        let table = |group: Group| -> Table {
+            KEYS.iter()
+                .filter(|key| key.group == group)
+                .filter_map(|key| Some((key.name.to_string(), self.entries.get(key.name)?.value.clone())))
+                .collect()
+        };
+        let incomplete = |error: toml::de::Error| {
+            Error::usage(format!("the configuration is incomplete: {}", error.message()))
+                .remedy("set the key in a file or with --set")
+        };
+        let learner: operant_learn::Config =
+            Value::Table(table(Group::Learner)).try_into().map_err(incomplete)?;
+        let run: RunConfig = Value::Table(table(Group::Run)).try_into().map_err(incomplete)?;
+        let env_options = self
+            .options
+            .iter()
+            .filter_map(|(name, entry)| Some((name.clone(), entry.value.as_float()?)))
+            .collect();
+        let settings = Settings {
+            environment: self.facts.name,
+            learner,
+            run,
+            env_options,
+            entries: self.entries,
+            options: self.options,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+impl Settings {
+    fn check(&self) -> Result<()> {
+        self.check_device()?;
+        self.check_minibatches()?;
+        if let Some(name) = &self.run.name {
+            check_run_name(name).map_err(|error| self.placed(error, "name"))?;
+        }
+        Ok(())
+    }
+
+    fn placed(&self, error: Error, key: &str) -> Error {
+        match self.origin(key) {
+            Some(origin) => error.at(origin.to_string()),
+            None => error,
+        }
+    }
+
+    fn check_device(&self) -> Result<()> {
+        let device = self.run.device.as_str();
+        let cuda = device.strip_prefix("cuda").is_some_and(|rest| {
+            rest.is_empty()
+                || rest.strip_prefix(':').is_some_and(|index| {
+                    !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit())
+                })
+        });
+        let error = match device {
+            "auto" | "cpu" if self.run.precision == "f32" => return Ok(()),
+            "auto" | "cpu" => {
+                let error = Error::usage(format!("precision = \"{}\" needs a GPU", self.run.precision))
+                    .remedy("this build trains on the CPU in f32: leave precision out, or set it to f32");
+                return Err(self.placed(error, "precision"));
+            }
+            _ if cuda => Error::usage(format!("device = \"{device}\" cannot be used"))
+                .remedy("this build trains on the CPU: leave device out, or set it to cpu"),
+            _ => Error::usage(format!("device = \"{device}\" is no device")).remedy("give auto, cpu, cuda or cuda:K"),
+        };
+        Err(self.placed(error, "device"))
+    }
+
+    fn check_minibatches(&self) -> Result<()> {
+        let (n, t) = (self.learner.num_envs as u64, self.learner.num_steps as u64);
+        let (batch, minibatches) = (n * t, self.learner.num_minibatches as u64);
+        if batch > MOST_SAMPLES {
+            let what = format!("num_envs x num_steps = {n} x {t} = {batch} samples are too many for one update");
+            let key = if self.origin("num_steps").is_some_and(Origin::is_explicit) { "num_steps" } else { "num_envs" };
+            let remedy = format!("lower num_envs or num_steps until their product is at most {MOST_SAMPLES}");
+            return Err(self.placed(Error::usage(what).remedy(remedy), key));
+        }
+        if batch.is_multiple_of(minibatches) {
+            return Ok(());
+        }
+        let divisors = divisors_of_product(n, t);
+        let below = divisors.iter().rev().find(|divisor| **divisor < minibatches);
+        let above = divisors.iter().find(|divisor| **divisor > minibatches);
+        let choices: Vec<String> = [below, above].into_iter().flatten().map(|m| m.to_string()).collect();
+        let what = format!(
+            "num_minibatches = {minibatches} does not divide num_envs x num_steps = {n} x {t} = {batch}"
+        );
+        let error = Error::usage(what).remedy(format!("the nearest that do: {}", choices.join(" and ")));
+        Err(self.placed(error, "num_minibatches"))
+    }
+
+    /// Refuses settings under which a run saved with `saved` cannot go on.
+    ///
+    /// # Errors
+    /// The first key whose change does not fit the checkpoint, with both values.
+    pub fn check_resumes(&self, saved: &str, run: &str) -> Result<()> {
+        const FIXED: &[(&str, &str)] = &[
+            ("seed", "the run's random streams are keyed by it"),
+            ("num_envs", "the checkpoint holds the states of that many environments"),
+            ("hidden", "the checkpoint holds weights of that shape"),
+            ("activation", "the weights were trained for it"),
+            ("shared_trunk", "the checkpoint holds weights of that shape"),
+            ("norm_obs", "the weights were trained for it"),
+        ];
+        let saved: Table = saved.parse().map_err(|error: toml::de::Error| {
+            Error::usage(format!("the checkpoint's configuration is not valid TOML: {}", error.message()))
+                .at(run.to_string())
+        })?;
+        for (key, reason) in FIXED {
+            let (Some(entry), Some(old)) = (self.entries.get(key), saved.get(*key)) else { continue };
+            if entry.value != *old {
+                let what = format!("{key} = {} cannot resume a run with {key} = {old}: {reason}", entry.value);
+                return Err(Error::usage(what)
+                    .at(entry.origin.to_string())
+                    .remedy(format!("leave {key} as it is, or start a new run with it")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every divisor of `n t`, ascending. Trial division of each factor, never of the product, which may be large.
+fn divisors_of_product(n: u64, t: u64) -> Vec<u64> {
+    let divisors = |x: u64| (1..=x).filter(move |d| x.is_multiple_of(*d));
+    let mut products: Vec<u64> = divisors(n).flat_map(|a| divisors(t).map(move |b| a * b)).collect();
+    products.sort_unstable();
+    products.dedup();
+    products
+}
+
+/// A run's name becomes a directory's.
+pub(crate) fn check_run_name(name: &str) -> Result<()> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '=');
+    if name.len() <= 128 && name.chars().all(legal) && !name.starts_with(['.', '-']) && !name.is_empty() {
+        return Ok(());
+    }
+    Err(Error::usage(format!("name = \"{name}\" cannot name a run")).remedy(
+        "use up to 128 letters, digits and - _ . + =, not beginning with a dot or a dash",
+    ))
+}

@@ -1,0 +1,248 @@
+//! A run's directory: its name, its files, and the lock that keeps it to one process.
+//!
+//! ```text
+//! runs/<name>/
+//!   config.toml       effective configuration        metrics.csv       a row per update
+//!   checkpoints/      step_*/                        events.out.*      for TensorBoard
+//!   result.json       how it ended                   operant.log       what happened
+//! ```
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::config::check_run_name;
+use crate::error::{Error, Result, did_you_mean};
+
+/// A run's directory, held by this process for as long as the value lives.
+#[derive(Debug)]
+pub struct RunDir {
+    name: String,
+    path: PathBuf,
+    log: File,
+}
+
+impl RunDir {
+    /// Makes the directory of a new run under `parent`. Without a name, one is made of environment, seed and time.
+    ///
+    /// # Errors
+    /// Usage when a run of this name exists; disk when the directory cannot be made or written.
+    pub fn create(parent: &Path, name: Option<&str>, environment: &str, seed: u64) -> Result<Self> {
+        let unwritable = |path: &Path, error: &std::io::Error| {
+            Error::disk("the run directory cannot be made", path, error)
+                .remedy("choose a writable place with --run-dir DIR")
+        };
+        std::fs::create_dir_all(parent).map_err(|error| unwritable(parent, &error))?;
+        let stem = match name {
+            Some(name) => {
+                check_run_name(name).map_err(|error| error.at("--name"))?;
+                name.to_string()
+            }
+            None => format!("{environment}-{seed}-{}", stamp(SystemTime::now())),
+        };
+        for attempt in 1u32.. {
+            let own = if attempt == 1 { stem.clone() } else { format!("{stem}-{attempt}") };
+            let path = parent.join(&own);
+            match std::fs::create_dir(&path) {
+                Ok(()) => return RunDir::hold(own, path),
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(unwritable(&path, &error));
+                }
+                Err(_) if name.is_some() => {
+                    return Err(Error::usage(format!("a run named {own} exists already"))
+                        .at(path.display().to_string())
+                        .remedy(format!("choose another --name, or continue it with --resume {own}")));
+                }
+                Err(_) => {} // Two runs in one second: number them.
+            }
+        }
+        unreachable!("some number is free")
+    }
+
+    /// Takes the directory of an existing run.
+    ///
+    /// # Errors
+    /// Usage when another process holds it; disk when it cannot be written.
+    pub fn open(path: &Path) -> Result<Self> {
+        RunDir::hold(name_of(path), path.to_path_buf())
+    }
+
+    fn hold(name: String, path: PathBuf) -> Result<Self> {
+        let file = path.join("operant.log");
+        let log = OpenOptions::new().create(true).append(true).open(&file).map_err(|error| {
+            Error::disk("the run directory cannot be written", &file, &error)
+                .remedy("choose a writable place with --run-dir DIR")
+        })?;
+        match log.try_lock() {
+            // A file system without locks must not forbid training.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(RunDir { name, path, log }),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::usage(format!("run {name} is being trained by another process"))
+                    .at(path.display().to_string())
+                    .remedy("stop that process first, or start a new run"))
+            }
+        }
+    }
+
+    /// The run's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where its checkpoints are.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.path.join("checkpoints")
+    }
+
+    /// operant.log, open for appending.
+    pub(crate) fn log(&self) -> Option<File> {
+        self.log.try_clone().ok()
+    }
+
+    /// Writes a whole file into the directory; a reader sees the old one or the new one, never a part.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn write(&self, file: &str, text: &str) -> Result<()> {
+        let (path, temporary) = (self.path.join(file), self.path.join(format!(".{file}.tmp")));
+        let written = File::create(&temporary)
+            .and_then(|mut out| {
+                out.write_all(text.as_bytes())?;
+                out.sync_all()
+            })
+            .and_then(|()| std::fs::rename(&temporary, &path));
+        written.map_err(|error| {
+            Error::disk(format!("{file} cannot be written"), &path, &error)
+                .remedy("free some space, or choose another place with --run-dir DIR")
+        })
+    }
+}
+
+/// The directory of an existing run, given by name under `parent` or by path.
+///
+/// # Errors
+/// Usage when there is none, with the nearest name that exists.
+pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
+    let is_run = |path: &Path| path.join("config.toml").is_file() || path.join("checkpoints").is_dir();
+    let named = parent.join(run);
+    for path in [named.as_path(), Path::new(run)] {
+        if !run.is_empty() && is_run(path) {
+            return Ok(path.to_path_buf());
+        }
+    }
+    let mut names: Vec<String> = std::fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| is_run(&entry.path()))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    let hint = did_you_mean(run, names.iter().map(String::as_str));
+    let remedy = match names.len() {
+        0 => "there is no run here yet; `operant train ENV` starts one, --run-dir looks elsewhere".to_string(),
+        _ => {
+            let latest: Vec<&str> = names.iter().rev().take(5).map(String::as_str).collect();
+            format!("runs here: {}; --run-dir looks elsewhere", latest.join(", "))
+        }
+    };
+    Err(Error::usage(format!("there is no run \"{run}\"{hint}")).at(parent.display().to_string()).remedy(remedy))
+}
+
+/// A run directory's name.
+pub fn name_of(path: &Path) -> String {
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    path.file_name().map_or_else(|| "run".to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// `20261121-104636`: a moment in UTC to the second.
+fn stamp(moment: SystemTime) -> String {
+    let seconds = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+/// The Gregorian date of a day counted from 1970-01-01.
+fn date(day: u64) -> (u64, u64, u64) {
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let (mut year, mut day) = (1970, day);
+    while day >= 365 + u64::from(leap(year)) {
+        day -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    (year, month as u64 + 1, day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use std::time::Duration;
+
+    #[test]
+    fn dates_are_gregorian() {
+        let at = |seconds| stamp(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "19700101-000000");
+        assert_eq!(at(951_782_399), "20000228-235959");
+        assert_eq!(at(951_782_400), "20000229-000000");
+        assert_eq!(at(1_795_257_996), "20261121-104636");
+    }
+
+    #[test]
+    fn names_are_unique_and_taken_names_refused() {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        let first = RunDir::create(parent.path(), None, "cartpole", 7).expect("made");
+        let second = RunDir::create(parent.path(), None, "cartpole", 7).expect("made");
+        assert_ne!(first.name(), second.name());
+        assert!(first.name().starts_with("cartpole-7-"));
+        RunDir::create(parent.path(), Some("mine"), "cartpole", 7).expect("made");
+        let taken = RunDir::create(parent.path(), Some("mine"), "cartpole", 7).expect_err("taken");
+        assert_eq!(taken.kind, ErrorKind::Usage);
+        assert!(taken.remedy.expect("a remedy").contains("--resume mine"));
+    }
+
+    #[test]
+    fn a_run_belongs_to_one_process_at_a_time() {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        let held = RunDir::create(parent.path(), Some("held"), "cartpole", 7).expect("made");
+        let error = RunDir::open(held.path()).expect_err("held");
+        assert!(error.what.contains("another process"), "{error}");
+        let path = held.path().to_path_buf();
+        drop(held);
+        assert_eq!(RunDir::open(&path).expect("free again").name(), "held");
+    }
+
+    #[test]
+    fn missing_runs_suggest_the_nearest() {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDir::create(parent.path(), Some("first-run"), "cartpole", 7).expect("made");
+        run.write("config.toml", "seed = 1\n").expect("written");
+        assert_eq!(find(parent.path(), "first-run").expect("found"), run.path());
+        assert_eq!(find(Path::new("/nonexistent"), run.path().to_str().expect("UTF-8")).expect("found"), run.path());
+        assert!(find(parent.path(), "frist-run").expect_err("none").what.contains("did you mean \"first-run\""));
+        assert!(find(parent.path(), "").is_err());
+    }
+
+    #[test]
+    fn an_unwritable_place_is_a_disk_error() {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        let file = parent.path().join("file");
+        std::fs::write(&file, "").expect("written");
+        let error = RunDir::create(&file.join("runs"), None, "cartpole", 1).expect_err("a file is in the way");
+        assert_eq!((error.kind, error.exit_code()), (ErrorKind::Disk, 1));
+        assert!(error.remedy.expect("a remedy").contains("--run-dir"));
+    }
+}

@@ -1,0 +1,184 @@
+//! One error for a whole run: what went wrong, where, and what to do about it.
+
+use std::fmt;
+use std::path::Path;
+
+use operant_learn::LearnError;
+
+use crate::checkpoint::CheckpointError;
+use crate::sinks::SinkError;
+
+/// What a failure means to the caller; decides the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The command line, a configuration or a checkpoint cannot be used as given; nothing was trained or changed.
+    Usage,
+    /// A file or directory could not be read or written.
+    Disk,
+    /// Training produced non-finite numbers for too long.
+    Diverged,
+    /// The device failed.
+    Device,
+}
+
+/// A failure with its place and its remedy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// The kind, which decides the exit code.
+    pub kind: ErrorKind,
+    /// What went wrong, with the value at fault.
+    pub what: String,
+    /// Where: a file and line, a variable, a flag, a path.
+    pub place: Option<String>,
+    /// What to do.
+    pub remedy: Option<String>,
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of some kind that says `what`.
+    pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
+        Error { kind, what: what.into(), place: None, remedy: None }
+    }
+
+    /// Bad usage or configuration.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Usage, what)
+    }
+
+    /// A file operation that failed at `path`.
+    pub fn disk(what: impl Into<String>, path: &Path, error: &std::io::Error) -> Self {
+        Error::new(ErrorKind::Disk, format!("{}: {error}", what.into())).at(path.display().to_string())
+    }
+
+    /// From a message of the form `what and where; what to do`.
+    fn with_remedy(kind: ErrorKind, message: &str) -> Self {
+        match message.split_once("; ") {
+            Some((what, remedy)) => Error::new(kind, what).remedy(remedy),
+            None => Error::new(kind, message),
+        }
+    }
+
+    /// Says where.
+    #[must_use]
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// The exit code of a process that ends with this error: 2 for usage, 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            ErrorKind::Usage => 2,
+            ErrorKind::Disk | ErrorKind::Diverged | ErrorKind::Device => 1,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    /// Several lines: `what`, then indented `where:` and `remedy:` lines where known.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.what)?;
+        if let Some(place) = &self.place {
+            write!(f, "\n  where: {place}")?;
+        }
+        if let Some(remedy) = &self.remedy {
+            write!(f, "\n  remedy: {remedy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<LearnError> for Error {
+    fn from(error: LearnError) -> Self {
+        match error {
+            LearnError::Config { key, problem, remedy } => {
+                Error::usage(format!("{key}: {problem}")).remedy(remedy)
+            }
+            LearnError::Snapshot(problem) => Error::usage(format!("the checkpoint does not fit: {problem}"))
+                .remedy("resume with the environment and network that it was trained with"),
+        }
+    }
+}
+
+/// ` (did you mean "x"?)` for the candidate nearest to `given`, or nothing when none is near.
+pub fn did_you_mean<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(given, candidates) {
+        Some(name) => format!(" (did you mean \"{name}\"?)"),
+        None => String::new(),
+    }
+}
+
+/// The candidate nearest to `given`, when one is near enough to be what was meant: by edits, else by initials (`lr`),
+/// else as the only one that contains it (`epochs`).
+pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.to_lowercase();
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let by_edits = candidates
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(&given, &name.to_lowercase()), *name))
+        .filter(|(distance, name)| *distance <= 1 + given.len().max(name.len()) / 4 && *distance < given.len())
+        .min_by_key(|(distance, _)| *distance);
+    if let Some((_, name)) = by_edits {
+        return Some(name);
+    }
+    let initials = |name: &str| name.split(['_', '-']).filter_map(|word| word.chars().next()).collect::<String>();
+    if let Some(name) = candidates.iter().find(|name| name.contains('_') && initials(name) == given) {
+        return Some(name);
+    }
+    let mut containing = candidates.iter().filter(|name| given.len() >= 3 && name.to_lowercase().contains(&given));
+    match (containing.next(), containing.next()) {
+        (Some(name), None) => Some(name),
+        _ => None,
+    }
+}
+
+impl From<CheckpointError> for Error {
+    fn from(error: CheckpointError) -> Self {
+        let kind = if error.is_disk() { ErrorKind::Disk } else { ErrorKind::Usage };
+        Error::with_remedy(kind, &error.to_string())
+    }
+}
+
+impl From<SinkError> for Error {
+    fn from(error: SinkError) -> Self {
+        Error::with_remedy(ErrorKind::Disk, &error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_what_was_meant() {
+        let names = ["learning_rate", "gamma", "update_epochs", "num_envs", "norm_obs", "norm_adv"];
+        let near = |given| nearest(given, names);
+        assert_eq!(near("learning-rate"), Some("learning_rate"));
+        assert_eq!(near("Gama"), Some("gamma"));
+        assert_eq!(near("lr"), Some("learning_rate"));
+        assert_eq!(near("epochs"), Some("update_epochs"));
+        assert_eq!(near("norm"), None, "two contain it");
+        assert_eq!(near("zzz"), None);
+        assert_eq!(near(""), None);
+    }
+
+    #[test]
+    fn an_error_says_what_where_and_what_to_do() {
+        let error = Error::usage("a is b").at("there").remedy("do c");
+        assert_eq!(error.to_string(), "a is b\n  where: there\n  remedy: do c");
+        let split = Error::with_remedy(ErrorKind::Disk, "cannot write /x: no space; free some");
+        assert_eq!((split.what.as_str(), split.remedy.as_deref()), ("cannot write /x: no space", Some("free some")));
+    }
+}

@@ -1,0 +1,113 @@
+//! Greedy evaluation of a run's latest checkpoint, or of any checkpoint.
+
+use std::path::{Path, PathBuf};
+
+use operant_learn::Backend;
+use serde::Serialize;
+
+use crate::checkpoint::{self, Checkpoint};
+use crate::config::Settings;
+use crate::dir;
+use crate::error::{Error, Result};
+use crate::evaluate::Summary;
+use crate::train_loop::FINAL_ROUND;
+
+/// A checkpoint to evaluate.
+#[derive(Debug)]
+pub struct Target {
+    /// Name of the run that it belongs to.
+    pub run: String,
+    /// Its directory.
+    pub path: PathBuf,
+    /// What it holds.
+    pub checkpoint: Checkpoint,
+    /// Damaged checkpoints that were passed over.
+    pub warnings: Vec<String>,
+}
+
+impl Target {
+    /// Finds what `what` means: the path of a checkpoint, or a run (by name under `parent`, or by path) of which the
+    /// latest checkpoint counts.
+    ///
+    /// # Errors
+    /// When there is no such thing, or it cannot be read.
+    pub fn find(parent: &Path, what: &str) -> Result<Self> {
+        let path = Path::new(what);
+        if path.is_dir() && is_checkpoint(path) {
+            let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+            let run = path.parent().and_then(Path::parent).map_or_else(String::new, dir::name_of);
+            return Ok(Target { run, checkpoint: checkpoint::load(&path)?, path, warnings: Vec::new() });
+        }
+        let run = dir::find(parent, what)?;
+        let checkpoints = run.join("checkpoints");
+        if !checkpoints.is_dir() || checkpoint::steps(&checkpoints)?.is_empty() {
+            return Err(Error::usage(format!("run {what} has no checkpoint yet"))
+                .at(checkpoints.display().to_string())
+                .remedy("wait for its first one, or ask for it: kill -USR1 PID"));
+        }
+        let loaded = checkpoint::load_latest(&checkpoints)?;
+        let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
+        Ok(Target { run: dir::name_of(&run), path: loaded.path, checkpoint: loaded.checkpoint, warnings })
+    }
+}
+
+fn is_checkpoint(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().contains("step_"))
+}
+
+/// What `eval --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EvalResult {
+    /// The run's name.
+    pub run: String,
+    /// Environment.
+    pub env: String,
+    /// The checkpoint.
+    pub checkpoint: String,
+    /// Environment steps that it had trained for.
+    pub env_steps: u64,
+    /// Mean return of the greedy episodes.
+    pub eval_return_mean: f64,
+    /// Standard deviation of the returns.
+    pub eval_return_std: f64,
+    /// Least return.
+    pub eval_return_min: f64,
+    /// Greatest return.
+    pub eval_return_max: f64,
+    /// Mean length in steps.
+    pub eval_length_mean: f64,
+    /// Episodes played.
+    pub eval_episodes: usize,
+    /// Whether the mean reaches the environment's threshold; null where there is none.
+    pub solved: Option<bool>,
+}
+
+/// Plays `episodes` greedy episodes of a checkpoint, on the random stream of a run's last evaluation: with as many
+/// episodes, a finished run's result is reproduced exactly.
+///
+/// # Errors
+/// When the backend refuses the settings or the checkpoint.
+pub fn evaluate(
+    target: &Target,
+    settings: &Settings,
+    episodes: usize,
+    make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Backend>>,
+) -> Result<EvalResult> {
+    let mut backend = make_backend(settings)?;
+    let place = || target.path.display().to_string();
+    backend.load(&target.checkpoint.snapshot).map_err(|error| Error::from(error).at(place()))?;
+    let summary = Summary::of(&backend.evaluate(episodes, FINAL_ROUND)?);
+    Ok(EvalResult {
+        run: target.run.clone(),
+        env: target.checkpoint.env.clone(),
+        checkpoint: place(),
+        env_steps: target.checkpoint.env_steps,
+        eval_return_mean: summary.mean,
+        eval_return_std: summary.std,
+        eval_return_min: summary.min,
+        eval_return_max: summary.max,
+        eval_length_mean: summary.length,
+        eval_episodes: summary.episodes,
+        solved: settings.run.solved_at.map(|threshold| summary.mean >= threshold),
+    })
+}

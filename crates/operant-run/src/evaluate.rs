@@ -1,0 +1,188 @@
+//! Greedy evaluations: what they measure, and when training tries to count as solved.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use operant_learn::{Evaluation, UpdateStats};
+
+/// Episodes over which the training mean is taken.
+const WINDOW_EPISODES: u64 = 100;
+
+/// What greedy episodes measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    /// Episodes played.
+    pub episodes: usize,
+    /// Mean undiscounted return.
+    pub mean: f64,
+    /// Standard deviation of the returns (of the population).
+    pub std: f64,
+    /// Least return.
+    pub min: f64,
+    /// Greatest return.
+    pub max: f64,
+    /// Mean length in steps.
+    pub length: f64,
+}
+
+impl Summary {
+    /// Summarises an evaluation; NaN throughout when it has no episodes.
+    #[allow(clippy::cast_precision_loss)] // counts of episodes and steps
+    pub fn of(evaluation: &Evaluation) -> Self {
+        let returns = &evaluation.returns;
+        let n = returns.len() as f64;
+        let mean = returns.iter().sum::<f64>() / n;
+        let variance = returns.iter().map(|r| (r - mean) * (r - mean)).sum::<f64>() / n;
+        Summary {
+            episodes: returns.len(),
+            mean,
+            std: variance.sqrt(),
+            min: returns.iter().copied().fold(f64::NAN, f64::min),
+            max: returns.iter().copied().fold(f64::NAN, f64::max),
+            length: evaluation.lengths.iter().sum::<u64>() as f64 / n,
+        }
+    }
+
+    /// Whether this evaluation counts as solved.
+    pub fn solves(&self, threshold: Option<f64>) -> bool {
+        threshold.is_some_and(|threshold| self.mean >= threshold)
+    }
+}
+
+/// Decides, from what training reports alone, after which updates to try: when the mean return of the last hundred or
+/// so episodes has come at least half the way from the first measured mean to the threshold, and `interval` updates
+/// have passed since the last attempt.
+///
+/// Its state is saved with every checkpoint, so that a resumed run tries after the same updates.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Attempts {
+    /// (episodes, mean return) of the latest updates in which episodes ended.
+    window: VecDeque<(u64, f64)>,
+    episodes: u64,
+    first_mean: Option<f64>,
+    last_attempt: Option<u64>,
+}
+
+impl Attempts {
+    /// Takes in the episodes of one update.
+    pub fn record(&mut self, stats: &UpdateStats) {
+        if stats.episodes == 0 || !stats.episodic_return_mean.is_finite() {
+            return;
+        }
+        self.window.push_back((stats.episodes, stats.episodic_return_mean));
+        self.episodes += stats.episodes;
+        while let Some((oldest, _)) = self.window.front()
+            && self.episodes - oldest >= WINDOW_EPISODES
+        {
+            self.episodes -= oldest;
+            self.window.pop_front();
+        }
+        if self.first_mean.is_none() {
+            self.first_mean = self.mean();
+        }
+    }
+
+    /// Mean return of the recent episodes.
+    #[allow(clippy::cast_precision_loss)] // counts of episodes
+    pub fn mean(&self) -> Option<f64> {
+        let total: f64 = self.window.iter().map(|(episodes, mean)| *episodes as f64 * mean).sum();
+        (self.episodes > 0).then(|| total / self.episodes as f64)
+    }
+
+    /// Whether to try after `update` (counted from one).
+    pub fn due(&self, update: u64, threshold: Option<f64>, interval: u64) -> bool {
+        let (Some(threshold), Some(first), Some(mean)) = (threshold, self.first_mean, self.mean()) else {
+            return false;
+        };
+        let rested = self.last_attempt.is_none_or(|last| update >= last + interval);
+        rested && mean >= first + (threshold - first) / 2.0
+    }
+
+    /// Notes an attempt after `update`.
+    pub fn tried(&mut self, update: u64) {
+        self.last_attempt = Some(update);
+    }
+
+    /// Adds this state to a checkpoint's totals; numbers are kept by their bits.
+    pub(crate) fn save(&self, totals: &mut BTreeMap<String, u64>) {
+        for (i, (episodes, mean)) in self.window.iter().enumerate() {
+            totals.insert(format!("window.{i:04}.episodes"), *episodes);
+            totals.insert(format!("window.{i:04}.mean"), mean.to_bits());
+        }
+        if let Some(first) = self.first_mean {
+            totals.insert("first_mean".into(), first.to_bits());
+        }
+        if let Some(last) = self.last_attempt {
+            totals.insert("last_attempt".into(), last);
+        }
+    }
+
+    /// The state that [`Attempts::save`] put into `totals`.
+    pub(crate) fn load(totals: &BTreeMap<String, u64>) -> Self {
+        let window: VecDeque<(u64, f64)> = (0..)
+            .map_while(|i| {
+                let episodes = *totals.get(&format!("window.{i:04}.episodes"))?;
+                Some((episodes, f64::from_bits(*totals.get(&format!("window.{i:04}.mean"))?)))
+            })
+            .collect();
+        Attempts {
+            episodes: window.iter().map(|(episodes, _)| episodes).sum(),
+            window,
+            first_mean: totals.get("first_mean").copied().map(f64::from_bits),
+            last_attempt: totals.get("last_attempt").copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::stats;
+
+    fn seen(means: &[(u64, f64)]) -> Attempts {
+        let mut attempts = Attempts::default();
+        for (episodes, mean) in means {
+            attempts.record(&stats(0, *episodes, *mean));
+        }
+        attempts
+    }
+
+    #[test]
+    fn tries_from_halfway_on_and_rests_between() {
+        let mut attempts = seen(&[(100, 20.0), (0, f64::NAN), (100, 119.0)]);
+        assert!(!attempts.due(3, Some(220.0), 5));
+        attempts.record(&stats(0, 100, 120.0));
+        assert!(attempts.due(4, Some(220.0), 5));
+        assert!(!attempts.due(4, None, 5));
+        attempts.tried(4);
+        assert!(!attempts.due(8, Some(220.0), 5));
+        assert!(attempts.due(9, Some(220.0), 5));
+    }
+
+    #[test]
+    fn the_mean_is_weighted_and_forgets() {
+        assert_eq!(seen(&[]).mean(), None);
+        assert_eq!(seen(&[(1, 10.0), (3, 20.0)]).mean(), Some(17.5));
+        assert_eq!(seen(&[(90, 0.0), (10, 50.0)]).mean(), Some(5.0));
+        assert_eq!(seen(&[(90, 0.0), (10, 50.0), (90, 50.0)]).mean(), Some(50.0));
+        assert_eq!(seen(&[(5, 1.0), (500, 2.0)]).mean(), Some(2.0));
+    }
+
+    #[test]
+    fn survives_a_checkpoint_bit_for_bit() {
+        let mut attempts = seen(&[(3, 0.1), (7, -1e-300), (40, 1.0 / 3.0)]);
+        attempts.tried(17);
+        let mut totals = BTreeMap::new();
+        attempts.save(&mut totals);
+        assert_eq!(Attempts::load(&totals), attempts);
+        assert_eq!(Attempts::load(&BTreeMap::new()), Attempts::default());
+    }
+
+    #[test]
+    fn a_summary_is_of_the_population() {
+        let evaluation = Evaluation { returns: vec![1.0, 3.0, 5.0, 7.0], lengths: vec![1, 2, 3, 6] };
+        let summary = Summary::of(&evaluation);
+        assert_eq!((summary.mean, summary.std, summary.length), (4.0, 5f64.sqrt(), 3.0));
+        assert_eq!((summary.min, summary.max, summary.episodes), (1.0, 7.0, 4));
+        assert!(summary.solves(Some(4.0)) && !summary.solves(Some(4.1)) && !summary.solves(None));
+    }
+}

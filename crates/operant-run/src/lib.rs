@@ -1,0 +1,49 @@
+//! operant-run carries out a run: the training loop over a device ([`operant_learn::Backend`]), its directory and
+//! checkpoints, signals, published metrics and evaluation, under a configuration laid in layers. It is not the
+//! command line (that is `bin/operant`) and knows no formula of PPO (that is operant-learn).
+//!
+//! A program with an environment of its own trains it through [`train`]: make [`config::Settings`] with
+//! [`config::settings`], put them into a [`Job`], and build the backend in the closure. It gets everything that
+//! `operant train` has: presets aside, the same files, checkpoints, resume and signals.
+//!
+//! ```no_run
+//! use operant_run::{CommandLine, EnvFacts, Job, config};
+//!
+//! # fn main() -> operant_run::Result<()> {
+//! let facts = EnvFacts::registered("cartpole")?; // or EnvFacts::of(&env.spec())
+//! let settings = config::settings(facts, &CommandLine::default(), None)?;
+//! let outcome = operant_run::train(Job::new(settings), operant_run::registered)?; // or |s| operant_run::cpu(env, s)
+//! println!("{}", outcome.result.to_json());
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod checkpoint;
+pub mod config;
+pub mod device;
+pub mod dir;
+pub mod error;
+pub mod eval;
+pub mod evaluate;
+pub mod log;
+mod memory;
+pub mod progress;
+mod result;
+mod run;
+mod signals;
+pub mod sinks;
+mod state;
+#[cfg(test)]
+mod testing;
+mod train_loop;
+
+pub use config::{CommandLine, EnvFacts, Settings};
+pub use device::{cpu, registered};
+pub use error::{Error, ErrorKind, Result};
+pub use log::Log;
+pub use result::RunResult;
+pub use run::{Job, Outcome, Resume, train};
+pub use signals::Signals;
+pub use train_loop::Ending;

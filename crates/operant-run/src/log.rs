@@ -1,0 +1,56 @@
+//! operant.log: the run's `tracing` events, in its directory.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Where events go: nowhere until a run's log is opened.
+#[derive(Debug, Clone, Default)]
+pub struct Log(Arc<Mutex<Option<File>>>);
+
+impl Log {
+    /// Makes this log the process's receiver of events, at the level of `OPERANT_LOG` (default `info`; the syntax is
+    /// that of tracing's `EnvFilter`). Leaves a receiver that is already there in its place.
+    pub fn install() -> Self {
+        let log = Log::default();
+        let filter =
+            EnvFilter::try_from_env("OPERANT_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_ansi(false)
+            .with_target(false)
+            .with_writer(log.clone())
+            .try_init();
+        log
+    }
+
+    /// Sends events to a file from now on.
+    pub(crate) fn open(&self, file: Option<File>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            // A full disk loses log lines, never training.
+            Some(file) => file.write_all(bytes).or(Ok(())).map(|()| bytes.len()),
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Log;
+
+    fn make_writer(&'a self) -> Log {
+        self.clone()
+    }
+}

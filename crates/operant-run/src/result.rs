@@ -1,0 +1,45 @@
+//! How a run ended, as `train --json` prints it and result.json keeps it.
+
+use serde::Serialize;
+
+/// The result of a run. Numbers that were not measured, or are not finite, are null in JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunResult {
+    /// The run's name.
+    pub run: String,
+    /// Environment.
+    pub env: String,
+    /// Device that trained.
+    pub device: String,
+    /// Seed.
+    pub seed: u64,
+    /// Environment steps taken, those before a resume included.
+    pub env_steps: u64,
+    /// Updates finished.
+    pub updates: u64,
+    /// Seconds from the start of the process; of a resumed run, with the seconds up to its checkpoint before.
+    pub wall_s: f64,
+    /// Seconds of that spent in updates: no evaluation, no checkpoint, no start-up.
+    pub train_s: f64,
+    /// `env_steps / train_s`.
+    pub sps: f64,
+    /// Mean return of the final greedy evaluation; null when a signal stopped the run before it.
+    pub eval_return_mean: Option<f64>,
+    /// Standard deviation of those returns.
+    pub eval_return_std: Option<f64>,
+    /// Episodes of the final evaluation.
+    pub eval_episodes: usize,
+    /// Environment steps at the first evaluation that reached the threshold.
+    pub solved_at_step: Option<u64>,
+    /// Seconds at the end of that evaluation, counted as `wall_s` is.
+    pub solved_at_s: Option<f64>,
+    /// The last checkpoint.
+    pub checkpoint: Option<String>,
+}
+
+impl RunResult {
+    /// One JSON object on one line.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a struct of numbers and strings is JSON")
+    }
+}

@@ -1,0 +1,319 @@
+//! The loop on a small deterministic learner: budget, attempts, resume bit for bit, signals, divergence, disks.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::config::{CommandLine, EnvFacts};
+use crate::error::ErrorKind;
+use crate::testing::{Quadratic, Trace};
+
+/// 10 environment steps an update; solved when (x - 1)^2 <= 0.01.
+fn settings(runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) -> Settings {
+    let mut set: Vec<String> = ["num_envs=5", "num_steps=2", "num_minibatches=2", "total_timesteps=600"]
+        .iter()
+        .chain(["eval_interval=4", "eval_episodes=3", "checkpoint_interval=7"].iter())
+        .chain(assignments)
+        .map(ToString::to_string)
+        .collect();
+    set.push(format!("run_dir={}", runs.display()));
+    let facts = EnvFacts { name: "quadratic".into(), solved_at: Some(-1.0), ..EnvFacts::default() };
+    let line = CommandLine { set, ..CommandLine::default() };
+    crate::config::settings(facts, &line, resumed).expect("valid")
+}
+
+struct Run {
+    outcome: Result<Outcome>,
+    calls: Vec<String>,
+    notes: Vec<String>,
+}
+
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Progress for Notes {
+    fn tick(&mut self, _: &crate::progress::Tick) {}
+
+    fn note(&mut self, line: &str) {
+        self.0.lock().expect("unpoisoned").push(line.to_string());
+    }
+
+    fn warn(&mut self, line: &str) {
+        self.note(&format!("warning: {line}"));
+    }
+}
+
+fn carry_out(
+    runs: &Path,
+    resume: Option<&str>,
+    assignments: &[&str],
+    prepare: impl FnOnce(&mut Quadratic, &Signals),
+) -> Run {
+    let resume = resume.map(|run| Resume::open(runs, run).expect("resumable"));
+    let settings = settings(runs, resume.as_ref().map(|r| (r.name(), r.config())), assignments);
+    let (notes, trace, signals) = (Notes::default(), Trace::default(), Signals::none());
+    let mut backend = Quadratic::new(settings.batch());
+    backend.trace = Arc::clone(&trace);
+    prepare(&mut backend, &signals);
+    let mut job = Job::new(settings);
+    (job.resume, job.signals, job.progress) = (resume, signals, Box::new(notes.clone()));
+    let outcome = train(job, |_| Ok(Box::new(backend)));
+    let calls = trace.lock().expect("unpoisoned").clone();
+    let notes = notes.0.lock().expect("unpoisoned").clone();
+    Run { outcome, calls, notes }
+}
+
+fn latest(runs: &Path, name: &str) -> (PathBuf, Checkpoint) {
+    let loaded = checkpoint::load_latest(&runs.join(name).join("checkpoints")).expect("a checkpoint");
+    (loaded.path, loaded.checkpoint)
+}
+
+/// metrics.csv without the columns that measure time or memory.
+fn csv(runs: &Path, name: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(runs.join(name).join("metrics.csv")).expect("metrics.csv");
+    let mut rows = text.lines().map(|line| line.split(',').map(str::to_string).collect::<Vec<_>>());
+    let header = rows.next().expect("a header");
+    let timed = |name: &str| name.starts_with("time") || name.starts_with("sps") || name == "resident_memory";
+    let keep: Vec<usize> = (0..header.len()).filter(|i| !timed(&header[*i])).collect();
+    rows.map(|row| keep.iter().map(|i| row[*i].clone()).collect()).collect()
+}
+
+#[test]
+fn a_run_takes_its_steps_is_evaluated_and_leaves_its_files() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let run = carry_out(runs.path(), None, &["name=a", "total_timesteps=595"], |_, _| {});
+    let outcome = run.outcome.expect("finished");
+    assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Finished, 0));
+    let result = &outcome.result;
+    assert_eq!((result.updates, result.env_steps), (60, 600), "the budget is rounded up to whole updates");
+    assert!(result.eval_return_mean.is_some_and(|mean| mean > -1.0));
+    assert_eq!(result.eval_episodes, 3);
+    assert!(result.solved_at_step.is_some_and(|step| step > 50 && step < 400), "{result:?}");
+    assert!(result.solved_at_s.is_some_and(|s| s > 0.0 && s <= result.wall_s));
+    assert!(result.train_s <= result.wall_s);
+    let dir = runs.path().join("a");
+    for file in ["config.toml", "metrics.csv", "operant.log", "result.json", "checkpoints"] {
+        assert!(dir.join(file).exists(), "{file}");
+    }
+    let written: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(dir.join("result.json")).expect("read")).expect("JSON");
+    assert_eq!(written["run"], "a");
+    assert_eq!(csv(runs.path(), "a").len(), 60);
+    assert_eq!(latest(runs.path(), "a").1.env_steps, 600);
+    assert_eq!(run.calls.last().map(String::as_str), Some("save after 60"));
+    assert_eq!(run.calls[run.calls.len() - 2], "evaluate 0 after 60");
+}
+
+#[test]
+fn attempts_begin_halfway_rest_between_and_end_when_solved() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let run = carry_out(runs.path(), None, &["checkpoint_interval=0"], |_, _| {});
+    let attempts: Vec<u64> = run
+        .calls
+        .iter()
+        .filter(|call| call.starts_with("evaluate") && !call.starts_with("evaluate 0"))
+        .map(|call| call.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("a number"))
+        .collect();
+    assert!(attempts.len() >= 2, "{attempts:?}");
+    assert!(attempts.windows(2).all(|pair| pair[1] == pair[0] + 4), "{attempts:?}");
+    let solved = run.outcome.expect("finished").result.solved_at_step;
+    assert_eq!(solved, attempts.last().map(|update| update * 10));
+
+    let stopped = carry_out(runs.path(), None, &["stop_when_solved=true"], |_, _| {});
+    let outcome = stopped.outcome.expect("finished");
+    assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Solved, 0));
+    assert_eq!(Some(outcome.result.env_steps), solved);
+}
+
+#[test]
+fn an_interrupted_and_resumed_run_ends_in_the_same_bits() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let straight = carry_out(runs.path(), None, &["name=straight"], |_, _| {});
+    // Killed without warning: the panic of the device stands for kill -9 between two checkpoints.
+    let halves = std::panic::catch_unwind(|| {
+        carry_out(runs.path(), None, &["name=halves"], |backend, _| {
+            backend.after = Box::new(|update| assert!(update < 26, "killed"));
+        })
+    });
+    assert!(halves.is_err());
+    assert!((21..26).contains(&latest(runs.path(), "halves").1.updates));
+    let resumed = carry_out(runs.path(), Some("halves"), &[], |_, _| {});
+    let (a, b) = (latest(runs.path(), "straight").1, latest(runs.path(), "halves").1);
+    assert_eq!(a.snapshot, b.snapshot);
+    let untimed = |checkpoint: &Checkpoint| {
+        let mut totals = checkpoint.totals.clone();
+        totals.retain(|name, _| !name.ends_with("_s"));
+        totals
+    };
+    assert_eq!(untimed(&a), untimed(&b));
+    assert_eq!(csv(runs.path(), "straight"), csv(runs.path(), "halves"));
+    let (straight_result, resumed_result) =
+        (straight.outcome.expect("finished").result, resumed.outcome.expect("finished").result);
+    assert_eq!(straight_result.eval_return_mean, resumed_result.eval_return_mean);
+    assert_eq!(straight_result.solved_at_step, resumed_result.solved_at_step);
+    let later = |calls: &[String]| -> Vec<String> {
+        calls.iter().filter(|call| call.starts_with("evaluate")).cloned().collect()
+    };
+    assert!(later(&straight.calls).ends_with(&later(&resumed.calls)));
+}
+
+#[test]
+fn a_device_that_lags_is_kept_busy_and_rests_when_it_must() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let plain = carry_out(runs.path(), None, &["name=plain", "solved_at=1e9"], |_, _| {});
+    let most = Arc::new(Mutex::new(0));
+    let lagging = carry_out(runs.path(), None, &["name=lagging", "solved_at=1e9"], |backend, _| {
+        let most = Arc::clone(&most);
+        backend.lags = true;
+        backend.after = Box::new(move |update| *most.lock().expect("unpoisoned") = update);
+    });
+    assert_eq!(*most.lock().expect("unpoisoned"), 60, "no update beyond the budget was enqueued");
+    assert_eq!(plain.calls, lagging.calls, "evaluations and checkpoints came after the same updates");
+    assert_eq!(latest(runs.path(), "plain").1.snapshot, latest(runs.path(), "lagging").1.snapshot);
+    assert_eq!(csv(runs.path(), "plain"), csv(runs.path(), "lagging"));
+
+    let stopped = carry_out(runs.path(), None, &["name=stopped"], |backend, signals| {
+        let signals = signals.clone();
+        backend.lags = true;
+        backend.after = Box::new(move |update| if update == 10 { signals.stop() });
+    });
+    let updates = stopped.outcome.expect("stopped in order").result.updates;
+    assert_eq!(latest(runs.path(), "stopped").1.updates, updates);
+}
+
+#[test]
+fn a_run_killed_before_its_first_checkpoint_starts_over() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let straight = carry_out(runs.path(), None, &["name=straight"], |_, _| {});
+    let _ = std::panic::catch_unwind(|| {
+        carry_out(runs.path(), None, &["name=early"], |backend, _| {
+            backend.after = Box::new(|update| assert!(update < 3, "killed"));
+        })
+    });
+    let resumed = carry_out(runs.path(), Some("early"), &[], |_, _| {});
+    assert_eq!(latest(runs.path(), "straight").1.snapshot, latest(runs.path(), "early").1.snapshot);
+    assert_eq!(csv(runs.path(), "straight"), csv(runs.path(), "early"));
+    drop((straight, resumed));
+}
+
+#[test]
+fn a_stop_saves_and_resumes() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    carry_out(runs.path(), None, &["name=straight"], |_, _| {}).outcome.expect("finished");
+    let stopped = carry_out(runs.path(), None, &["name=stopped"], |backend, signals| {
+        let signals = signals.clone();
+        backend.after = Box::new(move |update| {
+            if update == 10 {
+                signals.stop();
+            }
+        });
+    });
+    let outcome = stopped.outcome.expect("stopped in order");
+    assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Stopped("SIGTERM"), 75));
+    assert_eq!((outcome.result.updates, outcome.result.eval_return_mean), (10, None));
+    assert_eq!(latest(runs.path(), "stopped").1.updates, 10);
+    carry_out(runs.path(), Some("stopped"), &[], |_, _| {}).outcome.expect("finished");
+    assert_eq!(latest(runs.path(), "straight").1.snapshot, latest(runs.path(), "stopped").1.snapshot);
+}
+
+#[test]
+fn a_checkpoint_on_demand_lets_training_go_on() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let run = carry_out(runs.path(), None, &["checkpoint_interval=0"], |backend, signals| {
+        let signals = signals.clone();
+        backend.after = Box::new(move |update| {
+            if update == 2 {
+                signals.checkpoint();
+            }
+        });
+    });
+    assert_eq!(run.outcome.expect("finished").result.updates, 60);
+    assert_eq!(run.calls.iter().filter(|call| *call == "save after 2").count(), 1);
+}
+
+#[test]
+fn divergence_stops_with_the_last_good_checkpoint() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let run = carry_out(runs.path(), None, &["name=nan", "max_nonfinite_updates=12"], |backend, _| backend.nan_from = 9);
+    let error = run.outcome.expect_err("diverged");
+    assert_eq!((error.kind, error.exit_code()), (ErrorKind::Diverged, 1));
+    let (path, checkpoint) = latest(runs.path(), "nan");
+    assert_eq!(checkpoint.updates, 7, "update 14 was non-finite and must not have been saved");
+    assert!(error.remedy.as_deref().is_some_and(|remedy| remedy.contains(&path.display().to_string())), "{error}");
+    assert_eq!(run.notes.iter().filter(|note| note.contains("non-finite")).count(), 8, "{:?}", run.notes);
+    assert_eq!(csv(runs.path(), "nan").len(), 20);
+}
+
+#[test]
+fn a_lost_disk_never_kills_training() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let checkpoints = runs.path().join("full").join("checkpoints");
+    let run = carry_out(runs.path(), None, &["name=full", "solved_at=1e9"], |backend, _| {
+        backend.after = Box::new(move |update| {
+            if update == 8 {
+                // A file where the directory was: every later save fails as on a disk that refuses.
+                std::fs::remove_dir_all(&checkpoints).expect("removed");
+                std::fs::write(&checkpoints, "").expect("written");
+            }
+        });
+    });
+    let outcome = run.outcome.expect("training went on");
+    assert_eq!((outcome.result.updates, outcome.exit_code()), (60, 1));
+    assert!(outcome.unsaved.is_some_and(|error| error.kind == ErrorKind::Disk));
+    assert!(run.notes.iter().any(|note| note.starts_with("warning") && note.contains("without this checkpoint")));
+}
+
+#[test]
+fn a_damaged_checkpoint_falls_back_to_the_one_before() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    carry_out(runs.path(), None, &["name=a"], |_, _| {}).outcome.expect("finished");
+    let before = latest(runs.path(), "a").1.snapshot;
+    let (path, _) = latest(runs.path(), "a");
+    for entry in std::fs::read_dir(&path).expect("read").flatten() {
+        let bytes = std::fs::read(entry.path()).expect("read");
+        std::fs::write(entry.path(), &bytes[..bytes.len() / 2]).expect("written");
+    }
+    let resumed = carry_out(runs.path(), Some("a"), &[], |_, _| {});
+    resumed.outcome.expect("finished");
+    assert!(resumed.notes.iter().any(|note| note.starts_with("warning")), "{:?}", resumed.notes);
+    assert_eq!(latest(runs.path(), "a").1.snapshot, before);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_changes() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    carry_out(runs.path(), None, &["name=a"], |_, _| {}).outcome.expect("finished");
+    let files = || std::fs::read(runs.path().join("a").join("metrics.csv")).expect("read");
+    let before = files();
+    let changed = carry_out(runs.path(), Some("a"), &["hidden=[7]"], |_, _| {});
+    assert_eq!(changed.outcome.expect_err("refused").exit_code(), 2);
+    let resume = Resume::open(runs.path(), "a").expect("resumable");
+    let mut other = settings(runs.path(), None, &[]);
+    other.environment = "cubic".into();
+    let mut job = Job::new(other);
+    job.resume = Some(resume);
+    let error = train(job, |_| panic!("no backend for a run that does not fit")).expect_err("refused");
+    assert!(error.what.contains("trains quadratic, not cubic"), "{error}");
+    assert_eq!(files(), before);
+
+    let refused = train(Job::new(settings(runs.path(), None, &["name=b"])), |_| Err(Error::usage("no such option")));
+    assert!(refused.is_err() && !runs.path().join("b").exists(), "a refused run leaves nothing behind");
+}
+
+#[test]
+fn an_evaluation_of_a_finished_run_reproduces_its_result() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let finished = carry_out(runs.path(), None, &["name=a"], |_, _| {}).outcome.expect("finished").result;
+    let target = crate::eval::Target::find(runs.path(), "a").expect("found");
+    let settings = settings(runs.path(), Some(("a", &target.checkpoint.config)), &[]);
+    let evaluate = |target| {
+        let make = |settings: &Settings| -> Result<Box<dyn Backend>> { Ok(Box::new(Quadratic::new(settings.batch()))) };
+        crate::eval::evaluate(target, &settings, 3, make).expect("evaluated")
+    };
+    let result = evaluate(&target);
+    assert_eq!(Some(result.eval_return_mean), finished.eval_return_mean);
+    assert_eq!((result.solved, result.env_steps), (Some(true), 600));
+    let by_path = crate::eval::Target::find(Path::new("/nonexistent"), &result.checkpoint).expect("found");
+    assert_eq!(evaluate(&by_path).eval_return_mean, result.eval_return_mean);
+    assert_eq!(by_path.run, "a");
+}

@@ -1,0 +1,198 @@
+//! `metrics.csv`: one row per update, its header the names of the metrics table, an empty cell where there is no value.
+//!
+//! The file is bounded. It holds at most [`MAX_ROWS`] rows: while a run has more updates than that, only every second
+//! one is kept, then every fourth, and so on; the kept updates are the multiples of that stride. Since the stride
+//! follows from the update's number alone, a resumed run arrives at the same rows. A line is a row only when it has all
+//! its cells and its newline, so a torn last line is noticed and dropped on resume.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use operant_metrics::{COUNT, METRICS, Record};
+
+use super::{Sink, SinkError, stride::stride};
+
+/// Rows after which every second one is dropped.
+pub const MAX_ROWS: u64 = 100_000;
+
+/// Appends records to `metrics.csv`.
+pub struct CsvSink {
+    path: PathBuf,
+    file: BufWriter<File>,
+    max_rows: u64,
+    /// Only updates that are multiples of this are in the file.
+    stride: u64,
+    line: String,
+}
+
+impl CsvSink {
+    /// Starts a new file with its header, replacing any file there.
+    ///
+    /// # Errors
+    /// [`SinkError`] when the file cannot be created or written.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self, SinkError> {
+        let path = path.into();
+        let file = File::create(&path).map_err(SinkError::at("create", &path))?;
+        let mut sink = Self::new(path, file);
+        sink.file.write_all(header().as_bytes()).map_err(SinkError::at("write", &sink.path))?;
+        sink.flush()?;
+        Ok(sink)
+    }
+
+    /// Continues a file from a checkpoint: rows whose `env_steps` lie beyond the checkpoint's are removed, and so are
+    /// torn ones. A missing file is created; one whose header is not the table's (another version's, or damaged) is
+    /// renamed to `metrics.1.csv` or the next free number, and a new one begun.
+    ///
+    /// # Errors
+    /// [`SinkError`] when the file cannot be read, rewritten or renamed; the file is then as it was.
+    pub fn resume(path: impl Into<PathBuf>, env_steps: u64) -> Result<Self, SinkError> {
+        let path = path.into();
+        if !has_header(&path).map_err(SinkError::at("read", &path))? {
+            set_aside(&path).map_err(SinkError::at("rename", &path))?;
+            return Self::create(path);
+        }
+        rewrite(&path, |row| row.env_steps <= env_steps as f64).map_err(SinkError::at("rewrite", &path))?;
+        let file = OpenOptions::new().append(true).open(&path).map_err(SinkError::at("open", &path))?;
+        Ok(Self::new(path, file))
+    }
+
+    fn new(path: PathBuf, file: File) -> Self {
+        Self { path, file: BufWriter::new(file), max_rows: MAX_ROWS, stride: 1, line: String::new() }
+    }
+
+    /// Drops the rows that a larger stride no longer keeps.
+    fn thin(&mut self, stride: u64) -> io::Result<()> {
+        self.file.flush()?;
+        rewrite(&self.path, |row| row.update % stride as f64 == 0.0)?;
+        self.file = BufWriter::new(OpenOptions::new().append(true).open(&self.path)?);
+        self.stride = stride;
+        Ok(())
+    }
+}
+
+impl Sink for CsvSink {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn record(&mut self, record: &Record) -> Result<(), SinkError> {
+        let update = record.update as u64;
+        let stride = stride(update, self.max_rows);
+        if stride > self.stride {
+            self.thin(stride).map_err(SinkError::at("thin", &self.path))?;
+        }
+        if !update.is_multiple_of(self.stride) {
+            return Ok(());
+        }
+        self.line.clear();
+        for (i, value) in record.values().into_iter().enumerate() {
+            if i > 0 {
+                self.line.push(',');
+            }
+            push_cell(&mut self.line, value);
+        }
+        self.line.push('\n');
+        self.file.write_all(self.line.as_bytes()).map_err(SinkError::at("write", &self.path))
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.file.flush().map_err(SinkError::at("write", &self.path))
+    }
+
+    fn sync(&mut self) -> Result<(), SinkError> {
+        self.flush()?;
+        self.file.get_ref().sync_data().map_err(SinkError::at("sync", &self.path))
+    }
+}
+
+/// The columns that decide whether a row stays.
+struct Row {
+    update: f64,
+    env_steps: f64,
+}
+
+impl Row {
+    /// Reads a line with its newline; `None` when it is torn or is no row of this table.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+        let mut values = [f64::NAN; COUNT];
+        let mut cells = line.split(',');
+        for value in &mut values {
+            let cell = cells.next()?;
+            if !cell.is_empty() {
+                *value = cell.parse().ok()?;
+            }
+        }
+        let record = Record::from_values(values);
+        let whole = cells.next().is_none() && !record.update.is_nan() && !record.env_steps.is_nan();
+        whole.then_some(Self { update: record.update, env_steps: record.env_steps })
+    }
+}
+
+/// The first line, newline included.
+fn header() -> String {
+    let names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+    names.join(",") + "\n"
+}
+
+/// Writes a value so that reading it gives the same bits: nothing for NaN, whole numbers without a point.
+fn push_cell(line: &mut String, value: f64) {
+    // Writing to a String cannot fail.
+    let _ = if value.is_nan() {
+        Ok(())
+    } else if value.fract() == 0.0 && value.abs() < 9e15 {
+        write!(line, "{}", value as i64)
+    } else {
+        write!(line, "{value:?}")
+    };
+}
+
+/// Whether the file begins with the table's header.
+fn has_header(path: &Path) -> io::Result<bool> {
+    let mut first = Vec::new();
+    match File::open(path) {
+        Ok(file) => BufReader::new(file).read_until(b'\n', &mut first)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    Ok(first == header().as_bytes())
+}
+
+/// Renames a file that is not ours, if it holds anything, to the first free `<stem>.<n>.csv`.
+fn set_aside(path: &Path) -> io::Result<()> {
+    if !fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
+        return Ok(());
+    }
+    let free = (1u32..).map(|n| path.with_extension(format!("{n}.csv"))).find(|name| !name.exists());
+    free.map_or(Ok(()), |name| fs::rename(path, name))
+}
+
+/// Keeps the header and the rows that `keep` accepts, by writing a new file and renaming it over the old one.
+fn rewrite(path: &Path, keep: impl Fn(Row) -> bool) -> io::Result<()> {
+    let temporary = path.with_extension("csv.tmp");
+    let write = || {
+        let mut from = BufReader::new(File::open(path)?);
+        let mut to = BufWriter::new(File::create(&temporary)?);
+        let mut line = Vec::new();
+        from.read_until(b'\n', &mut line)?;
+        to.write_all(&line)?;
+        loop {
+            line.clear();
+            if from.read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+            if Row::parse(&line).is_some_and(&keep) {
+                to.write_all(&line)?;
+            }
+        }
+        to.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| drop(fs::remove_file(&temporary)))
+}
+
+#[cfg(test)]
+#[path = "csv_tests.rs"]
+mod tests;

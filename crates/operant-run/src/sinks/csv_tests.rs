@@ -1,0 +1,129 @@
+//! What `metrics.csv` holds after writing, thinning, killing and resuming.
+
+use super::*;
+
+/// 100 environment steps per update, and a value of each awkward sort.
+fn record(update: u64) -> Record {
+    Record {
+        update: update as f64,
+        env_steps: update as f64 * 100.0,
+        time: update as f64 / 3.0,
+        approx_kl: 1.5e-9,
+        policy_loss: -0.1,
+        value_loss: f64::INFINITY,
+        ..Record::default()
+    }
+}
+
+fn updates(path: &Path) -> Vec<u64> {
+    let text = fs::read_to_string(path).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next().unwrap(), header().trim_end());
+    lines.map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect()
+}
+
+fn write(sink: &mut CsvSink, updates: std::ops::RangeInclusive<u64>) {
+    for update in updates {
+        sink.record(&record(update)).unwrap();
+    }
+    sink.flush().unwrap();
+}
+
+#[test]
+fn a_row_reads_back_to_the_same_bits_and_nan_is_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("metrics.csv");
+    write(&mut CsvSink::create(&path).unwrap(), 1..=1);
+    let text = fs::read_to_string(&path).unwrap();
+    let (names, row) = text.trim_end().split_once('\n').unwrap();
+    assert_eq!(names.split(',').count(), COUNT);
+    for ((name, cell), expected) in names.split(',').zip(row.split(',')).zip(record(1).values()) {
+        match cell {
+            "" => assert!(expected.is_nan(), "{name}"),
+            cell => assert_eq!(cell.parse::<f64>().unwrap().to_bits(), expected.to_bits(), "{name}"),
+        }
+    }
+    assert!(row.contains(",1.5e-9,") && row.contains(",inf,") && row.contains(",100,"), "{row}");
+}
+
+#[test]
+fn resume_drops_rows_past_the_checkpoint_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("metrics.csv");
+    write(&mut CsvSink::create(&path).unwrap(), 1..=9);
+    let mut sink = CsvSink::resume(&path, 500).unwrap();
+    assert_eq!(updates(&path), [1, 2, 3, 4, 5]);
+    write(&mut sink, 6..=7);
+    assert_eq!(updates(&path), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "a temporary was left");
+}
+
+#[test]
+fn a_line_torn_anywhere_is_dropped_and_whole_ones_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("metrics.csv");
+    write(&mut CsvSink::create(&path).unwrap(), 1..=3);
+    let whole = fs::read(&path).unwrap();
+    let ends: Vec<usize> = (0..whole.len()).filter(|&i| whole[i] == b'\n').map(|i| i + 1).collect();
+    for cut in ends[0]..whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        CsvSink::resume(&path, 1000).unwrap();
+        let rows = ends.iter().filter(|&&end| end <= cut).count() - 1;
+        assert_eq!(updates(&path).len(), rows, "cut at {cut}");
+    }
+    let mut garbage = whole.clone();
+    garbage.extend_from_slice(b"\xff\xfe,\0\n1,2,3\n\n");
+    fs::write(&path, garbage).unwrap();
+    CsvSink::resume(&path, 1000).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), whole);
+}
+
+#[test]
+fn a_missing_file_is_created_and_a_foreign_one_set_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("metrics.csv");
+    write(&mut CsvSink::resume(&path, 0).unwrap(), 1..=1);
+    assert_eq!(updates(&path), [1]);
+    for (n, foreign) in ["step,return\n1,2\n", "time,upd"].iter().enumerate() {
+        fs::write(&path, foreign).unwrap();
+        write(&mut CsvSink::resume(&path, 1000).unwrap(), 2..=2);
+        assert_eq!(updates(&path), [2]);
+        let aside = dir.path().join(format!("metrics.{}.csv", n + 1));
+        assert_eq!(fs::read_to_string(aside).unwrap(), *foreign);
+    }
+}
+
+#[test]
+fn rows_are_bounded_and_a_resumed_run_arrives_at_the_same_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("metrics.csv");
+    let mut sink = CsvSink::create(&path).unwrap();
+    sink.max_rows = 10;
+    for update in 1..=100 {
+        write(&mut sink, update..=update);
+        let rows = updates(&path);
+        assert!(rows.len() <= 10, "{update}: {rows:?}");
+        let step = stride(update, 10);
+        assert_eq!(rows, (1..=update).filter(|u| u % step == 0).collect::<Vec<_>>());
+    }
+    let (at_100, straight) = (fs::read(&path).unwrap(), dir.path().join("straight.csv"));
+    write(&mut sink, 101..=200);
+    fs::copy(&path, &straight).unwrap();
+    for checkpoint in [1, 10, 39, 64, 100] {
+        fs::write(&path, &at_100).unwrap();
+        let mut sink = CsvSink::resume(&path, checkpoint * 100).unwrap();
+        sink.max_rows = 10;
+        write(&mut sink, checkpoint + 1..=200);
+        assert_eq!(fs::read(&path).unwrap(), fs::read(&straight).unwrap(), "resumed at {checkpoint}");
+    }
+}
+
+#[test]
+fn errors_name_the_file_and_the_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("gone").join("metrics.csv");
+    let text = CsvSink::create(&missing).err().unwrap().to_string();
+    assert!(text.contains("gone/metrics.csv") && text.contains("check the path"), "{text}");
+    let text = CsvSink::resume(dir.path(), 0).err().unwrap().to_string();
+    assert!(text.contains("move aside"), "{text}");
+}

@@ -1,0 +1,132 @@
+//! A tiny deterministic learner for tests of the loop: gradient descent on a quadratic, with noise drawn from a
+//! counter, so that every update depends on all before it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use operant_learn::{Backend, Dtype, Evaluation, LearnError, Snapshot, Tensor, Ticket, UpdateStats};
+
+/// Statistics of update `ticket` in which `episodes` ended with mean return `mean`.
+pub fn stats(ticket: u64, episodes: u64, mean: f64) -> UpdateStats {
+    UpdateStats {
+        ticket: Ticket(ticket),
+        env_steps: 0,
+        episodes,
+        episodic_return_mean: mean,
+        episodic_return_min: mean,
+        episodic_return_max: mean,
+        episodic_return_std: 0.0,
+        episodic_length_mean: 1.0,
+        policy_loss: 0.0,
+        value_loss: 0.0,
+        entropy: 0.0,
+        approx_kl: 0.0,
+        clipfrac: 0.0,
+        explained_variance: 0.0,
+        grad_norm: 0.0,
+        learning_rate: 0.0,
+        nonfinite: 0,
+        nonfinite_in_a_row: 0,
+        time_rollout: 0.0,
+        time_gae: 0.0,
+        time_update: 0.0,
+    }
+}
+
+/// What a test sees of the calls that reached a [`Quadratic`].
+pub type Trace = Arc<Mutex<Vec<String>>>;
+
+/// Minimises (x - 1)^2 from x = 0; the return of an episode is -100 (x - 1)^2.
+pub struct Quadratic {
+    x: f64,
+    updates: u64,
+    batch: u64,
+    finished: VecDeque<UpdateStats>,
+    in_a_row: u64,
+    /// Like a GPU, tells of an update only to who waits for it, and takes the next meanwhile.
+    pub lags: bool,
+    /// Update (from one) at which every loss becomes NaN.
+    pub nan_from: u64,
+    /// Called at the end of each update with its number.
+    pub after: Box<dyn FnMut(u64) + Send>,
+    /// Evaluations and saves, as they came.
+    pub trace: Trace,
+}
+
+impl Quadratic {
+    pub fn new(batch: u64) -> Self {
+        Quadratic {
+            x: 0.0,
+            updates: 0,
+            batch,
+            finished: VecDeque::new(),
+            lags: false,
+            in_a_row: 0,
+            nan_from: u64::MAX,
+            after: Box::new(|_| {}),
+            trace: Trace::default(),
+        }
+    }
+
+    fn episodic_return(&self) -> f64 {
+        -100.0 * (self.x - 1.0).powi(2)
+    }
+
+    fn log(&self, call: String) {
+        self.trace.lock().expect("no test panics with the lock held").push(call);
+    }
+}
+
+/// A hash as noise in [0, 1): splitmix64.
+fn noise(counter: u64) -> f64 {
+    let mut z = counter.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+impl Backend for Quadratic {
+    fn enqueue_update(&mut self) -> Result<Ticket, LearnError> {
+        assert!(self.finished.len() <= usize::from(self.lags), "too many updates in flight");
+        self.updates += 1;
+        let mut stats = stats(self.updates - 1, 40, self.episodic_return());
+        if self.updates >= self.nan_from {
+            self.in_a_row += 1;
+            (stats.nonfinite, stats.nonfinite_in_a_row) = (1, self.in_a_row);
+            stats.policy_loss = f64::NAN;
+        } else {
+            self.x -= 0.1 * (self.x - 1.0) + 0.01 * (noise(self.updates) - 0.5);
+        }
+        stats.env_steps = self.updates * self.batch;
+        (self.after)(self.updates);
+        self.finished.push_back(stats);
+        Ok(stats.ticket)
+    }
+
+    fn poll(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError> {
+        Ok(if self.lags && !wait { None } else { self.finished.pop_front() })
+    }
+
+    fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
+        assert!(self.finished.is_empty(), "evaluated while an update was in flight");
+        self.log(format!("evaluate {round} after {}", self.updates));
+        let returns = (0..episodes as u64).map(|i| self.episodic_return() + noise(round << 32 | i) * 1e-6).collect();
+        Ok(Evaluation { returns, lengths: vec![1; episodes] })
+    }
+
+    fn save(&mut self) -> Result<Snapshot, LearnError> {
+        assert!(self.finished.is_empty(), "saved while an update was in flight");
+        self.log(format!("save after {}", self.updates));
+        let data = self.x.to_le_bytes().to_vec();
+        let x = Tensor { name: "x".into(), dtype: Dtype::F64, shape: vec![1], data };
+        Ok(Snapshot { tensors: vec![x], counters: [("updates".to_string(), self.updates)].into() })
+    }
+
+    fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
+        let misfit = || LearnError::Snapshot("it has no x".into());
+        let tensor = snapshot.tensors.iter().find(|tensor| tensor.name == "x").ok_or_else(misfit)?;
+        self.x = f64::from_le_bytes(tensor.data.as_slice().try_into().map_err(|_| misfit())?);
+        self.updates = *snapshot.counters.get("updates").ok_or_else(misfit)?;
+        Ok(())
+    }
+}

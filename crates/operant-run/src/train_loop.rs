@@ -1,0 +1,330 @@
+//! The training loop over a [`Backend`]: update, publish, evaluate, save, until the budget is spent or someone asks.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use operant_learn::{Backend, UpdateStats};
+use operant_metrics::Record;
+
+use crate::checkpoint::{Checkpoint, Store};
+use crate::config::Settings;
+use crate::error::{Error, ErrorKind, Result};
+use crate::evaluate::Summary;
+use crate::memory::Resident;
+use crate::progress::{Progress, Tick};
+use crate::signals::Signals;
+use crate::sinks::{SinkError, Sinks};
+use crate::state::State;
+
+/// Updates enqueued before the oldest is collected: enough for a device that must never wait for the host. A CPU
+/// finishes each inside `enqueue_update`, so there is one.
+const IN_FLIGHT: u64 = 2;
+
+/// Longest time for which rows stay in this process.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Random stream of the evaluation that ends a run; those during training count from one.
+pub(crate) const FINAL_ROUND: u64 = 0;
+
+/// Why the loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Every environment step was taken.
+    Finished,
+    /// `stop_when_solved`, and it was.
+    Solved,
+    /// A signal of this name asked.
+    Stopped(&'static str),
+}
+
+/// A run while it trains.
+pub(crate) struct Training<'a> {
+    pub backend: &'a mut dyn Backend,
+    pub settings: &'a Settings,
+    pub saved_config: String,
+    pub state: State,
+    pub store: Store,
+    pub sinks: Sinks,
+    pub signals: &'a Signals,
+    pub progress: &'a mut dyn Progress,
+    pub started: Instant,
+    pub last_checkpoint: Option<PathBuf>,
+    pub clocks: Clocks,
+}
+
+/// What only this process knows: its times, and what it has enqueued.
+pub(crate) struct Clocks {
+    in_flight: u64,
+    /// When the last update was collected, or the evaluation or checkpoint after it was done.
+    mark: Instant,
+    /// When the last update was collected.
+    collected: Instant,
+    first_steps: u64,
+    first_train_s: f64,
+    flushed: Instant,
+    warned_nonfinite: u64,
+    resident: Resident,
+}
+
+impl Clocks {
+    /// Clocks of a process that begins to train from `state`.
+    pub fn start(state: &State) -> Self {
+        let now = Instant::now();
+        Clocks {
+            in_flight: 0,
+            mark: now,
+            collected: now,
+            first_steps: state.env_steps,
+            first_train_s: state.train_s,
+            flushed: now,
+            warned_nonfinite: 0,
+            resident: Resident::default(),
+        }
+    }
+}
+
+impl Training<'_> {
+    /// Seconds of wall time, those before a resume included.
+    pub fn wall_s(&self) -> f64 {
+        self.state.wall_before_s + self.started.elapsed().as_secs_f64()
+    }
+
+    /// Trains until the budget is spent, a signal asks, or the run is solved and was to stop then.
+    ///
+    /// # Errors
+    /// When the device fails, when training diverges, or when a signal asks to stop and nothing could be saved.
+    pub fn run(&mut self) -> Result<Ending> {
+        let target = self.settings.updates();
+        let interval = self.settings.run.checkpoint_interval;
+        while self.state.updates < target {
+            if let Some(signal) = self.signals.stopped_by() {
+                self.drain()?;
+                return self.stop(signal);
+            }
+            // No update is enqueued beyond one after which the device must rest.
+            let to_checkpoint = match interval {
+                0 => u64::MAX,
+                interval => interval - self.state.updates % interval,
+            };
+            let stats = self.collect(to_checkpoint.min(target - self.state.updates))?;
+
+            // What a non-finite update has touched is neither tried nor kept.
+            if stats.nonfinite_in_a_row > 0 {
+                continue;
+            }
+            let periodic = interval > 0 && self.state.updates.is_multiple_of(interval) && self.state.updates < target;
+            let save = self.signals.take_checkpoint() || periodic;
+            let attempt = self.state.solved_at_step.is_none() && self.attempt_is_due();
+            if !save && !attempt {
+                continue;
+            }
+            self.drain()?;
+            let improved = if attempt { self.attempt()? } else { None };
+            if (save || improved.is_some())
+                && let Err(error) = self.save(improved)
+            {
+                self.warn(&format!("{error}\ntraining goes on without this checkpoint"));
+            }
+            self.clocks.mark = Instant::now();
+            if self.settings.run.stop_when_solved && self.state.solved_at_step.is_some() {
+                return Ok(Ending::Solved);
+            }
+        }
+        Ok(Ending::Finished)
+    }
+
+    /// The next update to finish, counted and published. At most `ahead` updates are in flight meanwhile.
+    fn collect(&mut self, ahead: u64) -> Result<UpdateStats> {
+        let ahead = ahead.min(IN_FLIGHT).max(self.clocks.in_flight);
+        let host_s = self.clocks.collected.elapsed().as_secs_f64();
+        let stats = loop {
+            if self.clocks.in_flight < ahead {
+                self.backend.enqueue_update()?;
+                self.clocks.in_flight += 1;
+            }
+            if let Some(stats) = self.backend.poll(self.clocks.in_flight == ahead)? {
+                break stats;
+            }
+        };
+        self.clocks.in_flight -= 1;
+        let now = Instant::now();
+        let busy_s = (now - self.clocks.mark).as_secs_f64();
+        (self.clocks.mark, self.clocks.collected) = (now, now);
+
+        self.state.record(&stats);
+        self.state.train_s += busy_s;
+        self.publish(&stats, busy_s, host_s);
+        self.guard(&stats)?;
+        Ok(stats)
+    }
+
+    /// Collects what is in flight, so that the device rests.
+    fn drain(&mut self) -> Result<()> {
+        while self.clocks.in_flight > 0 {
+            self.collect(0)?;
+        }
+        Ok(())
+    }
+
+    /// Hands one update to the sinks and to whoever watches.
+    #[allow(clippy::cast_precision_loss)] // counts shown as reals
+    fn publish(&mut self, stats: &UpdateStats, busy_s: f64, host_s: f64) {
+        let state = &self.state;
+        let own_steps = (state.env_steps - self.clocks.first_steps) as f64;
+        let sps_average = own_steps / (state.train_s - self.clocks.first_train_s);
+        let record = Record {
+            time: self.wall_s(),
+            update: state.updates as f64,
+            env_steps: state.env_steps as f64,
+            sps: self.settings.batch() as f64 / busy_s,
+            sps_average,
+            episodes: state.episodes as f64,
+            episodic_return: stats.episodic_return_mean,
+            episodic_return_min: stats.episodic_return_min,
+            episodic_return_max: stats.episodic_return_max,
+            episodic_return_std: stats.episodic_return_std,
+            episodic_length: stats.episodic_length_mean,
+            learning_rate: stats.learning_rate,
+            policy_loss: stats.policy_loss,
+            value_loss: stats.value_loss,
+            entropy: stats.entropy,
+            approx_kl: stats.approx_kl,
+            clipfrac: stats.clipfrac,
+            explained_variance: stats.explained_variance,
+            grad_norm: stats.grad_norm,
+            nonfinite_updates: state.nonfinite_updates as f64,
+            time_rollout: stats.time_rollout,
+            time_gae: stats.time_gae,
+            time_update: stats.time_update,
+            time_host: host_s,
+            resident_memory: self.clocks.resident.bytes(),
+        };
+        let tick = Tick {
+            env_steps: state.env_steps,
+            total: self.settings.steps(),
+            sps: sps_average,
+            episodic_return: state.attempts.mean(),
+        };
+        let mut lost = self.sinks.record(&record);
+        if self.clocks.flushed.elapsed() >= FLUSH_INTERVAL {
+            self.clocks.flushed = Instant::now();
+            lost.extend(self.sinks.flush());
+        }
+        self.warn_of_lost_sinks(&lost);
+        self.progress.tick(&tick);
+    }
+
+    pub fn warn_of_lost_sinks(&mut self, lost: &[SinkError]) {
+        for error in lost {
+            self.warn(&format!("{error}\ntraining goes on without this file"));
+        }
+    }
+
+    /// Reports skipped updates, and ends training when there were too many in a row.
+    fn guard(&mut self, stats: &UpdateStats) -> Result<()> {
+        if stats.nonfinite == 0 {
+            return Ok(());
+        }
+        self.clocks.warned_nonfinite += 1;
+        // Every one at first, then ever fewer: 1..=8, 16, 32, ...
+        let count = self.clocks.warned_nonfinite;
+        if count <= 8 || count.is_power_of_two() {
+            self.warn(&format!(
+                "update {}: {} minibatches skipped for a non-finite loss or gradient ({} updates in a row; training \
+                 stops at {})",
+                self.state.updates,
+                stats.nonfinite,
+                stats.nonfinite_in_a_row,
+                self.settings.learner.max_nonfinite_updates
+            ));
+        }
+        if stats.nonfinite_in_a_row < self.settings.learner.max_nonfinite_updates as u64 {
+            return Ok(());
+        }
+        let lost = self.sinks.sync();
+        self.warn_of_lost_sinks(&lost);
+        let what = format!(
+            "training diverged: {} updates in a row had a non-finite loss or gradient",
+            stats.nonfinite_in_a_row
+        );
+        let advice = "lower learning_rate or max_grad_norm, or set norm_obs and norm_reward";
+        let error = Error::new(ErrorKind::Diverged, what).at(format!("update {}", self.state.updates));
+        Err(match &self.last_checkpoint {
+            Some(path) => error.remedy(format!("{advice}; the last good checkpoint is {}", path.display())),
+            None => error.remedy(format!("{advice}; no checkpoint had been saved")),
+        })
+    }
+
+    fn attempt_is_due(&self) -> bool {
+        let run = &self.settings.run;
+        self.state.attempts.due(self.state.updates, run.solved_at, run.eval_interval)
+    }
+
+    /// Tries to count as solved. Returns the mean when it is the best so far.
+    fn attempt(&mut self) -> Result<Option<f64>> {
+        self.state.rounds += 1;
+        self.state.attempts.tried(self.state.updates);
+        let summary = self.evaluate(self.state.rounds)?;
+        let improved = self.state.best_mean.is_none_or(|best| summary.mean > best);
+        if improved {
+            self.state.best_mean = Some(summary.mean);
+        }
+        Ok(improved.then_some(summary.mean))
+    }
+
+    /// Plays greedy episodes, and notes the moment when they first reach the threshold.
+    pub fn evaluate(&mut self, round: u64) -> Result<Summary> {
+        let summary = Summary::of(&self.backend.evaluate(self.settings.run.eval_episodes, round)?);
+        let wall_s = self.wall_s();
+        tracing::info!(env_steps = self.state.env_steps, mean = summary.mean, std = summary.std, "evaluated");
+        if self.state.solved_at_step.is_none() && summary.solves(self.settings.run.solved_at) {
+            self.state.solved_at_step = Some(self.state.env_steps);
+            self.state.solved_at_s = Some(wall_s);
+            let steps = self.state.env_steps;
+            self.note(&format!("solved at {steps} steps after {wall_s:.2} s: mean return {:.2}", summary.mean));
+        }
+        Ok(summary)
+    }
+
+    fn stop(&mut self, signal: &'static str) -> Result<Ending> {
+        self.note(&format!("{signal}: saving a checkpoint; once more ends at once"));
+        match self.save(None) {
+            Ok(()) => Ok(Ending::Stopped(signal)),
+            Err(mut error) => {
+                error.what = format!("stopped by {signal}, and the checkpoint was not saved: {}", error.what);
+                Err(error)
+            }
+        }
+    }
+
+    /// Saves a checkpoint of a device at rest.
+    pub fn save(&mut self, eval_mean: Option<f64>) -> Result<()> {
+        // Rows up to this step must be on disk before the checkpoint that counts on them.
+        let lost = self.sinks.sync();
+        self.warn_of_lost_sinks(&lost);
+        let checkpoint = Checkpoint {
+            env: self.settings.environment.clone(),
+            config: self.saved_config.clone(),
+            env_steps: self.state.env_steps,
+            updates: self.state.updates,
+            train_s: self.state.train_s,
+            eval_mean,
+            totals: self.state.totals(self.wall_s()),
+            snapshot: self.backend.save()?,
+        };
+        let path = self.store.save(&checkpoint)?;
+        tracing::info!(env_steps = self.state.env_steps, path = %path.display(), "checkpoint saved");
+        self.last_checkpoint = Some(path);
+        Ok(())
+    }
+
+    fn note(&mut self, line: &str) {
+        tracing::info!("{line}");
+        self.progress.note(line);
+    }
+
+    pub fn warn(&mut self, line: &str) {
+        tracing::warn!("{line}");
+        self.progress.warn(line);
+    }
+}

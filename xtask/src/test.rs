@@ -1,0 +1,97 @@
+//! `cargo xtask test`: format, lints, tests, doc tests and documentation, each announced with its time.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// One cargo command, the variables it runs under, and what it is for.
+struct Step {
+    name: &'static str,
+    env: Vec<(&'static str, String)>,
+    args: &'static str,
+}
+
+impl Step {
+    fn new(name: &'static str, args: &'static str) -> Step {
+        Step { name, env: Vec::new(), args }
+    }
+
+    fn env(mut self, key: &'static str, value: impl Into<String>) -> Step {
+        self.env.push((key, value.into()));
+        self
+    }
+
+    /// The command as a user types it in the workspace's root.
+    fn shell(&self) -> String {
+        let env: String = self.env.iter().map(|(key, value)| format!("{key}=\"{value}\" ")).collect();
+        format!("{env}cargo {}", self.args)
+    }
+
+    fn run(&self, root: &Path) -> Result<()> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.current_dir(root).args(self.args.split(' '));
+        for (key, value) in &self.env {
+            command.env(key, value);
+            if *key == "RUSTFLAGS" {
+                command.env_remove("CARGO_ENCODED_RUSTFLAGS"); // it would win over RUSTFLAGS
+            }
+        }
+        let status = command.status().with_context(|| format!("cannot start `{}`", self.shell()))?;
+        if !status.success() {
+            bail!("{} failed ({status}); to repeat only this step:\n\n    {}\n", self.name, self.shell());
+        }
+        Ok(())
+    }
+}
+
+/// The steps, the quick ones first. `target` is where cargo builds.
+fn steps(target: &Path) -> Vec<Step> {
+    let mut steps = vec![
+        Step::new("format", "fmt --all --check"),
+        Step::new("lints", "clippy --workspace --all-targets -- -D warnings"),
+        Step::new("tests", "test --workspace --profile quick --lib --bins --tests"),
+        Step::new("doc tests", "test --workspace --profile quick --doc"),
+        Step::new("documentation", "doc --workspace --no-deps --document-private-items")
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    ];
+    if cfg!(target_arch = "x86_64") {
+        // No FMA and no AVX there: the lanes must give the same bits without them.
+        steps.push(
+            Step::new("lanes on x86-64-v2", "test --package operant-lane --profile quick --lib --tests")
+                .env("RUSTFLAGS", "-C target-cpu=x86-64-v2")
+                .env("CARGO_TARGET_DIR", target.join("x86-64-v2").display().to_string()),
+        );
+    }
+    steps
+}
+
+/// Runs every step in order.
+///
+/// # Errors
+///
+/// The first step that fails, with the command that repeats it; or a workspace that cargo cannot read.
+pub fn run() -> Result<()> {
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .no_deps()
+        .exec()
+        .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
+    let steps = steps(metadata.target_directory.as_std_path());
+    let begin = Instant::now();
+    for (index, step) in steps.iter().enumerate() {
+        eprintln!("[{}/{}] {}: {}", index + 1, steps.len(), step.name, step.shell());
+        let start = Instant::now();
+        step.run(metadata.workspace_root.as_std_path())?;
+        eprintln!(
+            "[{}/{}] {}: good, {:.1} s",
+            index + 1,
+            steps.len(),
+            step.name,
+            start.elapsed().as_secs_f64()
+        );
+    }
+    eprintln!("all good, {:.0} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! The arrows of docs/architecture.md (`a -> b`: a depends on b) and the invariants of absence, over `cargo metadata`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::process::Command;
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
+
+/// What each library depends on inside the workspace: no less and no more, as far as the crates exist.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("operant-lane", &[]),
+    ("operant-cuda", &[]),
+    ("operant-metrics", &[]),
+    ("operant-host", &[]),
+    ("operant-env", &["operant-lane"]),
+    ("operant-learn", &["operant-env", "operant-lane", "operant-cuda", "operant-metrics"]),
+    ("operant-run", &["operant-learn", "operant-metrics", "operant-host"]),
+    ("operant-monitor", &["operant-metrics"]),
+];
+
+/// Programs and measurements: whatever of these they show.
+const SHOWN: &[(&str, &[&str])] = &[
+    (
+        "operant",
+        &[
+            "operant-run",
+            "operant-env",
+            "operant-lane",
+            "operant-cuda",
+            "operant-learn",
+            "operant-host",
+            "operant-metrics",
+            "operant-monitor",
+        ],
+    ),
+    (
+        "benches",
+        &[
+            "operant-run",
+            "operant-env",
+            "operant-lane",
+            "operant-cuda",
+            "operant-learn",
+            "operant-host",
+            "operant-metrics",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// What may never be reached, however far down.
+const ABSENT: &[(&str, &[&str])] = &[
+    ("operant-lane", GPU),
+    ("operant-env", GPU),
+    ("operant-monitor", &["cudarc", "operant-cuda", "operant-learn"]),
+];
+
+const GPU: &[&str] = &[
+    "operant-cuda",
+    "cudarc",
+    "cust",
+    "rustacuda",
+    "wgpu",
+    "ash",
+    "vulkano",
+    "metal",
+    "opencl3",
+    "ocl",
+    "cubecl",
+];
+
+/// Crates that may contain no unsafe block, not even an allowed one.
+const FORBID_UNSAFE: &[&str] = &["operant-env"];
+
+/// The workspace with everything it is built from on this platform.
+fn metadata() -> Metadata {
+    let version = Command::new("rustc").arg("-vV").output().expect("rustc -vV runs");
+    let version = String::from_utf8(version.stdout).expect("rustc speaks UTF-8");
+    let host =
+        version.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc -vV names its host");
+    // Without the filter cargo downloads the crates of every other platform first.
+    MetadataCommand::new()
+        .other_options(["--filter-platform".to_string(), host.to_string()])
+        .exec()
+        .expect("cargo metadata reads the workspace")
+}
+
+/// The members of the workspace, by name.
+fn members(metadata: &Metadata) -> BTreeMap<&str, &Package> {
+    metadata.workspace_packages().into_iter().map(|package| (package.name.as_str(), package)).collect()
+}
+
+/// A package's directory, relative to the root: `crates/operant-env`.
+fn home(metadata: &Metadata, package: &Package) -> String {
+    let dir = package.manifest_path.parent().expect("a manifest lies in a directory");
+    dir.strip_prefix(&metadata.workspace_root).expect("members lie below the root").to_string()
+}
+
+/// The members that a package depends on, normally (not for its tests or its build script).
+fn inner_dependencies<'a>(package: &'a Package, members: &BTreeMap<&str, &Package>) -> BTreeSet<&'a str> {
+    let normal = package.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal);
+    normal.map(|dependency| dependency.name.as_str()).filter(|name| members.contains_key(name)).collect()
+}
+
+/// The way along normal dependencies from one member to the first of `targets`, if there is one.
+fn path_to(metadata: &Metadata, from: &Package, targets: &[&str]) -> Option<String> {
+    let resolve = metadata.resolve.as_ref().expect("cargo metadata resolves the dependencies");
+    let nodes: BTreeMap<&PackageId, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
+    let mut came_from: BTreeMap<&PackageId, Option<&PackageId>> = BTreeMap::from([(&from.id, None)]);
+    let mut queue = VecDeque::from([&from.id]);
+    while let Some(id) = queue.pop_front() {
+        if id != &from.id && targets.contains(&metadata[id].name.as_str()) {
+            let way = std::iter::successors(Some(id), |id| came_from[id]);
+            let names: Vec<&str> = way.map(|id| metadata[id].name.as_str()).collect();
+            return Some(names.into_iter().rev().collect::<Vec<_>>().join(" -> "));
+        }
+        for dependency in &nodes[id].deps {
+            let normal = dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
+            if normal && !came_from.contains_key(&dependency.pkg) {
+                came_from.insert(&dependency.pkg, Some(id));
+                queue.push_back(&dependency.pkg);
+            }
+        }
+    }
+    None
+}
+
+/// Fails with every broken rule at once.
+fn verdict(broken: &[String]) {
+    assert!(broken.is_empty(), "\n{}\n(the rules: docs/architecture.md)\n", broken.join("\n"));
+}
+
+#[test]
+fn the_arrows_are_exactly_those_of_the_design() {
+    let metadata = metadata();
+    let members = members(&metadata);
+    let mut broken = Vec::new();
+    for (name, package) in &members {
+        let actual = inner_dependencies(package, &members);
+        let exact = ARROWS.iter().find(|(from, _)| from == name);
+        let Some((_, allowed)) = exact.or_else(|| SHOWN.iter().find(|(from, _)| from == name)) else {
+            broken.push(format!("{name} has no row here: decide what it may depend on and add one"));
+            continue;
+        };
+        for to in actual.iter().filter(|to| !allowed.contains(to)) {
+            broken
+                .push(format!("{name} -> {to} is no arrow of the design: drop it from {name}'s Cargo.toml"));
+        }
+        let missing = allowed.iter().filter(|to| members.contains_key(*to) && !actual.contains(*to));
+        for to in missing.filter(|_| exact.is_some()) {
+            broken.push(format!("{name} -> {to} is an arrow of the design but not in {name}'s Cargo.toml"));
+        }
+    }
+    verdict(&broken);
+}
+
+#[test]
+fn no_crate_reaches_what_it_must_not() {
+    let metadata = metadata();
+    let members = members(&metadata);
+    let paths = ABSENT.iter().filter_map(|(name, targets)| path_to(&metadata, members.get(name)?, targets));
+    let broken: Vec<String> =
+        paths.map(|path| format!("{path}: the first may never reach the last")).collect();
+    verdict(&broken);
+}
+
+#[test]
+fn the_search_for_absent_crates_finds_present_ones() {
+    let metadata = metadata();
+    let members = members(&metadata);
+    let path = path_to(&metadata, members["operant-learn"], &["operant-lane"]);
+    assert!(path.is_some_and(|path| path.starts_with("operant-learn -> ") && path.ends_with("operant-lane")));
+}
+
+#[test]
+fn no_library_depends_on_a_program_or_on_measurements() {
+    let metadata = metadata();
+    let members = members(&metadata);
+    let mut broken = Vec::new();
+    for (name, package) in
+        members.iter().filter(|(_, package)| home(&metadata, package).starts_with("crates/"))
+    {
+        for dependency in &package.dependencies {
+            let Some(to) = members.get(dependency.name.as_str()) else {
+                continue;
+            };
+            let place = home(&metadata, to);
+            if !place.starts_with("crates/") {
+                broken.push(format!("{name} -> {} ({place}): a library depends on libraries only", to.name));
+            }
+        }
+    }
+    verdict(&broken);
+}
+
+#[test]
+fn no_crate_is_a_drawer_for_odds_and_ends() {
+    let metadata = metadata();
+    let vague = ["core", "utils", "util", "common", "misc", "shared", "helpers"];
+    let members = members(&metadata);
+    let named =
+        members.keys().filter(|name| name.rsplit('-').next().is_some_and(|last| vague.contains(&last)));
+    verdict(&named.map(|name| format!("{name}: name it by what it does")).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_crate_refuses_unsafe_code() {
+    let metadata = metadata();
+    let read = |path: &str| -> String {
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path} cannot be read: {error}"))
+    };
+    let manifest =
+        |path: &str| -> toml::Table { read(path).parse().unwrap_or_else(|error| panic!("{path}: {error}")) };
+    let root = manifest(metadata.workspace_root.join("Cargo.toml").as_str());
+    let mut broken = Vec::new();
+    if !matches!(root["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("deny" | "forbid")) {
+        broken.push("Cargo.toml: [workspace.lints.rust] must deny unsafe_code".to_string());
+    }
+    for (name, package) in members(&metadata) {
+        let own = manifest(package.manifest_path.as_str());
+        let inherits = own.get("lints").and_then(|lints| lints.get("workspace")?.as_bool());
+        if inherits != Some(true) {
+            broken.push(format!(
+                "{name}: its Cargo.toml lacks `[lints] workspace = true`, which denies unsafe code"
+            ));
+        }
+        let roots = package.targets.iter().filter(|target| target.is_lib() || target.is_bin());
+        for target in roots.filter(|_| FORBID_UNSAFE.contains(&name)) {
+            if !read(target.src_path.as_str()).contains("#![forbid(unsafe_code)]") {
+                broken.push(format!("{}: lacks #![forbid(unsafe_code)]", target.src_path));
+            }
+        }
+    }
+    verdict(&broken);
+}

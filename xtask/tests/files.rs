@@ -1,0 +1,82 @@
+//! Every source file opens with a comment that says what it is, and none grows beyond 800 lines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where sources lie, below the root.
+const ROOMS: &[&str] = &["crates", "bin", "benches", "kernels", "xtask", "docs", ".ci"];
+
+const LONGEST: usize = 800;
+
+/// The comment signs of a kind of source; None for files that are no sources.
+fn comment_signs(path: &Path) -> Option<&'static [&'static str]> {
+    match path.extension()?.to_str()? {
+        "rs" => Some(&["//!", "//"]),
+        "cu" | "cuh" | "cpp" | "h" => Some(&["//", "/*"]),
+        "py" => Some(&["\"\"\"", "#"]),
+        "sh" => Some(&["#"]),
+        _ => None,
+    }
+}
+
+/// All source files below a directory.
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for path in entries.map(|entry| entry.expect("directory entries can be read").path()) {
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "target" && name != "__pycache__") {
+                sources(&path, found);
+            }
+        } else if comment_signs(&path).is_some() {
+            found.push(path);
+        }
+    }
+}
+
+/// What is wrong with a source text, if anything.
+fn complaint(path: &Path, text: &str) -> Option<String> {
+    let lines = text.lines().count();
+    if lines > LONGEST {
+        return Some(format!("{lines} lines, more than {LONGEST}: ask what two things live there"));
+    }
+    let first = text.lines().find(|line| !line.starts_with("#!/")).unwrap_or_default();
+    let words = comment_signs(path)?.iter().find_map(|sign| first.strip_prefix(sign)).unwrap_or_default();
+    let says = words.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count() >= 2;
+    (!says).then(|| "the first line must be a comment that says what the file is".to_string())
+}
+
+#[test]
+fn every_source_file_says_what_it_is_and_keeps_to_one_thing() {
+    let root = Path::new(".."); // tests run in their package's directory
+    let mut found = Vec::new();
+    for room in ROOMS {
+        sources(&root.join(room), &mut found);
+    }
+    assert!(
+        found.iter().any(|path| path.ends_with("xtask/tests/files.rs")),
+        "the search misses this very file"
+    );
+    found.sort();
+    let mut broken = Vec::new();
+    for path in &found {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let shown = path.strip_prefix(root).unwrap_or(path).display();
+        broken.extend(complaint(path, &text).map(|complaint| format!("{shown}: {complaint}")));
+    }
+    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+}
+
+#[test]
+fn the_rule_tells_good_first_lines_from_bad() {
+    let complains = |name: &str, text: &str| complaint(Path::new(name), text).is_some();
+    assert!(!complains("a.rs", "//! The game of Go.\n"));
+    assert!(complains("a.rs", "use std::fs;\n"));
+    assert!(complains("a.rs", "\n//! The game of Go.\n"));
+    assert!(complains("a.rs", "//!\n"));
+    assert!(complains("a.rs", ""));
+    assert!(!complains("a.py", "#!/usr/bin/env python3\n\"\"\"Plots the table.\"\"\"\n"));
+    assert!(complains("a.py", "#!/usr/bin/env python3\nimport os\n"));
+    assert!(!complains("a.cu", "// Adds two rows.\n"));
+    assert!(complains("a.rs", &format!("//! Too long.\n{}", "\n".repeat(LONGEST))));
+    assert!(!complains("a.rs", &format!("//! Just so.\n{}", "\n".repeat(LONGEST - 1))));
+}
