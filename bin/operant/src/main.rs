@@ -40,6 +40,10 @@ enum Command {
     Envs(commands::envs::Args),
     /// Print the effective configuration as TOML, each value with where it came from
     Config(commands::config::Args),
+    /// Play given actions from given states, without auto-reset
+    Replay(commands::replay::Args),
+    /// Print the CUDA source that an environment becomes
+    Emit(commands::emit::Args),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +62,8 @@ fn main() -> ExitCode {
         Command::Eval(args) => commands::eval::run(&args),
         Command::Envs(args) => commands::envs::run(&args),
         Command::Config(args) => commands::config::run(&args),
+        Command::Replay(args) => commands::replay::run(&args),
+        Command::Emit(args) => commands::emit::run(&args),
     };
     match outcome {
         Ok(code) => ExitCode::from(code),

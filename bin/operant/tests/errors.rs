@@ -6,8 +6,19 @@ use common::Place;
 
 /// A short run whose length does not depend on the preset.
 const SHORT: &[&str] = &[
-    "--set", "num_envs=8", "--set", "num_steps=16", "--set", "num_minibatches=2", "--set", "total_timesteps=1280",
-    "--set", "checkpoint_interval=2", "--set", "eval_episodes=5", "--quiet",
+    "--set",
+    "num_envs=8",
+    "--set",
+    "num_steps=16",
+    "--set",
+    "num_minibatches=2",
+    "--set",
+    "total_timesteps=1280",
+    "--set",
+    "checkpoint_interval=2",
+    "--set",
+    "eval_episodes=5",
+    "--quiet",
 ];
 
 fn trained(place: &Place, env: &str, name: &str) {
@@ -25,7 +36,9 @@ fn names_are_suggested() {
     place
         .operant(&["train", "cartpole", "--set", "learning_rat=1"])
         .assert_error(2, &["did you mean \"learning_rate\"?", "where: --set"]);
-    place.operant(&["train", "cartpole", "--set", "lr=1"]).assert_error(2, &["did you mean \"learning_rate\"?"]);
+    place
+        .operant(&["train", "cartpole", "--set", "lr=1"])
+        .assert_error(2, &["did you mean \"learning_rate\"?"]);
     assert!(!place.path().join("runs").exists(), "nothing was trained");
 }
 

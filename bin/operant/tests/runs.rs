@@ -7,8 +7,16 @@ use std::process::Stdio;
 use common::{Finished, Place};
 
 const SHORT: &[&str] = &[
-    "--set", "num_envs=8", "--set", "num_steps=16", "--set", "num_minibatches=2", "--set", "total_timesteps=1280",
-    "--set", "eval_episodes=5",
+    "--set",
+    "num_envs=8",
+    "--set",
+    "num_steps=16",
+    "--set",
+    "num_minibatches=2",
+    "--set",
+    "total_timesteps=1280",
+    "--set",
+    "eval_episodes=5",
 ];
 
 fn train(place: &Place, more: &[&str]) -> Finished {
@@ -26,17 +34,36 @@ fn json_is_one_object_with_the_contracts_keys_in_order() {
     let finished = train(&place, &["--json", "--name", "mine", "--seed", "5"]);
     let result = finished.json();
     let keys = [
-        "run", "env", "device", "seed", "env_steps", "updates", "wall_s", "train_s", "sps", "eval_return_mean",
-        "eval_return_std", "eval_episodes", "solved_at_step", "solved_at_s", "checkpoint",
+        "run",
+        "env",
+        "device",
+        "seed",
+        "env_steps",
+        "updates",
+        "wall_s",
+        "train_s",
+        "sps",
+        "eval_return_mean",
+        "eval_return_std",
+        "eval_episodes",
+        "solved_at_step",
+        "solved_at_s",
+        "checkpoint",
     ];
     let places: Vec<usize> =
         keys.iter().map(|key| finished.stdout.find(&format!("\"{key}\":")).expect(key)).collect();
     assert!(places.is_sorted(), "{}", finished.stdout);
     assert_eq!(result.as_object().map(serde_json::Map::len), Some(keys.len()));
-    assert_eq!((&result["run"], &result["env"], &result["device"]), (&"mine".into(), &"cartpole".into(), &"cpu".into()));
+    assert_eq!(
+        (&result["run"], &result["env"], &result["device"]),
+        (&"mine".into(), &"cartpole".into(), &"cpu".into())
+    );
     assert_eq!((result["seed"].as_u64(), result["env_steps"].as_u64()), (Some(5), Some(1280)));
     assert_eq!((result["updates"].as_u64(), result["eval_episodes"].as_u64()), (Some(10), Some(5)));
-    assert!(result["eval_return_mean"].as_f64() >= Some(1.0), "an episode of CartPole pays at least 1: {result}");
+    assert!(
+        result["eval_return_mean"].as_f64() >= Some(1.0),
+        "an episode of CartPole pays at least 1: {result}"
+    );
     assert!(result["wall_s"].as_f64() >= result["train_s"].as_f64());
     let written = std::fs::read_to_string(place.path().join("runs/mine/result.json")).expect("result.json");
     assert_eq!(written, finished.stdout);
@@ -51,14 +78,18 @@ fn a_run_leaves_its_directory() {
     for file in ["config.toml", "metrics.csv", "operant.log", "result.json", "checkpoints"] {
         assert!(dir.join(file).exists(), "{file}");
     }
-    let events = std::fs::read_dir(&dir).expect("read").flatten().filter(|entry| {
-        entry.file_name().to_string_lossy().starts_with("events.out.tfevents")
-    });
+    let events = std::fs::read_dir(&dir)
+        .expect("read")
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("events.out.tfevents"));
     assert_eq!(events.count(), 1);
     assert_eq!(place.metrics("mine").len(), 10);
     assert!(!std::fs::read_to_string(dir.join("operant.log")).expect("read").is_empty());
 
-    train(&place, &["--name", "bare", "--set", "csv=false", "--set", "tensorboard=false", "--run-dir", "elsewhere"]);
+    train(
+        &place,
+        &["--name", "bare", "--set", "csv=false", "--set", "tensorboard=false", "--run-dir", "elsewhere"],
+    );
     let bare = place.path().join("elsewhere/bare");
     assert!(bare.join("result.json").exists() && !bare.join("metrics.csv").exists());
 }
@@ -67,7 +98,10 @@ fn a_run_leaves_its_directory() {
 fn results_go_to_stdout_and_progress_to_stderr() {
     let place = Place::new();
     let plain = train(&place, &[]);
-    assert!(plain.stdout.contains("greedy episodes") && plain.stdout.starts_with("run cartpole-1-"), "{plain:#?}");
+    assert!(
+        plain.stdout.contains("greedy episodes") && plain.stdout.starts_with("run cartpole-1-"),
+        "{plain:#?}"
+    );
     assert!(plain.stderr.contains("100%"), "{plain:#?}");
     assert!(plain.stderr.lines().count() < 20, "a pipe gets a few lines: {plain:#?}");
     assert_eq!(train(&place, &["--quiet"]).stderr, "");
@@ -86,7 +120,9 @@ fn an_evaluation_reproduces_the_runs_own() {
     assert_eq!((&by_path["run"], &by_path["env"]), (&"mine".into(), &"cartpole".into()));
     let human = place.operant(&["eval", "runs/mine"]);
     assert!(human.code == Some(0) && human.stdout.contains("over 100 greedy episodes"), "{human:#?}");
-    place.operant(&["eval", "mine", "--episodes", "0"]).assert_error(2, &["eval_episodes = 0", "where: --episodes"]);
+    place
+        .operant(&["eval", "mine", "--episodes", "0"])
+        .assert_error(2, &["eval_episodes = 0", "where: --episodes"]);
 }
 
 #[test]
@@ -124,11 +160,16 @@ fn the_shown_configuration_is_a_valid_file_and_names_every_origin() {
     place.write("xdg/operant/operant.toml", "gamma = 0.5\ngae_lambda = 0.5\n");
     place.write("operant.toml", "seed = 3\ngae_lambda = 0.6\nvf_coef = 0.6\n[cartpole]\nclip_coef = 0.6\n");
     place.write("mine.toml", "vf_coef = 0.7\nupdate_epochs = 7\n");
-    let mut command = place.command(&["config", "CartPole-v1", "--config", "mine.toml", "--set", "max_grad_norm=0.9"]);
+    let mut command =
+        place.command(&["config", "CartPole-v1", "--config", "mine.toml", "--set", "max_grad_norm=0.9"]);
     let shown = Finished::of(command.env("OPERANT_UPDATE_EPOCHS", "8").output().expect("started"));
     assert_eq!(shown.code, Some(0), "{shown:#?}");
     let line = |key: &str| -> &str {
-        shown.stdout.lines().find(|line| line.starts_with(&format!("{key} ="))).unwrap_or_else(|| panic!("{key}"))
+        shown
+            .stdout
+            .lines()
+            .find(|line| line.starts_with(&format!("{key} =")))
+            .unwrap_or_else(|| panic!("{key}"))
     };
     for (key, value, origin) in [
         ("adam_eps", "0.00001", "# default"),

@@ -10,8 +10,18 @@ use rustix::process::Signal;
 /// 128 environment steps an update; the learning rate does not depend on the budget, so that runs of different
 /// budgets share their beginnings.
 const SMALL: &[&str] = &[
-    "--set", "num_envs=8", "--set", "num_steps=16", "--set", "num_minibatches=2", "--set", "anneal_lr=false",
-    "--set", "checkpoint_interval=4", "--set", "eval_episodes=5",
+    "--set",
+    "num_envs=8",
+    "--set",
+    "num_steps=16",
+    "--set",
+    "num_minibatches=2",
+    "--set",
+    "anneal_lr=false",
+    "--set",
+    "checkpoint_interval=4",
+    "--set",
+    "eval_episodes=5",
 ];
 const BATCH: u64 = 128;
 
@@ -86,7 +96,11 @@ fn kill_9_loses_only_what_came_after_the_last_checkpoint() {
 #[test]
 fn sigusr1_saves_and_training_goes_on() {
     let place = Place::new();
-    let mut child = start(&place, "asked", &["--steps", "1e12", "--set", "checkpoint_interval=0", "--set", "solved_at=1e9"]);
+    let mut child = start(
+        &place,
+        "asked",
+        &["--steps", "1e12", "--set", "checkpoint_interval=0", "--set", "solved_at=1e9"],
+    );
     read_until(&mut child, "env_steps");
     assert_eq!(place.checkpoints("asked"), []);
     send(&child, Signal::USR1);

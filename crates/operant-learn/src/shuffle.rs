@@ -121,7 +121,8 @@ mod tests {
         let correlation = |pairs: Vec<(f64, f64)>| {
             pairs.iter().map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>() / variance / pairs.len() as f64
         };
-        let with_position = correlation(a.iter().enumerate().map(|(p, &i)| (p as f64, f64::from(i))).collect());
+        let with_position =
+            correlation(a.iter().enumerate().map(|(p, &i)| (p as f64, f64::from(i))).collect());
         let with_next = correlation(a.windows(2).map(|w| (f64::from(w[0]), f64::from(w[1]))).collect());
         assert!(with_position.abs() < 0.06 && with_next.abs() < 0.06, "{with_position} {with_next}");
     }

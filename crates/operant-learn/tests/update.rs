@@ -25,7 +25,8 @@ fn run(case: &Case, updates: u64, threads: usize) -> (LearnerState, UpdateLosses
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let mut learner = Learner::new(case.network.clone(), case.layout.clone(), case.config.clone());
     let mut state = LearnerState::new(case.params.clone());
-    let losses = pool.install(|| (0..updates).map(|u| learner.update(&mut state, &case.batch, u)).last().unwrap());
+    let losses =
+        pool.install(|| (0..updates).map(|u| learner.update(&mut state, &case.batch, u)).last().unwrap());
     (state, losses)
 }
 
@@ -47,7 +48,12 @@ fn reference_gradient_matches_finite_differences() {
             };
             let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
             let error = (difference - gradient[k]).abs();
-            assert!(error < 1e-6 * scale.max(1.0), "{}: parameter {k}: {} vs {difference}", case.name, gradient[k]);
+            assert!(
+                error < 1e-6 * scale.max(1.0),
+                "{}: parameter {k}: {} vs {difference}",
+                case.name,
+                gradient[k]
+            );
         }
     }
 }
@@ -80,8 +86,12 @@ fn whole_update_matches_the_reference() {
         let moved = |params: &[f64]| -> Vec<f64> {
             params.iter().zip(&case.params).map(|(a, &b)| a - f64::from(b)).collect()
         };
-        let ours: Vec<f32> =
-            state.params.iter().zip(&case.params).map(|(&a, &b)| (f64::from(a) - f64::from(b)) as f32).collect();
+        let ours: Vec<f32> = state
+            .params
+            .iter()
+            .zip(&case.params)
+            .map(|(&a, &b)| (f64::from(a) - f64::from(b)) as f32)
+            .collect();
         let error = distance(&ours, &moved(&expected.params));
         assert!(error < 2e-3, "{}: change of parameters {error:e}", case.name);
         let close = |name: &str, a: f64, b: f64| {
@@ -124,7 +134,13 @@ fn threads_never_change_a_bit() {
     // Enough tiles for several chunks of several tiles.
     let config = cases::config(256, 64, 2);
     let input = operant_learn::network::Input::Dense(4);
-    cases.push(Case::new("many tiles", config, input, operant_learn::network::Head::MultiDiscrete(vec![3]), false));
+    cases.push(Case::new(
+        "many tiles",
+        config,
+        input,
+        operant_learn::network::Head::MultiDiscrete(vec![3]),
+        false,
+    ));
     for case in cases {
         let (one, one_losses) = run(&case, 2, 1);
         assert!(one.params.iter().all(|p| p.is_finite()));
@@ -172,7 +188,8 @@ fn one_poisoned_minibatch_leaves_the_state_untouched() {
 fn explained_variance_is_that_of_the_rollout() {
     let case = cases::all().remove(3);
     let (_, losses) = run(&case, 1, 2);
-    let samples: Vec<_> = (0..case.batch.len()).map(|i| reference::unpack(&case.network, &case.batch, i)).collect();
+    let samples: Vec<_> =
+        (0..case.batch.len()).map(|i| reference::unpack(&case.network, &case.batch, i)).collect();
     let variance = |values: Vec<f64>| {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64

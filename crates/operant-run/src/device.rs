@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 impl EnvFacts {
     /// What the configuration needs to know of an environment, registered or not.
     pub fn of(spec: &EnvSpec) -> Self {
-        let mut facts = EnvFacts { name: spec.name.to_string(), solved_at: spec.solved_at, ..EnvFacts::default() };
+        let mut facts =
+            EnvFacts { name: spec.name.to_string(), solved_at: spec.solved_at, ..EnvFacts::default() };
         facts.known = EnvFacts::known();
         for name in spec.aliases.iter().chain([&spec.name]) {
             facts.known.insert((*name).to_string(), spec.name.to_string());
@@ -59,7 +60,7 @@ pub fn cpu<E: Env>(mut env: E, settings: &Settings) -> Result<Box<dyn Backend>> 
     for (name, value) in &settings.env_options {
         env.set_option(name, *value).map_err(|error| option_error(settings, name, &error))?;
     }
-    operant_learn::cpu::backend(env, &settings.learner, threads(settings.run.threads))
+    operant_learn::cpu::backend(env, &settings.learner, settings.threads())
         .map_err(|error| learn_error(settings, error))
 }
 
@@ -102,13 +103,5 @@ fn learn_error(settings: &Settings, error: LearnError) -> Error {
     match origin {
         Some(origin) => error.at(origin),
         None => error,
-    }
-}
-
-/// Worker threads: as many as asked for, or as the process may use.
-fn threads(asked: usize) -> usize {
-    match asked {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        asked => asked,
     }
 }

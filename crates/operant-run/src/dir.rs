@@ -146,13 +146,17 @@ pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
     names.sort();
     let hint = did_you_mean(run, names.iter().map(String::as_str));
     let remedy = match names.len() {
-        0 => "there is no run here yet; `operant train ENV` starts one, --run-dir looks elsewhere".to_string(),
+        0 => {
+            "there is no run here yet; `operant train ENV` starts one, --run-dir looks elsewhere".to_string()
+        }
         _ => {
             let latest: Vec<&str> = names.iter().rev().take(5).map(String::as_str).collect();
             format!("runs here: {}; --run-dir looks elsewhere", latest.join(", "))
         }
     };
-    Err(Error::usage(format!("there is no run \"{run}\"{hint}")).at(parent.display().to_string()).remedy(remedy))
+    Err(Error::usage(format!("there is no run \"{run}\"{hint}"))
+        .at(parent.display().to_string())
+        .remedy(remedy))
 }
 
 /// A run directory's name.
@@ -231,8 +235,13 @@ mod tests {
         let run = RunDir::create(parent.path(), Some("first-run"), "cartpole", 7).expect("made");
         run.write("config.toml", "seed = 1\n").expect("written");
         assert_eq!(find(parent.path(), "first-run").expect("found"), run.path());
-        assert_eq!(find(Path::new("/nonexistent"), run.path().to_str().expect("UTF-8")).expect("found"), run.path());
-        assert!(find(parent.path(), "frist-run").expect_err("none").what.contains("did you mean \"first-run\""));
+        assert_eq!(
+            find(Path::new("/nonexistent"), run.path().to_str().expect("UTF-8")).expect("found"),
+            run.path()
+        );
+        assert!(
+            find(parent.path(), "frist-run").expect_err("none").what.contains("did you mean \"first-run\"")
+        );
         assert!(find(parent.path(), "").is_err());
     }
 
@@ -241,7 +250,8 @@ mod tests {
         let parent = tempfile::tempdir().expect("a temporary directory");
         let file = parent.path().join("file");
         std::fs::write(&file, "").expect("written");
-        let error = RunDir::create(&file.join("runs"), None, "cartpole", 1).expect_err("a file is in the way");
+        let error =
+            RunDir::create(&file.join("runs"), None, "cartpole", 1).expect_err("a file is in the way");
         assert_eq!((error.kind, error.exit_code()), (ErrorKind::Disk, 1));
         assert!(error.remedy.expect("a remedy").contains("--run-dir"));
     }

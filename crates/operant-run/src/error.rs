@@ -128,16 +128,20 @@ pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
     let by_edits = candidates
         .iter()
         .map(|name| (strsim::damerau_levenshtein(&given, &name.to_lowercase()), *name))
-        .filter(|(distance, name)| *distance <= 1 + given.len().max(name.len()) / 4 && *distance < given.len())
+        .filter(|(distance, name)| {
+            *distance <= 1 + given.len().max(name.len()) / 4 && *distance < given.len()
+        })
         .min_by_key(|(distance, _)| *distance);
     if let Some((_, name)) = by_edits {
         return Some(name);
     }
-    let initials = |name: &str| name.split(['_', '-']).filter_map(|word| word.chars().next()).collect::<String>();
+    let initials =
+        |name: &str| name.split(['_', '-']).filter_map(|word| word.chars().next()).collect::<String>();
     if let Some(name) = candidates.iter().find(|name| name.contains('_') && initials(name) == given) {
         return Some(name);
     }
-    let mut containing = candidates.iter().filter(|name| given.len() >= 3 && name.to_lowercase().contains(&given));
+    let mut containing =
+        candidates.iter().filter(|name| given.len() >= 3 && name.to_lowercase().contains(&given));
     match (containing.next(), containing.next()) {
         (Some(name), None) => Some(name),
         _ => None,
@@ -179,6 +183,9 @@ mod tests {
         let error = Error::usage("a is b").at("there").remedy("do c");
         assert_eq!(error.to_string(), "a is b\n  where: there\n  remedy: do c");
         let split = Error::with_remedy(ErrorKind::Disk, "cannot write /x: no space; free some");
-        assert_eq!((split.what.as_str(), split.remedy.as_deref()), ("cannot write /x: no space", Some("free some")));
+        assert_eq!(
+            (split.what.as_str(), split.remedy.as_deref()),
+            ("cannot write /x: no space", Some("free some"))
+        );
     }
 }

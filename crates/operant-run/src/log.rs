@@ -16,8 +16,7 @@ impl Log {
     /// that of tracing's `EnvFilter`). Leaves a receiver that is already there in its place.
     pub fn install() -> Self {
         let log = Log::default();
-        let filter =
-            EnvFilter::try_from_env("OPERANT_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+        let filter = EnvFilter::try_from_env("OPERANT_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
         let _ = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_ansi(false)
@@ -27,9 +26,23 @@ impl Log {
         log
     }
 
-    /// Sends events to a file from now on.
-    pub(crate) fn open(&self, file: Option<File>) {
+    /// Sends events to a file for as long as the returned value lives.
+    pub(crate) fn open(&self, file: Option<File>) -> Logging {
+        self.set(file);
+        Logging(self.clone())
+    }
+
+    fn set(&self, file: Option<File>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    }
+}
+
+/// Events go to a run's log while this lives. The file also carries the run's lock, which must not outlive the run.
+pub(crate) struct Logging(Log);
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        self.0.set(None);
     }
 }
 

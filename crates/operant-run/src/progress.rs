@@ -71,8 +71,7 @@ impl<W: Write + Send> Progress for Lines<W> {
             None => tick.env_steps > 0,
             Some((when, last)) => {
                 let since = when.elapsed();
-                tenth >= 10
-                    || since >= Duration::from_secs(if tenth > last { 2 } else { 30 })
+                tenth >= 10 || since >= Duration::from_secs(if tenth > last { 2 } else { 30 })
             }
         };
         if due {

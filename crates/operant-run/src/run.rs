@@ -72,7 +72,13 @@ impl Resume {
             let loaded = checkpoint::load_latest(&checkpoints)?;
             let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
             let (config, environment) = (loaded.checkpoint.config.clone(), loaded.checkpoint.env.clone());
-            return Ok(Resume { dir, checkpoint: Some((loaded.path, loaded.checkpoint)), config, environment, warnings });
+            return Ok(Resume {
+                dir,
+                checkpoint: Some((loaded.path, loaded.checkpoint)),
+                config,
+                environment,
+                warnings,
+            });
         }
         let file = path.join("config.toml");
         let config = std::fs::read_to_string(&file).map_err(|error| {
@@ -148,10 +154,7 @@ impl Outcome {
 /// # Errors
 /// Before training: settings, checkpoint or directory that cannot be used. During it: a device that fails, or
 /// [`crate::ErrorKind::Diverged`].
-pub fn train(
-    job: Job,
-    make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Backend>>,
-) -> Result<Outcome> {
+pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Backend>>) -> Result<Outcome> {
     let Job { settings, resume, started, signals, mut progress, log } = job;
     let saved_config = settings.to_saved_toml();
     if let Some(resume) = &resume {
@@ -168,7 +171,7 @@ pub fn train(
             (dir, None, Vec::new())
         }
     };
-    log.open(dir.log());
+    let _logging = log.open(dir.log());
     let state = match &checkpoint {
         Some((path, checkpoint)) => {
             backend.load(&checkpoint.snapshot).map_err(|e| Error::from(e).at(path.display().to_string()))?;
@@ -180,9 +183,12 @@ pub fn train(
     dir.write("config.toml", &saved_config)?;
     let sinks = open_sinks(&dir, &settings, checkpoint.as_ref().map(|(_, checkpoint)| checkpoint.env_steps))?;
     let begun = match &checkpoint {
-        Some((path, _)) => format!("run {} resumed at {} steps from {}", dir.name(), state.env_steps, path.display()),
+        Some((path, _)) => {
+            format!("run {} resumed at {} steps from {}", dir.name(), state.env_steps, path.display())
+        }
         None => format!("run {} in {}", dir.name(), dir.path().display()),
     };
+    let begun = format!("{begun}: {}", means(&settings));
     tracing::info!(seed = settings.learner.seed, env = settings.environment, "{begun}");
     progress.note(&begun);
 
@@ -205,7 +211,9 @@ pub fn train(
     }
     if training.state.updates >= settings.updates() {
         let steps = training.state.env_steps;
-        training.warn(&format!("the run has its {steps} steps already; --steps N with a larger N trains it further"));
+        training.warn(&format!(
+            "the run has its {steps} steps already; --steps N with a larger N trains it further"
+        ));
     }
     let ending = training.run();
     training.progress.finish();
@@ -215,6 +223,15 @@ pub fn train(
     }
     tracing::info!(result = outcome.result.to_json(), "ended");
     Ok(outcome)
+}
+
+/// On what a run trains: environment, preset, device, threads.
+fn means(settings: &Settings) -> String {
+    let preset = operant_learn::presets::preset(&settings.environment).map_or("no preset", |_| "its preset");
+    let threads = settings.threads();
+    let plural = if threads == 1 { "" } else { "s" };
+    let (env, device) = (&settings.environment, settings.device());
+    format!("{env} under {preset}, on {device} with {threads} thread{plural}")
 }
 
 /// The last evaluation and the last checkpoint; a run that a signal stopped has had both that it gets.
@@ -232,7 +249,7 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, ending: Ending) -> Result<O
     let result = RunResult {
         run: dir.name().to_string(),
         env: settings.environment.clone(),
-        device: "cpu".to_string(),
+        device: settings.device().to_string(),
         seed: settings.learner.seed,
         env_steps: state.env_steps,
         updates: state.updates,

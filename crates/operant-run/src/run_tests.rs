@@ -175,7 +175,11 @@ fn a_device_that_lags_is_kept_busy_and_rests_when_it_must() {
     let stopped = carry_out(runs.path(), None, &["name=stopped"], |backend, signals| {
         let signals = signals.clone();
         backend.lags = true;
-        backend.after = Box::new(move |update| if update == 10 { signals.stop() });
+        backend.after = Box::new(move |update| {
+            if update == 10 {
+                signals.stop()
+            }
+        });
     });
     let updates = stopped.outcome.expect("stopped in order").result.updates;
     assert_eq!(latest(runs.path(), "stopped").1.updates, updates);
@@ -234,12 +238,17 @@ fn a_checkpoint_on_demand_lets_training_go_on() {
 #[test]
 fn divergence_stops_with_the_last_good_checkpoint() {
     let runs = tempfile::tempdir().expect("a temporary directory");
-    let run = carry_out(runs.path(), None, &["name=nan", "max_nonfinite_updates=12"], |backend, _| backend.nan_from = 9);
+    let run = carry_out(runs.path(), None, &["name=nan", "max_nonfinite_updates=12"], |backend, _| {
+        backend.nan_from = 9
+    });
     let error = run.outcome.expect_err("diverged");
     assert_eq!((error.kind, error.exit_code()), (ErrorKind::Diverged, 1));
     let (path, checkpoint) = latest(runs.path(), "nan");
     assert_eq!(checkpoint.updates, 7, "update 14 was non-finite and must not have been saved");
-    assert!(error.remedy.as_deref().is_some_and(|remedy| remedy.contains(&path.display().to_string())), "{error}");
+    assert!(
+        error.remedy.as_deref().is_some_and(|remedy| remedy.contains(&path.display().to_string())),
+        "{error}"
+    );
     assert_eq!(run.notes.iter().filter(|note| note.contains("non-finite")).count(), 8, "{:?}", run.notes);
     assert_eq!(csv(runs.path(), "nan").len(), 20);
 }
@@ -260,7 +269,9 @@ fn a_lost_disk_never_kills_training() {
     let outcome = run.outcome.expect("training went on");
     assert_eq!((outcome.result.updates, outcome.exit_code()), (60, 1));
     assert!(outcome.unsaved.is_some_and(|error| error.kind == ErrorKind::Disk));
-    assert!(run.notes.iter().any(|note| note.starts_with("warning") && note.contains("without this checkpoint")));
+    assert!(
+        run.notes.iter().any(|note| note.starts_with("warning") && note.contains("without this checkpoint"))
+    );
 }
 
 #[test]
@@ -296,7 +307,8 @@ fn what_does_not_fit_is_refused_before_anything_changes() {
     assert!(error.what.contains("trains quadratic, not cubic"), "{error}");
     assert_eq!(files(), before);
 
-    let refused = train(Job::new(settings(runs.path(), None, &["name=b"])), |_| Err(Error::usage("no such option")));
+    let refused =
+        train(Job::new(settings(runs.path(), None, &["name=b"])), |_| Err(Error::usage("no such option")));
     assert!(refused.is_err() && !runs.path().join("b").exists(), "a refused run leaves nothing behind");
 }
 
@@ -307,7 +319,9 @@ fn an_evaluation_of_a_finished_run_reproduces_its_result() {
     let target = crate::eval::Target::find(runs.path(), "a").expect("found");
     let settings = settings(runs.path(), Some(("a", &target.checkpoint.config)), &[]);
     let evaluate = |target| {
-        let make = |settings: &Settings| -> Result<Box<dyn Backend>> { Ok(Box::new(Quadratic::new(settings.batch()))) };
+        let make = |settings: &Settings| -> Result<Box<dyn Backend>> {
+            Ok(Box::new(Quadratic::new(settings.batch())))
+        };
         crate::eval::evaluate(target, &settings, 3, make).expect("evaluated")
     };
     let result = evaluate(&target);

@@ -110,7 +110,8 @@ impl Backend for Quadratic {
     fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
         assert!(self.finished.is_empty(), "evaluated while an update was in flight");
         self.log(format!("evaluate {round} after {}", self.updates));
-        let returns = (0..episodes as u64).map(|i| self.episodic_return() + noise(round << 32 | i) * 1e-6).collect();
+        let returns =
+            (0..episodes as u64).map(|i| self.episodic_return() + noise(round << 32 | i) * 1e-6).collect();
         Ok(Evaluation { returns, lengths: vec![1; episodes] })
     }
 

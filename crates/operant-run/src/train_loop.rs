@@ -112,7 +112,8 @@ impl Training<'_> {
             if stats.nonfinite_in_a_row > 0 {
                 continue;
             }
-            let periodic = interval > 0 && self.state.updates.is_multiple_of(interval) && self.state.updates < target;
+            let periodic =
+                interval > 0 && self.state.updates.is_multiple_of(interval) && self.state.updates < target;
             let save = self.signals.take_checkpoint() || periodic;
             let attempt = self.state.solved_at_step.is_none() && self.attempt_is_due();
             if !save && !attempt {
@@ -281,7 +282,10 @@ impl Training<'_> {
             self.state.solved_at_step = Some(self.state.env_steps);
             self.state.solved_at_s = Some(wall_s);
             let steps = self.state.env_steps;
-            self.note(&format!("solved at {steps} steps after {wall_s:.2} s: mean return {:.2}", summary.mean));
+            self.note(&format!(
+                "solved at {steps} steps after {wall_s:.2} s: mean return {:.2}",
+                summary.mean
+            ));
         }
         Ok(summary)
     }

@@ -39,7 +39,8 @@ fn table(specs: &[EnvSpec]) -> Table {
         }
         for option in spec.options {
             let (low, high) = option.range;
-            about.push(format!("env.{} = {} ({low} to {high}): {}", option.name, option.default, option.help));
+            about
+                .push(format!("env.{} = {} ({low} to {high}): {}", option.name, option.default, option.help));
         }
         table.add_row([
             spec.name.to_string(),
@@ -84,7 +85,9 @@ fn to_json(spec: &EnvSpec) -> Value {
     let actions = match &spec.actions {
         ActionSpace::Discrete(choices) if choices.len() == 1 => json!({"type": "discrete", "n": choices[0]}),
         ActionSpace::Discrete(choices) => json!({"type": "multi_discrete", "n": choices}),
-        ActionSpace::Box { low, high } => json!({"type": "box", "shape": [low.len()], "low": low, "high": high}),
+        ActionSpace::Box { low, high } => {
+            json!({"type": "box", "shape": [low.len()], "low": low, "high": high})
+        }
     };
     let options: Vec<Value> = spec
         .options

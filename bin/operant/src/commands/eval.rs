@@ -44,9 +44,8 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     for warning in &target.warnings {
         output::warn(warning);
     }
-    let facts = EnvFacts::registered(&target.checkpoint.env).map_err(|error| {
-        Error { place: Some(target.path.display().to_string()), ..error }
-    })?;
+    let facts = EnvFacts::registered(&target.checkpoint.env)
+        .map_err(|error| Error { place: Some(target.path.display().to_string()), ..error })?;
     let settings = config::settings(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
     let result = eval::evaluate(&target, &settings, settings.run.eval_episodes, operant_run::registered)?;
     output::print(&if args.json { json(&result)? } else { summary(&result, settings.run.solved_at) })?;

@@ -116,7 +116,9 @@ fn summary(outcome: &Outcome, threshold: Option<f64>) -> String {
         (Some(step), Some(seconds), _) => {
             lines.push(format!("  solved      at {step} steps, after {seconds:.2} s"));
         }
-        (_, _, Some(threshold)) => lines.push(format!("  solved      no: a mean return of {threshold} is needed")),
+        (_, _, Some(threshold)) => {
+            lines.push(format!("  solved      no: a mean return of {threshold} is needed"))
+        }
         _ => {}
     }
     if let Some(checkpoint) = &result.checkpoint {

@@ -78,7 +78,8 @@ impl Place {
         let path = self.path().join("runs").join(run).join("metrics.csv");
         let text = std::fs::read_to_string(path).expect("metrics.csv");
         let header: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
-        let timed = |name: &str| name.starts_with("time") || name.starts_with("sps") || name == "resident_memory";
+        let timed =
+            |name: &str| name.starts_with("time") || name.starts_with("sps") || name == "resident_memory";
         let rows = text.lines().skip(1).map(|row| {
             let cells = row.split(',').zip(&header).filter(|(_, name)| !timed(name)).map(|(cell, _)| cell);
             cells.collect::<Vec<_>>().join(",")

@@ -70,7 +70,13 @@ pub(crate) fn norm(gradient: &[f32]) -> f64 {
 }
 
 /// One step of Adam along `gradient`, which is first scaled down to `max_grad_norm` if its `norm` is greater.
-pub(crate) fn step(state: &mut LearnerState, gradient: &[f32], norm: f64, learning_rate: f64, config: &Config) {
+pub(crate) fn step(
+    state: &mut LearnerState,
+    gradient: &[f32],
+    norm: f64,
+    learning_rate: f64,
+    config: &Config,
+) {
     state.step += 1;
     let steps = i32::try_from(state.step).unwrap_or(i32::MAX);
     let (beta1, beta2) = (config.adam_beta1, config.adam_beta2);

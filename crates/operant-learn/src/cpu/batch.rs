@@ -91,7 +91,10 @@ impl Batch {
     /// Room for `num_envs` x `num_steps` samples, all zero, in tiles of `lanes` environments (16, 32 or 64; the last tile
     /// takes the rest). `lanes` decides which sample has which index, so it must not depend on the number of threads.
     pub fn new(layout: SampleLayout, num_envs: usize, num_steps: usize, lanes: usize) -> Self {
-        assert!(lanes <= TILE && lanes.is_multiple_of(LANES), "a tile has 16, 32 or 64 environments, not {lanes}");
+        assert!(
+            lanes <= TILE && lanes.is_multiple_of(LANES),
+            "a tile has 16, 32 or 64 environments, not {lanes}"
+        );
         let length = num_envs * num_steps * layout.stride;
         let words = vec![0u32; length + LINE];
         // An offset is safe to keep: the allocation never moves, and a clone is merely less well aligned.

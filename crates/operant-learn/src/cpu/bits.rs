@@ -24,7 +24,13 @@ impl BitWeights {
     /// Zero weights of the given shape.
     pub fn new(inputs: usize, outputs: usize) -> Self {
         let vectors = outputs.div_ceil(LANES);
-        Self { inputs, outputs, vectors, rows: vec![f32x16::ZERO; inputs * vectors], bias: vec![f32x16::ZERO; vectors] }
+        Self {
+            inputs,
+            outputs,
+            vectors,
+            rows: vec![f32x16::ZERO; inputs * vectors],
+            bias: vec![f32x16::ZERO; vectors],
+        }
     }
 
     /// Takes `weight`, row-major `(outputs, inputs)`, and `bias`.
@@ -41,7 +47,12 @@ impl BitWeights {
 
     /// `y[j] = finish(bias[j] + sum of W[j][bit] over the set bits of x)`; x is `[word]`, 32 bits each. Bits past the
     /// last input must be clear.
-    pub fn apply<const V: usize>(&self, x: &[BitRow<V>], y: &mut [Row<V>], finish: impl Fn(Row<V>) -> Row<V>) {
+    pub fn apply<const V: usize>(
+        &self,
+        x: &[BitRow<V>],
+        y: &mut [Row<V>],
+        finish: impl Fn(Row<V>) -> Row<V>,
+    ) {
         assert_eq!((x.len(), y.len()), (self.inputs.div_ceil(32), self.outputs));
         for v in 0..V {
             for (c, y) in y.chunks_mut(LANES).enumerate() {
@@ -83,13 +94,16 @@ mod tests {
     #[test]
     fn equals_the_dense_layer_bit_for_bit() {
         let (inputs, outputs) = (75usize, 19);
-        let weight: Vec<f32> = (0..inputs * outputs).map(|k| ((k * 7919 % 1009) as f32 - 500.0) / 331.0).collect();
+        let weight: Vec<f32> =
+            (0..inputs * outputs).map(|k| ((k * 7919 % 1009) as f32 - 500.0) / 331.0).collect();
         let bias: Vec<f32> = (0..outputs).map(|k| 0.1 + k as f32 / 7.0).collect();
         let set = |s: usize, bit: usize| (s * 31 + bit * bit * 7) % 5 == 0;
         let packed: Vec<BitRow<1>> = (0..inputs.div_ceil(32))
             .map(|w| {
                 [u32x16::new(core::array::from_fn(|s| {
-                    (0..32).filter(|b| w * 32 + b < inputs && set(s, w * 32 + b)).fold(0, |word, b| word | 1 << b)
+                    (0..32)
+                        .filter(|b| w * 32 + b < inputs && set(s, w * 32 + b))
+                        .fold(0, |word, b| word | 1 << b)
                 }))]
             })
             .collect();

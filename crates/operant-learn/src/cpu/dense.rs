@@ -27,15 +27,19 @@ impl Panels {
     /// Zero weights of the given shape.
     pub fn new(inputs: usize, outputs: usize) -> Self {
         let panels = outputs.div_ceil(PANEL);
-        Self { inputs, outputs, weights: vec![[0.0; PANEL]; panels * inputs], bias: vec![[0.0; PANEL]; panels] }
+        Self {
+            inputs,
+            outputs,
+            weights: vec![[0.0; PANEL]; panels * inputs],
+            bias: vec![[0.0; PANEL]; panels],
+        }
     }
 
     /// Takes `weight`, row-major `(outputs, inputs)`, and `bias`.
     pub fn pack(&mut self, weight: &[f32], bias: &[f32]) {
         let panels = self.weights.chunks_exact_mut(self.inputs);
-        for ((panel, packed_bias), (rows, bias)) in panels
-            .zip(&mut self.bias)
-            .zip(weight.chunks(PANEL * self.inputs).zip(bias.chunks(PANEL)))
+        for ((panel, packed_bias), (rows, bias)) in
+            panels.zip(&mut self.bias).zip(weight.chunks(PANEL * self.inputs).zip(bias.chunks(PANEL)))
         {
             packed_bias[..bias.len()].copy_from_slice(bias);
             for (r, row) in rows.chunks_exact(self.inputs).enumerate() {
@@ -59,7 +63,12 @@ impl Panels {
 
     /// `y[j] = finish(j, bias[j] + W[j] x)`.
     #[inline(always)]
-    pub fn apply<const V: usize>(&self, x: &[Row<V>], y: &mut [Row<V>], finish: impl Fn(usize, Row<V>) -> Row<V>) {
+    pub fn apply<const V: usize>(
+        &self,
+        x: &[Row<V>],
+        y: &mut [Row<V>],
+        finish: impl Fn(usize, Row<V>) -> Row<V>,
+    ) {
         assert_eq!((x.len(), y.len()), (self.inputs, self.outputs));
         let panels = self.weights.chunks_exact(self.inputs).zip(&self.bias);
         for (p, ((weights, bias), y)) in panels.zip(y.chunks_mut(PANEL)).enumerate() {
@@ -88,7 +97,11 @@ fn store<const V: usize, const R: usize>(
 
 /// R outputs of a panel.
 #[inline(always)]
-fn block<const V: usize, const R: usize>(weights: &[[f32; PANEL]], bias: &[f32; PANEL], x: &[Row<V>]) -> [Row<V>; R] {
+fn block<const V: usize, const R: usize>(
+    weights: &[[f32; PANEL]],
+    bias: &[f32; PANEL],
+    x: &[Row<V>],
+) -> [Row<V>; R] {
     let mut sums: [Row<V>; R] = core::array::from_fn(|r| splat(bias[r]));
     if cfg!(target_feature = "avx512f") {
         for (w, x) in weights.iter().zip(x) {
@@ -123,10 +136,15 @@ mod tests {
     #[test]
     fn both_packings_match_a_scalar_loop_bit_for_bit() {
         for (inputs, outputs) in [(1, 1), (4, 64), (5, 7), (17, 6), (64, 3)] {
-            let weight: Vec<f32> = (0..inputs * outputs).map(|k| ((k * 37 % 101) as f32 - 50.0) / 33.0).collect();
+            let weight: Vec<f32> =
+                (0..inputs * outputs).map(|k| ((k * 37 % 101) as f32 - 50.0) / 33.0).collect();
             let bias: Vec<f32> = (0..outputs).map(|k| k as f32 / 7.0).collect();
             let x: Vec<Row<2>> = (0..inputs)
-                .map(|i| core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| ((i * 5 + v * 16 + l) % 13) as f32 / 3.0))))
+                .map(|i| {
+                    core::array::from_fn(|v| {
+                        f32x16::new(core::array::from_fn(|l| ((i * 5 + v * 16 + l) % 13) as f32 / 3.0))
+                    })
+                })
                 .collect();
             let mut panels = Panels::new(inputs, outputs);
             panels.pack(&weight, &bias);

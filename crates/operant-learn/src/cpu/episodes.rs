@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn tiles_merge_to_the_whole() {
-        let (mut first, mut second, mut whole) = (Episodes::default(), Episodes::default(), Episodes::default());
+        let (mut first, mut second, mut whole) =
+            (Episodes::default(), Episodes::default(), Episodes::default());
         assert!(whole.mean().is_nan() && whole.min().is_nan() && whole.length().is_nan());
         for (k, x) in [3.0, -1.0, 10.0, 4.0].into_iter().enumerate() {
             if k < 2 { &mut first } else { &mut second }.add(x, k as u64);
@@ -86,7 +87,10 @@ mod tests {
         }
         first.merge(&second);
         assert_eq!(first, whole);
-        assert_eq!((whole.count, whole.mean(), whole.min(), whole.max(), whole.length()), (4, 4.0, -1.0, 10.0, 1.5));
+        assert_eq!(
+            (whole.count, whole.mean(), whole.min(), whole.max(), whole.length()),
+            (4, 4.0, -1.0, 10.0, 1.5)
+        );
         assert!((whole.std() - 15.5f64.sqrt()).abs() < 1e-12);
     }
 }

@@ -23,7 +23,12 @@ impl Gradient {
     pub fn new(network: &Network) -> Self {
         let packed = matches!(network.architecture.input, Input::Bits(_));
         let chains = network.chains.iter().map(|chain| {
-            chain.layers.iter().enumerate().map(|(k, layer)| WeightGradient::new(layer, packed && k == 0)).collect()
+            chain
+                .layers
+                .iter()
+                .enumerate()
+                .map(|(k, layer)| WeightGradient::new(layer, packed && k == 0))
+                .collect()
         });
         let deviations = network.log_std.map_or(0, |_| network.policy_outputs());
         Self { chains: chains.collect(), log_std: vec![f32x16::ZERO; deviations] }
@@ -44,7 +49,8 @@ impl Gradient {
         activations: &Activations<TILE_VECTORS>,
         deltas: &mut Activations<TILE_VECTORS>,
     ) {
-        let chains = policy.chains.iter().zip(&mut self.chains).zip(activations.chains.iter().zip(&mut deltas.chains));
+        let chains =
+            policy.chains.iter().zip(&mut self.chains).zip(activations.chains.iter().zip(&mut deltas.chains));
         for ((layers, sums), (y, deltas)) in chains {
             for k in (0..layers.len()).rev() {
                 let (before, after) = deltas.split_at_mut(k);

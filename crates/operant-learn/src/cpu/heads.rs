@@ -61,7 +61,13 @@ impl<const V: usize> PolicyHead<V> {
 
     /// Draws actions, `[component]`, from the distribution whose parameters are `outputs`, `[logit or mean]`, and
     /// `log_std`; `uniforms` are [`Head::uniforms`] rows of numbers in [0, 1). Returns their log-probability.
-    pub fn sample(&mut self, outputs: &[Row<V>], log_std: &[f32], uniforms: &[Row<V>], actions: &mut [Row<V>]) -> Row<V> {
+    pub fn sample(
+        &mut self,
+        outputs: &[Row<V>],
+        log_std: &[f32],
+        uniforms: &[Row<V>],
+        actions: &mut [Row<V>],
+    ) -> Row<V> {
         match &self.head {
             Head::MultiDiscrete(counts) => {
                 let mut first = 0;
@@ -76,10 +82,16 @@ impl<const V: usize> PolicyHead<V> {
                 chosen_logprob(counts, &self.logprobs, actions)
             }
             Head::DiagonalGaussian(_) => {
-                let pairs = outputs.chunks(2).zip(actions.chunks_mut(2)).zip(log_std.chunks(2)).zip(uniforms.chunks(2));
+                let pairs = outputs
+                    .chunks(2)
+                    .zip(actions.chunks_mut(2))
+                    .zip(log_std.chunks(2))
+                    .zip(uniforms.chunks(2));
                 for (((means, actions), log_std), uniforms) in pairs {
                     let normals = box_muller(&uniforms[0], &uniforms[1]);
-                    for (((action, mean), &log_std), normal) in actions.iter_mut().zip(means).zip(log_std).zip(normals) {
+                    for (((action, mean), &log_std), normal) in
+                        actions.iter_mut().zip(means).zip(log_std).zip(normals)
+                    {
                         let std = f32x16::splat(Float::exp(log_std));
                         *action = core::array::from_fn(|v| fma(std, normal[v], mean[v]));
                     }
@@ -121,7 +133,8 @@ impl<const V: usize> PolicyHead<V> {
                     let range = first..first + count;
                     first += count;
                     let legal = self.masked.then(|| &self.legal[range.clone()]);
-                    let (probs, logprobs) = (&mut self.probs[range.clone()], &mut self.logprobs[range.clone()]);
+                    let (probs, logprobs) =
+                        (&mut self.probs[range.clone()], &mut self.logprobs[range.clone()]);
                     softmax(&outputs[range], legal, probs, logprobs);
                     *entropy = splat(0.0);
                     for (p, l) in probs.iter().zip(logprobs.iter()) {
@@ -140,7 +153,9 @@ impl<const V: usize> PolicyHead<V> {
                     let constant = f32x16::splat(log_std + half_log_tau);
                     let half = f32x16::splat(-0.5);
                     *distance = core::array::from_fn(|v| (action[v] - mean[v]) * precision);
-                    logprob = core::array::from_fn(|v| logprob[v] + fma(distance[v] * half, distance[v], -constant));
+                    logprob = core::array::from_fn(|v| {
+                        logprob[v] + fma(distance[v] * half, distance[v], -constant)
+                    });
                     entropy += 0.5 + half_log_tau + log_std;
                 }
                 (logprob, splat(entropy))
@@ -203,7 +218,12 @@ fn mask_logit(logit: f32x16, legal: f32x16) -> f32x16 {
 
 /// Probabilities and log-probabilities of one component, the greatest logit subtracted first.
 #[inline]
-fn softmax<const V: usize>(logits: &[Row<V>], legal: Option<&[Row<V>]>, probs: &mut [Row<V>], logprobs: &mut [Row<V>]) {
+fn softmax<const V: usize>(
+    logits: &[Row<V>],
+    legal: Option<&[Row<V>]>,
+    probs: &mut [Row<V>],
+    logprobs: &mut [Row<V>],
+) {
     match legal {
         None => logprobs.copy_from_slice(logits),
         Some(legal) => {
@@ -282,7 +302,9 @@ mod tests {
     use super::*;
 
     fn uniforms(step: usize) -> Row<4> {
-        core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| ((step * 64 + v * 16 + l) as f32 + 0.5) / 6_400.0)))
+        core::array::from_fn(|v| {
+            f32x16::new(core::array::from_fn(|l| ((step * 64 + v * 16 + l) as f32 + 0.5) / 6_400.0))
+        })
     }
 
     #[test]
@@ -340,11 +362,27 @@ mod tests {
         let log_std = [0.5f32, -1.0, 0.0];
         let (mut sum, mut squares, mut n) = ([0.0; 3], [0.0; 3], 0.0);
         for a in 0..100 {
-            let rows = [uniforms(a), uniforms((a * 37 + 11) % 100), uniforms((a * 7 + 3) % 100), uniforms((a * 61 + 5) % 100)];
+            let rows = [
+                uniforms(a),
+                uniforms((a * 37 + 11) % 100),
+                uniforms((a * 7 + 3) % 100),
+                uniforms((a * 61 + 5) % 100),
+            ];
             // Lanes of the second row are turned so that pairs are not the same number twice.
-            let turned = |row: Row<4>| row.map(|v| { let mut a = v.to_array(); a.reverse(); f32x16::new(a) });
+            let turned = |row: Row<4>| {
+                row.map(|v| {
+                    let mut a = v.to_array();
+                    a.reverse();
+                    f32x16::new(a)
+                })
+            };
             let mut actions = vec![splat(0.0); 3];
-            policy.sample(&means, &log_std, &[rows[0], turned(rows[1]), rows[2], turned(rows[3])], &mut actions);
+            policy.sample(
+                &means,
+                &log_std,
+                &[rows[0], turned(rows[1]), rows[2], turned(rows[3])],
+                &mut actions,
+            );
             for (k, row) in actions.iter().enumerate() {
                 for value in row.iter().flat_map(|v| v.to_array()) {
                     sum[k] += f64::from(value);

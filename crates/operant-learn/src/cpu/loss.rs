@@ -108,7 +108,8 @@ pub(crate) fn tile_loss(
     let scale = f32x16::splat(scale);
     let zero: TileRow = splat(0.0);
     let (mut policy, mut kl, mut clipped, mut by_logprob, mut by_entropy) = (zero, zero, zero, zero, zero);
-    let (low, high) = (f32x16::splat(1.0 - coefficients.clip_coef), f32x16::splat(1.0 + coefficients.clip_coef));
+    let (low, high) =
+        (f32x16::splat(1.0 - coefficients.clip_coef), f32x16::splat(1.0 + coefficients.clip_coef));
     for v in 0..TILE_VECTORS {
         let (weight, advantage) = (input.weight[v], input.advantage[v]);
         let log_ratio = logprob[v] - input.logprob[v];

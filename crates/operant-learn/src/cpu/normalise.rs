@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn merged_parts_equal_the_whole() {
-        let data: Vec<[f32; 2]> = (0..1_000).map(|i| [(i * 37 % 101) as f32 + 1e4, (i % 7) as f32 * 1e-3]).collect();
+        let data: Vec<[f32; 2]> =
+            (0..1_000).map(|i| [(i * 37 % 101) as f32 + 1e4, (i % 7) as f32 * 1e-3]).collect();
         let mut parts = vec![NormSums::new(2); 4];
         for (p, part) in parts.iter_mut().enumerate().take(3) {
             for step in data[p * 300..data.len().min(p * 300 + 300 + 100 * (p / 2))].chunks(17) {

@@ -165,14 +165,21 @@ impl Policy {
         out.value()
     }
 
-    fn run<const V: usize>(&self, chains: Range<usize>, observation: Observation<'_, V>, out: &mut Activations<V>) {
+    fn run<const V: usize>(
+        &self,
+        chains: Range<usize>,
+        observation: Observation<'_, V>,
+        out: &mut Activations<V>,
+    ) {
         for (chain, out) in self.chains[chains.clone()].iter().zip(&mut out.chains[chains]) {
             for (k, layer) in chain.iter().enumerate() {
                 let (before, after) = out.split_at_mut(k);
                 let y = &mut after[0][..];
                 match (&layer.forward, before.last(), observation) {
                     (Weights::Dense(panels), Some(x), _) => dense(panels, x, y, layer.spec.activation),
-                    (Weights::Dense(panels), None, Observation::Dense(x)) => dense(panels, x, y, layer.spec.activation),
+                    (Weights::Dense(panels), None, Observation::Dense(x)) => {
+                        dense(panels, x, y, layer.spec.activation)
+                    }
                     (Weights::Bits(bits), None, Observation::Bits(x)) => match layer.spec.activation {
                         None => bits.apply(x, y, |sum| sum),
                         Some(Activation::Tanh) => bits.apply(x, y, tanh),

@@ -96,7 +96,13 @@ impl<const V: usize> Tile<V> {
             start.store(&mut RowsMut::new(&mut environments, V * LANES, lane * EnvLane::WIDTH));
         }
         let draws = (0..V)
-            .map(|v| ActionDraws::new(config.seed, numbers::<Wide<16>>(first + (v * LANES) as u32), Purpose::Action))
+            .map(|v| {
+                ActionDraws::new(
+                    config.seed,
+                    numbers::<Wide<16>>(first + (v * LANES) as u32),
+                    Purpose::Action,
+                )
+            })
             .collect();
         let rows = || vec![splat::<V>(0.0); steps];
         Self {
@@ -223,7 +229,8 @@ impl<const V: usize> Tile<V> {
             if ended == 0 {
                 continue;
             }
-            let ones: &mut [f32] = &mut bytemuck::cast_slice_mut::<f32x16, f32>(&mut done)[column..column + WIDTH];
+            let ones: &mut [f32] =
+                &mut bytemuck::cast_slice_mut::<f32x16, f32>(&mut done)[column..column + WIDTH];
             for (i, one) in ones.iter_mut().enumerate() {
                 *one = f32::from(ended >> i & 1 == 1);
             }

@@ -25,7 +25,12 @@ fn doubles(name: &str, values: &[f64]) -> Tensor {
 }
 
 /// The tensor called `name`, if it is what is expected.
-fn find<'a>(snapshot: &'a Snapshot, name: &str, dtype: Dtype, shape: &[usize]) -> Result<&'a [u8], LearnError> {
+fn find<'a>(
+    snapshot: &'a Snapshot,
+    name: &str,
+    dtype: Dtype,
+    shape: &[usize],
+) -> Result<&'a [u8], LearnError> {
     let tensor = snapshot
         .tensors
         .iter()
@@ -94,7 +99,8 @@ fn shape(field: &Field, environments: usize) -> Vec<usize> {
 impl<E: Env, const V: usize> CpuBackend<E, V> {
     /// All environments, `(N, leaves)`.
     fn environments(&self) -> Vec<u32> {
-        let of = |tile: &Tile<V>, e: usize| tile.environments.iter().skip(e).step_by(V * LANES).copied().collect();
+        let of =
+            |tile: &Tile<V>, e: usize| tile.environments.iter().skip(e).step_by(V * LANES).copied().collect();
         self.tiles.iter().flat_map(|tile| (0..tile.count).flat_map(|e| -> Vec<u32> { of(tile, e) })).collect()
     }
 
@@ -113,9 +119,11 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
     pub(super) fn to_snapshot(&self) -> Snapshot {
         let mut tensors = Vec::new();
         let network = self.policy.network();
-        for (prefix, values) in
-            [("params", &self.state.params), ("exp_avg", &self.state.exp_avg), ("exp_avg_sq", &self.state.exp_avg_sq)]
-        {
+        for (prefix, values) in [
+            ("params", &self.state.params),
+            ("exp_avg", &self.state.exp_avg),
+            ("exp_avg_sq", &self.state.exp_avg_sq),
+        ] {
             for spec in &network.tensors {
                 let bits = values[spec.range()].iter().map(|x| x.to_bits());
                 tensors.push(words(format!("{prefix}.{}", spec.name), Dtype::F32, spec.shape.clone(), bits));
@@ -124,7 +132,8 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
         let (all, leaves, environments) = (self.environments(), leaves::<E>(), self.config.num_envs);
         let mut first = 0;
         for field in fields::<E>() {
-            let values = all.chunks_exact(leaves).flat_map(|leaves| &leaves[first..first + field.length]).copied();
+            let values =
+                all.chunks_exact(leaves).flat_map(|leaves| &leaves[first..first + field.length]).copied();
             tensors.push(words(field.name.clone(), field.dtype, shape(&field, environments), values));
             first += field.length;
         }
@@ -193,7 +202,8 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
         (self.obs_norm, self.reward_norm) = (obs_norm, reward_norm);
         for (tile, values) in self.tiles.iter_mut().zip(discounted.chunks(V * LANES)) {
             tile.discounted = splat(0.0);
-            bytemuck::cast_slice_mut::<f32x16, f32>(&mut tile.discounted)[..values.len()].copy_from_slice(values);
+            bytemuck::cast_slice_mut::<f32x16, f32>(&mut tile.discounted)[..values.len()]
+                .copy_from_slice(values);
         }
         (self.updates, self.nonfinite_in_a_row) = (updates, in_a_row);
         Ok(())

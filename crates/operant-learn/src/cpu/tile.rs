@@ -5,7 +5,8 @@
 //! 16 lanes whatever the instruction set (on AVX2 one is emulated by two of 8, with equal bits).
 
 use operant_lane::Float;
-use wide::{f32x16, u32x16};
+use wide::bytemuck::cast;
+use wide::{f32x8, f32x16, u32x16};
 
 /// Lanes of a vector.
 pub const LANES: usize = 16;
@@ -37,45 +38,32 @@ pub(crate) fn map<const V: usize>(row: Row<V>, f: impl Fn(f32x16) -> f32x16) -> 
     core::array::from_fn(|v| f(row[v]))
 }
 
-/// `[a0 b0 a1 b1 ..]`: the low halves interleaved, then the high halves.
-#[inline(always)]
-fn interleave(a: f32x16, b: f32x16) -> (f32x16, f32x16) {
-    let (a, b) = (a.as_array(), b.as_array());
-    let low = f32x16::new([
-        a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3], a[4], b[4], a[5], b[5], a[6], b[6], a[7], b[7],
-    ]);
-    let high = f32x16::new([
-        a[8], b[8], a[9], b[9], a[10], b[10], a[11], b[11], a[12], b[12], a[13], b[13], a[14], b[14], a[15], b[15],
-    ]);
-    (low, high)
-}
-
-/// One perfect shuffle of sixteen vectors. Spelled out, because a loop over the array would live in memory.
-#[inline(always)]
-fn shuffle(x: [f32x16; LANES]) -> [f32x16; LANES] {
-    let (a0, a1) = interleave(x[0], x[8]);
-    let (b0, b1) = interleave(x[1], x[9]);
-    let (c0, c1) = interleave(x[2], x[10]);
-    let (d0, d1) = interleave(x[3], x[11]);
-    let (e0, e1) = interleave(x[4], x[12]);
-    let (f0, f1) = interleave(x[5], x[13]);
-    let (g0, g1) = interleave(x[6], x[14]);
-    let (h0, h1) = interleave(x[7], x[15]);
-    [a0, a1, b0, b1, c0, c1, d0, d1, e0, e1, f0, f1, g0, g1, h0, h1]
-}
-
-/// Transposes a 16 x 16 block: four perfect shuffles of its sixteen vectors.
+/// Transposes a 16 x 16 block as four of 8 x 8, which `wide` has shuffles for.
 #[inline(always)]
 pub(crate) fn transpose(block: [f32x16; LANES]) -> [f32x16; LANES] {
-    shuffle(shuffle(shuffle(shuffle(block))))
+    let halves = block.map(cast::<f32x16, [f32x8; 2]>);
+    let quarter =
+        |row: usize, column: usize| f32x8::transpose(core::array::from_fn(|i| halves[8 * row + i][column]));
+    let [a, b, c, d] = [quarter(0, 0), quarter(1, 0), quarter(0, 1), quarter(1, 1)];
+    core::array::from_fn(|i| cast(if i < 8 { [a[i], b[i]] } else { [c[i - 8], d[i - 8]] }))
+}
+
+/// The 16 x 16 block of vector `v` of up to 16 rows, transposed: one vector per sample. Missing rows are zero.
+#[inline(always)]
+pub(crate) fn turn<const V: usize>(rows: &[Row<V>], v: usize) -> [f32x16; LANES] {
+    match rows.first_chunk::<LANES>() {
+        Some(rows) => transpose(core::array::from_fn(|i| rows[i][v])),
+        None => transpose(core::array::from_fn(|i| rows.get(i).map_or(f32x16::ZERO, |row| row[v]))),
+    }
 }
 
 /// Sums the lanes of up to 16 vectors, lane 0 first: element k of the result is the sum of vector k.
 #[inline]
 pub(crate) fn lane_sums(vectors: &[f32x16]) -> [f32; LANES] {
-    let mut block = [f32x16::ZERO; LANES];
-    block[..vectors.len()].copy_from_slice(vectors);
-    let columns = transpose(block);
+    let columns = match vectors.first_chunk::<LANES>() {
+        Some(vectors) => transpose(*vectors),
+        None => transpose(core::array::from_fn(|i| vectors.get(i).copied().unwrap_or(f32x16::ZERO))),
+    };
     let mut sum = columns[0];
     for &column in &columns[1..] {
         sum += column;
@@ -101,9 +89,8 @@ mod tests {
 
     #[test]
     fn transpose_swaps_rows_and_columns() {
-        let block: [f32x16; LANES] = core::array::from_fn(|i| {
-            f32x16::new(core::array::from_fn(|j| (100 * i + j) as f32))
-        });
+        let block: [f32x16; LANES] =
+            core::array::from_fn(|i| f32x16::new(core::array::from_fn(|j| (100 * i + j) as f32)));
         let transposed = transpose(block);
         for (i, row) in transposed.iter().enumerate() {
             for (j, &value) in row.as_array().iter().enumerate() {

@@ -122,7 +122,10 @@ impl Learner {
     /// Runs the epochs of update number `update` (from 0) over `batch`, on the current rayon pool.
     pub fn update(&mut self, state: &mut LearnerState, batch: &Batch, update: u64) -> UpdateLosses {
         assert_eq!(batch.layout(), &self.layout, "the batch is laid out for another network");
-        assert!(batch.len() <= self.config.num_envs * self.config.num_steps, "the batch is larger than planned");
+        assert!(
+            batch.len() <= self.config.num_envs * self.config.num_steps,
+            "the batch is larger than planned"
+        );
         while self.workers.len() < rayon::current_num_threads() {
             self.workers.push(Mutex::new(Worker::new(&self.network, &self.layout)));
         }
@@ -189,7 +192,8 @@ impl Learner {
                 moments.merge(&part);
             }
             // A single sample has no deviation; its advantage becomes 0.
-            let deviation = if moments.count > 1.0 { (moments.squares / (moments.count - 1.0)).sqrt() } else { 0.0 };
+            let deviation =
+                if moments.count > 1.0 { (moments.squares / (moments.count - 1.0)).sqrt() } else { 0.0 };
             *out = (moments.mean as f32, (1.0 / (deviation + 1e-8)) as f32);
         };
         if batch.len() < STATISTICS_BLOCK {
@@ -209,7 +213,13 @@ impl Learner {
         let one = |(c, (flat, sums)): (usize, (&mut [f32], &mut LossSums))| {
             let index = rayon::current_thread_index().unwrap_or(0);
             let mut worker = workers[index].lock().unwrap_or_else(PoisonError::into_inner);
-            *sums = worker.chunk(policy, &coefficients, &minibatch, c * tiles / count..(c + 1) * tiles / count, flat);
+            *sums = worker.chunk(
+                policy,
+                &coefficients,
+                &minibatch,
+                c * tiles / count..(c + 1) * tiles / count,
+                flat,
+            );
         };
         let flat = &mut self.chunks[..count * len];
         let sums = &mut self.chunk_sums[..count];
@@ -298,9 +308,11 @@ impl Worker {
     }
 }
 
-/// How many chunks a minibatch of `tiles` tiles is cut into, for a network of `params` parameters.
+/// How many chunks a minibatch of `tiles` tiles is cut into, for a network of `params` parameters: one tile each up to
+/// eight, then four tiles or more, because a chunk's sums cost about half a tile to finish.
 fn chunk_count(tiles: usize, params: usize) -> usize {
-    tiles.min((CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS))
+    let most = (CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS);
+    tiles.min((tiles / 4).max(MIN_CHUNKS)).min(most)
 }
 
 /// The samples at 64 positions from `first`; those from `end` on repeat the last one, and carry no weight.
@@ -319,7 +331,11 @@ fn add_chunks(chunks: &[f32], len: usize, gradient: &mut [f32]) {
         let sum = tree(0, count, &|c| {
             let mut part = Part([0.0; TILE]);
             let from = c * len + first;
-            part.0[..width].copy_from_slice(&chunks[from..from + width]);
+            match chunks[from..].first_chunk() {
+                // The usual case, without a call to copy; what lies past the gradient's end is not written back.
+                Some(whole) => part.0 = *whole,
+                None => part.0[..width].copy_from_slice(&chunks[from..from + width]),
+            }
             part
         });
         out.copy_from_slice(&sum.0[..width]);

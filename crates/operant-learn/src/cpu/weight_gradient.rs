@@ -11,7 +11,7 @@
 use wide::f32x16;
 
 use super::bits::for_each_bit;
-use super::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, fma, lane_sums, transpose};
+use super::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, fma, lane_sums, transpose, turn};
 use crate::network::Dense;
 
 /// Largest number of weights summed in the lanes form: half a first-level cache of sums.
@@ -90,9 +90,11 @@ impl WeightGradient {
         match (&mut self.sums, x) {
             (Sums::Lanes(sums), LayerInput::Dense(x)) => add_lanes(sums, x, dz),
             (Sums::Outer { sums, x: turned }, LayerInput::Dense(x)) => {
-                turn(x, turned);
+                turn_tile(x, turned);
                 let vectors = self.inputs.div_ceil(LANES);
-                for (p, (sums, x)) in sums.chunks_exact_mut(self.outputs).zip(turned.chunks_exact(TILE)).enumerate() {
+                for (p, (sums, x)) in
+                    sums.chunks_exact_mut(self.outputs).zip(turned.chunks_exact(TILE)).enumerate()
+                {
                     match vectors - p * PANEL_VECTORS {
                         1 => add_outer::<1>(sums, x, dz),
                         2 => add_outer::<2>(sums, x, dz),
@@ -115,7 +117,7 @@ impl WeightGradient {
                 for (p, sums) in sums.chunks_exact(self.outputs).enumerate() {
                     for (row, panel) in weight.chunks_exact_mut(self.inputs).zip(sums) {
                         for (to, from) in row[p * PANEL_INPUTS..].chunks_mut(LANES).zip(panel) {
-                            to.copy_from_slice(&from.as_array()[..to.len()]);
+                            copy(to, from.as_array());
                         }
                     }
                 }
@@ -142,7 +144,16 @@ impl WeightGradient {
 /// Adds the lanes of each vector.
 pub(crate) fn add_up(vectors: &[f32x16], out: &mut [f32]) {
     for (out, vectors) in out.chunks_mut(LANES).zip(vectors.chunks(LANES)) {
-        out.copy_from_slice(&lane_sums(vectors)[..out.len()]);
+        copy(out, &lane_sums(vectors));
+    }
+}
+
+/// Copies as many elements as `to` has; the usual 16 without a call.
+#[inline(always)]
+fn copy(to: &mut [f32], from: &[f32; LANES]) {
+    match to.first_chunk_mut() {
+        Some(to) => *to = *from,
+        None => to.copy_from_slice(&from[..to.len()]),
     }
 }
 
@@ -185,15 +196,11 @@ fn dot(a: &Row<TILE_VECTORS>, b: &Row<TILE_VECTORS>, mut sum: f32x16) -> f32x16 
 }
 
 /// Turns `[input]` rows of samples into `[panel][sample]` rows of inputs, padded with zeros.
-fn turn(x: &[Row<TILE_VECTORS>], turned: &mut [Panel]) {
+fn turn_tile(x: &[Row<TILE_VECTORS>], turned: &mut [Panel]) {
     for (panel, x) in turned.chunks_exact_mut(TILE).zip(x.chunks(PANEL_INPUTS)) {
         for (c, x) in x.chunks(LANES).enumerate() {
             for (v, samples) in panel.chunks_exact_mut(LANES).enumerate() {
-                let mut block = [f32x16::ZERO; LANES];
-                for (vector, x) in block.iter_mut().zip(x) {
-                    *vector = x[v];
-                }
-                for (sample, column) in samples.iter_mut().zip(transpose(block)) {
+                for (sample, column) in samples.iter_mut().zip(turn(x, v)) {
                     sample[c] = column;
                 }
             }
@@ -216,7 +223,11 @@ fn add_outer<const C: usize>(sums: &mut [Panel], x: &[Panel], dz: &[Row<TILE_VEC
 }
 
 #[inline(always)]
-fn outer_block<const C: usize, const R: usize>(sums: &mut [Panel; R], x: &[Panel], dz: &[Row<TILE_VECTORS>; R]) {
+fn outer_block<const C: usize, const R: usize>(
+    sums: &mut [Panel; R],
+    x: &[Panel],
+    dz: &[Row<TILE_VECTORS>; R],
+) {
     if cfg!(target_feature = "avx512f") {
         let mut block: [[f32x16; C]; R] = core::array::from_fn(|r| core::array::from_fn(|c| sums[r][c]));
         for (v, x) in x.chunks_exact(LANES).enumerate() {
@@ -255,11 +266,7 @@ fn add_bits(sums: &mut [f32x16], x: &[BitRow<TILE_VECTORS>], dz: &[Row<TILE_VECT
     let vectors = dz.len().div_ceil(LANES);
     for (c, dz) in dz.chunks(LANES).enumerate() {
         for v in 0..TILE_VECTORS {
-            let mut block = [f32x16::ZERO; LANES];
-            for (vector, dz) in block.iter_mut().zip(dz) {
-                *vector = dz[v];
-            }
-            for (sample, column) in transpose(block).into_iter().enumerate() {
+            for (sample, column) in turn(dz, v).into_iter().enumerate() {
                 for_each_bit(x, v, sample, |bit| sums[bit * vectors + c] += column);
             }
         }

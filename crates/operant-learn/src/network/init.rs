@@ -124,12 +124,18 @@ mod tests {
         for tensor in network.tensors.iter().filter(|t| t.shape.len() == 2) {
             let (rows, columns) = (tensor.shape[0], tensor.shape[1]);
             let w = &params[tensor.range()];
-            let at = |k: usize, i: usize| f64::from(if rows <= columns { w[k * columns + i] } else { w[i * columns + k] });
+            let at = |k: usize, i: usize| {
+                f64::from(if rows <= columns { w[k * columns + i] } else { w[i * columns + k] })
+            };
             for a in 0..rows.min(columns) {
                 for b in 0..rows.min(columns) {
                     let dot: f64 = (0..rows.max(columns)).map(|i| at(a, i) * at(b, i)).sum();
                     let expected = if a == b { gain(tensor).powi(2) } else { 0.0 };
-                    assert!((dot - expected).abs() < 1e-6 * gain(tensor).powi(2), "{} {a} {b}: {dot}", tensor.name);
+                    assert!(
+                        (dot - expected).abs() < 1e-6 * gain(tensor).powi(2),
+                        "{} {a} {b}: {dot}",
+                        tensor.name
+                    );
                 }
             }
         }
@@ -143,8 +149,11 @@ mod tests {
         let mut a = Normals::new(1, 0);
         let mut b = Normals::new(2, 0);
         let mut c = Normals::new(1, 1);
-        let (a, b, c): (Vec<f64>, Vec<f64>, Vec<f64>) =
-            ((0..8).map(|_| a.next()).collect(), (0..8).map(|_| b.next()).collect(), (0..8).map(|_| c.next()).collect());
+        let (a, b, c): (Vec<f64>, Vec<f64>, Vec<f64>) = (
+            (0..8).map(|_| a.next()).collect(),
+            (0..8).map(|_| b.next()).collect(),
+            (0..8).map(|_| c.next()).collect(),
+        );
         assert_ne!(a, b);
         assert_ne!(a, c);
     }

@@ -86,14 +86,22 @@ impl Case {
 }
 
 /// Samples near `params`' own policy and values, some ratios and values beyond the clipping range.
-fn random_batch(config: &Config, network: &Network, layout: &SampleLayout, params: &[f32], random: &mut Random) -> Batch {
+fn random_batch(
+    config: &Config,
+    network: &Network,
+    layout: &SampleLayout,
+    params: &[f32],
+    random: &mut Random,
+) -> Batch {
     let params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
     let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps, 16);
     let head = &network.architecture.head;
     for tile in batch.tiles_mut() {
         for words in tile.words.chunks_exact_mut(layout.stride) {
             match network.architecture.input {
-                Input::Dense(n) => (0..n).for_each(|k| words[layout.obs + k] = (random.float() as f32).to_bits()),
+                Input::Dense(n) => {
+                    (0..n).for_each(|k| words[layout.obs + k] = (random.float() as f32).to_bits())
+                }
                 Input::Bits(n) => {
                     for k in (0..n).filter(|_| random.bits() % 4 == 0).collect::<Vec<_>>() {
                         words[layout.obs + k / 32] |= 1 << (k % 32);

@@ -64,10 +64,17 @@ struct Layer {
 }
 
 fn layer(network: &Network, weight: &str, hidden: bool) -> Layer {
-    let find = |name: &str| network.tensors.iter().find(|t| t.name == name).unwrap_or_else(|| panic!("no {name}"));
+    let find =
+        |name: &str| network.tensors.iter().find(|t| t.name == name).unwrap_or_else(|| panic!("no {name}"));
     let tensor = find(weight);
     let bias = find(&weight.replace(".weight", ".bias"));
-    Layer { weight: tensor.offset, bias: bias.offset, inputs: tensor.shape[1], outputs: tensor.shape[0], hidden }
+    Layer {
+        weight: tensor.offset,
+        bias: bias.offset,
+        inputs: tensor.shape[1],
+        outputs: tensor.shape[0],
+        hidden,
+    }
 }
 
 /// The layers from the observation to `head`.
@@ -90,7 +97,8 @@ fn forward(network: &Network, params: &[f64], layers: &[Layer], obs: &[f64]) -> 
     for l in layers {
         let x = outputs.last().unwrap();
         let y = (0..l.outputs).map(|j| {
-            let z: f64 = params[l.bias + j] + (0..l.inputs).map(|i| params[l.weight + j * l.inputs + i] * x[i]).sum::<f64>();
+            let z: f64 = params[l.bias + j]
+                + (0..l.inputs).map(|i| params[l.weight + j * l.inputs + i] * x[i]).sum::<f64>();
             match network.architecture.activation {
                 _ if !l.hidden => z,
                 Activation::Tanh => z.tanh(),
@@ -104,7 +112,14 @@ fn forward(network: &Network, params: &[f64], layers: &[Layer], obs: &[f64]) -> 
 }
 
 /// Adds to `gradient` what `delta`, the gradient of the path's outputs, makes of it.
-fn backward(network: &Network, params: &[f64], layers: &[Layer], outputs: &[Vec<f64>], delta: &[f64], gradient: &mut [f64]) {
+fn backward(
+    network: &Network,
+    params: &[f64],
+    layers: &[Layer],
+    outputs: &[Vec<f64>],
+    delta: &[f64],
+    gradient: &mut [f64],
+) {
     let mut delta = delta.to_vec();
     for (k, l) in layers.iter().enumerate().rev() {
         if l.hidden {
@@ -145,8 +160,9 @@ fn evaluate(head: &Head, outputs: &[f64], log_std: &[f64], sample: &Sample) -> E
             for (count, action) in counts.iter().zip(&sample.actions) {
                 let legal = |k: usize| sample.legal.is_empty() || sample.legal[first + k];
                 let total: f64 = (0..*count).filter(|&k| legal(k)).map(|k| outputs[first + k].exp()).sum();
-                let p: Vec<f64> =
-                    (0..*count).map(|k| if legal(k) { outputs[first + k].exp() / total } else { 0.0 }).collect();
+                let p: Vec<f64> = (0..*count)
+                    .map(|k| if legal(k) { outputs[first + k].exp() / total } else { 0.0 })
+                    .collect();
                 let h: f64 = p.iter().filter(|&&p| p > 0.0).map(|p| -p * p.ln()).sum();
                 let taken = *action as usize;
                 logprob += p[taken].ln();
@@ -169,7 +185,12 @@ fn evaluate(head: &Head, outputs: &[f64], log_std: &[f64], sample: &Sample) -> E
                 d_mean.push(z / std);
                 d_std.push(z * z - 1.0);
             }
-            Evaluated { logprob, entropy, d_logprob: (d_mean, d_std), d_entropy: (vec![0.0; *n], vec![1.0; *n]) }
+            Evaluated {
+                logprob,
+                entropy,
+                d_logprob: (d_mean, d_std),
+                d_entropy: (vec![0.0; *n], vec![1.0; *n]),
+            }
         }
     }
 }
@@ -186,7 +207,12 @@ fn log_std<'a>(network: &Network, params: &'a [f64]) -> &'a [f64] {
 }
 
 /// Mean loss of a minibatch, its parts, and its gradient.
-pub fn loss(network: &Network, config: &Config, params: &[f64], samples: &[Sample]) -> (f64, Losses, Vec<f64>) {
+pub fn loss(
+    network: &Network,
+    config: &Config,
+    params: &[f64],
+    samples: &[Sample],
+) -> (f64, Losses, Vec<f64>) {
     let n = samples.len() as f64;
     let mean = samples.iter().map(|s| s.advantage).sum::<f64>() / n;
     let variance = samples.iter().map(|s| (s.advantage - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
@@ -196,7 +222,8 @@ pub fn loss(network: &Network, config: &Config, params: &[f64], samples: &[Sampl
     let mut gradient = vec![0.0; params.len()];
     let mut losses = Losses::default();
     for s in samples {
-        let advantage = if config.norm_adv { (s.advantage - mean) / (variance.sqrt() + 1e-8) } else { s.advantage };
+        let advantage =
+            if config.norm_adv { (s.advantage - mean) / (variance.sqrt() + 1e-8) } else { s.advantage };
         let policy = forward(network, params, &policy_path, &s.obs);
         let value = forward(network, params, &value_path, &s.obs);
         let head = evaluate(&network.architecture.head, policy.last().unwrap(), log_std(network, params), s);
@@ -212,7 +239,14 @@ pub fn loss(network: &Network, config: &Config, params: &[f64], samples: &[Sampl
         let mix = |a: &[f64], b: &[f64]| -> Vec<f64> {
             a.iter().zip(b).map(|(a, b)| by_logprob * a + by_entropy * b).collect()
         };
-        backward(network, params, &policy_path, &policy, &mix(&head.d_logprob.0, &head.d_entropy.0), &mut gradient);
+        backward(
+            network,
+            params,
+            &policy_path,
+            &policy,
+            &mix(&head.d_logprob.0, &head.d_entropy.0),
+            &mut gradient,
+        );
         for (k, d) in mix(&head.d_logprob.1, &head.d_entropy.1).into_iter().enumerate() {
             gradient[log_std_offset.unwrap() + k] += d;
         }
@@ -248,7 +282,11 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
     let mut params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
     let (mut m, mut v) = (vec![0.0; params.len()], vec![0.0; params.len()]);
     let updates = (config.total_timesteps as f64 / (config.num_envs * config.num_steps) as f64).ceil();
-    let rate = if config.anneal_lr { config.learning_rate * (1.0 - update as f64 / updates) } else { config.learning_rate };
+    let rate = if config.anneal_lr {
+        config.learning_rate * (1.0 - update as f64 / updates)
+    } else {
+        config.learning_rate
+    };
     let (mut step, mut epochs) = (0, 0);
     let mut mean = Losses::default();
     for epoch in 0..config.update_epochs {
@@ -257,8 +295,9 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
         mean = Losses::default();
         let mut kl = 0.0;
         for start in (0..batch.len()).step_by(size) {
-            let samples: Vec<Sample> =
-                (start..start + size).map(|p| unpack(network, batch, shuffle.index(p as u32) as usize)).collect();
+            let samples: Vec<Sample> = (start..start + size)
+                .map(|p| unpack(network, batch, shuffle.index(p as u32) as usize))
+                .collect();
             let (_, losses, gradient) = loss(network, config, &params, &samples);
             let scale = (config.max_grad_norm / (losses.grad_norm + 1e-6)).min(1.0);
             step += 1;
@@ -288,7 +327,14 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
 }
 
 /// Advantages of one environment.
-pub fn gae(rewards: &[f64], values: &[f64], done: &[bool], next_value: f64, gamma: f64, lambda: f64) -> Vec<f64> {
+pub fn gae(
+    rewards: &[f64],
+    values: &[f64],
+    done: &[bool],
+    next_value: f64,
+    gamma: f64,
+    lambda: f64,
+) -> Vec<f64> {
     let mut advantages = vec![0.0; rewards.len()];
     for t in (0..rewards.len()).rev() {
         let (value, advantage) = match t + 1 == rewards.len() {
@@ -296,7 +342,8 @@ pub fn gae(rewards: &[f64], values: &[f64], done: &[bool], next_value: f64, gamm
             false => (values[t + 1], advantages[t + 1]),
         };
         let goes_on = f64::from(!done[t]);
-        advantages[t] = rewards[t] + gamma * value * goes_on - values[t] + gamma * lambda * goes_on * advantage;
+        advantages[t] =
+            rewards[t] + gamma * value * goes_on - values[t] + gamma * lambda * goes_on * advantage;
     }
     advantages
 }

@@ -147,7 +147,8 @@ impl Key {
     /// where a list is.
     pub fn accept(&self, value: Value) -> std::result::Result<Value, (String, String)> {
         let shown = value.to_string();
-        let refuse = |problem: &str, remedy: String| Err((format!("{} = {shown} {problem}", self.name), remedy));
+        let refuse =
+            |problem: &str, remedy: String| Err((format!("{} = {shown} {problem}", self.name), remedy));
         match (self.kind, value) {
             (Kind::Count { least, most }, Value::Float(x)) if x.fract() == 0.0 && x.abs() < 9e15 => {
                 #[allow(clippy::cast_possible_truncation)] // whole and below 2^53
@@ -162,7 +163,9 @@ impl Key {
                     refuse("is too large", format!("give a whole number of at most {most}"))
                 }
             }
-            (Kind::Count { .. }, _) => refuse("is not a whole number", "give a whole number such as 64".into()),
+            (Kind::Count { .. }, _) => {
+                refuse("is not a whole number", "give a whole number such as 64".into())
+            }
             #[allow(clippy::cast_precision_loss)] // a real was asked for
             (Kind::Real(range), Value::Integer(n)) => {
                 Key { kind: Kind::Real(range), ..*self }.accept(Value::Float(n as f64))
@@ -176,9 +179,10 @@ impl Key {
                     Range::Positive => {
                         refuse("is not a finite number above 0", "give a finite number above 0".into())
                     }
-                    Range::NotNegative => {
-                        refuse("is not a finite number of at least 0", "give a finite number of at least 0".into())
-                    }
+                    Range::NotNegative => refuse(
+                        "is not a finite number of at least 0",
+                        "give a finite number of at least 0".into(),
+                    ),
                     Range::Unit => refuse("is outside [0, 1]", "give a number from 0 to 1".into()),
                     Range::BelowOne => {
                         refuse("is outside [0, 1)", "give a number from 0 to just below 1".into())

@@ -126,8 +126,11 @@ impl Layers {
         if path.exists() { self.file(path) } else { Ok(()) }
     }
 
-    /// The configuration of the run being resumed.
+    /// The configuration of the run being resumed. Nothing that a file or variable has said since shows through
+    /// where the run had nothing of its own, such as an option of the environment.
     pub fn resumed(&mut self, run: &str, text: &str) -> Result<()> {
+        self.entries.retain(|_, entry| !entry.origin.is_explicit());
+        self.options.clear();
         self.text(text, &|_| Origin::Resumed(run.to_string()))
     }
 

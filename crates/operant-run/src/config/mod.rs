@@ -87,6 +87,20 @@ impl Settings {
         self.options.get(option).map(|entry| &entry.origin)
     }
 
+    /// The device that `device` stands for in this build, as results name it.
+    pub fn device(&self) -> &'static str {
+        // The check of the settings lets nothing else pass.
+        "cpu"
+    }
+
+    /// Worker threads: as many as asked for, or as the process may use.
+    pub fn threads(&self) -> usize {
+        match self.run.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            asked => asked,
+        }
+    }
+
     /// Updates that reach `total_timesteps`, the last one rounded up.
     pub fn updates(&self) -> u64 {
         self.learner.total_timesteps.div_ceil(self.batch())

@@ -43,7 +43,8 @@ fn every_layer_overrides_the_one_below() {
     let user = with_files("learning_rate = 0.1\ngamma = 0.5", "", &nothing, &[]).expect("valid");
     assert_eq!((user.learner.learning_rate, user.learner.gamma), (0.1, 0.5));
 
-    let here = with_files("learning_rate = 0.1\ngamma = 0.5", "\nlearning_rate = 0.2", &nothing, &[]).expect("valid");
+    let here = with_files("learning_rate = 0.1\ngamma = 0.5", "\nlearning_rate = 0.2", &nothing, &[])
+        .expect("valid");
     assert_eq!((here.learner.learning_rate, here.learner.gamma), (0.2, 0.5));
     let Some(Origin::File(path, Some(2))) = here.origin("learning_rate") else {
         panic!("origin {:?}", here.origin("learning_rate"))
@@ -59,7 +60,10 @@ fn every_layer_overrides_the_one_below() {
 
     let variable = with_files("", "", &line, &[("OPERANT_LEARNING_RATE", "0.4")]).expect("valid");
     assert_eq!(variable.learner.learning_rate, 0.4);
-    assert_eq!(variable.origin("learning_rate").map(ToString::to_string), Some("OPERANT_LEARNING_RATE".into()));
+    assert_eq!(
+        variable.origin("learning_rate").map(ToString::to_string),
+        Some("OPERANT_LEARNING_RATE".into())
+    );
 
     line.set.push("learning_rate=0.5".into());
     let assigned = with_files("", "", &line, &[("OPERANT_LEARNING_RATE", "0.4")]).expect("valid");
@@ -74,20 +78,32 @@ fn every_layer_overrides_the_one_below() {
 
 #[test]
 fn a_resumed_runs_configuration_beats_all_but_flags() {
-    let saved = layered(facts(), &set(&["learning_rate=0.05", "seed=9"]), None, None, Path::new("/nonexistent"), [])
-        .expect("valid")
-        .to_saved_toml();
+    let saved =
+        layered(facts(), &set(&["learning_rate=0.05", "seed=9"]), None, None, Path::new("/nonexistent"), [])
+            .expect("valid")
+            .to_saved_toml();
     let variables = [("OPERANT_LEARNING_RATE".into(), "0.4".into())];
     let line = set(&["gamma=0.7"]);
-    let resumed =
-        layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), variables).expect("valid");
+    let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), variables)
+        .expect("valid");
     assert_eq!((resumed.learner.learning_rate, resumed.learner.gamma, resumed.learner.seed), (0.05, 0.7, 9));
     resumed.check_resumes(&saved, "old").expect("fits");
 
+    // What was said since the run began does not show through.
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let here = dir.path().join("operant.toml");
+    std::fs::write(&here, "solved_at = 7.0\n[env]\nlength = 2\n").expect("written");
+    let bare = EnvFacts { solved_at: None, ..facts() };
+    let saved_bare = layered(bare.clone(), &set(&[]), None, None, Path::new("/nonexistent"), [])
+        .expect("valid")
+        .to_saved_toml();
+    let resumed = layered(bare, &set(&[]), Some(("old", &saved_bare)), None, &here, []).expect("valid");
+    assert!(resumed.env_options.is_empty() && resumed.run.solved_at.is_none(), "{resumed:?}");
+
     for change in ["num_envs=64", "hidden=[32]", "shared_trunk=false", "activation=relu", "seed=3"] {
         let line = set(&[change]);
-        let changed =
-            layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), []).expect("valid alone");
+        let changed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), [])
+            .expect("valid alone");
         let error = changed.check_resumes(&saved, "old").expect_err(change);
         assert!(error.what.contains(change.split('=').next().expect("a key")), "{error}");
         assert_eq!(error.place.as_deref(), Some("--set"));
@@ -97,13 +113,16 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
 #[test]
 fn an_environments_table_overrides_its_file_for_that_environment_only() {
     let file = "[pendulum]\ngamma = 0.1\n[\"CartPole-v1\"]\ngamma = 0.2\n[CartPole-v1.env]\nlength = 2\n";
-    let settings = with_files("", &format!("gamma = 0.3\n{file}"), &CommandLine::default(), &[]).expect("valid");
+    let settings =
+        with_files("", &format!("gamma = 0.3\n{file}"), &CommandLine::default(), &[]).expect("valid");
     assert_eq!(settings.learner.gamma, 0.2);
     assert_eq!(settings.env_options.get("length"), Some(&2.0));
 
-    let error = with_files("", "[pendulun]\ngamma = 0.1", &CommandLine::default(), &[]).expect_err("no such table");
+    let error =
+        with_files("", "[pendulun]\ngamma = 0.1", &CommandLine::default(), &[]).expect_err("no such table");
     assert!(error.what.contains("did you mean \"pendulum\""), "{error}");
-    let error = with_files("", "[pendulum]\ngama = 0.1", &CommandLine::default(), &[]).expect_err("no such key");
+    let error =
+        with_files("", "[pendulum]\ngama = 0.1", &CommandLine::default(), &[]).expect_err("no such key");
     assert!(error.what.contains("did you mean \"gamma\""), "{error}");
     assert!(error.place.expect("a place").ends_with("operant.toml:2"));
 }
@@ -111,8 +130,9 @@ fn an_environments_table_overrides_its_file_for_that_environment_only() {
 #[test]
 fn environment_options_come_from_every_layer() {
     let line = set(&["env.sticky_action_prob=0.25"]);
-    let settings = with_files("", "[env]\nramping = true\nsticky_action_prob = 0.5", &line, &[("OPERANT_ENV_A", "3")])
-        .expect("valid");
+    let settings =
+        with_files("", "[env]\nramping = true\nsticky_action_prob = 0.5", &line, &[("OPERANT_ENV_A", "3")])
+            .expect("valid");
     let expected = [("a", 3.0), ("ramping", 1.0), ("sticky_action_prob", 0.25)];
     let expected: BTreeMap<String, f64> = expected.map(|(name, x)| (name.to_string(), x)).into();
     assert_eq!(settings.env_options, expected);
@@ -126,7 +146,8 @@ fn unknown_keys_name_their_place_and_the_nearest_key() {
     assert_eq!(error.place.as_deref(), Some("--set"));
     let error = with_files("\n\nepoch = 3", "", &CommandLine::default(), &[]).expect_err("no such key");
     assert!(error.place.expect("a place").ends_with("user.toml:3"));
-    let error = with_files("", "", &CommandLine::default(), &[("OPERANT_SEDE", "1")]).expect_err("no such key");
+    let error =
+        with_files("", "", &CommandLine::default(), &[("OPERANT_SEDE", "1")]).expect_err("no such key");
     assert!(error.what.contains("did you mean \"OPERANT_SEED\""), "{error}");
     assert!(error_of(&set(&["seed"])).what.contains("assignment"));
 }
@@ -134,12 +155,42 @@ fn unknown_keys_name_their_place_and_the_nearest_key() {
 #[test]
 fn values_out_of_range_are_refused() {
     for bad in [
-        "num_envs=0", "num_envs=-1", "num_envs=many", "num_envs=1.5", "num_steps=0", "num_minibatches=0",
-        "learning_rate=nan", "learning_rate=-0.1", "learning_rate=inf", "learning_rate=0", "learning_rate=big",
-        "gamma=1.01", "gamma=-0.1", "gamma=nan", "gae_lambda=2", "clip_coef=0", "clip_coef=-1", "hidden=[64, 0]",
-        "hidden=[]", "hidden=wide", "activation=sigmoid", "anneal_lr=1", "update_epochs=0", "max_grad_norm=0",
-        "total_timesteps=0", "seed=-1", "eval_episodes=0", "device=gpu", "device=cuda", "device=cuda:0",
-        "precision=bf16", "name=../x", "name=", "adam_beta1=1.0", "threads=-2", "solved_at=nan",
+        "num_envs=0",
+        "num_envs=-1",
+        "num_envs=many",
+        "num_envs=1.5",
+        "num_steps=0",
+        "num_minibatches=0",
+        "learning_rate=nan",
+        "learning_rate=-0.1",
+        "learning_rate=inf",
+        "learning_rate=0",
+        "learning_rate=big",
+        "gamma=1.01",
+        "gamma=-0.1",
+        "gamma=nan",
+        "gae_lambda=2",
+        "clip_coef=0",
+        "clip_coef=-1",
+        "hidden=[64, 0]",
+        "hidden=[]",
+        "hidden=wide",
+        "activation=sigmoid",
+        "anneal_lr=1",
+        "update_epochs=0",
+        "max_grad_norm=0",
+        "total_timesteps=0",
+        "seed=-1",
+        "eval_episodes=0",
+        "device=gpu",
+        "device=cuda",
+        "device=cuda:0",
+        "precision=bf16",
+        "name=../x",
+        "name=",
+        "adam_beta1=1.0",
+        "threads=-2",
+        "solved_at=nan",
     ] {
         let error = error_of(&set(&[bad]));
         let key = bad.split('=').next().expect("a key");
@@ -174,7 +225,13 @@ fn loose_spellings_are_understood() {
 
 #[test]
 fn the_shown_configuration_reads_back_as_itself() {
-    let line = set(&["learning_rate=0.1", "hidden=[3, 5]", "env.sticky_action_prob=0.1", "log_std_init=-1e-7", "name=x"]);
+    let line = set(&[
+        "learning_rate=0.1",
+        "hidden=[3, 5]",
+        "env.sticky_action_prob=0.1",
+        "log_std_init=-1e-7",
+        "name=x",
+    ]);
     let settings = with_files("", "gamma = 0.123456789012345678", &line, &[]).expect("valid");
     let shown = settings.to_toml(true);
     assert!(shown.contains("learning_rate = 0.1"), "{shown}");
@@ -189,13 +246,15 @@ fn the_shown_configuration_reads_back_as_itself() {
     assert_eq!(environment_of(&shown).as_deref(), Some("cartpole"));
 
     let elsewhere = EnvFacts { name: "pendulum".into(), ..facts() };
-    let error = layered(elsewhere, &line, None, None, Path::new("/nonexistent"), []).expect_err("wrong environment");
+    let error =
+        layered(elsewhere, &line, None, None, Path::new("/nonexistent"), []).expect_err("wrong environment");
     assert!(error.what.contains("a configuration of cartpole"), "{error}");
 }
 
 #[test]
 fn broken_files_are_refused_with_their_line() {
-    let error = with_files("", "seed = 1\nlearning_rate = ", &CommandLine::default(), &[]).expect_err("truncated");
+    let error =
+        with_files("", "seed = 1\nlearning_rate = ", &CommandLine::default(), &[]).expect_err("truncated");
     assert!(error.what.contains("not valid TOML"), "{error}");
     assert!(error.place.expect("a place").ends_with("operant.toml:2"));
     let line = CommandLine { config: Some("/nonexistent/x.toml".into()), ..CommandLine::default() };

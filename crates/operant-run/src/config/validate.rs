@@ -68,9 +68,9 @@ impl Settings {
         let device = self.run.device.as_str();
         let cuda = device.strip_prefix("cuda").is_some_and(|rest| {
             rest.is_empty()
-                || rest.strip_prefix(':').is_some_and(|index| {
-                    !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit())
-                })
+                || rest
+                    .strip_prefix(':')
+                    .is_some_and(|index| !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit()))
         });
         let error = match device {
             "auto" | "cpu" if self.run.precision == "f32" => return Ok(()),
@@ -81,7 +81,8 @@ impl Settings {
             }
             _ if cuda => Error::usage(format!("device = \"{device}\" cannot be used"))
                 .remedy("this build trains on the CPU: leave device out, or set it to cpu"),
-            _ => Error::usage(format!("device = \"{device}\" is no device")).remedy("give auto, cpu, cuda or cuda:K"),
+            _ => Error::usage(format!("device = \"{device}\" is no device"))
+                .remedy("give auto, cpu, cuda or cuda:K"),
         };
         Err(self.placed(error, "device"))
     }
@@ -90,8 +91,13 @@ impl Settings {
         let (n, t) = (self.learner.num_envs as u64, self.learner.num_steps as u64);
         let (batch, minibatches) = (n * t, self.learner.num_minibatches as u64);
         if batch > MOST_SAMPLES {
-            let what = format!("num_envs x num_steps = {n} x {t} = {batch} samples are too many for one update");
-            let key = if self.origin("num_steps").is_some_and(Origin::is_explicit) { "num_steps" } else { "num_envs" };
+            let what =
+                format!("num_envs x num_steps = {n} x {t} = {batch} samples are too many for one update");
+            let key = if self.origin("num_steps").is_some_and(Origin::is_explicit) {
+                "num_steps"
+            } else {
+                "num_envs"
+            };
             let remedy = format!("lower num_envs or num_steps until their product is at most {MOST_SAMPLES}");
             return Err(self.placed(Error::usage(what).remedy(remedy), key));
         }
@@ -129,7 +135,8 @@ impl Settings {
         for (key, reason) in FIXED {
             let (Some(entry), Some(old)) = (self.entries.get(key), saved.get(*key)) else { continue };
             if entry.value != *old {
-                let what = format!("{key} = {} cannot resume a run with {key} = {old}: {reason}", entry.value);
+                let what =
+                    format!("{key} = {} cannot resume a run with {key} = {old}: {reason}", entry.value);
                 return Err(Error::usage(what)
                     .at(entry.origin.to_string())
                     .remedy(format!("leave {key} as it is, or start a new run with it")));
@@ -154,7 +161,6 @@ pub(crate) fn check_run_name(name: &str) -> Result<()> {
     if name.len() <= 128 && name.chars().all(legal) && !name.starts_with(['.', '-']) && !name.is_empty() {
         return Ok(());
     }
-    Err(Error::usage(format!("name = \"{name}\" cannot name a run")).remedy(
-        "use up to 128 letters, digits and - _ . + =, not beginning with a dot or a dash",
-    ))
+    Err(Error::usage(format!("name = \"{name}\" cannot name a run"))
+        .remedy("use up to 128 letters, digits and - _ . + =, not beginning with a dot or a dash"))
 }
