@@ -118,6 +118,7 @@ impl RunDir {
             })
             .and_then(|()| std::fs::rename(&temporary, &path));
         written.map_err(|error| {
+            let _ = std::fs::remove_file(&temporary);
             Error::disk(format!("{file} cannot be written"), &path, &error)
                 .remedy("free some space, or choose another place with --run-dir DIR")
         })

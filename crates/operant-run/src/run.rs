@@ -162,6 +162,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         settings.check_resumes(&resume.config, resume.name())?;
     }
     let mut backend = make_backend(&settings)?;
+    let fresh = resume.is_none();
     let (dir, checkpoint, warnings) = match resume {
         Some(resume) => (resume.dir, resume.checkpoint, resume.warnings),
         None => {
@@ -179,9 +180,13 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         }
         None => State::default(),
     };
-    let store = Store::open(dir.checkpoints(), settings.run.keep_checkpoints)?;
-    dir.write("config.toml", &saved_config)?;
-    let sinks = open_sinks(&dir, &settings, checkpoint.as_ref().map(|(_, checkpoint)| checkpoint.env_steps))?;
+    let resumed_at = checkpoint.as_ref().map(|(_, checkpoint)| checkpoint.env_steps);
+    let (store, sinks) = open_files(&dir, &settings, &saved_config, resumed_at).inspect_err(|_| {
+        if fresh {
+            // A run that never began must not hold on to its name.
+            let _ = std::fs::remove_dir_all(dir.path());
+        }
+    })?;
     let begun = match &checkpoint {
         Some((path, _)) => {
             format!("run {} resumed at {} steps from {}", dir.name(), state.env_steps, path.display())
@@ -239,7 +244,12 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, ending: Ending) -> Result<O
     let (mut summary, mut unsaved) = (None, None);
     if !matches!(ending, Ending::Stopped(_)) {
         let last: Summary = training.evaluate(FINAL_ROUND)?;
-        unsaved = training.save(Some(last.mean)).err();
+        unsaved = training.save(Some(last.mean)).err().map(|error| {
+            let again = format!("then `operant train --resume {}` repeats what is missing", dir.name());
+            let remedy =
+                error.remedy.clone().map_or_else(|| again.clone(), |remedy| format!("{remedy}; {again}"));
+            error.remedy(remedy)
+        });
         summary = Some(last);
     }
     let lost = training.sinks.sync();
@@ -266,8 +276,15 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, ending: Ending) -> Result<O
     Ok(Outcome { ending, result, unsaved })
 }
 
-/// The files that get a row per update; those of a resumed run lose the rows after its checkpoint.
-fn open_sinks(dir: &RunDir, settings: &Settings, resumed_at: Option<u64>) -> Result<Sinks> {
+/// Everything that a run writes to. The files with a row per update lose the rows after the checkpoint resumed from.
+fn open_files(
+    dir: &RunDir,
+    settings: &Settings,
+    saved_config: &str,
+    resumed_at: Option<u64>,
+) -> Result<(Store, Sinks)> {
+    let store = Store::open(dir.checkpoints(), settings.run.keep_checkpoints)?;
+    dir.write("config.toml", saved_config)?;
     let mut sinks = Sinks::new();
     if settings.run.csv {
         let path = dir.path().join("metrics.csv");
@@ -282,7 +299,7 @@ fn open_sinks(dir: &RunDir, settings: &Settings, resumed_at: Option<u64>) -> Res
             None => TensorBoardSink::create(dir.path())?,
         });
     }
-    Ok(sinks)
+    Ok((store, sinks))
 }
 
 #[cfg(test)]

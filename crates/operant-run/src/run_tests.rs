@@ -270,7 +270,9 @@ fn a_lost_disk_never_kills_training() {
     assert_eq!((outcome.result.updates, outcome.exit_code()), (60, 1));
     assert!(outcome.unsaved.is_some_and(|error| error.kind == ErrorKind::Disk));
     assert!(
-        run.notes.iter().any(|note| note.starts_with("warning") && note.contains("without this checkpoint"))
+        run.notes
+            .iter()
+            .any(|note| note.starts_with("warning") && note.contains("checkpoints lost so far: 1"))
     );
 }
 

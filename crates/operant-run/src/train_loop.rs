@@ -63,6 +63,7 @@ pub(crate) struct Clocks {
     first_train_s: f64,
     flushed: Instant,
     warned_nonfinite: u64,
+    lost_checkpoints: u64,
     resident: Resident,
 }
 
@@ -78,6 +79,7 @@ impl Clocks {
             first_train_s: state.train_s,
             flushed: now,
             warned_nonfinite: 0,
+            lost_checkpoints: 0,
             resident: Resident::default(),
         }
     }
@@ -124,7 +126,11 @@ impl Training<'_> {
             if (save || improved.is_some())
                 && let Err(error) = self.save(improved)
             {
-                self.warn(&format!("{error}\ntraining goes on without this checkpoint"));
+                self.clocks.lost_checkpoints += 1;
+                let lost = self.clocks.lost_checkpoints;
+                if lost.is_power_of_two() {
+                    self.warn(&format!("{error}\ntraining goes on; checkpoints lost so far: {lost}"));
+                }
             }
             self.clocks.mark = Instant::now();
             if self.settings.run.stop_when_solved && self.state.solved_at_step.is_some() {

@@ -5,7 +5,7 @@
 
 use wide::f32x16;
 
-use super::tile::{BitRow, LANES, Row, transpose};
+use super::tile::{BitRow, LANES, Row, turn};
 
 /// Weights of the first layer, one row of output vectors per bit.
 #[derive(Debug, Clone)]
@@ -56,13 +56,15 @@ impl BitWeights {
         assert_eq!((x.len(), y.len()), (self.inputs.div_ceil(32), self.outputs));
         for v in 0..V {
             for (c, y) in y.chunks_mut(LANES).enumerate() {
-                let mut block = [f32x16::ZERO; LANES];
-                for (sample, sum) in block.iter_mut().enumerate() {
+                let mut block = [[f32x16::ZERO]; LANES];
+                for (sample, [sum]) in block.iter_mut().enumerate() {
                     *sum = self.bias[c];
                     for_each_bit(x, v, sample, |bit| *sum += self.rows[bit * self.vectors + c]);
                 }
-                for (y, column) in y.iter_mut().zip(transpose(block)) {
-                    y[v] = column;
+                let mut columns = [[f32x16::ZERO]; LANES];
+                turn(&block, 0, &mut columns, 0);
+                for (y, [column]) in y.iter_mut().zip(&columns) {
+                    y[v] = *column;
                 }
             }
         }

@@ -5,7 +5,7 @@
 //! 16 lanes whatever the instruction set (on AVX2 one is emulated by two of 8, with equal bits).
 
 use operant_lane::Float;
-use wide::bytemuck::cast;
+use wide::bytemuck::{cast_mut, cast_ref};
 use wide::{f32x8, f32x16, u32x16};
 
 /// Lanes of a vector.
@@ -38,35 +38,44 @@ pub(crate) fn map<const V: usize>(row: Row<V>, f: impl Fn(f32x16) -> f32x16) -> 
     core::array::from_fn(|v| f(row[v]))
 }
 
-/// Transposes a 16 x 16 block as four of 8 x 8, which `wide` has shuffles for.
+/// Transposes the 16 x 16 block of vector `v` of 16 rows into column `c` of 16 rows of `out`; missing rows are zero.
 #[inline(always)]
-pub(crate) fn transpose(block: [f32x16; LANES]) -> [f32x16; LANES] {
-    let halves = block.map(cast::<f32x16, [f32x8; 2]>);
-    let quarter =
-        |row: usize, column: usize| f32x8::transpose(core::array::from_fn(|i| halves[8 * row + i][column]));
-    let [a, b, c, d] = [quarter(0, 0), quarter(1, 0), quarter(0, 1), quarter(1, 1)];
-    core::array::from_fn(|i| cast(if i < 8 { [a[i], b[i]] } else { [c[i - 8], d[i - 8]] }))
+pub(crate) fn turn<const V: usize, const C: usize>(rows: &[Row<V>], v: usize, out: &mut [Row<C>; LANES], c: usize) {
+    match rows.first_chunk() {
+        Some(rows) => turn_block(rows, v, out, c),
+        None => {
+            let mut padded = [[f32x16::ZERO]; LANES];
+            for (padded, row) in padded.iter_mut().zip(rows) {
+                padded[0] = row[v];
+            }
+            turn_block(&padded, 0, out, c);
+        }
+    }
 }
 
-/// The 16 x 16 block of vector `v` of up to 16 rows, transposed: one vector per sample. Missing rows are zero.
+/// Four blocks of 8 x 8, which `wide` has shuffles for. Spelled out: iterators here end in memory traffic.
 #[inline(always)]
-pub(crate) fn turn<const V: usize>(rows: &[Row<V>], v: usize) -> [f32x16; LANES] {
-    match rows.first_chunk::<LANES>() {
-        Some(rows) => transpose(core::array::from_fn(|i| rows[i][v])),
-        None => transpose(core::array::from_fn(|i| rows.get(i).map_or(f32x16::ZERO, |row| row[v]))),
+fn turn_block<const V: usize, const C: usize>(rows: &[Row<V>; LANES], v: usize, out: &mut [Row<C>; LANES], c: usize) {
+    let half = |row: usize, side: usize| cast_ref::<f32x16, [f32x8; 2]>(&rows[row][v])[side];
+    for side in 0..2 {
+        for part in 0..2 {
+            let row = |i: usize| half(8 * part + i, side);
+            let turned = f32x8::transpose([row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)]);
+            for i in 0..8 {
+                cast_mut::<f32x16, [f32x8; 2]>(&mut out[8 * side + i][c])[part] = turned[i];
+            }
+        }
     }
 }
 
 /// Sums the lanes of up to 16 vectors, lane 0 first: element k of the result is the sum of vector k.
 #[inline]
 pub(crate) fn lane_sums(vectors: &[f32x16]) -> [f32; LANES] {
-    let columns = match vectors.first_chunk::<LANES>() {
-        Some(vectors) => transpose(*vectors),
-        None => transpose(core::array::from_fn(|i| vectors.get(i).copied().unwrap_or(f32x16::ZERO))),
-    };
-    let mut sum = columns[0];
-    for &column in &columns[1..] {
-        sum += column;
+    let mut columns = [[f32x16::ZERO]; LANES];
+    turn(vectors.as_chunks().0, 0, &mut columns, 0);
+    let mut sum = columns[0][0];
+    for [column] in &columns[1..] {
+        sum += *column;
     }
     sum.to_array()
 }
@@ -89,14 +98,19 @@ mod tests {
 
     #[test]
     fn transpose_swaps_rows_and_columns() {
-        let block: [f32x16; LANES] =
-            core::array::from_fn(|i| f32x16::new(core::array::from_fn(|j| (100 * i + j) as f32)));
-        let transposed = transpose(block);
-        for (i, row) in transposed.iter().enumerate() {
-            for (j, &value) in row.as_array().iter().enumerate() {
-                assert_eq!(value, (100 * j + i) as f32);
+        let block: [Row<2>; LANES] = core::array::from_fn(|i| {
+            core::array::from_fn(|v| f32x16::new(core::array::from_fn(|j| (1_000 * v + 100 * i + j) as f32)))
+        });
+        for rows in [16, 5] {
+            let mut turned = [[f32x16::ONE; 3]; LANES];
+            turn(&block[..rows], 1, &mut turned, 2);
+            for (i, row) in turned.iter().enumerate() {
+                for (j, &value) in row[2].as_array().iter().enumerate() {
+                    assert_eq!(value, if j < rows { (1_000 + 100 * j + i) as f32 } else { 0.0 });
+                }
             }
         }
+        let block = block.map(|row| row[0]);
         assert_eq!(lane_sums(&block[..3]), {
             let mut sums = [0.0; LANES];
             sums[..3].copy_from_slice(&[120.0, 1720.0, 3320.0]);

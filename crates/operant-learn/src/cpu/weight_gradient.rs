@@ -11,7 +11,7 @@
 use wide::f32x16;
 
 use super::bits::for_each_bit;
-use super::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, fma, lane_sums, transpose, turn};
+use super::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, fma, lane_sums, turn};
 use crate::network::Dense;
 
 /// Largest number of weights summed in the lanes form: half a first-level cache of sums.
@@ -124,15 +124,17 @@ impl WeightGradient {
             }
             Sums::Bits(sums) => {
                 let vectors = self.outputs.div_ceil(LANES);
+                let mut turned = [[f32x16::ZERO]; LANES];
                 for first in (0..self.inputs).step_by(LANES) {
                     let width = LANES.min(self.inputs - first);
                     for (c, rows) in weight.chunks_mut(LANES * self.inputs).enumerate() {
-                        let mut block = [f32x16::ZERO; LANES];
-                        for (b, vector) in block.iter_mut().enumerate().take(width) {
-                            *vector = sums[(first + b) * vectors + c];
+                        let mut bits = [[f32x16::ZERO]; LANES];
+                        for (b, vector) in bits.iter_mut().enumerate().take(width) {
+                            *vector = [sums[(first + b) * vectors + c]];
                         }
-                        for (row, column) in rows.chunks_exact_mut(self.inputs).zip(transpose(block)) {
-                            row[first..first + width].copy_from_slice(&column.as_array()[..width]);
+                        turn(&bits, 0, &mut turned, 0);
+                        for (row, [column]) in rows.chunks_exact_mut(self.inputs).zip(&turned) {
+                            copy(&mut row[first..first + width], column.as_array());
                         }
                     }
                 }
@@ -199,10 +201,8 @@ fn dot(a: &Row<TILE_VECTORS>, b: &Row<TILE_VECTORS>, mut sum: f32x16) -> f32x16 
 fn turn_tile(x: &[Row<TILE_VECTORS>], turned: &mut [Panel]) {
     for (panel, x) in turned.chunks_exact_mut(TILE).zip(x.chunks(PANEL_INPUTS)) {
         for (c, x) in x.chunks(LANES).enumerate() {
-            for (v, samples) in panel.chunks_exact_mut(LANES).enumerate() {
-                for (sample, column) in samples.iter_mut().zip(turn(x, v)) {
-                    sample[c] = column;
-                }
+            for (v, samples) in panel.as_chunks_mut().0.iter_mut().enumerate() {
+                turn(x, v, samples, c);
             }
         }
     }
@@ -264,10 +264,12 @@ fn outer_block<const C: usize, const R: usize>(
 
 fn add_bits(sums: &mut [f32x16], x: &[BitRow<TILE_VECTORS>], dz: &[Row<TILE_VECTORS>]) {
     let vectors = dz.len().div_ceil(LANES);
+    let mut block = [[f32x16::ZERO]; LANES];
     for (c, dz) in dz.chunks(LANES).enumerate() {
         for v in 0..TILE_VECTORS {
-            for (sample, column) in turn(dz, v).into_iter().enumerate() {
-                for_each_bit(x, v, sample, |bit| sums[bit * vectors + c] += column);
+            turn(dz, v, &mut block, 0);
+            for (sample, [column]) in block.iter().enumerate() {
+                for_each_bit(x, v, sample, |bit| sums[bit * vectors + c] += *column);
             }
         }
     }

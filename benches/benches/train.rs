@@ -1,0 +1,93 @@
+//! Full PPO on CartPole against the machine's limit: rollout, GAE, four epochs and Adam, in environment steps per second
+//! and as a fraction of the multiply-add peak measured in the same run. `cargo bench -p benches --bench train`
+//!
+//! The network is 4-64-64-(2+1), tanh, shared trunk. Only the multiply-adds of matrices are counted: one forward pass in
+//! the rollout, forward and backward in each epoch. A fraction above 1 means a wrong peak or count, and fails.
+
+use std::process::ExitCode;
+
+use benches::{Spread, peak_flops, time};
+use operant_env::cartpole::CartPole;
+use operant_learn::cpu::backend;
+use operant_learn::network::{Architecture, Head, Input, Network};
+use operant_learn::{Activation, Config};
+
+/// Repetitions of every measurement, interleaved, so that all see the same clock.
+const REPETITIONS: usize = 7;
+
+fn config(num_envs: usize) -> Config {
+    Config {
+        seed: 1,
+        total_timesteps: 1 << 40,
+        num_envs,
+        num_steps: 128,
+        learning_rate: 2.5e-4,
+        anneal_lr: true,
+        gamma: 0.99,
+        gae_lambda: 0.95,
+        num_minibatches: num_envs * 128 / 32_768,
+        update_epochs: 4,
+        norm_adv: true,
+        clip_coef: 0.2,
+        clip_vloss: true,
+        ent_coef: 0.01,
+        vf_coef: 0.5,
+        max_grad_norm: 0.5,
+        target_kl: 0.0,
+        adam_eps: 1e-5,
+        adam_beta1: 0.9,
+        adam_beta2: 0.999,
+        hidden: vec![64, 64],
+        activation: Activation::Tanh,
+        shared_trunk: true,
+        log_std_init: 0.0,
+        norm_obs: false,
+        norm_reward: false,
+        clip_obs: 10.0,
+        clip_reward: 10.0,
+        max_nonfinite_updates: 10,
+    }
+}
+
+fn main() -> ExitCode {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("full PPO on CartPole, {threads} threads, median of {REPETITIONS} (min .. max)");
+    let mut ok = true;
+    for num_envs in [1024, 4096, 8192] {
+        let config = config(num_envs);
+        let network = Network::new(Architecture::new(&config, Input::Dense(4), Head::MultiDiscrete(vec![2])));
+        let flops =
+            network.forward_flops() as f64 + config.update_epochs as f64 * network.forward_backward_flops() as f64;
+        let mut learner = backend(CartPole, &config, threads).expect("a good configuration");
+        let mut update = || {
+            learner.enqueue_update().expect("an update");
+            learner.poll(true).expect("no failure").expect("a finished update")
+        };
+        update();
+        let steps = (num_envs * config.num_steps) as f64;
+        let (mut peaks, mut rates, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..REPETITIONS {
+            peaks.push(peak_flops());
+            let mut stats = None;
+            rates.push(steps / time(|| stats = Some(update())));
+            let stats = stats.expect("just measured");
+            shares.push(stats.time_update / (stats.time_rollout + stats.time_gae + stats.time_update));
+        }
+        let (peak, rate, share) = (Spread::of(peaks), Spread::of(rates), Spread::of(shares));
+        let fraction = rate.median * flops / peak.median;
+        println!(
+            "{num_envs:5} envs: {:.3} M steps/s, {flops:.0} matrix FLOP a step: {:.1} of {:.1} GFLOP/s, {:.1}% of peak; \
+             update {:.0}% of the time",
+            rate.scaled(1e-6),
+            rate.median * flops / 1e9,
+            peak.scaled(1e-9),
+            100.0 * fraction,
+            100.0 * share.median
+        );
+        if fraction > 1.0 {
+            eprintln!("error: above the measured peak; the peak or the count of operations is wrong");
+            ok = false;
+        }
+    }
+    if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

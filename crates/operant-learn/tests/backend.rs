@@ -1,0 +1,214 @@
+//! The CPU backend as a whole: the same bits for any number of threads, exact continuation, learning, and a test-only
+//! environment with masks, several action components, arrays and loops.
+
+#[path = "../../operant-env/tests/support/locks.rs"]
+mod locks;
+
+use locks::Locks;
+use operant_env::cartpole::CartPole;
+use operant_env::minatar_breakout::MinatarBreakout;
+use operant_env::pendulum::Pendulum;
+use operant_env::{Env, Visitor, registry};
+use operant_learn::cpu::backend;
+use operant_learn::{Activation, Backend, Config, LearnError, Snapshot, UpdateStats};
+
+fn config(num_envs: usize) -> Config {
+    Config {
+        seed: 3,
+        total_timesteps: 200_000,
+        num_envs,
+        num_steps: 24,
+        learning_rate: 1e-3,
+        anneal_lr: true,
+        gamma: 0.98,
+        gae_lambda: 0.9,
+        num_minibatches: 3,
+        update_epochs: 2,
+        norm_adv: true,
+        clip_coef: 0.2,
+        clip_vloss: true,
+        ent_coef: 0.01,
+        vf_coef: 0.5,
+        max_grad_norm: 0.5,
+        target_kl: 0.0,
+        adam_eps: 1e-5,
+        adam_beta1: 0.9,
+        adam_beta2: 0.999,
+        hidden: vec![24, 16],
+        activation: Activation::Tanh,
+        shared_trunk: false,
+        log_std_init: 0.0,
+        norm_obs: false,
+        norm_reward: true,
+        clip_obs: 10.0,
+        clip_reward: 10.0,
+        max_nonfinite_updates: 10,
+    }
+}
+
+fn update(backend: &mut dyn Backend) -> UpdateStats {
+    let ticket = backend.enqueue_update().expect("an update");
+    let stats = backend.poll(true).expect("no failure").expect("a finished update");
+    assert_eq!(stats.ticket, ticket);
+    stats
+}
+
+/// What `updates` updates end in.
+fn after<E: Env>(env: E, config: &Config, threads: usize, updates: usize) -> Snapshot {
+    let mut backend = backend(env, config, threads).expect("a good configuration");
+    for _ in 0..updates {
+        update(&mut *backend);
+    }
+    backend.save().expect("a snapshot")
+}
+
+/// Compares tensor by tensor, so that a failure names the first that differs.
+fn assert_same(a: &Snapshot, b: &Snapshot, what: &str) {
+    assert_eq!(a.counters, b.counters, "{what}");
+    for (a, b) in a.tensors.iter().zip(&b.tensors) {
+        assert!(a == b, "{what}: {} differs", a.name);
+    }
+}
+
+struct Threads(usize);
+
+impl Visitor for Threads {
+    type Output = ();
+    fn visit<E: Env>(self, env: E) {
+        let name = env.spec().name;
+        let mut config = config(self.0);
+        config.norm_obs = !name.starts_with("minatar");
+        let one = after(env.clone(), &config, 1, 3);
+        for threads in [2, 5] {
+            let many = after(env.clone(), &config, threads, 3);
+            assert_same(&one, &many, &format!("{name}, {} environments, {threads} threads", self.0));
+        }
+    }
+}
+
+#[test]
+fn threads_never_change_a_bit() {
+    for name in registry::names() {
+        registry::with_env(name, &Default::default(), Threads(65)).expect("a registered name");
+    }
+    for num_envs in [1, 17, 320] {
+        Threads(num_envs).visit(Locks);
+    }
+    Threads(300).visit(CartPole);
+}
+
+#[test]
+fn a_loaded_snapshot_continues_bit_for_bit() {
+    fn check<E: Env>(env: E, mut config: Config) {
+        config.norm_obs = env.spec().name != "minatar_breakout";
+        let straight = after(env.clone(), &config, 2, 6);
+        let half = after(env.clone(), &config, 2, 3);
+        let mut resumed = backend(env.clone(), &config, 1).expect("a good configuration");
+        // Whatever it did before must not shine through.
+        update(&mut *resumed);
+        resumed.load(&half).expect("a snapshot of the same run");
+        assert_same(&half, &resumed.save().expect("a snapshot"), "what was loaded");
+        for _ in 0..3 {
+            update(&mut *resumed);
+        }
+        assert_same(&straight, &resumed.save().expect("a snapshot"), env.spec().name);
+    }
+    check(CartPole, config(17));
+    check(Pendulum, config(300));
+    check(MinatarBreakout::default(), config(65));
+    check(Locks, config(20));
+}
+
+#[test]
+fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
+    let config = config(17);
+    let cartpole = after(CartPole, &config, 1, 1);
+    let mut pendulum = backend(Pendulum, &config, 1).expect("a good configuration");
+    let before = pendulum.save().expect("a snapshot");
+    let error = pendulum.load(&cartpole).expect_err("another environment");
+    assert!(matches!(&error, LearnError::Snapshot(_)), "{error}");
+    assert_same(&before, &pendulum.save().expect("a snapshot"), "a refused load");
+
+    let mut fewer = Config { num_envs: 16, ..config.clone() };
+    fewer.hidden = vec![24, 16];
+    let mut other = backend(CartPole, &fewer, 1).expect("a good configuration");
+    let message = other.load(&cartpole).expect_err("another number of environments").to_string();
+    assert!(message.contains("[17") && message.contains("[16"), "{message}");
+}
+
+#[test]
+fn evaluation_disturbs_nothing_and_repeats() {
+    let config = config(17);
+    let mut backend = backend(CartPole, &config, 2).expect("a good configuration");
+    update(&mut *backend);
+    let before = backend.save().expect("a snapshot");
+    let first = backend.evaluate(21, 1).expect("an evaluation");
+    assert_eq!(first.returns.len(), 21);
+    assert!(first.returns.iter().zip(&first.lengths).all(|(r, l)| *r == *l as f64 && *r >= 8.0), "{first:?}");
+    assert_eq!(backend.evaluate(21, 1).expect("an evaluation"), first, "the same round");
+    assert_ne!(backend.evaluate(21, 2).expect("an evaluation"), first, "another round");
+    let more = backend.evaluate(40, 1).expect("an evaluation");
+    assert_eq!(more.returns[..21], first.returns, "more episodes begin with the same ones");
+    assert_same(&before, &backend.save().expect("a snapshot"), "an evaluation");
+}
+
+#[test]
+fn cartpole_is_learned() {
+    let config = Config {
+        num_envs: 32,
+        num_steps: 32,
+        num_minibatches: 4,
+        update_epochs: 10,
+        learning_rate: 2.5e-3,
+        gae_lambda: 0.8,
+        ent_coef: 0.0,
+        clip_vloss: false,
+        shared_trunk: true,
+        norm_reward: false,
+        hidden: vec![64, 64],
+        total_timesteps: 200_000,
+        ..config(32)
+    };
+    let mut backend = backend(CartPole, &config, 2).expect("a good configuration");
+    let mut last = 0;
+    while last < config.total_timesteps {
+        let stats = update(&mut *backend);
+        assert!(stats.policy_loss.is_finite() && stats.value_loss.is_finite() && stats.entropy >= 0.0, "{stats:?}");
+        last = stats.env_steps;
+    }
+    let returns = backend.evaluate(100, 0).expect("an evaluation").returns;
+    let mean = returns.iter().sum::<f64>() / 100.0;
+    assert!(mean >= 475.0, "mean return {mean}");
+}
+
+#[test]
+fn masks_and_several_components_are_learned() {
+    let config = Config {
+        num_envs: 64,
+        num_steps: 32,
+        num_minibatches: 4,
+        update_epochs: 4,
+        learning_rate: 3e-3,
+        gamma: 0.95,
+        hidden: vec![64],
+        norm_reward: false,
+        total_timesteps: 400_000,
+        ..config(64)
+    };
+    let mut backend = backend(Locks, &config, 2).expect("a good configuration");
+    let first = update(&mut *backend).episodic_return_mean;
+    for _ in 1..config.total_timesteps / (64 * 32) {
+        update(&mut *backend);
+    }
+    let returns = backend.evaluate(100, 0).expect("an evaluation").returns;
+    let mean = returns.iter().sum::<f64>() / 100.0;
+    // At random about one lock opens; a good hand opens three in seven or eight turns.
+    assert!(first < 2.0 && mean > 2.6, "from {first} to {mean}");
+}
+
+#[test]
+fn bits_cannot_be_normalised() {
+    let config = Config { norm_obs: true, ..config(16) };
+    let error = backend(MinatarBreakout::default(), &config, 1).err().expect("a refusal").to_string();
+    assert!(error.contains("norm_obs") && error.contains("set norm_obs = false"), "{error}");
+}
