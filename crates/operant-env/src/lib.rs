@@ -21,6 +21,9 @@ mod scene;
 mod spec;
 mod vector;
 
+/// The lanes that environments are written over.
+pub use operant_lane as lane;
+
 pub use env::{Env, Step};
 pub use registry::{EnvOptions, UnknownEnv, Visitor, with_env};
 pub use rows::{Rows, RowsMut};

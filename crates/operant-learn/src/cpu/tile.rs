@@ -72,7 +72,7 @@ fn turn_block<const V: usize, const C: usize>(rows: &[Row<V>; LANES], v: usize, 
 #[inline]
 pub(crate) fn lane_sums(vectors: &[f32x16]) -> [f32; LANES] {
     let mut columns = [[f32x16::ZERO]; LANES];
-    turn(vectors.as_chunks().0, 0, &mut columns, 0);
+    turn(vectors.as_chunks::<1>().0, 0, &mut columns, 0);
     let mut sum = columns[0][0];
     for [column] in &columns[1..] {
         sum += *column;
