@@ -80,16 +80,16 @@ pub(crate) fn lane_sums(vectors: &[f32x16]) -> [f32; LANES] {
     sum.to_array()
 }
 
-/// The sum of a row's lanes in double precision, in order.
+/// The sum of a row's lanes: its vectors in single precision, then the lanes in double, four sums side by side because
+/// one would be a chain of 16 additions.
 #[inline]
 pub(crate) fn row_sum<const V: usize>(row: &Row<V>) -> f64 {
-    let mut sum = 0.0;
-    for vector in row {
-        for &value in vector.as_array() {
-            sum += f64::from(value);
-        }
+    let lanes = row[1..].iter().fold(row[0], |sum, &vector| sum + vector).to_array().map(f64::from);
+    let mut sums = [0.0; 4];
+    for lanes in lanes.chunks_exact(4) {
+        sums.iter_mut().zip(lanes).for_each(|(sum, lane)| *sum += lane);
     }
-    sum
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ impl Learner {
             flat.par_chunks_exact_mut(len).zip(&mut *sums).with_max_len(1).enumerate().for_each(one);
         }
         add_chunks(flat, len, &mut self.gradient);
-        tree(0, count, &|c| sums[c])
+        sums.iter().fold(LossSums::default(), |total, &sum| total + sum)
     }
 }
 
@@ -322,52 +322,32 @@ fn shuffled(shuffle: &Shuffle, first: usize, end: usize) -> [u32; TILE] {
     shuffle.indices(core::array::from_fn(|s| (first as u32 + s as u32).min(last)))
 }
 
-/// Adds the chunks' gradients along the tree that halves their range.
+/// Adds the chunks' gradients along a tree of two levels: eight neighbours one after another, then their sums.
 fn add_chunks(chunks: &[f32], len: usize, gradient: &mut [f32]) {
-    let count = chunks.len() / len;
+    const BRANCHES: usize = 8;
+    let add = |to: &mut [f32; TILE], from: &[f32; TILE]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
     let block = |(b, out): (usize, &mut [f32])| {
-        let first = b * TILE;
-        let width = out.len();
-        let sum = tree(0, count, &|c| {
-            let mut part = Part([0.0; TILE]);
-            let from = c * len + first;
-            match chunks[from..].first_chunk() {
-                // The usual case, without a call to copy; what lies past the gradient's end is not written back.
-                Some(whole) => part.0 = *whole,
-                None => part.0[..width].copy_from_slice(&chunks[from..from + width]),
+        let (first, width) = (b * TILE, out.len());
+        let part = |chunk: &[f32], part: &mut [f32; TILE]| match chunk[first..].first_chunk() {
+            Some(whole) => *part = *whole,
+            None => part[..width].copy_from_slice(&chunk[first..first + width]),
+        };
+        let (mut sum, mut branch, mut leaf) = ([0.0; TILE], [0.0; TILE], [0.0; TILE]);
+        for chunks in chunks.chunks(BRANCHES * len) {
+            branch.fill(0.0);
+            for chunk in chunks.chunks_exact(len) {
+                part(chunk, &mut leaf);
+                add(&mut branch, &leaf);
             }
-            part
-        });
-        out.copy_from_slice(&sum.0[..width]);
+            add(&mut sum, &branch);
+        }
+        out.copy_from_slice(&sum[..width]);
     };
     if chunks.len() < 1 << 20 {
         gradient.chunks_mut(TILE).enumerate().for_each(block);
     } else {
         gradient.par_chunks_mut(TILE).with_min_len(16).enumerate().for_each(block);
     }
-}
-
-/// Sixty-four neighbouring elements of a gradient.
-struct Part([f32; TILE]);
-
-impl core::ops::Add for Part {
-    type Output = Self;
-    #[inline(always)]
-    fn add(mut self, other: Self) -> Self {
-        for (a, b) in self.0.iter_mut().zip(other.0) {
-            *a += b;
-        }
-        self
-    }
-}
-
-/// Sums `leaf(first .. end)`, halving the range.
-fn tree<T: core::ops::Add<Output = T>>(first: usize, end: usize, leaf: &impl Fn(usize) -> T) -> T {
-    if end - first == 1 {
-        return leaf(first);
-    }
-    let middle = first + (end - first) / 2;
-    tree(first, middle, leaf) + tree(middle, end, leaf)
 }
 
 /// Running mean and squared distances from it.
