@@ -3,7 +3,10 @@
 
 use std::process::ExitCode;
 
+mod learning;
 mod metrics_doc;
+mod operant;
+mod soak;
 mod test;
 
 const HELP: &str = "\
@@ -16,6 +19,10 @@ Chores:
           Stops at the first failure and prints the command that repeats it.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
+  learning [ENV]..
+          Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
+          docs/results/learning-cpu.md.
+  soak    10 M steps at 512, 2,048 and 8,192 environments: every value finite, memory flat.
   help    This text.
 ";
 
@@ -26,7 +33,9 @@ fn main() -> ExitCode {
             print!("{HELP}");
             return ExitCode::SUCCESS;
         }
+        ["learning", ref envs @ ..] => learning::run(envs),
         ["metrics-doc"] => metrics_doc::run(),
+        ["soak"] => soak::run(),
         ["test"] => test::run(),
         _ => {
             eprintln!("error: `cargo xtask {}` is no chore\n\n{HELP}", args.join(" "));

@@ -225,7 +225,7 @@ fn inputs() -> Vec<[u32; 6]> {
         16_777_217.0,
         88.9,
         -104.5,
-        0.785_398_2,
+        core::f32::consts::FRAC_PI_4,
     ];
     let integers = [0u32, 1, 31, 32, 33, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x00ff_ff80, 12_345_678];
     let mut rows = Vec::new();

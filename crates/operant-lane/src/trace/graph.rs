@@ -62,13 +62,16 @@ pub(super) enum Item {
     Repeat { count: u32, index: u32, assigned: Vec<(u32, Arg)>, body: usize },
 }
 
+/// The node that computes an operation on certain arguments.
+type Known = HashMap<(Op, Vec<Arg>), u32>;
+
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     pub(super) nodes: Vec<Node>,
     pub(super) regions: Vec<Vec<Item>>,
     pub(super) tables: Vec<Vec<Literal>>,
     /// Open regions, innermost last, each with the nodes computed in it so far.
-    open: Vec<(usize, HashMap<(Op, Vec<Arg>), u32>)>,
+    open: Vec<(usize, Known)>,
 }
 
 /// A recording of one function.

@@ -223,10 +223,10 @@ impl<E: Env, const V: usize> Backend for CpuBackend<E, V> {
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {
-        Ok(self.to_snapshot())
+        Ok(self.snapshot())
     }
 
     fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
-        self.from_snapshot(snapshot)
+        self.restore(snapshot)
     }
 }

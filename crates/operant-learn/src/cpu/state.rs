@@ -116,7 +116,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
         }
     }
 
-    pub(super) fn to_snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let mut tensors = Vec::new();
         let network = self.policy.network();
         for (prefix, values) in [
@@ -157,7 +157,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
         Snapshot { tensors, counters: counters.map(|(name, value)| (name.to_owned(), value)).into() }
     }
 
-    pub(super) fn from_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
+    pub(super) fn restore(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
         // Everything is read and checked before anything is changed.
         let network = self.policy.network();
         let read = |prefix: &str| -> Result<Vec<f32>, LearnError> {

@@ -1,0 +1,93 @@
+//! The release binary, for chores that run it: built once, its JSON results read.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// The binary and a scratch directory for its runs, which goes when this goes.
+pub struct Operant {
+    binary: PathBuf,
+    /// Where runs are kept.
+    pub runs: PathBuf,
+}
+
+impl Operant {
+    /// Builds the release binary. Runs are kept under the target directory, in a folder called `name`.
+    ///
+    /// # Errors
+    ///
+    /// A workspace that cargo cannot read, or an operant that does not build.
+    pub fn build(name: &str) -> Result<Self> {
+        let metadata = cargo_metadata::MetadataCommand::new()
+            .no_deps()
+            .exec()
+            .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo)
+            .current_dir(&metadata.workspace_root)
+            .args(["build", "--release", "--package", "operant"])
+            .status()
+            .context("cannot start cargo")?;
+        ensure!(status.success(), "`cargo build --release --package operant` failed ({status})");
+        let target = metadata.target_directory.as_std_path();
+        let runs = target.join(name);
+        let _ = std::fs::remove_dir_all(&runs);
+        Ok(Self { binary: target.join("release").join("operant"), runs })
+    }
+
+    /// Runs `operant train` with `args`, and reads its result.
+    ///
+    /// # Errors
+    ///
+    /// A run that fails, with its own words.
+    pub fn train(&self, args: &[&str]) -> Result<Value> {
+        let output = Command::new(&self.binary)
+            .arg("train")
+            .args(args)
+            .args(["--json", "--quiet", "--run-dir"])
+            .arg(&self.runs)
+            .output()
+            .context("cannot start operant")?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "operant train {} failed:\n{words}", args.join(" "));
+        serde_json::from_slice(&output.stdout).context("operant printed no JSON object")
+    }
+
+    /// A file of a run.
+    pub fn file(&self, run: &str, name: &str) -> PathBuf {
+        self.runs.join(run).join(name)
+    }
+}
+
+impl Drop for Operant {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.runs);
+    }
+}
+
+/// What machine this is, in a line for the head of a table.
+pub fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
+    let info = read("/proc/cpuinfo");
+    let model =
+        info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": an unnamed processor");
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let wide = if cfg!(target_feature = "avx512f") {
+        "AVX-512"
+    } else if cfg!(target_feature = "avx2") {
+        "AVX2"
+    } else {
+        "no AVX2"
+    };
+    let run = |program: &str, args: &[&str]| {
+        let output = Command::new(program).args(args).output().ok().filter(|output| output.status.success());
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    };
+    let (date, commit) = (run("date", &["+%Y-%m-%d"]), run("git", &["rev-parse", "--short", "HEAD"]));
+    format!(
+        "{} with {threads} threads, {wide}; {date}; commit {commit}",
+        model.trim_start_matches([':', '\t', ' '])
+    )
+}
