@@ -34,9 +34,11 @@ impl Visitor for Measure {
         let name = env.spec().name;
         let scalar = measure::<f32, E>(&env);
         let base = scalar[REPETITIONS / 2];
-        for (lane, rates) in
-            [("f32", scalar), ("Wide<8>", measure::<Wide<8>, E>(&env)), ("Wide<16>", measure::<Wide<16>, E>(&env))]
-        {
+        for (lane, rates) in [
+            ("f32", scalar),
+            ("Wide<8>", measure::<Wide<8>, E>(&env)),
+            ("Wide<16>", measure::<Wide<16>, E>(&env)),
+        ] {
             let median = rates[REPETITIONS / 2];
             println!(
                 "{name:24} {lane:9} {:9.1} M steps/s  ({:.1} .. {:.1})  {:5.1}x scalar",
@@ -51,7 +53,9 @@ impl Visitor for Measure {
 
 fn main() {
     let only = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
-    println!("environments alone, one core, {ENVIRONMENTS} environments, median of {REPETITIONS} horizons (min .. max)");
+    println!(
+        "environments alone, one core, {ENVIRONMENTS} environments, median of {REPETITIONS} horizons (min .. max)"
+    );
     for name in registry::names().filter(|name| only.as_deref().is_none_or(|only| only == *name)) {
         registry::with_env(name, &EnvOptions::new(), Measure).expect("a registered name");
     }

@@ -25,9 +25,13 @@ const REPS: usize = 7;
 const CHAINS: usize = 16;
 
 fn main() -> ExitCode {
-    let setups = [("minibatch 32768", 1_024, 128, 4), ("minibatch 2048", 64, 128, 4), ("minibatch 256", 16, 64, 4)];
+    let setups =
+        [("minibatch 32768", 1_024, 128, 4), ("minibatch 2048", 64, 128, 4), ("minibatch 256", 16, 64, 4)];
     let mut ok = true;
-    println!("threads {}, {CHAINS} chains a core, {REPS} repetitions: median (min .. max)", rayon::current_num_threads());
+    println!(
+        "threads {}, {CHAINS} chains a core, {REPS} repetitions: median (min .. max)",
+        rayon::current_num_threads()
+    );
     for (name, num_envs, num_steps, num_minibatches) in setups {
         ok &= measure(name, &config(num_envs, num_steps, num_minibatches));
     }
@@ -75,7 +79,9 @@ fn measure(name: &str, config: &Config) -> bool {
             100.0 * fraction
         );
         if fraction > 1.0 {
-            eprintln!("error: {what} is above the measured peak; the peak or the count of operations is wrong");
+            eprintln!(
+                "error: {what} is above the measured peak; the peak or the count of operations is wrong"
+            );
             ok = false;
         }
     }
@@ -139,7 +145,8 @@ fn batch(config: &Config, layout: &SampleLayout) -> Batch {
             let number = |salt: usize| -> Row<4> {
                 core::array::from_fn(|v| {
                     f32x16::new(core::array::from_fn(|l| {
-                        let x = (((k * 64 + v * 16 + l) * 131 + t) * 7 + salt).wrapping_mul(0x9E37_79B9) as u32;
+                        let x =
+                            (((k * 64 + v * 16 + l) * 131 + t) * 7 + salt).wrapping_mul(0x9E37_79B9) as u32;
                         (x >> 8) as f32 / 16_777_216.0 - 0.5
                     }))
                 })

@@ -8,44 +8,20 @@ use std::process::ExitCode;
 
 use benches::{Spread, peak_flops, time};
 use operant_env::cartpole::CartPole;
+use operant_learn::Config;
 use operant_learn::cpu::backend;
 use operant_learn::network::{Architecture, Head, Input, Network};
-use operant_learn::{Activation, Config};
 
 /// Repetitions of every measurement, interleaved, so that all see the same clock.
 const REPETITIONS: usize = 7;
 
 fn config(num_envs: usize) -> Config {
     Config {
-        seed: 1,
         total_timesteps: 1 << 40,
         num_envs,
-        num_steps: 128,
-        learning_rate: 2.5e-4,
-        anneal_lr: true,
-        gamma: 0.99,
-        gae_lambda: 0.95,
         num_minibatches: num_envs * 128 / 32_768,
-        update_epochs: 4,
-        norm_adv: true,
-        clip_coef: 0.2,
-        clip_vloss: true,
-        ent_coef: 0.01,
-        vf_coef: 0.5,
-        max_grad_norm: 0.5,
-        target_kl: 0.0,
-        adam_eps: 1e-5,
-        adam_beta1: 0.9,
-        adam_beta2: 0.999,
-        hidden: vec![64, 64],
-        activation: Activation::Tanh,
         shared_trunk: true,
-        log_std_init: 0.0,
-        norm_obs: false,
-        norm_reward: false,
-        clip_obs: 10.0,
-        clip_reward: 10.0,
-        max_nonfinite_updates: 10,
+        ..Config::default()
     }
 }
 
@@ -56,8 +32,8 @@ fn main() -> ExitCode {
     for num_envs in [1024, 4096, 8192] {
         let config = config(num_envs);
         let network = Network::new(Architecture::new(&config, Input::Dense(4), Head::MultiDiscrete(vec![2])));
-        let flops =
-            network.forward_flops() as f64 + config.update_epochs as f64 * network.forward_backward_flops() as f64;
+        let flops = network.forward_flops() as f64
+            + config.update_epochs as f64 * network.forward_backward_flops() as f64;
         let mut learner = backend(CartPole, &config, threads).expect("a good configuration");
         let mut update = || {
             learner.enqueue_update().expect("an update");

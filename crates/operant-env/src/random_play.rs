@@ -35,7 +35,8 @@ impl<L: Packed, E: Env> RandomPlay<L, E> {
         let spec = env.spec();
         let lanes = (0..environments.div_ceil(L::WIDTH) as u32)
             .map(|lane| {
-                let numbers: Vec<u32> = (0..L::WIDTH as u32).map(|i| first + lane * L::WIDTH as u32 + i).collect();
+                let numbers: Vec<u32> =
+                    (0..L::WIDTH as u32).map(|i| first + lane * L::WIDTH as u32 + i).collect();
                 let environment = L::load_uint(&numbers);
                 (environment, Current::start(&env, &Clock { seed, environment, step: 0, evaluation: false }))
             })
@@ -61,7 +62,8 @@ impl<L: Packed, E: Env> RandomPlay<L, E> {
                 let clock = Clock { seed: self.seed, environment, step, evaluation: false };
                 let transition = current.step(&self.env, self.time_limit, &action, &clock);
                 reward = reward + transition.reward;
-                totals.episodes += u64::from(L::bits(transition.terminated | transition.truncated).count_ones());
+                totals.episodes +=
+                    u64::from(L::bits(transition.terminated | transition.truncated).count_ones());
             }
             let mut sums = [0.0; 16];
             L::store_float(reward, &mut sums);

@@ -69,6 +69,13 @@ pub struct Config {
     pub max_nonfinite_updates: usize,
 }
 
+impl Default for Config {
+    /// CleanRL's defaults, as shipped in `presets/defaults.toml`.
+    fn default() -> Self {
+        toml::from_str(crate::presets::DEFAULTS).expect("the shipped defaults are complete, a test holds it")
+    }
+}
+
 /// Nonlinearity of the hidden layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -77,4 +84,15 @@ pub enum Activation {
     Tanh,
     /// max(x, 0).
     Relu,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_defaults_are_complete() {
+        let config = Config::default();
+        assert_eq!((config.num_steps, config.update_epochs, config.adam_eps), (128, 4, 1e-5));
+    }
 }

@@ -10,7 +10,7 @@ use operant_env::minatar_breakout::MinatarBreakout;
 use operant_env::pendulum::Pendulum;
 use operant_env::{Env, Visitor, registry};
 use operant_learn::cpu::backend;
-use operant_learn::{Activation, Backend, Config, LearnError, Snapshot, UpdateStats};
+use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats};
 
 fn config(num_envs: usize) -> Config {
     Config {
@@ -19,30 +19,13 @@ fn config(num_envs: usize) -> Config {
         num_envs,
         num_steps: 24,
         learning_rate: 1e-3,
-        anneal_lr: true,
         gamma: 0.98,
         gae_lambda: 0.9,
         num_minibatches: 3,
         update_epochs: 2,
-        norm_adv: true,
-        clip_coef: 0.2,
-        clip_vloss: true,
-        ent_coef: 0.01,
-        vf_coef: 0.5,
-        max_grad_norm: 0.5,
-        target_kl: 0.0,
-        adam_eps: 1e-5,
-        adam_beta1: 0.9,
-        adam_beta2: 0.999,
         hidden: vec![24, 16],
-        activation: Activation::Tanh,
-        shared_trunk: false,
-        log_std_init: 0.0,
-        norm_obs: false,
         norm_reward: true,
-        clip_obs: 10.0,
-        clip_reward: 10.0,
-        max_nonfinite_updates: 10,
+        ..Config::default()
     }
 }
 
@@ -173,7 +156,10 @@ fn cartpole_is_learned() {
     let mut last = 0;
     while last < config.total_timesteps {
         let stats = update(&mut *backend);
-        assert!(stats.policy_loss.is_finite() && stats.value_loss.is_finite() && stats.entropy >= 0.0, "{stats:?}");
+        assert!(
+            stats.policy_loss.is_finite() && stats.value_loss.is_finite() && stats.entropy >= 0.0,
+            "{stats:?}"
+        );
         last = stats.env_steps;
     }
     let returns = backend.evaluate(100, 0).expect("an evaluation").returns;

@@ -66,7 +66,11 @@ impl Env for Corridor {
     fn draw(&self, s: &State<f32>) -> Scene {
         let wall = WALL as f32;
         let floor = Shape::line([[-wall, 0.0], [wall, 0.0]], 0);
-        Scene { low: [-wall, -0.5], high: [wall, 1.5], shapes: vec![floor, Shape::rectangle([s.x, 0.1], 0.4, 0.2, 1)] }
+        Scene {
+            low: [-wall, -0.5],
+            high: [wall, 1.5],
+            shapes: vec![floor, Shape::rectangle([s.x, 0.1], 0.4, 0.2, 1)],
+        }
     }
 }
 

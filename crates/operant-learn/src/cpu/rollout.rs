@@ -70,6 +70,7 @@ pub struct Tile<const V: usize> {
     draws: Vec<ActionDraws<Wide<16>>>,
     activations: Activations<V>,
     single: Activations<1>,
+    single_obs: Vec<f32x16>,
     head: PolicyHead<V>,
     uniforms: Vec<Row<V>>,
     action_rows: Vec<Row<V>>,
@@ -120,6 +121,7 @@ impl<const V: usize> Tile<V> {
             draws,
             activations: Activations::new(network),
             single: Activations::new(network),
+            single_obs: vec![f32x16::ZERO; words],
             head: PolicyHead::new(head),
             uniforms: vec![splat(0.0); head.uniforms()],
             action_rows: vec![splat(0.0); head.components()],
@@ -275,13 +277,13 @@ impl<const V: usize> Tile<V> {
     fn bootstrap<E: Env>(&mut self, horizon: &Horizon<'_, E>, rewards: &mut Row<V>, cut: [u32; V]) {
         let gamma = f32x16::splat(horizon.config.gamma as f32);
         for (v, bits) in cut.into_iter().enumerate().filter(|(_, bits)| *bits != 0) {
-            let mut obs: Vec<f32x16> = self.final_obs.iter().skip(v).step_by(V).copied().collect();
-            if !horizon.obs_norm.is_empty() {
-                for (x, (shift, scale)) in obs.iter_mut().zip(horizon.obs_norm) {
-                    *x = normalised(*x, *shift, *scale, horizon.config.clip_obs);
-                }
+            for (to, from) in self.single_obs.iter_mut().zip(self.final_obs.iter().skip(v).step_by(V)) {
+                *to = *from;
             }
-            let [value] = value_of(horizon.policy, &obs, &mut self.single);
+            for (x, (shift, scale)) in self.single_obs.iter_mut().zip(horizon.obs_norm) {
+                *x = normalised(*x, *shift, *scale, horizon.config.clip_obs);
+            }
+            let [value] = value_of(horizon.policy, &self.single_obs, &mut self.single);
             let mask = Wide::<16>::from_bits(bits);
             let bonus = operant_lane::Mask::select(mask, gamma * value, f32x16::ZERO);
             rewards[v] += bonus;

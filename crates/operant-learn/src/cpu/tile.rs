@@ -40,7 +40,12 @@ pub(crate) fn map<const V: usize>(row: Row<V>, f: impl Fn(f32x16) -> f32x16) -> 
 
 /// Transposes the 16 x 16 block of vector `v` of 16 rows into column `c` of 16 rows of `out`; missing rows are zero.
 #[inline(always)]
-pub(crate) fn turn<const V: usize, const C: usize>(rows: &[Row<V>], v: usize, out: &mut [Row<C>; LANES], c: usize) {
+pub(crate) fn turn<const V: usize, const C: usize>(
+    rows: &[Row<V>],
+    v: usize,
+    out: &mut [Row<C>; LANES],
+    c: usize,
+) {
     match rows.first_chunk() {
         Some(rows) => turn_block(rows, v, out, c),
         None => {
@@ -55,7 +60,12 @@ pub(crate) fn turn<const V: usize, const C: usize>(rows: &[Row<V>], v: usize, ou
 
 /// Four blocks of 8 x 8, which `wide` has shuffles for. Spelled out: iterators here end in memory traffic.
 #[inline(always)]
-fn turn_block<const V: usize, const C: usize>(rows: &[Row<V>; LANES], v: usize, out: &mut [Row<C>; LANES], c: usize) {
+fn turn_block<const V: usize, const C: usize>(
+    rows: &[Row<V>; LANES],
+    v: usize,
+    out: &mut [Row<C>; LANES],
+    c: usize,
+) {
     let half = |row: usize, side: usize| cast_ref::<f32x16, [f32x8; 2]>(&rows[row][v])[side];
     for side in 0..2 {
         for part in 0..2 {

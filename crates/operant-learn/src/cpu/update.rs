@@ -325,7 +325,8 @@ fn shuffled(shuffle: &Shuffle, first: usize, end: usize) -> [u32; TILE] {
 /// Adds the chunks' gradients along a tree of two levels: eight neighbours one after another, then their sums.
 fn add_chunks(chunks: &[f32], len: usize, gradient: &mut [f32]) {
     const BRANCHES: usize = 8;
-    let add = |to: &mut [f32; TILE], from: &[f32; TILE]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+    let add =
+        |to: &mut [f32; TILE], from: &[f32; TILE]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
     let block = |(b, out): (usize, &mut [f32])| {
         let (first, width) = (b * TILE, out.len());
         let part = |chunk: &[f32], part: &mut [f32; TILE]| match chunk[first..].first_chunk() {
