@@ -99,7 +99,7 @@ mod tests {
         let weight: Vec<f32> =
             (0..inputs * outputs).map(|k| ((k * 7919 % 1009) as f32 - 500.0) / 331.0).collect();
         let bias: Vec<f32> = (0..outputs).map(|k| 0.1 + k as f32 / 7.0).collect();
-        let set = |s: usize, bit: usize| (s * 31 + bit * bit * 7) % 5 == 0;
+        let set = |s: usize, bit: usize| (s * 31 + bit * bit * 7).is_multiple_of(5);
         let packed: Vec<BitRow<1>> = (0..inputs.div_ceil(32))
             .map(|w| {
                 [u32x16::new(core::array::from_fn(|s| {

@@ -18,16 +18,19 @@ pub(crate) struct LossCoefficients {
     clip_vloss: bool,
     ent_coef: f32,
     vf_coef: f32,
+    /// 1 / M.
+    scale: f32,
 }
 
 impl LossCoefficients {
-    /// Those of `config`.
-    pub fn new(config: &Config) -> Self {
+    /// Those of `config`, for a minibatch of `samples`.
+    pub fn new(config: &Config, samples: usize) -> Self {
         Self {
             clip_coef: config.clip_coef as f32,
             clip_vloss: config.clip_vloss,
             ent_coef: config.ent_coef as f32,
             vf_coef: config.vf_coef as f32,
+            scale: 1.0 / samples as f32,
         }
     }
 }
@@ -92,12 +95,11 @@ impl core::ops::Add for LossSums {
     }
 }
 
-/// The loss of a tile, `policy - ent_coef entropy + vf_coef value`, each averaged over `1 / scale` samples: its gradient
+/// The loss of a tile, `policy - ent_coef entropy + vf_coef value`, each averaged over the minibatch: its gradient
 /// with respect to the outputs goes into the last layers of `deltas`, that of log_std is added to `d_log_std`.
 pub(crate) fn tile_loss(
     coefficients: &LossCoefficients,
     input: &LossInput,
-    scale: f32,
     outputs: &Activations<TILE_VECTORS>,
     log_std: &[f32],
     head: &mut PolicyHead<TILE_VECTORS>,
@@ -105,7 +107,7 @@ pub(crate) fn tile_loss(
     d_log_std: &mut [f32x16],
 ) -> LossSums {
     let (logprob, entropy) = head.evaluate(outputs.policy(), log_std, &input.actions);
-    let scale = f32x16::splat(scale);
+    let scale = f32x16::splat(coefficients.scale);
     let zero: TileRow = splat(0.0);
     let (mut policy, mut kl, mut clipped, mut by_logprob, mut by_entropy) = (zero, zero, zero, zero, zero);
     let (low, high) =

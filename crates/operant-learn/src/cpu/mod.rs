@@ -15,6 +15,7 @@ pub mod normalise;
 pub mod policy;
 mod rollout;
 mod state;
+mod statistics;
 pub mod tile;
 pub mod update;
 mod weight_gradient;

@@ -203,7 +203,7 @@ fn dense<const V: usize>(panels: &Panels, x: &[Row<V>], y: &mut [Row<V>], activa
 
 #[inline(always)]
 fn tanh<const V: usize>(row: Row<V>) -> Row<V> {
-    map(row, |x| Float::tanh(x))
+    map(row, Float::tanh)
 }
 
 #[inline(always)]

@@ -15,6 +15,7 @@ use super::gradient::Gradient;
 use super::heads::PolicyHead;
 use super::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
 use super::policy::{Activations, Observation, Policy};
+use super::statistics::{advantage_shift_scale, explained_variance, shuffled};
 use super::tile::{LANES, TILE, TILE_VECTORS};
 use crate::config::Config;
 use crate::network::{Input, Network};
@@ -26,8 +27,8 @@ const MAX_CHUNKS: usize = 64;
 const MIN_CHUNKS: usize = 8;
 /// Floats that the gradients of all chunks may take together, where that leaves [`MIN_CHUNKS`].
 const CHUNK_FLOATS: usize = 1 << 23;
-/// Samples per block of the statistics passes.
-const STATISTICS_BLOCK: usize = 4_096;
+/// Below this many samples the statistics passes are not worth spreading over threads.
+const PARALLEL_STATISTICS: usize = 4_096;
 
 /// What an update reports; means over the last epoch's minibatches, of which skipped ones are left out.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -175,28 +176,11 @@ impl Learner {
         if !self.config.norm_adv {
             return;
         }
-        let field = self.layout.advantage;
         let one = |(m, out): (usize, &mut (f32, f32))| {
             let (first, end) = (m * batch.len() / count, (m + 1) * batch.len() / count);
-            let mut moments = Moments::default();
-            for block in (first..end).step_by(STATISTICS_BLOCK) {
-                let mut part = Moments::default();
-                for tile in (block..end.min(block + STATISTICS_BLOCK)).step_by(TILE) {
-                    let indices = shuffled(shuffle, tile, end);
-                    let size = TILE.min(end - tile);
-                    let values: [f64; TILE] = core::array::from_fn(|s| {
-                        if s < size { f64::from(batch.float(indices[s] as usize, field)) } else { 0.0 }
-                    });
-                    part.add(&values[..size]);
-                }
-                moments.merge(&part);
-            }
-            // A single sample has no deviation; its advantage becomes 0.
-            let deviation =
-                if moments.count > 1.0 { (moments.squares / (moments.count - 1.0)).sqrt() } else { 0.0 };
-            *out = (moments.mean as f32, (1.0 / (deviation + 1e-8)) as f32);
+            *out = advantage_shift_scale(batch, shuffle, first, end);
         };
-        if batch.len() < STATISTICS_BLOCK {
+        if batch.len() < PARALLEL_STATISTICS {
             self.advantages.iter_mut().enumerate().for_each(one);
         } else {
             self.advantages.par_iter_mut().enumerate().for_each(one);
@@ -208,7 +192,7 @@ impl Learner {
         self.policy.pack_for_update(&state.params);
         let tiles = minibatch.size.div_ceil(TILE);
         let (len, count) = (self.network.len(), chunk_count(tiles, self.network.len()));
-        let coefficients = LossCoefficients::new(&self.config);
+        let coefficients = LossCoefficients::new(&self.config, minibatch.size);
         let (policy, workers) = (&self.policy, &self.workers);
         let one = |(c, (flat, sums)): (usize, (&mut [f32], &mut LossSums))| {
             let index = rayon::current_thread_index().unwrap_or(0);
@@ -296,7 +280,6 @@ impl Worker {
         let sums = tile_loss(
             coefficients,
             &self.input,
-            1.0 / size as f32,
             &self.activations,
             policy.log_std(),
             &mut self.head,
@@ -313,13 +296,6 @@ impl Worker {
 fn chunk_count(tiles: usize, params: usize) -> usize {
     let most = (CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS);
     tiles.min((tiles / 4).max(MIN_CHUNKS)).min(most)
-}
-
-/// The samples at 64 positions from `first`; those from `end` on repeat the last one, and carry no weight.
-#[inline]
-fn shuffled(shuffle: &Shuffle, first: usize, end: usize) -> [u32; TILE] {
-    let last = end as u32 - 1;
-    shuffle.indices(core::array::from_fn(|s| (first as u32 + s as u32).min(last)))
 }
 
 /// Adds the chunks' gradients along a tree of two levels: eight neighbours one after another, then their sums.
@@ -349,68 +325,6 @@ fn add_chunks(chunks: &[f32], len: usize, gradient: &mut [f32]) {
     } else {
         gradient.par_chunks_mut(TILE).with_min_len(16).enumerate().for_each(block);
     }
-}
-
-/// Running mean and squared distances from it.
-#[derive(Debug, Clone, Copy, Default)]
-struct Moments {
-    count: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    fn add(&mut self, values: &[f64]) {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let squares = values.iter().map(|x| (x - mean) * (x - mean)).sum();
-        self.merge(&Self { count, mean, squares });
-    }
-
-    fn merge(&mut self, other: &Self) {
-        let total = self.count + other.count;
-        let delta = other.mean - self.mean;
-        self.squares += other.squares + delta * delta * (self.count * other.count / total);
-        self.mean += delta * (other.count / total);
-        self.count = total;
-    }
-
-    fn variance(&self) -> f64 {
-        self.squares / self.count
-    }
-}
-
-/// 1 - Var(returns - values) / Var(returns); the difference is the advantage.
-fn explained_variance(batch: &Batch) -> f64 {
-    let layout = batch.layout();
-    let blocks: Vec<[Moments; 2]> = (0..batch.len().div_ceil(STATISTICS_BLOCK))
-        .into_par_iter()
-        .map(|block| {
-            let mut parts = [Moments::default(); 2];
-            let end = batch.len().min((block + 1) * STATISTICS_BLOCK);
-            for tile in (block * STATISTICS_BLOCK..end).step_by(TILE) {
-                let size = TILE.min(end - tile);
-                let mut values = [[0.0; TILE]; 2];
-                for s in 0..size {
-                    let advantage = f64::from(batch.float(tile + s, layout.advantage));
-                    values[0][s] = advantage;
-                    values[1][s] = advantage + f64::from(batch.float(tile + s, layout.value));
-                }
-                for (part, values) in parts.iter_mut().zip(&values) {
-                    part.add(&values[..size]);
-                }
-            }
-            parts
-        })
-        .collect();
-    let mut whole = [Moments::default(); 2];
-    for parts in blocks {
-        for (whole, part) in whole.iter_mut().zip(&parts) {
-            whole.merge(part);
-        }
-    }
-    let [errors, returns] = whole.map(|moments| moments.variance());
-    if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns }
 }
 
 /// Means over the minibatches of an epoch.

@@ -103,7 +103,7 @@ fn random_batch(
                     (0..n).for_each(|k| words[layout.obs + k] = (random.float() as f32).to_bits())
                 }
                 Input::Bits(n) => {
-                    for k in (0..n).filter(|_| random.bits() % 4 == 0).collect::<Vec<_>>() {
+                    for k in (0..n).filter(|_| random.bits().is_multiple_of(4)).collect::<Vec<_>>() {
                         words[layout.obs + k / 32] |= 1 << (k % 32);
                     }
                 }
@@ -115,7 +115,7 @@ fn random_batch(
                     for &count in counts {
                         let action = random.bits() as usize % count;
                         for k in (first..first + count).filter(|_| layout.mask_words > 0) {
-                            if k == first + action || random.bits() % 3 > 0 {
+                            if k == first + action || !random.bits().is_multiple_of(3) {
                                 words[layout.mask + k / 32] |= 1 << (k % 32);
                             }
                         }

@@ -1,0 +1,107 @@
+//! Passes over a batch that see every sample once: the advantages' mean and deviation per minibatch, and how well the
+//! values explained the returns. In f64, tiles within blocks within the whole, so threads do not matter.
+
+use rayon::prelude::*;
+
+use super::batch::Batch;
+use super::tile::TILE;
+use crate::shuffle::Shuffle;
+
+/// Samples per block.
+const BLOCK: usize = 4_096;
+
+/// Shift and scale that make the advantages at positions `first .. end` zero-mean and unit-deviation: `(A - shift) scale`
+/// with scale = 1 / (std + 1e-8), std with Bessel's correction. A single sample has no deviation; it becomes 0.
+pub(crate) fn advantage_shift_scale(
+    batch: &Batch,
+    shuffle: &Shuffle,
+    first: usize,
+    end: usize,
+) -> (f32, f32) {
+    let field = batch.layout().advantage;
+    let mut moments = Moments::default();
+    for block in (first..end).step_by(BLOCK) {
+        let mut part = Moments::default();
+        for tile in (block..end.min(block + BLOCK)).step_by(TILE) {
+            let indices = shuffled(shuffle, tile, end);
+            let size = TILE.min(end - tile);
+            let mut values = [0.0; TILE];
+            for (value, &index) in values[..size].iter_mut().zip(&indices) {
+                *value = f64::from(batch.float(index as usize, field));
+            }
+            part.add(&values[..size]);
+        }
+        moments.merge(&part);
+    }
+    let deviation = if moments.count > 1.0 { (moments.squares / (moments.count - 1.0)).sqrt() } else { 0.0 };
+    (moments.mean as f32, (1.0 / (deviation + 1e-8)) as f32)
+}
+
+/// 1 - Var(returns - values) / Var(returns); the difference is the advantage.
+pub(crate) fn explained_variance(batch: &Batch) -> f64 {
+    let layout = batch.layout();
+    let blocks: Vec<[Moments; 2]> = (0..batch.len().div_ceil(BLOCK))
+        .into_par_iter()
+        .map(|block| {
+            let mut parts = [Moments::default(); 2];
+            let end = batch.len().min((block + 1) * BLOCK);
+            for tile in (block * BLOCK..end).step_by(TILE) {
+                let size = TILE.min(end - tile);
+                let mut values = [[0.0; TILE]; 2];
+                let [errors, returns] = &mut values;
+                for ((s, error), target) in (tile..tile + size).zip(errors).zip(returns) {
+                    *error = f64::from(batch.float(s, layout.advantage));
+                    *target = *error + f64::from(batch.float(s, layout.value));
+                }
+                for (part, values) in parts.iter_mut().zip(&values) {
+                    part.add(&values[..size]);
+                }
+            }
+            parts
+        })
+        .collect();
+    let mut whole = [Moments::default(); 2];
+    for parts in blocks {
+        for (whole, part) in whole.iter_mut().zip(&parts) {
+            whole.merge(part);
+        }
+    }
+    let [errors, returns] = whole.map(|moments| moments.variance());
+    if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns }
+}
+
+/// The samples at 64 positions from `first`; those from `end` on repeat the last one, and carry no weight.
+#[inline]
+pub(crate) fn shuffled(shuffle: &Shuffle, first: usize, end: usize) -> [u32; TILE] {
+    let last = end as u32 - 1;
+    shuffle.indices(core::array::from_fn(|s| (first as u32 + s as u32).min(last)))
+}
+
+/// Running mean and squared distances from it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn add(&mut self, values: &[f64]) {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let squares = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+        self.merge(&Self { count, mean, squares });
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let total = self.count + other.count;
+        let delta = other.mean - self.mean;
+        self.squares += other.squares + delta * delta * (self.count * other.count / total);
+        self.mean += delta * (other.count / total);
+        self.count = total;
+    }
+
+    fn variance(&self) -> f64 {
+        self.squares / self.count
+    }
+}
