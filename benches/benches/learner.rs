@@ -6,23 +6,20 @@
 
 use std::hint::black_box;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use operant_lane::Float;
+use benches::{CHAINS, Spread, peak_flops, time};
+use operant_learn::Config;
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cpu::batch::{Batch, SampleLayout};
 use operant_learn::cpu::policy::{Activations, Observation, Policy};
 use operant_learn::cpu::tile::Row;
 use operant_learn::cpu::update::Learner;
 use operant_learn::network::{Architecture, Head, Input, Network, init_params};
-use operant_learn::{Activation, Config};
 use rayon::prelude::*;
 use wide::f32x16;
 
 /// Repetitions of every measurement, interleaved, so that all see the same clock.
 const REPS: usize = 7;
-/// Independent chains of multiply-adds per core: latency 4 on two units needs 8.
-const CHAINS: usize = 16;
 
 fn main() -> ExitCode {
     let setups =
@@ -75,26 +72,13 @@ fn measure(name: &str, config: &Config) -> bool {
     }
 
     println!("{name}: {} samples, {} epochs", batch.len(), config.update_epochs);
-    let [median, least, greatest] = spread(&peaks);
-    println!(
-        "  peak              {:7.1} GFLOP/s ({:.1} .. {:.1})",
-        median / 1e9,
-        least / 1e9,
-        greatest / 1e9
-    );
+    println!("  peak              {} GFLOP/s", Spread::of(peaks.clone()).scaled(1e-9));
     let mut ok = true;
     for (what, rates) in ["forward", "forward, backward", "whole update"].into_iter().zip(&rates) {
-        let [median, least, greatest] = spread(rates);
         // Each repetition against its own peak: the clock and the neighbours change in between.
-        let fractions: Vec<f64> = rates.iter().zip(&peaks).map(|(rate, peak)| rate / peak).collect();
-        let fraction = spread(&fractions)[0];
-        println!(
-            "  {what:17} {:7.1} GFLOP/s ({:.1} .. {:.1}), {:.1}% of peak",
-            median / 1e9,
-            least / 1e9,
-            greatest / 1e9,
-            100.0 * fraction
-        );
+        let fraction = Spread::of(rates.iter().zip(&peaks).map(|(rate, peak)| rate / peak).collect()).median;
+        let rate = Spread::of(rates.clone()).scaled(1e-9);
+        println!("  {what:17} {rate} GFLOP/s, {:.1}% of peak", 100.0 * fraction);
         if fraction > 1.0 {
             eprintln!(
                 "error: {what} is above the measured peak: the peak or the count of operations is wrong"
@@ -102,27 +86,9 @@ fn measure(name: &str, config: &Config) -> bool {
             ok = false;
         }
     }
-    println!("  whole update      {:7.2} M samples x epochs a second", spread(&rates[2])[0] / both / 1e6);
+    let updates = Spread::of(rates[2].clone()).median / both;
+    println!("  whole update      {:7.2} M samples x epochs a second", updates / 1e6);
     ok
-}
-
-/// Multiply-adds per second of all cores together, two operations each.
-fn peak_flops() -> f64 {
-    const STEPS: usize = 4_000_000;
-    let threads = rayon::current_num_threads();
-    let seconds = time(|| {
-        rayon::broadcast(|_| {
-            let (a, b) = (black_box(f32x16::splat(0.999_9)), black_box(f32x16::splat(1e-4)));
-            let mut chains: [f32x16; CHAINS] = core::array::from_fn(|i| f32x16::splat(black_box(i as f32)));
-            for _ in 0..STEPS {
-                for chain in &mut chains {
-                    *chain = Float::mul_add(*chain, a, b);
-                }
-            }
-            black_box(chains);
-        });
-    });
-    (threads * STEPS * CHAINS * 16 * 2) as f64 / seconds
 }
 
 /// Forward passes of `samples` samples over all threads.
@@ -138,19 +104,6 @@ fn forward(policy: &Policy, network: &Network, samples: usize) {
             black_box(activations.value());
         }
     });
-}
-
-fn time(work: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    work();
-    start.elapsed().as_secs_f64()
-}
-
-/// Median, least and greatest.
-fn spread(values: &[f64]) -> [f64; 3] {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    [values[values.len() / 2], values[0], values[values.len() - 1]]
 }
 
 /// A batch of plausible samples: what matters is that advantages vary and ratios stay near 1.
@@ -182,34 +135,12 @@ fn batch(config: &Config, layout: &SampleLayout) -> Batch {
 
 fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Config {
     Config {
-        seed: 1,
         total_timesteps: 1 << 30,
         num_envs,
         num_steps,
-        learning_rate: 2.5e-4,
         anneal_lr: false,
-        gamma: 0.99,
-        gae_lambda: 0.95,
         num_minibatches,
-        update_epochs: 4,
-        norm_adv: true,
-        clip_coef: 0.2,
-        clip_vloss: true,
-        ent_coef: 0.01,
-        vf_coef: 0.5,
-        max_grad_norm: 0.5,
-        target_kl: 0.0,
-        adam_eps: 1e-5,
-        adam_beta1: 0.9,
-        adam_beta2: 0.999,
-        hidden: vec![64, 64],
-        activation: Activation::Tanh,
         shared_trunk: true,
-        log_std_init: 0.0,
-        norm_obs: false,
-        norm_reward: false,
-        clip_obs: 10.0,
-        clip_reward: 10.0,
-        max_nonfinite_updates: 3,
+        ..Config::default()
     }
 }

@@ -17,7 +17,7 @@ pub struct Overrides {
     /// Seed of every random stream
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub seed: Option<String>,
-    /// Device: auto, cpu or cuda[:K]
+    /// Device: auto, cpu, cuda or cuda:K
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Arithmetic of the network: f32, tf32 or bf16

@@ -4,6 +4,7 @@ pub mod adam;
 mod backend;
 pub mod batch;
 mod bits;
+mod crew;
 mod dense;
 mod episodes;
 mod evaluate;
@@ -19,5 +20,6 @@ mod statistics;
 pub mod tile;
 pub mod update;
 mod weight_gradient;
+mod worker;
 
 pub use backend::{LANE_WIDTH, backend};

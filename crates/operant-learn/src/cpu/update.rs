@@ -4,21 +4,20 @@
 //! but the sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
 //! along a fixed tree. So the result is the same for any number of threads.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use rayon::prelude::*;
-use wide::f32x16;
 
 use super::adam::{self, LearnerState, learning_rate};
-use super::batch::{Batch, Gathered, SampleLayout};
-use super::gradient::Gradient;
-use super::heads::PolicyHead;
-use super::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
-use super::policy::{Activations, Observation, Policy};
-use super::statistics::{advantage_shift_scale, explained_variance, shuffled};
-use super::tile::{LANES, TILE, TILE_VECTORS};
+use super::batch::{Batch, SampleLayout};
+use super::crew;
+use super::loss::{LossCoefficients, LossSums};
+use super::policy::Policy;
+use super::statistics::{advantage_shift_scale, explained_variance};
+use super::tile::TILE;
+use super::worker::{Minibatch, Worker};
 use crate::config::Config;
-use crate::network::{Input, Network};
+use crate::network::Network;
 use crate::shuffle::Shuffle;
 
 /// Most chunks of a minibatch.
@@ -27,8 +26,12 @@ const MAX_CHUNKS: usize = 64;
 const MIN_CHUNKS: usize = 8;
 /// Floats that the gradients of all chunks may take together, where that leaves [`MIN_CHUNKS`].
 const CHUNK_FLOATS: usize = 1 << 23;
-/// Below this many samples the statistics passes are not worth spreading over threads.
-const PARALLEL_STATISTICS: usize = 4_096;
+/// Parameters that are summed over the chunks at a time.
+const SUM_BLOCK: usize = 1_024;
+/// Up to this minibatch and this network the threads stay awake between minibatches.
+const AWAKE_SAMPLES: usize = 8_192;
+/// See [`AWAKE_SAMPLES`]; a larger network's sums and steps are spread by rayon, which must find its threads free.
+const AWAKE_PARAMS: usize = 1 << 16;
 
 /// What an update reports; means over the last epoch's minibatches, of which skipped ones are left out.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,37 +66,32 @@ pub struct Learner {
     layout: SampleLayout,
     policy: Policy,
     workers: Vec<Mutex<Worker>>,
-    /// `[chunk][parameter]`.
-    chunks: Vec<f32>,
-    /// `[chunk]`.
-    chunk_sums: Vec<LossSums>,
+    chunks: Vec<RwLock<Chunk>>,
     gradient: Vec<f32>,
     /// `(shift, scale)` of the advantages, per minibatch.
-    advantages: Vec<(f32, f32)>,
+    advantages: Vec<Mutex<(f32, f32)>>,
 }
 
-/// What one thread needs to work on a chunk.
+/// The gradient of one chunk.
 #[derive(Debug)]
-struct Worker {
-    gathered: Gathered,
-    input: LossInput,
-    activations: Activations<TILE_VECTORS>,
-    deltas: Activations<TILE_VECTORS>,
-    head: PolicyHead<TILE_VECTORS>,
-    gradient: Gradient,
+struct Chunk {
+    /// `[parameter]`.
+    gradient: Vec<f32>,
+    losses: LossSums,
 }
 
-/// One minibatch.
-#[derive(Clone, Copy)]
-struct Minibatch<'a> {
-    batch: &'a Batch,
-    shuffle: &'a Shuffle,
-    /// Position of its first sample in the epoch's order.
-    first: usize,
-    /// M: samples.
-    size: usize,
-    /// `(shift, scale)` of its advantages.
-    advantages: (f32, f32),
+/// What the threads work on together; changes from round to round.
+struct Round<'a> {
+    policy: &'a mut Policy,
+    task: Task<'a>,
+}
+
+/// The items of a round.
+enum Task<'a> {
+    /// Shift and scale of the advantages of each minibatch.
+    Advantages { shuffle: Shuffle },
+    /// The gradient of each of `chunks` chunks of a minibatch.
+    Gradient { minibatch: Minibatch<'a>, coefficients: LossCoefficients, chunks: usize },
 }
 
 impl Learner {
@@ -102,13 +100,13 @@ impl Learner {
         let batch = config.num_envs * config.num_steps;
         let largest = batch.div_ceil(config.num_minibatches.max(1));
         let chunks = chunk_count(largest.div_ceil(TILE), network.len());
+        let chunk = || Chunk { gradient: vec![0.0; network.len()], losses: LossSums::default() };
         Self {
             policy: Policy::new(&network),
             workers: Vec::new(),
-            chunks: vec![0.0; chunks * network.len()],
-            chunk_sums: vec![LossSums::default(); chunks],
+            chunks: (0..chunks).map(|_| RwLock::new(chunk())).collect(),
             gradient: vec![0.0; network.len()],
-            advantages: Vec::new(),
+            advantages: (0..config.num_minibatches.max(1)).map(|_| Mutex::new((0.0, 1.0))).collect(),
             config,
             network,
             layout,
@@ -127,39 +125,66 @@ impl Learner {
             batch.len() <= self.config.num_envs * self.config.num_steps,
             "the batch is larger than planned"
         );
-        while self.workers.len() < rayon::current_num_threads() {
+        // One more than the pool has, for a caller from outside.
+        while self.workers.len() <= rayon::current_num_threads() {
             self.workers.push(Mutex::new(Worker::new(&self.network, &self.layout)));
         }
-        let learning_rate = learning_rate(&self.config, update);
-        let count = self.config.num_minibatches.clamp(1, batch.len());
-        let mut nonfinite = 0;
-        let mut means = Means::default();
-        let mut epochs = 0;
-        while epochs < self.config.update_epochs {
-            let shuffle = Shuffle::new(self.config.seed, update, epochs as u32, batch.len() as u32);
-            self.advantage_statistics(batch, &shuffle, count);
-            means = Means::default();
-            let mut last_kl = f64::NAN;
-            for m in 0..count {
-                let (first, end) = (m * batch.len() / count, (m + 1) * batch.len() / count);
-                let advantages = self.advantages[m];
-                let minibatch = Minibatch { batch, shuffle: &shuffle, first, size: end - first, advantages };
-                let sums = self.minibatch_gradient(state, minibatch);
-                let norm = adam::norm(&self.gradient);
-                let loss = sums.policy + sums.value + sums.entropy;
-                if norm.is_finite() && loss.is_finite() {
-                    adam::step(state, &self.gradient, norm, learning_rate, &self.config);
-                    last_kl = sums.kl / minibatch.size as f64;
-                    means.add(&sums, minibatch.size, norm);
-                } else {
-                    nonfinite += 1;
+        let Self { config, network, policy, workers, chunks, gradient, advantages, .. } = self;
+        let learning_rate = learning_rate(config, update);
+        let count = config.num_minibatches.clamp(1, batch.len());
+        let bounds = |m: usize| (m * batch.len() / count, (m + 1) * batch.len() / count);
+        let outsider = rayon::current_num_threads();
+        let work = |round: &Round<'_>, item: usize| match &round.task {
+            Task::Advantages { shuffle } => {
+                let (first, end) = bounds(item);
+                *lock(&advantages[item]) = advantage_shift_scale(batch, shuffle, first, end);
+            }
+            Task::Gradient { minibatch, coefficients, chunks: parts } => {
+                let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(outsider)]);
+                let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
+                let tiles = minibatch.size.div_ceil(TILE);
+                let range = item * tiles / parts..(item + 1) * tiles / parts;
+                let Chunk { gradient, losses } = &mut *chunk;
+                *losses = worker.chunk(round.policy, coefficients, minibatch, range, gradient);
+            }
+        };
+        let awake = batch.len() / count <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
+        let shuffle = |epoch: usize| Shuffle::new(config.seed, update, epoch as u32, batch.len() as u32);
+        let first = Round { policy, task: Task::Advantages { shuffle: shuffle(0) } };
+        let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
+        crew::lead(awake, first, &work, |crew| {
+            while epochs < config.update_epochs {
+                if config.norm_adv {
+                    crew.round(count, |round| round.task = Task::Advantages { shuffle: shuffle(epochs) });
+                }
+                means = Means::default();
+                let mut last_kl = f64::NAN;
+                for (m, advantages) in advantages.iter().enumerate().take(count) {
+                    let (first, end) = bounds(m);
+                    let (size, advantages) = (end - first, *lock(advantages));
+                    let parts = chunk_count(size.div_ceil(TILE), network.len());
+                    let minibatch = Minibatch { batch, shuffle: shuffle(epochs), first, size, advantages };
+                    crew.round(parts, |round| {
+                        round.policy.pack_for_update(&state.params);
+                        let coefficients = LossCoefficients::new(config, size);
+                        round.task = Task::Gradient { minibatch, coefficients, chunks: parts };
+                    });
+                    let sums = add_chunks(&chunks[..parts], gradient);
+                    let norm = adam::norm(gradient);
+                    if norm.is_finite() && (sums.policy + sums.value + sums.entropy).is_finite() {
+                        adam::step(state, gradient, norm, learning_rate, config);
+                        last_kl = sums.kl / size as f64;
+                        means.add(&sums, size, norm);
+                    } else {
+                        nonfinite += 1;
+                    }
+                }
+                epochs += 1;
+                if config.target_kl > 0.0 && last_kl > config.target_kl {
+                    break;
                 }
             }
-            epochs += 1;
-            if self.config.target_kl > 0.0 && last_kl > self.config.target_kl {
-                break;
-            }
-        }
+        });
         UpdateLosses {
             explained_variance: explained_variance(batch),
             learning_rate,
@@ -168,127 +193,10 @@ impl Learner {
             ..means.losses()
         }
     }
-
-    /// Shift and scale of every minibatch's advantages, in one pass before the epoch.
-    fn advantage_statistics(&mut self, batch: &Batch, shuffle: &Shuffle, count: usize) {
-        self.advantages.clear();
-        self.advantages.resize(count, (0.0, 1.0));
-        if !self.config.norm_adv {
-            return;
-        }
-        let one = |(m, out): (usize, &mut (f32, f32))| {
-            let (first, end) = (m * batch.len() / count, (m + 1) * batch.len() / count);
-            *out = advantage_shift_scale(batch, shuffle, first, end);
-        };
-        if batch.len() < PARALLEL_STATISTICS {
-            self.advantages.iter_mut().enumerate().for_each(one);
-        } else {
-            self.advantages.par_iter_mut().enumerate().for_each(one);
-        }
-    }
-
-    /// Leaves the gradient of one minibatch's mean loss in `self.gradient`; returns the sums of its losses.
-    fn minibatch_gradient(&mut self, state: &LearnerState, minibatch: Minibatch<'_>) -> LossSums {
-        self.policy.pack_for_update(&state.params);
-        let tiles = minibatch.size.div_ceil(TILE);
-        let (len, count) = (self.network.len(), chunk_count(tiles, self.network.len()));
-        let coefficients = LossCoefficients::new(&self.config, minibatch.size);
-        let (policy, workers) = (&self.policy, &self.workers);
-        let one = |(c, (flat, sums)): (usize, (&mut [f32], &mut LossSums))| {
-            let index = rayon::current_thread_index().unwrap_or(0);
-            let mut worker = workers[index].lock().unwrap_or_else(PoisonError::into_inner);
-            *sums = worker.chunk(
-                policy,
-                &coefficients,
-                &minibatch,
-                c * tiles / count..(c + 1) * tiles / count,
-                flat,
-            );
-        };
-        let flat = &mut self.chunks[..count * len];
-        let sums = &mut self.chunk_sums[..count];
-        if count == 1 || rayon::current_num_threads() == 1 {
-            flat.chunks_exact_mut(len).zip(&mut *sums).enumerate().for_each(one);
-        } else {
-            flat.par_chunks_exact_mut(len).zip(&mut *sums).with_max_len(1).enumerate().for_each(one);
-        }
-        add_chunks(flat, len, &mut self.gradient);
-        sums.iter().fold(LossSums::default(), |total, &sum| total + sum)
-    }
 }
 
-impl Worker {
-    fn new(network: &Network, layout: &SampleLayout) -> Self {
-        Self {
-            gathered: Gathered::new(&network.architecture.input, layout),
-            input: LossInput::new(layout.components),
-            activations: Activations::new(network),
-            deltas: Activations::new(network),
-            head: PolicyHead::new(&network.architecture.head),
-            gradient: Gradient::new(network),
-        }
-    }
-
-    /// The gradient of a minibatch's `tiles`, into `flat`.
-    fn chunk(
-        &mut self,
-        policy: &Policy,
-        coefficients: &LossCoefficients,
-        minibatch: &Minibatch<'_>,
-        tiles: core::ops::Range<usize>,
-        flat: &mut [f32],
-    ) -> LossSums {
-        self.gradient.clear();
-        let mut sums = LossSums::default();
-        for tile in tiles {
-            sums = sums + self.tile(policy, coefficients, minibatch, tile);
-        }
-        self.gradient.finish(policy.network(), flat);
-        sums
-    }
-
-    fn tile(
-        &mut self,
-        policy: &Policy,
-        coefficients: &LossCoefficients,
-        minibatch: &Minibatch<'_>,
-        tile: usize,
-    ) -> LossSums {
-        let Minibatch { batch, shuffle, first, size, advantages } = *minibatch;
-        let layout = batch.layout();
-        let indices = shuffled(shuffle, first + tile * TILE, first + size);
-        self.gathered.gather(batch, &indices);
-        let input = &mut self.input;
-        for (k, action) in input.actions.iter_mut().enumerate() {
-            *action = self.gathered.float(layout.actions + k);
-        }
-        input.logprob = self.gathered.float(layout.logprob);
-        input.value = self.gathered.float(layout.value);
-        let advantage = self.gathered.float(layout.advantage);
-        input.returns = returns(&advantage, &input.value);
-        input.advantage = normalise(advantage, advantages.0, advantages.1);
-        let remaining = size - tile * TILE;
-        input.weight = core::array::from_fn(|v| {
-            f32x16::new(core::array::from_fn(|l| if v * LANES + l < remaining { 1.0 } else { 0.0 }))
-        });
-        self.head.set_mask(&self.gathered.mask);
-        let observation = match policy.network().architecture.input {
-            Input::Dense(_) => Observation::Dense(&self.gathered.obs),
-            Input::Bits(_) => Observation::Bits(&self.gathered.bits),
-        };
-        policy.forward(observation, &mut self.activations);
-        let sums = tile_loss(
-            coefficients,
-            &self.input,
-            &self.activations,
-            policy.log_std(),
-            &mut self.head,
-            &mut self.deltas,
-            &mut self.gradient.log_std,
-        );
-        self.gradient.add(policy, observation, &self.activations, &mut self.deltas);
-        sums
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How many chunks a minibatch of `tiles` tiles is cut into, for a network of `params` parameters: one tile each up to
@@ -298,33 +206,37 @@ fn chunk_count(tiles: usize, params: usize) -> usize {
     tiles.min((tiles / 4).max(MIN_CHUNKS)).min(most)
 }
 
-/// Adds the chunks' gradients along a tree of two levels: eight neighbours one after another, then their sums.
-fn add_chunks(chunks: &[f32], len: usize, gradient: &mut [f32]) {
+/// Adds the chunks' gradients along a tree of two levels: eight neighbours one after another, then their sums. Returns
+/// the sums of their losses.
+fn add_chunks(chunks: &[RwLock<Chunk>], gradient: &mut [f32]) -> LossSums {
     const BRANCHES: usize = 8;
-    let add =
-        |to: &mut [f32; TILE], from: &[f32; TILE]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-    let block = |(b, out): (usize, &mut [f32])| {
-        let (first, width) = (b * TILE, out.len());
-        let part = |chunk: &[f32], part: &mut [f32; TILE]| match chunk[first..].first_chunk() {
-            Some(whole) => *part = *whole,
-            None => part[..width].copy_from_slice(&chunk[first..first + width]),
-        };
-        let (mut sum, mut branch, mut leaf) = ([0.0; TILE], [0.0; TILE], [0.0; TILE]);
-        for chunks in chunks.chunks(BRANCHES * len) {
-            branch.fill(0.0);
-            for chunk in chunks.chunks_exact(len) {
-                part(chunk, &mut leaf);
-                add(&mut branch, &leaf);
-            }
-            add(&mut sum, &branch);
-        }
-        out.copy_from_slice(&sum[..width]);
+    let read = |chunk: &RwLock<Chunk>, use_it: &mut dyn FnMut(&Chunk)| {
+        use_it(&chunk.read().unwrap_or_else(PoisonError::into_inner));
     };
-    if chunks.len() < 1 << 20 {
-        gradient.chunks_mut(TILE).enumerate().for_each(block);
+    let add = |to: &mut [f32], from: &[f32]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+    let parallel = chunks.len() * gradient.len() > 1 << 20;
+    let block = |(b, out): (usize, &mut [f32])| {
+        let range = b * SUM_BLOCK..b * SUM_BLOCK + out.len();
+        let mut branch = [0.0; SUM_BLOCK];
+        out.fill(0.0);
+        for chunks in chunks.chunks(BRANCHES) {
+            branch.fill(0.0);
+            for chunk in chunks {
+                read(chunk, &mut |chunk| add(&mut branch, &chunk.gradient[range.clone()]));
+            }
+            add(out, &branch);
+        }
+    };
+    if parallel {
+        gradient.par_chunks_mut(SUM_BLOCK).enumerate().for_each(block);
     } else {
-        gradient.par_chunks_mut(TILE).with_min_len(16).enumerate().for_each(block);
+        gradient.chunks_mut(SUM_BLOCK).enumerate().for_each(block);
     }
+    let mut losses = LossSums::default();
+    for chunk in chunks {
+        read(chunk, &mut |chunk| losses = losses + chunk.losses);
+    }
+    losses
 }
 
 /// Means over the minibatches of an epoch.

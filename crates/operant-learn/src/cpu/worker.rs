@@ -1,0 +1,114 @@
+//! What one thread does: the loss and gradient of a chunk of a minibatch, tile by tile.
+
+use wide::f32x16;
+
+use super::batch::{Batch, Gathered, SampleLayout};
+use super::gradient::Gradient;
+use super::heads::PolicyHead;
+use super::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
+use super::policy::{Activations, Observation, Policy};
+use super::statistics::shuffled;
+use super::tile::{LANES, TILE, TILE_VECTORS};
+use crate::network::{Input, Network};
+use crate::shuffle::Shuffle;
+
+/// One minibatch.
+#[derive(Debug, Clone)]
+pub(crate) struct Minibatch<'a> {
+    /// Where its samples lie.
+    pub batch: &'a Batch,
+    /// The epoch's order.
+    pub shuffle: Shuffle,
+    /// Position of its first sample in the epoch's order.
+    pub first: usize,
+    /// M: samples.
+    pub size: usize,
+    /// `(shift, scale)` of its advantages.
+    pub advantages: (f32, f32),
+}
+
+/// What one thread needs to work on a chunk.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    gathered: Gathered,
+    input: LossInput,
+    activations: Activations<TILE_VECTORS>,
+    deltas: Activations<TILE_VECTORS>,
+    head: PolicyHead<TILE_VECTORS>,
+    gradient: Gradient,
+}
+
+impl Worker {
+    /// Scratch space for `network`.
+    pub fn new(network: &Network, layout: &SampleLayout) -> Self {
+        Self {
+            gathered: Gathered::new(&network.architecture.input, layout),
+            input: LossInput::new(layout.components),
+            activations: Activations::new(network),
+            deltas: Activations::new(network),
+            head: PolicyHead::new(&network.architecture.head),
+            gradient: Gradient::new(network),
+        }
+    }
+
+    /// The gradient of a minibatch's `tiles`, into `flat`.
+    pub fn chunk(
+        &mut self,
+        policy: &Policy,
+        coefficients: &LossCoefficients,
+        minibatch: &Minibatch<'_>,
+        tiles: core::ops::Range<usize>,
+        flat: &mut [f32],
+    ) -> LossSums {
+        self.gradient.clear();
+        let mut sums = LossSums::default();
+        for tile in tiles {
+            sums = sums + self.tile(policy, coefficients, minibatch, tile);
+        }
+        self.gradient.finish(policy.network(), flat);
+        sums
+    }
+
+    fn tile(
+        &mut self,
+        policy: &Policy,
+        coefficients: &LossCoefficients,
+        minibatch: &Minibatch<'_>,
+        tile: usize,
+    ) -> LossSums {
+        let Minibatch { batch, ref shuffle, first, size, advantages } = *minibatch;
+        let layout = batch.layout();
+        let indices = shuffled(shuffle, first + tile * TILE, first + size);
+        self.gathered.gather(batch, &indices);
+        let input = &mut self.input;
+        for (k, action) in input.actions.iter_mut().enumerate() {
+            *action = self.gathered.float(layout.actions + k);
+        }
+        input.logprob = self.gathered.float(layout.logprob);
+        input.value = self.gathered.float(layout.value);
+        let advantage = self.gathered.float(layout.advantage);
+        input.returns = returns(&advantage, &input.value);
+        input.advantage = normalise(advantage, advantages.0, advantages.1);
+        let remaining = size - tile * TILE;
+        input.weight = core::array::from_fn(|v| {
+            f32x16::new(core::array::from_fn(|l| if v * LANES + l < remaining { 1.0 } else { 0.0 }))
+        });
+        self.head.set_mask(&self.gathered.mask);
+        let observation = match policy.network().architecture.input {
+            Input::Dense(_) => Observation::Dense(&self.gathered.obs),
+            Input::Bits(_) => Observation::Bits(&self.gathered.bits),
+        };
+        policy.forward(observation, &mut self.activations);
+        let sums = tile_loss(
+            coefficients,
+            &self.input,
+            &self.activations,
+            policy.log_std(),
+            &mut self.head,
+            &mut self.deltas,
+            &mut self.gradient.log_std,
+        );
+        self.gradient.add(policy, observation, &self.activations, &mut self.deltas);
+        sums
+    }
+}
