@@ -143,7 +143,7 @@ fn cartpole_is_learned() {
         num_minibatches: 4,
         update_epochs: 10,
         learning_rate: 2.5e-3,
-        gae_lambda: 0.8,
+        gae_lambda: 0.95,
         ent_coef: 0.0,
         clip_vloss: false,
         shared_trunk: true,
