@@ -88,6 +88,7 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
         .expect("valid");
     assert_eq!((resumed.learner.learning_rate, resumed.learner.gamma, resumed.learner.seed), (0.05, 0.7, 9));
     resumed.check_resumes(&saved, "old").expect("fits");
+    let resumed_trunk = resumed.learner.shared_trunk;
 
     // What was said since the run began does not show through.
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -100,7 +101,9 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
     let resumed = layered(bare, &set(&[]), Some(("old", &saved_bare)), None, &here, []).expect("valid");
     assert!(resumed.env_options.is_empty() && resumed.run.solved_at.is_none(), "{resumed:?}");
 
-    for change in ["num_envs=64", "hidden=[32]", "shared_trunk=false", "activation=relu", "seed=3"] {
+    // The other trunk than the preset's, whichever that is.
+    let other_trunk = format!("shared_trunk={}", !resumed_trunk);
+    for change in ["num_envs=64", "hidden=[32]", &other_trunk, "activation=relu", "seed=3"] {
         let line = set(&[change]);
         let changed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), [])
             .expect("valid alone");
