@@ -64,12 +64,16 @@ impl<J: Send + Sync> Crew<'_, J> {
             self.taken.store(0, Ordering::Relaxed);
             self.done.store(0, Ordering::Relaxed);
         }
-        if self.awake && count > 1 {
-            self.round.fetch_add(1, Ordering::Release);
+        if self.awake {
+            // A single item is not worth calling the others for. One that is late from the round before may still take it,
+            // so its end is waited for all the same.
+            if count > 1 {
+                self.round.fetch_add(1, Ordering::Release);
+            }
             self.take_items();
             wait(|| self.done.load(Ordering::Acquire) == count || self.failed.load(Ordering::Acquire));
             assert!(!self.failed.load(Ordering::Acquire), "another thread of the crew panicked");
-        } else if self.awake || count == 1 || rayon::current_num_threads() == 1 {
+        } else if count == 1 || rayon::current_num_threads() == 1 {
             self.take_items();
         } else {
             let job = self.read();
@@ -161,25 +165,41 @@ mod tests {
     use rayon::ThreadPoolBuilder;
 
     #[test]
-    fn every_item_of_every_round_is_done_once() {
+    fn every_item_of_every_round_is_done_once_and_before_the_round_ends() {
+        const ROUNDS: usize = 40_000;
+        let items = |round: usize| if round.is_multiple_of(2) { 1 } else { round % 8 };
         for threads in [1, 2, 5] {
             for awake in [true, false] {
                 let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let sums: Vec<AtomicUsize> = (0..7).map(|_| AtomicUsize::new(0)).collect();
+                let leader = AtomicUsize::new(usize::MAX);
                 let work = |job: &usize, item: usize| {
+                    // Helpers are slow, so that a leader who does not wait for them is caught.
+                    if rayon::current_thread_index() != Some(leader.load(Ordering::Relaxed)) {
+                        (0..2_000).for_each(|_| std::hint::spin_loop());
+                    }
                     sums[item].fetch_add(*job, Ordering::Relaxed);
                 };
                 let total = pool.install(|| {
+                    leader.store(rayon::current_thread_index().unwrap(), Ordering::Relaxed);
                     lead(awake, 0, &work, |crew| {
-                        for round in 1..=500 {
-                            crew.round(round % 8, |job| *job = round);
+                        // Rounds of one item stand between larger ones: a late helper must not leave the leader early.
+                        for round in 1..=ROUNDS {
+                            let before: usize = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).sum();
+                            crew.round(items(round), |job| *job = round);
+                            let after: usize = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).sum();
+                            assert_eq!(
+                                after - before,
+                                round * items(round),
+                                "round {round} was left unfinished"
+                            );
                         }
-                        500
+                        ROUNDS
                     })
                 });
-                assert_eq!(total, 500);
+                assert_eq!(total, ROUNDS);
                 for (item, sum) in sums.into_iter().enumerate() {
-                    let expected: usize = (1..=500).filter(|round| round % 8 > item).sum();
+                    let expected: usize = (1..=ROUNDS).filter(|&round| items(round) > item).sum();
                     assert_eq!(sum.into_inner(), expected, "item {item}, {threads} threads, awake {awake}");
                 }
             }
