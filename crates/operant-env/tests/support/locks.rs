@@ -19,7 +19,7 @@ bundle! {
         dials: [Uint; 3],
         /// Which locks are open.
         open: [Mask; 3],
-        /// Turns so far, over all episodes of a seed a float for the sake of it.
+        /// Positions turned so far in this episode.
         turns: Float,
     }
 }
@@ -68,10 +68,10 @@ impl Env for Locks {
         let dials = array::set(&s.dials, action[0], shut.select(after, before));
         let opens = (shut & after.eq(u(OPEN))).named("opens");
         let open = array::set(&s.open, action[0], opens | !shut);
-        // Turning costs the more the further it goes: a loop for the sake of it.
+        // Each of the first three positions turned costs a little.
         let (cost, _) = L::repeat(3, (f(0.0), turn), |_, (cost, left)| {
             let some = left.ne(u(0));
-            (L::when(some, cost, |cost| cost + f(0.0)), some.select(left - u(1), left))
+            (L::when(some, cost, |cost| cost + f(0.001)), some.select(left - u(1), left))
         });
         let state = State { dials, open, turns: s.turns + L::Float::from_uint(turn) };
         let reward = opens.select(f(0.98), f(-0.02)) - cost;
@@ -90,7 +90,7 @@ impl Env for Locks {
         obs
     }
 
-    /// An open lock has no dial to turn; while any is shut, that is. A single position backwards is always allowed.
+    /// An open lock has no dial to turn. One is always shut: the episode ends when the last opens.
     fn legal<L: Lane>(&self, s: &State<L>, component: usize, choice: usize) -> L::Mask {
         if component == 0 { !s.open[choice] } else { L::Mask::splat(true) }
     }
