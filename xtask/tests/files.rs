@@ -80,3 +80,34 @@ fn the_rule_tells_good_first_lines_from_bad() {
     assert!(complains("a.rs", &format!("//! Too long.\n{}", "\n".repeat(LONGEST))));
     assert!(!complains("a.rs", &format!("//! Just so.\n{}", "\n".repeat(LONGEST - 1))));
 }
+
+/// The rooms that may contain unsafe code, and why is argued there.
+const UNSAFE_ROOMS: &[&str] = &["crates/operant-metrics/src/ring/mapping", "crates/operant-cuda"];
+
+#[test]
+fn unsafe_code_lives_in_its_rooms() {
+    let root = Path::new("..");
+    let mut found = Vec::new();
+    for room in ["crates", "bin", "benches", "xtask"] {
+        sources(&root.join(room), &mut found);
+    }
+    // Taken apart, so that this file is not among them.
+    let signs = ["{", "fn", "impl", "extern"].map(|next| ["unsafe", next].join(" "));
+    let is_unsafe = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default();
+        code.starts_with("#![allow(unsafe") || signs.iter().any(|sign| code.contains(sign))
+    };
+    let (mut rooms, mut broken) = (0, Vec::new());
+    for path in found.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
+        let text = fs::read_to_string(path).expect("a source file is UTF-8");
+        let place = path.strip_prefix(root).expect("below the root");
+        let lines = text.lines().enumerate().filter(|(_, line)| is_unsafe(line));
+        if UNSAFE_ROOMS.iter().any(|room| place.starts_with(room)) {
+            rooms += lines.count();
+        } else {
+            broken.extend(lines.map(|(n, line)| format!("{}:{}: {line}", place.display(), n + 1)));
+        }
+    }
+    assert!(rooms > 0, "the search finds no unsafe code where there is some");
+    assert!(broken.is_empty(), "unsafe code outside its rooms:\n{}", broken.join("\n"));
+}

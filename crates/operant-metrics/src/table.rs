@@ -27,6 +27,18 @@ metrics! {
     time_gae            "s"       Gauge   time   "Wall time of this update's advantages (GAE).";
     time_update         "s"       Gauge   time   "Wall time of this update's epochs over its batch.";
     time_host           "s"       Gauge   time   "Wall time between the last update and this one spent outside the backend: publishing, evaluation, checkpoints.";
+    time_idle           "s"       Gauge   time   "Wall time between the last update and this one that no other phase accounts for: joins, pauses, a device that waits.";
+    bytes_h2d           "B"       Gauge   bus    "Bytes copied from the host to the device in this update; 0 where both share memory.";
+    bytes_d2h           "B"       Gauge   bus    "Bytes copied from the device to the host in this update; 0 where both share memory.";
+    gpu_utilization     "1"       Gauge   gpu    "Share of the time in which the GPU had work, 0 to 1.";
+    gpu_memory          "B"       Gauge   gpu    "Memory in use on the GPU, by all processes.";
+    gpu_power           "W"       Gauge   gpu    "Power drawn by the GPU.";
+    gpu_temperature     "degC"    Gauge   gpu    "Temperature of the GPU.";
+    gpu_clock           "Hz"      Gauge   gpu    "Clock of the GPU's multiprocessors.";
+    cpu_utilization     "1"       Gauge   host   "Share of the time in which the cores that the process may use were busy, with any process, 0 to 1.";
+    cpu_performance     "1"       Gauge   host   "The same over performance cores alone, where the machine has two kinds.";
+    cpu_efficiency      "1"       Gauge   host   "The same over efficiency cores alone, where the machine has two kinds.";
+    cpu_balance         "1"       Gauge   host   "Utilization of the efficiency cores over that of the performance cores: 1 is even.";
     resident_memory     "B"       Gauge   host   "Resident memory of the training process.";
 }
 
@@ -64,7 +76,9 @@ mod tests {
         let names: BTreeSet<_> = METRICS.iter().map(|m| m.name).collect();
         assert_eq!(names.len(), COUNT);
         for metric in METRICS {
-            let plain = |s: &str| s.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') && !s.is_empty();
+            let plain = |s: &str| {
+                s.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') && !s.is_empty()
+            };
             assert!(plain(metric.name) && plain(metric.group), "{metric:?}");
             assert!(metric.help.ends_with('.') && !metric.help.contains('|'), "{metric:?}");
             assert!(!metric.unit.is_empty());

@@ -1,0 +1,282 @@
+//! Archives: what happened in every 16, 256, 4,096 and 65,536 consecutive updates, so that a monitor that comes hours
+//! late draws the whole run.
+//!
+//! An entry holds, per metric, two words and a count of 32 bits. Of a gauge: least, greatest, mean, last, as f32, over
+//! the updates that reported it. Of a counter: first and last, as f64.
+
+use super::layout::{FACTORS, Section};
+use super::slot;
+use crate::{COUNT, Kind, METRICS, position};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The metrics, rounded up to whole vectors.
+const WIDTH: usize = COUNT.next_multiple_of(8);
+
+/// What was seen of every metric since the last entry.
+struct Tally {
+    /// Which run of `factor` updates; `u64::MAX` before the first record.
+    bucket: u64,
+    records: u64,
+    min: [f64; WIDTH],
+    max: [f64; WIDTH],
+    sum: [f64; WIDTH],
+    count: [f64; WIDTH],
+    last: [f64; WIDTH],
+}
+
+impl Tally {
+    fn new() -> Self {
+        Tally {
+            bucket: u64::MAX,
+            records: 0,
+            min: [f64::INFINITY; WIDTH],
+            max: [f64::NEG_INFINITY; WIDTH],
+            sum: [0.0; WIDTH],
+            count: [0.0; WIDTH],
+            last: [f64::NAN; WIDTH],
+        }
+    }
+
+    /// Takes in one record. A NaN reports nothing.
+    #[inline(always)]
+    fn add(&mut self, values: &[f64; WIDTH]) {
+        self.records += 1;
+        for i in 0..WIDTH {
+            let x = values[i];
+            let there = !x.is_nan();
+            self.min[i] = if x < self.min[i] { x } else { self.min[i] };
+            self.max[i] = if x > self.max[i] { x } else { self.max[i] };
+            self.sum[i] += if there { x } else { 0.0 };
+            self.count[i] += if there { 1.0 } else { 0.0 };
+            self.last[i] = if there { x } else { self.last[i] };
+        }
+    }
+
+    /// Takes in the tally of a finer archive.
+    fn merge(&mut self, finer: &Tally) {
+        self.records += finer.records;
+        for i in 0..WIDTH {
+            self.min[i] = self.min[i].min(finer.min[i]);
+            self.max[i] = self.max[i].max(finer.max[i]);
+            self.sum[i] += finer.sum[i];
+            self.count[i] += finer.count[i];
+            self.last[i] = if finer.last[i].is_nan() { self.last[i] } else { finer.last[i] };
+        }
+    }
+
+    /// The words of an entry, behind its sequence.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        let metric = |i: usize| match METRICS[i].kind {
+            Kind::Counter => [self.min[i].to_bits(), self.last[i].to_bits()],
+            Kind::Gauge => {
+                let (count, nothing) = (self.count[i], self.count[i] == 0.0);
+                let some = |x: f64| if nothing { f32::NAN } else { x as f32 };
+                [
+                    pair(some(self.min[i]), some(self.max[i])),
+                    pair(some(self.sum[i] / count), some(self.last[i])),
+                ]
+            }
+        };
+        let counts = |i: usize| (self.count[2 * i] as u64) | (self.count[2 * i + 1] as u64) << 32;
+        std::iter::once(self.records)
+            .chain((0..COUNT).flat_map(metric))
+            .chain((0..COUNT.div_ceil(2)).map(counts))
+    }
+}
+
+fn pair(low: f32, high: f32) -> u64 {
+    u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32
+}
+
+fn unpair(word: u64) -> (f64, f64) {
+    (f64::from(f32::from_bits(word as u32)), f64::from(f32::from_bits((word >> 32) as u32)))
+}
+
+/// The writer's side of all archives.
+pub struct Archives {
+    tallies: [Tally; FACTORS.len()],
+    /// Entries written to each.
+    written: [u64; FACTORS.len()],
+    update: usize,
+}
+
+impl Archives {
+    pub fn new() -> Self {
+        let update = position("update").unwrap_or(0);
+        Archives { tallies: std::array::from_fn(|_| Tally::new()), written: [0; FACTORS.len()], update }
+    }
+
+    /// Takes in one record. An entry is written when the first update after its last one comes.
+    /// Returns whether one was.
+    #[inline(always)]
+    pub fn add(
+        &mut self,
+        words: &[AtomicU64],
+        sections: &[Section; FACTORS.len()],
+        record: &[f64; COUNT],
+    ) -> bool {
+        let mut values = [f64::NAN; WIDTH];
+        values[..COUNT].copy_from_slice(record);
+        let bucket = (values[self.update] as u64).saturating_sub(1) / FACTORS[0];
+        let turned = bucket != self.tallies[0].bucket;
+        if turned {
+            self.turn(words, sections, 0, bucket);
+        }
+        self.tallies[0].add(&values);
+        turned
+    }
+
+    /// Writes the entry of a finished bucket, hands it to the next coarser archive, and begins `bucket`.
+    #[cold]
+    fn turn(&mut self, words: &[AtomicU64], sections: &[Section; FACTORS.len()], level: usize, bucket: u64) {
+        let begun = Tally { bucket, ..Tally::new() };
+        let done = std::mem::replace(&mut self.tallies[level], begun);
+        if done.records == 0 {
+            return;
+        }
+        let (section, number) = (&sections[level], self.written[level]);
+        slot::write(&words[section.slot(number)], number, done.words());
+        self.written[level] = number + 1;
+        words[section.offset].store(number + 1, Ordering::Release);
+        if level + 1 < FACTORS.len() {
+            let coarser = done.bucket / (FACTORS[level + 1] / FACTORS[level]);
+            if coarser != self.tallies[level + 1].bucket {
+                self.turn(words, sections, level + 1, coarser);
+            }
+            self.tallies[level + 1].merge(&done);
+        }
+    }
+
+    /// Forgets what was written, for a file that begins anew.
+    pub fn restart(&mut self) {
+        self.written = [0; FACTORS.len()];
+    }
+}
+
+/// What one or more consecutive updates reported of one metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    pub min: f64,
+    pub max: f64,
+    pub mean: f64,
+    pub last: f64,
+    /// Updates that reported it.
+    pub count: u64,
+}
+
+impl Span {
+    /// Of a single update.
+    pub fn single(x: f64) -> Self {
+        Span { min: x, max: x, mean: x, last: x, count: u64::from(!x.is_nan()) }
+    }
+
+    /// Of metric `i` of `metrics` in an entry, whose content is given without its sequence.
+    pub fn load(content: &[AtomicU64], metrics: usize, i: usize, kind: Kind) -> Self {
+        let word = |at: usize| content.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
+        let (a, b) = (word(1 + 2 * i), word(2 + 2 * i));
+        let counts = word(1 + 2 * metrics + i / 2);
+        let count = if i.is_multiple_of(2) { counts & 0xffff_ffff } else { counts >> 32 };
+        match kind {
+            Kind::Counter => {
+                let (first, last) = (f64::from_bits(a), f64::from_bits(b));
+                Span { min: first, max: last, mean: (first + last) / 2.0, last, count }
+            }
+            Kind::Gauge => {
+                let ((min, max), (mean, last)) = (unpair(a), unpair(b));
+                Span { min, max, mean, last, count }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Record;
+    use crate::ring::layout::{Capacity, Kind as SectionKind, Layout};
+
+    struct Bench {
+        words: Vec<AtomicU64>,
+        sections: [Section; 4],
+        archives: Archives,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let capacity = Capacity { archives: [4, 8, 8, 8], ..Capacity::default() };
+            let layout = Layout::new(&capacity, 0, 0);
+            let words = (0..layout.words).map(|_| AtomicU64::new(0)).collect();
+            let sections: Vec<_> = layout.find(SectionKind::Archive, 1).collect();
+            Bench { words, sections: sections.try_into().unwrap(), archives: Archives::new() }
+        }
+
+        fn add(&mut self, update: u64, sps: f64) {
+            let record =
+                Record { update: update as f64, env_steps: update as f64 * 1e9, sps, ..Record::default() };
+            self.archives.add(&self.words, &self.sections, &record.values());
+        }
+
+        /// (first update, last update, sps) of entry `number` of a level.
+        fn entry(&self, level: usize, number: u64) -> Option<(f64, f64, Span)> {
+            let slot = &self.words[self.sections[level].slot(number)];
+            let load = |name| {
+                let i = position(name).unwrap();
+                slot::read(slot, |content| Span::load(content, COUNT, i, METRICS[i].kind))
+                    .map(|(_, span)| span)
+            };
+            Some((load("update")?.min, load("update")?.last, load("sps")?))
+        }
+    }
+
+    #[test]
+    fn entries_summarise_their_updates_at_every_level() {
+        let mut bench = Bench::new();
+        for update in 1..=256 * 2 + 1 {
+            bench.add(update, update as f64);
+        }
+        assert_eq!(bench.archives.written, [32, 1, 0, 0]);
+        let expected = Span { min: 497.0, max: 512.0, mean: 504.5, last: 512.0, count: 16 };
+        assert_eq!(bench.entry(0, 31), Some((497.0, 512.0, expected)));
+        let expected = Span { min: 1.0, max: 256.0, mean: 128.5, last: 256.0, count: 256 };
+        assert_eq!(bench.entry(1, 0), Some((1.0, 256.0, expected)));
+        for update in 514..=65_536 + 512 {
+            bench.add(update, 1.0);
+        }
+        assert_eq!(bench.archives.written[1..], [256 + 1, 16, 0]);
+        assert_eq!(bench.entry(2, 15).unwrap().1, 65_536.0);
+    }
+
+    #[test]
+    fn what_was_not_reported_does_not_count() {
+        let mut bench = Bench::new();
+        bench.add(1, f64::NAN);
+        bench.add(2, 5.0);
+        bench.add(3, 7.0);
+        bench.add(4, f64::NAN);
+        bench.add(17, f64::NAN);
+        bench.add(33, 1.0);
+        let span = bench.entry(0, 0).unwrap().2;
+        assert_eq!(span, Span { min: 5.0, max: 7.0, mean: 6.0, last: 7.0, count: 2 });
+        let nothing = bench.entry(0, 1).unwrap().2;
+        assert!(nothing.count == 0 && nothing.mean.is_nan() && nothing.min.is_nan() && nothing.last.is_nan());
+    }
+
+    #[test]
+    fn counters_keep_every_digit() {
+        let mut bench = Bench::new();
+        for update in 1..=17 {
+            bench.add(123_456_000 + update, 1.0);
+        }
+        assert_eq!(bench.entry(0, 0).unwrap().1, 123_456_016.0);
+    }
+
+    #[test]
+    fn thinned_updates_fall_where_they_belong() {
+        let mut bench = Bench::new();
+        for update in (8..=80).step_by(8) {
+            bench.add(update, update as f64);
+        }
+        assert_eq!(bench.entry(0, 0).unwrap().2.count, 2);
+        assert_eq!((bench.entry(0, 1).unwrap().0, bench.entry(0, 1).unwrap().1), (24.0, 32.0));
+    }
+}

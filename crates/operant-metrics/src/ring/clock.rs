@@ -1,0 +1,25 @@
+//! The clocks of the ring: one that no one sets for ages, one for dates.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Nanoseconds since boot, suspended time included; the same in every process of the machine.
+#[inline]
+pub fn now() -> u64 {
+    #[cfg(target_os = "linux")]
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+    let time = rustix::time::clock_gettime(CLOCK);
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// How long ago a moment was; zero for one that is still to come.
+pub fn since(now: u64, moment: u64) -> Duration {
+    Duration::from_nanos(now.saturating_sub(moment))
+}
+
+/// Nanoseconds since 1970.
+pub fn unix_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

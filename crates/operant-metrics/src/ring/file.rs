@@ -1,0 +1,149 @@
+//! A ring's file: made whole under a temporary name, locked, then given its own, so that no reader meets half of one.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use super::error::RingError;
+use super::identity::Identity;
+use super::layout::{Kind, Layout, READY, READY_WORD, sample, state};
+use super::mapping::Mapping;
+use super::place::{EXTENSION, rings_in};
+use super::schema::Schema;
+use super::state::RunState;
+use super::{RingOptions, clock, lock, slot, text};
+
+/// Rings of ended runs that are kept: each holds some megabytes of memory.
+const KEEP_ENDED: usize = 8;
+
+/// A ring file of this process.
+pub struct RingFile {
+    pub path: PathBuf,
+    pub mapping: Mapping,
+    pub layout: Layout,
+}
+
+/// Makes a ring for a run in `dir`: under its name, or with a number behind it while another live run of that name has
+/// one. A ring that an ended run left under the name goes, and so does `own`, the file that this one is to replace.
+///
+/// # Errors
+/// When there is no room or no permission.
+pub fn make(
+    dir: &Path,
+    identity: &Identity,
+    options: &RingOptions,
+    own: Option<(&Path, &File)>,
+) -> Result<RingFile, RingError> {
+    // Two trainers that start at once choose one after the other.
+    let turn_path = dir.join(".turn");
+    let turn = File::options().create(true).truncate(false).write(true).mode(0o600).open(&turn_path);
+    let turn = turn.map_err(|error| RingError::io("cannot write", &turn_path, error))?;
+    turn.lock().map_err(|error| RingError::io("cannot lock", &turn_path, error))?;
+
+    let path = match own {
+        Some((path, file)) if names(path, file) || !is_live(path) => path.to_owned(),
+        _ => free_path(dir, &identity.run),
+    };
+    let temporary = dir.join(format!(".{}.tmp", std::process::id()));
+    let made = fill(&temporary, identity, options).and_then(|(mapping, layout)| {
+        fs::rename(&temporary, &path).map_err(|error| RingError::io("cannot make", &path, error))?;
+        Ok(RingFile { path, mapping, layout })
+    });
+    if made.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    drop_old(dir);
+    made
+}
+
+/// The first of `run.ring`, `run~2.ring`, ... that no live trainer has.
+fn free_path(dir: &Path, run: &str) -> PathBuf {
+    let numbered = (2..).map(|number: u32| format!("{run}~{number}"));
+    let mut names = std::iter::once(run.to_owned()).chain(numbered);
+    let free = names.find_map(|name| {
+        let path = dir.join(format!("{name}.{EXTENSION}"));
+        (!is_live(&path)).then_some(path)
+    });
+    free.unwrap_or_else(|| dir.join(format!("{run}.{EXTENSION}")))
+}
+
+/// Opens what may be a ring for reading, without waiting for the other end of what may be a pipe.
+pub fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// Whether a trainer holds the ring at `path`. One that cannot be asked counts as held.
+pub fn is_live(path: &Path) -> bool {
+    match open(path) {
+        Ok(file) => lock::is_held(&file).unwrap_or(true),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+fn fill(path: &Path, identity: &Identity, options: &RingOptions) -> Result<(Mapping, Layout), RingError> {
+    let at = |what| move |error: io::Error| RingError::io(what, path, error);
+    let _ = fs::remove_file(path);
+    let mode = if options.group_readable { 0o640 } else { 0o600 };
+    let file = File::options().read(true).write(true).create_new(true).mode(mode).open(path);
+    let file = file.map_err(at("cannot make"))?;
+    // The process's mask may have taken the group's bit away.
+    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(at("cannot make"))?;
+    lock::hold(&file).map_err(at("cannot lock"))?;
+
+    let (who, what) = (identity.to_text(), Schema::own_text());
+    let layout = Layout::new(&options.capacity, who.len(), what.len());
+    allocate(&file, layout.words as u64 * 8).map_err(at("there is no room for"))?;
+    let mapping = Mapping::writable(file).map_err(at("cannot map"))?.ok_or(RingError::TooMany)?;
+    let words = mapping.words();
+    let store = |at: usize, values: &mut dyn Iterator<Item = u64>| {
+        for (word, value) in words[at..].iter().zip(values) {
+            word.store(value, Ordering::Relaxed);
+        }
+    };
+    store(0, &mut layout.header().into_iter());
+    for (kind, content) in [(Kind::Identity, who), (Kind::Schema, what)] {
+        let at = layout.section(kind, 1)?.offset;
+        store(at, &mut std::iter::once(content.len() as u64).chain(text::words(&content)));
+    }
+    let now = clock::now();
+    let at = layout.section(Kind::State, state::WORDS)?.offset;
+    store(at, &mut [RunState::Starting as u64, 0, 0, now, now].into_iter());
+    let seen = &words[layout.section(Kind::Sample, sample::VALUES)?.all()];
+    slot::write(seen, 0, [now, 0, now, 0].into_iter().chain(std::iter::repeat(f64::NAN.to_bits())));
+    words[READY_WORD].store(READY, Ordering::Release);
+    Ok((mapping, layout))
+}
+
+/// Reserves every page now: a page that cannot be had later would be a SIGBUS.
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    file.set_len(bytes)
+}
+
+/// Removes the rings of ended runs, the oldest first, until few are left.
+fn drop_old(dir: &Path) {
+    let ended = rings_in(dir).into_iter().filter(|found| !is_live(&found.path));
+    let mut ended: Vec<_> = ended
+        .filter_map(|found| Some((fs::metadata(&found.path).ok()?.modified().ok()?, found.path)))
+        .collect();
+    ended.sort();
+    let surplus = ended.len().saturating_sub(KEEP_ENDED);
+    for (_, path) in ended.drain(..surplus) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Whether `path` still names this very file.
+pub fn names(path: &Path, file: &File) -> bool {
+    match (fs::metadata(path), file.metadata()) {
+        (Ok(there), Ok(own)) => (there.dev(), there.ino()) == (own.dev(), own.ino()),
+        _ => false,
+    }
+}

@@ -1,0 +1,151 @@
+//! Who runs what: the text of lines `name<TAB>value` that a ring begins with.
+
+use std::path::{Path, PathBuf};
+
+use super::{clock, text};
+
+/// A run, as its trainer describes it before the first update.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Identity {
+    /// Name of the run.
+    pub run: String,
+    /// Environment.
+    pub env: String,
+    /// Device that trains.
+    pub device: String,
+    /// Seed.
+    pub seed: u64,
+    /// The run's directory, absolute.
+    pub dir: PathBuf,
+    /// Process id of the trainer.
+    pub pid: u32,
+    /// When that process started, in clock ticks after boot: with `boot_id` it tells the process from a later one of
+    /// the same id. 0 where the system does not tell.
+    pub process_start: u64,
+    /// Identifies the boot; empty where the system does not tell.
+    pub boot_id: String,
+    /// When the ring was made, in nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// Environment steps that the run is to take.
+    pub total_steps: u64,
+    /// Mean return that counts as solved.
+    pub solved_at: Option<f64>,
+    /// Version of the trainer.
+    pub version: String,
+}
+
+impl Identity {
+    /// An identity with what can be known of this process filled in.
+    pub fn of_this_process(run: &str, env: &str) -> Self {
+        Identity {
+            run: run.to_owned(),
+            env: env.to_owned(),
+            pid: std::process::id(),
+            process_start: process_start(std::process::id()).unwrap_or(0),
+            boot_id: boot_id(),
+            started_unix_ns: clock::unix_now(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Identity::default()
+        }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let plain = |text: &str| text.replace(['\n', '\t'], " ");
+        let mut text = String::new();
+        let mut line = |name: &str, value: &str| text.extend([name, "\t", &plain(value), "\n"]);
+        line("run", &self.run);
+        line("env", &self.env);
+        line("device", &self.device);
+        line("seed", &self.seed.to_string());
+        line("dir", &self.dir.to_string_lossy());
+        line("pid", &self.pid.to_string());
+        line("process_start", &self.process_start.to_string());
+        line("boot_id", &self.boot_id);
+        line("started_unix_ns", &self.started_unix_ns.to_string());
+        line("total_steps", &self.total_steps.to_string());
+        if let Some(solved_at) = self.solved_at {
+            line("solved_at", &solved_at.to_string());
+        }
+        line("version", &self.version);
+        text
+    }
+
+    /// What the text says; unknown names are skipped, missing ones stay empty.
+    pub(super) fn from_text(text: &str) -> Self {
+        let mut identity = Identity::default();
+        for (name, value) in text.lines().filter_map(|line| line.split_once('\t')) {
+            let value = text::plain(value);
+            let number = || value.parse().unwrap_or(0);
+            match name {
+                "run" => identity.run = value,
+                "env" => identity.env = value,
+                "device" => identity.device = value,
+                "seed" => identity.seed = number(),
+                "dir" => identity.dir = PathBuf::from(value),
+                "pid" => identity.pid = value.parse().unwrap_or(0),
+                "process_start" => identity.process_start = number(),
+                "boot_id" => identity.boot_id = value,
+                "started_unix_ns" => identity.started_unix_ns = number(),
+                "total_steps" => identity.total_steps = number(),
+                "solved_at" => identity.solved_at = value.parse().ok().filter(|x: &f64| x.is_finite()),
+                "version" => identity.version = value,
+                _ => {}
+            }
+        }
+        identity
+    }
+
+    /// Whether it is of this boot; true where the system does not tell.
+    pub(super) fn is_of_this_boot(&self) -> bool {
+        let now = boot_id();
+        now.is_empty() || self.boot_id.is_empty() || now == self.boot_id
+    }
+}
+
+/// When a process started, in clock ticks after boot; none for a process that is not there.
+pub fn process_start(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is a name in parentheses that may hold anything; the start is field 22.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Identifies the boot of this machine.
+pub fn boot_id() -> String {
+    let id = std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id"));
+    id.unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_reads_back() {
+        let mut identity = Identity {
+            dir: PathBuf::from("/somewhere/runs/mine"),
+            total_steps: 12,
+            solved_at: Some(-100.0),
+            ..Identity::of_this_process("mine", "cartpole")
+        };
+        assert_eq!(Identity::from_text(&identity.to_text()), identity);
+        assert!(identity.is_of_this_boot());
+        identity.solved_at = None;
+        identity.boot_id = "another".to_owned();
+        assert_eq!(Identity::from_text(&identity.to_text()), identity);
+        assert!(!identity.is_of_this_boot() || boot_id().is_empty());
+    }
+
+    #[test]
+    fn lines_cannot_be_forged_and_garbage_is_nothing() {
+        let identity = Identity { run: "a\npid\t1".to_owned(), ..Identity::default() };
+        assert_eq!(Identity::from_text(&identity.to_text()).pid, 0);
+        assert_eq!(Identity::from_text("\0\u{fffd}\t\nsolved_at\tNaN\npid\t-1\n"), Identity::default());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_has_a_start() {
+        assert!(process_start(std::process::id()).is_some_and(|ticks| ticks > 0));
+        assert_eq!(process_start(u32::MAX), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! SIGBUS: touching a page of a mapped file that someone has truncated. The handler lays pages of zeros over the whole
+//! mapping and notes it, so that neither a trainer nor a monitor dies of another program's mistake.
+
+use std::mem::MaybeUninit;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// Mappings that may be guarded at once.
+const RANGES: usize = 256;
+
+static GUARDED: [Range; RANGES] = [const { Range::free() }; RANGES];
+
+/// A guarded range. `length` is stored last when it is taken, and first when it is given back.
+struct Range {
+    taken: AtomicBool,
+    start: AtomicUsize,
+    length: AtomicUsize,
+    writable: AtomicBool,
+    hit: AtomicBool,
+}
+
+impl Range {
+    const fn free() -> Self {
+        Range {
+            taken: AtomicBool::new(false),
+            start: AtomicUsize::new(0),
+            length: AtomicUsize::new(0),
+            writable: AtomicBool::new(false),
+            hit: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Keeps one mapping guarded for as long as it lives.
+pub struct Guard(&'static Range);
+
+impl Guard {
+    /// Guards `length` bytes from `start`; none when all places are taken.
+    pub fn over(start: usize, length: usize, writable: bool) -> Option<Self> {
+        static INSTALL: Once = Once::new();
+        INSTALL.call_once(install);
+        let free = |range: &&Range| !range.taken.swap(true, Ordering::AcqRel);
+        let range = GUARDED.iter().find(free)?;
+        range.hit.store(false, Ordering::Relaxed);
+        range.writable.store(writable, Ordering::Relaxed);
+        range.start.store(start, Ordering::Relaxed);
+        range.length.store(length, Ordering::Release);
+        Some(Guard(range))
+    }
+
+    /// Whether the handler has replaced its pages.
+    #[inline(always)]
+    pub fn hit(&self) -> bool {
+        self.0.hit.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.length.store(0, Ordering::Release);
+        self.0.taken.store(false, Ordering::Release);
+    }
+}
+
+/// Installs the handler for the process. It does not chain: the runtime's own handler would take itself for unneeded
+/// and reset the signal.
+fn install() {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: a sigaction of zeros is valid (no flags, empty mask); the fields that matter are set before it is used.
+    // `handle` has the signature that SA_SIGINFO asks for and calls async-signal-safe functions only.
+    unsafe {
+        let action = action.assume_init_mut();
+        action.sa_sigaction = handle as extern "C" fn(_, _, _) as libc::sighandler_t;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigaction(libc::SIGBUS, action, std::ptr::null_mut());
+    }
+}
+
+/// Runs on the thread that touched the page. Only atomics and raw system calls.
+extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo to a handler with SA_SIGINFO, and SIGBUS carries an address.
+    let address = unsafe { (*info).si_addr() } as usize;
+    for range in &GUARDED {
+        let length = range.length.load(Ordering::Acquire);
+        let start = range.start.load(Ordering::Relaxed);
+        if address.wrapping_sub(start) >= length {
+            continue;
+        }
+        let writable = range.writable.load(Ordering::Relaxed);
+        let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        // SAFETY: the range is a mapping that lives (its guard is dropped before it), words in it are accessed
+        // through atomics only, and zeros are valid words. MAP_FIXED replaces the pages in one step.
+        let replaced =
+            unsafe { mmap_anonymous(start as *mut _, length, access, MapFlags::PRIVATE | MapFlags::FIXED) };
+        if replaced.is_ok() {
+            range.hit.store(true, Ordering::Relaxed);
+            return;
+        }
+    }
+    // Not ours: the access is repeated and ends the process as it would have without this handler.
+    // SAFETY: restoring the default action is async-signal-safe.
+    unsafe {
+        libc::signal(libc::SIGBUS, libc::SIG_DFL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mapping;
+    use std::fs::File;
+    use std::sync::atomic::Ordering;
+
+    fn file(dir: &std::path::Path) -> File {
+        let path = dir.join("words");
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
+        file.set_len(3 * 4096).unwrap();
+        file
+    }
+
+    #[test]
+    fn truncated_files_become_zeros_and_are_noticed_more_than_once() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 0..3 {
+            let file = file(dir.path());
+            let writer = Mapping::writable(file.try_clone().unwrap()).unwrap().unwrap();
+            let reader = Mapping::readable(file.try_clone().unwrap()).unwrap().unwrap();
+            writer.words()[1000].store(7, Ordering::Relaxed);
+            assert_eq!(reader.words()[1000].load(Ordering::Relaxed), 7);
+            file.set_len(0).unwrap();
+            writer.words()[1000].store(8, Ordering::Relaxed);
+            assert!(writer.lost() && !reader.lost());
+            assert_eq!(reader.words()[1000].load(Ordering::Relaxed), 0);
+            assert!(reader.lost());
+            assert_eq!(writer.words()[1000].load(Ordering::Relaxed), 8);
+        }
+    }
+}

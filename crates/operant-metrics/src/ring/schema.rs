@@ -1,0 +1,97 @@
+//! The table of metrics as a ring carries it: lines of tab-separated fields, so that an old monitor can show what a
+//! new trainer measures.
+
+use super::text;
+use crate::{Kind, METRICS};
+
+/// Metrics that a reader accepts at most.
+const MAX_METRICS: usize = 4096;
+
+/// One metric, as the ring describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricInfo {
+    /// Its name.
+    pub name: String,
+    /// Its unit, `1` where there is none.
+    pub unit: String,
+    /// Behaviour over time.
+    pub kind: Kind,
+    /// Section it is shown in.
+    pub group: String,
+    /// What it means.
+    pub help: String,
+}
+
+/// The metrics of a ring, in the order of its records' words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema(Vec<MetricInfo>);
+
+impl Schema {
+    /// The metrics.
+    pub fn metrics(&self) -> &[MetricInfo] {
+        &self.0
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The place of the metric called `name`.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|metric| metric.name == name)
+    }
+
+    /// This program's own table as text.
+    pub(super) fn own_text() -> String {
+        let mut text = String::new();
+        for metric in METRICS {
+            let fields = [metric.name, metric.unit, metric.kind.name(), metric.group, metric.help];
+            text.push_str(&fields.join("\t"));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The metrics of a text. A kind that this version does not know reads as a gauge.
+    pub(super) fn from_text(text: &str) -> Self {
+        let metric = |line: &str| {
+            let mut fields = line.splitn(5, '\t').map(text::plain);
+            let mut field = || fields.next().unwrap_or_default();
+            let (name, unit, kind, group, help) = (field(), field(), field(), field(), field());
+            let kind = if kind == "counter" { Kind::Counter } else { Kind::Gauge };
+            MetricInfo { name, unit, kind, group, help }
+        };
+        Schema(text.lines().take(MAX_METRICS).map(metric).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_reads_back() {
+        let schema = Schema::from_text(&Schema::own_text());
+        assert_eq!(schema.len(), METRICS.len());
+        for (info, metric) in schema.metrics().iter().zip(METRICS) {
+            let fields =
+                (info.name.as_str(), info.unit.as_str(), info.kind, info.group.as_str(), info.help.as_str());
+            assert_eq!(fields, (metric.name, metric.unit, metric.kind, metric.group, metric.help));
+        }
+        assert_eq!(schema.position("sps"), crate::position("sps"));
+        assert_eq!(schema.position("none"), None);
+    }
+
+    #[test]
+    fn garbage_is_metrics_without_meaning() {
+        let schema = Schema::from_text("\u{fffd}\nx\tm\n");
+        assert_eq!(schema.len(), 2);
+        assert_eq!((schema.metrics()[1].name.as_str(), schema.metrics()[1].kind), ("x", Kind::Gauge));
+    }
+}

@@ -1,0 +1,196 @@
+//! A metric over a window of updates, from the finest of what the ring still holds: records for the newest, archives
+//! before them.
+
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::archive::Span;
+use super::layout::Section;
+use super::reader::RingReader;
+use super::slot;
+
+/// How many times more points than asked for a source may give. Sources differ by 16, so that the coarsest that is ever
+/// chosen gives a quarter of what was asked for.
+const GENEROUS: u64 = 4;
+
+/// One point of a chart: what one or more consecutive updates reported. NaN where they reported nothing: a gap.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SeriesPoint {
+    /// The x metric after the last of these updates.
+    pub x: f64,
+    /// The last of these updates.
+    pub update: u64,
+    /// Least value.
+    pub min: f64,
+    /// Greatest value.
+    pub max: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Last value.
+    pub last: f64,
+}
+
+/// A metric over a whole run. NaN where it was never reported.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    /// Least value.
+    pub min: f64,
+    /// Greatest value.
+    pub max: f64,
+    /// Mean over the updates that reported it.
+    pub mean: f64,
+    /// Last value reported.
+    pub last: f64,
+    /// Updates that reported it, as far as the ring knows.
+    pub count: u64,
+}
+
+/// Where the entries of one resolution lie: level 0 is the ring of records.
+struct Source {
+    section: Section,
+    /// Numbers of the entries that are there.
+    numbers: std::ops::Range<u64>,
+}
+
+/// What an entry says of the updates it covers, of x and of y.
+struct Entry {
+    first: u64,
+    last: u64,
+    x: f64,
+    y: Span,
+}
+
+impl RingReader {
+    /// Metric `y` against metric `x` (positions in the schema) over a window of updates, oldest first, no coarser than
+    /// needed for about `points` points: from a quarter of that to four times as many come.
+    pub fn series(
+        &self,
+        x: usize,
+        y: usize,
+        updates: RangeInclusive<u64>,
+        points: usize,
+    ) -> Vec<SeriesPoint> {
+        let mut series = Vec::new();
+        self.walk(x, y, updates, points, |entry| {
+            let Span { min, max, mean, last, .. } = entry.y;
+            series.push(SeriesPoint { x: entry.x, update: entry.last, min, max, mean, last });
+        });
+        series
+    }
+
+    /// Metric `y` over the whole run.
+    pub fn summary(&self, y: usize) -> Summary {
+        let mut all = Summary { min: f64::NAN, max: f64::NAN, mean: f64::NAN, last: f64::NAN, count: 0 };
+        let mut sum = 0.0;
+        self.walk(y, y, 0..=u64::MAX, 1, |entry| {
+            let Span { min, max, mean, last, count } = entry.y;
+            if count > 0 {
+                // `min` and `max` of numbers pass over a NaN.
+                (all.min, all.max, all.last) = (all.min.min(min), all.max.max(max), last);
+                all.count += count;
+                sum += mean * count as f64;
+                all.mean = sum / all.count as f64;
+            }
+        });
+        all
+    }
+
+    fn walk(
+        &self,
+        x: usize,
+        y: usize,
+        updates: RangeInclusive<u64>,
+        points: usize,
+        mut take: impl FnMut(&Entry),
+    ) {
+        let metrics = self.schema.len();
+        let Some(update) = self.schema.position("update").filter(|_| x < metrics && y < metrics) else {
+            return;
+        };
+        let sources = self.sources();
+        let (from, to) = updates.into_inner();
+        // A window that is open at one side is as long as what there is.
+        let oldest = sources.iter().rev().find_map(|source| self.first_update(source, update)).unwrap_or(1);
+        let length = to.min(self.last_update()).saturating_sub(from.max(oldest)).saturating_add(1);
+        let room = (points as u64).max(1).saturating_mul(GENEROUS);
+        let fits = |source: &Source| length / source.section.factor.max(1) <= room;
+        let finest = sources.iter().position(fits).unwrap_or(sources.len() - 1);
+
+        // From the coarsest to the finest, each as far back as no finer one reaches; then the newest updates, which
+        // the finest chosen has no entry for yet, from those that are finer still.
+        let mut covered = from.saturating_sub(1);
+        for level in (0..sources.len()).rev() {
+            let finer = if level > finest { self.first_update(&sources[level - 1], update) } else { None };
+            let until = finer.unwrap_or(u64::MAX);
+            for number in self.after(&sources[level], covered, update) {
+                let Some(entry) = self.entry(&sources[level], number, [update, x, y]) else {
+                    continue;
+                };
+                if entry.first > to || entry.first >= until {
+                    break;
+                }
+                // An entry that begins before what is drawn already would be drawn twice.
+                if entry.first > covered || covered < from {
+                    covered = entry.last;
+                    take(&entry);
+                }
+            }
+        }
+    }
+
+    /// The records, then the archives from fine to coarse.
+    fn sources(&self) -> Vec<Source> {
+        let held = |section: Section, written: u64| {
+            let numbers = written.saturating_sub(section.entries as u64)..written;
+            Source { section, numbers }
+        };
+        let written = |section: &Section| self.words()[section.offset].load(Ordering::Acquire);
+        let archives = self.sections.archives.iter().map(|section| held(*section, written(section)));
+        std::iter::once(held(self.sections.records, self.published())).chain(archives).collect()
+    }
+
+    fn first_update(&self, source: &Source, update: usize) -> Option<u64> {
+        // The oldest may just be overwritten.
+        let mut numbers = source.numbers.clone().take(8);
+        numbers.find_map(|number| self.entry(source, number, [update; 3])).map(|entry| entry.first)
+    }
+
+    /// The entries that cover updates after `covered`, found by halving: entries are in the order of their updates.
+    fn after(&self, source: &Source, covered: u64, update: usize) -> std::ops::Range<u64> {
+        let (mut low, mut high) = (source.numbers.start, source.numbers.end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            // An entry that is gone is one of the oldest.
+            let before = self.entry(source, middle, [update; 3]).is_none_or(|entry| entry.last <= covered);
+            (low, high) = if before { (middle + 1, high) } else { (low, middle) };
+        }
+        low..source.numbers.end
+    }
+
+    /// An entry, if it is still there and whole.
+    fn entry(&self, source: &Source, number: u64, [update, x, y]: [usize; 3]) -> Option<Entry> {
+        let span = |content: &[AtomicU64], i: usize| -> Span {
+            if source.section.head == 0 {
+                Span::single(f64::from_bits(content[i].load(Ordering::Relaxed)))
+            } else {
+                Span::load(content, self.schema.len(), i, self.kind(i))
+            }
+        };
+        let load = |content: &[AtomicU64]| {
+            let updates = span(content, update);
+            Entry {
+                first: updates.min as u64,
+                last: updates.last as u64,
+                x: span(content, x).last,
+                y: span(content, y),
+            }
+        };
+        match slot::read(&self.words()[source.section.slot(number)], load) {
+            Some((found, entry)) if found == number => Some(entry),
+            _ => {
+                self.skipped.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What has become of a run: what its trainer says, and what the kernel knows.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::layout::{sample, state};
+use super::reader::RingReader;
+use super::state::{Health, RunState, STALL};
+use super::{clock, lock, slot, text};
+
+/// A run's state at a moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Status {
+    /// What to make of it.
+    pub health: Health,
+    /// Why it ended, one line; empty while it has not, or when nothing was said.
+    pub reason: String,
+    /// Since the last record was published; none before the first of this process.
+    pub since_update: Option<Duration>,
+    /// Since training last did anything, a tile of a rollout or of a minibatch.
+    pub since_progress: Duration,
+    /// Since the last sign of life, which for a run that has ended is about when it did.
+    pub since_alive: Duration,
+    /// From the start of the trainer to now, or to its last sign of life.
+    pub uptime: Duration,
+    /// The latest checkpoint, if one was saved.
+    pub checkpoint: Option<SavedCheckpoint>,
+}
+
+/// A checkpoint, as the trainer names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedCheckpoint {
+    /// Environment steps at which it was taken.
+    pub env_steps: u64,
+    /// Its directory.
+    pub path: String,
+}
+
+/// Probes the lock and puts it together with what the file says.
+pub(super) fn of(reader: &RingReader) -> Status {
+    let words = &reader.words()[reader.sections.state.all()];
+    let load = |word: usize| words[word].load(Ordering::Acquire);
+    // A trainer that writes its last word and leaves must not look as if it had left without one: ask whether it is
+    // there first, then what it says.
+    let alive =
+        reader.this_boot && reader.mapping.file().is_some_and(|file| lock::is_held(file).unwrap_or(true));
+    let said = RunState::of_code(load(state::CODE));
+    let now = clock::now();
+
+    let seen = &reader.words()[reader.sections.sample.all()];
+    let sampled = (0..8).find_map(|_| {
+        slot::read(seen, |content| {
+            (
+                content[sample::TIME].load(Ordering::Relaxed),
+                content[sample::PROGRESS_AT].load(Ordering::Relaxed),
+            )
+        })
+    });
+    let (sampled_at, progress_at) = sampled.map_or((0, 0), |(_, times)| times);
+    let [published_at, changed_at, created_at] =
+        [state::PUBLISHED_AT, state::CHANGED_AT, state::CREATED_AT].map(load);
+    let last_progress = published_at.max(progress_at).max(changed_at);
+    let last_sign = last_progress.max(sampled_at);
+    let since_progress = clock::since(now, last_progress);
+
+    let health = match said {
+        Some(state) if state.is_final() => Health::Said(state),
+        Some(RunState::Running | RunState::Stopping) if alive && since_progress > STALL => Health::Stalled,
+        Some(state) if alive => Health::Said(state),
+        None if alive => Health::Said(RunState::Starting),
+        _ => Health::Killed,
+    };
+    let end = if health.is_alive() { now } else { last_sign };
+    Status {
+        health,
+        reason: reason(&words[state::REASON]),
+        since_update: (published_at > 0).then(|| clock::since(now, published_at)),
+        since_progress,
+        since_alive: clock::since(now, last_sign),
+        uptime: clock::since(end, created_at),
+        checkpoint: checkpoint(&words[state::CHECKPOINT]),
+    }
+}
+
+fn reason(words: &[std::sync::atomic::AtomicU64]) -> String {
+    let content = (0..8).find_map(|_| slot::read(words, slot::copy));
+    match content.as_ref().and_then(|(_, content)| content.split_first()) {
+        Some((bytes, words)) => text::plain(&text::from_words(words, *bytes)),
+        None => String::new(),
+    }
+}
+
+fn checkpoint(words: &[std::sync::atomic::AtomicU64]) -> Option<SavedCheckpoint> {
+    let (_, content) = (0..8).find_map(|_| slot::read(words, slot::copy))?;
+    let (&[env_steps, bytes], words) = content.split_first_chunk::<2>()?;
+    Some(SavedCheckpoint { env_steps, path: text::plain(&text::from_words(words, bytes)) })
+}

@@ -1,0 +1,71 @@
+//! Text in words.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The words that hold bytes, the last one filled up with zeros.
+pub fn words(text: &str) -> impl Iterator<Item = u64> {
+    text.as_bytes().chunks(8).map(|chunk| {
+        let mut bytes = [0; 8];
+        bytes[..chunk.len()].copy_from_slice(chunk);
+        u64::from_ne_bytes(bytes)
+    })
+}
+
+/// The text of at most `bytes` bytes in words; what is no UTF-8 is replaced.
+pub fn from_words(words: &[u64], bytes: u64) -> String {
+    let all: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let length = usize::try_from(bytes).unwrap_or(usize::MAX).min(all.len());
+    String::from_utf8_lossy(&all[..length]).into_owned()
+}
+
+/// Bytes of a text section that are read at most.
+const MAX_SECTION: u64 = 1 << 20;
+
+/// A text section: its length in bytes, then the bytes.
+pub fn read_section(section: &[AtomicU64]) -> String {
+    let Some((bytes, words)) = section.split_first() else {
+        return String::new();
+    };
+    let bytes = bytes.load(Ordering::Relaxed).min(MAX_SECTION);
+    let words = words.iter().take(bytes.div_ceil(8) as usize);
+    from_words(&words.map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>(), bytes)
+}
+
+/// Text that a file tells, fit for a terminal: control characters of a stranger's making become spaces.
+pub fn plain(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// One line of at most `bytes` bytes, cut between characters and marked where it was cut.
+pub fn line(text: &str, bytes: usize) -> String {
+    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.len() <= bytes {
+        return text;
+    }
+    let mut end = bytes.saturating_sub("...".len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}...", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trips() {
+        for text in ["", "a", "exactly8", "héllo wörld, ünd so wéiter"] {
+            let words: Vec<u64> = words(text).collect();
+            assert_eq!(from_words(&words, text.len() as u64), text);
+        }
+        assert_eq!(from_words(&[u64::MAX], u64::MAX).chars().count(), 8);
+    }
+
+    #[test]
+    fn lines_are_cut_between_characters() {
+        assert_eq!(line("a\n  b\tc", 20), "a b c");
+        assert_eq!(line("ééééé", 7), "éé...");
+        assert_eq!(line("ééééé", 10), "ééééé");
+    }
+}

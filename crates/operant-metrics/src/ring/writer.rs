@@ -1,0 +1,294 @@
+//! The trainer's side of a ring: one thread publishes records and never waits for anyone.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::archive::Archives;
+use super::error::RingError;
+use super::file::{self, RingFile};
+use super::identity::Identity;
+use super::layout::{FACTORS, Kind, Section, archive_words, state};
+use super::mapping::Mapping;
+use super::place::places;
+use super::scene::Episode;
+use super::side::SideWriter;
+use super::state::RunState;
+use super::{RingOptions, clock, slot, text};
+use crate::{COUNT, Record};
+
+/// A new ring: one part for the training thread, one for the thread beside it.
+pub struct Ring {
+    /// Records, state, checkpoint, scene.
+    pub writer: RingWriter,
+    /// Samples and events.
+    pub side: SideWriter,
+}
+
+/// Makes the ring of a run, in state *starting*, ready to be read.
+///
+/// # Errors
+/// When no place will have it; the run can train without.
+pub fn create(identity: &Identity, options: &RingOptions) -> Result<Ring, RingError> {
+    let mut first = None;
+    for place in places() {
+        let made =
+            place.prepare(options.group_readable).and_then(|()| create_in(&place.dir, identity, options));
+        match made {
+            Ok(ring) => return Ok(ring),
+            // The preferred place's reason says most.
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.unwrap_or(RingError::TooMany))
+}
+
+/// [`create`] in a directory that is there.
+///
+/// # Errors
+/// When there is no room or no permission.
+pub fn create_in(dir: &Path, identity: &Identity, options: &RingOptions) -> Result<Ring, RingError> {
+    let made = file::make(dir, identity, options, None)?;
+    let sections = Sections::of(&made)?;
+    let mapping = Arc::new(made.mapping);
+    let shared = Arc::new(Shared {
+        damaged: AtomicBool::new(false),
+        current: Mutex::new(Current {
+            mapping: Arc::clone(&mapping),
+            path: made.path.clone(),
+            generation: 0,
+        }),
+    });
+    let side = SideWriter::new(Arc::clone(&shared), Arc::clone(&mapping), &made.layout)?;
+    let writer = RingWriter {
+        identity: identity.clone(),
+        options: *options,
+        path: made.path,
+        shared,
+        mapping,
+        sections,
+        archives: Archives::new(),
+        published: 0,
+        anchor: 0,
+        state: (RunState::Starting, String::new()),
+        checkpoint: None,
+        slots_written: 0,
+        episodes: 0,
+    };
+    Ok(Ring { writer, side })
+}
+
+/// What both writing threads know of the file.
+pub(super) struct Shared {
+    /// The file must be made anew; set by whoever notices.
+    pub damaged: AtomicBool,
+    pub current: Mutex<Current>,
+}
+
+pub(super) struct Current {
+    pub mapping: Arc<Mapping>,
+    pub path: PathBuf,
+    /// Counts the files.
+    pub generation: u64,
+}
+
+impl Shared {
+    pub fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whole nanoseconds of seconds.
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
+/// Where the training thread writes.
+#[derive(Clone, Copy)]
+struct Sections {
+    state: Section,
+    records: Section,
+    archives: [Section; FACTORS.len()],
+    scene: Section,
+}
+
+impl Sections {
+    fn of(made: &RingFile) -> Result<Self, RingError> {
+        let layout = &made.layout;
+        let archives: Vec<Section> = layout.find(Kind::Archive, archive_words(COUNT)).collect();
+        Ok(Sections {
+            state: layout.section(Kind::State, state::WORDS)?,
+            records: layout.section(Kind::Records, 1 + COUNT)?,
+            archives: archives
+                .try_into()
+                .map_err(|_| RingError::Damaged("it has too few archives".to_owned()))?,
+            scene: layout.section(Kind::Scene, 4)?,
+        })
+    }
+}
+
+/// Publishes what training does. Wait-free: stores into memory, and the clock now and then.
+pub struct RingWriter {
+    identity: Identity,
+    options: RingOptions,
+    path: PathBuf,
+    shared: Arc<Shared>,
+    mapping: Arc<Mapping>,
+    sections: Sections,
+    archives: Archives,
+    published: u64,
+    /// The clock at `time` 0 of the records: asking it anew for each would cost as much as all the rest.
+    anchor: u64,
+    // For a file that must be made anew.
+    state: (RunState, String),
+    checkpoint: Option<(u64, String)>,
+    slots_written: u64,
+    episodes: u64,
+}
+
+impl RingWriter {
+    /// Publishes the record of an update. Its `time` must follow the wall clock: ages are counted by it.
+    #[inline]
+    pub fn publish(&mut self, record: &Record) {
+        if self.shared.damaged.load(Ordering::Relaxed) || self.mapping.lost() {
+            self.mend();
+        }
+        if self.append(record) || self.anchor == 0 {
+            self.anchor = clock::now().saturating_sub(nanoseconds(record.time));
+        }
+        let now = self.anchor.saturating_add(nanoseconds(record.time));
+        self.state_word(state::PUBLISHED_AT).store(now, Ordering::Relaxed);
+    }
+
+    /// Writes a record from before this process, so that a resumed run is drawn from its beginning.
+    pub fn refill(&mut self, record: &Record) {
+        self.append(record);
+    }
+
+    /// Returns whether an archive's entry was written, which is now and then.
+    #[inline(always)]
+    fn append(&mut self, record: &Record) -> bool {
+        let (words, values) = (self.mapping.words(), record.values());
+        let slot = &words[self.sections.records.slot(self.published)];
+        slot::write(slot, self.published, values.iter().map(|x| x.to_bits()));
+        let turned = self.archives.add(words, &self.sections.archives, &values);
+        self.published += 1;
+        self.state_word(state::PUBLISHED).store(self.published, Ordering::Release);
+        turned
+    }
+
+    /// Says in which state the run is. `reason` is one line on why it ended, empty while it has not.
+    pub fn set_state(&mut self, state: RunState, reason: &str) {
+        self.state = (state, text::line(reason, (state::REASON.len() - 2) * 8));
+        self.write_state();
+    }
+
+    fn write_state(&mut self) {
+        self.slots_written += 1;
+        let (state, reason) = &self.state;
+        // The reason first: who sees the state finds it there.
+        let content = std::iter::once(reason.len() as u64).chain(text::words(reason));
+        slot::write(&self.mapping.words()[self.part(state::REASON)], self.slots_written, content);
+        self.state_word(state::CHANGED_AT).store(clock::now(), Ordering::Relaxed);
+        self.state_word(state::CODE).store(*state as u64, Ordering::Release);
+    }
+
+    /// Names the latest checkpoint.
+    pub fn set_checkpoint(&mut self, env_steps: u64, path: &Path) {
+        // A path is not cut: one that is too long to be shown whole is better shown by its end.
+        let (mut path, room) = (path.to_string_lossy().into_owned(), (state::CHECKPOINT.len() - 3) * 8);
+        while path.len() > room {
+            path.remove(0);
+        }
+        self.checkpoint = Some((env_steps, path));
+        self.write_checkpoint();
+    }
+
+    fn write_checkpoint(&mut self) {
+        let Some((env_steps, path)) = &self.checkpoint else {
+            return;
+        };
+        self.slots_written += 1;
+        let content = [*env_steps, path.len() as u64].into_iter().chain(text::words(path));
+        slot::write(&self.mapping.words()[self.part(state::CHECKPOINT)], self.slots_written, content);
+    }
+
+    /// Shows an episode of environment 0; its number is assigned here.
+    pub fn show(&mut self, episode: &Episode) {
+        self.episodes += 1;
+        let section = self.sections.scene;
+        let content = episode.to_words(section.words - 3);
+        let content = [self.episodes, content.len() as u64].into_iter().chain(content);
+        slot::write(&self.mapping.words()[section.all()], self.episodes, content);
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn part(&self, part: std::ops::Range<usize>) -> std::ops::Range<usize> {
+        let start = self.sections.state.offset;
+        start + part.start..start + part.end
+    }
+
+    #[inline(always)]
+    fn state_word(&self, word: usize) -> &AtomicU64 {
+        &self.mapping.words()[self.sections.state.offset + word]
+    }
+
+    /// Makes the file anew after it was unlinked, truncated or overwritten. What an unlinked file held is kept; what
+    /// others have written over is not trusted. When there is no file to be had, the old pages take the records.
+    #[cold]
+    fn mend(&mut self) {
+        self.shared.damaged.store(false, Ordering::Relaxed);
+        let old = Arc::clone(&self.mapping);
+        let intact = !old.lost() && self.header_is_own();
+        let Some(dir) = self.path.parent() else {
+            return;
+        };
+        let own = old.file().map(|file| (self.path.as_path(), file));
+        let Ok(made) = file::make(dir, &self.identity, &self.options, own) else {
+            return;
+        };
+        let Ok(sections) = Sections::of(&made) else {
+            return;
+        };
+        self.sections = sections;
+        self.path = made.path;
+        self.mapping = Arc::new(made.mapping);
+        if intact {
+            self.keep(&old);
+        } else {
+            self.archives.restart();
+            self.published = 0;
+        }
+        self.write_state();
+        self.write_checkpoint();
+        let mut current = self.shared.current();
+        current.mapping = Arc::clone(&self.mapping);
+        current.path.clone_from(&self.path);
+        current.generation += 1;
+    }
+
+    /// Whether header, identity and schema still are what was written.
+    fn header_is_own(&self) -> bool {
+        self.mapping
+            .words()
+            .first()
+            .is_some_and(|magic| magic.load(Ordering::Relaxed) == super::layout::MAGIC)
+            && self.state_word(state::PUBLISHED).load(Ordering::Relaxed) == self.published
+    }
+
+    /// Takes over records, archives and scene. The layouts are equal: identity and options are.
+    fn keep(&self, old: &Mapping) {
+        let Sections { records, archives, scene, .. } = self.sections;
+        for section in archives.iter().chain([&records, &scene]) {
+            let (from, to) = (&old.words()[section.all()], &self.mapping.words()[section.all()]);
+            for (from, to) in from.iter().zip(to) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        self.state_word(state::PUBLISHED).store(self.published, Ordering::Release);
+    }
+}
