@@ -1,0 +1,181 @@
+//! How busy each core is, between two readings of `/proc/stat`.
+//!
+//! The text is parsed here and not by procfs, whose list of cores drops their numbers: with core 1 switched off, its
+//! second entry is core 2. The columns are described in proc_stat(5).
+
+use crate::cores::{CoreKind, CpuCore};
+
+/// One core that the process may use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CoreSample {
+    /// Its number in the system.
+    pub number: u32,
+    /// What kind.
+    pub kind: CoreKind,
+    /// Share of the time in which it was busy, with any process, 0 to 1; NaN where not known yet.
+    pub utilization: f32,
+}
+
+/// Means over the usable cores, each 0 to 1; NaN where there is nothing to average.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CpuSummary {
+    /// All of them.
+    pub all: f64,
+    /// Performance cores alone.
+    pub performance: f64,
+    /// Efficiency cores alone.
+    pub efficiency: f64,
+    /// Efficiency over performance; NaN also where the performance cores are idle.
+    pub balance: f64,
+}
+
+/// The usable cores, with what was read of each last.
+#[derive(Debug)]
+pub(crate) struct CpuMeter {
+    cores: Vec<Meter>,
+}
+
+#[derive(Debug)]
+struct Meter {
+    core: CpuCore,
+    /// `None` while the core is not listed: it is switched off, or was never there.
+    last: Option<Ticks>,
+    /// Busy share of the last period that had a tick.
+    share: f64,
+}
+
+impl CpuMeter {
+    /// Nothing is read yet: shares are known from the second [`CpuMeter::read`] on.
+    pub fn new(cores: Vec<CpuCore>) -> Self {
+        let cores = cores.into_iter().map(|core| Meter { core, last: None, share: f64::NAN }).collect();
+        CpuMeter { cores }
+    }
+
+    /// Takes a text of `/proc/stat`; the shares then cover the time since the reading before.
+    pub fn read(&mut self, stat: &str) {
+        let mut cores = self.cores.iter_mut().peekable();
+        // Both sides are in the order of the numbers.
+        for (number, ticks) in stat.lines().take_while(|line| line.starts_with("cpu")).filter_map(parse_line)
+        {
+            while let Some(meter) = cores.next_if(|meter| meter.core.number < number) {
+                meter.gone();
+            }
+            if let Some(meter) = cores.next_if(|meter| meter.core.number == number) {
+                meter.read(ticks);
+            }
+        }
+        cores.for_each(Meter::gone);
+    }
+
+    /// The cores that the last reading listed, by number.
+    pub fn cores(&self) -> impl Iterator<Item = CoreSample> {
+        self.cores.iter().filter(|meter| meter.last.is_some()).map(|meter| CoreSample {
+            number: meter.core.number,
+            kind: meter.core.kind,
+            utilization: meter.share as f32,
+        })
+    }
+
+    /// The means.
+    pub fn summary(&self) -> CpuSummary {
+        let performance = self.mean(|kind| kind == CoreKind::Performance);
+        let efficiency = self.mean(|kind| kind == CoreKind::Efficiency);
+        let balance = if performance > 0.0 { efficiency / performance } else { f64::NAN };
+        CpuSummary { all: self.mean(|_| true), performance, efficiency, balance }
+    }
+
+    fn mean(&self, of: impl Fn(CoreKind) -> bool) -> f64 {
+        let known = self.cores.iter().filter(|meter| of(meter.core.kind) && !meter.share.is_nan());
+        let (sum, count) = known.fold((0.0, 0u32), |(sum, count), meter| (sum + meter.share, count + 1));
+        // 0 / 0 is the NaN that "no such core" asks for.
+        sum / f64::from(count)
+    }
+}
+
+impl Meter {
+    fn gone(&mut self) {
+        self.last = None;
+        self.share = f64::NAN;
+    }
+
+    fn read(&mut self, ticks: Ticks) {
+        if let Some(last) = self.last.replace(ticks) {
+            match ticks.since(&last) {
+                Period::Busy(share) => self.share = share,
+                // Ticks are 10 ms: between two close readings nothing may have been counted, so nothing is new.
+                Period::Empty => {}
+                Period::Backwards => self.share = f64::NAN,
+            }
+        }
+    }
+}
+
+/// Ticks since boot in which a core was idle, and busy with user, nice, system, irq, softirq and stolen time.
+///
+/// Idle includes iowait: the kernel counts one sleep as either, and moves it from one to the other afterwards. Guests are
+/// in user and nice already. Stolen time is busy: the core had work and could not do other work in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ticks {
+    idle: u64,
+    busy: [u64; 6],
+}
+
+/// What lies between two readings of a core.
+enum Period {
+    /// This share of it was busy.
+    Busy(f64),
+    /// No tick.
+    Empty,
+    /// The counters started anew.
+    Backwards,
+}
+
+/// Ticks by which a counter may fall without having started anew: the kernel reads idle time of a running core without
+/// stopping it.
+const JITTER: u64 = 2;
+
+impl Ticks {
+    fn since(&self, earlier: &Ticks) -> Period {
+        let pairs = || {
+            let now = self.busy.into_iter().chain([self.idle]);
+            now.zip(earlier.busy.into_iter().chain([earlier.idle]))
+        };
+        if pairs().any(|(now, then)| now.saturating_add(JITTER) < then) {
+            return Period::Backwards;
+        }
+        // In f64: sums of garbage cannot overflow it.
+        let total: f64 = pairs().map(|(now, then)| now.saturating_sub(then) as f64).sum();
+        if total == 0.0 {
+            return Period::Empty;
+        }
+        let idle = self.idle.saturating_sub(earlier.idle) as f64;
+        Period::Busy(((total - idle) / total).clamp(0.0, 1.0))
+    }
+}
+
+/// `cpu3 user nice system idle iowait irq softirq steal guest guest_nice`; the line of all CPUs has no number and is no
+/// core, and columns that an older kernel lacks are 0.
+fn parse_line(line: &str) -> Option<(u32, Ticks)> {
+    let mut columns = line.strip_prefix("cpu")?.split_ascii_whitespace();
+    if !line.as_bytes().get(3)?.is_ascii_digit() {
+        return None;
+    }
+    let number = columns.next()?.parse().ok()?;
+    let mut values = [0u64; 8];
+    for (place, value) in values.iter_mut().enumerate() {
+        *value = match columns.next() {
+            Some(text) => text.parse().ok()?,
+            None if place < 4 => return None,
+            None => 0,
+        };
+    }
+    let [user, nice, system, idle, iowait, irq, softirq, steal] = values;
+    Some((
+        number,
+        Ticks { idle: idle.saturating_add(iowait), busy: [user, nice, system, irq, softirq, steal] },
+    ))
+}
+
+#[cfg(test)]
+#[path = "cpu_tests.rs"]
+mod tests;

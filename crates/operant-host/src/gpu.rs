@@ -1,0 +1,154 @@
+//! What one NVIDIA GPU is doing, through NVML: the library that comes with the driver, opened when it is asked for.
+//!
+//! The tests play every call against a small library of our own (`tests/fixtures/nvml/nvml.c`), so units, refusals and
+//! a missing device are covered. Untested here, for lack of a GPU: a real driver's answers, MIG, a GPU that falls off the
+//! bus, and what a call costs there.
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+
+/// One GPU; a value that the driver refuses is NaN (under MIG, for one, there is no utilization).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GpuSample {
+    /// Share of the time in which some kernel ran, 0 to 1, over the driver's own period (1/6 s to 1 s).
+    pub utilization: f64,
+    /// Bytes of its memory in use, by all processes. Drivers before 510 do not tell.
+    pub memory: f64,
+    /// Power drawn, in watts.
+    pub power: f64,
+    /// Temperature of the die, in degrees Celsius.
+    pub temperature: f64,
+    /// Clock of its multiprocessors, in hertz.
+    pub clock: f64,
+}
+
+impl GpuSample {
+    const UNKNOWN: GpuSample = GpuSample {
+        utilization: f64::NAN,
+        memory: f64::NAN,
+        power: f64::NAN,
+        temperature: f64::NAN,
+        clock: f64::NAN,
+    };
+}
+
+/// A GPU that NVML knows.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    nvml: Nvml,
+    index: u32,
+}
+
+impl Gpu {
+    /// The GPU that NVML counts as `index`, from 0. The error is one line: why there is none, and what to do.
+    pub fn open(index: u32) -> Result<Self, String> {
+        Gpu::of(Nvml::init(), index)
+    }
+
+    /// [`Gpu::open`] with another library in NVML's place.
+    #[cfg(all(test, target_os = "linux"))]
+    fn open_library(library: &std::ffi::OsStr, index: u32) -> Result<Self, String> {
+        Gpu::of(Nvml::builder().lib_path(library).init(), index)
+    }
+
+    fn of(nvml: Result<Nvml, NvmlError>, index: u32) -> Result<Self, String> {
+        let nvml = nvml.map_err(|error| match error {
+            NvmlError::LibloadingError(error) => {
+                format!("no NVIDIA driver library here ({error}); install the NVIDIA driver to see a GPU's utilization")
+            }
+            error => format!("NVML does not start: {error}; see what `nvidia-smi` says"),
+        })?;
+        if let Err(error) = nvml.device_by_index(index) {
+            let count =
+                nvml.device_count().map_or("an unknown number of".to_owned(), |count| count.to_string());
+            return Err(format!(
+                "NVML opens no GPU {index}: {error}; it knows {count} GPUs, numbered from 0"
+            ));
+        }
+        Ok(Gpu { nvml, index })
+    }
+
+    pub fn sample(&self) -> GpuSample {
+        // The handle borrows from NVML, and a lookup by index is a table's: so it is looked up each time.
+        let Ok(device) = self.nvml.device_by_index(self.index) else { return GpuSample::UNKNOWN };
+        GpuSample {
+            utilization: device.utilization_rates().map_or(f64::NAN, |rates| f64::from(rates.gpu) / 100.0),
+            memory: device.memory_info().map_or(f64::NAN, |memory| memory.used as f64),
+            power: device.power_usage().map_or(f64::NAN, |milliwatts| f64::from(milliwatts) / 1e3),
+            temperature: device.temperature(TemperatureSensor::Gpu).map_or(f64::NAN, f64::from),
+            clock: device.clock_info(Clock::SM).map_or(f64::NAN, |megahertz| f64::from(megahertz) * 1e6),
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    use super::*;
+
+    /// Compiles the library in NVML's place. Cargo links with `cc` too, so it is wherever these tests are built.
+    fn library(directory: &Path, defines: &[&str]) -> PathBuf {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/nvml/nvml.c");
+        let library = directory.join("nvml.so");
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-o"]).arg(&library).args(defines).arg(source);
+        assert!(cc.status().expect("`cc` runs").success(), "cc could not compile the library");
+        library
+    }
+
+    fn open(defines: &[&str], index: u32) -> Result<Gpu, String> {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        Gpu::open_library(library(directory.path(), defines).as_os_str(), index)
+    }
+
+    #[test]
+    fn values_come_in_base_units() {
+        let sample = open(&[], 1).expect("GPU 1").sample();
+        let expected = GpuSample {
+            utilization: 0.37,
+            memory: 5_000_000_000.0,
+            power: 123.456,
+            temperature: 61.0,
+            clock: 1_980e6,
+        };
+        assert_eq!(sample, expected);
+    }
+
+    #[test]
+    fn what_the_driver_refuses_is_unknown_and_the_rest_is_not() {
+        let sample = open(&["-DNO_UTILIZATION", "-DNO_POWER"], 0).expect("GPU 0").sample();
+        assert!(sample.utilization.is_nan() && sample.power.is_nan());
+        assert_eq!((sample.memory, sample.temperature, sample.clock), (5_000_000_000.0, 61.0, 1_980e6));
+    }
+
+    #[test]
+    fn a_driver_without_a_function_only_lacks_its_value() {
+        let sample = open(&["-DOLD_MEMORY"], 0).expect("GPU 0").sample();
+        assert!(sample.memory.is_nan());
+        assert_eq!(sample.utilization, 0.37);
+    }
+
+    #[test]
+    fn a_gpu_that_is_lost_is_unknown() {
+        // The handle is given once, when the GPU is opened.
+        let sample = open(&["-DLOST"], 0).expect("GPU 0").sample();
+        let values = [sample.utilization, sample.memory, sample.power, sample.temperature, sample.clock];
+        assert!(values.iter().all(|value| value.is_nan()), "{sample:?}");
+    }
+
+    #[test]
+    fn a_reason_says_what_is_missing() {
+        let reason = open(&[], 7).expect_err("GPU 7 does not exist");
+        assert!(reason.contains("GPU 7") && reason.contains("knows 2 GPUs"), "{reason}");
+        let reason = open(&["-DNO_DRIVER"], 0).expect_err("the driver is not loaded");
+        assert!(reason.starts_with("NVML does not start: ") && reason.contains("nvidia-smi"), "{reason}");
+        let nowhere = OsStr::new("/nonexistent/libnvidia-ml.so.1");
+        let reason = Gpu::open_library(nowhere, 0).expect_err("no library");
+        assert!(reason.contains("libnvidia-ml.so.1") && reason.contains("install"), "{reason}");
+        assert!(!reason.contains('\n'), "one line: {reason}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The sampler: one call gives all that the machine says of its use since the call before.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::cores;
+use crate::cpu::{CoreSample, CpuMeter};
+use crate::gpu::{Gpu, GpuSample};
+use crate::memory::resident_memory;
+
+/// What the machine was doing; NaN where unknown. CPU values are shares of the time since the sample before, 0 to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostSample {
+    /// Resident memory of this process, in bytes.
+    pub resident_memory: f64,
+    /// Mean over the cores that the process may use, busy with any process.
+    pub cpu_utilization: f64,
+    /// The same over performance cores; NaN where the machine has one kind, or the process may use none of this one.
+    pub cpu_performance: f64,
+    /// The same over efficiency cores.
+    pub cpu_efficiency: f64,
+    /// Efficiency over performance: 1 is even. NaN where either is, or the performance cores are idle.
+    pub cpu_balance: f64,
+    /// The cores that the process may use and that are switched on, by number.
+    pub cores: Vec<CoreSample>,
+    /// The GPU, where one is sampled.
+    pub gpu: Option<GpuSample>,
+}
+
+/// Samples the machine; keep it on one thread and call it a few times a second.
+#[derive(Debug)]
+pub struct Sampler {
+    stat: PathBuf,
+    text: Vec<u8>,
+    cpu: CpuMeter,
+    gpu: Option<Gpu>,
+    gpu_missing: Option<String>,
+}
+
+impl Sampler {
+    /// Samples CPU and memory and no GPU: NVML, which costs time and memory to start, is not touched.
+    ///
+    /// The cores are those that the process may use now. The first reading is taken here, so that the first sample has
+    /// rates, if a tick (10 ms) or more lies between.
+    pub fn new() -> Self {
+        Sampler::below(Path::new("/"))
+    }
+
+    /// Samples also the GPU that NVML counts as `index`, from 0; without it, the rest is sampled all the same and
+    /// [`Sampler::gpu_missing`] says why.
+    ///
+    /// NVML counts all GPUs of the machine in the order of the bus: `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` do
+    /// not change it.
+    pub fn with_gpu(index: u32) -> Self {
+        let (gpu, gpu_missing) = match Gpu::open(index) {
+            Ok(gpu) => (Some(gpu), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        Sampler { gpu, gpu_missing, ..Sampler::new() }
+    }
+
+    /// Why the GPU that was asked for is not sampled, in one line; `None` where it is, or where none was asked for.
+    pub fn gpu_missing(&self) -> Option<&str> {
+        self.gpu_missing.as_deref()
+    }
+
+    /// The machine's use since the previous call, or since the sampler was made.
+    ///
+    /// Called again before a tick of a core has passed, it gives that core's share as it was.
+    pub fn sample(&mut self) -> HostSample {
+        self.read();
+        let cpu = self.cpu.summary();
+        HostSample {
+            resident_memory: resident_memory(),
+            cpu_utilization: cpu.all,
+            cpu_performance: cpu.performance,
+            cpu_efficiency: cpu.efficiency,
+            cpu_balance: cpu.balance,
+            cores: self.cpu.cores().collect(),
+            gpu: self.gpu.as_ref().map(Gpu::sample),
+        }
+    }
+
+    fn below(root: &Path) -> Self {
+        let mut sampler = Sampler {
+            stat: root.join("proc/stat"),
+            text: Vec::new(),
+            cpu: CpuMeter::new(cores::usable_below(root)),
+            gpu: None,
+            gpu_missing: None,
+        };
+        sampler.read();
+        sampler
+    }
+
+    fn read(&mut self) {
+        self.text.clear();
+        // What cannot be read is as an empty text: every core unknown.
+        let read = File::open(&self.stat).and_then(|mut file| file.read_to_end(&mut self.text));
+        self.cpu.read(read.ok().and_then(|_| str::from_utf8(&self.text).ok()).unwrap_or(""));
+    }
+}
+
+impl Default for Sampler {
+    fn default() -> Self {
+        Sampler::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::CoreKind::{Efficiency, Performance};
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+    }
+
+    #[test]
+    fn a_whole_sample_of_a_hybrid_machine() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let root = tree.path();
+        write(root, "proc/self/status", "Name:\tx\nCpus_allowed_list:\t1-2\n");
+        write(root, "sys/devices/cpu_core/cpus", "0-1\n");
+        write(root, "sys/devices/cpu_atom/cpus", "2-3\n");
+        write(root, "proc/stat", "cpu 0 0 0 0\ncpu0 0 0 0 0\ncpu1 0 0 0 0\ncpu2 0 0 0 0\ncpu3 0 0 0 0\n");
+        let mut sampler = Sampler::below(root);
+        write(root, "proc/stat", "cpu 0 0 0 0\ncpu0 9 0 0 0\ncpu1 8 0 0 2\ncpu2 4 0 0 6\ncpu3 9 0 0 0\n");
+        let sample = sampler.sample();
+        let core = |number, kind, utilization| CoreSample { number, kind, utilization };
+        assert_eq!(sample.cores, [core(1, Performance, 0.8), core(2, Efficiency, 0.4)]);
+        assert!((sample.cpu_utilization - 0.6).abs() < 1e-12, "the first sample is complete: {sample:?}");
+        assert_eq!((sample.cpu_performance, sample.cpu_efficiency, sample.cpu_balance), (0.8, 0.4, 0.5));
+        assert_eq!(sample.gpu, None);
+    }
+
+    #[test]
+    fn a_file_that_goes_away_or_turns_to_garbage_ends_in_unknown() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let root = tree.path();
+        let mut nowhere = Sampler::below(root);
+        assert!(nowhere.sample().cpu_utilization.is_nan() && nowhere.sample().cores.is_empty());
+        write(root, "proc/self/status", "Cpus_allowed_list:\t0\n");
+        write(root, "proc/stat", "cpu0 0 0 0 0\n");
+        let mut sampler = Sampler::below(root);
+        write(root, "proc/stat", "cpu0 1 0 0 1\n");
+        assert_eq!(sampler.sample().cpu_utilization, 0.5);
+        fs::write(root.join("proc/stat"), [0xff, 0xfe, 0]).expect("a file");
+        assert!(sampler.sample().cpu_utilization.is_nan());
+        fs::remove_file(root.join("proc/stat")).expect("removed");
+        assert!(sampler.sample().cores.is_empty());
+    }
+
+    #[test]
+    fn it_may_move_to_a_thread_of_its_own() {
+        fn sendable<T: Send>() {}
+        sendable::<Sampler>();
+    }
+}
