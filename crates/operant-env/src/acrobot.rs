@@ -92,6 +92,7 @@ impl Env for Acrobot {
             obs: ObsSpace::symmetric(&[1.0, 1.0, 1.0, 1.0, MAX_SPEED[0], MAX_SPEED[1]]),
             actions: ActionSpace::Discrete(vec![3]),
             time_limit: 500,
+            fps: 15.0,
             solved_at: Some(-85.0),
             options: &[],
         }

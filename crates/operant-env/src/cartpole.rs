@@ -59,6 +59,7 @@ impl Env for CartPole {
             obs: ObsSpace::symmetric(&[2.0 * X_LIMIT, f64::INFINITY, 2.0 * THETA_LIMIT, f64::INFINITY]),
             actions: ActionSpace::Discrete(vec![2]),
             time_limit: 500,
+            fps: 50.0,
             solved_at: Some(475.0),
             options: &[],
         }

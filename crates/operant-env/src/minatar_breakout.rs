@@ -119,6 +119,7 @@ impl Env for MinatarBreakout {
             obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, CHANNELS] },
             actions: ActionSpace::Discrete(vec![6]),
             time_limit: 5000,
+            fps: 15.0,
             solved_at: Some(30.0),
             options: OPTIONS,
         }

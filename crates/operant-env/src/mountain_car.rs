@@ -84,6 +84,7 @@ impl Env for MountainCar {
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
             actions: ActionSpace::Discrete(vec![3]),
             time_limit: 200,
+            fps: 30.0,
             solved_at: Some(-115.0),
             options: &[],
         }

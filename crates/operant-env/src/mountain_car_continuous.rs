@@ -41,6 +41,7 @@ impl Env for MountainCarContinuous {
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
             actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
             time_limit: 999,
+            fps: 30.0,
             solved_at: Some(90.0),
             options: &[],
         }

@@ -63,6 +63,7 @@ impl Env for Pendulum {
             obs: ObsSpace::symmetric(&[1.0, 1.0, MAX_SPEED]),
             actions: ActionSpace::Box { low: vec![-MAX_TORQUE], high: vec![MAX_TORQUE] },
             time_limit: 200,
+            fps: 30.0,
             solved_at: Some(-170.0),
             options: &[],
         }

@@ -15,6 +15,8 @@ pub struct EnvSpec {
     pub actions: ActionSpace,
     /// Steps after which an episode is truncated.
     pub time_limit: u32,
+    /// Steps per second at which a person likes to watch it.
+    pub fps: f32,
     /// Mean return of 100 greedy episodes from which on it counts as solved.
     pub solved_at: Option<f64>,
     /// What can be set.

@@ -1,5 +1,10 @@
 //! The seam between the training loop and a device.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use operant_env::Scene;
+
 use crate::snapshot::Snapshot;
 
 /// Names an enqueued update; tickets count from zero in the order of enqueueing.
@@ -52,6 +57,21 @@ pub struct UpdateStats {
     pub time_gae: f64,
     /// See `time_rollout`.
     pub time_update: f64,
+    /// Bytes copied from the host to the device for this update; 0 where both share memory.
+    pub bytes_h2d: u64,
+    /// Bytes copied the other way.
+    pub bytes_d2h: u64,
+}
+
+/// An episode of environment 0, as pictures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Episode {
+    /// A picture before each step.
+    pub frames: Vec<Scene>,
+    /// Pictures per second at which a person likes to watch it.
+    pub fps: f32,
+    /// Its undiscounted return; NaN when it was too long to be kept whole.
+    pub episodic_return: f64,
 }
 
 /// The outcome of greedy episodes.
@@ -92,6 +112,11 @@ pub trait Backend: Send {
     fn poll(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError>;
     /// Plays `episodes` greedy episodes from fresh states; `round` tells one evaluation's random stream from another's.
     fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError>;
+    /// Counts pieces of work done, such as steps of a tile: it moves as long as the device does, also within an update.
+    fn pulse(&self) -> Arc<AtomicU64>;
+    /// An episode of environment 0 that ended since the last call, if there is one. Recording costs a little, so it
+    /// is done on demand: asking makes the next episode be recorded.
+    fn scene(&mut self) -> Option<Episode>;
     /// Everything needed to continue, after all enqueued updates have finished.
     fn save(&mut self) -> Result<Snapshot, LearnError>;
     /// Continues from a snapshot of the same environment and configuration.

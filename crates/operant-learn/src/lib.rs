@@ -11,6 +11,6 @@ pub mod presets;
 pub mod shuffle;
 pub mod snapshot;
 
-pub use backend::{Backend, Evaluation, LearnError, Ticket, UpdateStats};
+pub use backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{Activation, Config};
 pub use snapshot::{Dtype, Snapshot, Tensor};

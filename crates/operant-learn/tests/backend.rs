@@ -136,6 +136,46 @@ fn evaluation_disturbs_nothing_and_repeats() {
 }
 
 #[test]
+fn watching_changes_no_bit_and_shows_whole_episodes() {
+    let config = config(40);
+    let unwatched = after(CartPole, &config, 2, 12);
+    let mut watched = backend(CartPole, &config, 2).expect("a good configuration");
+    let mut episodes = Vec::new();
+    for _ in 0..12 {
+        episodes.extend(watched.scene());
+        update(&mut *watched);
+    }
+    assert_same(&unwatched, &watched.save().expect("a snapshot"), "watched");
+    assert!(episodes.len() >= 2, "{} episodes in 288 steps", episodes.len());
+    for episode in episodes {
+        // CartPole pays 1 a step, and begins near the middle.
+        assert_eq!(episode.frames.len() as f64, episode.episodic_return);
+        let pole = |frame: &operant_env::Scene| match &frame.shapes[2] {
+            operant_env::Shape::Line { points, .. } => points[1][0] - points[0][0],
+            shape => panic!("the third shape is the pole, not {shape:?}"),
+        };
+        assert!(pole(&episode.frames[0]).abs() < 0.06, "upright at first");
+        assert!(pole(&episode.frames[episode.frames.len() - 1]).abs() > 0.1, "fallen at the end");
+        assert_eq!(episode.fps, 50.0);
+    }
+}
+
+#[test]
+fn the_pulse_moves_within_an_update_and_rests_with_the_device() {
+    let mut config = config(300);
+    config.update_epochs = 20;
+    let mut backend = backend(CartPole, &config, 2).expect("a good configuration");
+    let pulse = backend.pulse();
+    let read = || pulse.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(read(), 0);
+    update(&mut *backend);
+    let after_update = read();
+    assert!(after_update > 50, "{after_update}");
+    backend.evaluate(40, 1).expect("an evaluation");
+    assert!(read() > after_update);
+}
+
+#[test]
 fn cartpole_is_learned() {
     let config = Config {
         num_envs: 32,

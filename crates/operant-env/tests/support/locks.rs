@@ -44,6 +44,7 @@ impl Env for Locks {
             obs: ObsSpace::Box { low: vec![0.0; 7], high: vec![2.0; 7] },
             actions: ActionSpace::Discrete(vec![DIALS, 4]),
             time_limit: 24,
+            fps: 10.0,
             solved_at: Some(2.5),
             options: &[],
         }

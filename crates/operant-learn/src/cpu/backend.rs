@@ -1,6 +1,7 @@
 //! The CPU as a [`Backend`]: tiles of environments and one learner on a pool of threads of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use operant_env::{ActionSpace, Env, EnvSpec, ObsSpace};
@@ -16,7 +17,7 @@ use super::policy::Policy;
 use super::rollout::{EnvLane, Horizon, Tile};
 use super::tile::LANES;
 use super::update::Learner;
-use crate::backend::{Backend, Evaluation, LearnError, Ticket, UpdateStats};
+use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
 use crate::network::{Architecture, Head, Input, Network, init_params};
 use crate::snapshot::Snapshot;
@@ -53,6 +54,7 @@ pub(super) struct CpuBackend<E: Env, const V: usize> {
     pub(super) updates: u64,
     pub(super) nonfinite_in_a_row: u64,
     finished: std::collections::VecDeque<UpdateStats>,
+    pulse: Arc<AtomicU64>,
 }
 
 impl<E: Env, const V: usize> CpuBackend<E, V> {
@@ -93,14 +95,16 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             .map(|first| Tile::new(&env, config, &policy, first as u32, width.min(config.num_envs - first)))
             .collect();
         let features = if config.norm_obs { spec.obs.size() } else { 0 };
+        let learner = Learner::new(network, layout.clone(), config.clone());
         Ok(Self {
             env,
             config: config.clone(),
             pool: Arc::new(pool),
             tiles,
             policy,
-            batch: Batch::new(layout.clone(), config.num_envs, config.num_steps, width),
-            learner: Learner::new(network, layout, config.clone()),
+            batch: Batch::new(layout, config.num_envs, config.num_steps, width),
+            pulse: Arc::clone(learner.pulse()),
+            learner,
             state,
             obs_norm: RunningNorm::new(features),
             reward_norm: RunningNorm::new(1),
@@ -127,6 +131,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             actions: &self.spec.actions,
             time_limit: self.spec.time_limit,
             step: self.updates * self.config.num_steps as u64,
+            pulse: &self.pulse,
             obs_norm: &obs_norm,
             reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
         };
@@ -190,6 +195,8 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             time_rollout: rolled * (1.0 - gae_share),
             time_gae: rolled * gae_share,
             time_update,
+            bytes_h2d: 0,
+            bytes_d2h: 0,
         }
     }
 }
@@ -218,8 +225,17 @@ impl<E: Env, const V: usize> Backend for CpuBackend<E, V> {
             seed: self.config.seed,
             obs_norm: &self.obs_scales(),
             clip_obs: self.config.clip_obs,
+            pulse: &self.pulse,
         };
         Ok(self.pool.install(|| evaluate(&greedy, episodes, round)))
+    }
+
+    fn pulse(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.pulse)
+    }
+
+    fn scene(&mut self) -> Option<Episode> {
+        self.tiles.first_mut()?.recorder.take(&self.env, &self.spec)
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {

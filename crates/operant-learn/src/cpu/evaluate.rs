@@ -1,5 +1,7 @@
 //! Greedy evaluation: one episode from a fresh state in each of many environments, the likeliest action every step.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use operant_env::{ActionSpace, Clock, Current, Env};
 use operant_lane::{Bundle, Packed};
 use rayon::prelude::*;
@@ -7,7 +9,9 @@ use wide::{f32x16, u32x16};
 
 use super::heads::PolicyHead;
 use super::policy::{Activations, Policy};
-use super::rollout::{ActionSource, EnvLane, forward, legal_bits, normalised, numbers, rows_mut};
+use super::rollout::{
+    ActionSource, EnvLane, PULSE_STEPS, forward, legal_bits, normalised, numbers, rows_mut,
+};
 use super::tile::{LANES, splat};
 use crate::backend::Evaluation;
 
@@ -19,6 +23,7 @@ pub struct Greedy<'a, E: Env> {
     /// `(shift, scale)` per feature; empty without observation normalisation.
     pub obs_norm: &'a [(f32, f32)],
     pub clip_obs: f64,
+    pub pulse: &'a AtomicU64,
 }
 
 /// Plays `episodes` episodes; `round` sets the random streams of one evaluation apart from another's.
@@ -53,6 +58,9 @@ fn sixteen<E: Env>(greedy: &Greedy<'_, E>, first: u32, round: u64) -> [(f64, u64
     let mut playing = u32::MAX >> (32 - LANES);
 
     for step in 0..u64::from(spec.time_limit) {
+        if step % PULSE_STEPS == 0 {
+            greedy.pulse.fetch_add(1, Ordering::Relaxed);
+        }
         for (lane, current) in lanes.iter().enumerate() {
             env.observe(&current.state).store(&mut rows_mut::<1>(&mut obs, lane));
         }

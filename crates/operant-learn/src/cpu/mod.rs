@@ -14,6 +14,7 @@ pub mod heads;
 mod loss;
 pub mod normalise;
 pub mod policy;
+mod recorder;
 mod rollout;
 mod state;
 mod statistics;

@@ -1,6 +1,7 @@
 //! The rollout: one worker plays the whole horizon of a tile of environments, policy included, without a join per step,
 //! estimates advantages backwards, and leaves finished samples in the batch.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use operant_env::{ActionSpace, Clock, Current, Env, ObsSpace, Rows, RowsMut};
@@ -15,6 +16,7 @@ use super::gae::gae;
 use super::heads::PolicyHead;
 use super::normalise::NormSums;
 use super::policy::{Activations, Observation, Policy};
+use super::recorder::Recorder;
 use super::tile::{LANES, Row, splat};
 use crate::config::Config;
 
@@ -24,6 +26,9 @@ pub type EnvLane = Wide<16>;
 /// The lane that environments run on here: the widest that the machine has. Its width never changes a bit.
 #[cfg(not(target_feature = "avx512f"))]
 pub type EnvLane = Wide<8>;
+
+/// Steps of a tile from one bump of the pulse to the next.
+pub const PULSE_STEPS: u64 = 16;
 
 /// Leaves of a running environment: its state, the episode's length and return.
 pub fn leaves<E: Env>() -> usize {
@@ -39,6 +44,8 @@ pub struct Horizon<'a, E: Env> {
     pub time_limit: u32,
     /// Lifetime step at the start.
     pub step: u64,
+    /// Bumped every few steps.
+    pub pulse: &'a AtomicU64,
     /// `(shift, scale)` per feature, frozen; empty without observation normalisation.
     pub obs_norm: &'a [(f32, f32)],
     /// Scale of rewards, frozen; 1 without reward normalisation.
@@ -63,6 +70,8 @@ pub struct Tile<const V: usize> {
     pub episodes: Episodes,
     /// Seconds spent in GAE.
     pub gae_seconds: f64,
+    /// Records the first environment on demand.
+    pub recorder: Recorder,
     /// `(words, V)`: what the policy acts on next, not normalised.
     obs: Vec<f32x16>,
     final_obs: Vec<f32x16>,
@@ -115,6 +124,7 @@ impl<const V: usize> Tile<V> {
             reward_sums: NormSums::new(1),
             episodes: Episodes::default(),
             gae_seconds: 0.0,
+            recorder: Recorder::default(),
             obs: vec![f32x16::ZERO; words * V],
             final_obs: vec![f32x16::ZERO; words * V],
             normalised: vec![f32x16::ZERO; words * V],
@@ -145,6 +155,9 @@ impl<const V: usize> Tile<V> {
             horizon.env.observe(&current.state).store(&mut rows_mut::<V>(&mut self.obs, lane));
         }
         for t in 0..horizon.config.num_steps {
+            if (t as u64).is_multiple_of(PULSE_STEPS) {
+                horizon.pulse.fetch_add(1, Ordering::Relaxed);
+            }
             self.decide(horizon, &lanes, batch, t);
             self.advance(horizon, &mut lanes, t);
         }
@@ -219,6 +232,9 @@ impl<const V: usize> Tile<V> {
             });
             let environment = numbers::<EnvLane>(self.first + column as u32);
             let clock = Clock { seed: horizon.config.seed, environment, step, evaluation: false };
+            if lane == 0 {
+                self.recorder.before_step(current);
+            }
             let transition = current.step(horizon.env, horizon.time_limit, &action, &clock);
             transition.obs.store(&mut rows_mut::<V>(&mut self.obs, lane));
 
@@ -239,6 +255,9 @@ impl<const V: usize> Tile<V> {
             let (mut returns, mut lengths) = ([0.0f32; WIDTH], [0u32; WIDTH]);
             EnvLane::store_float(transition.episodic_return, &mut returns);
             EnvLane::store_uint(transition.episodic_length, &mut lengths);
+            if lane == 0 && ended & 1 == 1 {
+                self.recorder.episode_ended(returns[0]);
+            }
             for i in (0..WIDTH).filter(|i| ended >> i & 1 == 1 && column + i < self.count) {
                 self.episodes.add(f64::from(returns[i]), u64::from(lengths[i]));
             }

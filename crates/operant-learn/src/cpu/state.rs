@@ -8,6 +8,7 @@ use wide::{bytemuck, f32x16};
 
 use super::backend::CpuBackend;
 use super::normalise::RunningNorm;
+use super::recorder::Recorder;
 use super::rollout::{Tile, leaves};
 use super::tile::{LANES, splat};
 use crate::backend::LearnError;
@@ -201,6 +202,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
         self.set_environments(&all);
         (self.obs_norm, self.reward_norm) = (obs_norm, reward_norm);
         for (tile, values) in self.tiles.iter_mut().zip(discounted.chunks(V * LANES)) {
+            tile.recorder = Recorder::default();
             tile.discounted = splat(0.0);
             bytemuck::cast_slice_mut::<f32x16, f32>(&mut tile.discounted)[..values.len()]
                 .copy_from_slice(values);

@@ -4,7 +4,8 @@
 //! but the sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
 //! along a fixed tree. So the result is the same for any number of threads.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rayon::prelude::*;
 
@@ -70,6 +71,8 @@ pub struct Learner {
     gradient: Vec<f32>,
     /// `(shift, scale)` of the advantages, per minibatch.
     advantages: Vec<Mutex<(f32, f32)>>,
+    /// Bumped every few tiles.
+    pulse: Arc<AtomicU64>,
 }
 
 /// The gradient of one chunk.
@@ -110,7 +113,13 @@ impl Learner {
             config,
             network,
             layout,
+            pulse: Arc::default(),
         }
+    }
+
+    /// Counts pieces of work done, within an update too.
+    pub fn pulse(&self) -> &Arc<AtomicU64> {
+        &self.pulse
     }
 
     /// The network it trains.
@@ -127,7 +136,7 @@ impl Learner {
         );
         // One more than the pool has, for a caller from outside.
         while self.workers.len() <= rayon::current_num_threads() {
-            self.workers.push(Mutex::new(Worker::new(&self.network, &self.layout)));
+            self.workers.push(Mutex::new(Worker::new(&self.network, &self.layout, &self.pulse)));
         }
         let Self { config, network, policy, workers, chunks, gradient, advantages, .. } = self;
         let learning_rate = learning_rate(config, update);

@@ -1,5 +1,8 @@
 //! What one thread does: the loss and gradient of a chunk of a minibatch, tile by tile.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use wide::f32x16;
 
 use super::batch::{Batch, Gathered, SampleLayout};
@@ -11,6 +14,9 @@ use super::statistics::shuffled;
 use super::tile::{LANES, TILE, TILE_VECTORS};
 use crate::network::{Input, Network};
 use crate::shuffle::Shuffle;
+
+/// Tiles of a minibatch from one bump of the pulse to the next.
+const PULSE_TILES: usize = 8;
 
 /// One minibatch.
 #[derive(Debug, Clone)]
@@ -36,11 +42,12 @@ pub(crate) struct Worker {
     deltas: Activations<TILE_VECTORS>,
     head: PolicyHead<TILE_VECTORS>,
     gradient: Gradient,
+    pulse: Arc<AtomicU64>,
 }
 
 impl Worker {
     /// Scratch space for `network`.
-    pub fn new(network: &Network, layout: &SampleLayout) -> Self {
+    pub fn new(network: &Network, layout: &SampleLayout, pulse: &Arc<AtomicU64>) -> Self {
         Self {
             gathered: Gathered::new(&network.architecture.input, layout),
             input: LossInput::new(layout.components),
@@ -48,6 +55,7 @@ impl Worker {
             deltas: Activations::new(network),
             head: PolicyHead::new(&network.architecture.head),
             gradient: Gradient::new(network),
+            pulse: Arc::clone(pulse),
         }
     }
 
@@ -63,6 +71,9 @@ impl Worker {
         self.gradient.clear();
         let mut sums = LossSums::default();
         for tile in tiles {
+            if tile.is_multiple_of(PULSE_TILES) {
+                self.pulse.fetch_add(1, Ordering::Relaxed);
+            }
             sums = sums + self.tile(policy, coefficients, minibatch, tile);
         }
         self.gradient.finish(policy.network(), flat);
