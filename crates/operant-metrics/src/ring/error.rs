@@ -71,7 +71,7 @@ impl RingError {
                 "it belongs to another user: ask them, or choose a place of your own with OPERANT_RING_DIR"
             }
             Kind::ReadOnlyFilesystem => "mount it writable, or choose another place with OPERANT_RING_DIR",
-            Kind::NotFound => "`operant runs` lists what there is",
+            Kind::NotFound => "check the path; `operant runs` lists the runs",
             _ => "choose another place with OPERANT_RING_DIR",
         };
         RingError::Io { what, path: path.to_owned(), error, remedy }

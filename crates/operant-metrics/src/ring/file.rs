@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use super::error::RingError;
 use super::identity::Identity;
@@ -18,6 +19,9 @@ use super::{RingOptions, clock, lock, slot, text};
 /// Rings of ended runs that are kept: each holds some megabytes of memory.
 const KEEP_ENDED: usize = 8;
 
+/// How long making a ring may take another trainer.
+const LONGEST_TURN: Duration = Duration::from_secs(1);
+
 /// A ring file of this process.
 pub struct RingFile {
     pub path: PathBuf,
@@ -26,7 +30,7 @@ pub struct RingFile {
 }
 
 /// Makes a ring for a run in `dir`: under its name, or with a number behind it while another live run of that name has
-/// one. A ring that an ended run left under the name goes, and so does `own`, the file that this one is to replace.
+/// one. A ring that an ended run left under the name goes, and so does `own`, the file that this one is to replace. `prepare` writes what a reader must find from the start.
 ///
 /// # Errors
 /// When there is no room or no permission.
@@ -35,12 +39,13 @@ pub fn make(
     identity: &Identity,
     options: &RingOptions,
     own: Option<(&Path, &File)>,
+    prepare: impl FnOnce(&Mapping),
 ) -> Result<RingFile, RingError> {
     // Two trainers that start at once choose one after the other.
     let turn_path = dir.join(".turn");
     let turn = File::options().create(true).truncate(false).write(true).mode(0o600).open(&turn_path);
     let turn = turn.map_err(|error| RingError::io("cannot write", &turn_path, error))?;
-    turn.lock().map_err(|error| RingError::io("cannot lock", &turn_path, error))?;
+    take_turn(&turn);
 
     let path = match own {
         Some((path, file)) if names(path, file) || !is_live(path) => path.to_owned(),
@@ -48,6 +53,7 @@ pub fn make(
     };
     let temporary = dir.join(format!(".{}.tmp", std::process::id()));
     let made = fill(&temporary, identity, options).and_then(|(mapping, layout)| {
+        prepare(&mapping);
         fs::rename(&temporary, &path).map_err(|error| RingError::io("cannot make", &path, error))?;
         Ok(RingFile { path, mapping, layout })
     });
@@ -56,6 +62,14 @@ pub fn make(
     }
     drop_old(dir);
     made
+}
+
+/// Waits for another trainer that is making its ring, but not for one that was stopped while it did.
+fn take_turn(turn: &File) {
+    let begun = Instant::now();
+    while matches!(turn.try_lock(), Err(fs::TryLockError::WouldBlock)) && begun.elapsed() < LONGEST_TURN {
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
 }
 
 /// The first of `run.ring`, `run~2.ring`, ... that no live trainer has.

@@ -40,6 +40,9 @@ pub struct SideWriter {
     shared: Arc<Shared>,
     mapping: Arc<Mapping>,
     generation: u64,
+    /// Damage that [`SideWriter::check`] has reported, and damage that the training thread was the first to see.
+    known: Option<Damage>,
+    unreported: Option<Damage>,
     /// The same in every file of a run: identity and options are.
     seen: Section,
     events: Section,
@@ -62,6 +65,8 @@ impl SideWriter {
             shared,
             mapping,
             generation: 0,
+            known: None,
+            unreported: None,
             seen: layout.section(Kind::Sample, sample::VALUES + COUNT)?,
             events: layout.section(Kind::Events, EVENT_WORDS)?,
             words: layout.words,
@@ -115,9 +120,13 @@ impl SideWriter {
         words[self.events.offset].store(self.written, Ordering::Release);
     }
 
-    /// Looks whether the file is as it should be. What is wrong with it the next published record mends.
+    /// Looks whether the file is as it should be, and whether it has been made anew without being asked to. What is wrong
+    /// with it the next published record or state mends.
     pub fn check(&mut self) -> Option<Damage> {
         self.follow();
+        if let Some(mended) = self.unreported.take() {
+            return Some(mended);
+        }
         let file = self.mapping.file()?;
         let words = self.mapping.words();
         let short = file.metadata().is_ok_and(|is| is.len() < self.words as u64 * 8);
@@ -133,6 +142,7 @@ impl SideWriter {
         } else {
             return None;
         };
+        self.known = Some(damage);
         self.shared.damaged.store(true, Ordering::Relaxed);
         Some(damage)
     }
@@ -146,6 +156,10 @@ impl SideWriter {
             }
             (Arc::clone(&current.mapping), current.generation)
         };
+        // The training thread notices by itself only that pages are gone.
+        if self.known.take().is_none() {
+            self.unreported = Some(Damage::Truncated);
+        }
         (self.mapping, self.generation, self.written) = (mapping, generation, 0);
         for event in std::mem::take(&mut self.kept) {
             self.write(&event);

@@ -331,3 +331,40 @@ fn what_is_no_ring_is_refused_with_a_remedy() {
     assert!(text.contains("none") && text.contains("operant runs"), "{text}");
     assert!(RingReader::open(dir.path()).is_err());
 }
+
+#[test]
+fn damage_that_training_meets_first_is_mended_and_reported_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ring = ring(dir.path());
+    let path = ring.writer.path().to_owned();
+    let uptime = |path: &Path| RingReader::open(path).unwrap().status().uptime;
+    (1..=40).for_each(|update| ring.writer.publish(&record(update)));
+    let before = uptime(&path);
+    fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    // The first touches a page that is gone, the second mends.
+    (41..=42).for_each(|update| ring.writer.publish(&record(update)));
+    assert_eq!(ring.side.check(), Some(Damage::Truncated));
+    assert_eq!(ring.side.check(), None);
+    assert_eq!(RingReader::open(&path).unwrap().last_update(), 42);
+    assert!(uptime(&path) >= before);
+    // A run that publishes nothing more still says its last word.
+    fs::remove_file(&path).unwrap();
+    assert_eq!(ring.side.check(), Some(Damage::Unlinked));
+    ring.writer.set_state(RunState::Finished, "done");
+    assert_eq!(RingReader::open(&path).unwrap().status().health, Health::Said(RunState::Finished));
+    assert_eq!(ring.side.check(), None);
+}
+
+#[test]
+fn a_run_that_is_older_than_the_boot_has_ages_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ring = ring(dir.path());
+    let reader = RingReader::open(ring.writer.path()).unwrap();
+    ring.writer.set_state(RunState::Running, "");
+    for update in 1..=40 {
+        ring.writer.publish(&Record { time: 1e9 + update as f64 * 1e-6, ..record(update) });
+    }
+    let status = reader.status();
+    assert!(status.since_update.is_some_and(|since| since < Duration::from_secs(60)), "{status:?}");
+    assert!(status.since_progress < Duration::from_secs(60) && status.uptime < Duration::from_secs(60));
+}

@@ -48,7 +48,7 @@ pub fn create(identity: &Identity, options: &RingOptions) -> Result<Ring, RingEr
 /// # Errors
 /// When there is no room or no permission.
 pub fn create_in(dir: &Path, identity: &Identity, options: &RingOptions) -> Result<Ring, RingError> {
-    let made = file::make(dir, identity, options, None)?;
+    let made = file::make(dir, identity, options, None, |_| ())?;
     let sections = Sections::of(&made)?;
     let mapping = Arc::new(made.mapping);
     let shared = Arc::new(Shared {
@@ -73,6 +73,7 @@ pub fn create_in(dir: &Path, identity: &Identity, options: &RingOptions) -> Resu
         state: (RunState::Starting, String::new()),
         checkpoint: None,
         slots_written: 0,
+        created_at: clock::now(),
         episodes: 0,
     };
     Ok(Ring { writer, side })
@@ -137,12 +138,14 @@ pub struct RingWriter {
     sections: Sections,
     archives: Archives,
     published: u64,
-    /// The clock at `time` 0 of the records: asking it anew for each would cost as much as all the rest.
+    /// The clock at `time` 0 of the records, which for a resumed run may lie before boot: it wraps. Asking the clock anew
+    /// for each would cost as much as all the rest.
     anchor: u64,
     // For a file that must be made anew.
     state: (RunState, String),
     checkpoint: Option<(u64, String)>,
     slots_written: u64,
+    created_at: u64,
     episodes: u64,
 }
 
@@ -150,13 +153,13 @@ impl RingWriter {
     /// Publishes the record of an update. Its `time` must follow the wall clock: ages are counted by it.
     #[inline]
     pub fn publish(&mut self, record: &Record) {
-        if self.shared.damaged.load(Ordering::Relaxed) || self.mapping.lost() {
+        if self.is_lost() {
             self.mend();
         }
         if self.append(record) || self.anchor == 0 {
-            self.anchor = clock::now().saturating_sub(nanoseconds(record.time));
+            self.anchor = clock::now().wrapping_sub(nanoseconds(record.time));
         }
-        let now = self.anchor.saturating_add(nanoseconds(record.time));
+        let now = self.anchor.wrapping_add(nanoseconds(record.time));
         self.state_word(state::PUBLISHED_AT).store(now, Ordering::Relaxed);
     }
 
@@ -180,17 +183,21 @@ impl RingWriter {
     /// Says in which state the run is. `reason` is one line on why it ended, empty while it has not.
     pub fn set_state(&mut self, state: RunState, reason: &str) {
         self.state = (state, text::line(reason, (state::REASON.len() - 2) * 8));
-        self.write_state();
+        self.slots_written += 1;
+        if self.is_lost() {
+            self.mend();
+        }
+        self.write_state(&self.mapping);
     }
 
-    fn write_state(&mut self) {
-        self.slots_written += 1;
+    fn write_state(&self, mapping: &Mapping) {
         let (state, reason) = &self.state;
         // The reason first: who sees the state finds it there.
         let content = std::iter::once(reason.len() as u64).chain(text::words(reason));
-        slot::write(&self.mapping.words()[self.part(state::REASON)], self.slots_written, content);
-        self.state_word(state::CHANGED_AT).store(clock::now(), Ordering::Relaxed);
-        self.state_word(state::CODE).store(*state as u64, Ordering::Release);
+        let words = &mapping.words()[self.sections.state.all()];
+        slot::write(&words[state::REASON], self.slots_written, content);
+        words[state::CHANGED_AT].store(clock::now(), Ordering::Relaxed);
+        words[state::CODE].store(*state as u64, Ordering::Release);
     }
 
     /// Names the latest checkpoint.
@@ -201,16 +208,17 @@ impl RingWriter {
             path.remove(0);
         }
         self.checkpoint = Some((env_steps, path));
-        self.write_checkpoint();
+        self.slots_written += 1;
+        self.write_checkpoint(&self.mapping);
     }
 
-    fn write_checkpoint(&mut self) {
+    fn write_checkpoint(&self, mapping: &Mapping) {
         let Some((env_steps, path)) = &self.checkpoint else {
             return;
         };
-        self.slots_written += 1;
         let content = [*env_steps, path.len() as u64].into_iter().chain(text::words(path));
-        slot::write(&self.mapping.words()[self.part(state::CHECKPOINT)], self.slots_written, content);
+        let words = &mapping.words()[self.sections.state.all()];
+        slot::write(&words[state::CHECKPOINT], self.slots_written, content);
     }
 
     /// Shows an episode of environment 0; its number is assigned here.
@@ -227,14 +235,14 @@ impl RingWriter {
         &self.path
     }
 
-    fn part(&self, part: std::ops::Range<usize>) -> std::ops::Range<usize> {
-        let start = self.sections.state.offset;
-        start + part.start..start + part.end
-    }
-
     #[inline(always)]
     fn state_word(&self, word: usize) -> &AtomicU64 {
         &self.mapping.words()[self.sections.state.offset + word]
+    }
+
+    #[inline(always)]
+    fn is_lost(&self) -> bool {
+        self.shared.damaged.load(Ordering::Relaxed) || self.mapping.lost()
     }
 
     /// Makes the file anew after it was unlinked, truncated or overwritten. What an unlinked file held is kept; what
@@ -248,23 +256,17 @@ impl RingWriter {
             return;
         };
         let own = old.file().map(|file| (self.path.as_path(), file));
-        let Ok(made) = file::make(dir, &self.identity, &self.options, own) else {
-            return;
-        };
-        let Ok(sections) = Sections::of(&made) else {
-            return;
-        };
-        self.sections = sections;
-        self.path = made.path;
-        self.mapping = Arc::new(made.mapping);
-        if intact {
-            self.keep(&old);
-        } else {
+        if !intact {
             self.archives.restart();
             self.published = 0;
         }
-        self.write_state();
-        self.write_checkpoint();
+        // Filled before it gets its name, so that no reader meets a run that seems to have begun anew.
+        let fill = |made: &Mapping| self.fill(made, intact.then_some(&*old));
+        let Ok(made) = file::make(dir, &self.identity, &self.options, own, fill) else {
+            return;
+        };
+        self.path = made.path;
+        self.mapping = Arc::new(made.mapping);
         let mut current = self.shared.current();
         current.mapping = Arc::clone(&self.mapping);
         current.path.clone_from(&self.path);
@@ -280,15 +282,22 @@ impl RingWriter {
             && self.state_word(state::PUBLISHED).load(Ordering::Relaxed) == self.published
     }
 
-    /// Takes over records, archives and scene. The layouts are equal: identity and options are.
-    fn keep(&self, old: &Mapping) {
-        let Sections { records, archives, scene, .. } = self.sections;
-        for section in archives.iter().chain([&records, &scene]) {
-            let (from, to) = (&old.words()[section.all()], &self.mapping.words()[section.all()]);
-            for (from, to) in from.iter().zip(to) {
-                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    /// Writes into a new file what it must tell from the start: the layouts are equal, since identity and options are.
+    fn fill(&self, made: &Mapping, old: Option<&Mapping>) {
+        let Sections { state: section, records, archives, scene } = self.sections;
+        let words = &made.words()[section.all()];
+        if let Some(old) = old {
+            for section in archives.iter().chain([&records, &scene]) {
+                for (from, to) in old.words()[section.all()].iter().zip(&made.words()[section.all()]) {
+                    to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+                }
+            }
+            for word in [state::PUBLISHED, state::PUBLISHED_AT] {
+                words[word].store(self.state_word(word).load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        self.state_word(state::PUBLISHED).store(self.published, Ordering::Release);
+        words[state::CREATED_AT].store(self.created_at, Ordering::Relaxed);
+        self.write_state(made);
+        self.write_checkpoint(made);
     }
 }
