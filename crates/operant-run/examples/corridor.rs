@@ -39,6 +39,7 @@ impl Env for Corridor {
             obs: ObsSpace::symmetric(&[WALL, f64::INFINITY]),
             actions: ActionSpace::Discrete(vec![3]),
             time_limit: 200,
+            fps: 10.0,
             solved_at: Some(160.0),
             options: &[],
         }

@@ -5,15 +5,22 @@
 //!   config.toml       effective configuration        metrics.csv       a row per update
 //!   checkpoints/      step_*/                        events.out.*      for TensorBoard
 //!   result.json       how it ended                   operant.log       what happened
+//!   run.json          what it is and how it stands   daemon.out        output of a detached run
 //! ```
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::config::check_run_name;
 use crate::error::{Error, Result, did_you_mean};
+
+/// The file that carries the run's lock.
+const LOG: &str = "operant.log";
+
+/// How long a look at the lock may take.
+const A_LOOK: Duration = Duration::from_millis(100);
 
 /// A run's directory, held by this process for as long as the value lives.
 #[derive(Debug)]
@@ -69,18 +76,25 @@ impl RunDir {
     }
 
     fn hold(name: String, path: PathBuf) -> Result<Self> {
-        let file = path.join("operant.log");
+        let file = log_of(&path);
         let log = OpenOptions::new().create(true).append(true).open(&file).map_err(|error| {
             Error::disk("the run directory cannot be written", &file, &error)
                 .remedy("choose a writable place with --run-dir DIR")
         })?;
-        match log.try_lock() {
-            // A file system without locks must not forbid training.
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(RunDir { name, path, log }),
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::usage(format!("run {name} is being trained by another process"))
-                    .at(path.display().to_string())
-                    .remedy("stop that process first, or start a new run"))
+        let begun = Instant::now();
+        loop {
+            match log.try_lock() {
+                // A file system without locks must not forbid training.
+                Ok(()) | Err(TryLockError::Error(_)) => return Ok(RunDir { name, path, log }),
+                // Whoever only looks whether it is held lets go at once.
+                Err(TryLockError::WouldBlock) if begun.elapsed() < A_LOOK => {
+                    std::thread::park_timeout(A_LOOK / 20);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Error::usage(format!("run {name} is being trained by another process"))
+                        .at(path.display().to_string())
+                        .remedy(format!("`operant stop {name}` stops it; or start a new run")));
+                }
             }
         }
     }
@@ -110,19 +124,60 @@ impl RunDir {
     /// # Errors
     /// When the disk refuses.
     pub fn write(&self, file: &str, text: &str) -> Result<()> {
-        let (path, temporary) = (self.path.join(file), self.path.join(format!(".{file}.tmp")));
-        let written = File::create(&temporary)
-            .and_then(|mut out| {
-                out.write_all(text.as_bytes())?;
-                out.sync_all()
-            })
-            .and_then(|()| std::fs::rename(&temporary, &path));
-        written.map_err(|error| {
-            let _ = std::fs::remove_file(&temporary);
+        let path = self.path.join(file);
+        replace(&path, text, true).map_err(|error| {
             Error::disk(format!("{file} cannot be written"), &path, &error)
                 .remedy("free some space, or choose another place with --run-dir DIR")
         })
     }
+}
+
+/// Writes a whole file: a reader sees the old one or the new one, never a part. A durable one also survives the machine.
+pub(crate) fn replace(path: &Path, text: &str, durable: bool) -> std::io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.tmp"));
+    let write = || {
+        let mut out = File::create(&temporary)?;
+        out.write_all(text.as_bytes())?;
+        if durable {
+            out.sync_all()?;
+        }
+        std::fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+}
+
+/// operant.log of the run in `path`, which carries its lock.
+pub(crate) fn log_of(path: &Path) -> PathBuf {
+    path.join(LOG)
+}
+
+/// Whether a process holds the run in `path`: trains it, or is about to. False where the file system has no locks.
+///
+/// To look is to hold it for a moment, which [`RunDir::open`] waits out.
+pub(crate) fn is_held(path: &Path) -> bool {
+    let Ok(log) = File::open(log_of(path)) else { return false };
+    matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Whether there is a run in this directory.
+pub(crate) fn is_run(path: &Path) -> bool {
+    path.join("config.toml").is_file() || path.join("checkpoints").is_dir()
+}
+
+/// The names of the runs under `parent`, sorted.
+pub(crate) fn names(parent: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let runs = entries.filter(|entry| is_run(&entry.path()));
+    let mut names: Vec<String> = runs.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The directory of the run that is given by name under `parent` or by path, if there is one.
+pub(crate) fn locate(parent: &Path, run: &str) -> Option<PathBuf> {
+    let ways = [parent.join(run), PathBuf::from(run)];
+    ways.into_iter().find(|path| !run.is_empty() && is_run(path))
 }
 
 /// The directory of an existing run, given by name under `parent` or by path.
@@ -130,21 +185,10 @@ impl RunDir {
 /// # Errors
 /// Usage when there is none, with the nearest name that exists.
 pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
-    let is_run = |path: &Path| path.join("config.toml").is_file() || path.join("checkpoints").is_dir();
-    let named = parent.join(run);
-    for path in [named.as_path(), Path::new(run)] {
-        if !run.is_empty() && is_run(path) {
-            return Ok(path.to_path_buf());
-        }
+    if let Some(path) = locate(parent, run) {
+        return Ok(path);
     }
-    let mut names: Vec<String> = std::fs::read_dir(parent)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| is_run(&entry.path()))
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
+    let names = names(parent);
     let hint = did_you_mean(run, names.iter().map(String::as_str));
     let remedy = match names.len() {
         0 => {
@@ -169,9 +213,21 @@ pub fn name_of(path: &Path) -> String {
 /// `20261121-104636`: a moment in UTC to the second.
 fn stamp(moment: SystemTime) -> String {
     let seconds = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (year, month, day) = date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let [year, month, day, hour, minute, second] = calendar(seconds);
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+/// `2026-11-21T10:46:36.120Z`: a moment in UTC, given in nanoseconds since 1970; sorts as the moments do.
+pub(crate) fn timestamp(unix_ns: u64) -> String {
+    let (seconds, milliseconds) = (unix_ns / 1_000_000_000, unix_ns / 1_000_000 % 1000);
+    let [year, month, day, hour, minute, second] = calendar(seconds);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
+}
+
+/// Year, month, day, hour, minute and second in UTC, of seconds since 1970.
+fn calendar(seconds: u64) -> [u64; 6] {
+    let (year, month, day) = date(seconds / 86_400);
+    [year, month, day, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60]
 }
 
 /// The Gregorian date of a day counted from 1970-01-01.
@@ -204,6 +260,7 @@ mod tests {
         assert_eq!(at(951_782_399), "20000228-235959");
         assert_eq!(at(951_782_400), "20000229-000000");
         assert_eq!(at(1_795_257_996), "20261121-104636");
+        assert_eq!(timestamp(1_795_257_996_120_456_789), "2026-11-21T10:46:36.120Z");
     }
 
     #[test]
@@ -225,9 +282,32 @@ mod tests {
         let held = RunDir::create(parent.path(), Some("held"), "cartpole", 7).expect("made");
         let error = RunDir::open(held.path()).expect_err("held");
         assert!(error.what.contains("another process"), "{error}");
+        assert!(is_held(held.path()));
         let path = held.path().to_path_buf();
         drop(held);
         assert_eq!(RunDir::open(&path).expect("free again").name(), "held");
+    }
+
+    #[test]
+    fn a_run_that_nobody_trains_is_not_held() {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        assert!(!is_held(parent.path()));
+        std::fs::write(log_of(parent.path()), "").expect("written");
+        assert!(!is_held(parent.path()));
+    }
+
+    #[test]
+    fn looking_at_a_run_does_not_keep_it_from_being_taken() {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDir::create(parent.path(), Some("seen"), "cartpole", 7).expect("made");
+        let path = run.path().to_path_buf();
+        drop(run);
+        let look = File::open(log_of(&path)).expect("opened");
+        look.try_lock_shared().expect("free");
+        let taker = std::thread::spawn(move || RunDir::open(&path).map(drop));
+        std::thread::park_timeout(A_LOOK / 4);
+        drop(look);
+        taker.join().expect("no panic").expect("taken");
     }
 
     #[test]

@@ -50,6 +50,23 @@ impl Progress for Quiet {
     }
 }
 
+/// Writes notes and warnings, and nothing of how training goes: for the output of a daemon, which nobody may ever read
+/// and which should not grow.
+#[derive(Debug, Default)]
+pub struct Notes;
+
+impl Progress for Notes {
+    fn tick(&mut self, _: &Tick) {}
+
+    fn note(&mut self, line: &str) {
+        write_line(&mut std::io::stderr(), line);
+    }
+
+    fn warn(&mut self, line: &str) {
+        write_line(&mut std::io::stderr(), &format!("warning: {line}"));
+    }
+}
+
 /// Writes a plain line every tenth of the run or half minute, but never two within two seconds.
 #[derive(Debug)]
 pub struct Lines<W> {

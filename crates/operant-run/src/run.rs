@@ -1,21 +1,26 @@
 //! A run from start to result: directory, backend, loop, last evaluation, last checkpoint.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use operant_learn::Backend;
+use operant_metrics::{Identity, Level, RunState};
 
-use crate::checkpoint::{self, Checkpoint, Store};
+use crate::checkpoint::Store;
 use crate::config::Settings;
-use crate::dir::{self, RunDir};
+use crate::dir::RunDir;
 use crate::error::{Error, Result};
 use crate::evaluate::Summary;
 use crate::log::Log;
 use crate::progress::{Progress, Quiet};
 use crate::result::RunResult;
+use crate::resume::Resume;
+use crate::runs::{Reached, RunFile, StateFile};
 use crate::signals::Signals;
-use crate::sinks::{CsvSink, Sinks, TensorBoardSink};
+use crate::sinks::{self, CsvSink, Sinks, TensorBoardSink};
 use crate::state::State;
+use crate::telemetry::{self, Publisher, RingPlace};
 use crate::train_loop::{Clocks, Ending, FINAL_ROUND, Training};
 
 /// A run to be carried out.
@@ -32,6 +37,24 @@ pub struct Job {
     pub progress: Box<dyn Progress>,
     /// Where events are logged.
     pub log: Log,
+    /// The directory for the ring instead of the usual one; of no matter where the settings want none.
+    pub ring_dir: Option<PathBuf>,
+    /// Called once, when training begins.
+    pub ready: Option<OnReady>,
+}
+
+/// Takes note that training begins.
+pub type OnReady = Box<dyn FnOnce(&Ready) + Send>;
+
+/// A run that begins to train.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// Its name.
+    pub run: String,
+    /// Its directory.
+    pub dir: PathBuf,
+    /// The file of its ring, if it has one.
+    pub ring: Option<PathBuf>,
 }
 
 impl Job {
@@ -44,83 +67,9 @@ impl Job {
             signals: Signals::none(),
             progress: Box::new(Quiet),
             log: Log::default(),
+            ring_dir: None,
+            ready: None,
         }
-    }
-}
-
-/// An existing run, held by this process so that it can continue.
-#[derive(Debug)]
-pub struct Resume {
-    dir: RunDir,
-    checkpoint: Option<(PathBuf, Checkpoint)>,
-    config: String,
-    environment: String,
-    warnings: Vec<String>,
-}
-
-impl Resume {
-    /// Takes the run named `run` under `parent` (or at the path `run`) and reads its latest checkpoint; past a
-    /// damaged one it falls back to the one before. A run killed before its first checkpoint starts over.
-    ///
-    /// # Errors
-    /// When there is no such run, another process holds it, or nothing of it can be read.
-    pub fn open(parent: &Path, run: &str) -> Result<Self> {
-        let path = dir::find(parent, run)?;
-        let dir = RunDir::open(&path)?;
-        let checkpoints = dir.checkpoints();
-        if checkpoints.is_dir() && !checkpoint::steps(&checkpoints)?.is_empty() {
-            let loaded = checkpoint::load_latest(&checkpoints)?;
-            let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
-            let (config, environment) = (loaded.checkpoint.config.clone(), loaded.checkpoint.env.clone());
-            return Ok(Resume {
-                dir,
-                checkpoint: Some((loaded.path, loaded.checkpoint)),
-                config,
-                environment,
-                warnings,
-            });
-        }
-        let file = path.join("config.toml");
-        let config = std::fs::read_to_string(&file).map_err(|error| {
-            Error::usage(format!("run {run} has no checkpoint and no configuration: {error}"))
-                .at(file.display().to_string())
-                .remedy("start a new run")
-        })?;
-        let environment = crate::config::environment_of(&config).ok_or_else(|| {
-            Error::usage(format!("run {run} has no checkpoint, and its configuration names no environment"))
-                .at(file.display().to_string())
-                .remedy("start a new run")
-        })?;
-        Ok(Resume { dir, checkpoint: None, config, environment, warnings: Vec::new() })
-    }
-
-    /// The run's name.
-    pub fn name(&self) -> &str {
-        self.dir.name()
-    }
-
-    /// The environment that it trains.
-    pub fn environment(&self) -> &str {
-        &self.environment
-    }
-
-    /// Refuses to train another environment than the run's own.
-    ///
-    /// # Errors
-    /// Usage, unless `env` is the run's environment.
-    pub fn expect_env(&self, env: &str) -> Result<()> {
-        let own = &self.environment;
-        if own == env {
-            return Ok(());
-        }
-        Err(Error::usage(format!("run {} trains {own}, not {env}", self.name()))
-            .at(self.dir.path().display().to_string())
-            .remedy(format!("resume it with `operant train {own} --resume {}`", self.name())))
-    }
-
-    /// Its configuration as TOML text, for [`crate::config::settings`].
-    pub fn config(&self) -> &str {
-        &self.config
     }
 }
 
@@ -155,7 +104,7 @@ impl Outcome {
 /// Before training: settings, checkpoint or directory that cannot be used. During it: a device that fails, or
 /// [`crate::ErrorKind::Diverged`].
 pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Backend>>) -> Result<Outcome> {
-    let Job { settings, resume, started, signals, mut progress, log } = job;
+    let Job { settings, resume, started, signals, mut progress, log, ring_dir, ready } = job;
     let saved_config = settings.to_saved_toml();
     if let Some(resume) = &resume {
         resume.expect_env(&settings.environment)?;
@@ -187,6 +136,28 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
             let _ = std::fs::remove_dir_all(dir.path());
         }
     })?;
+    let identity = identity(&dir, &settings);
+    let place = match (settings.run.ring, ring_dir) {
+        (false, _) => RingPlace::Nowhere,
+        (true, Some(dir)) => RingPlace::In(dir),
+        (true, None) => RingPlace::Usual,
+    };
+    let (ring, refused) = match telemetry::make_ring(&identity, &place, settings.run.ring_group) {
+        Ok(ring) => (ring, None),
+        Err(error) => (None, Some(error)),
+    };
+    let ring_path = ring.as_ref().map(|ring| ring.writer.path());
+    let (state_file, written) = StateFile::begin(dir.path(), RunFile::of(&identity, ring_path));
+    let state_file = Arc::new(state_file);
+    let publisher = Publisher::start(
+        sinks,
+        ring,
+        backend.pulse(),
+        &signals,
+        &state_file,
+        settings.device(),
+        settings.steps(),
+    );
     let begun = match &checkpoint {
         Some((path, _)) => {
             format!("run {} resumed at {} steps from {}", dir.name(), state.env_steps, path.display())
@@ -194,8 +165,12 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         None => format!("run {} in {}", dir.name(), dir.path().display()),
     };
     let begun = format!("{begun}: {}", means(&settings));
-    tracing::info!(seed = settings.learner.seed, env = settings.environment, "{begun}");
-    progress.note(&begun);
+    tracing::info!(
+        seed = settings.learner.seed,
+        env = settings.environment,
+        threads = settings.threads(),
+        "begins"
+    );
 
     let last_checkpoint = checkpoint.map(|(path, _)| path);
     let mut training = Training {
@@ -205,14 +180,29 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         clocks: Clocks::start(&state),
         state,
         store,
-        sinks,
+        publisher,
         signals: &signals,
         progress: &mut *progress,
         started,
         last_checkpoint,
     };
+    training.note(&begun);
     for warning in warnings {
         training.warn(&warning);
+    }
+    if let Some(error) = refused {
+        training.warn(&format!("{error}\ntraining goes on without telemetry"));
+    }
+    if let Err(error) = written {
+        training.warn(&format!("{error}\ntraining goes on without this file"));
+    }
+    if let Some(steps) = resumed_at {
+        refill(&mut training, &dir, steps);
+    }
+    training.publisher.ready();
+    if let Some(ready) = ready {
+        let ring = training.publisher.ring().map(Path::to_path_buf);
+        ready(&Ready { run: dir.name().to_string(), dir: dir.path().to_path_buf(), ring });
     }
     if training.state.updates >= settings.updates() {
         let steps = training.state.env_steps;
@@ -222,12 +212,70 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
     }
     let ending = training.run();
     training.progress.finish();
-    let outcome = finish(&mut training, &dir, ending?)?;
-    if let Err(error) = dir.write("result.json", &(outcome.result.to_json() + "\n")) {
+    let outcome = ending.and_then(|ending| finish(&mut training, &dir, ending));
+    if let Ok(outcome) = &outcome {
+        if let Err(error) = dir.write("result.json", &(outcome.result.to_json() + "\n")) {
+            training.warn(&error.to_string());
+        }
+        tracing::info!(result = outcome.result.to_json(), "ended");
+    }
+    end(&mut training, &state_file, &outcome);
+    outcome
+}
+
+/// The run, as its ring and run.json describe it.
+fn identity(dir: &RunDir, settings: &Settings) -> Identity {
+    Identity {
+        device: settings.device().to_string(),
+        seed: settings.learner.seed,
+        // As `runs` and monitors compare it.
+        dir: std::fs::canonicalize(dir.path()).unwrap_or_else(|_| dir.path().to_path_buf()),
+        total_steps: settings.steps(),
+        solved_at: settings.run.solved_at,
+        ..Identity::of_this_process(dir.name(), &settings.environment)
+    }
+}
+
+/// Gives the ring what the run reported before this process: its rows up to the checkpoint, and that checkpoint.
+fn refill(training: &mut Training<'_>, dir: &RunDir, env_steps: u64) {
+    if training.publisher.ring().is_none() {
+        return;
+    }
+    if let Some(path) = &training.last_checkpoint {
+        let from_root = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        training.publisher.checkpoint(env_steps, &from_root);
+    }
+    let publisher = &mut training.publisher;
+    let rows = sinks::each_row(&dir.path().join("metrics.csv"), env_steps, |row| publisher.refill(row));
+    if let Err(error) = rows {
+        training.warn(&format!("monitors see no history from before this process: {error}"));
+    }
+}
+
+/// The last words: what became of the run, for whoever watches now and whoever asks later.
+fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Outcome>) {
+    let first_line = |error: &Error| error.what.lines().next().unwrap_or_default().to_string();
+    let (state, reason) = match outcome {
+        Err(error) => (RunState::Failed, first_line(error)),
+        Ok(Outcome { unsaved: Some(error), .. }) => (RunState::Failed, first_line(error)),
+        Ok(Outcome { ending: Ending::Stopped(signal), .. }) => (RunState::Preempted, (*signal).to_string()),
+        Ok(Outcome { ending: Ending::Solved, .. }) => (RunState::Finished, "solved".to_string()),
+        Ok(Outcome { ending: Ending::Finished, .. }) => (RunState::Finished, "took every step".to_string()),
+    };
+    let level = if state == RunState::Failed { Level::Error } else { Level::Info };
+    training.publisher.event(level, &format!("{}: {reason}", state.name()));
+    // The events first, so that whoever sees the end sees what led to it.
+    training.publisher.end();
+    training.publisher.state(state, &reason);
+    #[allow(clippy::cast_precision_loss)] // steps per second
+    let reached = Reached {
+        env_steps: training.state.env_steps,
+        sps: training.state.env_steps as f64 / training.state.train_s,
+        checkpoint: training.last_checkpoint.as_ref().and_then(|path| std::path::absolute(path).ok()),
+    };
+    if let Err(error) = state_file.end(state, &reason, reached) {
         training.warn(&error.to_string());
     }
-    tracing::info!(result = outcome.result.to_json(), "ended");
-    Ok(outcome)
 }
 
 /// On what a run trains: environment, preset, device, threads.
@@ -252,7 +300,7 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, ending: Ending) -> Result<O
         });
         summary = Some(last);
     }
-    let lost = training.sinks.sync();
+    let lost = training.publisher.sync();
     training.warn_of_lost_sinks(&lost);
     let (state, settings) = (&training.state, training.settings);
     #[allow(clippy::cast_precision_loss)] // steps per second

@@ -4,16 +4,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::checkpoint::{self, Checkpoint};
 use crate::config::{CommandLine, EnvFacts};
 use crate::error::ErrorKind;
 use crate::testing::{Quadratic, Trace};
+use operant_metrics::{Health, RingReader};
 
 /// 10 environment steps an update; solved when (x - 1)^2 <= 0.01.
 fn settings(runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) -> Settings {
+    // Shared memory is for the tests that are about it.
+    let ring = if assignments.contains(&"ring=true") { "ring=true" } else { "ring=false" };
     let mut set: Vec<String> = ["num_envs=5", "num_steps=2", "num_minibatches=2", "total_timesteps=600"]
         .iter()
         .chain(["eval_interval=4", "eval_episodes=3", "checkpoint_interval=7"].iter())
         .chain(assignments)
+        .chain([&ring])
         .map(ToString::to_string)
         .collect();
     set.push(format!("run_dir={}", runs.display()));
@@ -57,6 +62,7 @@ fn carry_out(
     prepare(&mut backend, &signals);
     let mut job = Job::new(settings);
     (job.resume, job.signals, job.progress) = (resume, signals, Box::new(notes.clone()));
+    job.ring_dir = Some(runs.to_path_buf());
     let outcome = train(job, |_| Ok(Box::new(backend)));
     let calls = trace.lock().expect("unpoisoned").clone();
     let notes = notes.0.lock().expect("unpoisoned").clone();
@@ -73,7 +79,11 @@ fn csv(runs: &Path, name: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(runs.join(name).join("metrics.csv")).expect("metrics.csv");
     let mut rows = text.lines().map(|line| line.split(',').map(str::to_string).collect::<Vec<_>>());
     let header = rows.next().expect("a header");
-    let timed = |name: &str| name.starts_with("time") || name.starts_with("sps") || name == "resident_memory";
+    let of_the_machine = |name: &str| {
+        let metric = operant_metrics::METRICS.iter().find(|metric| metric.name == name);
+        metric.is_some_and(|metric| ["gpu", "host"].contains(&metric.group))
+    };
+    let timed = |name: &str| name.starts_with("time") || name.starts_with("sps") || of_the_machine(name);
     let keep: Vec<usize> = (0..header.len()).filter(|i| !timed(&header[*i])).collect();
     rows.map(|row| keep.iter().map(|i| row[*i].clone()).collect()).collect()
 }
@@ -332,4 +342,185 @@ fn an_evaluation_of_a_finished_run_reproduces_its_result() {
     let by_path = crate::eval::Target::find(Path::new("/nonexistent"), &result.checkpoint).expect("found");
     assert_eq!(evaluate(&by_path).eval_return_mean, result.eval_return_mean);
     assert_eq!(by_path.run, "a");
+}
+
+fn ring(runs: &Path, name: &str) -> RingReader {
+    let found = operant_metrics::find_in(runs, name).expect("a ring");
+    RingReader::open(&found.path).expect("readable")
+}
+
+#[test]
+fn the_ring_tells_a_runs_whole_story() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let run = carry_out(runs.path(), None, &["name=a", "ring=true"], |_, _| {});
+    let result = run.outcome.expect("finished").result;
+    let ring = ring(runs.path(), "a");
+    let identity = ring.identity();
+    assert_eq!((identity.run.as_str(), identity.env.as_str(), identity.total_steps), ("a", "quadratic", 600));
+    assert_eq!(identity.dir, std::fs::canonicalize(runs.path().join("a")).expect("there"));
+    assert_eq!((identity.solved_at, identity.pid), (Some(-1.0), std::process::id()));
+    assert_eq!((ring.published(), ring.last_update()), (60, 60));
+    let status = ring.status();
+    assert_eq!(
+        (status.health, status.reason.as_str()),
+        (Health::Said(RunState::Finished), "took every step")
+    );
+    let saved = status.checkpoint.expect("a checkpoint");
+    assert_eq!((saved.env_steps, Path::new(&saved.path).is_absolute()), (600, true));
+    assert!(result.checkpoint.is_some_and(|path| saved.path.ends_with(&path)));
+    let latest = ring.latest().expect("a record");
+    let value = |name: &str| latest[ring.schema().position(name).expect("a metric")];
+    assert_eq!((value("env_steps"), value("bytes_h2d")), (600.0, 0.0));
+    for name in ["time_host", "time_idle", "resident_memory", "sps", "sps_average"] {
+        assert!(value(name) >= 0.0, "{name} is {}", value(name));
+    }
+    let scene = ring.scene(0).expect("an episode");
+    assert_eq!((scene.frames.len(), scene.fps), (1, 30.0));
+    let events: Vec<String> = ring.events().into_iter().map(|event| event.text).collect();
+    for part in
+        ["run a in", "on cpu with", "checkpoint saved at 70 steps", "solved at", "finished: took every step"]
+    {
+        assert!(events.iter().any(|event| event.contains(part)), "no \"{part}\" in {events:#?}");
+    }
+}
+
+#[test]
+fn a_resumed_runs_ring_begins_at_its_first_update() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let stop = |backend: &mut Quadratic, signals: &Signals| {
+        let signals = signals.clone();
+        backend.after = Box::new(move |update| {
+            if update == 25 {
+                signals.stop();
+            }
+        });
+    };
+    carry_out(runs.path(), None, &["name=a"], stop).outcome.expect("stopped");
+    carry_out(runs.path(), Some("a"), &["ring=true"], |_, _| {}).outcome.expect("finished");
+    let ring = ring(runs.path(), "a");
+    let update = ring.schema().position("update").expect("a metric");
+    let records = ring.records(0);
+    let updates: Vec<f64> = records.rows.iter().map(|row| row[update]).collect();
+    assert_eq!(updates, (1..=60).map(f64::from).collect::<Vec<_>>());
+    assert_eq!(csv(runs.path(), "a").len(), 60, "the file is not written twice");
+}
+
+#[test]
+fn a_pause_holds_training_and_costs_no_training_time() {
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(300);
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let straight = carry_out(runs.path(), None, &["name=straight"], |_, _| {});
+    let run = carry_out(
+        runs.path(),
+        None,
+        &["name=held", "ring=true", "checkpoint_interval=0"],
+        |backend, signals| {
+            let (signals, place) = (signals.clone(), runs.path().to_path_buf());
+            backend.after = Box::new(move |update| {
+                if update != 30 {
+                    return;
+                }
+                signals.pause();
+                let (signals, place) = (signals.clone(), place.clone());
+                std::thread::spawn(move || {
+                    let ring = ring(&place, "held");
+                    let until = |what: &str, condition: &dyn Fn() -> bool| {
+                        let begun = Instant::now();
+                        while !condition() {
+                            assert!(begun.elapsed().as_secs() < 60, "waited in vain for {what}");
+                            std::thread::park_timeout(PAUSE / 100);
+                        }
+                    };
+                    until("the pause", &|| ring.status().health == Health::Said(RunState::Paused));
+                    signals.checkpoint();
+                    until("the checkpoint", &|| {
+                        ring.status().checkpoint.is_some_and(|saved| saved.env_steps == 300)
+                    });
+                    std::thread::park_timeout(PAUSE);
+                    signals.pause();
+                });
+            });
+        },
+    );
+    let (result, notes) = (run.outcome.expect("finished").result, run.notes);
+    assert!(result.train_s < PAUSE.as_secs_f64() && result.wall_s > PAUSE.as_secs_f64() / 2.0, "{result:?}");
+    assert!(
+        notes.iter().any(|note| note.contains("paused")) && notes.iter().any(|note| note.contains("goes on"))
+    );
+    assert!(run.calls.contains(&"save after 30".to_string()), "{:?}", run.calls);
+    let (a, b) = (latest(runs.path(), "straight").1.snapshot, latest(runs.path(), "held").1.snapshot);
+    assert_eq!(a, b, "a pause changes no bit");
+    assert_eq!(straight.outcome.expect("finished").result.eval_return_mean, result.eval_return_mean);
+    // The time stands in the record after it, as idle.
+    let ring = ring(runs.path(), "held");
+    let idle = ring.schema().position("time_idle").expect("a metric");
+    let longest = ring.records(0).rows.iter().map(|row| row[idle]).fold(0.0, f64::max);
+    assert!(longest > PAUSE.as_secs_f64() / 2.0, "{longest}");
+}
+
+#[test]
+fn a_stop_is_heard_while_training_pauses() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let run = carry_out(runs.path(), None, &["name=a"], |backend, signals| {
+        let signals = signals.clone();
+        backend.after = Box::new(move |update| {
+            if update == 3 {
+                signals.pause();
+                signals.stop();
+            }
+        });
+    });
+    let outcome = run.outcome.expect("stopped");
+    assert_eq!((outcome.ending, outcome.result.updates), (Ending::Stopped("SIGTERM"), 3));
+}
+
+#[test]
+fn a_ring_that_cannot_be_made_costs_the_ring_alone() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let mut job = Job::new(settings(runs.path(), None, &["name=a", "ring=true"]));
+    let notes = Notes::default();
+    job.progress = Box::new(notes.clone());
+    job.ring_dir = Some(runs.path().join("nowhere"));
+    let outcome = train(job, |settings| Ok(Box::new(Quadratic::new(settings.batch())))).expect("finished");
+    assert_eq!(outcome.result.updates, 60);
+    let notes = notes.0.lock().expect("unpoisoned").clone();
+    let warnings: Vec<&String> = notes.iter().filter(|note| note.starts_with("warning")).collect();
+    assert_eq!(warnings.len(), 1, "{notes:?}");
+    assert!(warnings[0].contains("nowhere") && warnings[0].contains("training goes on without telemetry"));
+}
+
+#[test]
+fn run_json_tells_how_each_run_ended() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let file = |name: &str| RunFile::read(&runs.path().join(name)).expect("run.json");
+    carry_out(runs.path(), None, &["name=whole"], |_, _| {}).outcome.expect("finished");
+    let whole = file("whole");
+    assert_eq!(
+        (whole.state.as_str(), whole.env_steps, whole.env.as_str()),
+        ("finished", Some(600), "quadratic")
+    );
+    assert!(whole.checkpoint.is_some_and(|path| path.is_absolute() && path.is_dir()));
+    assert!(whole.sps.is_some_and(|sps| sps > 0.0) && whole.started.ends_with('Z'));
+    carry_out(runs.path(), None, &["name=stopped"], |backend, signals| {
+        let signals = signals.clone();
+        backend.after = Box::new(move |_| signals.stop());
+    })
+    .outcome
+    .expect("stopped");
+    assert_eq!((file("stopped").state.as_str(), file("stopped").reason.as_str()), ("preempted", "SIGTERM"));
+    let nan = ["name=nan", "max_nonfinite_updates=3", "ring=true"];
+    carry_out(runs.path(), None, &nan, |backend, _| backend.nan_from = 9).outcome.expect_err("diverged");
+    let failed = file("nan");
+    assert!(failed.state == "failed" && failed.reason.contains("training diverged"), "{failed:?}");
+    let status = ring(runs.path(), "nan").status();
+    assert_eq!((status.health, status.reason), (Health::Said(RunState::Failed), failed.reason));
+
+    let listed = crate::runs::list(runs.path());
+    let own: Vec<&crate::runs::Run> = listed
+        .iter()
+        .filter(|run| run.dir.starts_with(std::fs::canonicalize(runs.path()).expect("there")))
+        .collect();
+    let told: Vec<(&str, &str)> = own.iter().map(|run| (run.run.as_str(), run.health.name())).collect();
+    assert_eq!(told, [("whole", "finished"), ("stopped", "preempted"), ("nan", "failed")]);
+    assert!(own.iter().all(|run| run.pid.is_none() && run.env_steps.is_some()), "{own:#?}");
 }

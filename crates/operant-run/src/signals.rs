@@ -1,12 +1,13 @@
 //! Signals as flags that the training loop reads between updates.
 //!
 //! The first SIGTERM or SIGINT asks the loop to finish its update, save a checkpoint and end (exit code 75). The
-//! second ends the process at once, with 143 or 130. SIGUSR1 asks for a checkpoint; training goes on.
+//! second ends the process at once, with 143 or 130. SIGUSR1 asks for a checkpoint; training goes on. SIGUSR2 holds
+//! training between two updates, and the next SIGUSR2 lets it go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -16,16 +17,17 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Signals {
     stop: Arc<AtomicUsize>,
     checkpoint: Arc<AtomicBool>,
+    pause: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Listens to no signal; for use inside other programs, which ask through [`Signals::stop`] and
-    /// [`Signals::checkpoint`].
+    /// Listens to no signal; for use inside other programs, which ask through [`Signals::stop`],
+    /// [`Signals::checkpoint`] and [`Signals::pause`].
     pub fn none() -> Self {
         Signals::default()
     }
 
-    /// Listens to SIGTERM, SIGINT and SIGUSR1 from now on, for the life of the process.
+    /// Listens to SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 from now on, for the life of the process.
     ///
     /// # Errors
     /// When the system refuses a handler.
@@ -40,12 +42,20 @@ impl Signals {
                 flag::register_usize(signal, Arc::clone(&signals.stop), name)?;
             }
             flag::register(SIGUSR1, Arc::clone(&signals.checkpoint))?;
+            flag::register(SIGUSR2, Arc::clone(&signals.pause))?;
             Ok(())
         };
-        register().map_err(|error| {
-            Error::new(ErrorKind::Device, format!("signal handlers cannot be installed: {error}"))
-        })?;
+        register().map_err(|error| refused(&error))?;
         Ok(signals)
+    }
+
+    /// From now on a closed terminal (SIGHUP) does not end the process.
+    ///
+    /// # Errors
+    /// When the system refuses a handler.
+    pub fn ignore_hangup(&self) -> Result<()> {
+        // A handler that does nothing of use: setting the signal to be ignored takes unsafe code.
+        flag::register(SIGHUP, Arc::default()).map(drop).map_err(|error| refused(&error))
     }
 
     /// The name of the signal that asked training to stop, if one has.
@@ -67,8 +77,23 @@ impl Signals {
         self.checkpoint.store(true, Ordering::Relaxed);
     }
 
+    /// Asks training to pause, or to go on where it pauses, as SIGUSR2 does.
+    pub fn pause(&self) {
+        self.pause.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a pause, or its end, was asked for since the last call.
+    pub(crate) fn take_pause(&self) -> bool {
+        self.pause.swap(false, Ordering::Relaxed)
+    }
+
     /// Whether a checkpoint was asked for since the last call.
     pub(crate) fn take_checkpoint(&self) -> bool {
         self.checkpoint.swap(false, Ordering::Relaxed)
     }
+}
+
+fn refused(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Device, format!("signal handlers cannot be installed: {error}"))
+        .remedy("see whether a sandbox forbids sigaction")
 }

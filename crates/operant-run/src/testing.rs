@@ -2,9 +2,11 @@
 //! counter, so that every update depends on all before it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use operant_learn::{Backend, Dtype, Evaluation, LearnError, Snapshot, Tensor, Ticket, UpdateStats};
+use operant_env::{Scene, Shape};
+use operant_learn::{Backend, Dtype, Episode, Evaluation, LearnError, Snapshot, Tensor, Ticket, UpdateStats};
 
 /// Statistics of update `ticket` in which `episodes` ended with mean return `mean`.
 pub fn stats(ticket: u64, episodes: u64, mean: f64) -> UpdateStats {
@@ -30,6 +32,8 @@ pub fn stats(ticket: u64, episodes: u64, mean: f64) -> UpdateStats {
         time_rollout: 0.0,
         time_gae: 0.0,
         time_update: 0.0,
+        bytes_h2d: 0,
+        bytes_d2h: 0,
     }
 }
 
@@ -43,6 +47,7 @@ pub struct Quadratic {
     batch: u64,
     finished: VecDeque<UpdateStats>,
     in_a_row: u64,
+    pulse: Arc<AtomicU64>,
     /// Like a GPU, tells of an update only to who waits for it, and takes the next meanwhile.
     pub lags: bool,
     /// Update (from one) at which every loss becomes NaN.
@@ -62,6 +67,7 @@ impl Quadratic {
             finished: VecDeque::new(),
             lags: false,
             in_a_row: 0,
+            pulse: Arc::default(),
             nan_from: u64::MAX,
             after: Box::new(|_| {}),
             trace: Trace::default(),
@@ -89,6 +95,7 @@ impl Backend for Quadratic {
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError> {
         assert!(self.finished.len() <= usize::from(self.lags), "too many updates in flight");
         self.updates += 1;
+        self.pulse.fetch_add(1, Ordering::Relaxed);
         let mut stats = stats(self.updates - 1, 40, self.episodic_return());
         if self.updates >= self.nan_from {
             self.in_a_row += 1;
@@ -113,6 +120,16 @@ impl Backend for Quadratic {
         let returns =
             (0..episodes as u64).map(|i| self.episodic_return() + noise(round << 32 | i) * 1e-6).collect();
         Ok(Evaluation { returns, lengths: vec![1; episodes] })
+    }
+
+    fn pulse(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.pulse)
+    }
+
+    fn scene(&mut self) -> Option<Episode> {
+        let dot = Shape::circle([self.x as f32, 0.0], 0.1, 2);
+        let frame = Scene { low: [-1.0, -1.0], high: [2.0, 1.0], shapes: vec![dot] };
+        Some(Episode { frames: vec![frame], fps: 30.0, episodic_return: self.episodic_return() })
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {

@@ -4,24 +4,24 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use operant_learn::{Backend, UpdateStats};
-use operant_metrics::Record;
+use operant_metrics::{Level, Record, RunState};
 
 use crate::checkpoint::{Checkpoint, Store};
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::Summary;
-use crate::memory::Resident;
 use crate::progress::{Progress, Tick};
 use crate::signals::Signals;
-use crate::sinks::{SinkError, Sinks};
+use crate::sinks::SinkError;
 use crate::state::State;
+use crate::telemetry::Publisher;
 
 /// Updates enqueued before the oldest is collected: enough for a device that must never wait for the host. A CPU
 /// finishes each inside `enqueue_update`, so there is one.
 const IN_FLIGHT: u64 = 2;
 
-/// Longest time for which rows stay in this process.
-const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// Time from one look for a signal to the next, while training pauses.
+const PAUSE_LOOK: Duration = Duration::from_millis(20);
 
 /// Random stream of the evaluation that ends a run; those during training count from one.
 pub(crate) const FINAL_ROUND: u64 = 0;
@@ -44,7 +44,7 @@ pub(crate) struct Training<'a> {
     pub saved_config: String,
     pub state: State,
     pub store: Store,
-    pub sinks: Sinks,
+    pub publisher: Publisher,
     pub signals: &'a Signals,
     pub progress: &'a mut dyn Progress,
     pub started: Instant,
@@ -59,12 +59,12 @@ pub(crate) struct Clocks {
     mark: Instant,
     /// When the last update was collected.
     collected: Instant,
+    /// Of the time since, how long training paused.
+    paused: Duration,
     first_steps: u64,
     first_train_s: f64,
-    flushed: Instant,
     warned_nonfinite: u64,
     lost_checkpoints: u64,
-    resident: Resident,
 }
 
 impl Clocks {
@@ -75,13 +75,30 @@ impl Clocks {
             in_flight: 0,
             mark: now,
             collected: now,
+            paused: Duration::ZERO,
             first_steps: state.env_steps,
             first_train_s: state.train_s,
-            flushed: now,
             warned_nonfinite: 0,
             lost_checkpoints: 0,
-            resident: Resident::default(),
         }
+    }
+}
+
+/// Seconds of wall time of one update.
+struct Times {
+    /// In the backend.
+    busy: f64,
+    /// From the end of the update before to the end of this one.
+    period: f64,
+    /// Of the period, in this loop: publishing, evaluation, checkpoints.
+    host: f64,
+}
+
+impl Times {
+    /// What of the period no phase accounts for. Phases may overlap on a device with several updates in flight.
+    fn idle(&self, stats: &UpdateStats) -> f64 {
+        let phases = stats.time_rollout + stats.time_gae + stats.time_update + self.host;
+        (self.period - phases).max(0.0)
     }
 }
 
@@ -103,6 +120,10 @@ impl Training<'_> {
                 self.drain()?;
                 return self.stop(signal);
             }
+            if self.signals.take_pause() {
+                self.pause()?;
+                continue;
+            }
             // No update is enqueued beyond one after which the device must rest.
             let to_checkpoint = match interval {
                 0 => u64::MAX,
@@ -116,21 +137,19 @@ impl Training<'_> {
             }
             let periodic =
                 interval > 0 && self.state.updates.is_multiple_of(interval) && self.state.updates < target;
-            let save = self.signals.take_checkpoint() || periodic;
+            let asked = self.signals.take_checkpoint();
+            let save = asked || periodic;
             let attempt = self.state.solved_at_step.is_none() && self.attempt_is_due();
             if !save && !attempt {
                 continue;
             }
             self.drain()?;
             let improved = if attempt { self.attempt()? } else { None };
-            if (save || improved.is_some())
-                && let Err(error) = self.save(improved)
-            {
-                self.clocks.lost_checkpoints += 1;
-                let lost = self.clocks.lost_checkpoints;
-                if lost.is_power_of_two() {
-                    self.warn(&format!("{error}\ntraining goes on; checkpoints lost so far: {lost}"));
-                }
+            if asked {
+                self.publisher.event(Level::Info, "SIGUSR1 received: saving a checkpoint");
+            }
+            if save || improved.is_some() {
+                self.try_to_save(improved);
             }
             self.clocks.mark = Instant::now();
             if self.settings.run.stop_when_solved && self.state.solved_at_step.is_some() {
@@ -143,7 +162,7 @@ impl Training<'_> {
     /// The next update to finish, counted and published. At most `ahead` updates are in flight meanwhile.
     fn collect(&mut self, ahead: u64) -> Result<UpdateStats> {
         let ahead = ahead.min(IN_FLIGHT).max(self.clocks.in_flight);
-        let host_s = self.clocks.collected.elapsed().as_secs_f64();
+        let host = self.clocks.collected.elapsed().saturating_sub(self.clocks.paused);
         let stats = loop {
             if self.clocks.in_flight < ahead {
                 self.backend.enqueue_update()?;
@@ -156,11 +175,12 @@ impl Training<'_> {
         self.clocks.in_flight -= 1;
         let now = Instant::now();
         let busy_s = (now - self.clocks.mark).as_secs_f64();
-        (self.clocks.mark, self.clocks.collected) = (now, now);
+        let (period, host) = ((now - self.clocks.collected).as_secs_f64(), host.as_secs_f64());
+        (self.clocks.mark, self.clocks.collected, self.clocks.paused) = (now, now, Duration::ZERO);
 
         self.state.record(&stats);
         self.state.train_s += busy_s;
-        self.publish(&stats, busy_s, host_s);
+        self.publish(&stats, &Times { busy: busy_s, period, host });
         self.guard(&stats)?;
         Ok(stats)
     }
@@ -173,9 +193,32 @@ impl Training<'_> {
         Ok(())
     }
 
+    /// Holds training until SIGUSR2 comes again or someone asks to stop. Checkpoints are saved meanwhile.
+    fn pause(&mut self) -> Result<()> {
+        self.drain()?;
+        self.publisher.state(RunState::Paused, "");
+        self.note("SIGUSR2: paused; once more goes on");
+        let begun = Instant::now();
+        while self.signals.stopped_by().is_none() && !self.signals.take_pause() {
+            if self.signals.take_checkpoint() {
+                self.publisher.event(Level::Info, "SIGUSR1 received: saving a checkpoint");
+                self.try_to_save(None);
+            }
+            self.publisher.alive();
+            std::thread::park_timeout(PAUSE_LOOK);
+        }
+        self.clocks.mark = Instant::now();
+        self.clocks.paused += begun.elapsed();
+        self.publisher.state(RunState::Running, "");
+        if self.signals.stopped_by().is_none() {
+            self.note(&format!("SIGUSR2: training goes on after {:.1} s", begun.elapsed().as_secs_f64()));
+        }
+        Ok(())
+    }
+
     /// Hands one update to the sinks and to whoever watches.
     #[allow(clippy::cast_precision_loss)] // counts shown as reals
-    fn publish(&mut self, stats: &UpdateStats, busy_s: f64, host_s: f64) {
+    fn publish(&mut self, stats: &UpdateStats, times: &Times) {
         let state = &self.state;
         let own_steps = (state.env_steps - self.clocks.first_steps) as f64;
         let sps_average = own_steps / (state.train_s - self.clocks.first_train_s);
@@ -183,7 +226,7 @@ impl Training<'_> {
             time: self.wall_s(),
             update: state.updates as f64,
             env_steps: state.env_steps as f64,
-            sps: self.settings.batch() as f64 / busy_s,
+            sps: self.settings.batch() as f64 / times.busy,
             sps_average,
             episodes: state.episodes as f64,
             episodic_return: stats.episodic_return_mean,
@@ -203,8 +246,12 @@ impl Training<'_> {
             time_rollout: stats.time_rollout,
             time_gae: stats.time_gae,
             time_update: stats.time_update,
-            time_host: host_s,
-            resident_memory: self.clocks.resident.bytes(),
+            time_host: times.host,
+            time_idle: times.idle(stats),
+            bytes_h2d: stats.bytes_h2d as f64,
+            bytes_d2h: stats.bytes_d2h as f64,
+            // The publisher knows the rest: utilization.
+            ..Record::default()
         };
         let tick = Tick {
             env_steps: state.env_steps,
@@ -212,12 +259,13 @@ impl Training<'_> {
             sps: sps_average,
             episodic_return: state.attempts.mean(),
         };
-        let mut lost = self.sinks.record(&record);
-        if self.clocks.flushed.elapsed() >= FLUSH_INTERVAL {
-            self.clocks.flushed = Instant::now();
-            lost.extend(self.sinks.flush());
-        }
+        let lost = self.publisher.publish(record);
         self.warn_of_lost_sinks(&lost);
+        if self.publisher.wants_scene()
+            && let Some(episode) = self.backend.scene()
+        {
+            self.publisher.show(&episode);
+        }
         self.progress.tick(&tick);
     }
 
@@ -248,7 +296,7 @@ impl Training<'_> {
         if stats.nonfinite_in_a_row < self.settings.learner.max_nonfinite_updates as u64 {
             return Ok(());
         }
-        let lost = self.sinks.sync();
+        let lost = self.publisher.sync();
         self.warn_of_lost_sinks(&lost);
         let what = format!(
             "training diverged: {} updates in a row had a non-finite loss or gradient",
@@ -283,6 +331,7 @@ impl Training<'_> {
     pub fn evaluate(&mut self, round: u64) -> Result<Summary> {
         let summary = Summary::of(&self.backend.evaluate(self.settings.run.eval_episodes, round)?);
         let wall_s = self.wall_s();
+        self.publisher.alive();
         tracing::info!(env_steps = self.state.env_steps, mean = summary.mean, std = summary.std, "evaluated");
         if self.state.solved_at_step.is_none() && summary.solves(self.settings.run.solved_at) {
             self.state.solved_at_step = Some(self.state.env_steps);
@@ -297,6 +346,7 @@ impl Training<'_> {
     }
 
     fn stop(&mut self, signal: &'static str) -> Result<Ending> {
+        self.publisher.state(RunState::Stopping, "");
         self.note(&format!("{signal}: saving a checkpoint; once more ends at once"));
         match self.save(None) {
             Ok(()) => Ok(Ending::Stopped(signal)),
@@ -310,7 +360,7 @@ impl Training<'_> {
     /// Saves a checkpoint of a device at rest.
     pub fn save(&mut self, eval_mean: Option<f64>) -> Result<()> {
         // Rows up to this step must be on disk before the checkpoint that counts on them.
-        let lost = self.sinks.sync();
+        let lost = self.publisher.sync();
         self.warn_of_lost_sinks(&lost);
         let checkpoint = Checkpoint {
             env: self.settings.environment.clone(),
@@ -323,18 +373,37 @@ impl Training<'_> {
             snapshot: self.backend.save()?,
         };
         let path = self.store.save(&checkpoint)?;
-        tracing::info!(env_steps = self.state.env_steps, path = %path.display(), "checkpoint saved");
+        let steps = self.state.env_steps;
+        tracing::info!(env_steps = steps, path = %path.display(), "checkpoint saved");
+        // Relative paths mean nothing to who watches from elsewhere.
+        let from_root = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        self.publisher.checkpoint(steps, &from_root);
+        self.publisher.event(Level::Info, &format!("checkpoint saved at {steps} steps"));
+        self.publisher.alive();
         self.last_checkpoint = Some(path);
         Ok(())
     }
 
-    fn note(&mut self, line: &str) {
+    /// Saves a checkpoint without which training goes on: the disk may have room again for the next.
+    fn try_to_save(&mut self, eval_mean: Option<f64>) {
+        if let Err(error) = self.save(eval_mean) {
+            self.clocks.lost_checkpoints += 1;
+            let lost = self.clocks.lost_checkpoints;
+            if lost.is_power_of_two() {
+                self.warn(&format!("{error}\ntraining goes on; checkpoints lost so far: {lost}"));
+            }
+        }
+    }
+
+    pub fn note(&mut self, line: &str) {
         tracing::info!("{line}");
+        self.publisher.event(Level::Info, line);
         self.progress.note(line);
     }
 
     pub fn warn(&mut self, line: &str) {
         tracing::warn!("{line}");
+        self.publisher.event(Level::Warning, line);
         self.progress.warn(line);
     }
 }

@@ -15,6 +15,7 @@ fn a_foreign_environment_learns_and_leaves_a_whole_run() {
         "num_steps=32",
         "learning_rate=2e-3",
         "name=mine",
+        "ring=false",
         &run_dir,
     ];
     let result = corridor::learn(&settings).expect("a finished run");

@@ -133,6 +133,8 @@ pub const KEYS: &[Key] = &[
     run("stop_when_solved", Kind::Switch),
     run("csv", Kind::Switch),
     run("tensorboard", Kind::Switch),
+    run("ring", Kind::Switch),
+    run("ring_group", Kind::Switch),
 ];
 
 /// The key of this name.

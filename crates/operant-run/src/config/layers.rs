@@ -14,6 +14,10 @@ use crate::error::{Error, Result, did_you_mean};
 /// Variables that begin with `OPERANT_` and are not configuration keys.
 const OTHER_VARIABLES: &[&str] = &[
     "OPERANT_LOG",
+    // Where rings are.
+    "OPERANT_RING_DIR",
+    // Set by `train --detach` for the process that it starts.
+    "OPERANT_DETACHED",
     // Of the test suite, which also runs the command.
     "OPERANT_TENSORBOARD_PYTHON",
 ];

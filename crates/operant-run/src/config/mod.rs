@@ -57,6 +57,10 @@ pub struct RunConfig {
     pub csv: bool,
     /// Write a TensorBoard event file.
     pub tensorboard: bool,
+    /// Publish into shared memory, where monitors read.
+    pub ring: bool,
+    /// Let members of the trainer's group read there too.
+    pub ring_group: bool,
 }
 
 /// A complete, checked configuration for one environment.

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use operant_metrics::{COUNT, METRICS, Record};
@@ -107,28 +107,54 @@ impl Sink for CsvSink {
     }
 }
 
-/// The columns that decide whether a row stays.
-struct Row {
-    update: f64,
-    env_steps: f64,
+/// Reads a line with its newline; `None` when it is torn or is no row of this table.
+fn parse(line: &[u8]) -> Option<Record> {
+    let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+    let mut values = [f64::NAN; COUNT];
+    let mut cells = line.split(',');
+    for value in &mut values {
+        let cell = cells.next()?;
+        if !cell.is_empty() {
+            *value = cell.parse().ok()?;
+        }
+    }
+    let record = Record::from_values(values);
+    let whole = cells.next().is_none() && !record.update.is_nan() && !record.env_steps.is_nan();
+    whole.then_some(record)
 }
 
-impl Row {
-    /// Reads a line with its newline; `None` when it is torn or is no row of this table.
-    fn parse(line: &[u8]) -> Option<Self> {
-        let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
-        let mut values = [f64::NAN; COUNT];
-        let mut cells = line.split(',');
-        for value in &mut values {
-            let cell = cells.next()?;
-            if !cell.is_empty() {
-                *value = cell.parse().ok()?;
-            }
-        }
-        let record = Record::from_values(values);
-        let whole = cells.next().is_none() && !record.update.is_nan() && !record.env_steps.is_nan();
-        whole.then_some(Self { update: record.update, env_steps: record.env_steps })
+/// Hands on each row up to `env_steps`, oldest first; torn rows are skipped, and so is a file of another table.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record)) -> io::Result<()> {
+    if !has_header(path)? {
+        return Ok(());
     }
+    let mut file = BufReader::new(File::open(path)?);
+    let mut line = Vec::new();
+    while file.read_until(b'\n', &mut line)? > 0 {
+        if let Some(row) = parse(&line).filter(|row| row.env_steps <= env_steps as f64) {
+            take(&row);
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// The last whole row; none when there is none, or the file is of another table.
+pub(crate) fn last_row(path: &Path) -> Option<Record> {
+    /// Holds several rows, however long their numbers.
+    const TAIL: u64 = 16 << 10;
+    if !has_header(path).ok()? {
+        return None;
+    }
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL).read_to_end(&mut tail).ok()?;
+    tail.split_inclusive(|byte| *byte == b'\n').rev().find_map(parse)
 }
 
 /// The first line, newline included.
@@ -170,7 +196,7 @@ fn set_aside(path: &Path) -> io::Result<()> {
 }
 
 /// Keeps the header and the rows that `keep` accepts, by writing a new file and renaming it over the old one.
-fn rewrite(path: &Path, keep: impl Fn(Row) -> bool) -> io::Result<()> {
+fn rewrite(path: &Path, keep: impl Fn(Record) -> bool) -> io::Result<()> {
     let temporary = path.with_extension("csv.tmp");
     let write = || {
         let mut from = BufReader::new(File::open(path)?);
@@ -183,7 +209,7 @@ fn rewrite(path: &Path, keep: impl Fn(Row) -> bool) -> io::Result<()> {
             if from.read_until(b'\n', &mut line)? == 0 {
                 break;
             }
-            if Row::parse(&line).is_some_and(&keep) {
+            if parse(&line).is_some_and(&keep) {
                 to.write_all(&line)?;
             }
         }

@@ -127,3 +127,22 @@ fn errors_name_the_file_and_the_remedy() {
     let text = CsvSink::resume(dir.path(), 0).err().unwrap().to_string();
     assert!(text.contains("move aside"), "{text}");
 }
+
+#[test]
+fn rows_are_read_back_up_to_a_step_and_the_last_one_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("metrics.csv");
+    assert_eq!(last_row(&path), None);
+    write(&mut CsvSink::create(&path).unwrap(), 1..=300);
+    let mut text = fs::read(&path).unwrap();
+    let mut read = Vec::new();
+    each_row(&path, 2_000, |row| read.push(row.update)).unwrap();
+    assert_eq!(read, (1..=20).map(f64::from).collect::<Vec<_>>());
+    assert_eq!(last_row(&path).unwrap().update, 300.0);
+    text.truncate(text.len() - 3);
+    fs::write(&path, &text).unwrap();
+    assert_eq!(last_row(&path).unwrap().update, 299.0, "the torn row is none");
+    fs::write(&path, "a,b\n1,2\n").unwrap();
+    assert_eq!(last_row(&path), None);
+    each_row(&path, 2_000, |row| panic!("{row:?} of another table")).unwrap();
+}

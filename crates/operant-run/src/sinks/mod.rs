@@ -11,6 +11,7 @@ use std::path::Path;
 use operant_metrics::Record;
 
 pub use csv::{CsvSink, MAX_ROWS};
+pub(crate) use csv::{each_row, last_row};
 pub use error::SinkError;
 pub(crate) use error::io_remedy;
 pub use tensorboard::{DENSE_UPDATES, TensorBoardSink};

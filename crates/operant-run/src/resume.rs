@@ -1,0 +1,83 @@
+//! Taking up a run where its latest checkpoint left it.
+
+use std::path::{Path, PathBuf};
+
+use crate::checkpoint::{self, Checkpoint};
+use crate::dir::{self, RunDir};
+use crate::error::{Error, Result};
+
+/// An existing run, held by this process so that it can continue.
+#[derive(Debug)]
+pub struct Resume {
+    pub(crate) dir: RunDir,
+    pub(crate) checkpoint: Option<(PathBuf, Checkpoint)>,
+    pub(crate) config: String,
+    pub(crate) environment: String,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Resume {
+    /// Takes the run named `run` under `parent` (or at the path `run`) and reads its latest checkpoint; past a
+    /// damaged one it falls back to the one before. A run killed before its first checkpoint starts over.
+    ///
+    /// # Errors
+    /// When there is no such run, another process holds it, or nothing of it can be read.
+    pub fn open(parent: &Path, run: &str) -> Result<Self> {
+        let path = dir::find(parent, run)?;
+        let dir = RunDir::open(&path)?;
+        let checkpoints = dir.checkpoints();
+        if checkpoints.is_dir() && !checkpoint::steps(&checkpoints)?.is_empty() {
+            let loaded = checkpoint::load_latest(&checkpoints)?;
+            let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
+            let (config, environment) = (loaded.checkpoint.config.clone(), loaded.checkpoint.env.clone());
+            return Ok(Resume {
+                dir,
+                checkpoint: Some((loaded.path, loaded.checkpoint)),
+                config,
+                environment,
+                warnings,
+            });
+        }
+        let file = path.join("config.toml");
+        let config = std::fs::read_to_string(&file).map_err(|error| {
+            Error::usage(format!("run {run} has no checkpoint and no configuration: {error}"))
+                .at(file.display().to_string())
+                .remedy("start a new run")
+        })?;
+        let environment = crate::config::environment_of(&config).ok_or_else(|| {
+            Error::usage(format!("run {run} has no checkpoint, and its configuration names no environment"))
+                .at(file.display().to_string())
+                .remedy("start a new run")
+        })?;
+        Ok(Resume { dir, checkpoint: None, config, environment, warnings: Vec::new() })
+    }
+
+    /// The run's name.
+    pub fn name(&self) -> &str {
+        self.dir.name()
+    }
+
+    /// The environment that it trains.
+    pub fn environment(&self) -> &str {
+        &self.environment
+    }
+
+    /// Refuses to train another environment than the run's own.
+    ///
+    /// # Errors
+    /// Usage, unless `env` is the run's environment.
+    pub fn expect_env(&self, env: &str) -> Result<()> {
+        let own = &self.environment;
+        if own == env {
+            return Ok(());
+        }
+        Err(Error::usage(format!("run {} trains {own}, not {env}", self.name()))
+            .at(self.dir.path().display().to_string())
+            .remedy(format!("resume it with `operant train {own} --resume {}`", self.name())))
+    }
+
+    /// Its configuration as TOML text, for [`crate::config::settings`].
+    pub fn config(&self) -> &str {
+        &self.config
+    }
+}

@@ -1,0 +1,227 @@
+//! What is known of a run: from its directory, which lasts, and from its ring, which is fresh.
+
+use std::path::{Path, PathBuf};
+
+use operant_metrics::{Health, RingReader, RunState};
+
+use super::state_file::{FILE, RunFile};
+use crate::checkpoint;
+use crate::dir;
+use crate::error::{Error, Result, did_you_mean};
+use crate::sinks;
+
+/// A run, live or ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its name.
+    pub run: String,
+    /// Environment.
+    pub env: String,
+    /// Device.
+    pub device: String,
+    /// How it stands.
+    pub health: Health,
+    /// Why it ended, one line; empty where that is not known or it has not.
+    pub reason: String,
+    /// Process id of its trainer while that lives.
+    pub pid: Option<u32>,
+    /// Environment steps taken, as far as is known.
+    pub env_steps: Option<u64>,
+    /// Environment steps to take.
+    pub total_steps: Option<u64>,
+    /// Environment steps per second of training.
+    pub sps: Option<f64>,
+    /// When its latest process began to train, UTC; empty where that is not known.
+    pub started: String,
+    /// Its directory, absolute.
+    pub dir: PathBuf,
+    /// The latest checkpoint.
+    pub checkpoint: Option<PathBuf>,
+    /// The ring's file, where there is one of its latest process.
+    pub ring: Option<PathBuf>,
+    /// Its trainer's process: id, start in clock ticks after boot, boot.
+    pub(super) process: (u32, u64, String),
+}
+
+/// The runs in `parent`, and the live ones elsewhere that have a ring; the latest started comes last.
+pub fn list(parent: &Path) -> Vec<Run> {
+    let rings = open_rings();
+    let parent = absolute(parent);
+    let mut dirs: Vec<PathBuf> = std::fs::read_dir(&parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| dir::is_run(path))
+        .collect();
+    for ring in &rings {
+        let elsewhere = &ring.identity().dir;
+        if ring.status().health.is_alive() && !dirs.contains(elsewhere) {
+            dirs.push(elsewhere.clone());
+        }
+    }
+    let mut runs: Vec<Run> = dirs.iter().map(|dir| of_dir(dir, &rings)).collect();
+    runs.sort_by(|a, b| (&a.started, &a.run).cmp(&(&b.started, &b.run)));
+    runs
+}
+
+/// The run of this name in `parent`, the one at this path, or else the one whose ring has this name.
+///
+/// # Errors
+/// Usage when there is none, with the nearest name.
+pub fn find(parent: &Path, run: &str) -> Result<Run> {
+    let rings = open_rings();
+    if let Some(dir) = dir::locate(parent, run) {
+        return Ok(of_dir(&absolute(&dir), &rings));
+    }
+    if let Ok(found) = operant_metrics::find(run)
+        && let Ok(ring) = RingReader::open(&found.path)
+    {
+        let dir = ring.identity().dir.clone();
+        return Ok(of_dir(&dir, std::slice::from_ref(&ring)));
+    }
+    let live = rings.iter().filter(|ring| ring.status().health.is_alive());
+    let live: Vec<&str> = live.map(|ring| ring.identity().run.as_str()).collect();
+    let own = dir::names(parent);
+    let hint = did_you_mean(run, own.iter().map(String::as_str).chain(live));
+    Err(Error::usage(format!("there is no run \"{run}\"{hint}"))
+        .at(parent.display().to_string())
+        .remedy("`operant runs` lists the runs; --run-dir looks elsewhere"))
+}
+
+/// Every ring of this user that can be read.
+fn open_rings() -> Vec<RingReader> {
+    operant_metrics::rings().iter().filter_map(|found| RingReader::open(&found.path).ok()).collect()
+}
+
+/// A path from the root, with links resolved where it exists.
+fn absolute(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The run in `dir`, with what its own ring among `rings` adds.
+fn of_dir(dir: &Path, rings: &[RingReader]) -> Run {
+    let file = RunFile::read(dir);
+    let ring = rings
+        .iter()
+        .filter(|ring| ring.identity().dir == dir)
+        // A directory's earlier processes may have left rings too.
+        .filter(|ring| file.as_ref().is_none_or(|file| is_of(ring, file)))
+        .max_by_key(|ring| ring.identity().started_unix_ns);
+    let mut run = match (&file, ring) {
+        (Some(file), _) => of_file(dir, file),
+        (None, Some(ring)) => of_ring(dir, ring),
+        (None, None) => of_nothing(dir),
+    };
+    if let Some(ring) = ring {
+        freshen(&mut run, ring);
+    }
+    let held = || dir::is_held(dir);
+    match run.health {
+        // What was said last by a process that may be gone. The ring knows at once; the lock of a run without one, too.
+        Health::Said(state) if !state.is_final() && run.ring.is_none() && !held() => {
+            run.health = Health::Killed;
+        }
+        // Its ring was taken from it, and the next update makes a new one.
+        Health::Killed if run.ring.is_some() && held() => run.health = Health::Said(RunState::Running),
+        _ => {}
+    }
+    run.pid = run.health.is_alive().then_some(run.process.0).filter(|pid| *pid > 0);
+    let checkpoints = || checkpoint::steps(&dir.join("checkpoints")).unwrap_or_default().pop();
+    if run.checkpoint.as_ref().is_none_or(|path| !path.exists()) {
+        run.checkpoint = checkpoints().map(|(_, path)| path);
+    }
+    if run.env_steps.is_none() {
+        let row = sinks::last_row(&dir.join("metrics.csv"));
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
+        let rows_steps = row.map(|row| row.env_steps as u64);
+        run.env_steps = rows_steps.or_else(|| Some(checkpoints()?.0));
+        run.sps = row.map(|row| row.sps_average).filter(|sps| sps.is_finite());
+    }
+    run
+}
+
+/// Whether a ring is of the process that a run's file names.
+fn is_of(ring: &RingReader, file: &RunFile) -> bool {
+    let identity = ring.identity();
+    (identity.pid, identity.process_start, &identity.boot_id) == (file.pid, file.process_start, &file.boot_id)
+}
+
+fn of_file(dir: &Path, file: &RunFile) -> Run {
+    let state = RunState::ALL.into_iter().find(|state| state.name() == file.state);
+    Run {
+        run: dir::name_of(dir),
+        env: file.env.clone(),
+        device: file.device.clone(),
+        // A word of a later version is not of one of the ends that this one knows.
+        health: Health::Said(state.unwrap_or(RunState::Running)),
+        reason: file.reason.clone(),
+        pid: None,
+        env_steps: file.env_steps,
+        total_steps: Some(file.total_steps),
+        sps: file.sps,
+        started: file.started.clone(),
+        dir: dir.to_path_buf(),
+        checkpoint: file.checkpoint.clone(),
+        ring: None,
+        process: (file.pid, file.process_start, file.boot_id.clone()),
+    }
+}
+
+/// Of a run whose directory is gone, or older than run.json.
+fn of_ring(dir: &Path, ring: &RingReader) -> Run {
+    let identity = ring.identity();
+    let mut run = of_file(dir, &RunFile::of(identity, None));
+    run.run.clone_from(&identity.run);
+    run
+}
+
+/// Of a directory in which no process has come to write run.json, or an older version has trained.
+fn of_nothing(dir: &Path) -> Run {
+    let config = std::fs::read_to_string(dir.join("config.toml")).unwrap_or_default();
+    let env = crate::config::environment_of(&config).unwrap_or_default();
+    let mut run = of_file(dir, &RunFile { env, ..RunFile::default() });
+    run.total_steps = None;
+    run.health = if dir.join("result.json").exists() {
+        Health::Said(RunState::Finished)
+    } else {
+        // Unless somebody holds the lock it counts as killed.
+        Health::Said(RunState::Starting)
+    };
+    run
+}
+
+/// Takes over what a ring knows better.
+fn freshen(run: &mut Run, ring: &RingReader) {
+    let status = ring.status();
+    run.ring = Some(ring.path().to_path_buf());
+    run.health = status.health;
+    if !status.reason.is_empty() {
+        run.reason = status.reason;
+    }
+    if run.checkpoint.is_none() {
+        run.checkpoint = status.checkpoint.map(|checkpoint| PathBuf::from(checkpoint.path));
+    }
+    let latest = ring.latest();
+    let value = |name: &str| -> Option<f64> {
+        let at = ring.schema().position(name)?;
+        latest.as_ref()?.get(at).copied().filter(|x| x.is_finite())
+    };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
+    let env_steps = value("env_steps").map(|steps| steps as u64);
+    // What its file says of the end is exact; the ring says how it goes.
+    run.env_steps = run.env_steps.or(env_steps);
+    run.sps = run.sps.or(value("sps_average"));
+}
+
+/// The file that a run's lock is on, and its ring's.
+pub(super) fn held_files(run: &Run) -> Vec<PathBuf> {
+    let log = dir::log_of(&run.dir);
+    std::iter::once(log).chain(run.ring.clone()).collect()
+}
+
+/// A run's file again, such as after its trainer has ended.
+pub(super) fn reload(run: &Run) -> Run {
+    debug_assert!(run.dir.is_absolute(), "{FILE} is looked for where the run is");
+    of_dir(&run.dir, &open_rings())
+}

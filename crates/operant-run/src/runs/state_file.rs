@@ -1,0 +1,181 @@
+//! run.json: what a run is and how it stands, for whoever looks at its directory, now or in a year. The state in it is
+//! what the trainer last said; a run that is *running* there and whose lock nobody holds was killed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use operant_metrics::{Identity, RunState};
+use serde::{Deserialize, Serialize};
+
+use crate::dir;
+use crate::error::{Error, Result};
+
+/// Name of the file in a run's directory.
+pub const FILE: &str = "run.json";
+
+/// The file's content. What a later version adds is ignored, what is missing is empty.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunFile {
+    /// The run's name.
+    pub run: String,
+    /// Environment.
+    pub env: String,
+    /// Device that trains.
+    pub device: String,
+    /// `running`, `stopping`, `finished`, `preempted` or `failed`.
+    pub state: String,
+    /// Why it ended, one line; empty while it has not.
+    pub reason: String,
+    /// Process id of the trainer.
+    pub pid: u32,
+    /// When that process started, in clock ticks after boot.
+    pub process_start: u64,
+    /// The boot in which it started.
+    pub boot_id: String,
+    /// When training began in that process, UTC.
+    pub started: String,
+    /// Seed.
+    pub seed: u64,
+    /// Environment steps that the run is to take.
+    pub total_steps: u64,
+    /// Environment steps taken, once the process has ended.
+    pub env_steps: Option<u64>,
+    /// Environment steps per second of training, once the process has ended.
+    pub sps: Option<f64>,
+    /// The latest checkpoint, once the process has ended.
+    pub checkpoint: Option<PathBuf>,
+    /// The ring's file, if the run has one.
+    pub ring: Option<PathBuf>,
+}
+
+impl RunFile {
+    /// The file of the run in `dir`; none when there is none that can be read.
+    pub fn read(dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(dir.join(FILE)).ok()?).ok()
+    }
+
+    /// What is known when training begins.
+    pub(crate) fn of(identity: &Identity, ring: Option<&Path>) -> Self {
+        RunFile {
+            run: identity.run.clone(),
+            env: identity.env.clone(),
+            device: identity.device.clone(),
+            state: RunState::Running.name().to_string(),
+            pid: identity.pid,
+            process_start: identity.process_start,
+            boot_id: identity.boot_id.clone(),
+            started: dir::timestamp(identity.started_unix_ns),
+            seed: identity.seed,
+            total_steps: identity.total_steps,
+            ring: ring.map(Path::to_path_buf),
+            ..RunFile::default()
+        }
+    }
+
+    /// Whether the trainer said that nothing comes after it.
+    pub fn has_ended(&self) -> bool {
+        RunState::ALL.into_iter().any(|state| state.is_final() && state.name() == self.state)
+    }
+}
+
+/// What a process reached, for the end of run.json.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Reached {
+    pub env_steps: u64,
+    /// Not finite before the first update.
+    pub sps: f64,
+    pub checkpoint: Option<PathBuf>,
+}
+
+/// The trainer's hand on run.json. A disk that refuses never matters to training.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    path: PathBuf,
+    content: Mutex<RunFile>,
+}
+
+impl StateFile {
+    /// Writes the file of a run that begins. It does not wait for the disk: a start should be quick, and after a crash of
+    /// the machine a file from before says nothing that is untrue for long.
+    ///
+    /// # Errors
+    /// When the disk refuses; the value is of use all the same.
+    pub fn begin(dir: &Path, content: RunFile) -> (Self, Result<()>) {
+        let file = StateFile { path: dir.join(FILE), content: Mutex::new(content) };
+        let written = file.write(&file.content(), false);
+        (file, written)
+    }
+
+    /// Says in which state the run is; after a final one, no other is taken.
+    pub fn set(&self, state: RunState, reason: &str) {
+        let mut content = self.content();
+        if !content.has_ended() {
+            (content.state, content.reason) = (state.name().to_string(), reason.to_string());
+            if let Err(error) = self.write(&content, false) {
+                tracing::warn!("{error}");
+            }
+        }
+    }
+
+    /// The last state of all, with what was reached.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn end(&self, state: RunState, reason: &str, reached: Reached) -> Result<()> {
+        let mut content = self.content();
+        (content.state, content.reason) = (state.name().to_string(), reason.to_string());
+        content.env_steps = Some(reached.env_steps);
+        content.sps = Some(reached.sps).filter(|sps| sps.is_finite());
+        content.checkpoint = reached.checkpoint;
+        self.write(&content, true)
+    }
+
+    fn content(&self) -> std::sync::MutexGuard<'_, RunFile> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, content: &RunFile, durable: bool) -> Result<()> {
+        let text = serde_json::to_string(content).expect("a struct of numbers and strings is JSON") + "\n";
+        dir::replace(&self.path, &text, durable).map_err(|error| {
+            Error::disk(format!("{FILE} cannot be written"), &self.path, &error)
+                .remedy("free some space, or choose another place with --run-dir DIR")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runs_file_follows_its_life() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        assert_eq!(RunFile::read(dir.path()), None);
+        let identity = Identity { total_steps: 9, ..Identity::of_this_process("mine", "cartpole") };
+        let (file, written) = StateFile::begin(dir.path(), RunFile::of(&identity, None));
+        written.expect("written");
+        let read = || RunFile::read(dir.path()).expect("there");
+        assert_eq!((read().state.as_str(), read().total_steps, read().env_steps), ("running", 9, None));
+        assert_eq!(read().pid, std::process::id());
+        file.set(RunState::Stopping, "");
+        assert!(!read().has_ended() && read().state == "stopping");
+        let reached = Reached { env_steps: 7, sps: f64::NAN, checkpoint: Some("there".into()) };
+        file.end(RunState::Preempted, "SIGTERM", reached).expect("written");
+        file.set(RunState::Stopping, "too late");
+        assert!(read().has_ended() && read().reason == "SIGTERM", "{:?}", read());
+        assert_eq!((read().env_steps, read().sps), (Some(7), None));
+    }
+
+    #[test]
+    fn a_file_of_another_version_is_read_and_garbage_is_none() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let write = |text: &str| std::fs::write(dir.path().join(FILE), text).expect("written");
+        write(r#"{"run":"a","state":"finished","colour":"red"}"#);
+        assert!(RunFile::read(dir.path()).is_some_and(|file| file.run == "a" && file.has_ended()));
+        for garbage in ["", "{", "[1]", "{\"pid\":-1}"] {
+            write(garbage);
+            assert_eq!(RunFile::read(dir.path()), None, "{garbage}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! From an episode as the backend recorded it to one as the ring carries it.
+
+use operant_metrics::{Episode, Frame, Shape};
+
+/// The same episode, without its number, which the ring assigns. The view is the one that holds every frame's.
+#[allow(clippy::cast_possible_truncation)] // a return, to be shown
+pub(super) fn episode(recorded: &operant_learn::Episode) -> Episode {
+    let frames = &recorded.frames;
+    let corner = |pick: fn(f32, f32) -> f32, start: f32, of: fn(&operant_env::Scene) -> [f32; 2]| {
+        frames.iter().map(of).fold([start; 2], |[x, y], [a, b]| [pick(x, a), pick(y, b)])
+    };
+    Episode {
+        number: 0,
+        fps: recorded.fps,
+        episodic_return: recorded.episodic_return as f32,
+        low: corner(f32::min, f32::INFINITY, |scene| scene.low),
+        high: corner(f32::max, f32::NEG_INFINITY, |scene| scene.high),
+        frames: frames.iter().map(|scene| scene.shapes.iter().map(shape).collect::<Frame>()).collect(),
+    }
+}
+
+fn shape(shape: &operant_env::Shape) -> Shape {
+    match shape {
+        operant_env::Shape::Line { points, tone } => Shape::Line { points: points.clone(), tone: *tone },
+        operant_env::Shape::Circle { center, radius, tone } => {
+            Shape::Circle { center: *center, radius: *radius, tone: *tone }
+        }
+        operant_env::Shape::Rectangle { low, high, tone } => {
+            Shape::Rectangle { low: *low, high: *high, tone: *tone }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use operant_env::{Scene, Shape as Drawn};
+
+    #[test]
+    fn every_shape_and_the_whole_view_arrive() {
+        let first =
+            Scene { low: [-1.0, 0.0], high: [1.0, 2.0], shapes: vec![Drawn::circle([0.5, 1.0], 0.25, 2)] };
+        let shapes =
+            vec![Drawn::line([[0.0, 0.0], [1.0, 1.0]], 0), Drawn::rectangle([0.0, 0.0], 2.0, 1.0, 1)];
+        let second = Scene { low: [0.0, -3.0], high: [4.0, 1.0], shapes };
+        let recorded =
+            operant_learn::Episode { frames: vec![first, second], fps: 50.0, episodic_return: 7.5 };
+        let shown = episode(&recorded);
+        assert_eq!((shown.low, shown.high), ([-1.0, -3.0], [4.0, 2.0]));
+        assert_eq!((shown.fps, shown.episodic_return, shown.frames.len()), (50.0, 7.5, 2));
+        assert_eq!(shown.frames[0], [Shape::Circle { center: [0.5, 1.0], radius: 0.25, tone: 2 }]);
+        assert_eq!(shown.frames[1][0], Shape::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 });
+        assert_eq!(shown.frames[1][1], Shape::Rectangle { low: [-1.0, -0.5], high: [1.0, 0.5], tone: 1 });
+    }
+}

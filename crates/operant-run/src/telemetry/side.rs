@@ -1,0 +1,239 @@
+//! The thread beside the training loop, `operant-side`: it samples utilization, writes events, looks after the ring's
+//! file and talks to the service manager, so that the loop does none of these.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use operant_host::{HostSample, Sampler};
+use operant_metrics::{Core, CoreKind, Damage, Level, RunState, SideWriter};
+
+use super::notify::Manager;
+use super::standing::Standing;
+use crate::runs::StateFile;
+use crate::signals::Signals;
+
+/// Time from one sample to the next.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// Samples from one look at the ring's file to the next.
+const CHECK_EVERY: u32 = 4;
+
+/// Longest wait for the first sample, without which the first records lack utilization.
+const FIRST_SAMPLE: Duration = Duration::from_millis(250);
+
+/// Longest wait for the thread's end: a service manager that does not listen must not keep a run from ending.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+enum Message {
+    Event(Level, String),
+    Ready,
+    Stopping,
+}
+
+/// The loop's end of the thread.
+pub(super) struct Side {
+    inbox: Option<Sender<Message>>,
+    sampled: Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Side {
+    /// Starts the thread. A system that refuses it costs samples and events.
+    pub fn start(
+        ring: Option<SideWriter>,
+        standing: Arc<Standing>,
+        pulse: Arc<AtomicU64>,
+        signals: Signals,
+        state_file: Arc<StateFile>,
+        gpu: Option<u32>,
+    ) -> Self {
+        let (inbox, messages) = mpsc::channel();
+        let (first, sampled) = mpsc::channel();
+        let body = move || {
+            let sampler = gpu.map_or_else(Sampler::new, Sampler::with_gpu);
+            let beside = Beside {
+                ring,
+                standing,
+                pulse,
+                signals,
+                state_file,
+                sampler,
+                manager: Manager::new(),
+                damage: None,
+                ticks: 0,
+                stopping: false,
+                first: Some(first.clone()),
+            };
+            beside.live(&messages);
+            // Dropping this last sender tells the loop that the thread is done.
+            drop(first);
+        };
+        match std::thread::Builder::new().name("operant-side".to_string()).spawn(body) {
+            Ok(thread) => Side { inbox: Some(inbox), sampled, thread: Some(thread) },
+            Err(error) => {
+                tracing::warn!("no thread for samples and events: {error}");
+                Side { inbox: None, sampled, thread: None }
+            }
+        }
+    }
+
+    /// Waits, for a moment at most, until utilization is known.
+    pub fn wait_for_a_sample(&self) {
+        let _ = self.sampled.recv_timeout(FIRST_SAMPLE);
+    }
+
+    pub fn event(&self, level: Level, text: &str) {
+        self.send(Message::Event(level, text.to_string()));
+    }
+
+    pub fn ready(&self) {
+        self.send(Message::Ready);
+    }
+
+    pub fn stopping(&self) {
+        self.send(Message::Stopping);
+    }
+
+    fn send(&self, message: Message) {
+        if let Some(inbox) = &self.inbox {
+            let _ = inbox.send(message);
+        }
+    }
+
+    /// Lets the thread write what waits, and end.
+    pub fn end(&mut self) {
+        self.inbox = None;
+        let Some(thread) = self.thread.take() else { return };
+        let deadline = Instant::now() + LAST_WORDS;
+        // The first sample may still lie in the channel; after it comes the end.
+        while let Ok(()) = self.sampled.recv_timeout(deadline.saturating_duration_since(Instant::now())) {}
+        if thread.is_finished() || Instant::now() < deadline {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The thread's own.
+struct Beside {
+    ring: Option<SideWriter>,
+    standing: Arc<Standing>,
+    pulse: Arc<AtomicU64>,
+    signals: Signals,
+    state_file: Arc<StateFile>,
+    sampler: Sampler,
+    manager: Manager,
+    damage: Option<Damage>,
+    ticks: u32,
+    stopping: bool,
+    first: Option<Sender<()>>,
+}
+
+impl Beside {
+    fn live(mut self, messages: &Receiver<Message>) {
+        if let Some(reason) = self.sampler.gpu_missing().map(str::to_string) {
+            tracing::warn!("the GPU is not sampled: {reason}");
+            self.event(Level::Warning, &format!("the GPU is not sampled: {reason}"));
+        }
+        let mut next = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now >= next {
+                self.tick();
+                next = (next + PERIOD).max(now);
+                continue;
+            }
+            match messages.recv_timeout(next - now) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if !self.stopping {
+            self.manager.stopping(&self.standing.line());
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Event(level, text) => self.event(level, &text),
+            Message::Ready => self.manager.ready(&self.standing.line()),
+            Message::Stopping => self.stopping(),
+        }
+    }
+
+    fn event(&mut self, level: Level, text: &str) {
+        if let Some(ring) = &mut self.ring {
+            ring.event(level, text);
+        }
+    }
+
+    fn tick(&mut self) {
+        let sample = self.sampler.sample();
+        let values = self.standing.sampled(&sample);
+        let pulse = self.pulse.load(Ordering::Relaxed);
+        if let Some(ring) = &mut self.ring {
+            ring.sample(&values, &cores(&sample), pulse);
+        }
+        if let Some(first) = self.first.take() {
+            let _ = first.send(());
+        }
+        // An update may be long: who asked wants to know at once that they were heard.
+        if !self.stopping
+            && let Some(signal) = self.signals.stopped_by()
+        {
+            self.event(Level::Info, &format!("{signal} received: training stops after this update"));
+            self.stopping();
+        }
+        if self.ticks.is_multiple_of(CHECK_EVERY) {
+            self.check();
+        }
+        self.ticks = self.ticks.wrapping_add(1);
+        self.manager.tick(pulse, || self.standing.line());
+    }
+
+    /// Looks after the ring's file, and says once what happened to it.
+    fn check(&mut self) {
+        let Some(ring) = &mut self.ring else { return };
+        let damage = ring.check();
+        if damage != self.damage
+            && let Some(damage) = damage
+        {
+            let text = format!("the ring was {}; the next update makes a new one", damage.name());
+            tracing::warn!("{text}");
+            ring.event(Level::Warning, &text);
+        }
+        self.damage = damage;
+    }
+
+    fn stopping(&mut self) {
+        if !self.stopping {
+            self.stopping = true;
+            self.state_file.set(RunState::Stopping, "");
+            self.manager.stopping(&self.standing.line());
+        }
+    }
+}
+
+/// The cores as the ring carries them.
+fn cores(sample: &HostSample) -> Vec<Core> {
+    let kind = |kind| match kind {
+        operant_host::CoreKind::Uniform => CoreKind::Uniform,
+        operant_host::CoreKind::Performance => CoreKind::Performance,
+        operant_host::CoreKind::Efficiency => CoreKind::Efficiency,
+    };
+    let core = |core: &operant_host::CoreSample| Core {
+        number: core.number,
+        kind: kind(core.kind),
+        utilization: core.utilization,
+    };
+    sample.cores.iter().map(core).collect()
+}
