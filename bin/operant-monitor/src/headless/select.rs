@@ -1,0 +1,88 @@
+//! Which runs to print, and when a run that has just begun has something to print.
+
+use std::time::{Duration, Instant};
+
+use operant_metrics::{Found, Health, Presence, RingError, RingReader, RunState};
+
+use super::reading::Reading;
+use crate::MonitorError;
+
+/// How long a snapshot waits for the first values of a live run.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a damaged ring is waited for: a live trainer makes a new one within a second or two.
+const REPAIR: Duration = Duration::from_secs(3);
+
+/// The rings of the runs called `names`; without names, of all live runs, or of the one that ended last.
+pub(super) fn runs(names: &[String]) -> Result<Vec<RingReader>, MonitorError> {
+    if names.is_empty() {
+        return unnamed(operant_metrics::rings());
+    }
+    let mut readers: Vec<RingReader> = Vec::new();
+    for name in names {
+        let found = operant_metrics::find(name)?;
+        if readers.iter().all(|reader| reader.path() != found.path) {
+            readers.push(RingReader::open(&found.path)?);
+        }
+    }
+    Ok(readers)
+}
+
+/// All live runs of `found`, or the one that ended last. A ring that cannot be read does not hide the others.
+fn unnamed(found: Vec<Found>) -> Result<Vec<RingReader>, MonitorError> {
+    let mut refused = None;
+    let mut readers = Vec::new();
+    for Found { name, path } in found {
+        match RingReader::open(&path) {
+            Ok(reader) => readers.push(reader),
+            Err(error) => {
+                eprintln!("note: {name} is left out: {error}");
+                refused = Some(error);
+            }
+        }
+    }
+    if readers.iter().any(|reader| reader.status().health.is_alive()) {
+        readers.retain(|reader| reader.status().health.is_alive());
+        return Ok(readers);
+    }
+    let last = readers.into_iter().min_by_key(|reader| reader.status().since_alive);
+    match (last, refused) {
+        (Some(reader), _) => Ok(vec![reader]),
+        (None, Some(error)) => Err(error.into()),
+        (None, None) => Err(MonitorError::NoRun { what: "there is no run to show".to_owned() }),
+    }
+}
+
+/// Waits, within reason, until a live run has its first update and its first sample, so that a snapshot is complete.
+pub(super) fn settle(reader: &RingReader) {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        let training = matches!(reader.status().health, Health::Said(RunState::Starting | RunState::Running));
+        if !training || (reader.published() > 0 && reader.sample().is_some()) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Looks at a run, at the end of its ring's name: a file that was lost or replaced is followed to the one that the trainer
+/// made instead. What is read from a file that someone has cut short is not believed.
+pub(super) fn look(reader: &mut RingReader) -> Result<Reading, MonitorError> {
+    let until = Instant::now() + REPAIR;
+    loop {
+        if reader.presence() != Presence::Here
+            && let Ok(other) = RingReader::open(reader.path())
+        {
+            *reader = other;
+        }
+        if let Some(reading) = Reading::of(reader)
+            && reader.presence() != Presence::Truncated
+        {
+            return Ok(reading);
+        }
+        if Instant::now() >= until {
+            let what = format!("{} was cut short or written over", reader.path().display());
+            return Err(RingError::Damaged(what).into());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

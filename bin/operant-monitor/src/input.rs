@@ -1,0 +1,152 @@
+//! One stream of events: keys, mouse, resizes, the frame's tick, and signals, from one thread.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{self, KeyEvent, KeyEventKind, MouseEvent, MouseEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::MonitorError;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A key went down, or repeats.
+    Key(KeyEvent),
+    /// A button went down, or the wheel turned.
+    Mouse(MouseEvent),
+    /// The screen has this many columns and rows now.
+    Resize(u16, u16),
+    /// It is time for a frame.
+    Tick,
+    /// A signal asks to end.
+    Signal(i32),
+}
+
+/// Where events come from.
+///
+/// It waits for the terminal itself and asks crossterm only when there is something to read: at a hangup crossterm 0.29
+/// reads the end of the file for ever.
+pub struct Input {
+    period: Duration,
+    next_tick: Instant,
+    signal: Arc<AtomicUsize>,
+    /// Where keys come from when standard input is not the terminal.
+    terminal: Option<File>,
+}
+
+/// What a wait ended with.
+enum Waited {
+    /// Something can be read, or a signal interrupted the wait: the size may have changed.
+    Ready,
+    /// Nothing came.
+    Quiet,
+}
+
+impl Input {
+    /// Events with a tick every `period`. From here on SIGTERM, SIGINT and SIGHUP are events too; the second of them
+    /// ends the process at once.
+    ///
+    /// # Errors
+    /// When a signal handler cannot be installed.
+    pub fn new(period: Duration) -> Result<Self, MonitorError> {
+        let failed = |source| MonitorError::Signals { source };
+        let signal = Arc::new(AtomicUsize::new(0));
+        let second = Arc::new(AtomicBool::new(false));
+        for number in [SIGTERM, SIGINT, SIGHUP] {
+            let shutdown = signal_hook::flag::register_conditional_shutdown;
+            shutdown(number, 128 + number, Arc::clone(&second)).map_err(failed)?;
+            signal_hook::flag::register(number, Arc::clone(&second)).map_err(failed)?;
+            signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)
+                .map_err(failed)?;
+        }
+        let stdin_is_terminal = io::stdin().is_terminal();
+        let terminal = if stdin_is_terminal { None } else { File::open("/dev/tty").ok() };
+        Ok(Input { period, next_tick: Instant::now(), signal, terminal })
+    }
+
+    /// Waits for the next event. Ticks that were missed are left out.
+    ///
+    /// # Errors
+    /// When the terminal cannot be read any more, as after a hangup.
+    pub fn next_event(&mut self) -> io::Result<Event> {
+        loop {
+            if let Some(number) = self.signal() {
+                return Ok(Event::Signal(number));
+            }
+            let now = Instant::now();
+            if now >= self.next_tick {
+                self.next_tick = (self.next_tick + self.period).max(now);
+                return Ok(Event::Tick);
+            }
+            // A signal that comes just before the wait is seen within a tenth of a second, however slow the frames.
+            let patience = (self.next_tick - now).min(Duration::from_millis(100));
+            if self.is_pending()
+                && let Some(event) = of_crossterm(event::read()?)
+            {
+                return Ok(event);
+            }
+            if let Waited::Quiet = self.wait(patience)? {
+                continue;
+            }
+            if event::poll(Duration::ZERO)?
+                && let Some(event) = of_crossterm(event::read()?)
+            {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Waits until the terminal has something to read.
+    fn wait(&self, patience: Duration) -> io::Result<Waited> {
+        let stdin = io::stdin();
+        let descriptor: BorrowedFd =
+            self.terminal.as_ref().map_or_else(|| stdin.as_fd(), |file| file.as_fd());
+        let mut descriptors = [PollFd::new(&descriptor, PollFlags::IN)];
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+        match poll(&mut descriptors, Some(&timeout)) {
+            Err(Errno::INTR) => return Ok(Waited::Ready),
+            Err(error) => return Err(error.into()),
+            Ok(0) => return Ok(Waited::Quiet),
+            Ok(_) => {}
+        }
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        match descriptors[0].revents().intersects(gone) {
+            true => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal is gone")),
+            false => Ok(Waited::Ready),
+        }
+    }
+
+    /// Whether another event waits already, so that drawing can wait too.
+    pub fn is_pending(&self) -> bool {
+        self.wait(Duration::ZERO).is_ok() && event::poll(Duration::ZERO).unwrap_or(false)
+    }
+
+    /// The signal that came, if one did.
+    pub fn signal(&self) -> Option<i32> {
+        match self.signal.load(Ordering::Relaxed) {
+            0 => None,
+            number => Some(number as i32),
+        }
+    }
+}
+
+fn of_crossterm(event: event::Event) -> Option<Event> {
+    match event {
+        event::Event::Key(key) if key.kind != KeyEventKind::Release => Some(Event::Key(key)),
+        event::Event::Mouse(mouse) => match mouse.kind {
+            MouseEventKind::Down(_) | MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
+                Some(Event::Mouse(mouse))
+            }
+            _ => None,
+        },
+        event::Event::Resize(width, height) => Some(Event::Resize(width, height)),
+        _ => None,
+    }
+}

@@ -1,0 +1,42 @@
+//! The terminal monitor: it maps the rings of training runs read-only and shows them live. It knows nothing of how
+//! training is done, writes nothing, and sends no signal: a run never notices that it is watched.
+//!
+//! `app` holds the state and knows no screen, `data` the runs, `ui` one file per panel, `terminal` the loop, `headless`
+//! what is printed where there is no terminal.
+
+#![forbid(unsafe_code)]
+
+pub mod app;
+pub mod data;
+pub mod error;
+pub mod format;
+pub mod headless;
+pub mod input;
+pub mod layout;
+mod options;
+pub mod symbols;
+mod terminal;
+#[cfg(test)]
+mod tests;
+pub mod theme;
+pub mod ui;
+pub mod verdict;
+pub mod view;
+
+pub use error::MonitorError;
+pub use options::Options;
+
+use std::io::IsTerminal;
+
+/// Shows the runs that `options` name until the user leaves, or prints them where there is no terminal. Gives the exit
+/// code: 0, or 128 and the number of the signal that ended it.
+///
+/// # Errors
+/// What, where and what to do, in [`MonitorError`]'s text; the terminal is as it was before.
+pub fn run(options: &Options) -> Result<u8, MonitorError> {
+    options.check()?;
+    if options.once || options.json || !std::io::stdout().is_terminal() {
+        return headless::run(options);
+    }
+    terminal::run(options)
+}

@@ -1,0 +1,33 @@
+//! The slim monitor binary: the same code as `operant monitor`, without the trainer beside it.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Shows operant's training runs live.
+#[derive(Debug, Parser)]
+#[command(name = "operant-monitor", version, max_term_width = 110)]
+struct Cli {
+    #[command(flatten)]
+    options: operant_monitor::Options,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too, with code 0. A closed pipe is no failure.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match operant_monitor::run(&cli.options) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

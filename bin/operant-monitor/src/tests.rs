@@ -1,0 +1,425 @@
+//! Tests of the whole: every panel and screen as text, and every key.
+
+#[path = "../examples/synthetic/mod.rs"]
+mod synthetic;
+
+use std::path::Path;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use operant_metrics::{Health, Level, Ring, RingOptions, RunState, create_in};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::app::{App, Overlay};
+use crate::data::{Place, RunView, Runs};
+use crate::input::Event;
+use crate::layout::PanelKind;
+use crate::symbols::{ASCII, Marker};
+use crate::theme::{Depth, Detected, Theme, ThemeName};
+use crate::ui;
+use crate::view::{Axis, Smoothing};
+
+const DETECTED: Detected = Detected { depth: Depth::True, light: false };
+const UPDATES: u64 = 2000;
+
+/// A run of `updates` out of [`UPDATES`], with its ring kept alive.
+fn ring(dir: &Path, name: &str, updates: u64, seed: u64) -> Ring {
+    let mut ring = create_in(dir, &synthetic::identity(name, UPDATES), &RingOptions::default()).unwrap();
+    for i in 1..=updates {
+        ring.writer.refill(&synthetic::record(i, UPDATES, seed));
+    }
+    ring.writer.set_state(RunState::Running, "");
+    ring.writer.set_checkpoint(30_000_000, Path::new("/tmp/runs/checkpoints/30000000"));
+    ring.writer.show(&synthetic::episode(200));
+    let record = synthetic::record(updates, UPDATES, seed);
+    ring.side.sample(&synthetic::sampled(&record), &synthetic::cores(updates), updates);
+    ring.side.event(Level::Info, "cpu: 16 threads, AVX-512");
+    ring
+}
+
+/// Clocks out of the picture: what depends on when the test runs is put to fixed values.
+fn settle(run: &mut RunView, health: Health) {
+    run.status.health = health;
+    run.status.since_update = Some(Duration::from_millis(14));
+    run.status.since_progress = Duration::from_millis(3100);
+    run.status.since_alive = Duration::from_millis(400);
+    run.status.uptime = Duration::from_secs(83);
+    for (i, event) in run.events.iter_mut().enumerate() {
+        event.unix_ns = 1_700_000_000_000_000_000 + i as u64 * 1_000_000_000;
+    }
+    if let Some(sample) = &mut run.sample {
+        sample.age = Duration::from_millis(100);
+    }
+}
+
+struct Fixture {
+    _dir: tempfile::TempDir,
+    rings: Vec<Ring>,
+    app: App,
+}
+
+/// A monitor of runs called `synthetic`, `synthetic-1`..., the first of which is shown and in this health.
+fn fixture(runs: usize, updates: u64, health: Health) -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rings = Vec::new();
+    let mut views = Vec::new();
+    for i in 0..runs {
+        let name = if i == 0 { "synthetic".to_string() } else { format!("synthetic-{i}") };
+        rings.push(ring(dir.path(), &name, updates, i as u64));
+        let mut view = RunView::open(&name, rings[i].writer.path()).unwrap();
+        view.play(Duration::ZERO);
+        view.play(Duration::from_secs(1));
+        settle(&mut view, health);
+        views.push(view);
+    }
+    let app = App::of_runs(Runs::of_views(views), DETECTED);
+    Fixture { _dir: dir, rings, app }
+}
+
+fn running() -> Health {
+    Health::Said(RunState::Running)
+}
+
+fn buffer(app: &mut App, width: u16, height: u16) -> Buffer {
+    let screen = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(screen);
+    app.resize(screen);
+    ui::draw(app, &mut buffer);
+    buffer
+}
+
+fn screen(app: &mut App, width: u16, height: u16) -> String {
+    let buffer = buffer(app, width, height);
+    let row = |y: u16| -> String { (0..width).map(|x| buffer[(x, y)].symbol()).collect() };
+    (0..height).map(|y| row(y).trim_end().to_string() + "\n").collect()
+}
+
+fn press(app: &mut App, code: KeyCode) {
+    app.handle(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+}
+
+fn type_text(app: &mut App, text: &str) {
+    text.chars().for_each(|c| press(app, KeyCode::Char(c)));
+}
+
+#[test]
+fn whole_screens() {
+    let mut it = fixture(1, 1200, running());
+    for (width, height) in [(40, 12), (80, 24), (120, 40), (250, 80)] {
+        insta::assert_snapshot!(format!("screen_{width}x{height}"), screen(&mut it.app, width, height));
+    }
+}
+
+#[test]
+fn every_panel_expanded() {
+    let mut it = fixture(1, 1200, running());
+    for panel in PanelKind::ALL {
+        it.app.focus = panel;
+        it.app.expanded = Some(panel);
+        insta::assert_snapshot!(format!("panel_{panel:?}"), screen(&mut it.app, 100, 30));
+    }
+}
+
+#[test]
+fn overlays_and_a_metric_alone() {
+    let mut it = fixture(2, 1200, running());
+    press(&mut it.app, KeyCode::Char('?'));
+    insta::assert_snapshot!("help", screen(&mut it.app, 100, 40));
+    press(&mut it.app, KeyCode::Esc);
+    press(&mut it.app, KeyCode::Char('r'));
+    press(&mut it.app, KeyCode::Down);
+    press(&mut it.app, KeyCode::Char(' '));
+    insta::assert_snapshot!("runs", screen(&mut it.app, 100, 20));
+    press(&mut it.app, KeyCode::Esc);
+    insta::assert_snapshot!("two_runs_in_one_chart", screen(&mut it.app, 80, 24));
+    press(&mut it.app, KeyCode::Char('3'));
+    press(&mut it.app, KeyCode::Enter);
+    insta::assert_snapshot!("one_metric", screen(&mut it.app, 80, 24));
+}
+
+#[test]
+fn a_killed_run_says_so_and_how_to_go_on() {
+    let mut it = fixture(1, 1200, Health::Killed);
+    for (width, height) in [(40, 12), (80, 24)] {
+        insta::assert_snapshot!(format!("killed_{width}x{height}"), screen(&mut it.app, width, height));
+    }
+    let text = screen(&mut it.app, 160, 24);
+    assert!(
+        text.contains(
+            "daemon killed 0.4 s ago at step 39.3 M; last checkpoint at step 30.0 M; \
+             resume with: operant train --resume synthetic"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_run_before_its_first_update_is_drawn_without_a_figure_made_up() {
+    let mut it = fixture(1, 0, Health::Said(RunState::Starting));
+    let text = screen(&mut it.app, 120, 40);
+    assert!(text.contains("starting") && text.contains("no data yet"), "{text}");
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+}
+
+#[test]
+fn without_a_run_it_waits_and_says_for_what() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place::Directory(dir.path().to_path_buf());
+    let mut app = App::of_runs(Runs::new(place.clone(), &["late".to_string()]), DETECTED);
+    let _other = ring(dir.path(), "early", 10, 0);
+    app.advance(Duration::ZERO, 0);
+    let text = screen(&mut app, 80, 24);
+    assert!(text.contains("waiting for run late") && text.contains("early (running)"), "{text}");
+    let late = ring(dir.path(), "late", 10, 0);
+    app.advance(Duration::from_secs(1), 0);
+    assert_eq!(app.runs.shown().map(RunView::name), Some("late"));
+    drop(late);
+
+    let mut app = App::of_runs(Runs::new(place, &[]), DETECTED);
+    app.advance(Duration::ZERO, 0);
+    assert!(app.runs.shown().is_some());
+    let empty = tempfile::tempdir().unwrap();
+    let mut app = App::of_runs(Runs::new(Place::Directory(empty.path().to_path_buf()), &[]), DETECTED);
+    app.advance(Duration::ZERO, 0);
+    let text = screen(&mut app, 80, 24);
+    assert!(text.contains("waiting for a run") && text.contains("operant train cartpole --detach"), "{text}");
+}
+
+#[test]
+fn no_size_panics() {
+    for health in [running(), Health::Killed] {
+        let mut it = fixture(2, 300, health);
+        it.app.runs.overlay(1);
+        for width in 0..60 {
+            for height in 0..30 {
+                buffer(&mut it.app, width, height);
+            }
+        }
+        for (overlay, expanded, metric) in [
+            (Overlay::Help, None, None),
+            (Overlay::Runs, None, None),
+            (Overlay::None, Some(PanelKind::Metrics), None),
+            (Overlay::None, Some(PanelKind::Losses), None),
+            (Overlay::None, Some(PanelKind::Scene), None),
+            (Overlay::None, Some(PanelKind::Utilization), None),
+            (Overlay::None, Some(PanelKind::Phases), None),
+            (Overlay::None, Some(PanelKind::Events), None),
+            (Overlay::None, None, Some("value_loss".to_string())),
+        ] {
+            (it.app.overlay, it.app.expanded, it.app.metric) = (overlay, expanded, metric);
+            for width in (0..60).step_by(3) {
+                for height in 0..30 {
+                    buffer(&mut it.app, width, height);
+                }
+            }
+        }
+        let empty = tempfile::tempdir().unwrap();
+        let mut app = App::of_runs(Runs::new(Place::Directory(empty.path().to_path_buf()), &[]), DETECTED);
+        for width in 0..60 {
+            for height in 0..30 {
+                buffer(&mut app, width, height);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_theme_without_colour_paints_none_on_any_panel() {
+    let mut it = fixture(2, 600, Health::Killed);
+    it.app.runs.overlay(1);
+    it.app.theme = Theme::none();
+    for expanded in std::iter::once(None).chain(PanelKind::ALL.map(Some)) {
+        it.app.expanded = expanded;
+        let buffer = buffer(&mut it.app, 120, 40);
+        for cell in buffer.content() {
+            use ratatui::style::Color::Reset;
+            assert_eq!((cell.fg, cell.bg), (Reset, Reset), "{expanded:?}: {:?}", cell.symbol());
+        }
+    }
+}
+
+#[test]
+fn a_locale_without_utf8_gets_ascii_alone() {
+    let mut it = fixture(2, 600, Health::Killed);
+    it.app.runs.overlay(1);
+    it.app.symbols = &ASCII;
+    it.app.marker = Marker::Ascii;
+    for overlay in [Overlay::None, Overlay::Help, Overlay::Runs] {
+        for expanded in std::iter::once(None).chain(PanelKind::ALL.map(Some)) {
+            (it.app.overlay, it.app.expanded) = (overlay, expanded);
+            let text = screen(&mut it.app, 120, 40);
+            assert!(text.is_ascii(), "{expanded:?}: {:?}", text.chars().find(|c| !c.is_ascii()));
+        }
+    }
+    press(&mut it.app, KeyCode::Esc);
+    press(&mut it.app, KeyCode::Char('m'));
+    assert_eq!(it.app.marker, Marker::Ascii);
+}
+
+#[test]
+fn keys_that_leave() {
+    let mut it = fixture(1, 10, running());
+    press(&mut it.app, KeyCode::Char('q'));
+    assert_eq!(it.app.leave.take(), Some(0));
+    it.app.handle(Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
+    assert_eq!(it.app.leave, Some(0));
+    it.app.handle(Event::Signal(15));
+    assert_eq!(it.app.leave, Some(143));
+}
+
+#[test]
+fn keys_that_change_the_view() {
+    let mut it = fixture(1, 1200, running());
+    let app = &mut it.app;
+    press(app, KeyCode::Char('y'));
+    press(app, KeyCode::Char('s'));
+    press(app, KeyCode::Char('x'));
+    press(app, KeyCode::Char('m'));
+    press(app, KeyCode::Char('t'));
+    assert!(app.view.log);
+    assert_eq!((app.view.smoothing, app.view.axis), (Smoothing::Light, Axis::Time));
+    assert_eq!((app.marker, app.theme.name), (Marker::Block, ThemeName::Light));
+    press(app, KeyCode::Char('+'));
+    assert_eq!(app.view.window.updates(1200), 600..=1200);
+    press(app, KeyCode::Char('<'));
+    assert_eq!(app.view.window.updates(1200), 450..=1050);
+    press(app, KeyCode::End);
+    assert_eq!(app.view.window.updates(1200), 600..=1200);
+    let text = screen(app, 120, 40);
+    assert!(text.contains("last 600 updates  log  smooth 1%  by time"), "{text}");
+    press(app, KeyCode::Char('-'));
+    assert!(app.view.window.is_whole());
+}
+
+#[test]
+fn keys_that_move_the_focus() {
+    let mut it = fixture(1, 100, running());
+    let app = &mut it.app;
+    screen(app, 120, 40);
+    press(app, KeyCode::Tab);
+    assert_eq!(app.focus, PanelKind::Speed);
+    press(app, KeyCode::BackTab);
+    press(app, KeyCode::BackTab);
+    assert_eq!(app.focus, PanelKind::Events);
+    press(app, KeyCode::Char('6'));
+    assert_eq!((app.focus, app.expanded), (PanelKind::Scene, None));
+    press(app, KeyCode::Char('6'));
+    assert_eq!(app.expanded, Some(PanelKind::Scene));
+    press(app, KeyCode::Tab);
+    assert_eq!(app.expanded, Some(PanelKind::Events));
+    press(app, KeyCode::Esc);
+    assert_eq!(app.expanded, None);
+    press(app, KeyCode::Char('8'));
+    assert_eq!(app.expanded, Some(PanelKind::Metrics));
+    // On a small screen a panel that is not there has to be expanded to be seen.
+    press(app, KeyCode::Esc);
+    screen(app, 40, 12);
+    press(app, KeyCode::Char('3'));
+    assert_eq!(app.expanded, Some(PanelKind::Losses));
+}
+
+#[test]
+fn every_metric_can_be_found_by_filter_and_seen_alone() {
+    let mut it = fixture(1, 100, running());
+    let app = &mut it.app;
+    screen(app, 120, 40);
+    for metric in operant_metrics::METRICS {
+        press(app, KeyCode::Char('/'));
+        type_text(app, metric.name);
+        assert_eq!(app.view.filter, metric.name);
+        press(app, KeyCode::Enter);
+        let text = screen(app, 120, 40);
+        assert!(text.contains(metric.name), "{text}");
+        press(app, KeyCode::Enter);
+        let shown = app.metric.clone().expect("a metric");
+        assert!(shown.starts_with(metric.name) || shown.contains(metric.name), "{shown} for {}", metric.name);
+        screen(app, 120, 40);
+        for _ in 0..3 {
+            press(app, KeyCode::Esc);
+        }
+        assert_eq!((app.expanded, app.view.filter.as_str()), (None, ""));
+    }
+}
+
+#[test]
+fn freezing_holds_the_charts_and_the_state() {
+    let mut it = fixture(1, 500, running());
+    let app = &mut it.app;
+    app.advance(Duration::from_secs(1), 0);
+    press(app, KeyCode::Char(' '));
+    let before = screen(app, 120, 40);
+    assert!(before.contains("FROZEN"), "{before}");
+    for i in 501..700 {
+        it.rings[0].writer.publish(&synthetic::record(i, UPDATES, 0));
+    }
+    it.rings[0].writer.set_state(RunState::Failed, "made to");
+    app.advance(Duration::from_secs(60), 0);
+    assert_eq!(screen(app, 120, 40), before);
+    press(app, KeyCode::Char(' '));
+    app.advance(Duration::from_secs(61), 0);
+    let after = screen(app, 120, 40);
+    assert!(after.contains("failed") && after.contains("made to") && after.contains("699"), "{after}");
+}
+
+#[test]
+fn a_ring_that_goes_away_stays_on_the_screen_with_a_word_about_it() {
+    let mut it = fixture(1, 500, running());
+    let app = &mut it.app;
+    app.advance(Duration::from_secs(1), 0);
+    let path = it.rings[0].writer.path().to_path_buf();
+    drop(it.rings.pop());
+    std::fs::remove_file(&path).unwrap();
+    app.advance(Duration::from_secs(2), 0);
+    let text = screen(app, 120, 40);
+    assert!(text.contains("was removed") && text.contains("killed"), "{text}");
+    assert!(text.contains("475") && text.contains("update 500"), "{text}");
+    // Another run takes the name.
+    let dir = path.parent().unwrap();
+    let _new = ring(dir, "synthetic", 700, 1);
+    app.advance(Duration::from_secs(3), 0);
+    let text = screen(app, 120, 40);
+    assert!(text.contains("update 700") && text.contains("running"), "{text}");
+}
+
+#[test]
+fn a_ring_that_is_cut_short_leaves_the_last_figures_on_the_screen() {
+    let mut it = fixture(1, 500, running());
+    let app = &mut it.app;
+    app.advance(Duration::from_secs(1), 0);
+    screen(app, 120, 40);
+    let path = it.rings[0].writer.path().to_path_buf();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    app.advance(Duration::from_secs(2), 0);
+    let text = screen(app, 120, 40);
+    assert!(text.contains("was cut short") && text.contains("update 500"), "{text}");
+    // The trainer mends it with its next update.
+    it.rings[0].side.check();
+    it.rings[0].writer.publish(&synthetic::record(501, UPDATES, 0));
+    app.advance(Duration::from_secs(3), 0);
+    let text = screen(app, 120, 40);
+    assert!(text.contains("update 501") && !text.contains("was cut short"), "{text}");
+}
+
+#[test]
+fn the_mouse_focuses_expands_and_zooms() {
+    let mut it = fixture(1, 1200, running());
+    let app = &mut it.app;
+    screen(app, 120, 40);
+    let at = |kind, area: Rect| {
+        let (column, row) = (area.x + area.width / 2, area.y + area.height / 2);
+        Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })
+    };
+    let scene = app.layout().area_of(PanelKind::Scene).unwrap();
+    let returns = app.layout().area_of(PanelKind::Returns).unwrap();
+    app.handle(at(MouseEventKind::Down(MouseButton::Left), scene));
+    assert_eq!((app.focus, app.expanded), (PanelKind::Scene, None));
+    app.handle(at(MouseEventKind::Down(MouseButton::Left), scene));
+    assert_eq!(app.expanded, Some(PanelKind::Scene));
+    press(app, KeyCode::Esc);
+    app.handle(at(MouseEventKind::ScrollUp, returns));
+    let shown = app.view.window.updates(1200);
+    assert!(!app.view.window.follows() && *shown.end() - *shown.start() == 600, "{shown:?}");
+    app.handle(at(MouseEventKind::ScrollDown, returns));
+    assert!(app.view.window.is_whole());
+}

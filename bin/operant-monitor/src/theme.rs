@@ -1,0 +1,456 @@
+//! Colours. A theme gives every role its style; panels name roles and never colours.
+//!
+//! The dark and light palettes are written once in 24 bits and taken down to 256 colours where the terminal has no more.
+//! `none` emits no colour at all: it tells things apart by bold, dim and reversed alone.
+
+use ratatui::style::{Color, Modifier, Style};
+
+/// The themes, as `--theme` and the key `t` name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum ThemeName {
+    /// Whatever fits the terminal.
+    #[default]
+    Auto,
+    /// For a dark background.
+    Dark,
+    /// For a light background.
+    Light,
+    /// The terminal's own 16 colours.
+    Ansi,
+    /// No colour.
+    None,
+}
+
+impl ThemeName {
+    /// The word for it, as the command line takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ThemeName::Auto => "auto",
+            ThemeName::Dark => "dark",
+            ThemeName::Light => "light",
+            ThemeName::Ansi => "ansi",
+            ThemeName::None => "none",
+        }
+    }
+
+    /// The one after it, for the key that goes round.
+    pub const fn next(self) -> Self {
+        match self {
+            ThemeName::Auto | ThemeName::None => ThemeName::Dark,
+            ThemeName::Dark => ThemeName::Light,
+            ThemeName::Light => ThemeName::Ansi,
+            ThemeName::Ansi => ThemeName::None,
+        }
+    }
+}
+
+/// How many colours a terminal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// None.
+    None,
+    /// The 16 of ANSI.
+    Ansi,
+    /// xterm's 256.
+    Indexed,
+    /// 24 bits.
+    True,
+}
+
+/// What the environment says of the terminal's colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detected {
+    /// How many.
+    pub depth: Depth,
+    /// Whether the background is light.
+    pub light: bool,
+}
+
+impl Detected {
+    /// From this process's environment.
+    pub fn from_environment() -> Self {
+        Self::from(|name| std::env::var(name).ok())
+    }
+
+    /// From the variables that `get` knows: NO_COLOR, COLORTERM, TERM, COLORFGBG.
+    pub fn from(get: impl Fn(&str) -> Option<String>) -> Self {
+        let set = |name| get(name).filter(|value| !value.is_empty());
+        let term = set("TERM").unwrap_or_default();
+        let depth = if set("NO_COLOR").is_some() || term == "dumb" || term.starts_with("vt") {
+            Depth::None
+        } else if set("COLORTERM").is_some_and(|value| value == "truecolor" || value == "24bit")
+            || term.ends_with("-direct")
+        {
+            Depth::True
+        } else if term.contains("256color") || set("COLORTERM").is_some() {
+            Depth::Indexed
+        } else {
+            Depth::Ansi
+        };
+        // "foreground;background" or "foreground;other;background", in ANSI's numbers: 7 and 9 .. 15 are light.
+        let background = set("COLORFGBG")
+            .and_then(|value| value.rsplit(';').next().and_then(|last| last.parse::<u8>().ok()));
+        Detected { depth, light: matches!(background, Some(7 | 9..=15)) }
+    }
+}
+
+type Rgb = (u8, u8, u8);
+
+/// A palette in 24 bits.
+struct Palette {
+    /// What tints are mixed with; never painted.
+    background: Rgb,
+    text: Rgb,
+    strong: Rgb,
+    muted: Rgb,
+    faint: Rgb,
+    border: Rgb,
+    accent: Rgb,
+    good: Rgb,
+    warning: Rgb,
+    bad: Rgb,
+    curves: [Rgb; CURVES],
+    tones: [Rgb; 5],
+    /// From a low value to a high one, where high is neither good nor bad.
+    ramp: [Rgb; 3],
+    /// From idle to saturated. Not red: a busy machine is what training wants.
+    heat: [Rgb; 3],
+}
+
+/// Number of colours for curves before they repeat.
+pub const CURVES: usize = 8;
+
+const DARK: Palette = Palette {
+    background: (14, 17, 23),
+    text: (201, 209, 222),
+    strong: (240, 244, 250),
+    muted: (128, 139, 158),
+    faint: (66, 75, 92),
+    border: (58, 68, 86),
+    accent: (92, 200, 235),
+    good: (120, 214, 140),
+    warning: (242, 190, 92),
+    bad: (244, 104, 112),
+    curves: [
+        (92, 200, 235),
+        (245, 169, 98),
+        (134, 214, 130),
+        (214, 140, 232),
+        (236, 214, 108),
+        (128, 156, 246),
+        (240, 128, 148),
+        (96, 214, 190),
+    ],
+    tones: [(104, 116, 138), (92, 200, 235), (245, 169, 98), (120, 214, 140), (66, 75, 92)],
+    ramp: [(86, 122, 236), (80, 190, 236), (110, 232, 186)],
+    heat: [(92, 148, 236), (96, 208, 160), (242, 196, 96)],
+};
+
+const LIGHT: Palette = Palette {
+    background: (252, 252, 250),
+    text: (46, 52, 64),
+    strong: (12, 16, 24),
+    muted: (106, 114, 128),
+    faint: (190, 196, 206),
+    border: (176, 184, 196),
+    accent: (0, 110, 168),
+    good: (22, 128, 60),
+    warning: (168, 100, 0),
+    bad: (196, 32, 48),
+    curves: [
+        (0, 110, 176),
+        (196, 92, 10),
+        (32, 132, 56),
+        (142, 52, 168),
+        (140, 110, 0),
+        (60, 72, 196),
+        (196, 36, 84),
+        (0, 128, 116),
+    ],
+    tones: [(132, 140, 154), (0, 110, 176), (196, 92, 10), (22, 128, 60), (190, 196, 206)],
+    ramp: [(60, 72, 196), (0, 120, 190), (0, 140, 110)],
+    heat: [(60, 96, 196), (22, 128, 60), (176, 104, 0)],
+};
+
+/// Styles by role.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Theme {
+    /// Which one it is; never `Auto`.
+    pub name: ThemeName,
+    /// How many colours it may use.
+    pub depth: Depth,
+    /// Ordinary text.
+    pub text: Style,
+    /// Values that the eye should find first.
+    pub strong: Style,
+    /// Labels and units.
+    pub muted: Style,
+    /// Grid lines and whatever may be overlooked.
+    pub faint: Style,
+    /// Borders of panels.
+    pub border: Style,
+    /// The border of the panel with the focus.
+    pub border_focused: Style,
+    /// Titles of panels.
+    pub title: Style,
+    /// The selected one of several things, keys in hints.
+    pub accent: Style,
+    /// A row that is selected.
+    pub selection: Style,
+    /// Running, finished, solved.
+    pub good: Style,
+    /// Paused, stopping, stalled.
+    pub warning: Style,
+    /// Failed, killed.
+    pub bad: Style,
+    curves: [Style; CURVES],
+    tints: [Option<Color>; CURVES],
+    tones: [Style; 5],
+    ramp: Option<[Rgb; 3]>,
+    heat: Option<[Rgb; 3]>,
+}
+
+impl Theme {
+    /// The theme called `name` on a terminal such as `detected`. A theme that was asked for by name keeps its colours
+    /// under NO_COLOR, in the 256 that nearly every terminal has.
+    pub fn new(name: ThemeName, detected: Detected) -> Self {
+        let indexed = detected.depth.max(Depth::Indexed);
+        match (name, detected.depth) {
+            (ThemeName::None, _) | (ThemeName::Auto, Depth::None) => Self::none(),
+            (ThemeName::Ansi, _) | (ThemeName::Auto, Depth::Ansi) => Self::ansi(),
+            (ThemeName::Auto, depth) if detected.light => Self::from_palette(ThemeName::Light, &LIGHT, depth),
+            (ThemeName::Auto, depth) => Self::from_palette(ThemeName::Dark, &DARK, depth),
+            (ThemeName::Light, _) => Self::from_palette(ThemeName::Light, &LIGHT, indexed),
+            (ThemeName::Dark, _) => Self::from_palette(ThemeName::Dark, &DARK, indexed),
+        }
+    }
+
+    /// The dark theme in 24 bits.
+    pub fn dark() -> Self {
+        Self::from_palette(ThemeName::Dark, &DARK, Depth::True)
+    }
+
+    fn from_palette(name: ThemeName, palette: &Palette, depth: Depth) -> Self {
+        let style = |rgb: Rgb| Style::new().fg(color(rgb, depth));
+        let tint = |rgb: Rgb| Some(color(mix(palette.background, rgb, 0.24), depth));
+        Theme {
+            name,
+            depth,
+            text: style(palette.text),
+            strong: style(palette.strong).add_modifier(Modifier::BOLD),
+            muted: style(palette.muted),
+            faint: style(palette.faint),
+            border: style(palette.border),
+            border_focused: style(palette.accent),
+            title: style(palette.text).add_modifier(Modifier::BOLD),
+            accent: style(palette.accent).add_modifier(Modifier::BOLD),
+            selection: style(palette.strong)
+                .bg(color(mix(palette.background, palette.accent, 0.24), depth))
+                .add_modifier(Modifier::BOLD),
+            good: style(palette.good),
+            warning: style(palette.warning),
+            bad: style(palette.bad),
+            curves: palette.curves.map(style),
+            tints: palette.curves.map(tint),
+            tones: palette.tones.map(style),
+            ramp: Some(palette.ramp),
+            heat: Some(palette.heat),
+        }
+    }
+
+    /// The terminal's own 16 colours: no background is assumed.
+    pub fn ansi() -> Self {
+        let style = |color| Style::new().fg(color);
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        Theme {
+            name: ThemeName::Ansi,
+            depth: Depth::Ansi,
+            text: Style::new(),
+            strong: bold,
+            muted: Style::new().add_modifier(Modifier::DIM),
+            faint: style(Color::DarkGray),
+            border: style(Color::DarkGray),
+            border_focused: style(Color::Cyan),
+            title: bold,
+            accent: style(Color::Cyan).add_modifier(Modifier::BOLD),
+            selection: bold.add_modifier(Modifier::REVERSED),
+            good: style(Color::Green),
+            warning: style(Color::Yellow),
+            bad: style(Color::Red),
+            curves: [
+                Color::Cyan,
+                Color::Yellow,
+                Color::Green,
+                Color::Magenta,
+                Color::Blue,
+                Color::Red,
+                Color::LightCyan,
+                Color::LightGreen,
+            ]
+            .map(style),
+            tints: [None; CURVES],
+            tones: [Color::DarkGray, Color::Cyan, Color::Yellow, Color::Green, Color::DarkGray].map(style),
+            ramp: None,
+            heat: None,
+        }
+    }
+
+    /// No colour at all.
+    pub fn none() -> Self {
+        let plain = Style::new();
+        let [bold, dim, reversed] =
+            [Modifier::BOLD, Modifier::DIM, Modifier::REVERSED].map(|modifier| plain.add_modifier(modifier));
+        Theme {
+            name: ThemeName::None,
+            depth: Depth::None,
+            text: plain,
+            strong: bold,
+            muted: dim,
+            faint: dim,
+            border: dim,
+            border_focused: bold,
+            title: bold,
+            accent: bold,
+            selection: reversed,
+            good: plain,
+            warning: bold,
+            bad: bold,
+            curves: [bold, plain, dim, bold, plain, dim, bold, plain],
+            tints: [None; CURVES],
+            tones: [dim, bold, plain, bold, dim],
+            ramp: None,
+            heat: None,
+        }
+    }
+
+    /// The style of the curve with this number.
+    pub fn curve(&self, number: usize) -> Style {
+        self.curves[number % CURVES]
+    }
+
+    /// A background for the band around the curve with this number, where the theme has colours enough.
+    pub fn tint(&self, number: usize) -> Option<Color> {
+        self.tints[number % CURVES]
+    }
+
+    /// The style of a scene's tone: ground, body, accent, target, faint.
+    pub fn tone(&self, tone: u8) -> Style {
+        self.tones[usize::from(tone).min(4)]
+    }
+
+    /// A colour for a share of 0 to 1 of which more is neither good nor bad.
+    pub fn ramp(&self, share: f64) -> Style {
+        match &self.ramp {
+            Some(stops) => Style::new().fg(color(along(stops, share), self.depth)),
+            None => self.accent,
+        }
+    }
+
+    /// A colour for how busy something is, 0 to 1.
+    pub fn heat(&self, share: f64) -> Style {
+        match &self.heat {
+            Some(stops) => Style::new().fg(color(along(stops, share), self.depth)),
+            None if share > 0.9 => self.warning,
+            None => self.good,
+        }
+    }
+}
+
+/// The colour a share of the way through three stops; NaN counts as 0.
+fn along(stops: &[Rgb; 3], share: f64) -> Rgb {
+    let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) * 2.0 };
+    if share < 1.0 { mix(stops[0], stops[1], share) } else { mix(stops[1], stops[2], share - 1.0) }
+}
+
+fn mix(from: Rgb, to: Rgb, share: f64) -> Rgb {
+    let channel = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
+    (channel(from.0, to.0), channel(from.1, to.1), channel(from.2, to.2))
+}
+
+fn color(rgb: Rgb, depth: Depth) -> Color {
+    match depth {
+        Depth::True => Color::Rgb(rgb.0, rgb.1, rgb.2),
+        _ => Color::Indexed(nearest(rgb)),
+    }
+}
+
+/// The nearest of xterm's 6 x 6 x 6 cube and 24 greys.
+fn nearest(rgb: Rgb) -> u8 {
+    const LEVELS: [i32; 6] = [0, 95, 135, 175, 215, 255];
+    let channels = [rgb.0, rgb.1, rgb.2].map(i32::from);
+    let step = |value: i32| (0..6).min_by_key(|i| (LEVELS[*i] - value).abs()).unwrap_or(0);
+    let cube = channels.map(step);
+    let distance = |other: [i32; 3]| -> i32 { (0..3).map(|i| (channels[i] - other[i]).pow(2)).sum() };
+    let grey = ((channels.iter().sum::<i32>() / 3 - 8 + 5) / 10).clamp(0, 23);
+    match distance([8 + 10 * grey; 3]) < distance(cube.map(|i| LEVELS[i])) {
+        true => 232 + grey as u8,
+        false => (16 + 36 * cube[0] + 6 * cube[1] + cube[2]) as u8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detect(pairs: &[(&str, &str)]) -> Detected {
+        Detected::from(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string()))
+    }
+
+    #[test]
+    fn the_environment_decides_the_depth() {
+        assert_eq!(detect(&[("TERM", "xterm-256color")]).depth, Depth::Indexed);
+        assert_eq!(detect(&[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")]).depth, Depth::True);
+        assert_eq!(detect(&[("TERM", "linux")]).depth, Depth::Ansi);
+        assert_eq!(detect(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]).depth, Depth::None);
+        assert_eq!(detect(&[("TERM", "xterm-256color"), ("NO_COLOR", "")]).depth, Depth::Indexed);
+        assert_eq!(detect(&[("TERM", "dumb")]).depth, Depth::None);
+        assert!(detect(&[("COLORFGBG", "0;15")]).light);
+        assert!(detect(&[("COLORFGBG", "0;default;15")]).light);
+        assert!(!detect(&[("COLORFGBG", "15;0")]).light);
+        assert!(!detect(&[("COLORFGBG", "nonsense")]).light);
+    }
+
+    #[test]
+    fn no_color_wins_over_auto_and_loses_to_a_theme_by_name() {
+        let none = Detected { depth: Depth::None, light: false };
+        assert_eq!(Theme::new(ThemeName::Auto, none), Theme::none());
+        assert_eq!(Theme::new(ThemeName::Dark, none).depth, Depth::Indexed);
+        assert_eq!(Theme::new(ThemeName::Dark, none).name, ThemeName::Dark);
+    }
+
+    #[test]
+    fn the_theme_without_colour_has_none() {
+        let theme = Theme::none();
+        let shares = [0.0, 0.5, 0.95, f64::NAN];
+        let styles = (0..CURVES)
+            .map(|i| theme.curve(i))
+            .chain((0..9).map(|i| theme.tone(i)))
+            .chain(shares.into_iter().flat_map(|share| [theme.ramp(share), theme.heat(share)]))
+            .chain([theme.text, theme.strong, theme.muted, theme.faint, theme.border, theme.border_focused])
+            .chain([theme.title, theme.accent, theme.selection, theme.good, theme.warning, theme.bad]);
+        for style in styles {
+            assert_eq!((style.fg, style.bg), (None, None));
+        }
+        assert!((0..CURVES).all(|i| theme.tint(i).is_none()));
+    }
+
+    #[test]
+    fn known_colours_find_their_index() {
+        assert_eq!(nearest((0, 0, 0)), 16);
+        assert_eq!(nearest((255, 255, 255)), 231);
+        assert_eq!(nearest((255, 0, 0)), 196);
+        assert_eq!(nearest((118, 118, 118)), 243);
+    }
+
+    #[test]
+    fn the_key_goes_round_all_themes() {
+        let mut name = ThemeName::Dark;
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            seen.push(name);
+            name = name.next();
+        }
+        assert_eq!(name, ThemeName::Dark);
+        assert_eq!(seen, [ThemeName::Dark, ThemeName::Light, ThemeName::Ansi, ThemeName::None]);
+    }
+}

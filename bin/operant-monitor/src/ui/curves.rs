@@ -1,0 +1,134 @@
+//! From rings to curves: a metric of the run shown and of those drawn with it, over the part that the view shows.
+
+use std::rc::Rc;
+
+use operant_metrics::{Kind, SeriesPoint};
+
+use super::chart::{Chart, ChartPoint, Curve, Fill};
+use super::panel::Context;
+use crate::data::RunView;
+use crate::format;
+use crate::view::Window;
+
+/// Metrics that give a curve its band, other than its own least and greatest values.
+pub struct Band {
+    /// The lower end.
+    pub low: &'static str,
+    /// The upper end.
+    pub high: &'static str,
+}
+
+/// A chart of `metric` for `columns` cells of width, with everything that the view says of it.
+pub fn chart<'a>(context: &Context<'a>, metric: &str, band: Option<&Band>, columns: u16) -> Chart<'a> {
+    // A ring gives at least a quarter of what it is asked for: that is one point for each column of dots.
+    let points = usize::from(columns).max(1) * context.marker.dots().0 * 4;
+    let view = context.view;
+    let shown = points_of(context.run, context, metric, band, points);
+    let ends = match (shown.first(), shown.last()) {
+        (Some(first), Some(last)) if !view.window.is_whole() => Some((first.x, last.x)),
+        _ => None,
+    };
+    let mut curves = vec![Curve { points: shown, number: 0, name: context.run.name().to_string() }];
+    for (i, other) in context.others.iter().enumerate() {
+        let points = match ends {
+            Some(ends) => window_of(other, context, metric, ends, points),
+            None => points_of(other, context, metric, None, points),
+        };
+        curves.push(Curve { points, number: i + 1, name: other.name().to_string() });
+    }
+    Chart {
+        curves,
+        x: ends,
+        axis: view.axis,
+        unit: context.run.unit(metric),
+        log: view.log,
+        smoothing: view.smoothing.share(),
+        fill: Fill::Band,
+        tip: view.window.follows() && context.run.status.health.is_alive(),
+        ..Chart::default()
+    }
+}
+
+/// What the view shows of `metric` in one run.
+fn points_of(
+    run: &RunView,
+    context: &Context,
+    metric: &str,
+    band: Option<&Band>,
+    points: usize,
+) -> Vec<ChartPoint> {
+    let series = run.series(context.view, metric, points);
+    let counter = run
+        .position(metric)
+        .and_then(|i| run.schema().metrics().get(i))
+        .is_some_and(|info| info.kind == Kind::Counter);
+    match band {
+        Some(band) => {
+            let low = run.series(context.view, band.low, points);
+            let high = run.series(context.view, band.high, points);
+            joined(&series, &low, &high)
+        }
+        None => series.iter().map(|point| plain(point, counter)).collect(),
+    }
+}
+
+fn plain(point: &SeriesPoint, counter: bool) -> ChartPoint {
+    match counter {
+        true => ChartPoint { x: point.x, value: point.last, low: f64::NAN, high: f64::NAN },
+        false => ChartPoint { x: point.x, value: point.mean, low: point.min, high: point.max },
+    }
+}
+
+/// Puts the three series of a banded curve together. They were read one after the other from a ring that is being
+/// written: what one has and another has not is left without a band.
+fn joined(values: &[SeriesPoint], low: &[SeriesPoint], high: &[SeriesPoint]) -> Vec<ChartPoint> {
+    let (mut low, mut high) = (low.iter().peekable(), high.iter().peekable());
+    let mut at = |update: u64| {
+        while low.next_if(|point| point.update < update).is_some() {}
+        while high.next_if(|point| point.update < update).is_some() {}
+        let least = low.peek().filter(|point| point.update == update).map_or(f64::NAN, |point| point.min);
+        let most = high.peek().filter(|point| point.update == update).map_or(f64::NAN, |point| point.max);
+        (least, most)
+    };
+    let point = |value: &SeriesPoint| {
+        let (least, most) = at(value.update);
+        ChartPoint { x: value.x, value: value.mean, low: least, high: most }
+    };
+    values.iter().map(point).collect()
+}
+
+/// What another run did between two places along the bottom. Where they lie among its updates is guessed from its
+/// mean pace, with room to spare; the chart cuts off what is too much.
+fn window_of(
+    run: &RunView,
+    context: &Context,
+    metric: &str,
+    (left, right): (f64, f64),
+    points: usize,
+) -> Vec<ChartPoint> {
+    let axis = context.view.axis.metric();
+    let (Some(x), Some(y)) = (run.position(axis), run.position(metric)) else { return Vec::new() };
+    let (end, last) = (run.value(axis), run.last_update);
+    if !(end > 0.0 && last > 0) {
+        return Vec::new();
+    }
+    let update = |place: f64| place / end * last as f64;
+    let room = (update(right) - update(left)) * 0.25 + 16.0;
+    // Casts of what is out of range end at the range's ends.
+    let updates = (update(left) - room).max(0.0) as u64..=((update(right) + room).max(0.0) as u64).min(last);
+    let series: Rc<[SeriesPoint]> = run.series_of(x, y, updates, points);
+    let inside = |point: &&SeriesPoint| (left..=right).contains(&point.x);
+    series.iter().filter(inside).map(|point| plain(point, false)).collect()
+}
+
+/// The range that charts show, in words: `last 1 024 updates`, `updates 250 .. 500`. Empty for the whole run.
+pub fn window_text(window: Window, last_update: u64) -> String {
+    if window.is_whole() {
+        return String::new();
+    }
+    let shown = window.updates(last_update);
+    match window.follows() {
+        true => format!("last {} updates", format::count(shown.end() - shown.start())),
+        false => format!("updates {} .. {}", format::count(*shown.start()), format::count(*shown.end())),
+    }
+}

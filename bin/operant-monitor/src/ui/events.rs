@@ -1,0 +1,111 @@
+//! What happened in the run, newest last. Times of day are UTC.
+
+use operant_metrics::{Event, Level};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::panel::{self, Context};
+use crate::headless::Date;
+
+/// Columns of the time of day with the blank behind it.
+const TIME: usize = 9;
+/// Narrower panels leave the time out.
+const TIME_FITS: u16 = 34;
+
+/// Draws the panel into `area`. `context.selected` counts events from the newest, which is how far up it is scrolled.
+pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
+    let events = &context.run.events;
+    let newer = context.selected.min(events.len().saturating_sub(1));
+    let note = match newer {
+        0 => Line::styled("UTC", context.theme.muted),
+        _ => Line::styled(format!("{newer} newer below"), context.theme.accent),
+    };
+    let inside = panel::frame_with(context, "events", note, area, buffer);
+    if inside.is_empty() {
+        return;
+    }
+    if events.is_empty() {
+        return panel::empty(context, "nothing has happened yet", inside, buffer);
+    }
+    // From the newest up, until the panel is full; the oldest line shown comes first.
+    let mut shown = Vec::with_capacity(usize::from(inside.height));
+    for event in events[..events.len() - newer].iter().rev() {
+        let room = usize::from(inside.height) - shown.len();
+        shown.extend(lines(context, event, inside.width).into_iter().rev().take(room));
+        if shown.len() == usize::from(inside.height) {
+            break;
+        }
+    }
+    for (row, line) in shown.iter().rev().enumerate() {
+        panel::line(line, inside, row as u16, buffer);
+    }
+}
+
+/// An event as lines of at most `width` columns, those after the first indented.
+fn lines(context: &Context, event: &Event, width: u16) -> Vec<Line<'static>> {
+    let theme = context.theme;
+    let (mark, style) = match event.level {
+        Level::Info => ("", theme.text),
+        Level::Warning => ("! ", theme.warning),
+        Level::Error => ("!! ", theme.bad),
+    };
+    let mut head = Vec::new();
+    if width >= TIME_FITS {
+        let time = Date::of_unix_ns(event.unix_ns).time_of_day();
+        head.push(Span::styled(format!("{time:<TIME$}"), theme.muted));
+    }
+    head.push(Span::styled(mark, style));
+    let indent = head.iter().map(Span::width).sum::<usize>();
+    let room = usize::from(width).saturating_sub(indent).max(1);
+    let texts = wrap(&event.text, room);
+    texts
+        .into_iter()
+        .enumerate()
+        .map(|(i, text)| match i {
+            0 => Line::from([head.clone(), vec![Span::styled(text, style)]].concat()),
+            _ => indented(indent, text, style),
+        })
+        .collect()
+}
+
+fn indented(indent: usize, text: String, style: Style) -> Line<'static> {
+    Line::from(vec![Span::raw(" ".repeat(indent)), Span::styled(text, style)])
+}
+
+/// Text in lines of at most `width` columns, broken between words, or within one that is longer than a line.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let columns = |text: &str| Span::raw(text).width();
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let mut word = word.to_owned();
+        while let Some(line) = lines.last_mut() {
+            let gap = usize::from(!line.is_empty());
+            if columns(line) + gap + columns(&word) <= width {
+                line.push_str(&" ".repeat(gap));
+                line.push_str(&word);
+                break;
+            }
+            if !line.is_empty() {
+                lines.push(String::new());
+                continue;
+            }
+            // Longer than a line: as much of it as fits, but at least one character, so that this ends.
+            let ends = word.char_indices().map(|(at, c)| at + c.len_utf8());
+            let end =
+                ends.clone().take_while(|end| columns(&word[..*end]) <= width).last().or(ends.clone().next());
+            let rest = word.split_off(end.unwrap_or(word.len()));
+            line.push_str(&word);
+            if rest.is_empty() {
+                break;
+            }
+            lines.push(String::new());
+            word = rest;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

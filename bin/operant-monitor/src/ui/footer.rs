@@ -1,0 +1,91 @@
+//! The last line: what differs from the ordinary view, and the keys that matter here.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+
+use super::curves;
+use crate::app::{App, Overlay};
+use crate::view::Axis;
+
+/// Draws it into `area`.
+pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
+    if area.is_empty() {
+        return;
+    }
+    let theme = &app.theme;
+    if app.typing {
+        let line = Line::from(vec![
+            Span::styled("/", theme.accent),
+            Span::styled(app.view.filter.clone(), theme.strong),
+            Span::styled(if app.symbols.unicode { "▏" } else { "_" }, theme.accent),
+            Span::styled("  Enter keep   Esc clear", theme.muted),
+        ]);
+        buffer.set_line(area.x, area.y, &line, area.width);
+        return;
+    }
+    let mut spans: Vec<Span> = Vec::new();
+    if app.runs.is_frozen() {
+        spans.push(Span::styled(" FROZEN ", theme.warning.add_modifier(Modifier::REVERSED | Modifier::BOLD)));
+        spans.push(Span::raw(" "));
+    }
+    let mut say = |text: String| {
+        if !text.is_empty() {
+            spans.push(Span::styled(text, theme.warning));
+            spans.push(Span::raw("  "));
+        }
+    };
+    say(curves::window_text(app.view.window, app.runs.shown().map_or(0, |run| run.last_update)));
+    say(if app.view.log { "log".to_string() } else { String::new() });
+    match app.view.smoothing.share() {
+        0.0 => {}
+        share => say(format!("smooth {:.0}%", share * 100.0)),
+    }
+    if app.view.axis != Axis::Steps {
+        say(format!("by {}", app.view.axis.label()));
+    }
+    let mut width = Line::from(spans.clone()).width();
+    for (key, what) in hints(app) {
+        let more = key.len() + what.len() + 3;
+        if width + more > usize::from(area.width) + 2 {
+            break;
+        }
+        width += more;
+        spans.push(Span::styled(*key, theme.accent));
+        spans.push(Span::styled(format!(" {what}  "), theme.muted));
+    }
+    buffer.set_line(area.x, area.y, &Line::from(spans), area.width);
+}
+
+fn hints(app: &App) -> &'static [(&'static str, &'static str)] {
+    match (app.overlay, app.expanded.is_some() || app.metric.is_some()) {
+        (Overlay::Help, _) => &[("Esc", "back"), ("arrows", "scroll")],
+        (Overlay::Runs, _) => &[("Esc", "back"), ("Enter", "show"), ("Space", "draw with it")],
+        (Overlay::None, true) => &[
+            ("q", "quit"),
+            ("Esc", "back"),
+            ("?", "help"),
+            ("+/-", "zoom"),
+            ("y", "log"),
+            ("s", "smooth"),
+            ("/", "filter"),
+            ("Space", "freeze"),
+        ],
+        (Overlay::None, false) => &[
+            ("q", "quit"),
+            ("?", "help"),
+            ("Tab", "panel"),
+            ("Enter", "expand"),
+            ("+/-", "zoom"),
+            ("Space", "freeze"),
+            ("r", "runs"),
+            ("8", "all metrics"),
+            ("y", "log"),
+            ("s", "smooth"),
+            ("x", "axis"),
+            ("m", "marker"),
+            ("t", "theme"),
+        ],
+    }
+}

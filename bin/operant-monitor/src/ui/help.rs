@@ -1,0 +1,81 @@
+//! The help: every key, in one window.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use super::chart::Paint;
+use super::popup;
+
+/// Keys and what they do, in groups.
+pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
+    (
+        "panels",
+        &[
+            ("Tab  Shift-Tab", "next, previous panel"),
+            ("1 .. 8", "that panel; twice: expand it"),
+            ("Enter", "expand; in losses and metrics, the selected one"),
+            ("Esc", "back"),
+            ("arrows", "select, scroll; in charts, earlier and later"),
+            ("mouse", "click: focus; again: expand; wheel: zoom, scroll"),
+            ("Shift-drag", "selects text, in most terminals"),
+        ],
+    ),
+    (
+        "charts",
+        &[
+            ("+  -", "zoom in and out in time"),
+            ("<  >", "earlier, later"),
+            ("0  End", "the whole run; follow the newest update"),
+            ("x", "along the bottom: steps, time, updates"),
+            ("y", "log scale"),
+            ("s", "smoothing: off, 1%, 3%, 10% of the width"),
+        ],
+    ),
+    (
+        "runs",
+        &[
+            ("r  9", "list of runs"),
+            ("Enter", "in the list: show"),
+            ("Space  o", "in the list: draw with the one shown"),
+        ],
+    ),
+    (
+        "screen",
+        &[
+            ("Space", "freeze, and go on"),
+            ("/", "filter the metrics by name or meaning"),
+            ("m", "marker: braille, block, ascii"),
+            ("t", "theme: dark, light, ansi, none"),
+            ("?", "this help"),
+            ("q  Ctrl-C", "leave; the run goes on"),
+        ],
+    ),
+];
+
+/// Draws the help over `screen`, from line `scroll` on where it does not fit.
+pub fn draw(paint: Paint, scroll: usize, screen: Rect, buffer: &mut Buffer) {
+    let lines = lines(paint);
+    let inner = popup::draw(paint, "help", (70, lines.len() as u16 + 2), screen, buffer);
+    let scroll = scroll.min(lines.len().saturating_sub(usize::from(inner.height)));
+    for (row, line) in inner.rows().zip(&lines[scroll..]) {
+        buffer.set_line(row.x, row.y, line, row.width);
+    }
+}
+
+fn lines(paint: Paint) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    for (group, keys) in KEYS {
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.push(Line::styled(group, paint.theme.title));
+        for (key, what) in keys {
+            lines.push(Line::from(vec![
+                Span::styled(format!(" {key:<16}"), paint.theme.accent),
+                Span::styled(*what, paint.theme.text),
+            ]));
+        }
+    }
+    lines
+}

@@ -1,0 +1,159 @@
+//! Every metric of the ring, as a list to look through and to filter.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::chart::SINGLE_PRECISION;
+use super::panel::{self, Context};
+use super::text;
+use crate::data::RunView;
+use crate::format;
+
+/// Positions of the metrics whose name, group or meaning contains `filter`, in the order of the schema.
+pub fn matching(run: &RunView, filter: &str) -> Vec<usize> {
+    let filter = filter.to_lowercase();
+    let metrics = run.schema().metrics().iter().enumerate();
+    let matching = metrics.filter(|(_, metric)| {
+        filter.is_empty()
+            || [&metric.name, &metric.group, &metric.help]
+                .iter()
+                .any(|text| text.to_lowercase().contains(&filter))
+    });
+    matching.map(|(i, _)| i).collect()
+}
+
+/// A column of the list.
+struct Column {
+    title: &'static str,
+    width: u16,
+    /// The least width of the panel that has it.
+    from: u16,
+    right: bool,
+}
+
+const COLUMNS: [Column; 7] = [
+    Column { title: "metric", width: 21, from: 0, right: false },
+    Column { title: "last", width: 11, from: 0, right: true },
+    Column { title: "min", width: 11, from: 90, right: true },
+    Column { title: "mean", width: 11, from: 60, right: true },
+    Column { title: "max", width: 11, from: 75, right: true },
+    Column { title: "trend", width: 24, from: 60, right: false },
+    Column { title: "meaning", width: 200, from: 130, right: false },
+];
+
+/// Draws the panel into `area`.
+pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
+    let theme = context.theme;
+    let metrics = context.run.schema().metrics();
+    let matching = matching(context.run, &context.view.filter);
+    let note = match context.view.filter.as_str() {
+        "" => Line::styled(format!("{} metrics", metrics.len()), theme.muted),
+        filter => {
+            Line::styled(format!("{} of {} with '{filter}'", matching.len(), metrics.len()), theme.accent)
+        }
+    };
+    let inner = panel::frame_with(context, "all metrics", note, area, buffer);
+    if inner.height < 2 || inner.width < 12 {
+        return;
+    }
+    if matching.is_empty() {
+        return panel::empty(context, "no metric has that in its name or meaning", inner, buffer);
+    }
+    row(&COLUMNS.map(|column| (column.title.to_string(), theme.muted)), inner, 0, buffer);
+    let room = usize::from(inner.height) - 1;
+    let selected = context.selected.min(matching.len() - 1);
+    let first = (selected + 1).saturating_sub(room).max(selected.saturating_sub(room / 2));
+    let first = first.min(matching.len().saturating_sub(room));
+    for (line, position) in matching.iter().enumerate().skip(first).take(room) {
+        let Some(metric) = metrics.get(*position) else { continue };
+        let is_selected = line == selected;
+        let at = (line - first) as u16 + 1;
+        let summary = context.run.summary_of(*position);
+        let last = context.run.latest.get(*position).copied().unwrap_or(f64::NAN);
+        // Units that the name or the meaning tells anyway only take room.
+        let unit = match metric.unit.as_str() {
+            unit @ ("s" | "B" | "W" | "Hz" | "degC") => unit,
+            _ => "1",
+        };
+        let figure = |value: f64| match format::with_unit(value, unit) {
+            text if text.is_empty() => (context.symbols.missing.to_string(), theme.faint),
+            text => (text, theme.text),
+        };
+        let name = format!("{}{}", if is_selected { context.symbols.pointer } else { " " }, metric.name);
+        let name = text::cut(&name, usize::from(COLUMNS[0].width), context.symbols.ellipsis);
+        row(
+            &[
+                (name, if is_selected { theme.accent } else { theme.text }),
+                (figure(last).0, if last.is_nan() { theme.faint } else { theme.strong }),
+                figure(summary.min),
+                figure(summary.mean),
+                figure(summary.max),
+                (String::new(), theme.text),
+                (metric.help.clone(), theme.muted),
+            ],
+            inner,
+            at,
+            buffer,
+        );
+        let trend =
+            COLUMNS[..5].iter().filter(|column| inner.width >= column.from).map(|column| column.width + 2);
+        let trend: u16 = trend.sum();
+        if inner.width >= COLUMNS[5].from {
+            for (i, share) in shares(context, &metric.name).into_iter().enumerate() {
+                let x = inner.x + trend + i as u16;
+                if x < inner.right() && !share.is_nan() {
+                    let spark = context.symbols.spark;
+                    let symbol = spark[(1.0 + share * (spark.len() - 2) as f64).round() as usize];
+                    buffer[(x, inner.y + at)].set_symbol(symbol).set_style(theme.ramp(share));
+                }
+            }
+        }
+        if is_selected && context.focused {
+            let cells = Rect { y: inner.y + at, height: 1, ..inner };
+            if let Some(tint) = theme.selection.bg {
+                buffer.set_style(cells, Style::new().bg(tint));
+            }
+        }
+    }
+}
+
+fn row(cells: &[(String, Style); 7], area: Rect, at: u16, buffer: &mut Buffer) {
+    let mut x = area.x;
+    for (column, (text, style)) in COLUMNS.iter().zip(cells) {
+        if area.width < column.from || x >= area.right() || at >= area.height {
+            continue;
+        }
+        let width = column.width.min(area.right() - x);
+        let length = text.chars().count() as u16;
+        let indent = if column.right { width.saturating_sub(length) } else { 0 };
+        buffer.set_stringn(x + indent, area.y + at, text, usize::from(width - indent), *style);
+        x += width + 2;
+    }
+}
+
+/// The metric over what the view shows: for each column the height of its mean, from 0 (least) to 1 (greatest); NaN
+/// where nothing was reported.
+fn shares(context: &Context, metric: &str) -> Vec<f64> {
+    let width = usize::from(COLUMNS[5].width);
+    let series = context.run.series(context.view, metric, width * 8);
+    let values = || series.iter().filter(|point| point.mean.is_finite());
+    let (Some(first), Some(last)) = (series.first(), series.last()) else { return Vec::new() };
+    let mut sums = vec![(0.0, 0u32); width];
+    for point in values() {
+        let share = if last.x > first.x { (point.x - first.x) / (last.x - first.x) } else { 0.0 };
+        let column = ((share * width as f64) as usize).min(width - 1);
+        sums[column].0 += point.mean;
+        sums[column].1 += 1;
+    }
+    let means: Vec<f64> = sums.into_iter().map(|(sum, count)| sum / f64::from(count)).collect();
+    let (low, high) =
+        means.iter().fold((f64::NAN, f64::NAN), |(low, high), mean| (mean.min(low), mean.max(high)));
+    let size = low.abs().max(high.abs());
+    // Where all are the same, half way up.
+    let share = |mean: f64| {
+        if high - low > size * SINGLE_PRECISION { (mean - low) / (high - low) } else { mean * 0.0 + 0.5 }
+    };
+    means.into_iter().map(share).collect()
+}
