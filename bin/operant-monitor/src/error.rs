@@ -48,7 +48,8 @@ impl MonitorError {
     /// The exit code: 2 for bad usage, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            MonitorError::Interval { .. } => 2,
+            MonitorError::Interval { .. }
+            | MonitorError::Ring(RingError::NoSuchRun { .. } | RingError::NotARing(_)) => 2,
             _ => 1,
         }
     }

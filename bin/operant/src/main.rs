@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod daemon;
 mod output;
 mod report;
 
@@ -23,6 +24,9 @@ const AFTER_HELP: &str = "\
 Examples:
   operant train cartpole                  learn CartPole-v1 in about a second
   operant train pendulum --seed 3 --json  one JSON object with the result on stdout
+  operant train cartpole --detach         the same as a daemon
+  operant monitor                         watch the runs that train now
+  operant runs                            list runs; operant stop RUN ends one
   operant eval RUN                        play a run's latest checkpoint greedily
   operant config cartpole                 every setting, and where it comes from
 
@@ -34,6 +38,14 @@ Exit codes:
 enum Command {
     /// Train an agent, or continue a run
     Train(commands::train::Args),
+    /// Watch runs in the terminal
+    Monitor(commands::monitor::Args),
+    /// List the runs, live and ended
+    Runs(commands::runs::Args),
+    /// Stop runs: each finishes its update, saves a checkpoint and ends
+    Stop(commands::stop::Args),
+    /// Ask a run for a checkpoint now, and print its path
+    Checkpoint(commands::checkpoint::Args),
     /// Play greedy episodes with a trained agent
     Eval(commands::eval::Args),
     /// List the environments
@@ -48,6 +60,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let started = Instant::now();
+    if daemon::is_daemon() {
+        daemon::leave_session();
+    }
     report::install_panic_hook();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -59,6 +74,10 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Train(args) => commands::train::run(&args, started),
+        Command::Monitor(args) => commands::monitor::run(&args),
+        Command::Runs(args) => commands::runs::run(&args),
+        Command::Stop(args) => commands::stop::run(&args),
+        Command::Checkpoint(args) => commands::checkpoint::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Envs(args) => commands::envs::run(&args),
         Command::Config(args) => commands::config::run(&args),

@@ -1,9 +1,14 @@
 //! One file per subcommand. Each has `Args` for clap and `run`, which returns the exit code.
 
+pub mod checkpoint;
 pub mod config;
 pub mod emit;
 pub mod envs;
 pub mod eval;
+pub mod monitor;
 mod overrides;
+mod place;
 pub mod replay;
+pub mod runs;
+pub mod stop;
 pub mod train;

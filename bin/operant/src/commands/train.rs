@@ -4,10 +4,11 @@ use std::io::IsTerminal;
 use std::time::Instant;
 
 use operant_run::config::{self, EnvFacts};
-use operant_run::progress::{Bar, Lines, Progress, Quiet, short};
-use operant_run::{Ending, Job, Log, Outcome, Resume, Signals};
+use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
+use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals};
 
 use super::overrides::Overrides;
+use crate::daemon::{self, Started};
 use crate::output;
 
 /// Train an agent, or continue a run
@@ -20,7 +21,13 @@ pub struct Args {
     /// Continue the run of this name or path from its latest checkpoint, bit for bit
     #[arg(long, value_name = "RUN", conflicts_with = "name")]
     resume: Option<String>,
-    /// Print the result as one JSON object on stdout
+    /// Train as a daemon: return when training begins, and print the run's name and how to watch it
+    #[arg(long)]
+    detach: bool,
+    /// Publish nothing into shared memory: monitors will not see the run
+    #[arg(long)]
+    no_ring: bool,
+    /// Print the result as one JSON object on stdout; with --detach, run, pid, dir and ring
     #[arg(long)]
     json: bool,
     /// No progress on stderr; warnings stay
@@ -37,6 +44,7 @@ Examples:
   operant train pendulum --set learning_rate=0.002 --set hidden=128,128
   operant train minatar_breakout --set env.sticky_action_prob=0.1 --name sticky
   operant train --resume sticky --steps 2e7
+  operant train acrobot --name night --detach && operant monitor night
 
 Configuration, each over the one before:
   built-in defaults, the environment's preset,
@@ -45,18 +53,62 @@ Configuration, each over the one before:
   the configuration of a resumed run, and last --set and flags.
 `operant config ENV` shows the outcome, and where each value came from.
 
-Signals:
+Signals (`operant stop` and `operant checkpoint` send them by a run's name):
   SIGINT, SIGTERM  finish the update, save a checkpoint, exit 75; a second one
                    ends the process at once (130, 143)
   SIGUSR1          save a checkpoint and go on
+  SIGUSR2          pause after the update; once more goes on
+  SIGHUP           ends the process, unless it is detached
+
+Exit codes:
+  0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
+  1 failed     70 a bug in operant            130, 143 ended at once by a second SIGINT, SIGTERM
+  With --detach: 0 when training has begun; else the daemon's own code, after its own words.
 
 A run leaves in runs/NAME: config.toml, checkpoints/, metrics.csv, a TensorBoard
-event file, operant.log (OPERANT_LOG=debug for more) and result.json.";
+event file, operant.log (OPERANT_LOG=debug for more), run.json (how it stands),
+result.json, and daemon.out (what a detached run printed). While it trains, its
+metrics are in a ring in shared memory (/dev/shm/operant-UID/NAME.ring, or in
+$OPERANT_RING_DIR), where `operant monitor` reads them at no cost to the run.
+
+Under systemd, train in the foreground with Type=notify: the run reports that it
+is ready, how it stands, and pets the watchdog (WatchdogSec=) as training moves.";
 
 /// Trains, prints the result, and gives the exit code.
 pub fn run(args: &Args, started: Instant) -> anyhow::Result<u8> {
+    if args.detach && !daemon::is_daemon() {
+        return detach(args);
+    }
     let signals = Signals::listen()?;
-    let line = args.overrides.command_line();
+    let (resume, settings) = configure(args)?;
+    let threshold = settings.run.solved_at;
+    let progress: Box<dyn Progress> = match (args.quiet, std::io::stderr().is_terminal()) {
+        (true, _) => Box::new(Quiet),
+        (false, _) if daemon::is_daemon() => Box::new(Notes),
+        (false, true) => Box::new(Bar::new(settings.steps())),
+        (false, false) => Box::new(Lines::new(std::io::stderr())),
+    };
+    let mut job = Job { resume, started, progress, log: Log::install(), ..Job::new(settings) };
+    if daemon::is_daemon() {
+        signals.ignore_hangup()?;
+        job.ready = Some(Box::new(daemon::ready));
+    }
+    job.signals = signals;
+    let outcome = operant_run::train(job, operant_run::registered)?;
+    let text = if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, threshold) };
+    output::print(&text)?;
+    match &outcome.unsaved {
+        Some(error) => Err(error.clone().into()),
+        None => Ok(outcome.exit_code()),
+    }
+}
+
+/// The run to continue, if any, and the whole configuration, checked.
+fn configure(args: &Args) -> operant_run::Result<(Option<Resume>, Settings)> {
+    let mut line = args.overrides.command_line();
+    if args.no_ring {
+        line.flags.push(("ring", "--no-ring", "false".to_string()));
+    }
     // An unknown environment is an error whatever else is wrong.
     let asked = args.env.as_deref().map(EnvFacts::registered).transpose()?;
     let resume = match &args.resume {
@@ -73,20 +125,40 @@ pub fn run(args: &Args, started: Instant) -> anyhow::Result<u8> {
     }
     let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
     let settings = config::settings(facts, &line, resumed)?;
-    let threshold = settings.run.solved_at;
-    let progress: Box<dyn Progress> = match (args.quiet, std::io::stderr().is_terminal()) {
-        (true, _) => Box::new(Quiet),
-        (false, true) => Box::new(Bar::new(settings.steps())),
-        (false, false) => Box::new(Lines::new(std::io::stderr())),
-    };
-    let job = Job { settings, resume, started, signals, progress, log: Log::install() };
-    let outcome = operant_run::train(job, operant_run::registered)?;
-    let text = if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, threshold) };
-    output::print(&text)?;
-    match &outcome.unsaved {
-        Some(error) => Err(error.clone().into()),
-        None => Ok(outcome.exit_code()),
+    Ok((resume, settings))
+}
+
+/// Starts the daemon, once everything that can be wrong with the configuration has been looked for here.
+fn detach(args: &Args) -> anyhow::Result<u8> {
+    // Dropped at once: the daemon takes the run itself.
+    configure(args)?;
+    match daemon::start()? {
+        Err(code) => Ok(code),
+        Ok(started) => {
+            let text =
+                if args.json { serde_json::to_string(&started)? + "\n" } else { how_to_watch(&started) };
+            output::print(&text)?;
+            Ok(0)
+        }
     }
+}
+
+/// A daemon, for a person.
+fn how_to_watch(started: &Started) -> String {
+    let Started { run, pid, dir, ring } = started;
+    let output = daemon::output_file(dir);
+    // The ring of a second run of that name has a name of its own; a run without a ring is found by its directory.
+    let name = ring.as_ref().and_then(|ring| Some(ring.file_stem()?.to_string_lossy().into_owned()));
+    let watch = match &name {
+        Some(name) => format!("operant monitor {name}"),
+        None => format!("nothing: the run has no ring; see {}", dir.join("metrics.csv").display()),
+    };
+    let target = name.unwrap_or_else(|| dir.display().to_string());
+    format!(
+        "run {run}: training in the background, process {pid}\n  watch       {watch}\n  stop        operant stop \
+         {target}\n  output      {}\n",
+        output.display()
+    )
 }
 
 /// The result for a person.

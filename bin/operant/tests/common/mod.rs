@@ -1,27 +1,46 @@
 //! A directory of its own for each test, and the real binary run in it.
 #![allow(dead_code)] // each test file uses its part
 
-use std::fmt::Debug;
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use operant_metrics::{Event, Health, RingReader};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 /// How long a condition may take to come true on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A working directory that is removed at the end.
-pub struct Place(tempfile::TempDir);
+/// A working directory that is removed at the end, when what was started in it is killed, should it still live.
+pub struct Place {
+    dir: tempfile::TempDir,
+    started: RefCell<Vec<OwnedFd>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for process in self.started.borrow().iter() {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
+    }
+}
 
 impl Place {
     pub fn new() -> Self {
-        Place(tempfile::tempdir().expect("a temporary directory"))
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Place { dir, started: RefCell::default() }
     }
 
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.dir.path()
+    }
+
+    /// Sees to it that a process does not outlive this place, such as when its test fails.
+    pub fn guard(&self, child: &Child) {
+        self.started.borrow_mut().push(pidfd_open(pid_of(child), PidfdFlags::empty()).expect("there"));
     }
 
     pub fn write(&self, file: &str, text: &str) {
@@ -38,7 +57,36 @@ impl Place {
             }
         }
         command.env("HOME", self.path()).env("XDG_CONFIG_HOME", self.path().join("xdg"));
+        command.env("OPERANT_RING_DIR", self.rings());
         command
+    }
+
+    /// The directory of this place's rings.
+    pub fn rings(&self) -> PathBuf {
+        self.path().join("rings")
+    }
+
+    /// The ring of a run, once it can be read.
+    pub fn ring(&self, run: &str) -> RingReader {
+        wait_for("the ring", || {
+            let found = operant_metrics::find_in(&self.rings(), run).ok()?;
+            RingReader::open(&found.path).ok()
+        })
+    }
+
+    /// What run.json of a run says.
+    pub fn run_file(&self, run: &str) -> serde_json::Value {
+        let text = std::fs::read_to_string(self.path().join("runs").join(run).join("run.json"));
+        serde_json::from_str(&text.expect("run.json")).expect("JSON")
+    }
+
+    /// Starts a run as a daemon and returns what it says of itself.
+    pub fn detach(&self, args: &[&str]) -> Daemon {
+        let mut all = vec!["train", "cartpole", "--detach", "--json"];
+        all.extend(args);
+        let started = self.operant(&all);
+        assert_eq!(started.code, Some(0), "{started:#?}");
+        Daemon(started.json())
     }
 
     /// Runs `operant` to its end.
@@ -48,7 +96,10 @@ impl Place {
 
     /// Starts `operant` with its output in pipes.
     pub fn start(&self, args: &[&str]) -> Child {
-        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
+        let child =
+            self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        self.guard(&child);
+        child
     }
 
     /// The step and path of each checkpoint of a run, oldest first.
@@ -79,13 +130,92 @@ impl Place {
         let text = std::fs::read_to_string(path).expect("metrics.csv");
         let header: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
         let timed =
-            |name: &str| name.starts_with("time") || name.starts_with("sps") || name == "resident_memory";
+            |name: &str| name.starts_with("time") || name.starts_with("sps") || is_of_the_machine(name);
         let rows = text.lines().skip(1).map(|row| {
             let cells = row.split(',').zip(&header).filter(|(_, name)| !timed(name)).map(|(cell, _)| cell);
             cells.collect::<Vec<_>>().join(",")
         });
         rows.collect()
     }
+}
+
+/// Whether a metric says how busy the machine is, which is another matter in each run.
+fn is_of_the_machine(name: &str) -> bool {
+    let metric = operant_metrics::METRICS.iter().find(|metric| metric.name == name);
+    metric.is_some_and(|metric| ["gpu", "host"].contains(&metric.group))
+}
+
+/// A run that no test process is the parent of; killed at the latest when the test ends.
+pub struct Daemon(pub serde_json::Value);
+
+impl Daemon {
+    pub fn pid(&self) -> Pid {
+        let pid = self.0["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        pid.and_then(Pid::from_raw).expect("a pid")
+    }
+
+    pub fn send(&self, signal: Signal) {
+        let _ = kill_process(self.pid(), signal);
+    }
+
+    /// Whether the process is there and no zombie.
+    pub fn is_alive(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid().as_raw_pid()));
+        stat.is_ok_and(|stat| !stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")))
+    }
+
+    pub fn wait(&self) {
+        wait_for("the daemon's end", || (!self.is_alive()).then_some(()));
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if self.is_alive() {
+            self.send(Signal::KILL);
+        }
+    }
+}
+
+/// Words that make a run of small updates, 128 environment steps each.
+pub const SMALL: &[&str] = &[
+    "--set",
+    "num_envs=8",
+    "--set",
+    "num_steps=16",
+    "--set",
+    "num_minibatches=2",
+    "--set",
+    "anneal_lr=false",
+    "--set",
+    "eval_episodes=5",
+    "--set",
+    "solved_at=1e9",
+];
+
+/// `operant train cartpole` with small updates that nothing but a signal ends, under this name.
+pub fn endless(name: &str) -> Vec<&str> {
+    let mut args = vec!["train", "cartpole", "--name", name, "--steps", "1e12", "--json"];
+    args.extend(SMALL);
+    args
+}
+
+/// Waits until the ring says this of its run, and returns how long that took.
+pub fn wait_for_health(ring: &RingReader, health: Health) -> Duration {
+    let begun = Instant::now();
+    wait_for(health.name(), || (ring.status().health == health).then_some(()));
+    begun.elapsed()
+}
+
+/// Waits until the ring has an event with this in it.
+pub fn wait_for_event(ring: &RingReader, part: &str) -> Event {
+    wait_for(part, || ring.events().into_iter().find(|event| event.text.contains(part)))
+}
+
+/// Waits until training has moved on.
+pub fn wait_for_progress(ring: &RingReader) {
+    let before = ring.published();
+    wait_for("another record", || (ring.published() > before).then_some(()));
 }
 
 /// A process that has ended.
@@ -144,7 +274,7 @@ pub fn read_until(child: &mut Child, part: &str) {
 }
 
 /// Waits until `condition` gives a value.
-pub fn wait_for<T: Debug>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(value) = condition() {
@@ -157,9 +287,13 @@ pub fn wait_for<T: Debug>(what: &str, mut condition: impl FnMut() -> Option<T>) 
 
 /// Sends a signal to a running child.
 pub fn send(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid");
     // A child that has ended is not reaped yet, so this pid is still its own.
-    let _ = kill_process(pid, signal);
+    let _ = kill_process(pid_of(child), signal);
+}
+
+/// A child's process id.
+pub fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid")
 }
 
 /// The rest of a child's life.

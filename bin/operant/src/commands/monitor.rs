@@ -1,0 +1,21 @@
+//! `operant monitor`: watches runs in the terminal. The code is that of the slim operant-monitor program.
+
+use operant_run::{Error, ErrorKind};
+
+/// Watch runs in the terminal
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    options: operant_monitor::Options,
+}
+
+/// Watches, and gives the exit code.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    operant_monitor::run(&args.options).map_err(|error| {
+        // The monitor's texts say what and where, and after a semicolon what to do.
+        let text = error.to_string();
+        let (what, remedy) = text.split_once("; ").unwrap_or((&text, "`operant runs` lists the runs"));
+        let kind = if error.exit_code() == 2 { ErrorKind::Usage } else { ErrorKind::Disk };
+        Error::new(kind, what).remedy(remedy).into()
+    })
+}

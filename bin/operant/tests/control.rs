@@ -1,0 +1,264 @@
+//! `operant runs`, `stop` and `checkpoint` on real runs, and their refusal to signal anything else.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{
+    Place, SMALL, endless, finish, send, wait_for, wait_for_event, wait_for_health, wait_for_progress,
+};
+use operant_metrics::{Health, RunState};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn start(place: &Place, name: &str, more: &[&str]) -> Child {
+    place.start(&[&endless(name)[..], more].concat())
+}
+
+/// The objects that `operant runs --json` prints, by run.
+fn listed(place: &Place, more: &[&str]) -> Vec<Value> {
+    let finished = place.operant(&[&["runs", "--json"], more].concat());
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    finished.stdout.lines().map(|line| serde_json::from_str(line).expect("one object a line")).collect()
+}
+
+fn one(place: &Place, run: &str) -> Value {
+    listed(place, &[]).into_iter().find(|found| found["run"] == run).unwrap_or_else(|| panic!("no {run}"))
+}
+
+#[test]
+fn a_run_is_listed_through_its_whole_life() {
+    let place = Place::new();
+    assert_eq!(listed(&place, &[]), [] as [Value; 0]);
+    assert!(place.operant(&["runs"]).stdout.contains("operant train ENV"));
+    let child = start(&place, "mine", &[]);
+    let ring = place.ring("mine");
+    wait_for_progress(&ring);
+    let live = one(&place, "mine");
+    let contract = ["run", "env", "device", "state", "pid", "env_steps", "sps", "started", "dir"];
+    assert_eq!(live.as_object().expect("an object").len(), contract.len());
+    let line = place.operant(&["runs", "--json"]).stdout;
+    let places: Vec<usize> = contract
+        .iter()
+        .map(|key| line.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("no {key}")))
+        .collect();
+    assert!(places.is_sorted(), "{line}");
+    assert_eq!(
+        (&live["env"], &live["device"], &live["state"]),
+        (&"cartpole".into(), &"cpu".into(), &"running".into())
+    );
+    assert_eq!(live["pid"].as_u64(), Some(u64::from(child.id())));
+    assert!(live["env_steps"].as_u64() > Some(0) && live["sps"].as_f64() > Some(0.0), "{live}");
+    let dir = Path::new(live["dir"].as_str().expect("a path"));
+    assert!(dir.is_absolute() && dir.join("run.json").exists());
+    assert!(
+        live["started"].as_str().is_some_and(|when| when.starts_with("20") && when.ends_with('Z')),
+        "{live}"
+    );
+
+    let stopped = place.operant(&["stop", "mine"]);
+    assert_eq!(stopped.code, Some(0), "{stopped:#?}");
+    let result = finish(child).json();
+    let ended = one(&place, "mine");
+    assert_eq!((&ended["state"], &ended["pid"]), (&"preempted".into(), &Value::Null));
+    assert_eq!((&ended["env_steps"], &ended["sps"]), (&result["env_steps"], &result["sps"]));
+    assert_eq!(ended["started"], live["started"]);
+    let table = place.operant(&["runs"]).stdout;
+    assert!(table.contains("mine") && table.contains("preempted") && table.contains("runs/mine"), "{table}");
+}
+
+#[test]
+fn a_killed_run_is_listed_as_such_with_and_without_its_ring() {
+    let place = Place::new();
+    for (name, more) in [("ring", &[][..]), ("bare", &["--no-ring"])] {
+        let child = start(&place, name, more);
+        // The sinks hand their rows over once a second.
+        wait_for("rows", || {
+            let text =
+                std::fs::read_to_string(place.path().join("runs").join(name).join("metrics.csv")).ok()?;
+            (text.lines().count() > 1).then_some(())
+        });
+        assert_eq!(one(&place, name)["state"], "running");
+        send(&child, Signal::KILL);
+        finish(child);
+        let killed = one(&place, name);
+        assert_eq!((&killed["state"], &killed["pid"]), (&"killed".into(), &Value::Null));
+        assert!(killed["env_steps"].as_u64() > Some(0) && killed["sps"].as_f64() > Some(0.0), "{killed}");
+        // Nobody is there to be asked.
+        let stopped = place.operant(&["stop", name]);
+        assert!(
+            stopped.code == Some(0) && stopped.stdout.contains("had ended already: killed"),
+            "{stopped:#?}"
+        );
+        place.operant(&["checkpoint", name]).assert_error(2, &["is not being trained: killed", "--resume"]);
+    }
+}
+
+#[test]
+fn live_runs_elsewhere_are_listed_and_found_by_name() {
+    let place = Place::new();
+    let child = start(&place, "far", &["--run-dir", "elsewhere"]);
+    wait_for_progress(&place.ring("far"));
+    assert_eq!(one(&place, "far")["state"], "running");
+    let stopped = place.operant(&["stop", "far"]);
+    assert!(stopped.code == Some(0) && stopped.stdout.contains("preempted at"), "{stopped:#?}");
+    assert_eq!(finish(child).code, Some(75));
+    assert_eq!(listed(&place, &[]).len(), 0, "an ended run is listed where it is");
+    assert_eq!(listed(&place, &["--run-dir", "elsewhere"]).len(), 1);
+}
+
+#[test]
+fn two_trainers_may_have_one_name_in_two_directories() {
+    let place = Place::new();
+    let here = start(&place, "twin", &[]);
+    wait_for_progress(&place.ring("twin"));
+    let there = start(&place, "twin", &["--run-dir", "elsewhere"]);
+    wait_for_progress(&place.ring("twin~2"));
+    assert_eq!(listed(&place, &[]).len(), 2);
+    let stopped = place.operant(&["stop", "twin~2"]);
+    assert!(stopped.stdout.contains("elsewhere/twin"), "{stopped:#?}");
+    assert_eq!(finish(there).code, Some(75));
+    assert!(place.ring("twin").status().health.is_alive());
+    assert_eq!(place.operant(&["stop", "runs/twin"]).code, Some(0));
+    assert_eq!(finish(here).code, Some(75));
+}
+
+#[test]
+fn a_typo_is_answered_with_the_nearest_name_and_signals_nobody() {
+    let place = Place::new();
+    let child = start(&place, "mine", &[]);
+    let ring = place.ring("mine");
+    wait_for_progress(&ring);
+    place.operant(&["stop", "mime"]).assert_error(2, &["did you mean \"mine\"?"]);
+    place.operant(&["stop", "mine", "nobody"]).assert_error(2, &["there is no run \"nobody\""]);
+    place.operant(&["checkpoint", "mime"]).assert_error(2, &["did you mean \"mine\"?"]);
+    let bad = place.operant(&["stop", "mine", "--timeout", "soon"]);
+    assert_eq!(bad.code, Some(2));
+    wait_for_progress(&ring);
+    assert_eq!(ring.status().health, Health::Said(RunState::Running));
+    send(&child, Signal::TERM);
+    assert_eq!(finish(child).code, Some(75));
+}
+
+#[test]
+fn a_second_stop_waits_instead_of_ending_the_run_at_once() {
+    let place = Place::new();
+    // An update of a few seconds at least.
+    let slow = ["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=60"];
+    let child = start(&place, "slow", &slow);
+    let ring = place.ring("slow");
+    wait_for_health(&ring, Health::Said(RunState::Running));
+    let asked = place.operant(&["stop", "slow", "--no-wait"]);
+    assert!(asked.code == Some(0) && asked.stdout.contains("asked to stop"), "{asked:#?}");
+    wait_for_event(&ring, "SIGTERM received");
+    wait_for("run.json", || (place.run_file("slow")["state"] != "running").then_some(()));
+    let late = place.operant(&["stop", "slow", "--timeout", "0"]);
+    assert!(late.code == Some(1) && late.stdout.contains("has not ended within 0 s"), "{late:#?}");
+    let again = place.operant(&["stop", "slow", "--timeout", "100"]);
+    assert!(again.code == Some(0) && again.stdout.contains("preempted at"), "{again:#?}");
+    assert_eq!(finish(child).code, Some(75));
+}
+
+#[test]
+fn a_checkpoint_is_asked_for_awaited_and_printed() {
+    let place = Place::new();
+    let child = start(&place, "mine", &["--set", "checkpoint_interval=0"]);
+    let ring = place.ring("mine");
+    wait_for_progress(&ring);
+    assert_eq!(place.checkpoints("mine"), []);
+    let mut before = None;
+    for _ in 0..2 {
+        let saved = place.operant(&["checkpoint", "mine"]);
+        assert_eq!(saved.code, Some(0), "{saved:#?}");
+        let path = saved.stdout.trim_end().to_string();
+        assert!(Path::new(&path).join("state.safetensors").exists(), "{saved:#?}");
+        assert_ne!(before, Some(path.clone()));
+        before = Some(path);
+    }
+    wait_for_event(&ring, "SIGUSR1 received");
+    wait_for_event(&ring, "checkpoint saved at");
+    // At rest the same step is saved again, and that counts as new.
+    send(&child, Signal::USR2);
+    wait_for_health(&ring, Health::Said(RunState::Paused));
+    let paused = place.operant(&["checkpoint", "mine"]).stdout;
+    assert_eq!(place.operant(&["checkpoint", "mine"]).stdout, paused);
+    let eval = place.operant(&["eval", paused.trim_end(), "--episodes", "2"]);
+    assert_eq!(eval.code, Some(0), "{eval:#?}");
+    assert_eq!(place.operant(&["stop", "mine"]).code, Some(0));
+    assert_eq!(finish(child).code, Some(75));
+}
+
+#[test]
+fn a_finished_run_is_no_error_to_stop() {
+    let place = Place::new();
+    let args = [&["train", "cartpole", "--name", "done", "--quiet"], SMALL, &["--steps", "1280"]].concat();
+    assert_eq!(place.operant(&args).code, Some(0));
+    let stopped = place.operant(&["stop", "done"]);
+    assert!(
+        stopped.code == Some(0) && stopped.stdout.contains("had ended already: finished at 1280 steps"),
+        "{stopped:#?}"
+    );
+    place
+        .operant(&["checkpoint", "done"])
+        .assert_error(2, &["not being trained: finished", "step_000000001280"]);
+}
+
+/// A process that has nothing to do with operant, and ends with the test.
+struct Bystander(Child);
+
+impl Bystander {
+    fn new() -> Self {
+        Bystander(Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().expect("started"))
+    }
+
+    fn start_time(&self) -> u64 {
+        operant_metrics::process_start(self.0.id()).expect("alive")
+    }
+
+    fn assert_untouched(&mut self) {
+        assert!(self.0.try_wait().expect("waited").is_none(), "a process that is no trainer was signalled");
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Rewrites run.json of a run.
+fn forge(place: &Place, run: &str, change: impl FnOnce(&mut Value)) {
+    let mut file = place.run_file(run);
+    change(&mut file);
+    place.write(&format!("runs/{run}/run.json"), &file.to_string());
+}
+
+#[test]
+fn a_process_that_took_the_number_of_a_killed_trainer_is_left_alone() {
+    let place = Place::new();
+    let child = start(&place, "bare", &["--no-ring"]);
+    wait_for("training", || place.path().join("runs/bare/run.json").exists().then_some(()));
+    send(&child, Signal::KILL);
+    finish(child);
+    let mut bystander = Bystander::new();
+    // The number alone; then number and start, with a lock held by yet another process.
+    forge(&place, "bare", |file| file["pid"] = bystander.0.id().into());
+    let stopped = place.operant(&["stop", "bare"]);
+    assert!(stopped.code == Some(0) && stopped.stdout.contains("had ended already: killed"), "{stopped:#?}");
+    bystander.assert_untouched();
+
+    let log = std::fs::File::open(place.path().join("runs/bare/operant.log")).expect("opened");
+    log.try_lock().expect("free");
+    for start in [1, bystander.start_time()] {
+        forge(&place, "bare", |file| file["process_start"] = start.into());
+        for command in ["stop", "checkpoint"] {
+            place.operant(&[command, "bare"]).assert_error(2, &["is not its trainer"]);
+        }
+        bystander.assert_untouched();
+    }
+    drop(log);
+    // A child that another test is just starting may hold the lock a moment longer.
+    wait_for("the lock to be free", || (one(&place, "bare")["state"] == "killed").then_some(()));
+}

@@ -1,0 +1,136 @@
+//! What a reader of the ring sees of a trainer that is paused, stopped, killed, or ends: at once, and never wrongly.
+
+mod common;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{
+    Place, endless, finish, pid_of, send, wait_for, wait_for_event, wait_for_health, wait_for_progress,
+};
+use operant_metrics::{Health, RingReader, RunState};
+use rustix::process::{Signal, kill_process_group};
+
+const RUNNING: Health = Health::Said(RunState::Running);
+
+fn start(place: &Place, more: &[&str]) -> (Child, RingReader) {
+    let child = place.start(&[&endless("mine")[..], more].concat());
+    let ring = place.ring("mine");
+    wait_for_health(&ring, RUNNING);
+    (child, ring)
+}
+
+/// An update of several seconds at least.
+const SLOW: &[&str] = &["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=1000"];
+
+#[test]
+fn kill_9_is_seen_within_a_second() {
+    let place = Place::new();
+    let (child, ring) = start(&place, &["--set", "checkpoint_interval=3"]);
+    wait_for("a checkpoint", || ring.status().checkpoint);
+    send(&child, Signal::KILL);
+    let seen = wait_for_health(&ring, Health::Killed);
+    assert!(seen < Duration::from_secs(1), "{seen:?}");
+    finish(child);
+    // Whoever comes later finds the same, and the checkpoint to go on from.
+    let late = place.ring("mine");
+    assert_eq!(late.status().health, Health::Killed);
+    let saved = late.status().checkpoint.expect("a checkpoint");
+    assert!(std::path::Path::new(&saved.path).is_dir(), "{saved:?}");
+}
+
+#[test]
+fn a_standstill_is_seen_within_five_seconds_and_so_is_its_end() {
+    let place = Place::new();
+    let (child, ring) = start(&place, &[]);
+    wait_for_progress(&ring);
+    send(&child, Signal::STOP);
+    let seen = wait_for_health(&ring, Health::Stalled);
+    assert!(seen > Duration::from_secs(2) && seen < Duration::from_secs(5), "{seen:?}");
+    send(&child, Signal::CONT);
+    let seen = wait_for_health(&ring, RUNNING);
+    assert!(seen < Duration::from_secs(2), "{seen:?}");
+    wait_for_progress(&ring);
+    send(&child, Signal::TERM);
+    assert_eq!(finish(child).code, Some(75));
+}
+
+#[test]
+fn a_long_update_is_not_a_standstill() {
+    let place = Place::new();
+    let (child, ring) = start(&place, SLOW);
+    let begun = Instant::now();
+    // Longer than a run may stand still, and still in its first update.
+    while begun.elapsed() < operant_metrics::STALL + Duration::from_secs(1) {
+        assert_eq!(ring.status().health, RUNNING, "after {:?}", begun.elapsed());
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    assert_eq!(ring.published(), 0, "the update was to be longer");
+    send(&child, Signal::KILL);
+    finish(child);
+}
+
+#[test]
+fn sigusr2_pauses_and_lets_go_on() {
+    let place = Place::new();
+    let (child, ring) = start(&place, &[]);
+    wait_for_progress(&ring);
+    send(&child, Signal::USR2);
+    wait_for_health(&ring, Health::Said(RunState::Paused));
+    wait_for_event(&ring, "SIGUSR2: paused");
+    let published = ring.published();
+    let begun = Instant::now();
+    // A pause is no stall, however long.
+    while begun.elapsed() < operant_metrics::STALL + Duration::from_secs(1) {
+        assert_eq!(ring.status().health, Health::Said(RunState::Paused));
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    assert_eq!(ring.published(), published);
+    send(&child, Signal::USR2);
+    wait_for_health(&ring, RUNNING);
+    wait_for_progress(&ring);
+    wait_for_event(&ring, "training goes on after");
+    // A stop is heard in the middle of a pause.
+    send(&child, Signal::USR2);
+    wait_for_health(&ring, Health::Said(RunState::Paused));
+    send(&child, Signal::TERM);
+    let seen = wait_for_health(&ring, Health::Said(RunState::Preempted));
+    assert!(seen < Duration::from_secs(2), "{seen:?}");
+    assert_eq!(finish(child).code, Some(75));
+}
+
+#[test]
+fn the_first_signal_is_heard_at_once_and_the_second_ends() {
+    let place = Place::new();
+    let (child, ring) = start(&place, SLOW);
+    send(&child, Signal::TERM);
+    wait_for_event(&ring, "SIGTERM received: training stops after this update");
+    assert_eq!(ring.status().health, RUNNING, "until the update ends");
+    send(&child, Signal::TERM);
+    wait_for_health(&ring, Health::Killed);
+    assert_eq!(finish(child).code, Some(143));
+    assert_eq!(place.run_file("mine")["state"], "stopping", "the last word that it had time for");
+}
+
+#[test]
+fn ctrl_c_reaches_the_whole_group_and_saves() {
+    let place = Place::new();
+    let mut command = place.command(&endless("mine"));
+    // As a terminal does: the foreground group gets the signal.
+    let child =
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    place.guard(&child);
+    let ring = place.ring("mine");
+    wait_for_health(&ring, RUNNING);
+    wait_for_progress(&ring);
+    kill_process_group(pid_of(&child), Signal::INT).expect("sent");
+    wait_for_health(&ring, Health::Said(RunState::Preempted));
+    let status = ring.status();
+    assert_eq!(status.reason, "SIGINT");
+    let finished = finish(child);
+    assert_eq!(finished.code, Some(75), "{finished:#?}");
+    let saved = status.checkpoint.expect("a checkpoint");
+    assert_eq!(finished.json()["env_steps"].as_u64(), Some(saved.env_steps));
+    assert_eq!(ring.status().health, Health::Said(RunState::Preempted), "after its end too");
+}

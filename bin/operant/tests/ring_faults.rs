@@ -1,0 +1,205 @@
+//! The ring taken away, cut, overwritten or refused while a run trains: training goes on, and says so.
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{Finished, Place, SMALL, endless, finish, send, wait_for, wait_for_event, wait_for_progress};
+use operant_metrics::{Presence, RingReader};
+use rustix::process::Signal;
+
+const SHORT: &[&str] = &["train", "cartpole", "--name", "mine", "--steps", "12800", "--json"];
+
+fn start(place: &Place) -> (Child, RingReader) {
+    let child = place.start(&endless("mine"));
+    let ring = place.ring("mine");
+    wait_for_progress(&ring);
+    (child, ring)
+}
+
+/// Waits for the ring that takes the place of `old`, and sees training in it.
+fn anew(place: &Place, old: &RingReader) -> RingReader {
+    wait_for("another file", || (old.presence() != Presence::Here).then_some(()));
+    let ring = wait_for("a ring that is whole", || {
+        let ring = RingReader::open(old.path()).ok()?;
+        (ring.presence() == Presence::Here && ring.published() > 0).then_some(ring)
+    });
+    wait_for_progress(&ring);
+    assert!(ring.status().health.is_alive(), "{:?}", ring.status());
+    assert_eq!(ring.identity(), place.ring("mine").identity());
+    ring
+}
+
+fn stop(child: Child) {
+    send(&child, Signal::TERM);
+    let finished = finish(child);
+    assert_eq!(finished.code, Some(75), "{finished:#?}");
+}
+
+#[test]
+fn an_unlinked_ring_comes_back_with_its_history() {
+    let place = Place::new();
+    let (child, ring) = start(&place);
+    let published = ring.published();
+    std::fs::remove_file(ring.path()).expect("removed");
+    let new = anew(&place, &ring);
+    assert!(new.published() > published, "{} after {published}", new.published());
+    wait_for_event(&new, "the ring was unlinked");
+    assert!(new.events().iter().any(|event| event.text.contains("run mine in")), "older events are kept");
+    // Another file in its place is as good as none.
+    std::fs::remove_file(new.path()).expect("removed");
+    std::fs::write(new.path(), "not a ring").expect("written");
+    anew(&place, &new);
+    stop(child);
+}
+
+#[test]
+fn a_directory_removed_whole_costs_the_ring_and_no_more() {
+    let place = Place::new();
+    let (child, ring) = start(&place);
+    std::fs::remove_dir_all(place.rings()).expect("removed");
+    wait_for("its loss", || (ring.presence() == Presence::Gone).then_some(()));
+    // Records go on into the file that nobody can open any more.
+    wait_for_progress(&ring);
+    stop(child);
+}
+
+#[test]
+fn a_truncated_ring_does_not_kill_the_run() {
+    let place = Place::new();
+    let (child, mut ring) = start(&place);
+    for length in [0, 4096, 100_000] {
+        let file = std::fs::File::options().write(true).open(ring.path()).expect("opened");
+        file.set_len(length).expect("cut");
+        ring = anew(&place, &ring);
+    }
+    stop(child);
+}
+
+#[test]
+fn a_ring_overwritten_with_garbage_is_made_anew() {
+    let place = Place::new();
+    let (child, ring) = start(&place);
+    let length = std::fs::metadata(ring.path()).expect("there").len();
+    let garbage: Vec<u8> = (0..length).map(|i| (i.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
+    let mut file = std::fs::File::options().write(true).open(ring.path()).expect("opened");
+    file.write_all(&garbage).expect("written");
+    drop(file);
+    let new = anew(&place, &ring);
+    wait_for_event(&new, "the ring was overwritten");
+    stop(child);
+}
+
+#[test]
+fn without_a_ring_a_run_trains_as_ever() {
+    let place = Place::new();
+    let args = [SHORT, SMALL, &["--no-ring"]].concat();
+    let finished = place.operant(&args);
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    assert!(!place.rings().exists() && place.run_file("mine")["ring"].is_null());
+    let with = place.operant(&[&["train", "cartpole", "--name", "with", "--steps", "12800"], SMALL].concat());
+    assert_eq!(with.code, Some(0), "{with:#?}");
+    assert!(place.final_state("mine") == place.final_state("with"), "the ring changes no bit");
+    assert_eq!(place.metrics("mine"), place.metrics("with"));
+    let variable =
+        place.command(&args_named("other")).env("OPERANT_RING", "false").output().expect("started");
+    assert_eq!(Finished::of(variable).code, Some(0));
+    assert!(place.run_file("other")["ring"].is_null());
+}
+
+fn args_named(name: &str) -> Vec<&str> {
+    [&["train", "cartpole", "--steps", "1280", "--name", name], SMALL].concat()
+}
+
+#[test]
+fn a_group_may_be_let_in() {
+    use std::os::unix::fs::MetadataExt;
+    let place = Place::new();
+    for (name, set, mode) in [("own", "ring_group=false", 0o600), ("group", "ring_group=true", 0o640)] {
+        let finished = place.operant(&[&args_named(name)[..], &["--set", set]].concat());
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        let ring = std::fs::metadata(place.ring(name).path()).expect("there");
+        assert_eq!(ring.mode() & 0o777, mode, "{name}");
+    }
+}
+
+/// One warning, and the run as good as any.
+fn assert_trained_without_telemetry(finished: &Finished, part: &str) {
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    assert!(finished.json()["env_steps"].as_u64() >= Some(12_800));
+    assert_eq!(finished.stderr.matches("training goes on without telemetry").count(), 1, "{finished:#?}");
+    assert_eq!(finished.stderr.matches("warning: ").count(), 1, "{finished:#?}");
+    assert!(finished.stderr.contains(part), "no \"{part}\" in {finished:#?}");
+}
+
+/// Runs a short training after `mounts`, in a mount namespace of its own where /dev/shm is what they make of it; none
+/// where this system forbids that.
+fn with_shared_memory(place: &Place, mounts: &str) -> Option<Finished> {
+    let script = format!("{mounts} && exec \"$0\" \"$@\"");
+    let namespace = ["--map-root-user", "--mount", "sh", "-c"];
+    let mut probe = Command::new("unshare");
+    probe.args(namespace).args([script.as_str(), "true"]).current_dir(place.path());
+    if !probe.output().is_ok_and(|output| output.status.success()) {
+        // Written past the test harness, which would swallow it.
+        let _ = writeln!(std::io::stderr(), "SKIPPED {mounts}: nothing can be mounted here");
+        return None;
+    }
+    let operant = place.command(&[SHORT, SMALL].concat());
+    let mut command = Command::new("unshare");
+    command.args(namespace).arg(&script).arg(operant.get_program()).args(operant.get_args());
+    command.current_dir(place.path()).stdin(Stdio::null());
+    for (name, value) in operant.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env_remove("OPERANT_RING_DIR").env_remove("XDG_RUNTIME_DIR");
+    Some(Finished::of(command.output().expect("started")))
+}
+
+#[test]
+fn shared_memory_that_is_full_costs_the_ring_alone() {
+    let place = Place::new();
+    let Some(finished) = with_shared_memory(&place, "mount -t tmpfs -o size=100k tmpfs /dev/shm") else {
+        return;
+    };
+    assert_trained_without_telemetry(&finished, "No space left");
+}
+
+#[test]
+fn shared_memory_that_is_read_only_costs_the_ring_alone() {
+    let place = Place::new();
+    let Some(finished) = with_shared_memory(&place, "mount -t tmpfs -o ro tmpfs /dev/shm") else { return };
+    assert_trained_without_telemetry(&finished, "Read-only");
+}
+
+#[test]
+fn shared_memory_on_a_disk_is_refused() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("disk")).expect("made");
+    let Some(finished) = with_shared_memory(&place, "mount --bind disk /dev/shm") else { return };
+    if finished.stderr.contains("does not lie in memory") {
+        assert_trained_without_telemetry(&finished, "OPERANT_RING_DIR");
+    } else {
+        // The temporary directory itself is in memory.
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+    }
+}
+
+#[test]
+fn a_place_that_belongs_to_another_user_is_refused() {
+    let place = Place::new();
+    std::fs::create_dir(place.rings()).expect("made");
+    if !rustix::process::geteuid().is_root() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED a place of another user: only root can give one away");
+        return;
+    }
+    std::os::unix::fs::chown(place.rings(), Some(12_345), Some(12_345)).expect("given away");
+    let finished = place.operant(&[SHORT, SMALL].concat());
+    assert_trained_without_telemetry(&finished, "belongs to another user");
+    assert_eq!(std::fs::read_dir(place.rings()).expect("read").count(), 0);
+    assert!(Path::new(&place.run_file("mine")["checkpoint"].as_str().expect("a path")).exists());
+}

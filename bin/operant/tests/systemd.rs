@@ -1,0 +1,103 @@
+//! The service manager's protocol, over a real socket.
+
+mod common;
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use common::{Place, endless, finish, send, wait_for, wait_for_health};
+use operant_metrics::{Health, RunState};
+use rustix::process::Signal;
+
+/// What a service manager hears.
+struct Manager {
+    socket: UnixDatagram,
+    heard: Vec<String>,
+}
+
+impl Manager {
+    fn listen(place: &Place) -> Self {
+        let socket = UnixDatagram::bind(place.path().join("notify")).expect("bound");
+        socket.set_nonblocking(true).expect("set");
+        Manager { socket, heard: Vec::new() }
+    }
+
+    /// Takes in what has come; how many of all lines so far begin with `part`.
+    fn count(&mut self, part: &str) -> usize {
+        let mut bytes = [0; 4096];
+        while let Ok(n) = self.socket.recv(&mut bytes) {
+            let text = String::from_utf8(bytes[..n].to_vec()).expect("UTF-8");
+            self.heard.extend(text.lines().map(str::to_string));
+        }
+        self.heard.iter().filter(|line| line.starts_with(part)).count()
+    }
+
+    fn wait_for(&mut self, part: &str, count: usize) {
+        wait_for(part, || (self.count(part) >= count).then_some(()));
+    }
+}
+
+#[test]
+fn a_service_is_ready_petted_by_progress_and_stopping() {
+    let place = Place::new();
+    let mut manager = Manager::listen(&place);
+    let mut command = place.command(&endless("mine"));
+    command.env("NOTIFY_SOCKET", place.path().join("notify")).env("WATCHDOG_USEC", "1000000");
+    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = child.spawn().expect("started");
+    place.guard(&child);
+    manager.wait_for("READY=1", 1);
+    manager.wait_for("STATUS=", 1);
+    manager.wait_for("WATCHDOG=1", 4);
+    let ring = place.ring("mine");
+    // A process that stands still pets nobody.
+    send(&child, Signal::STOP);
+    wait_for_health(&ring, Health::Stalled);
+    let before = manager.count("WATCHDOG=1");
+    std::thread::park_timeout(Duration::from_secs(1));
+    assert_eq!(manager.count("WATCHDOG=1"), before);
+    send(&child, Signal::CONT);
+    manager.wait_for("WATCHDOG=1", before + 1);
+    assert_eq!(manager.count("STOPPING=1"), 0, "{:?}", manager.heard);
+    send(&child, Signal::TERM);
+    manager.wait_for("STOPPING=1", 1);
+    assert_eq!(finish(child).code, Some(75));
+    assert_eq!((manager.count("READY=1"), manager.count("STOPPING=1")), (1, 1), "{:?}", manager.heard);
+    let status = manager.heard.iter().rfind(|line| line.starts_with("STATUS=")).expect("a status");
+    assert!(status.contains(" of ") && status.contains("steps"), "{status}");
+}
+
+#[test]
+fn a_paused_run_is_alive_to_its_manager() {
+    let place = Place::new();
+    let mut manager = Manager::listen(&place);
+    let mut command = place.command(&endless("mine"));
+    command.env("NOTIFY_SOCKET", place.path().join("notify")).env("WATCHDOG_USEC", "1000000");
+    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = child.spawn().expect("started");
+    place.guard(&child);
+    manager.wait_for("READY=1", 1);
+    send(&child, Signal::USR2);
+    wait_for_health(&place.ring("mine"), Health::Said(RunState::Paused));
+    let before = manager.count("WATCHDOG=1");
+    manager.wait_for("WATCHDOG=1", before + 2);
+    send(&child, Signal::TERM);
+    assert_eq!(finish(child).code, Some(75));
+}
+
+#[test]
+fn without_a_watchdog_none_is_petted_and_a_missing_socket_is_no_matter() {
+    let place = Place::new();
+    let mut manager = Manager::listen(&place);
+    let short = ["train", "cartpole", "--steps", "20480", "--set", "eval_episodes=5", "--quiet"];
+    let mut command = place.command(&short);
+    let output = command.env("NOTIFY_SOCKET", place.path().join("notify")).output().expect("started");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        (manager.count("READY=1"), manager.count("STOPPING=1"), manager.count("WATCHDOG=1")),
+        (1, 1, 0)
+    );
+    let mut command = place.command(&short);
+    let output = command.env("NOTIFY_SOCKET", place.path().join("gone")).output().expect("started");
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+}

@@ -1,0 +1,218 @@
+//! The monitor as a person uses it, in a real terminal on real runs: from the first record to the last word, through
+//! every key and every size.
+
+mod common;
+#[path = "common/terminal.rs"]
+mod terminal;
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Instant;
+
+use common::{Place, endless, finish, send, wait_for_progress};
+use rustix::process::Signal;
+use terminal::Terminal;
+
+const SIZE: (u16, u16) = (120, 40);
+
+/// Written past the test harness, which would swallow it.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A live run called `live`, with a checkpoint now and then.
+fn live(place: &Place) -> common::Daemon {
+    let mut args = endless("live");
+    args.retain(|arg| !["train", "cartpole", "--json"].contains(arg));
+    args.extend(["--set", "checkpoint_interval=50", "--set", "threads=1"]);
+    place.detach(&args)
+}
+
+/// Presses Escape, and waits: right before another key it would be Alt.
+fn escape(terminal: &mut Terminal) {
+    let before = terminal.text();
+    terminal.press("\x1b");
+    terminal.wait_for_change(&before);
+}
+
+/// A run in the foreground that ends.
+fn to_steps<'a>(name: &'a str, steps: &'a str) -> Vec<&'a str> {
+    endless(name).into_iter().map(|arg| if arg == "1e12" { steps } else { arg }).collect()
+}
+
+#[test]
+fn a_run_is_watched_from_its_first_update_to_its_death() {
+    let place = Place::new();
+    let daemon = live(&place);
+    let mut terminal = Terminal::start(&place.command(&["monitor", "live"]), &[], SIZE);
+    terminal.wait_for(&[
+        "running",
+        "live",
+        "cartpole",
+        "episodic return",
+        "steps per second",
+        "losses",
+        "scene",
+    ]);
+    wait_for_progress(&place.ring("live"));
+
+    // Every key, each with what it must change.
+    terminal.press("?");
+    terminal.wait_for(&["next, previous panel", "smoothing"]);
+    escape(&mut terminal);
+    terminal.wait_for_no("next, previous panel");
+    terminal.press(" ");
+    terminal.wait_for(&["FROZEN"]);
+    let frozen = terminal.text();
+    for key in [
+        "\t", "\x1b[Z", "\r", "\x1b", "+", "-", "<", ">", "0", "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D",
+        "\x1b[F",
+    ] {
+        terminal.press(key);
+    }
+    terminal.press("y");
+    terminal.wait_for_change(&frozen);
+    terminal.wait_for(&["log"]);
+    terminal.press("y");
+    terminal.press(" ");
+    terminal.wait_for_no("FROZEN");
+    terminal.press("s");
+    terminal.wait_for(&["smooth"]);
+    terminal.press("x");
+    terminal.press("m");
+    terminal.press("m");
+    terminal.press("m");
+    for _ in 0..4 {
+        terminal.press("t");
+    }
+    for panel in 1..=9 {
+        terminal.press(&panel.to_string());
+        terminal.wait_for(&["live"]);
+        terminal.press("\r");
+        terminal.wait_for(&["live"]);
+        escape(&mut terminal);
+    }
+    terminal.press("r");
+    terminal.wait_for(&["draw with it"]);
+    escape(&mut terminal);
+    terminal.wait_for_no("draw with it");
+    terminal.press("8");
+    terminal.press("/");
+    terminal.press("explained");
+    terminal.wait_for(&["explained_variance"]);
+    for _ in 0..3 {
+        escape(&mut terminal);
+    }
+    // A click on the chart, and the wheel.
+    terminal.press("\x1b[<0;20;10M\x1b[<0;20;10m\x1b[<64;20;10M\x1b[<65;20;10M");
+    terminal.wait_for(&["running", "live"]);
+
+    for (columns, rows) in [(1, 1), (40, 12), (2, 50), (250, 80), (200, 1), SIZE] {
+        terminal.resize(columns, rows);
+        if columns >= 40 && rows >= 12 {
+            terminal.wait_for(&["running", "live"]);
+        }
+    }
+
+    let begun = Instant::now();
+    daemon.send(Signal::STOP);
+    terminal.wait_for(&["stalled", "no progress for"]);
+    say(&format!("stall seen after {:.2} s", begun.elapsed().as_secs_f64()));
+    daemon.send(Signal::CONT);
+    terminal.wait_for(&["running"]);
+    terminal.wait_for_no("no progress for");
+
+    let begun = Instant::now();
+    daemon.send(Signal::KILL);
+    let seen = terminal.wait_for(&["daemon killed", "operant train --resume live"]);
+    say(&format!("death seen after {:.2} s", begun.elapsed().as_secs_f64()));
+    assert!(seen.contains("last checkpoint at step"), "{seen}");
+    terminal.press("q");
+    let left = terminal.finish();
+    assert!(left.code == 0 && left.restored, "{left:?}");
+}
+
+#[test]
+fn a_monitor_may_come_before_the_run_and_after_its_end() {
+    let place = Place::new();
+    let mut early = Terminal::start(&place.command(&["monitor", "later"]), &[], (80, 24));
+    early.wait_for(&["waiting for run later"]);
+    assert_eq!(finish(place.start(&to_steps("later", "12800"))).code, Some(0));
+    early.wait_for(&["finished", "later"]);
+    let mut late = Terminal::start(&place.command(&["monitor", "later"]), &[], (80, 24));
+    late.wait_for(&["finished", "operant eval later"]);
+    for mut terminal in [early, late] {
+        terminal.press("q");
+        let left = terminal.finish();
+        assert!(left.code == 0 && left.restored, "{left:?}");
+    }
+    let told = place.operant(&["monitor", "later", "--once", "--json"]);
+    assert_eq!((told.code, told.json()["state"].as_str()), (Some(0), Some("finished")), "{told:#?}");
+    assert_eq!(told.json()["env_steps"].as_u64(), Some(12_800));
+}
+
+#[test]
+fn ten_monitors_and_a_killed_one_leave_the_run_as_it_is() {
+    let place = Place::new();
+    let train = |name: &str, watched: bool| {
+        let child = place.start(&to_steps(name, "64000"));
+        let mut monitors = Vec::new();
+        if watched {
+            let _ = place.ring(name);
+            for _ in 0..10 {
+                let mut command = place.command(&["monitor", name, "--json", "--interval", "0.05"]);
+                let monitor = command.stdout(Stdio::piped()).spawn().expect("started");
+                place.guard(&monitor);
+                monitors.push(monitor);
+            }
+            send(&monitors[0], Signal::KILL);
+        }
+        let finished = finish(child);
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        for (number, monitor) in monitors.into_iter().enumerate() {
+            let told = finish(monitor);
+            assert_eq!(told.code, (number > 0).then_some(0), "{told:#?}");
+            let lines: Vec<serde_json::Value> =
+                told.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            if number > 0 {
+                assert_eq!(lines.len(), told.stdout.lines().count(), "every line is JSON");
+                assert_eq!(lines.last().expect("a line")["state"], "finished");
+                let steps: Vec<f64> = lines.iter().filter_map(|line| line["env_steps"].as_f64()).collect();
+                assert!(steps.windows(2).all(|pair| pair[0] <= pair[1]), "{steps:?}");
+            }
+        }
+    };
+    train("alone", false);
+    train("watched", true);
+    assert!(place.final_state("alone") == place.final_state("watched"), "watching changed the weights");
+    assert_eq!(place.metrics("alone"), place.metrics("watched"));
+}
+
+#[test]
+fn a_ring_that_goes_bad_under_a_monitor_ends_in_a_message() {
+    let place = Place::new();
+    let daemon = live(&place);
+    let path = place.ring("live").path().to_owned();
+    let mut terminal = Terminal::start(&place.command(&["monitor", "live"]), &[], SIZE);
+    terminal.wait_for(&["running"]);
+    daemon.send(Signal::KILL);
+    daemon.wait();
+    terminal.wait_for(&["daemon killed"]);
+    std::fs::write(&path, b"garbage").expect("written");
+    let before = terminal.text();
+    terminal.press("+");
+    terminal.press("?");
+    terminal.wait_for_change(&before);
+    terminal.press("\x1b");
+    std::fs::remove_file(&path).expect("removed");
+    terminal.press("-");
+    terminal.press("q");
+    let left = terminal.finish();
+    assert!(left.code == 0 && left.restored, "{left:?}");
+    // Nothing at all to be seen: one clear error, and no terminal is touched.
+    let none = place.operant(&["monitor", "live", "--once"]);
+    none.assert_error(2, &["live"]);
+    std::fs::write(&path, b"garbage").expect("written");
+    let garbage = place.operant(&["monitor", "live", "--once"]);
+    garbage.assert_error(2, &["no operant ring"]);
+}
