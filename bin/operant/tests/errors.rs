@@ -2,28 +2,14 @@
 
 mod common;
 
-use common::Place;
+use common::{Place, SMALL};
 
-/// A short run whose length does not depend on the preset.
-const SHORT: &[&str] = &[
-    "--set",
-    "num_envs=8",
-    "--set",
-    "num_steps=16",
-    "--set",
-    "num_minibatches=2",
-    "--set",
-    "total_timesteps=1280",
-    "--set",
-    "checkpoint_interval=2",
-    "--set",
-    "eval_episodes=5",
-    "--quiet",
-];
+/// A short run with a checkpoint now and then.
+const SHORT: &[&str] = &["--set", "total_timesteps=1280", "--set", "checkpoint_interval=2", "--quiet"];
 
 fn trained(place: &Place, env: &str, name: &str) {
     let mut args = vec!["train", env, "--name", name];
-    args.extend(SHORT);
+    args.extend([SMALL, SHORT].concat());
     let finished = place.operant(&args);
     assert_eq!(finished.code, Some(0), "{finished:#?}");
 }
@@ -179,7 +165,7 @@ fn a_damaged_checkpoint_falls_back_and_all_damaged_is_an_error() {
 fn divergence_ends_with_the_last_good_checkpoint() {
     let place = Place::new();
     let mut args = vec!["train", "cartpole", "--name", "wild", "--set", "learning_rate=1e30"];
-    args.extend(SHORT);
+    args.extend([SMALL, SHORT].concat());
     args.extend(["--set", "max_nonfinite_updates=3", "--set", "anneal_lr=false"]);
     let finished = place.operant(&args);
     finished.assert_error(1, &["training diverged", "3 updates in a row", "learning_rate"]);

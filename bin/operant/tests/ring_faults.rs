@@ -74,6 +74,7 @@ fn a_truncated_ring_does_not_kill_the_run() {
         let file = std::fs::File::options().write(true).open(ring.path()).expect("opened");
         file.set_len(length).expect("cut");
         ring = anew(&place, &ring);
+        wait_for_event(&ring, "the ring was truncated");
     }
     stop(child);
 }

@@ -4,24 +4,13 @@ mod common;
 
 use std::process::Stdio;
 
-use common::{Finished, Place};
+use common::{Finished, Place, SMALL};
 
-const SHORT: &[&str] = &[
-    "--set",
-    "num_envs=8",
-    "--set",
-    "num_steps=16",
-    "--set",
-    "num_minibatches=2",
-    "--set",
-    "total_timesteps=1280",
-    "--set",
-    "eval_episodes=5",
-];
+const SHORT: &[&str] = &["--set", "total_timesteps=1280"];
 
 fn train(place: &Place, more: &[&str]) -> Finished {
     let mut args = vec!["train", "cartpole"];
-    args.extend(SHORT);
+    args.extend([SMALL, SHORT].concat());
     args.extend(more);
     let finished = place.operant(&args);
     assert_eq!(finished.code, Some(0), "{finished:#?}");

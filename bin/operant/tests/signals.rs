@@ -4,30 +4,16 @@ mod common;
 
 use std::process::{Child, Stdio};
 
-use common::{Place, finish, read_until, send, wait_for};
+use common::{Place, SMALL, finish, read_until, send, wait_for};
 use rustix::process::Signal;
 
-/// 128 environment steps an update; the learning rate does not depend on the budget, so that runs of different
-/// budgets share their beginnings.
-const SMALL: &[&str] = &[
-    "--set",
-    "num_envs=8",
-    "--set",
-    "num_steps=16",
-    "--set",
-    "num_minibatches=2",
-    "--set",
-    "anneal_lr=false",
-    "--set",
-    "checkpoint_interval=4",
-    "--set",
-    "eval_episodes=5",
-];
+/// A checkpoint every 512 environment steps.
+const OFTEN: &[&str] = &["--set", "checkpoint_interval=4"];
 const BATCH: u64 = 128;
 
 fn start(place: &Place, name: &str, more: &[&str]) -> Child {
     let mut args = vec!["train", "cartpole", "--json", "--name", name];
-    args.extend(SMALL);
+    args.extend([SMALL, OFTEN].concat());
     args.extend(more);
     place.start(&args)
 }
@@ -85,7 +71,8 @@ fn a_second_signal_ends_the_process_at_once() {
 fn kill_9_loses_only_what_came_after_the_last_checkpoint() {
     let place = Place::new();
     let mut command = place.command(&["train", "cartpole", "--name", "killed", "--steps", "1e12", "--quiet"]);
-    let mut child = command.args(SMALL).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    let mut child =
+        command.args(SMALL).args(OFTEN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
     wait_for("two checkpoints", || (place.checkpoints("killed").len() >= 2).then_some(()));
     send(&child, Signal::KILL);
     assert_eq!(child.wait().expect("waited").code(), None, "killed by the signal");

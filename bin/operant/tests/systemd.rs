@@ -3,6 +3,7 @@
 mod common;
 
 use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::{Place, endless, finish, send, wait_for, wait_for_health};
@@ -37,15 +38,20 @@ impl Manager {
     }
 }
 
+/// An endless run under the manager.
+fn service(place: &Place) -> Child {
+    let mut command = place.command(&endless("mine"));
+    command.env("NOTIFY_SOCKET", place.path().join("notify")).env("WATCHDOG_USEC", "1000000");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    place.guard(&child);
+    child
+}
+
 #[test]
 fn a_service_is_ready_petted_by_progress_and_stopping() {
     let place = Place::new();
     let mut manager = Manager::listen(&place);
-    let mut command = place.command(&endless("mine"));
-    command.env("NOTIFY_SOCKET", place.path().join("notify")).env("WATCHDOG_USEC", "1000000");
-    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = child.spawn().expect("started");
-    place.guard(&child);
+    let child = service(&place);
     manager.wait_for("READY=1", 1);
     manager.wait_for("STATUS=", 1);
     manager.wait_for("WATCHDOG=1", 4);
@@ -71,11 +77,7 @@ fn a_service_is_ready_petted_by_progress_and_stopping() {
 fn a_paused_run_is_alive_to_its_manager() {
     let place = Place::new();
     let mut manager = Manager::listen(&place);
-    let mut command = place.command(&endless("mine"));
-    command.env("NOTIFY_SOCKET", place.path().join("notify")).env("WATCHDOG_USEC", "1000000");
-    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = child.spawn().expect("started");
-    place.guard(&child);
+    let child = service(&place);
     manager.wait_for("READY=1", 1);
     send(&child, Signal::USR2);
     wait_for_health(&place.ring("mine"), Health::Said(RunState::Paused));

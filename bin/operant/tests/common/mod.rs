@@ -177,7 +177,8 @@ impl Drop for Daemon {
     }
 }
 
-/// Words that make a run of small updates, 128 environment steps each.
+/// Words that make a run of small updates, 128 environment steps each. The learning rate does not depend on the budget,
+/// so that runs of different budgets share their beginnings.
 pub const SMALL: &[&str] = &[
     "--set",
     "num_envs=8",
