@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 
+mod fuzz;
 mod learning;
 mod metrics_doc;
 mod operant;
@@ -22,6 +23,8 @@ Chores:
   learning [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md.
+  fuzz [--runs N]
+          Gives the ring's reader a million random inputs, or N; needs cargo-fuzz.
   soak    10 M steps at 512, 2,048 and 8,192 environments: every value finite, memory flat.
   help    This text.
 ";
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
             print!("{HELP}");
             return ExitCode::SUCCESS;
         }
+        ["fuzz", ref args @ ..] => fuzz::run(args),
         ["learning", ref envs @ ..] => learning::run(envs),
         ["metrics-doc"] => metrics_doc::run(),
         ["soak"] => soak::run(),

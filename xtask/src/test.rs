@@ -58,12 +58,16 @@ fn steps(target: &Path) -> Vec<Step> {
             .env("RUSTDOCFLAGS", "-D warnings"),
     ];
     if cfg!(target_arch = "x86_64") {
-        // No FMA and no AVX there: the lanes must give the same bits without them.
-        steps.push(
-            Step::new("lanes on x86-64-v2", "test --package operant-lane --profile quick --lib --tests")
-                .env("RUSTFLAGS", "-C target-cpu=x86-64-v2")
-                .env("CARGO_TARGET_DIR", target.join("x86-64-v2").display().to_string()),
-        );
+        // No FMA and no AVX on v2, half as wide lanes on v3: the bits must be the same.
+        let on = |level: &str, what: &'static str, args: &'static str| {
+            Step::new(what, args)
+                .env("RUSTFLAGS", format!("-C target-cpu={level}"))
+                .env("CARGO_TARGET_DIR", target.join(level).display().to_string())
+        };
+        let lanes = "test --package operant-lane --profile quick --lib --tests";
+        steps.push(on("x86-64-v2", "lanes on x86-64-v2", lanes));
+        let learner = "test --package operant-learn --profile quick --test backend --test update";
+        steps.push(on("x86-64-v3", "learner on x86-64-v3", learner));
     }
     steps
 }
