@@ -12,16 +12,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The metrics, rounded up to whole vectors.
 const WIDTH: usize = COUNT.next_multiple_of(8);
 
+/// A value per metric; what lies behind the last stays NaN.
+type Row = [f64; WIDTH];
+
 /// What was seen of every metric since the last entry.
 struct Tally {
     /// Which run of `factor` updates; `u64::MAX` before the first record.
     bucket: u64,
     records: u64,
-    min: [f64; WIDTH],
-    max: [f64; WIDTH],
-    sum: [f64; WIDTH],
-    count: [f64; WIDTH],
-    last: [f64; WIDTH],
+    min: Row,
+    max: Row,
+    sum: Row,
+    count: Row,
+    last: Row,
 }
 
 impl Tally {
@@ -37,18 +40,32 @@ impl Tally {
         }
     }
 
-    /// Takes in one record. A NaN reports nothing.
-    #[inline(always)]
-    fn add(&mut self, values: &[f64; WIDTH]) {
-        self.records += 1;
-        for i in 0..WIDTH {
-            let x = values[i];
-            let there = !x.is_nan();
-            self.min[i] = if x < self.min[i] { x } else { self.min[i] };
-            self.max[i] = if x > self.max[i] { x } else { self.max[i] };
-            self.sum[i] += if there { x } else { 0.0 };
-            self.count[i] += if there { 1.0 } else { 0.0 };
-            self.last[i] = if there { x } else { self.last[i] };
+    /// Takes in records, oldest first. A NaN reports nothing.
+    fn add(&mut self, rows: &[Row]) {
+        self.records += rows.len() as u64;
+        // A vector's width of metrics at a time, so that all that is kept of them stays in registers.
+        for first in (0..WIDTH).step_by(8) {
+            let lane = first..first + 8;
+            let load = |from: &Row| -> [f64; 8] { std::array::from_fn(|i| from[first + i]) };
+            let (mut min, mut max, mut sum) = (load(&self.min), load(&self.max), load(&self.sum));
+            let (mut count, mut last) = (load(&self.count), load(&self.last));
+            for row in rows {
+                let row: [f64; 8] = load(row);
+                for i in 0..8 {
+                    let x = row[i];
+                    let there = !x.is_nan();
+                    min[i] = if x < min[i] { x } else { min[i] };
+                    max[i] = if x > max[i] { x } else { max[i] };
+                    sum[i] += if there { x } else { 0.0 };
+                    count[i] += if there { 1.0 } else { 0.0 };
+                    last[i] = if there { x } else { last[i] };
+                }
+            }
+            self.min[lane.clone()].copy_from_slice(&min);
+            self.max[lane.clone()].copy_from_slice(&max);
+            self.sum[lane.clone()].copy_from_slice(&sum);
+            self.count[lane.clone()].copy_from_slice(&count);
+            self.last[lane].copy_from_slice(&last);
         }
     }
 
@@ -92,8 +109,13 @@ fn unpair(word: u64) -> (f64, f64) {
     (f64::from(f32::from_bits(word as u32)), f64::from(f32::from_bits((word >> 32) as u32)))
 }
 
-/// The writer's side of all archives.
+/// Records of the finest bucket at most.
+const ROWS: usize = FACTORS[0] as usize;
+
+/// The writer's side of all archives. Records are put aside as they come, and added up when their bucket is full.
 pub struct Archives {
+    rows: Box<[Row; ROWS]>,
+    filled: usize,
     tallies: [Tally; FACTORS.len()],
     /// Entries written to each.
     written: [u64; FACTORS.len()],
@@ -103,7 +125,14 @@ pub struct Archives {
 impl Archives {
     pub fn new() -> Self {
         let update = position("update").unwrap_or(0);
-        Archives { tallies: std::array::from_fn(|_| Tally::new()), written: [0; FACTORS.len()], update }
+        let rows = Box::new([[f64::NAN; WIDTH]; ROWS]);
+        Archives {
+            rows,
+            filled: 0,
+            tallies: std::array::from_fn(|_| Tally::new()),
+            written: [0; FACTORS.len()],
+            update,
+        }
     }
 
     /// Takes in one record. An entry is written when the first update after its last one comes.
@@ -115,15 +144,23 @@ impl Archives {
         sections: &[Section; FACTORS.len()],
         record: &[f64; COUNT],
     ) -> bool {
-        let mut values = [f64::NAN; WIDTH];
-        values[..COUNT].copy_from_slice(record);
-        let bucket = (values[self.update] as u64).saturating_sub(1) / FACTORS[0];
+        let bucket = (record[self.update] as u64).saturating_sub(1) / FACTORS[0];
         let turned = bucket != self.tallies[0].bucket;
         if turned {
+            self.add_up();
             self.turn(words, sections, 0, bucket);
+        } else if self.filled == ROWS {
+            self.add_up();
         }
-        self.tallies[0].add(&values);
+        self.rows[self.filled][..COUNT].copy_from_slice(record);
+        self.filled += 1;
         turned
+    }
+
+    #[cold]
+    fn add_up(&mut self) {
+        let filled = std::mem::take(&mut self.filled);
+        self.tallies[0].add(&self.rows[..filled]);
     }
 
     /// Writes the entry of a finished bucket, hands it to the next coarser archive, and begins `bucket`.

@@ -19,6 +19,9 @@ use super::{RingOptions, clock, lock, slot, text};
 /// Rings of ended runs that are kept: each holds some megabytes of memory.
 const KEEP_ENDED: usize = 8;
 
+/// Extension of a ring that is being made.
+const TEMPORARY: &str = "tmp";
+
 /// How long making a ring may take another trainer.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 
@@ -30,7 +33,10 @@ pub struct RingFile {
 }
 
 /// Makes a ring for a run in `dir`: under its name, or with a number behind it while another live run of that name has
-/// one. A ring that an ended run left under the name goes, and so does `own`, the file that this one is to replace. `prepare` writes what a reader must find from the start.
+/// one. A ring that an ended run left under the name goes.
+///
+/// `own` is the path and the file of a ring of this process that the new one is to replace. `prepare` writes what a
+/// reader must find from the start.
 ///
 /// # Errors
 /// When there is no room or no permission.
@@ -45,13 +51,15 @@ pub fn make(
     let turn_path = dir.join(".turn");
     let turn = File::options().create(true).truncate(false).write(true).mode(0o600).open(&turn_path);
     let turn = turn.map_err(|error| RingError::io("cannot write", &turn_path, error))?;
-    take_turn(&turn);
+    // Training does not wait: what it replaces is its own.
+    let patience = if own.is_some() { Duration::ZERO } else { LONGEST_TURN };
+    take_turn(&turn, patience);
 
     let path = match own {
         Some((path, file)) if names(path, file) || !is_live(path) => path.to_owned(),
         _ => free_path(dir, &identity.run),
     };
-    let temporary = dir.join(format!(".{}.tmp", std::process::id()));
+    let temporary = dir.join(format!(".{}.{TEMPORARY}", std::process::id()));
     let made = fill(&temporary, identity, options).and_then(|(mapping, layout)| {
         prepare(&mapping);
         fs::rename(&temporary, &path).map_err(|error| RingError::io("cannot make", &path, error))?;
@@ -65,9 +73,9 @@ pub fn make(
 }
 
 /// Waits for another trainer that is making its ring, but not for one that was stopped while it did.
-fn take_turn(turn: &File) {
+fn take_turn(turn: &File, patience: Duration) {
     let begun = Instant::now();
-    while matches!(turn.try_lock(), Err(fs::TryLockError::WouldBlock)) && begun.elapsed() < LONGEST_TURN {
+    while matches!(turn.try_lock(), Err(fs::TryLockError::WouldBlock)) && begun.elapsed() < patience {
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }
@@ -141,7 +149,7 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
 
-/// Removes the rings of ended runs, the oldest first, until few are left.
+/// Removes the rings of ended runs, the oldest first, until few are left, and what was left half made.
 fn drop_old(dir: &Path) {
     let ended = rings_in(dir).into_iter().filter(|found| !is_live(&found.path));
     let mut ended: Vec<_> = ended
@@ -149,7 +157,10 @@ fn drop_old(dir: &Path) {
         .collect();
     ended.sort();
     let surplus = ended.len().saturating_sub(KEEP_ENDED);
-    for (_, path) in ended.drain(..surplus) {
+    let files = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let half_made = files.filter(|path| path.extension().is_some_and(|extension| extension == TEMPORARY));
+    let half_made = half_made.filter(|path| !is_live(path));
+    for path in ended.drain(..surplus).map(|(_, path)| path).chain(half_made) {
         let _ = fs::remove_file(path);
     }
 }

@@ -45,6 +45,7 @@ pub use series::{SeriesPoint, Summary};
 pub use side::{Damage, SideWriter};
 pub use state::{Health, RunState, STALL};
 pub use status::{SavedCheckpoint, Status};
+pub use text::plain;
 pub use writer::{Ring, RingWriter, create, create_in};
 
 /// How a ring is made.

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::RingError;
+use super::text::plain;
 
 /// Extension of a ring file.
 pub(super) const EXTENSION: &str = "ring";
@@ -30,6 +31,8 @@ pub(super) struct Place {
 pub(super) fn places() -> Vec<Place> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(dir) = variable("OPERANT_RING_DIR") {
+        // Trainer and monitor may work in different directories.
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
         return vec![Place { dir, must_be_memory: false }];
     }
     let own = format!("operant-{}", rustix::process::getuid().as_raw());
@@ -39,8 +42,9 @@ pub(super) fn places() -> Vec<Place> {
 }
 
 impl Place {
-    /// Makes the directory where it is missing, and checks that it is ours and in memory.
-    pub fn prepare(&self, group_readable: bool) -> Result<(), RingError> {
+    /// Makes the directory where it is missing, and checks that it is ours and in memory. Returns what the user should
+    /// know about it.
+    pub fn prepare(&self, group_readable: bool) -> Result<Option<String>, RingError> {
         let dir = &self.dir;
         let mode = if group_readable { 0o750 } else { 0o700 };
         let refuse = |problem: String, remedy| Err(RingError::Place { path: dir.clone(), problem, remedy });
@@ -55,31 +59,40 @@ impl Place {
             }
         }
         let found = fs::symlink_metadata(dir).map_err(|error| RingError::io("cannot look at", dir, error))?;
-        let own = rustix::process::geteuid().as_raw();
-        if !found.is_dir() {
-            return refuse(
-                "is no directory".to_owned(),
-                "remove it, or set OPERANT_RING_DIR to another place",
-            );
-        }
-        if found.uid() != own {
-            let problem = format!("belongs to another user (id {}, this is {own})", found.uid());
-            return refuse(problem, "set OPERANT_RING_DIR to a directory of your own");
-        }
-        if found.mode() & 0o022 != 0 {
-            return refuse("can be written by others".to_owned(), "chmod go-w it");
+        if let Some((problem, remedy)) = distrust(&found) {
+            return refuse(problem, remedy);
         }
         if group_readable && found.mode() & 0o050 != 0o050 {
             let wider = fs::Permissions::from_mode(found.mode() | 0o050);
             fs::set_permissions(dir, wider)
                 .map_err(|error| RingError::io("cannot open to its group", dir, error))?;
         }
-        if self.must_be_memory && !is_memory(dir) {
+        if is_memory(dir) {
+            return Ok(None);
+        }
+        if self.must_be_memory {
             let problem = "does not lie in memory, where a ring must lie so as not to wait for a disk";
             return refuse(problem.to_owned(), "set OPERANT_RING_DIR to a directory on a tmpfs");
         }
-        Ok(())
+        Ok(Some(format!(
+            "OPERANT_RING_DIR={} does not lie in memory: training may have to wait for its disk",
+            dir.display()
+        )))
     }
+}
+
+/// Why what lies at a place cannot be trusted to hold this user's rings, and what to do; none when it can.
+fn distrust(found: &fs::Metadata) -> Option<(String, &'static str)> {
+    let own = rustix::process::geteuid().as_raw();
+    if !found.is_dir() {
+        return Some(("is no directory".to_owned(), "remove it, or set OPERANT_RING_DIR to another place"));
+    }
+    if found.uid() != own {
+        let problem = format!("belongs to another user (id {}, this is {own})", found.uid());
+        return Some((problem, "set OPERANT_RING_DIR to a directory of your own"));
+    }
+    let open = found.mode() & 0o022 != 0;
+    open.then(|| ("can be written by others".to_owned(), "chmod go-w it"))
 }
 
 /// Whether a directory lies on a tmpfs or ramfs.
@@ -95,9 +108,15 @@ fn is_memory(_: &Path) -> bool {
     false
 }
 
-/// Every ring of this user, by name.
+/// Every ring of this user, by name. A place that others could have put something into is passed over, unless it was
+/// named by the user.
 pub fn rings() -> Vec<Found> {
-    let mut found: Vec<Found> = places().iter().flat_map(|place| rings_in(&place.dir)).collect();
+    let mut places = places();
+    places.retain(|place| {
+        let own = fs::symlink_metadata(&place.dir).is_ok_and(|found| distrust(&found).is_none());
+        own || !place.must_be_memory
+    });
+    let mut found: Vec<Found> = places.iter().flat_map(|place| rings_in(&place.dir)).collect();
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found
 }
@@ -107,7 +126,7 @@ pub fn rings_in(dir: &Path) -> Vec<Found> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let rings = entries.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
     let mut found: Vec<Found> =
-        rings.filter_map(|path| Some(Found { name: path.file_stem()?.to_str()?.to_owned(), path })).collect();
+        rings.filter_map(|path| Some(Found { name: plain(path.file_stem()?.to_str()?), path })).collect();
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found
 }

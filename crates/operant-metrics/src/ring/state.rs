@@ -3,7 +3,7 @@
 /// What the trainer says of itself, as the state word holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
-    /// Before the first update.
+    /// Before the first update. However long that takes, it is no stall: a device may have to be built.
     Starting = 1,
     /// Training.
     Running = 2,

@@ -263,6 +263,10 @@ fn rings_of_ended_runs_do_not_pile_up() {
         "the live one, those kept, and the last, not yet swept"
     );
     assert!(live.writer.path().exists());
+    let half_made = dir.path().join(".99999.tmp");
+    fs::write(&half_made, "").unwrap();
+    drop(create_in(dir.path(), &identity("last"), &options()).unwrap());
+    assert!(!half_made.exists());
 }
 
 #[test]
@@ -367,4 +371,29 @@ fn a_run_that_is_older_than_the_boot_has_ages_too() {
     let status = reader.status();
     assert!(status.since_update.is_some_and(|since| since < Duration::from_secs(60)), "{status:?}");
     assert!(status.since_progress < Duration::from_secs(60) && status.uptime < Duration::from_secs(60));
+}
+
+#[test]
+fn training_does_not_wait_for_a_file_that_cannot_be_had() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ring = ring(dir.path());
+    (1..=40).for_each(|update| ring.writer.publish(&record(update)));
+    let path = ring.writer.path().to_owned();
+    // Another trainer was stopped while it made its ring, and a directory stands where the new file is to be made.
+    let turn = fs::File::create(dir.path().join(".turn")).unwrap();
+    turn.lock().unwrap();
+    let temporary = dir.path().join(format!(".{}.tmp", std::process::id()));
+    fs::create_dir(&temporary).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    let begun = std::time::Instant::now();
+    (41..=5_000).for_each(|update| ring.writer.publish(&record(update)));
+    // A wait at each of these would take an hour.
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+    fs::remove_dir(&temporary).unwrap();
+    let begun = std::time::Instant::now();
+    while fs::metadata(&path).unwrap().len() == 0 {
+        ring.writer.publish(&record(5_001));
+        assert!(begun.elapsed() < Duration::from_secs(30), "it is tried again");
+    }
 }

@@ -31,9 +31,11 @@ pub fn read_section(section: &[AtomicU64]) -> String {
     from_words(&words.map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>(), bytes)
 }
 
-/// Text that a file tells, fit for a terminal: control characters of a stranger's making become spaces.
+/// Text that a file tells, fit for a terminal: what would move the cursor, change colours or turn the direction of
+/// writing becomes a space.
 pub fn plain(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.replace(|c: char| c.is_control() || turns(c), " ")
 }
 
 /// One line of at most `bytes` bytes, cut between characters and marked where it was cut.
@@ -60,6 +62,11 @@ mod tests {
             assert_eq!(from_words(&words, text.len() as u64), text);
         }
         assert_eq!(from_words(&[u64::MAX], u64::MAX).chars().count(), 8);
+    }
+
+    #[test]
+    fn nothing_in_a_text_commands_a_terminal() {
+        assert_eq!(plain("a\u{1b}]0;x\u{7}b\u{202e}c\u{9b}d é"), "a ]0;x b c d é");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Ring {
     pub writer: RingWriter,
     /// Samples and events.
     pub side: SideWriter,
+    /// What the user should know about the place.
+    pub warning: Option<String>,
 }
 
 /// Makes the ring of a run, in state *starting*, ready to be read.
@@ -32,8 +34,10 @@ pub struct Ring {
 pub fn create(identity: &Identity, options: &RingOptions) -> Result<Ring, RingError> {
     let mut first = None;
     for place in places() {
-        let made =
-            place.prepare(options.group_readable).and_then(|()| create_in(&place.dir, identity, options));
+        let made = place.prepare(options.group_readable).and_then(|warning| {
+            let ring = create_in(&place.dir, identity, options)?;
+            Ok(Ring { warning, ..ring })
+        });
         match made {
             Ok(ring) => return Ok(ring),
             // The preferred place's reason says most.
@@ -74,9 +78,10 @@ pub fn create_in(dir: &Path, identity: &Identity, options: &RingOptions) -> Resu
         checkpoint: None,
         slots_written: 0,
         created_at: clock::now(),
+        next_attempt: 0,
         episodes: 0,
     };
-    Ok(Ring { writer, side })
+    Ok(Ring { writer, side, warning: None })
 }
 
 /// What both writing threads know of the file.
@@ -98,6 +103,9 @@ impl Shared {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Nanoseconds from one attempt to make a lost file anew to the next.
+const ATTEMPT_PERIOD: u64 = 1_000_000_000;
 
 /// Whole nanoseconds of seconds.
 fn nanoseconds(seconds: f64) -> u64 {
@@ -128,7 +136,8 @@ impl Sections {
     }
 }
 
-/// Publishes what training does. Wait-free: stores into memory, and the clock now and then.
+/// Publishes what training does: stores into memory, and the clock now and then. It waits for no one; only a file that was
+/// lost costs system calls, once, or once a second while no new one can be had.
 pub struct RingWriter {
     identity: Identity,
     options: RingOptions,
@@ -146,6 +155,8 @@ pub struct RingWriter {
     checkpoint: Option<(u64, String)>,
     slots_written: u64,
     created_at: u64,
+    /// When a file may be made anew again, should that have failed.
+    next_attempt: u64,
     episodes: u64,
 }
 
@@ -249,6 +260,10 @@ impl RingWriter {
     /// others have written over is not trusted. When there is no file to be had, the old pages take the records.
     #[cold]
     fn mend(&mut self) {
+        let now = clock::now();
+        if now < self.next_attempt {
+            return;
+        }
         self.shared.damaged.store(false, Ordering::Relaxed);
         let old = Arc::clone(&self.mapping);
         let intact = !old.lost() && self.header_is_own();
@@ -263,6 +278,7 @@ impl RingWriter {
         // Filled before it gets its name, so that no reader meets a run that seems to have begun anew.
         let fill = |made: &Mapping| self.fill(made, intact.then_some(&*old));
         let Ok(made) = file::make(dir, &self.identity, &self.options, own, fill) else {
+            self.next_attempt = now + ATTEMPT_PERIOD;
             return;
         };
         self.path = made.path;
