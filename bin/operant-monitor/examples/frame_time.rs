@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use operant_metrics::{Level, RingError, RingOptions, RunState, create_in};
+use operant_metrics::RingError;
 use operant_monitor::app::App;
 use operant_monitor::data::{RunView, Runs};
 use operant_monitor::theme::{Depth, Detected};
@@ -21,14 +21,8 @@ const UPDATES: u64 = 1_000_000;
 const FRAMES: usize = 300;
 
 fn main() -> ExitCode {
-    let dir = std::env::temp_dir().join(format!("operant-frame-time-{}", std::process::id()));
-    if let Err(error) = std::fs::create_dir_all(&dir) {
-        eprintln!("error: cannot make {}: {error}", dir.display());
-        return ExitCode::FAILURE;
-    }
-    let outcome = measure(&dir);
-    let _ = std::fs::remove_dir_all(&dir);
-    match outcome {
+    let dir = tempfile::tempdir().map_err(|error| error.to_string());
+    match dir.and_then(|dir| measure(dir.path()).map_err(|error| error.to_string())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -39,15 +33,7 @@ fn main() -> ExitCode {
 
 fn measure(dir: &Path) -> Result<(), RingError> {
     let total = UPDATES * 5 / 4;
-    let mut ring = create_in(dir, &synthetic::identity("long", total), &RingOptions::default())?;
-    for i in 1..=UPDATES {
-        ring.writer.refill(&synthetic::record(i, total, 0));
-    }
-    ring.writer.set_state(RunState::Running, "");
-    ring.writer.show(&synthetic::episode(500));
-    for i in 0..40 {
-        ring.side.event(Level::Info, &format!("checkpoint saved at {i} M steps"));
-    }
+    let mut ring = synthetic::long_run(dir, UPDATES, total)?;
     let (width, height) = (250, 80);
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap_or_else(|never| match never {});
     let detected = Detected { depth: Depth::True, light: false };

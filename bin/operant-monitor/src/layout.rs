@@ -79,8 +79,12 @@ impl Layout {
             _ => 3,
         };
         let header = take_top(&mut rest, header);
-        // Bad news may cost the charts their room, but for a few lines.
-        let kept = if rest.height > 8 { 4 } else { 0 };
+        // Bad news may cost the charts their room, but for a few lines, and less where a panel was asked for.
+        let kept = match expanded {
+            Some(_) => rest.height - rest.height / 4,
+            None if rest.height > 8 => 4,
+            None => 0,
+        };
         let banner = banner.min(rest.height.saturating_sub(kept));
         let banner = take_top(&mut rest, banner);
         let panels = match expanded {

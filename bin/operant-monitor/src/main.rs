@@ -26,7 +26,8 @@ fn main() -> ExitCode {
     match operant_monitor::run(&cli.options) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("error: {error}");
+            let (what, remedy) = error.what_and_remedy();
+            eprintln!("error: {what}\n  remedy: {remedy}");
             ExitCode::from(error.exit_code())
         }
     }

@@ -63,18 +63,14 @@ pub struct Symbols {
     pub ellipsis: &'static str,
     /// A grid line across a chart.
     pub grid: &'static str,
-    /// A threshold across a chart.
-    pub threshold: &'static str,
     /// Bars of increasing fill, from empty to full, horizontally: the last is a full cell.
     pub bar: &'static [&'static str],
     /// The empty part of a bar.
     pub trough: &'static str,
     /// Columns of increasing height, from empty to full.
     pub spark: &'static [&'static str],
-    /// Minimum, maximum.
-    pub extremes: [&'static str; 2],
-    /// Up, down, left, right.
-    pub arrows: [&'static str; 4],
+    /// Beside the value of something that lies above what a chart shows, or below.
+    pub beyond: [&'static str; 2],
 }
 
 /// For UTF-8.
@@ -89,12 +85,10 @@ pub static UNICODE: Symbols = Symbols {
     missing: "–",
     ellipsis: "…",
     grid: "┈",
-    threshold: "╌",
     bar: &["", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"],
     trough: "─",
     spark: &[" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
-    extremes: ["▾", "▴"],
-    arrows: ["↑", "↓", "←", "→"],
+    beyond: ["↑", "↓"],
 };
 
 /// For everything else.
@@ -109,12 +103,10 @@ pub static ASCII: Symbols = Symbols {
     missing: "-",
     ellipsis: "~",
     grid: ".",
-    threshold: "-",
     bar: &["", "#"],
     trough: ".",
     spark: &[" ", "_", ".", "-", "=", "+", "*", "#"],
-    extremes: ["min", "max"],
-    arrows: ["up", "down", "left", "right"],
+    beyond: ["^", "v"],
 };
 
 /// Whether this process's locale is UTF-8.
@@ -154,7 +146,7 @@ mod tests {
     #[test]
     fn ascii_is_ascii() {
         let all = ASCII.corners.iter().chain(&ASCII.edges).chain(ASCII.bar).chain(ASCII.spark);
-        let all = all.chain(&ASCII.extremes).chain(&ASCII.arrows);
+        let all = all.chain(&ASCII.beyond);
         assert!(all.chain([&ASCII.pointer, &ASCII.missing, &ASCII.ellipsis]).all(|symbol| symbol.is_ascii()));
     }
 }

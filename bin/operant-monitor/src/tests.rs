@@ -131,6 +131,9 @@ fn overlays_and_a_metric_alone() {
     press(&mut it.app, KeyCode::Down);
     press(&mut it.app, KeyCode::Char(' '));
     insta::assert_snapshot!("runs", screen(&mut it.app, 100, 20));
+    for width in [40, 60, 80] {
+        insta::assert_snapshot!(format!("runs_{width}"), screen(&mut it.app, width, 12));
+    }
     press(&mut it.app, KeyCode::Esc);
     insta::assert_snapshot!("two_runs_in_one_chart", screen(&mut it.app, 80, 24));
     press(&mut it.app, KeyCode::Char('3'));
@@ -139,11 +142,32 @@ fn overlays_and_a_metric_alone() {
 }
 
 #[test]
+fn three_runs_in_one_chart_are_told_apart() {
+    let mut it = fixture(3, 1200, running());
+    (1..3).for_each(|i| it.app.runs.overlay(i));
+    for (width, height) in [(40, 12), (80, 24), (120, 40)] {
+        insta::assert_snapshot!(format!("three_runs_{width}x{height}"), screen(&mut it.app, width, height));
+    }
+    let buffer = buffer(&mut it.app, 120, 40);
+    let colours: std::collections::HashSet<_> = buffer
+        .content()
+        .iter()
+        .filter(|cell| cell.symbol() == "━" && cell.modifier.is_empty())
+        .map(|cell| cell.fg)
+        .collect();
+    assert!((0..3).all(|number| colours.contains(&it.app.theme.curve(number).fg.unwrap())), "{colours:?}");
+}
+
+#[test]
 fn a_killed_run_says_so_and_how_to_go_on() {
     let mut it = fixture(1, 1200, Health::Killed);
     for (width, height) in [(40, 12), (80, 24)] {
         insta::assert_snapshot!(format!("killed_{width}x{height}"), screen(&mut it.app, width, height));
     }
+    press(&mut it.app, KeyCode::Char('6'));
+    press(&mut it.app, KeyCode::Enter);
+    insta::assert_snapshot!("killed_scene_40x12", screen(&mut it.app, 40, 12));
+    press(&mut it.app, KeyCode::Esc);
     let text = screen(&mut it.app, 160, 24);
     assert!(
         text.contains(

@@ -219,8 +219,22 @@ fn errors_say_what_to_do() {
 
     let _ring = live_run(dir.path(), "cartpole-7");
     let typo = output(dir.path(), &["cartpole-8", "--once"]);
-    assert_eq!((typo.status.code(), text(&typo.stdout).as_str()), (Some(1), ""));
-    assert!(text(&typo.stderr).contains("cartpole-7"), "{}", text(&typo.stderr));
+    assert_eq!((typo.status.code(), text(&typo.stdout).as_str()), (Some(2), ""));
+    assert_eq!(
+        text(&typo.stderr),
+        "error: there is no ring of a run \"cartpole-8\" (did you mean \"cartpole-7\"?)\n  \
+         remedy: there are rings of cartpole-7\n"
+    );
+
+    let garbage = dir.path().join("garbage.ring");
+    std::fs::write(&garbage, vec![0x5a; 70_000]).unwrap();
+    let refused = output(dir.path(), &[garbage.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("garbage.ring: this is no operant ring") && said.contains("\n  remedy: give"),
+        "{said}"
+    );
 
     for arguments in
         [&["--interval", "0"][..], &["--interval", "nan"], &["--interval", "x"], &["--unheard-of"]]
@@ -235,6 +249,7 @@ fn a_ring_that_cannot_be_read_hides_no_other() {
     std::fs::write(dir.path().join("garbage.ring"), vec![0x5a; 70_000]).unwrap();
     let alone = output(dir.path(), &["--json"]);
     assert_eq!(alone.status.code(), Some(1));
+    assert!(text(&alone.stderr).starts_with("note: garbage is left out"), "{}", text(&alone.stderr));
     let _ring = live_run(dir.path(), "good");
     let both = output(dir.path(), &["--json"]);
     assert_eq!(objects(&both)[0]["run"], "good");

@@ -2,7 +2,12 @@
 
 #![allow(dead_code, reason = "each example and test needs a part of it")]
 
-use operant_metrics::{COUNT, Core, CoreKind, Episode, Frame, Identity, Record, Shape, position};
+use std::path::Path;
+
+use operant_metrics::{
+    COUNT, Core, CoreKind, Episode, Frame, Identity, Level, Record, Ring, RingError, RingOptions, RunState,
+    Shape, create_in, position,
+};
 
 /// Environment steps in one update.
 pub const STEPS_PER_UPDATE: f64 = 32_768.0;
@@ -78,6 +83,23 @@ pub fn record(i: u64, updates: u64, seed: u64) -> Record {
         cpu_balance: 0.78,
         resident_memory: 84.0e6,
     }
+}
+
+/// The ring, in `dir`, of a run called `long` with a lot behind it that goes on.
+///
+/// # Errors
+/// When it cannot be made there.
+pub fn long_run(dir: &Path, updates: u64, total: u64) -> Result<Ring, RingError> {
+    let mut ring = create_in(dir, &identity("long", total), &RingOptions::default())?;
+    for i in 1..=updates {
+        ring.writer.refill(&record(i, total, 0));
+    }
+    ring.writer.set_state(RunState::Running, "");
+    ring.writer.show(&episode(500));
+    for i in 0..40 {
+        ring.side.event(Level::Info, &format!("checkpoint saved at {i} M steps"));
+    }
+    Ok(ring)
 }
 
 /// What the sampler would see at update `i`: those of the record's metrics that are sampled.

@@ -215,6 +215,19 @@ impl RunView {
         self.position(name).and_then(|i| self.latest.get(i)).copied().unwrap_or(f64::NAN)
     }
 
+    /// The same, or where the newest update had nothing to report the last value that any update did.
+    pub fn last_reported(&self, name: &str) -> f64 {
+        match self.value(name) {
+            value if value.is_nan() => self.summary(name).map_or(f64::NAN, |summary| summary.last),
+            value => value,
+        }
+    }
+
+    /// The greatest value over the whole run. The summary is up to half a second old, and no best is below the newest.
+    pub fn best(&self, name: &str) -> f64 {
+        self.summary(name).map_or(f64::NAN, |summary| summary.max).max(self.value(name))
+    }
+
     /// The unit of the metric called `name`.
     pub fn unit(&self, name: &str) -> &str {
         self.position(name).and_then(|i| self.schema().metrics().get(i)).map_or("1", |metric| &metric.unit)

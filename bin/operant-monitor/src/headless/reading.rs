@@ -22,7 +22,7 @@ pub struct Reading {
     pub events: Vec<Event>,
     /// Records that the reader had to skip: torn, or overtaken by the writer.
     pub skipped: u64,
-    /// Mean return over the run in at most [`TREND`] equal parts, NaN where no episode ended.
+    /// Mean return over the run in a few dozen equal parts at most, NaN where no episode ended.
     pub returns: Vec<f64>,
     /// The same of the speed.
     pub speeds: Vec<f64>,

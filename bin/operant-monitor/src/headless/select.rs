@@ -21,7 +21,8 @@ pub(super) fn runs(names: &[String]) -> Result<Vec<RingReader>, MonitorError> {
     for name in names {
         let found = operant_metrics::find(name)?;
         if readers.iter().all(|reader| reader.path() != found.path) {
-            readers.push(RingReader::open(&found.path)?);
+            let opened = RingReader::open(&found.path);
+            readers.push(opened.map_err(|error| MonitorError::Unreadable { run: name.clone(), error })?);
         }
     }
     Ok(readers)
@@ -29,14 +30,14 @@ pub(super) fn runs(names: &[String]) -> Result<Vec<RingReader>, MonitorError> {
 
 /// All live runs of `found`, or the one that ended last. A ring that cannot be read does not hide the others.
 fn unnamed(found: Vec<Found>) -> Result<Vec<RingReader>, MonitorError> {
-    let mut refused = None;
+    let mut refused = 0;
     let mut readers = Vec::new();
     for Found { name, path } in found {
         match RingReader::open(&path) {
             Ok(reader) => readers.push(reader),
             Err(error) => {
                 eprintln!("note: {name} is left out: {error}");
-                refused = Some(error);
+                refused += 1;
             }
         }
     }
@@ -47,8 +48,8 @@ fn unnamed(found: Vec<Found>) -> Result<Vec<RingReader>, MonitorError> {
     let last = readers.into_iter().min_by_key(|reader| reader.status().since_alive);
     match (last, refused) {
         (Some(reader), _) => Ok(vec![reader]),
-        (None, Some(error)) => Err(error.into()),
-        (None, None) => Err(MonitorError::NoRun { what: "there is no run to show".to_owned() }),
+        (None, 0) => Err(MonitorError::NoRun { what: "there is no run to show" }),
+        (None, _) => Err(MonitorError::NoRun { what: "there is no run whose ring can be read" }),
     }
 }
 

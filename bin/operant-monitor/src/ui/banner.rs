@@ -23,9 +23,13 @@ pub struct BannerLine {
 pub fn lines(run: &RunView, width: u16) -> Vec<BannerLine> {
     let verdict = run.verdict();
     let mut lines = Vec::new();
+    // A space at both ends.
+    let wrap = |words: &str| text::wrap(words, usize::from(width.saturating_sub(2).max(1)));
     let mut add = |tone: Option<Tone>, words: &str| {
-        // A space at both ends.
-        let wrapped = text::wrap(words, width.saturating_sub(2).max(1));
+        let running_on = wrap(words);
+        // A line for each clause, where that takes no more of them: a command to copy is then in one piece.
+        let clauses: Vec<String> = words.split("; ").flat_map(wrap).collect();
+        let wrapped = if clauses.len() <= running_on.len() { clauses } else { running_on };
         lines.extend(wrapped.into_iter().map(|text| BannerLine { tone, text }));
     };
     if verdict.needs_banner() {

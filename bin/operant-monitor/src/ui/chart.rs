@@ -3,6 +3,7 @@
 //! It is drawn straight into the buffer. Ratatui's own chart puts a NaN at its top row, has no bands, and takes tens of
 //! milliseconds for a long series.
 
+mod legend;
 mod raster;
 mod scale;
 
@@ -11,8 +12,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::symbols::{Marker, Symbols};
-use crate::theme::Theme;
+use crate::theme::{Theme, ThemeName};
 use crate::view::Axis;
+use legend::digit;
 use raster::Raster;
 pub use scale::{Label, SINGLE_PRECISION, Scale};
 
@@ -60,7 +62,8 @@ pub enum Fill {
 pub struct Chart<'a> {
     /// Its lines; the first is drawn on top and is the only one with a fill.
     pub curves: Vec<Curve>,
-    /// A line across, which is always in view.
+    /// A line across. The scale reaches to it, but where it lies so far away that the curves would be squeezed flat:
+    /// there an arrow beside the scale says where it is.
     pub threshold: Option<f64>,
     /// The left and right ends; by default those of the points.
     pub x: Option<(f64, f64)>,
@@ -80,6 +83,8 @@ pub struct Chart<'a> {
     pub ramp: bool,
     /// Whether the last point of each line is marked, as on a run that lives.
     pub tip: bool,
+    /// Whether several lines are named above the chart, where it has the room.
+    pub legend: bool,
 }
 
 impl Default for Chart<'_> {
@@ -96,6 +101,7 @@ impl Default for Chart<'_> {
             from_zero: false,
             ramp: false,
             tip: false,
+            legend: true,
         }
     }
 }
@@ -138,6 +144,13 @@ impl Chart<'_> {
         let Some((x, y)) = self.scales() else {
             return self.say_why_empty(paint, area, buffer);
         };
+        // The legend has a row of its own: over the curves it would hide the best of them.
+        let legend = self.legend && self.curves.len() > 1 && area.height >= 5 && area.width >= 24;
+        let legend = u16::from(legend);
+        if legend > 0 {
+            self.draw_legend(paint, area, buffer);
+        }
+        let area = Rect { y: area.y + legend, height: area.height - legend, ..area };
         let labels = if area.height >= 4 && area.width >= 16 { 1 } else { 0 };
         let most = usize::from((area.height - labels) / 3).clamp(2, 7);
         let mut ticks = match area.width >= 12 && area.height >= 2 {
@@ -146,11 +159,20 @@ impl Chart<'_> {
         };
         ticks.truncate(usize::from(area.height));
         let threshold = self.threshold.filter(|value| (0.0..=1.0).contains(&y.share(*value)));
-        let named = threshold.filter(|_| !ticks.is_empty()).map(|value| (value, crate::format::short(value)));
+        let named = self.threshold.filter(|value| y.share(*value).is_finite() && !ticks.is_empty());
+        let named = named.map(|value| {
+            let [above, below] = paint.symbols.beyond;
+            let arrow = match y.share(value) {
+                share if share > 1.0 => above,
+                share if share < 0.0 => below,
+                _ => "",
+            };
+            (value, crate::format::short(value) + arrow)
+        });
         let gutter = ticks
             .iter()
             .chain(&named)
-            .map(|(_, text)| text.len())
+            .map(|(_, text)| text.chars().count())
             .max()
             .map_or(0, |widest| widest as u16 + 1);
         let plot = Rect {
@@ -168,9 +190,6 @@ impl Chart<'_> {
             self.draw_bottom_axis(paint, &plot, area, buffer);
         }
         self.draw_curves(paint, &plot, threshold, buffer);
-        if self.curves.len() > 1 {
-            self.draw_legend(paint, plot.area, buffer);
-        }
     }
 
     /// The scales that hold every point in view; `None` when there is none.
@@ -189,7 +208,8 @@ impl Chart<'_> {
         });
         let shown = |value: &f64| value.is_finite() && (!self.log || *value > 0.0);
         let (low, high) = extent(values.filter(shown))?;
-        let (low, high) = match self.threshold.filter(shown) {
+        let near = |threshold: &f64| is_near(*threshold, low, high, self.log);
+        let (low, high) = match self.threshold.filter(shown).filter(near) {
             Some(threshold) => (low.min(threshold), high.max(threshold)),
             None => (low, high),
         };
@@ -226,7 +246,8 @@ impl Chart<'_> {
         };
         let reserved = named.map(|(value, _)| row_of(*value));
         let mut write = |row: u16, text: &str, style: Style| {
-            let x = plot.area.x.saturating_sub(1 + text.len() as u16).max(plot.area.x - gutter);
+            let width = text.chars().count() as u16;
+            let x = plot.area.x.saturating_sub(1 + width).max(plot.area.x - gutter);
             buffer.set_string(x, row, text, style);
         };
         let mut taken = reserved;
@@ -307,7 +328,7 @@ impl Chart<'_> {
                 // The raw line would only hide the smoothed ones of other runs.
                 if i == 0 {
                     let faint = match paint.theme.name {
-                        crate::theme::ThemeName::None => paint.theme.faint,
+                        ThemeName::None => paint.theme.faint,
                         _ => paint.theme.curve(curve.number).add_modifier(Modifier::DIM),
                     };
                     draw_line(&mut raster, plot, raw.clone(), LAYER_RAW, |_| faint);
@@ -342,7 +363,8 @@ impl Chart<'_> {
                 }
             }
         }
-        if self.tip && paint.symbols.unicode && paint.marker != Marker::Ascii {
+        let numbered = self.is_numbered(paint);
+        if numbered || (self.tip && paint.symbols.unicode && paint.marker != Marker::Ascii) {
             let (across, down) = paint.marker.dots();
             for ((x, y), number) in tips {
                 let (column, row) = (x.max(0.0) as usize / across, y.max(0.0) as usize / down);
@@ -353,30 +375,33 @@ impl Chart<'_> {
                         _ => paint.theme.curve(number).add_modifier(Modifier::BOLD),
                     };
                     (cell.fg, cell.modifier) = (Color::Reset, Modifier::empty());
-                    cell.set_symbol("●").set_style(style);
+                    match numbered {
+                        true => cell.set_char(digit(number)),
+                        false => cell.set_symbol("●"),
+                    };
+                    cell.set_style(style);
                 }
             }
         }
     }
+}
 
-    fn draw_legend(&self, paint: Paint, area: Rect, buffer: &mut Buffer) {
-        if area.height < 5 || area.width < 30 {
-            return;
+/// Whether a threshold lies near enough to values of `low ..= high` to share a scale with them. What an environment pays
+/// before anything is learned often lies far below the threshold and hardly moves; that is worth seeing. But a threshold
+/// many times the size of the values themselves would leave nothing of them.
+fn is_near(threshold: f64, low: f64, high: f64, log: bool) -> bool {
+    let away = |forward: fn(f64) -> f64| {
+        let (threshold, low, high) = (forward(threshold), forward(low), forward(high));
+        ((low - threshold).max(threshold - high), high - low)
+    };
+    match log {
+        true => {
+            let (distance, range) = away(f64::log10);
+            distance <= 7.0 * range.max(0.5)
         }
-        let mut x = area.x + 1;
-        for curve in &self.curves {
-            let light = if paint.symbols.unicode { "━━" } else { "**" };
-            let width = light.chars().count() + 1 + curve.name.chars().count() + 2;
-            if usize::from(area.right().saturating_sub(x)) < width.min(12) {
-                break;
-            }
-            let style = paint.theme.curve(curve.number);
-            let room = usize::from(area.right() - x);
-            let (end, _) = buffer.set_stringn(x, area.y, light, room, style);
-            let room = usize::from(area.right() - end);
-            let (end, _) =
-                buffer.set_stringn(end, area.y, format!(" {}  ", curve.name), room, paint.theme.text);
-            x = end;
+        false => {
+            let (distance, range) = away(|value| value);
+            distance <= 30.0 * range.max(low.abs()).max(high.abs())
         }
     }
 }

@@ -7,6 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::panel::{self, Context};
+use super::text;
 use crate::headless::Date;
 
 /// Columns of the time of day with the blank behind it.
@@ -59,7 +60,9 @@ fn lines(context: &Context, event: &Event, width: u16) -> Vec<Line<'static>> {
     head.push(Span::styled(mark, style));
     let indent = head.iter().map(Span::width).sum::<usize>();
     let room = usize::from(width).saturating_sub(indent).max(1);
-    let texts = wrap(&event.text, room);
+    let texts = text::wrap(&event.text, room);
+    // An event without a text still has its time.
+    let texts = if texts.is_empty() { vec![String::new()] } else { texts };
     texts
         .into_iter()
         .enumerate()
@@ -72,39 +75,6 @@ fn lines(context: &Context, event: &Event, width: u16) -> Vec<Line<'static>> {
 
 fn indented(indent: usize, text: String, style: Style) -> Line<'static> {
     Line::from(vec![Span::raw(" ".repeat(indent)), Span::styled(text, style)])
-}
-
-/// Text in lines of at most `width` columns, broken between words, or within one that is longer than a line.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let columns = |text: &str| Span::raw(text).width();
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let mut word = word.to_owned();
-        while let Some(line) = lines.last_mut() {
-            let gap = usize::from(!line.is_empty());
-            if columns(line) + gap + columns(&word) <= width {
-                line.push_str(&" ".repeat(gap));
-                line.push_str(&word);
-                break;
-            }
-            if !line.is_empty() {
-                lines.push(String::new());
-                continue;
-            }
-            // Longer than a line: as much of it as fits, but at least one character, so that this ends.
-            let ends = word.char_indices().map(|(at, c)| at + c.len_utf8());
-            let end =
-                ends.clone().take_while(|end| columns(&word[..*end]) <= width).last().or(ends.clone().next());
-            let rest = word.split_off(end.unwrap_or(word.len()));
-            line.push_str(&word);
-            if rest.is_empty() {
-                break;
-            }
-            lines.push(String::new());
-            word = rest;
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

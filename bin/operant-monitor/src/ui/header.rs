@@ -155,22 +155,16 @@ fn draw_bar(context: &Context, share: f64, area: Rect, buffer: &mut Buffer) {
 /// Speed, return and counts, as many as there is room for.
 fn figures(context: &Context, area: Rect, row: u16, buffer: &mut Buffer) {
     let (theme, run) = (context.theme, context.run);
-    let best = run.summary("sps").map_or(f64::NAN, |summary| summary.max);
-    let returns = run.summary("episodic_return");
-    let last = match run.value("episodic_return") {
-        value if value.is_nan() => returns.map_or(f64::NAN, |summary| summary.last),
-        value => value,
-    };
     let whole = |value: f64| if value >= 0.0 { format::count(value as u64) } else { String::new() };
     // What matters most comes first: a narrow screen cuts the rest off.
     let figures = [
         ("sps", format::short(run.value("sps")), true),
-        ("return", format::short(last), true),
+        ("return", format::short(run.last_reported("episodic_return")), true),
         ("avg", format::short(run.value("sps_average")), false),
-        ("best", format::short(best), false),
+        ("best", format::short(run.best("sps")), false),
         ("update", whole(run.value("update")), false),
         ("episodes", whole(run.value("episodes")), false),
-        ("length", format::short(run.value("episodic_length")), false),
+        ("length", format::short(run.last_reported("episodic_length")), false),
     ];
     let mut shown: Vec<usize> = Vec::new();
     let mut width = 0;

@@ -94,6 +94,8 @@ fn draw_one(context: &Context, metric: &str, number: usize, selected: bool, area
     if let [only] = &mut chart.curves[..] {
         only.number = number;
     }
+    // The colours are those of the other charts, and small ones need their room.
+    chart.legend = below.width >= 50 && below.height >= 8;
     chart.draw(context.paint(), below, buffer);
 }
 

@@ -19,7 +19,7 @@ pub fn draw(context: &Context, name: &str, area: Rect, buffer: &mut Buffer) {
     };
     let value = format::with_unit(context.run.value(name), &info.unit);
     let inner = panel::frame_with(context, name, Line::styled(value, theme.strong), area, buffer);
-    let help = text::wrap(&info.help, inner.width);
+    let help = text::wrap(&info.help, usize::from(inner.width));
     let lines = if inner.height >= 10 { help.len().min(3) as u16 + 1 } else { 0 };
     let above = Rect { height: inner.height - lines, ..inner };
     let mut chart = curves::chart(context, name, None, above.width);

@@ -1,5 +1,6 @@
 //! Every metric of the ring, as a list to look through and to filter.
 
+use operant_metrics::Kind;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -7,6 +8,7 @@ use ratatui::text::Line;
 
 use super::chart::SINGLE_PRECISION;
 use super::panel::{self, Context};
+use super::table::{self, GAP, Place};
 use super::text;
 use crate::data::RunView;
 use crate::format;
@@ -61,7 +63,12 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     if matching.is_empty() {
         return panel::empty(context, "no metric has that in its name or meaning", inner, buffer);
     }
-    row(&COLUMNS.map(|column| (column.title.to_string(), theme.muted)), inner, 0, buffer);
+    let places = COLUMNS.each_ref().map(|column| Place {
+        width: (inner.width >= column.from).then_some(column.width),
+        right: column.right,
+    });
+    let heads = COLUMNS.each_ref().map(|column| (column.title.to_string(), theme.muted));
+    table::row(&heads, &places, inner, 0, buffer);
     let room = usize::from(inner.height) - 1;
     let selected = context.selected.min(matching.len() - 1);
     let first = (selected + 1).saturating_sub(room).max(selected.saturating_sub(room / 2));
@@ -83,25 +90,30 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         };
         let name = format!("{}{}", if is_selected { context.symbols.pointer } else { " " }, metric.name);
         let name = text::cut(&name, usize::from(COLUMNS[0].width), context.symbols.ellipsis);
-        row(
+        // Of a number that only grows a mean says nothing.
+        let mean = if metric.kind == Kind::Counter { f64::NAN } else { summary.mean };
+        table::row(
             &[
                 (name, if is_selected { theme.accent } else { theme.text }),
                 (figure(last).0, if last.is_nan() { theme.faint } else { theme.strong }),
                 figure(summary.min),
-                figure(summary.mean),
+                figure(mean),
                 figure(summary.max),
                 (String::new(), theme.text),
                 (metric.help.clone(), theme.muted),
             ],
+            &places,
             inner,
             at,
             buffer,
         );
         let trend =
-            COLUMNS[..5].iter().filter(|column| inner.width >= column.from).map(|column| column.width + 2);
+            COLUMNS[..5].iter().filter(|column| inner.width >= column.from).map(|column| column.width + GAP);
         let trend: u16 = trend.sum();
         if inner.width >= COLUMNS[5].from {
-            for (i, share) in shares(context, &metric.name).into_iter().enumerate() {
+            // A panel that is too narrow for all of it still shows the whole run.
+            let width = COLUMNS[5].width.min(inner.width.saturating_sub(trend));
+            for (i, share) in shares(context, &metric.name, width).into_iter().enumerate() {
                 let x = inner.x + trend + i as u16;
                 if x < inner.right() && !share.is_nan() {
                     let spark = context.symbols.spark;
@@ -119,24 +131,13 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn row(cells: &[(String, Style); 7], area: Rect, at: u16, buffer: &mut Buffer) {
-    let mut x = area.x;
-    for (column, (text, style)) in COLUMNS.iter().zip(cells) {
-        if area.width < column.from || x >= area.right() || at >= area.height {
-            continue;
-        }
-        let width = column.width.min(area.right() - x);
-        let length = text.chars().count() as u16;
-        let indent = if column.right { width.saturating_sub(length) } else { 0 };
-        buffer.set_stringn(x + indent, area.y + at, text, usize::from(width - indent), *style);
-        x += width + 2;
-    }
-}
-
-/// The metric over what the view shows: for each column the height of its mean, from 0 (least) to 1 (greatest); NaN
+/// The metric over what the view shows: for each of `width` columns the height of its mean, from 0 (least) to 1 (greatest); NaN
 /// where nothing was reported.
-fn shares(context: &Context, metric: &str) -> Vec<f64> {
-    let width = usize::from(COLUMNS[5].width);
+fn shares(context: &Context, metric: &str, width: u16) -> Vec<f64> {
+    let width = usize::from(width);
+    if width == 0 {
+        return Vec::new();
+    }
     let series = context.run.series(context.view, metric, width * 8);
     let values = || series.iter().filter(|point| point.mean.is_finite());
     let (Some(first), Some(last)) = (series.first(), series.last()) else { return Vec::new() };

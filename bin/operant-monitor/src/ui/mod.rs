@@ -17,6 +17,7 @@ pub mod returns;
 pub mod runs;
 pub mod scene;
 pub mod speed;
+mod table;
 pub mod text;
 pub mod utilization;
 pub mod waiting;

@@ -15,18 +15,15 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     let solved_at = context.run.identity().solved_at.filter(|value| value.is_finite());
     let mut note = Vec::new();
     // An update in which no episode ended has no return: the last one that was reported counts.
-    let summary = context.run.summary("episodic_return");
-    let last = match context.run.value("episodic_return") {
-        value if value.is_nan() => summary.map_or(f64::NAN, |summary| summary.last),
-        value => value,
-    };
+    let last = context.run.last_reported("episodic_return");
+    let best = context.run.best("episodic_return");
     if !last.is_nan() {
         let solved = solved_at.is_some_and(|threshold| last >= threshold);
         let style = if solved { theme.good } else { theme.text };
         note.push(Span::styled(format::short(last), style.patch(theme.strong).patch(style)));
     }
-    if let Some(summary) = summary.filter(|summary| !summary.max.is_nan()) {
-        note.push(Span::styled(format!("  best {}", format::short(summary.max)), theme.muted));
+    if !best.is_nan() {
+        note.push(Span::styled(format!("  best {}", format::short(best)), theme.muted));
     }
     if let Some(threshold) = solved_at {
         note.push(Span::styled(format!("  solved at {}", format::short(threshold)), theme.good));

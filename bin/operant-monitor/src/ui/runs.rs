@@ -4,33 +4,52 @@ use operant_metrics::{Health, RunState};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use ratatui::text::Line;
 
 use super::chart::Paint;
 use super::header::tone_style;
+use super::table::{self, GAP, Place};
 use super::{popup, text};
 use crate::data::{RunView, Runs};
 use crate::format;
 
-/// Title, width, whether to the right, and the least width of the window that has it.
-type Column = (&'static str, u16, bool, u16);
+/// A column of the list: its cells in the order of [`COLUMNS`].
+struct Column {
+    title: &'static str,
+    /// Its width; that of a name is what the longest one needs, up to this.
+    width: u16,
+    /// Numbers stand to the right.
+    right: bool,
+    /// Which go first where there is no room for all: the greatest. 0 always stays.
+    rank: u8,
+}
+
+const fn column(title: &'static str, width: u16, right: bool, rank: u8) -> Column {
+    Column { title, width, right, rank }
+}
 
 const COLUMNS: [Column; 8] = [
-    ("", 2, false, 0),
-    ("run", 22, false, 0),
-    ("state", 9, false, 0),
-    ("env", 16, false, 64),
-    ("done", 6, true, 48),
-    ("steps", 8, true, 84),
-    ("sps", 7, true, 72),
-    ("return", 8, true, 56),
+    column("", 2, false, 0),
+    column("run", 40, false, 0),
+    column("state", 9, false, 0),
+    column("env", 24, false, 3),
+    column("done", 4, true, 2),
+    column("steps", 7, true, 5),
+    column("sps", 6, true, 4),
+    column("return", 6, true, 1),
 ];
+
+/// Where the names stand.
+const NAME: usize = 1;
+/// The least room for a name that may have to be cut: less where all else but the return is gone.
+const LEAST_NAME: [u16; 2] = [20, 12];
+
+type Cells = [(String, Style); COLUMNS.len()];
 
 /// Draws the list over `screen` with the run at `selected` marked.
 pub fn draw(paint: Paint, runs: &Runs, selected: usize, screen: Rect, buffer: &mut Buffer) {
     let theme = paint.theme;
     let count = runs.all().len();
-    let height = (count + runs.broken.len()).max(1) as u16 + 5;
+    let height = (count + runs.broken.len()).max(1) as u16 + 3;
     let inner = popup::draw(paint, "runs", (100, height), screen, buffer);
     if inner.is_empty() {
         return;
@@ -39,14 +58,25 @@ pub fn draw(paint: Paint, runs: &Runs, selected: usize, screen: Rect, buffer: &m
         buffer.set_stringn(inner.x, inner.y, "there is no run", usize::from(inner.width), theme.muted);
         return;
     }
-    let heads = COLUMNS.map(|(title, ..)| (title.to_string(), theme.muted));
-    row(&heads, inner, 0, buffer);
     let room = list_rows(inner);
     let selected = selected.min(count.saturating_sub(1));
     let first = (selected + 1).saturating_sub(room);
-    for (i, run) in runs.all().iter().enumerate().skip(first).take(room) {
+    let rows: Vec<Cells> = runs
+        .all()
+        .iter()
+        .enumerate()
+        .map(|(i, run)| cells(paint, run, runs.curve(i), i == selected))
+        .collect();
+    let heads = COLUMNS.each_ref().map(|column| (column.title.to_string(), theme.muted));
+    let widths = widths(&rows, inner.width);
+    let places: [Place; COLUMNS.len()] =
+        std::array::from_fn(|i| Place { width: widths[i], right: COLUMNS[i].right });
+    table::row(&heads, &places, inner, 0, buffer);
+    for (i, mut cells) in rows.into_iter().enumerate().skip(first).take(room) {
         let at = (i - first) as u16 + 1;
-        row(&cells(paint, run, runs.curve(i), i == selected), inner, at, buffer);
+        let name = usize::from(widths[NAME].unwrap_or(0));
+        cells[NAME].0 = text::cut_name(&cells[NAME].0, name, paint.symbols.ellipsis);
+        table::row(&cells, &places, inner, at, buffer);
         if i == selected {
             let line = Rect { y: inner.y + at, height: 1, ..inner };
             match theme.selection.bg {
@@ -58,24 +88,19 @@ pub fn draw(paint: Paint, runs: &Runs, selected: usize, screen: Rect, buffer: &m
     let below = count.saturating_sub(first).min(room) as u16 + 1;
     for (i, (name, why)) in runs.broken.iter().enumerate() {
         let at = below + i as u16;
-        if at + 1 < inner.height {
+        if at < inner.height {
             let line = format!("  {name}: {why}");
             buffer.set_stringn(inner.x, inner.y + at, line, usize::from(inner.width), theme.bad);
         }
-    }
-    if inner.height >= 4 {
-        let hints = Line::styled("Enter show   Space draw with it   Esc back", theme.muted);
-        buffer.set_line(inner.x, inner.bottom() - 1, &hints, inner.width);
     }
 }
 
 /// Rows that the list has for runs.
 fn list_rows(inner: Rect) -> usize {
-    let hints = if inner.height >= 4 { 2 } else { 0 };
-    usize::from(inner.height.saturating_sub(1 + hints)).max(1)
+    usize::from(inner.height.saturating_sub(1)).max(1)
 }
 
-fn cells(paint: Paint, run: &RunView, curve: Option<usize>, selected: bool) -> [(String, Style); 8] {
+fn cells(paint: Paint, run: &RunView, curve: Option<usize>, selected: bool) -> Cells {
     let theme = paint.theme;
     let verdict = run.verdict();
     let steps = run.value("env_steps");
@@ -92,25 +117,42 @@ fn cells(paint: Paint, run: &RunView, curve: Option<usize>, selected: bool) -> [
     let plain = if selected { theme.strong } else { theme.text };
     [
         (mark.to_string(), mark_style),
-        (text::cut(run.name(), usize::from(COLUMNS[1].1), paint.symbols.ellipsis), plain),
+        (run.name().to_string(), plain),
         (verdict.word.to_string(), tone_style(theme, verdict.tone)),
         (run.identity().env.clone(), theme.muted),
         (done, theme.text),
         (format::steps(steps), theme.text),
         (if trains { format::short(run.value("sps")) } else { String::new() }, theme.text),
-        (format::short(run.summary("episodic_return").map_or(f64::NAN, |summary| summary.last)), theme.text),
+        (format::short(run.last_reported("episodic_return")), theme.text),
     ]
 }
 
-fn row(cells: &[(String, Style); 8], area: Rect, at: u16, buffer: &mut Buffer) {
-    let mut x = area.x;
-    for ((_, width, right, from), (text, style)) in COLUMNS.iter().zip(cells) {
-        if area.width < *from || x >= area.right() || at >= area.height {
-            continue;
+/// How wide each column is in a window of this width; `None` for those that it has no room for.
+fn widths(rows: &[Cells], room: u16) -> [Option<u16>; COLUMNS.len()] {
+    let longest = |i: usize| rows.iter().map(|cells| cells[i].0.chars().count()).max().unwrap_or(0);
+    let mut widths: [Option<u16>; COLUMNS.len()] = std::array::from_fn(|i| {
+        let Column { title, width, right, .. } = &COLUMNS[i];
+        match (*right, longest(i)) {
+            // Nobody has such a number: the speed, where no run trains.
+            (true, 0) => None,
+            // A number that changes must not make its column tremble; a name stays.
+            (true, _) => Some(*width),
+            (false, longest) => Some((longest.max(title.len()) as u16).min(*width)),
         }
-        let width = (*width).min(area.right() - x);
-        let indent = if *right { width.saturating_sub(text.chars().count() as u16) } else { 0 };
-        buffer.set_stringn(x + indent, area.y + at, text, usize::from(width - indent), *style);
-        x += width + 2;
+    });
+    let without_name = |widths: &[Option<u16>]| -> u16 {
+        let others = widths.iter().enumerate().filter(|(i, _)| *i != NAME);
+        others.filter_map(|(_, width)| width.map(|width| width + GAP)).sum()
+    };
+    let name = widths[NAME].unwrap_or(0);
+    for rank in (1..=u8::MAX).rev().filter(|rank| COLUMNS.iter().any(|column| column.rank == *rank)) {
+        if without_name(&widths) + name.min(LEAST_NAME[usize::from(rank == 1)]) <= room {
+            break;
+        }
+        for (width, _) in widths.iter_mut().zip(&COLUMNS).filter(|(_, column)| column.rank == rank) {
+            *width = None;
+        }
     }
+    widths[NAME] = Some(name.min(room.saturating_sub(without_name(&widths))));
+    widths
 }

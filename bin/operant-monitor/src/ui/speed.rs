@@ -25,6 +25,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     let mut chart = curves::chart(context, "sps", None, inner.width);
     chart.from_zero = true;
     chart.fill = Fill::Below;
+    chart.legend = inner.height >= 8;
     chart.ramp = context.others.is_empty();
     chart.draw(context.paint(), inner, buffer);
 }

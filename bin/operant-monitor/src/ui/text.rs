@@ -1,34 +1,34 @@
 //! Breaking and cutting text.
 
-/// `text` in lines of at most `width` characters, broken between words; a word that is longer is broken itself.
-pub fn wrap(text: &str, width: u16) -> Vec<String> {
-    let width = usize::from(width);
+use ratatui::text::Span;
+
+/// `text` in lines of at most `width` columns, broken between words, or within a word that is longer than a line. A
+/// character that is wider than a line has one of its own.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let columns = |text: &str| Span::raw(text).width();
+    let mut lines: Vec<String> = Vec::new();
     if width == 0 {
-        return Vec::new();
+        return lines;
     }
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut length = 0;
-    for word in text.split_whitespace() {
-        let mut word: Vec<char> = word.chars().collect();
-        if length > 0 && length + 1 + word.len() > width {
-            lines.push(std::mem::take(&mut line));
-            length = 0;
+    for mut word in text.split_whitespace() {
+        if let Some(line) = lines.last_mut()
+            && columns(line) + 1 + columns(word) <= width
+        {
+            line.push(' ');
+            line.push_str(word);
+            continue;
         }
-        while word.len() > width {
-            let rest = word.split_off(width);
-            lines.push(word.into_iter().collect());
+        while columns(word) > width {
+            let mut ends = word.char_indices().map(|(at, c)| at + c.len_utf8());
+            let first = ends.next().unwrap_or(word.len());
+            let end = ends.take_while(|end| columns(&word[..*end]) <= width).last().unwrap_or(first);
+            let (line, rest) = word.split_at(end);
+            lines.push(line.to_string());
             word = rest;
         }
-        if length > 0 {
-            line.push(' ');
-            length += 1;
+        if !word.is_empty() {
+            lines.push(word.to_string());
         }
-        length += word.len();
-        line.extend(word);
-    }
-    if !line.is_empty() {
-        lines.push(line);
     }
     lines
 }
@@ -42,6 +42,18 @@ pub fn cut(text: &str, width: usize, ellipsis: &str) -> String {
     if width == 0 { kept } else { kept + ellipsis }
 }
 
+/// The name of a run in at most `width` characters: cut in its middle, for runs of a kind differ at their ends.
+pub fn cut_name(name: &str, width: usize, ellipsis: &str) -> String {
+    let length = name.chars().count();
+    if length <= width || width < 4 {
+        return cut(name, width, ellipsis);
+    }
+    let head = width / 2;
+    let tail = width - head - 1;
+    let (head, tail) = (name.chars().take(head), name.chars().skip(length - tail));
+    head.chain(ellipsis.chars()).chain(tail).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,9 +65,13 @@ mod tests {
         assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
         assert_eq!(wrap("  ", 3), Vec::<String>::new());
         assert_eq!(wrap("a b", 0), Vec::<String>::new());
+        assert_eq!(wrap("abcdefgh i", 3), ["abc", "def", "gh", "i"]);
+        assert_eq!(wrap("äöü", 1), ["ä", "ö", "ü"]);
+        assert_eq!(wrap("漢字", 1), ["漢", "字"]);
+        assert_eq!(wrap("漢字", 3), ["漢", "字"]);
         for width in 1..20 {
             let lines = wrap("daemon killed 0.4 s ago at step 12.3 M; resume with: operant train", width);
-            assert!(lines.iter().all(|line| line.chars().count() <= usize::from(width)), "{lines:?}");
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
         }
     }
 
@@ -65,5 +81,9 @@ mod tests {
         assert_eq!(cut("cartpole", 5, "…"), "cart…");
         assert_eq!(cut("cartpole", 1, "…"), "…");
         assert_eq!(cut("cartpole", 0, "…"), "");
+        assert_eq!(cut_name("cartpole-17", 11, "…"), "cartpole-17");
+        assert_eq!(cut_name("cartpole-17", 8, "…"), "cart…-17");
+        assert_eq!(cut_name("cartpole-17", 7, "~"), "car~-17");
+        assert_eq!(cut_name("cartpole-17", 2, "…"), "c…");
     }
 }

@@ -46,7 +46,7 @@ pub fn draw(paint: Paint, runs: &Runs, now: Duration, area: Rect, buffer: &mut B
     let width = area.width.saturating_sub(2).min(76);
     let wrapped: Vec<(String, Style)> = lines
         .into_iter()
-        .flat_map(|(line, style)| match text::wrap(&line, width) {
+        .flat_map(|(line, style)| match text::wrap(&line, usize::from(width)) {
             empty if empty.is_empty() => vec![(String::new(), style)],
             wrapped => wrapped.into_iter().map(|line| (line, style)).collect(),
         })

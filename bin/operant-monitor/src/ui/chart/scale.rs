@@ -109,7 +109,8 @@ impl Scale {
         let (first, last) = (self.low.ceil() as i64, self.high.floor() as i64);
         let decades = (last - first + 1).max(0) as usize;
         let every = decades.div_ceil(most).max(1);
-        let powers = (first..=last).filter(|power| power.rem_euclid(every as i64) == 0);
+        // From the first one on: of few decades on a low chart at least two are named.
+        let powers = (first..=last).step_by(every);
         if decades * 3 <= most || decades < 2 {
             let all =
                 (first - 1..=last).flat_map(|power| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(power as i32)));
@@ -212,6 +213,7 @@ mod tests {
     fn logarithmic_ticks_are_decades() {
         assert_eq!(labels(Scale::around(1e-4, 10.0, true), 6), ["0.0001", "0.001", "0.01", "0.1", "1", "10"]);
         assert_eq!(labels(Scale::around(1.0, 8.0, true), 6), ["1", "2", "5"]);
+        assert_eq!(labels(Scale::around(8.0, 2e9, true), 2), ["10", "1M"]);
         let scale = Scale::around(1e-4, 10.0, true);
         assert!(scale.share(0.0).is_nan() && scale.share(-1.0).is_nan());
         assert!(scale.share(1e-4) > 0.0 && scale.share(10.0) < 1.0);

@@ -129,6 +129,32 @@ fn the_threshold_is_always_in_view() {
 }
 
 #[test]
+fn a_threshold_far_away_leaves_the_curve_its_room_and_is_pointed_at() {
+    let values = points(&[10.0, 20.0, 500.0]);
+    for (threshold, log, symbols, row, label) in [
+        (1e9, false, Marker::Braille, 0, "1.00G↑"),
+        (1e9, false, Marker::Ascii, 0, "1.00G^"),
+        (-1e9, false, Marker::Braille, 8, "-1.00G↓"),
+        (1e30, true, Marker::Braille, 0, "1e30↑"),
+    ] {
+        let chart = Chart {
+            curves: vec![curve(values.clone())],
+            threshold: Some(threshold),
+            log,
+            ..Chart::default()
+        };
+        let (_, y) = chart.scales().expect("there are points");
+        assert!(y.share(500.0) > 0.8 && y.share(10.0) < 0.2, "{threshold}: {y:?}");
+        let lines = text(&drawn(&chart, symbols, 40, 10));
+        assert!(lines[row].starts_with(label), "{lines:#?}");
+    }
+    // On a log scale there is room for both.
+    let chart = Chart { curves: vec![curve(values)], threshold: Some(1e9), log: true, ..Chart::default() };
+    let (_, y) = chart.scales().expect("there are points");
+    assert!(y.share(1e9) < 1.0);
+}
+
+#[test]
 fn a_band_of_points_far_apart_is_filled_between_them() {
     let ends = [0.0, 10.0].map(|x| ChartPoint { x, value: 5.0, low: 0.0, high: 10.0 });
     let chart = Chart { curves: vec![curve(ends.to_vec())], ..Chart::default() };
@@ -139,11 +165,47 @@ fn a_band_of_points_far_apart_is_filled_between_them() {
 }
 
 #[test]
-fn several_curves_have_a_legend() {
+fn several_curves_have_a_legend_that_hides_none_of_them() {
     let other = Curve { number: 1, name: "other".to_string(), ..curve(points(&[2.0, 1.0])) };
     let chart = Chart { curves: vec![curve(points(&[1.0, 2.0])), other], ..Chart::default() };
     let lines = text(&drawn(&chart, Marker::Braille, 60, 10));
-    assert!(lines[0].contains("━━ run") && lines[0].contains("━━ other"), "{lines:#?}");
+    assert_eq!(lines[0], "━━ run  ━━ other");
+    let bare = Chart { curves: chart.curves[..1].to_vec(), ..chart.clone() };
+    let alone = text(&drawn(&bare, Marker::Braille, 60, 9));
+    assert!(alone[0].ends_with('⠖'), "{alone:#?}");
+    assert_eq!(lines[1].chars().last(), alone[0].chars().last(), "{lines:#?} {alone:#?}");
+}
+
+#[test]
+fn without_colours_lines_end_in_the_number_of_their_name() {
+    let other = Curve { number: 1, name: "other".to_string(), ..curve(points(&[2.0, 1.0])) };
+    let chart = Chart { curves: vec![curve(points(&[1.0, 2.0])), other], ..Chart::default() };
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 40, 10));
+    let theme = Theme::none();
+    let paint = Paint { theme: &theme, symbols: &UNICODE, marker: Marker::Braille };
+    chart.draw(paint, buffer.area, &mut buffer);
+    for lines in [text(&buffer), text(&drawn(&chart, Marker::Ascii, 40, 10))] {
+        assert_eq!(lines[0], "1: run  2: other");
+        assert!(lines[1].ends_with('1') && lines[8].ends_with('2'), "{lines:#?}");
+    }
+}
+
+#[test]
+fn names_that_do_not_fit_the_legend_are_cut_and_then_counted() {
+    let chart = |names: &[&str]| Chart {
+        curves: names
+            .iter()
+            .enumerate()
+            .map(|(number, name)| Curve { number, name: name.to_string(), ..curve(points(&[1.0, 2.0])) })
+            .collect(),
+        ..Chart::default()
+    };
+    let legend = |names: &[&str], width| text(&drawn(&chart(names), Marker::Braille, width, 10)).remove(0);
+    let two = ["cartpole-wide-7", "cartpole-wide-8"];
+    assert_eq!(legend(&two, 40), "━━ cartpole-wide-7  ━━ cartpole-wide-8");
+    assert_eq!(legend(&two, 32), "━━ cartp…ide-7  ━━ cartp…ide-8");
+    let many = ["one", "two", "three", "four", "five"];
+    assert_eq!(legend(&many, 30), "━━ one  ━━ two  ━━ three  +2");
 }
 
 #[test]

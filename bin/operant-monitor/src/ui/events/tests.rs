@@ -4,7 +4,7 @@ use operant_metrics::Level;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{draw, wrap};
+use super::draw;
 use crate::data::RunView;
 use crate::headless::fixture::{event, run, screen};
 use crate::theme::Theme;
@@ -89,15 +89,6 @@ fn levels_have_their_colours() {
 #[test]
 fn without_events_it_says_so() {
     insta::assert_snapshot!(shown(0, 0, (40, 5)));
-}
-
-#[test]
-fn text_is_broken_between_words() {
-    assert_eq!(wrap("a bc def", 4), ["a bc", "def"]);
-    assert_eq!(wrap("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
-    assert_eq!(wrap("äöü", 1), ["ä", "ö", "ü"]);
-    assert_eq!(wrap("漢字", 1), ["漢", "字"]);
-    assert_eq!(wrap("", 5), [""]);
 }
 
 #[test]
