@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let (what, remedy) = error.what_and_remedy();
-            eprintln!("error: {what}\n  remedy: {remedy}");
+            // A closed stderr is no reason to panic.
+            let _ = writeln!(std::io::stderr(), "error: {what}\n  remedy: {remedy}");
             ExitCode::from(error.exit_code())
         }
     }

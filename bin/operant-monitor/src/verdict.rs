@@ -1,5 +1,7 @@
 //! What to say about a run's state: one wording for the banner, the header and the headless modes.
 
+use std::path::Path;
+
 use operant_metrics::{Health, Identity, RunState, Status};
 
 use crate::format;
@@ -48,7 +50,7 @@ impl Verdict {
 /// What to say about a run of this identity and status that has taken `env_steps` environment steps (NaN: unknown).
 pub fn of(identity: &Identity, status: &Status, env_steps: f64) -> Verdict {
     let word = status.health.name();
-    let name = argument(&identity.run);
+    let name = handle(identity);
     let at = match env_steps > 0.0 {
         true => format!(" at step {}", format::steps(env_steps)),
         false => " before its first update".to_string(),
@@ -58,7 +60,7 @@ pub fn of(identity: &Identity, status: &Status, env_steps: f64) -> Verdict {
         "" => String::new(),
         reason => format!(": {reason}"),
     };
-    let resume = resume(identity, status);
+    let resume = resume(status, &name);
     let dir = argument(&identity.dir.display().to_string());
     let (tone, headline, advice) = match status.health {
         Health::Said(RunState::Starting | RunState::Running) => (Tone::Good, String::new(), String::new()),
@@ -91,17 +93,22 @@ pub fn of(identity: &Identity, status: &Status, env_steps: f64) -> Verdict {
 }
 
 /// How to go on from the last checkpoint.
-fn resume(identity: &Identity, status: &Status) -> String {
+fn resume(status: &Status, run: &str) -> String {
     match &status.checkpoint {
         Some(saved) => format!(
-            "last checkpoint at step {}; resume with: operant train --resume {}",
-            format::steps(saved.env_steps as f64),
-            argument(&identity.run)
+            "last checkpoint at step {}; resume with: operant train --resume {run}",
+            format::steps(saved.env_steps as f64)
         ),
-        None => {
-            format!("no checkpoint was saved; start again with: operant train {}", argument(&identity.env))
-        }
+        None => format!("no checkpoint was saved; start over with: operant train --resume {run}"),
     }
+}
+
+/// What a command calls the run, typed where the monitor was: its name where that is enough, else its directory.
+fn handle(identity: &Identity) -> String {
+    let named = std::env::current_dir().map(|here| here.join("runs").join(&identity.run));
+    let real = |dir: &Path| std::fs::canonicalize(dir).ok();
+    let elsewhere = identity.dir.is_dir() && named.is_ok_and(|named| real(&named) != real(&identity.dir));
+    argument(&if elsewhere { identity.dir.display().to_string() } else { identity.run.clone() })
 }
 
 /// A text as the shell wants it, to be copied from the screen.
@@ -150,14 +157,22 @@ mod tests {
     }
 
     #[test]
-    fn without_a_checkpoint_there_is_nothing_to_resume() {
+    fn without_a_checkpoint_the_run_starts_over() {
         let mut status = status(Health::Killed);
         status.checkpoint = None;
         assert_eq!(
             of(&identity(), &status, f64::NAN).line(),
             "daemon killed 0.4 s ago before its first update; no checkpoint was saved; \
-             start again with: operant train cartpole"
+             start over with: operant train --resume cartpole-7"
         );
+    }
+
+    #[test]
+    fn a_run_from_elsewhere_is_called_by_its_directory() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let identity = Identity { dir: elsewhere.path().to_owned(), ..identity() };
+        let line = of(&identity, &status(Health::Killed), 1.0).line();
+        assert!(line.ends_with(&format!("--resume {}", elsewhere.path().display())), "{line}");
     }
 
     #[test]

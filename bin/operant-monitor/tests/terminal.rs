@@ -77,7 +77,7 @@ fn it_waits_for_a_run_and_says_when_it_is_gone() {
     drop(ring);
     monitor.wait_for(&["daemon killed"]);
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
-    monitor.wait_for(&["start again with: operant train cartpole"]);
+    monitor.wait_for(&["start over with: operant train --resume late"]);
     quit(monitor);
 }
 

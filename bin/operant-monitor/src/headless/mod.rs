@@ -49,6 +49,11 @@ pub fn run(options: &Options) -> Result<u8, MonitorError> {
     }
 }
 
+/// Tells of something beside the results. A closed stderr is no reason to panic.
+fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "note: {text}");
+}
+
 /// Prints at an interval.
 fn stream(runs: &mut Vec<RingReader>, printer: &mut Printer, interval: Duration) -> Result<u8, MonitorError> {
     let signals = Signals::install()?;
@@ -56,7 +61,7 @@ fn stream(runs: &mut Vec<RingReader>, printer: &mut Printer, interval: Duration)
     loop {
         match printer.all(runs) {
             // A live run's next update mends its ring: it may be there next time.
-            Ok(Some(error)) => eprintln!("note: {error}"),
+            Ok(Some(error)) => note(&error.to_string()),
             Ok(None) => {}
             Err(error) => return finish(Err(error)),
         }

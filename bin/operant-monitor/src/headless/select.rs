@@ -36,7 +36,7 @@ fn unnamed(found: Vec<Found>) -> Result<Vec<RingReader>, MonitorError> {
         match RingReader::open(&path) {
             Ok(reader) => readers.push(reader),
             Err(error) => {
-                eprintln!("note: {name} is left out: {error}");
+                super::note(&format!("{name} is left out: {error}"));
                 refused += 1;
             }
         }

@@ -12,9 +12,7 @@ pub struct Args {
 /// Watches, and gives the exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     operant_monitor::run(&args.options).map_err(|error| {
-        // The monitor's texts say what and where, and after a semicolon what to do.
-        let text = error.to_string();
-        let (what, remedy) = text.split_once("; ").unwrap_or((&text, "`operant runs` lists the runs"));
+        let (what, remedy) = error.what_and_remedy();
         let kind = if error.exit_code() == 2 { ErrorKind::Usage } else { ErrorKind::Disk };
         Error::new(kind, what).remedy(remedy).into()
     })
