@@ -13,8 +13,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use operant_run::{Error, ErrorKind, Ready};
+use operant_run::{Error, ErrorKind, Ready, path_text};
 use serde::{Deserialize, Serialize};
 
 use crate::output;
@@ -28,6 +29,9 @@ const FLAG: &str = "--detach";
 /// File in the run's directory that takes the daemon's output.
 const OUTPUT: &str = "daemon.out";
 
+/// How long a process may take to end once it has closed its output.
+const LAST: Duration = Duration::from_secs(5);
+
 /// What the daemon says when training begins, and `train --detach --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
@@ -36,8 +40,10 @@ pub struct Started {
     /// The daemon's process id.
     pub pid: u32,
     /// The run's directory, absolute.
+    #[serde(serialize_with = "path_text::serialize")]
     pub dir: PathBuf,
     /// The ring's file, if there is one.
+    #[serde(serialize_with = "path_text::serialize_option")]
     pub ring: Option<PathBuf>,
 }
 
@@ -59,19 +65,25 @@ pub fn leave_session() {
 /// When it cannot be started. When it fails to begin, its own words are on stderr and its exit code is returned as `Err`
 /// of the inner result.
 pub fn start() -> anyhow::Result<Result<Started, u8>> {
-    let refused = |error: std::io::Error| {
-        Error::new(ErrorKind::Device, format!("the daemon cannot be started: {error}"))
-            .remedy("train in the foreground, without --detach")
-    };
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != OsStr::new(FLAG));
-    let mut child = Command::new(std::env::current_exe().map_err(refused)?)
-        .args(arguments)
-        .env(VARIABLE, "1")
+    let mut command = Command::new(std::env::current_exe().map_err(|error| refused(&error))?);
+    command.args(arguments).env(VARIABLE, "1");
+    begin(command)
+}
+
+fn refused(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Device, format!("the daemon cannot be started: {error}"))
+        .remedy("train in the foreground, without --detach")
+}
+
+/// Starts a daemon, and reads what it says until it trains or has closed its output.
+fn begin(mut command: Command) -> anyhow::Result<Result<Started, u8>> {
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(refused)?;
+        .map_err(|error| refused(&error))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     // What it has to say goes on to the user at once, byte by byte, and is never in the way of its line.
     let words = std::thread::spawn(move || {
@@ -90,8 +102,25 @@ pub fn start() -> anyhow::Result<Result<Started, u8>> {
         let _ = words.join();
         return Ok(Ok(started));
     }
-    let status = child.wait().map_err(refused)?;
+    let strange = |what: &str| {
+        Error::new(ErrorKind::Device, format!("process {} {what}", child.id()))
+            .remedy("`operant runs` tells whether it trains; `kill` with its number ends it")
+    };
+    if !line.is_empty() {
+        return Err(strange("was started as the daemon, and says what no daemon says").into());
+    }
     let _ = words.join();
+    let lost = strange(
+        "was started as the daemon; it has closed its output, and neither ended nor said that it trains",
+    );
+    let deadline = Instant::now() + LAST;
+    let status = loop {
+        match child.try_wait().map_err(|error| refused(&error))? {
+            Some(status) => break status,
+            None if Instant::now() >= deadline => return Err(lost.into()),
+            None => std::thread::park_timeout(LAST / 1000),
+        }
+    };
     if let Some(code) = status.code() {
         // A daemon that ended well before it trained has not done what was asked.
         return Ok(Err(u8::try_from(code).ok().filter(|code| *code != 0).unwrap_or(1)));
@@ -111,7 +140,9 @@ pub fn ready(ready: &Ready) {
         dir: dir.clone(),
     };
     // A parent that was killed meanwhile is no reason to stop.
-    let _ = output::print(&(serde_json::to_string(&started).unwrap_or_default() + "\n"));
+    if let Ok(line) = serde_json::to_string(&started) {
+        let _ = output::print(&(line + "\n"));
+    }
     let output = output_file(&dir);
     if let Ok(file) = File::options().create(true).append(true).open(output).or_else(|_| null()) {
         let _ = rustix::stdio::dup2_stdout(&file);
@@ -126,4 +157,36 @@ pub fn output_file(dir: &Path) -> PathBuf {
 
 fn null() -> std::io::Result<File> {
     File::options().write(true).open("/dev/null")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a daemon that this shell script is.
+    fn begin_script(script: &str) -> anyhow::Result<Result<Started, u8>> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        begin(command)
+    }
+
+    #[test]
+    fn a_daemon_is_waited_for_only_while_it_may_still_speak() {
+        for (script, part) in [
+            ("echo $$ >&2; echo; exec sleep 20", "no daemon says"),
+            ("echo hello; exec sleep 20", "no daemon says"),
+            ("exec >/dev/null 2>&1 sleep 20", "has closed its output"),
+            ("kill -9 $$", "ended before it trained"),
+        ] {
+            let begun = Instant::now();
+            let error = begin_script(script).expect_err(script).to_string();
+            assert!(error.contains(part), "{error}");
+            assert!(begun.elapsed() < Duration::from_secs(30), "{script}: {:?}", begun.elapsed());
+        }
+        assert_eq!(begin_script("exit 3").expect("ended"), Err(3));
+        assert_eq!(begin_script("exit 0").expect("ended"), Err(1));
+        let line = r#"{"run":"a","pid":7,"dir":"/a","ring":null}"#;
+        let started = begin_script(&format!("echo '{line}'")).expect("started").expect("trains");
+        assert_eq!((started.run.as_str(), started.pid), ("a", 7));
+    }
 }

@@ -12,14 +12,19 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr();
     match error.downcast_ref::<operant_run::Error>() {
         Some(known) => {
-            let _ = writeln!(stderr, "error: {known}");
+            let _ = writeln!(stderr, "error: {}", lines(&known.to_string()));
             ExitCode::from(known.exit_code())
         }
         None => {
-            let _ = writeln!(stderr, "error: {error:#}");
+            let _ = writeln!(stderr, "error: {}", lines(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Lines fit for a terminal: names of files and what files say are in them.
+fn lines(text: &str) -> String {
+    text.lines().map(operant_metrics::plain).collect::<Vec<_>>().join("\n")
 }
 
 /// Turns a panic into a message that says whose fault it is, and exit code 70.

@@ -161,6 +161,59 @@ fn a_second_stop_waits_instead_of_ending_the_run_at_once() {
 }
 
 #[test]
+fn however_many_ask_at_once_a_run_is_asked_to_stop_once() {
+    let place = Place::new();
+    let slow = ["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=30"];
+    let run = |name: &str, ask: &dyn Fn()| {
+        let child = start(&place, name, &slow);
+        wait_for_health(&place.ring(name), Health::Said(RunState::Running));
+        ask();
+        let finished = finish(child);
+        assert_eq!(finished.code, Some(75), "{finished:#?}");
+    };
+    run("twice", &|| {
+        let stopped = place.operant(&["stop", "twice", "runs/twice", "twice", "--timeout", "100"]);
+        assert_eq!(stopped.code, Some(0), "{stopped:#?}");
+        assert_eq!(stopped.stdout.matches("preempted at").count(), 1, "{stopped:#?}");
+    });
+    run("many", &|| {
+        let asking: Vec<Child> = (0..4).map(|_| place.start(&["stop", "many", "--timeout", "100"])).collect();
+        for child in asking {
+            let stopped = finish(child);
+            assert!(stopped.code == Some(0) && stopped.stdout.contains("preempted at"), "{stopped:#?}");
+        }
+    });
+    run("again", &|| {
+        assert_eq!(place.operant(&["stop", "again", "--no-wait"]).code, Some(0));
+        let again = place.operant(&["stop", "again", "again", "--no-wait"]);
+        assert!(again.code == Some(0) && again.stdout.contains("is stopping already"), "{again:#?}");
+    });
+}
+
+#[test]
+fn a_pause_is_listed_with_and_without_a_ring() {
+    let place = Place::new();
+    for (name, more) in [("ring", &[][..]), ("bare", &["--no-ring"])] {
+        let child = start(&place, name, more);
+        wait_for("a row", || (place.checkpoints(name).len() + rows(&place, name) > 0).then_some(()));
+        for state in ["paused", "running", "paused"] {
+            send(&child, Signal::USR2);
+            wait_for(state, || (one(&place, name)["state"] == state).then_some(()));
+            wait_for(state, || (place.run_file(name)["state"] == state).then_some(()));
+        }
+        let stopped = place.operant(&["stop", name]);
+        assert!(stopped.code == Some(0) && stopped.stdout.contains("preempted at"), "{stopped:#?}");
+        assert_eq!(finish(child).code, Some(75));
+    }
+}
+
+/// Rows that a run has handed over, which it does once a second.
+fn rows(place: &Place, name: &str) -> usize {
+    let text = std::fs::read_to_string(place.path().join("runs").join(name).join("metrics.csv"));
+    text.map_or(0, |text| text.lines().count().saturating_sub(1))
+}
+
+#[test]
 fn a_checkpoint_is_asked_for_awaited_and_printed() {
     let place = Place::new();
     let child = start(&place, "mine", &["--set", "checkpoint_interval=0"]);

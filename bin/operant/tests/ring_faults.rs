@@ -6,8 +6,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Finished, Place, SMALL, endless, finish, send, wait_for, wait_for_event, wait_for_progress};
-use operant_metrics::{Presence, RingReader};
+use common::{
+    Finished, Place, SMALL, endless, finish, send, wait_for, wait_for_event, wait_for_health,
+    wait_for_progress,
+};
+use operant_metrics::{Health, Presence, RingReader, RunState};
 use rustix::process::Signal;
 
 const SHORT: &[&str] = &["train", "cartpole", "--name", "mine", "--steps", "12800", "--json"];
@@ -52,6 +55,22 @@ fn an_unlinked_ring_comes_back_with_its_history() {
     std::fs::remove_file(new.path()).expect("removed");
     std::fs::write(new.path(), "not a ring").expect("written");
     anew(&place, &new);
+    stop(child);
+}
+
+#[test]
+fn a_ring_lost_while_training_pauses_comes_back_paused() {
+    let place = Place::new();
+    let (child, ring) = start(&place);
+    send(&child, Signal::USR2);
+    wait_for_health(&ring, Health::Said(RunState::Paused));
+    std::fs::remove_file(ring.path()).expect("removed");
+    let new = wait_for("a new ring", || {
+        let ring = RingReader::open(ring.path()).ok()?;
+        (ring.presence() == Presence::Here).then_some(ring)
+    });
+    assert_eq!(new.status().health, Health::Said(RunState::Paused));
+    assert!(new.published() > 0);
     stop(child);
 }
 

@@ -68,6 +68,19 @@ fn a_second_signal_ends_the_process_at_once() {
 }
 
 #[test]
+fn a_signal_sent_twice_at_once_is_one() {
+    let place = Place::new();
+    let mut child = start(&place, "doubled", &["--steps", "1e12"]);
+    read_until(&mut child, "env_steps");
+    // To the process and to its group, as `timeout` does.
+    send(&child, Signal::TERM);
+    send(&child, Signal::TERM);
+    let stopped = finish(child);
+    assert_eq!(stopped.code, Some(75), "{stopped:#?}");
+    assert!(!place.checkpoints("doubled").is_empty());
+}
+
+#[test]
 fn kill_9_loses_only_what_came_after_the_last_checkpoint() {
     let place = Place::new();
     let mut command = place.command(&["train", "cartpole", "--name", "killed", "--steps", "1e12", "--quiet"]);

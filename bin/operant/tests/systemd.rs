@@ -88,6 +88,24 @@ fn a_paused_run_is_alive_to_its_manager() {
 }
 
 #[test]
+fn a_resumed_service_stands_where_it_stopped() {
+    let place = Place::new();
+    let child = place.start(&endless("mine"));
+    wait_for("progress", || (place.ring("mine").published() > 8).then_some(()));
+    send(&child, Signal::TERM);
+    assert_eq!(finish(child).code, Some(75));
+    let mut manager = Manager::listen(&place);
+    let mut command = place.command(&["train", "--resume", "mine"]);
+    command.env("NOTIFY_SOCKET", place.path().join("notify"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    place.guard(&child);
+    manager.wait_for("STATUS=", 1);
+    assert_eq!(manager.count("STATUS=0 of"), 0, "{:?}", manager.heard);
+    send(&child, Signal::TERM);
+    assert_eq!(finish(child).code, Some(75));
+}
+
+#[test]
 fn without_a_watchdog_none_is_petted_and_a_missing_socket_is_no_matter() {
     let place = Place::new();
     let mut manager = Manager::listen(&place);

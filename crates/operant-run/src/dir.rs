@@ -6,6 +6,7 @@
 //!   checkpoints/      step_*/                        events.out.*      for TensorBoard
 //!   result.json       how it ended                   operant.log       what happened
 //!   run.json          what it is and how it stands   daemon.out        output of a detached run
+//!   .stop             lock of who asks it to stop
 //! ```
 
 use std::fs::{File, OpenOptions, TryLockError};

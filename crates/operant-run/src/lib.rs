@@ -28,6 +28,7 @@ pub mod error;
 pub mod eval;
 pub mod evaluate;
 pub mod log;
+pub mod path_text;
 pub mod progress;
 mod result;
 mod resume;

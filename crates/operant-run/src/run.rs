@@ -8,11 +8,12 @@ use operant_learn::Backend;
 use operant_metrics::{Identity, Level, RunState};
 
 use crate::checkpoint::Store;
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::dir::RunDir;
 use crate::error::{Error, Result};
 use crate::evaluate::Summary;
 use crate::log::Log;
+use crate::path_text;
 use crate::progress::{Progress, Quiet};
 use crate::result::RunResult;
 use crate::resume::Resume;
@@ -80,6 +81,8 @@ pub struct Outcome {
     pub ending: Ending,
     /// What it reached.
     pub result: RunResult,
+    /// Its directory.
+    pub dir: PathBuf,
     /// Why the last checkpoint could not be saved, when it could not.
     pub unsaved: Option<Error>,
 }
@@ -146,6 +149,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         Ok(ring) => (ring, None),
         Err(error) => (None, Some(error)),
     };
+    let place_warning = ring.as_ref().and_then(|ring| ring.warning.clone());
     let ring_path = ring.as_ref().map(|ring| ring.writer.path());
     let (state_file, written) = StateFile::begin(dir.path(), RunFile::of(&identity, ring_path));
     let state_file = Arc::new(state_file);
@@ -156,7 +160,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         &signals,
         &state_file,
         settings.device(),
-        settings.steps(),
+        state.env_steps..settings.steps(),
     );
     let begun = match &checkpoint {
         Some((path, _)) => {
@@ -188,10 +192,13 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
     };
     training.note(&begun);
     for warning in warnings {
-        training.warn(&warning);
+        training.note(&warning);
     }
     if let Some(error) = refused {
         training.warn(&format!("{error}\ntraining goes on without telemetry"));
+    }
+    if let Some(warning) = place_warning {
+        training.note(&warning);
     }
     if let Err(error) = written {
         training.warn(&format!("{error}\ntraining goes on without this file"));
@@ -293,7 +300,8 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, ending: Ending) -> Result<O
     if !matches!(ending, Ending::Stopped(_)) {
         let last: Summary = training.evaluate(FINAL_ROUND)?;
         unsaved = training.save(Some(last.mean)).err().map(|error| {
-            let again = format!("then `operant train --resume {}` repeats what is missing", dir.name());
+            let run = path_text::run_word(dir.path(), &config::usual_run_dir());
+            let again = format!("then `operant train --resume {run}` repeats what is missing");
             let remedy =
                 error.remedy.clone().map_or_else(|| again.clone(), |remedy| format!("{remedy}; {again}"));
             error.remedy(remedy)
@@ -321,7 +329,7 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, ending: Ending) -> Result<O
         solved_at_s: state.solved_at_s,
         checkpoint: training.last_checkpoint.as_ref().map(|path| path.display().to_string()),
     };
-    Ok(Outcome { ending, result, unsaved })
+    Ok(Outcome { ending, result, dir: dir.path().to_path_buf(), unsaved })
 }
 
 /// Everything that a run writes to. The files with a row per update lose the rows after the checkpoint resumed from.

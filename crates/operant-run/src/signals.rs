@@ -1,8 +1,8 @@
 //! Signals as flags that the training loop reads between updates.
 //!
-//! The first SIGTERM or SIGINT asks the loop to finish its update, save a checkpoint and end (exit code 75). The
-//! second ends the process at once, with 143 or 130. SIGUSR1 asks for a checkpoint; training goes on. SIGUSR2 holds
-//! training between two updates, and the next SIGUSR2 lets it go on.
+//! The first SIGTERM or SIGINT asks the loop to finish its update, save a checkpoint and end (exit code 75). Another one,
+//! a moment later, ends the process at once, with 143 or 130. SIGUSR1 asks for a checkpoint; training goes on. SIGUSR2
+//! holds training between two updates, and the next SIGUSR2 lets it go on; those that come within one update are one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,6 +18,8 @@ pub struct Signals {
     stop: Arc<AtomicUsize>,
     checkpoint: Arc<AtomicBool>,
     pause: Arc<AtomicBool>,
+    /// Whether a further SIGTERM or SIGINT ends the process at once.
+    armed: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -33,12 +35,9 @@ impl Signals {
     /// When the system refuses a handler.
     pub fn listen() -> Result<Self> {
         let signals = Signals::default();
-        let again = Arc::new(AtomicBool::new(false));
         let register = || -> std::io::Result<()> {
             for (signal, name) in [(SIGTERM, SIGTERM as usize), (SIGINT, SIGINT as usize)] {
-                // In this order: the first signal arms what the second one meets.
-                flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&again))?;
-                flag::register(signal, Arc::clone(&again))?;
+                flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&signals.armed))?;
                 flag::register_usize(signal, Arc::clone(&signals.stop), name)?;
             }
             flag::register(SIGUSR1, Arc::clone(&signals.checkpoint))?;
@@ -65,6 +64,12 @@ impl Signals {
             Ok(SIGINT) => Some("SIGINT"),
             Ok(_) => Some("SIGTERM"),
         }
+    }
+
+    /// From now on a further SIGTERM or SIGINT ends the process at once. Not from the first one on: some senders, such as
+    /// `timeout`, send each signal twice, to the process and to its group.
+    pub(crate) fn arm(&self) {
+        self.armed.store(true, Ordering::Relaxed);
     }
 
     /// Asks training to stop after its update, as SIGTERM does.

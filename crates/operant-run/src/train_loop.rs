@@ -205,12 +205,14 @@ impl Training<'_> {
                 self.try_to_save(None);
             }
             self.publisher.alive();
+            self.publisher.mend_while_paused();
             std::thread::park_timeout(PAUSE_LOOK);
         }
         self.clocks.mark = Instant::now();
         self.clocks.paused += begun.elapsed();
-        self.publisher.state(RunState::Running, "");
+        // One that was asked to stop does not run before it stops.
         if self.signals.stopped_by().is_none() {
+            self.publisher.state(RunState::Running, "");
             self.note(&format!("SIGUSR2: training goes on after {:.1} s", begun.elapsed().as_secs_f64()));
         }
         Ok(())

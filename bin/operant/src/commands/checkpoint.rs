@@ -38,7 +38,10 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             .at(run.dir.display().to_string());
         let remedy = match &run.checkpoint {
             Some(path) => format!("its last checkpoint is {}", path.display()),
-            None => format!("it has no checkpoint; `operant train --resume {}` starts it over", run.run),
+            None => format!(
+                "it has no checkpoint; `operant train --resume {}` starts it over",
+                place::word(&run.dir)
+            ),
         };
         return Err(error.remedy(remedy).into());
     };

@@ -1,10 +1,10 @@
 //! What the commands that act on runs share: where runs are, and times on the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use operant_run::config::{self, EnvFacts};
-use operant_run::{CommandLine, Result};
+use operant_run::{CommandLine, Result, path_text};
 
 /// The directory that holds the runs: the flag's, or what the configuration says.
 ///
@@ -16,6 +16,11 @@ pub fn run_dir(flag: Option<&str>) -> Result<PathBuf> {
         line.flags.push(("run_dir", "--run-dir", dir.to_string()));
     }
     config::run_dir(EnvFacts::known(), &line)
+}
+
+/// The run in this directory, as `--resume` takes it when the words are pasted into a shell here.
+pub fn word(dir: &Path) -> String {
+    path_text::run_word(dir, &config::usual_run_dir())
 }
 
 /// A time in seconds, for clap.

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, presets};
+use operant_metrics::plain;
+use operant_run::path_text;
 use operant_run::progress::short;
 use operant_run::runs::{self, Run};
 use serde::Serialize;
@@ -64,6 +66,7 @@ struct Row<'a> {
     env_steps: Option<u64>,
     sps: Option<f64>,
     started: Option<&'a str>,
+    #[serde(serialize_with = "path_text::serialize")]
     dir: &'a Path,
 }
 
@@ -99,7 +102,7 @@ fn table(runs: &[Run]) -> Table {
         // To the second, without the letter T.
         let started = run.started.get(..19).unwrap_or("-").replace('T', " ");
         table.add_row([
-            run.run.clone(),
+            plain(&run.run),
             run.env.clone(),
             run.health.name().to_string(),
             steps,
@@ -116,5 +119,5 @@ fn table(runs: &[Run]) -> Table {
 fn near(path: &Path) -> String {
     let here = std::env::current_dir().and_then(std::fs::canonicalize);
     let relative = here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
-    relative.unwrap_or_else(|| path.to_path_buf()).display().to_string()
+    path_text::shown(relative.as_deref().unwrap_or(path))
 }

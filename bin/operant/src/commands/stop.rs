@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use operant_metrics::{Health, RunState};
+use operant_metrics::{Health, RunState, plain};
+use operant_run::path_text::shown;
 use operant_run::runs::{self, Asked, Live, Run};
 
 use super::place;
@@ -44,7 +45,14 @@ Exit codes:
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let parent = place::run_dir(args.run_dir.as_deref())?;
     // All are found before any is stopped: a typo stops none.
-    let found: Vec<Run> = args.runs.iter().map(|run| runs::find(&parent, run)).collect::<Result<_, _>>()?;
+    let mut found: Vec<Run> = Vec::new();
+    for run in &args.runs {
+        let run = runs::find(&parent, run)?;
+        // By two names, or given twice, it is one run.
+        if !found.iter().any(|other| other.dir == run.dir) {
+            found.push(run);
+        }
+    }
     let mut stopped: Vec<(Run, Option<(Live, Asked)>)> = Vec::new();
     for run in found {
         let live = Live::of(&run)?;
@@ -73,7 +81,7 @@ fn promise(run: &Run, asked: Asked) -> String {
         Asked::Now => "asked to stop",
         Asked::Before => "is stopping already",
     };
-    format!("run {}: {when} after its update\n", run.run)
+    format!("run {}: {when} after its update\n", plain(&run.run))
 }
 
 fn overdue(run: &Run, timeout: Duration) -> String {
@@ -81,7 +89,7 @@ fn overdue(run: &Run, timeout: Duration) -> String {
     format!(
         "run {}: has not ended within {} s{pid}; it will, after its update and a checkpoint. Wait longer with --timeout; \
          kill -9 ends it at once and loses what came after its last checkpoint\n",
-        run.run,
+        plain(&run.run),
         timeout.as_secs_f64()
     )
 }
@@ -89,7 +97,7 @@ fn overdue(run: &Run, timeout: Duration) -> String {
 /// How a run has ended, and the exit code for it.
 fn told(run: &Run, before: bool) -> (String, u8) {
     let already = if before { "had ended already: " } else { "" };
-    let mut text = format!("run {}: {already}{}", run.run, run.health.name());
+    let mut text = format!("run {}: {already}{}", plain(&run.run), run.health.name());
     let code = match run.health {
         Health::Said(RunState::Preempted | RunState::Finished) => 0,
         // It was so before: nothing that was asked has failed.
@@ -103,10 +111,10 @@ fn told(run: &Run, before: bool) -> (String, u8) {
     }
     text.push('\n');
     if let Some(checkpoint) = &run.checkpoint {
-        let _ = writeln!(text, "  checkpoint  {}", checkpoint.display());
+        let _ = writeln!(text, "  checkpoint  {}", shown(checkpoint));
     }
     if run.health != Health::Said(RunState::Finished) {
-        let _ = writeln!(text, "  continue    operant train --resume {}", run.run);
+        let _ = writeln!(text, "  continue    operant train --resume {}", place::word(&run.dir));
     }
     (text, code)
 }

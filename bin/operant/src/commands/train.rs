@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use operant_run::config::{self, EnvFacts};
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals};
+use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, path_text};
 
 use super::overrides::Overrides;
+use super::place;
 use crate::daemon::{self, Started};
 use crate::output;
 
@@ -59,6 +60,8 @@ Signals (`operant stop` and `operant checkpoint` send them by a run's name):
   SIGUSR1          save a checkpoint and go on
   SIGUSR2          pause after the update; once more goes on
   SIGHUP           ends the process, unless it is detached
+
+A daemon keeps every descriptor that its parent leaves open, a lock too: 9>&- closes one.
 
 Exit codes:
   0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
@@ -153,11 +156,11 @@ fn how_to_watch(started: &Started) -> String {
         Some(name) => format!("operant monitor {name}"),
         None => format!("nothing: the run has no ring; see {}", dir.join("metrics.csv").display()),
     };
-    let target = name.unwrap_or_else(|| dir.display().to_string());
+    let target = name.unwrap_or_else(|| path_text::quoted(&dir.to_string_lossy()));
     format!(
         "run {run}: training in the background, process {pid}\n  watch       {watch}\n  stop        operant stop \
          {target}\n  output      {}\n",
-        output.display()
+        path_text::shown(&output)
     )
 }
 
@@ -197,7 +200,7 @@ fn summary(outcome: &Outcome, threshold: Option<f64>) -> String {
         lines.push(format!("  checkpoint  {checkpoint}"));
     }
     if let Ending::Stopped(_) = outcome.ending {
-        lines.push(format!("  continue    operant train --resume {}", result.run));
+        lines.push(format!("  continue    operant train --resume {}", place::word(&outcome.dir)));
     }
     lines.join("\n") + "\n"
 }

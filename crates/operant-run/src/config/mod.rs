@@ -155,6 +155,12 @@ pub fn run_dir(known: BTreeMap<String, String>, line: &CommandLine) -> Result<Pa
     Ok(PathBuf::from(entry.unwrap_or("runs")))
 }
 
+/// The directory that holds the runs where no flag names another.
+pub fn usual_run_dir() -> PathBuf {
+    // A layer that cannot be used is the error of whoever needs it.
+    run_dir(EnvFacts::known(), &CommandLine::default()).unwrap_or_else(|_| PathBuf::from("runs"))
+}
+
 fn layered(
     facts: EnvFacts,
     line: &CommandLine,

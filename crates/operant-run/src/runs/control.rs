@@ -1,5 +1,6 @@
 //! Asking a live run to stop, or to save.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,6 +15,16 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Time from one look for a new checkpoint to the next.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// The file in a run's directory whose lock is held by who asks the run to stop. Not the run's own lock: that one means
+/// that the run is being trained.
+const ASKING: &str = ".stop";
+
+/// How long it may take a run to say that it has heard; it says so four times a second.
+const HEARD: Duration = Duration::from_secs(2);
+
+/// How long a process that ends may have let go of its files, and its locks seem held.
+const DYING: Duration = Duration::from_millis(200);
 
 /// What a request to stop came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,18 +52,24 @@ impl Live {
             return Ok(None);
         }
         let (pid, start, boot_id) = &run.process;
-        let process = Process::find(*pid, *start, boot_id).filter(|_| holds(*pid, &report::held_files(run)));
-        match process {
-            Some(process) => Ok(Some(Live { run: run.clone(), process })),
-            // It may have ended since it was looked at.
-            None if !report::reload(run).health.is_alive() => Ok(None),
-            None => {
+        let find = || Process::find(*pid, *start, boot_id).filter(|_| holds(*pid, &report::held_files(run)));
+        let deadline = Instant::now() + DYING;
+        loop {
+            if let Some(process) = find() {
+                return Ok(Some(Live { run: run.clone(), process }));
+            }
+            // It may have ended since it was looked at, or be about to.
+            if !report::reload(run).health.is_alive() {
+                return Ok(None);
+            }
+            if Instant::now() >= deadline {
                 let what =
                     format!("run {} is being trained, but process {pid} here is not its trainer", run.run);
-                Err(Error::usage(what).at(run.dir.display().to_string()).remedy(
+                return Err(Error::usage(what).at(run.dir.display().to_string()).remedy(
                     "give the command on the machine, in the container and as the user that train it",
-                ))
+                ));
             }
+            std::thread::park_timeout(LOOK);
         }
     }
 
@@ -69,13 +86,34 @@ impl Live {
         if self.run.health == Health::Said(RunState::Stopping) || self.is_stopping() {
             return Ok(Asked::Before);
         }
+        // One at a time, until the run says that it has heard. Where there can be no lock, the signal goes out all the same.
+        let _alone = self.alone();
+        if self.is_stopping() {
+            return Ok(Asked::Before);
+        }
         self.send(Signal::TERM)?;
+        let deadline = Instant::now() + HEARD;
+        while !self.is_stopping() && Instant::now() < deadline && !self.process.wait(LOOK) {}
         Ok(Asked::Now)
     }
 
-    /// run.json says so within a quarter second of the signal, however long the update is.
+    /// Waits until nobody else asks the run to stop. One that hangs while it asks is not waited for.
+    fn alone(&self) -> Option<File> {
+        let path = self.run.dir.join(ASKING);
+        let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
+        let deadline = Instant::now() + 2 * HEARD;
+        while file.try_lock().is_err() && Instant::now() < deadline && !self.process.wait(LOOK) {}
+        Some(file)
+    }
+
+    /// Whether this very process has said that it stops, or how it ended. It says so within a quarter second of the signal,
+    /// however long the update is.
     fn is_stopping(&self) -> bool {
-        super::RunFile::read(&self.run.dir).is_some_and(|file| file.state == RunState::Stopping.name())
+        let (pid, start, boot_id) = &self.run.process;
+        super::RunFile::read(&self.run.dir).is_some_and(|file| {
+            (file.pid, file.process_start, &file.boot_id) == (*pid, *start, boot_id)
+                && (file.state() == Some(RunState::Stopping) || file.has_ended())
+        })
     }
 
     /// Waits for its end: how it ended, or none when it has not within `timeout`.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use operant_metrics::{Health, RingReader, RunState};
+use operant_metrics::{Health, RingReader, RunState, plain};
 
 use super::state_file::{FILE, RunFile};
 use crate::checkpoint;
@@ -56,7 +56,7 @@ pub fn list(parent: &Path) -> Vec<Run> {
         .collect();
     for ring in &rings {
         let elsewhere = &ring.identity().dir;
-        if ring.status().health.is_alive() && !dirs.contains(elsewhere) {
+        if ring.status().health.is_alive() && !dirs.iter().any(|dir| same(dir, elsewhere)) {
             dirs.push(elsewhere.clone());
         }
     }
@@ -99,12 +99,19 @@ fn absolute(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
 }
 
+/// Whether two paths are one as far as a ring can tell, which holds them as text.
+fn same(a: &Path, b: &Path) -> bool {
+    a == b || plain(&a.to_string_lossy()) == plain(&b.to_string_lossy())
+}
+
 /// The run in `dir`, with what its own ring among `rings` adds.
 fn of_dir(dir: &Path, rings: &[RingReader]) -> Run {
+    // First of all: a trainer lets go of the lock after its last word, so that who finds it free finds that word too.
+    let was_held = dir::is_held(dir);
     let file = RunFile::read(dir);
     let ring = rings
         .iter()
-        .filter(|ring| ring.identity().dir == dir)
+        .filter(|ring| same(&ring.identity().dir, dir))
         // A directory's earlier processes may have left rings too.
         .filter(|ring| file.as_ref().is_none_or(|file| is_of(ring, file)))
         .max_by_key(|ring| ring.identity().started_unix_ns);
@@ -116,14 +123,20 @@ fn of_dir(dir: &Path, rings: &[RingReader]) -> Run {
     if let Some(ring) = ring {
         freshen(&mut run, ring);
     }
-    let held = || dir::is_held(dir);
+    // One that was taken up only now is no more dead than one that was held.
+    let held = || was_held || dir::is_held(dir);
+    let said = file.as_ref().and_then(RunFile::state);
     match run.health {
         // What was said last by a process that may be gone. The ring knows at once; the lock of a run without one, too.
         Health::Said(state) if !state.is_final() && run.ring.is_none() && !held() => {
             run.health = Health::Killed;
         }
-        // Its ring was taken from it, and the next update makes a new one.
-        Health::Killed if run.ring.is_some() && held() => run.health = Health::Said(RunState::Running),
+        // Its ring was taken from it, and a new one is on its way: what it said in its file holds.
+        Health::Killed
+            if run.ring.is_some() && (said.is_some_and(RunState::is_final) || dir::is_held(dir)) =>
+        {
+            run.health = Health::Said(said.unwrap_or(RunState::Running));
+        }
         _ => {}
     }
     run.pid = run.health.is_alive().then_some(run.process.0).filter(|pid| *pid > 0);
@@ -148,13 +161,12 @@ fn is_of(ring: &RingReader, file: &RunFile) -> bool {
 }
 
 fn of_file(dir: &Path, file: &RunFile) -> Run {
-    let state = RunState::ALL.into_iter().find(|state| state.name() == file.state);
     Run {
         run: dir::name_of(dir),
         env: file.env.clone(),
         device: file.device.clone(),
         // A word of a later version is not of one of the ends that this one knows.
-        health: Health::Said(state.unwrap_or(RunState::Running)),
+        health: Health::Said(file.state().unwrap_or(RunState::Running)),
         reason: file.reason.clone(),
         pid: None,
         env_steps: file.env_steps,
@@ -180,7 +192,7 @@ fn of_ring(dir: &Path, ring: &RingReader) -> Run {
 fn of_nothing(dir: &Path) -> Run {
     let config = std::fs::read_to_string(dir.join("config.toml")).unwrap_or_default();
     let env = crate::config::environment_of(&config).unwrap_or_default();
-    let mut run = of_file(dir, &RunFile { env, ..RunFile::default() });
+    let mut run = of_file(dir, &RunFile { env, ..RunFile::default() }.plain());
     run.total_steps = None;
     run.health = if dir.join("result.json").exists() {
         Health::Said(RunState::Finished)
@@ -224,4 +236,67 @@ pub(super) fn held_files(run: &Run) -> Vec<PathBuf> {
 pub(super) fn reload(run: &Run) -> Run {
     debug_assert!(run.dir.is_absolute(), "{FILE} is looked for where the run is");
     of_dir(&run.dir, &open_rings())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use operant_metrics::{Identity, RingOptions, create_in};
+
+    use super::*;
+    use crate::dir::RunDir;
+    use crate::runs::{Reached, StateFile};
+
+    fn begin(run: &RunDir) -> (Identity, StateFile) {
+        let identity =
+            Identity { dir: absolute(run.path()), ..Identity::of_this_process(run.name(), "cartpole") };
+        let (file, written) = StateFile::begin(run.path(), RunFile::of(&identity, None));
+        written.expect("written");
+        (identity, file)
+    }
+
+    #[test]
+    fn a_run_that_ends_while_it_is_looked_at_is_never_shown_as_killed() {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        let current = Arc::new(Mutex::new(None::<PathBuf>));
+        let (shown, place) = (Arc::clone(&current), parent.path().to_path_buf());
+        let trainer = std::thread::spawn(move || {
+            for i in 0..200 {
+                let run = RunDir::create(&place, Some(&format!("run{i}")), "cartpole", 1).expect("made");
+                let (_, file) = begin(&run);
+                *shown.lock().expect("no panic") = Some(run.path().to_path_buf());
+                std::thread::yield_now();
+                file.end(RunState::Finished, "", Reached::default()).expect("written");
+            }
+        });
+        while !trainer.is_finished() {
+            let Some(dir) = current.lock().expect("no panic").clone() else { continue };
+            let health = of_dir(&dir, &[]).health;
+            assert!(health != Health::Killed, "{}", dir.display());
+        }
+        trainer.join().expect("no panic");
+    }
+
+    #[test]
+    fn a_run_whose_ring_was_taken_is_as_its_file_says() {
+        let parent = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDir::create(parent.path(), Some("mine"), "cartpole", 1).expect("made");
+        let (identity, file) = begin(&run);
+        let ring = create_in(parent.path(), &identity, &RingOptions::default()).expect("a ring");
+        let rings = [RingReader::open(ring.writer.path()).expect("opened")];
+        drop(ring);
+        assert_eq!(rings[0].status().health, Health::Killed);
+        let dir = absolute(run.path());
+        let health = || of_dir(&dir, &rings).health;
+        assert_eq!(health(), Health::Said(RunState::Running));
+        file.set(RunState::Paused, "");
+        assert_eq!(health(), Health::Said(RunState::Paused));
+        file.set(RunState::Stopping, "");
+        assert_eq!(health(), Health::Said(RunState::Stopping));
+        drop(run);
+        assert_eq!(health(), Health::Killed);
+        file.end(RunState::Preempted, "SIGTERM", Reached::default()).expect("written");
+        assert_eq!(health(), Health::Said(RunState::Preempted));
+    }
 }

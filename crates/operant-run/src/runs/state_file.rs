@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use operant_metrics::{Identity, RunState};
+use operant_metrics::{Identity, RunState, plain};
 use serde::{Deserialize, Serialize};
 
 use crate::dir;
 use crate::error::{Error, Result};
+use crate::path_text;
 
 /// Name of the file in a run's directory.
 pub const FILE: &str = "run.json";
@@ -23,7 +24,7 @@ pub struct RunFile {
     pub env: String,
     /// Device that trains.
     pub device: String,
-    /// `running`, `stopping`, `finished`, `preempted` or `failed`.
+    /// `running`, `paused`, `stopping`, `finished`, `preempted` or `failed`.
     pub state: String,
     /// Why it ended, one line; empty while it has not.
     pub reason: String,
@@ -44,15 +45,35 @@ pub struct RunFile {
     /// Environment steps per second of training, once the process has ended.
     pub sps: Option<f64>,
     /// The latest checkpoint, once the process has ended.
+    #[serde(serialize_with = "path_text::serialize_option")]
     pub checkpoint: Option<PathBuf>,
     /// The ring's file, if the run has one.
+    #[serde(serialize_with = "path_text::serialize_option")]
     pub ring: Option<PathBuf>,
 }
 
 impl RunFile {
-    /// The file of the run in `dir`; none when there is none that can be read.
+    /// The file of the run in `dir`, its text fit for a terminal; none when there is none that can be read.
     pub fn read(dir: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(dir.join(FILE)).ok()?).ok()
+        let file: RunFile = serde_json::from_slice(&std::fs::read(dir.join(FILE)).ok()?).ok()?;
+        Some(file.plain())
+    }
+
+    /// Its text fit for a terminal: others may have written it.
+    pub(super) fn plain(mut self) -> Self {
+        let texts = [
+            &mut self.run,
+            &mut self.env,
+            &mut self.device,
+            &mut self.state,
+            &mut self.reason,
+            &mut self.boot_id,
+            &mut self.started,
+        ];
+        for text in texts {
+            *text = plain(text);
+        }
+        self
     }
 
     /// What is known when training begins.
@@ -73,9 +94,14 @@ impl RunFile {
         }
     }
 
+    /// The state, if it is one that this version knows.
+    pub fn state(&self) -> Option<RunState> {
+        RunState::ALL.into_iter().find(|state| state.name() == self.state)
+    }
+
     /// Whether the trainer said that nothing comes after it.
     pub fn has_ended(&self) -> bool {
-        RunState::ALL.into_iter().any(|state| state.is_final() && state.name() == self.state)
+        self.state().is_some_and(RunState::is_final)
     }
 }
 
@@ -107,10 +133,12 @@ impl StateFile {
         (file, written)
     }
 
-    /// Says in which state the run is; after a final one, no other is taken.
+    /// Says in which state the run is. A run that stops goes on to nothing but its end, and after that no state is taken:
+    /// this word is what keeps a second SIGTERM from it, and two threads say it.
     pub fn set(&self, state: RunState, reason: &str) {
         let mut content = self.content();
-        if !content.has_ended() {
+        let said = content.state();
+        if said.is_none_or(|said| said != state && said != RunState::Stopping && !said.is_final()) {
             (content.state, content.reason) = (state.name().to_string(), reason.to_string());
             if let Err(error) = self.write(&content, false) {
                 tracing::warn!("{error}");
@@ -136,8 +164,8 @@ impl StateFile {
     }
 
     fn write(&self, content: &RunFile, durable: bool) -> Result<()> {
-        let text = serde_json::to_string(content).expect("a struct of numbers and strings is JSON") + "\n";
-        dir::replace(&self.path, &text, durable).map_err(|error| {
+        let text = serde_json::to_string(content).map_err(std::io::Error::from);
+        text.and_then(|text| dir::replace(&self.path, &(text + "\n"), durable)).map_err(|error| {
             Error::disk(format!("{FILE} cannot be written"), &self.path, &error)
                 .remedy("free some space, or choose another place with --run-dir DIR")
         })
@@ -158,7 +186,11 @@ mod tests {
         let read = || RunFile::read(dir.path()).expect("there");
         assert_eq!((read().state.as_str(), read().total_steps, read().env_steps), ("running", 9, None));
         assert_eq!(read().pid, std::process::id());
+        file.set(RunState::Paused, "");
+        assert_eq!(read().state, "paused");
         file.set(RunState::Stopping, "");
+        // The loop's word may come after that of the thread beside it.
+        file.set(RunState::Running, "");
         assert!(!read().has_ended() && read().state == "stopping");
         let reached = Reached { env_steps: 7, sps: f64::NAN, checkpoint: Some("there".into()) };
         file.end(RunState::Preempted, "SIGTERM", reached).expect("written");

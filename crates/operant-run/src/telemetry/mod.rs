@@ -8,6 +8,7 @@ mod scene;
 mod side;
 mod standing;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,13 +71,14 @@ pub(crate) struct Publisher {
     ring: Option<RingWriter>,
     shown: Instant,
     side: Side,
+    state_file: Arc<StateFile>,
     standing: Arc<Standing>,
     pulse: Arc<AtomicU64>,
 }
 
 impl Publisher {
     /// Begins to publish; from now on utilization is sampled, that of the GPU too where `device` is one. `pulse` counts
-    /// the work of the device.
+    /// the work of the device; `steps` are the environment steps taken, and those to take.
     pub fn start(
         sinks: Sinks,
         ring: Option<Ring>,
@@ -84,10 +86,10 @@ impl Publisher {
         signals: &Signals,
         state_file: &Arc<StateFile>,
         device: &str,
-        total_steps: u64,
+        steps: Range<u64>,
     ) -> Self {
         let (writer, side_writer) = ring.map_or((None, None), |ring| (Some(ring.writer), Some(ring.side)));
-        let standing = Arc::new(Standing::new(total_steps));
+        let standing = Arc::new(Standing::new(&steps));
         let side = Side::start(
             side_writer,
             Arc::clone(&standing),
@@ -97,7 +99,9 @@ impl Publisher {
             gpu_index(device),
         );
         let now = Instant::now();
-        Publisher { sinks, flushed: now, ring: writer, shown: now - SCENE_INTERVAL, side, standing, pulse }
+        let state_file = Arc::clone(state_file);
+        let shown = now - SCENE_INTERVAL;
+        Publisher { sinks, flushed: now, ring: writer, shown, side, state_file, standing, pulse }
     }
 
     /// The ring's file.
@@ -159,8 +163,20 @@ impl Publisher {
         if let Some(ring) = &mut self.ring {
             ring.set_state(state, reason);
         }
-        if state == RunState::Stopping {
-            self.side.stopping();
+        match state {
+            RunState::Stopping => self.side.stopping(),
+            RunState::Paused | RunState::Running => self.state_file.set(state, reason),
+            // The last word comes with what was reached.
+            _ => {}
+        }
+    }
+
+    /// While training pauses and publishes nothing: makes a ring that was lost anew.
+    pub fn mend_while_paused(&mut self) {
+        if self.standing.take_lost_ring()
+            && let Some(ring) = &mut self.ring
+        {
+            ring.set_state(RunState::Paused, "");
         }
     }
 

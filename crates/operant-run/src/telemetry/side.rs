@@ -187,11 +187,12 @@ impl Beside {
             let _ = first.send(());
         }
         // An update may be long: who asked wants to know at once that they were heard.
-        if !self.stopping
-            && let Some(signal) = self.signals.stopped_by()
-        {
-            self.event(Level::Info, &format!("{signal} received: training stops after this update"));
-            self.stopping();
+        if let Some(signal) = self.signals.stopped_by() {
+            self.signals.arm();
+            if !self.stopping {
+                self.event(Level::Info, &format!("{signal} received: training stops after this update"));
+                self.stopping();
+            }
         }
         if self.ticks.is_multiple_of(CHECK_EVERY) {
             self.check();
@@ -204,10 +205,14 @@ impl Beside {
     fn check(&mut self) {
         let Some(ring) = &mut self.ring else { return };
         let damage = ring.check();
+        if damage.is_some() {
+            // An update would mend it by itself; a pause has none.
+            self.standing.lose_ring();
+        }
         if damage != self.damage
             && let Some(damage) = damage
         {
-            let text = format!("the ring was {}; the next update makes a new one", damage.name());
+            let text = format!("the ring was {}; a new one takes its place", damage.name());
             tracing::warn!("{text}");
             ring.event(Level::Warning, &text);
         }

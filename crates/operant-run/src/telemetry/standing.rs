@@ -1,7 +1,8 @@
 //! What the training thread and the thread beside it tell each other, a word each: utilization one way, progress the
 //! other.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use operant_host::HostSample;
 use operant_metrics::{COUNT, Record};
@@ -48,18 +49,32 @@ pub(super) struct Standing {
     sps: AtomicU64,
     episodic_return: AtomicU64,
     total_steps: u64,
+    /// The ring's file must be made anew.
+    ring_lost: AtomicBool,
 }
 
 impl Standing {
-    pub fn new(total_steps: u64) -> Self {
+    /// Of a run that has taken `steps.start` environment steps and is to take `steps.end`.
+    pub fn new(steps: &Range<u64>) -> Self {
         let nan = || AtomicU64::new(f64::NAN.to_bits());
         Standing {
             utilization: Utilization::new(),
-            env_steps: AtomicU64::new(0),
+            env_steps: AtomicU64::new(steps.start),
             sps: nan(),
             episodic_return: nan(),
-            total_steps,
+            total_steps: steps.end,
+            ring_lost: AtomicBool::new(false),
         }
+    }
+
+    /// Something has happened to the ring's file.
+    pub fn lose_ring(&self) {
+        self.ring_lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something has happened to the ring's file since the last call.
+    pub fn take_lost_ring(&self) -> bool {
+        self.ring_lost.swap(false, Ordering::Relaxed)
     }
 
     /// Takes in a sample; returns it as a value per metric.
@@ -116,7 +131,12 @@ mod tests {
 
     #[test]
     fn samples_reach_the_record_and_progress_the_status() {
-        let standing = Standing::new(20_000_000);
+        assert_eq!(
+            Standing::new(&(5_000_000..20_000_000)).line(),
+            "5.00M of 20.00M steps, -/s, return -",
+            "a resumed run"
+        );
+        let standing = Standing::new(&(0..20_000_000));
         assert_eq!(standing.line(), "0 of 20.00M steps, -/s, return -");
         let gpu = GpuSample { utilization: 0.5, memory: 1e9, power: 300.0, temperature: 60.0, clock: 1.9e9 };
         let sample = HostSample {

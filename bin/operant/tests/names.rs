@@ -1,0 +1,160 @@
+//! Paths that are no text, paths that need quotes, and text that would command a terminal.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Daemon, Finished, Place, SMALL, endless, finish, send, wait_for, wait_for_progress};
+use rustix::process::Signal;
+
+/// A directory whose name is not UTF-8.
+fn no_text(parent: &Path) -> PathBuf {
+    let dir = parent.join(OsStr::from_bytes(b"x\xff"));
+    std::fs::create_dir_all(&dir).expect("made");
+    dir
+}
+
+/// `operant` in a directory to its end, which must come.
+fn operant_in(place: &Place, dir: &Path, args: &[&str]) -> Finished {
+    let mut command = place.command(args);
+    command.current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    place.guard(&child);
+    wait_for("the command's end", || child.try_wait().expect("waited"));
+    finish(child)
+}
+
+#[test]
+fn a_run_under_a_path_that_is_no_text_ends_as_any_other() {
+    let place = Place::new();
+    let dir = no_text(place.path());
+    let args = [&["train", "cartpole", "--name", "mine", "--steps", "1280", "--json"], SMALL].concat();
+    let trained = operant_in(&place, &dir, &args);
+    assert_eq!(trained.code, Some(0), "{trained:#?}");
+    let listed = operant_in(&place, &dir, &["runs", "--json"]).json();
+    assert_eq!((&listed["run"], &listed["state"]), (&"mine".into(), &"finished".into()));
+    let resumed = operant_in(&place, &dir, &["train", "--resume", "mine", "--steps", "2560", "--json"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:#?}");
+}
+
+#[test]
+fn a_daemon_under_a_path_that_is_no_text_begins_and_is_one_run() {
+    let place = Place::new();
+    let dir = no_text(place.path());
+    let args = ["train", "cartpole", "--name", "night", "--steps", "1e12", "--detach", "--json"];
+    let started = operant_in(&place, &dir, &[&args[..], SMALL].concat());
+    assert_eq!(started.code, Some(0), "{started:#?}");
+    let daemon = Daemon(started.json());
+    assert!(daemon.0["dir"].as_str().is_some_and(|dir| dir.contains("x\u{fffd}")), "{started:#?}");
+    wait_for_progress(&place.ring("night"));
+    let listed = operant_in(&place, &dir, &["runs", "--json"]).json();
+    assert_eq!((&listed["run"], &listed["state"]), (&"night".into(), &"running".into()));
+    let stopped = operant_in(&place, &dir, &["stop", "night"]);
+    assert!(stopped.code == Some(0) && stopped.stdout.contains("preempted at"), "{stopped:#?}");
+}
+
+#[test]
+fn one_name_that_is_no_text_does_not_hide_the_other_runs() {
+    let place = Place::new();
+    let args = [&["train", "cartpole", "--name", "mine", "--steps", "1280", "--quiet"], SMALL].concat();
+    assert_eq!(place.operant(&args).code, Some(0));
+    let bad = no_text(&place.path().join("runs"));
+    std::fs::write(bad.join("config.toml"), "").expect("written");
+    let listed = place.operant(&["runs", "--json"]);
+    assert!(listed.code == Some(0) && listed.stdout.lines().count() == 2, "{listed:#?}");
+    assert!(listed.stdout.contains("x\u{fffd}"), "{listed:#?}");
+}
+
+#[test]
+fn what_a_directory_says_commands_no_terminal() {
+    let place = Place::new();
+    let name = "a\u{1b}[31m\u{202e}b";
+    let dir = place.path().join("runs").join(name);
+    std::fs::create_dir_all(&dir).expect("made");
+    std::fs::write(dir.join("config.toml"), "").expect("written");
+    let evil = "x\u{1b}]0;title\u{7}";
+    let file = serde_json::json!({ "run": evil, "env": evil, "device": evil, "state": "failed", "reason": evil,
+        "started": evil, "checkpoint": dir });
+    std::fs::write(dir.join("run.json"), file.to_string()).expect("written");
+    for args in [&["runs"][..], &["stop", name], &["checkpoint", name], &["runs", "--json"], &["stop", evil]]
+    {
+        let said = place.operant(args);
+        let text = said.stdout.clone() + &said.stderr;
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']) || args.contains(&"--json"), "{said:#?}");
+        assert!(!text.contains(['\u{1b}', '\u{7}']) && !text.is_empty(), "{said:#?}");
+    }
+}
+
+/// Gives the shell the command that follows `operant ` in a text, up to the end of the line or a backtick.
+fn paste(place: &Place, text: &str, more: &[&str]) -> Finished {
+    let advice = text.split("operant train --resume ").nth(1).expect("advice");
+    let advice = advice.split(['\n', '`']).next().expect("a line");
+    let operant = place.command(&[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("\"$0\" train --resume {advice} \"$@\"")]);
+    shell.arg(operant.get_program()).args(more).current_dir(place.path()).stdin(Stdio::null());
+    for (name, value) in operant.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    Finished::of(shell.output().expect("started"))
+}
+
+/// Waits until the run "far" under this directory has begun.
+fn wait_for_begin(place: &Place, parent: &str) {
+    let file = place.path().join(parent).join("far/run.json");
+    wait_for("run.json", || file.exists().then_some(()));
+}
+
+#[test]
+fn advice_can_be_pasted_wherever_the_run_is() {
+    let place = Place::new();
+    // Another run of that name is where a name would lead.
+    let args = [&["train", "minatar_breakout", "--name", "far", "--quiet", "--steps", "128"], SMALL].concat();
+    assert_eq!(place.operant(&args).code, Some(0));
+    for parent in ["my runs", "it's $HOME"] {
+        let child = place.start(&[&endless("far")[..], &["--run-dir", parent]].concat());
+        wait_for_begin(&place, parent);
+        let stopped = place.operant(&["stop", "far", "--run-dir", parent]);
+        assert!(stopped.code == Some(0) && stopped.stdout.contains("preempted"), "{stopped:#?}");
+        finish(child);
+        let resumed = paste(&place, &stopped.stdout, &["--steps", "128", "--json"]);
+        assert_eq!(resumed.code, Some(0), "{stopped:#?} {resumed:#?}");
+        assert_eq!(resumed.json()["env"], "cartpole", "{stopped:#?}");
+    }
+    // A run's own last words, and a run without a checkpoint.
+    let mut child = place.command(&["train", "cartpole", "--name", "far", "--run-dir", "own place"]);
+    let child = child.args(SMALL).args(["--steps", "1e12"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.spawn().expect("started");
+    place.guard(&child);
+    wait_for_begin(&place, "own place");
+    send(&child, Signal::TERM);
+    let ended = finish(child);
+    assert_eq!(paste(&place, &ended.stdout, &["--steps", "128", "--json"]).json()["env"], "cartpole");
+
+    let more = ["--run-dir", "no checkpoint", "--set", "checkpoint_interval=0"];
+    let child = place.start(&[&endless("far")[..], &more].concat());
+    wait_for_begin(&place, "no checkpoint");
+    send(&child, Signal::KILL);
+    finish(child);
+    let refused = place.operant(&["checkpoint", "far", "--run-dir", "no checkpoint"]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    let resumed = paste(&place, &refused.stderr, &["--steps", "1280", "--json"]);
+    assert_eq!(resumed.code, Some(0), "{refused:#?} {resumed:#?}");
+    assert_eq!(resumed.json()["env"], "cartpole", "{refused:#?}");
+}
+
+#[test]
+fn a_run_where_runs_are_is_named_by_its_name() {
+    let place = Place::new();
+    let child = place.start(&endless("mine"));
+    wait_for_progress(&place.ring("mine"));
+    let stopped = place.operant(&["stop", "mine"]);
+    assert!(stopped.stdout.contains("operant train --resume mine\n"), "{stopped:#?}");
+    finish(child);
+}

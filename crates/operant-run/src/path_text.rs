@@ -1,0 +1,82 @@
+//! Paths as text: in JSON, on a terminal, and in a command that can be pasted into a shell. A path need not be UTF-8, and
+//! may hold what commands a terminal.
+
+use std::path::Path;
+
+use operant_metrics::plain;
+use serde::Serializer;
+
+/// Serializes a path; what is not UTF-8 in it is replaced, where serde would fail. For `serialize_with`.
+///
+/// # Errors
+/// When the serializer fails.
+pub fn serialize<S: Serializer>(path: impl AsRef<Path>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.as_ref().to_string_lossy())
+}
+
+/// [`serialize`] for a path that may be missing.
+///
+/// # Errors
+/// When the serializer fails.
+pub fn serialize_option<S: Serializer>(
+    path: &Option<impl AsRef<Path>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => serializer.serialize_some(&path.as_ref().to_string_lossy()),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// A path for a terminal.
+pub fn shown(path: &Path) -> String {
+    plain(&path.to_string_lossy())
+}
+
+/// A word as a shell takes it: quoted where it must be.
+pub fn quoted(word: &str) -> String {
+    let word = plain(word);
+    let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./+=:@%,".contains(c);
+    if !word.is_empty() && word.chars().all(harmless) {
+        return word;
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The run in `dir` as a command takes it, quoted for a shell: by its name if that leads there from `parent`, the
+/// directory that holds the runs unless a flag says otherwise, or else by its directory.
+pub fn run_word(dir: &Path, parent: &Path) -> String {
+    let absolute = |path: &Path| std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+    let Ok(dir) = absolute(dir) else { return quoted(&dir.to_string_lossy()) };
+    match dir.file_name().and_then(|name| name.to_str()) {
+        // A dash at its front would make it a flag.
+        Some(name) if !name.starts_with('-') && absolute(&parent.join(name)).is_ok_and(|by| by == dir) => {
+            quoted(name)
+        }
+        _ => quoted(&dir.to_string_lossy()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_take_them_apart() {
+        let words = ["mine", "a b", "it's", "", "$x", "a\u{1b}b"].map(quoted);
+        assert_eq!(words, ["mine", "'a b'", r"'it'\''s'", "''", "'$x'", "'a b'"]);
+    }
+
+    #[test]
+    fn a_run_has_its_name_where_that_leads_to_it_and_its_directory_elsewhere() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let root = std::fs::canonicalize(place.path()).expect("there");
+        for dir in ["runs/mine", "runs/-x", "other/mine"] {
+            std::fs::create_dir_all(root.join(dir)).expect("made");
+        }
+        let word = |dir: &str| run_word(&root.join(dir), &root.join("runs"));
+        assert_eq!(word("runs/mine"), "mine");
+        assert_eq!(word("other/mine"), root.join("other/mine").display().to_string());
+        assert_eq!(word("runs/-x"), root.join("runs/-x").display().to_string());
+    }
+}
