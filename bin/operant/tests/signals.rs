@@ -4,7 +4,8 @@ mod common;
 
 use std::process::{Child, Stdio};
 
-use common::{Place, SMALL, finish, read_until, send, wait_for};
+use common::{Place, SMALL, finish, read_until, send, wait_for, wait_for_health};
+use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
 
 /// A checkpoint every 512 environment steps.
@@ -57,8 +58,9 @@ fn a_second_signal_ends_the_process_at_once() {
     // An update that takes far longer than this test may.
     let more = ["--set", "update_epochs=10000", "--set", "num_envs=4096", "--set", "num_steps=256"];
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let mut child = start(&place, &format!("slow-{code}"), &more);
-        read_until(&mut child, "run slow");
+        let name = format!("slow-{code}");
+        let mut child = start(&place, &name, &more);
+        wait_for_health(&place.ring(&name), Health::Said(RunState::Running));
         let status = wait_for("the process to end", || {
             send(&child, signal);
             child.try_wait().expect("waited")
