@@ -192,7 +192,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
     };
     training.note(&begun);
     for warning in warnings {
-        training.note(&warning);
+        training.warn(&warning);
     }
     if let Some(error) = refused {
         training.warn(&format!("{error}\ntraining goes on without telemetry"));
