@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Instant;
 
-use common::{Place, endless, finish, send, wait_for_progress};
+use common::{Place, endless, finish, send, wait_for, wait_for_progress};
 use rustix::process::Signal;
 use terminal::Terminal;
 
@@ -55,6 +55,8 @@ fn a_run_is_watched_from_its_first_update_to_its_death() {
         "scene",
     ]);
     wait_for_progress(&place.ring("live"));
+    // An episode of environment 0, recorded by the trainer, is played.
+    terminal.wait_for(&["frame"]);
 
     // Every key, each with what it must change.
     terminal.press("?");
@@ -130,6 +132,44 @@ fn a_run_is_watched_from_its_first_update_to_its_death() {
     terminal.press("q");
     let left = terminal.finish();
     assert!(left.code == 0 && left.restored, "{left:?}");
+}
+
+/// What `operant monitor live --json` says, checked for being complete: null is only what this machine does not have.
+fn told(place: &Place) -> serde_json::Value {
+    let told = place.operant(&["monitor", "live", "--json"]);
+    assert_eq!(told.code, Some(0), "{told:#?}");
+    let told = told.json();
+    for metric in operant_metrics::METRICS {
+        let kinds = ["cpu_performance", "cpu_efficiency", "cpu_balance"].contains(&metric.name);
+        let known = told.get(metric.name).is_some_and(serde_json::Value::is_number);
+        assert!(known || metric.group == "gpu" || kinds, "{} in {told:#}", metric.name);
+    }
+    told
+}
+
+#[test]
+fn a_live_a_killed_and_a_finished_run_are_told_whole() {
+    let place = Place::new();
+    let daemon = live(&place);
+    wait_for("an episode", || {
+        (place.operant(&["monitor", "live", "--json"]).json()["episodes"] != 0).then_some(())
+    });
+    assert_eq!(told(&place)["state"], "running");
+    daemon.send(Signal::KILL);
+    daemon.wait();
+    let killed = told(&place);
+    assert_eq!((&killed["state"], killed["checkpoint"].is_null()), (&"killed".into(), false));
+    let text = place.operant(&["monitor", "live", "--once"]);
+    assert!(text.stdout.contains("daemon killed") && text.stdout.contains("explained_variance"), "{text:#?}");
+    let steps = killed["env_steps"].as_u64().expect("a count") + 12_800;
+    let resumed = place.operant(&["train", "--resume", "live", "--steps", &steps.to_string(), "--quiet"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:#?}");
+    let finished = told(&place);
+    assert_eq!(finished["state"], "finished");
+    // The whole run, what came before the resume included.
+    let updates = finished["update"].as_u64().expect("a count");
+    let told_of = finished["history"]["policy_loss"]["count"].as_u64().expect("a count");
+    assert!(told_of * 2 > updates, "{told_of} of {updates} updates: {finished:#}");
 }
 
 #[test]

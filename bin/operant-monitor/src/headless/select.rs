@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use operant_metrics::{Found, Health, Presence, RingError, RingReader, RunState};
+use operant_metrics::{Core, Found, Health, Presence, RingError, RingReader, RunState};
 
 use super::reading::Reading;
 use crate::MonitorError;
@@ -53,12 +53,16 @@ fn unnamed(found: Vec<Found>) -> Result<Vec<RingReader>, MonitorError> {
     }
 }
 
-/// Waits, within reason, until a live run has its first update and its first sample, so that a snapshot is complete.
+/// Waits, within reason, until a live run has its first update and a sample of its cores, so that a snapshot is complete.
 pub(super) fn settle(reader: &RingReader) {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         let training = matches!(reader.status().health, Health::Said(RunState::Starting | RunState::Running));
-        if !training || (reader.published() > 0 && reader.sample().is_some()) {
+        // The first sample knows the cores and not yet how busy they are.
+        let sampled =
+            |cores: &[Core]| cores.is_empty() || cores.iter().any(|core| !core.utilization.is_nan());
+        let complete = reader.published() > 0 && reader.sample().is_some_and(|sample| sampled(&sample.cores));
+        if !training || complete {
             return;
         }
         std::thread::sleep(Duration::from_millis(5));

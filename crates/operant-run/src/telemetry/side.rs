@@ -18,6 +18,9 @@ use crate::signals::Signals;
 /// Time from one sample to the next.
 const PERIOD: Duration = Duration::from_millis(250);
 
+/// Time from the first sample to the second: the shares of busy time need two readings some ticks of the kernel apart.
+const SECOND_SAMPLE: Duration = Duration::from_millis(50);
+
 /// Samples from one look at the ring's file to the next.
 const CHECK_EVERY: u32 = 4;
 
@@ -148,7 +151,8 @@ impl Beside {
             let now = Instant::now();
             if now >= next {
                 self.tick();
-                next = (next + PERIOD).max(now);
+                let period = if self.ticks == 1 { SECOND_SAMPLE } else { PERIOD };
+                next = (next + period).max(now);
                 continue;
             }
             match messages.recv_timeout(next - now) {

@@ -8,9 +8,9 @@ use super::*;
 /// Tells the child below which directory to save to.
 const DIR: &str = "OPERANT_TEST_CHECKPOINTS";
 
-/// The other half of these tests: saves until it fails, each step twice, and says so on stdout.
+/// The other half of these tests, in a process of its own: saves until it fails, each step twice, and says so on stdout.
+/// Elsewhere it has nothing to do.
 #[test]
-#[ignore = "run by the tests below as a process of its own"]
 fn child() {
     let Some(dir) = std::env::var_os(DIR) else { return };
     let mut store = Store::open(PathBuf::from(dir), 2).unwrap();
@@ -42,7 +42,7 @@ fn spawn(dir: &Path, limits: &str) -> Child {
     Command::new("sh")
         .args(["-c", &format!("{limits} exec \"$0\" \"$@\"")])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "checkpoint::tests::process::child", "--ignored", "--nocapture"])
+        .args(["--exact", "checkpoint::tests::process::child", "--nocapture"])
         .env(DIR, dir)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
