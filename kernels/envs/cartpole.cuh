@@ -5,7 +5,13 @@
 constexpr unsigned ENV_TIME_LIMIT = 500u;
 constexpr unsigned ENV_OBS = 4u;         // numbers the policy sees
 constexpr unsigned ENV_OBS_WORDS = 4u;   // words they are stored in
-constexpr unsigned ENV_ACTIONS = 2u;     // logits
+constexpr unsigned ENV_STATE_WORDS = 4u;   // words of a state
+constexpr unsigned ENV_ACTIONS = 2u;   // logits
+constexpr unsigned ENV_COMPONENTS = 1u;   // numbers that name an action
+#define ENV_DISCRETE 1   // choices, or real numbers between bounds
+#define ENV_MASKED 0   // whether env_legal forbids choices
+using EnvAction = unsigned;
+__device__ __forceinline__ constexpr unsigned env_choices(unsigned) { return 2u; }
 
 struct EnvState {
     float x;
@@ -13,6 +19,20 @@ struct EnvState {
     float theta;
     float theta_dot;
 };
+
+__device__ __forceinline__ void env_load(const unsigned* words, unsigned stride, EnvState& state) {
+    state.x = __uint_as_float(words[0]);
+    state.x_dot = __uint_as_float(words[1u * stride]);
+    state.theta = __uint_as_float(words[2u * stride]);
+    state.theta_dot = __uint_as_float(words[3u * stride]);
+}
+
+__device__ __forceinline__ void env_store(const EnvState& state, unsigned* words, unsigned stride) {
+    words[0] = __float_as_uint(state.x);
+    words[1u * stride] = __float_as_uint(state.x_dot);
+    words[2u * stride] = __float_as_uint(state.theta);
+    words[3u * stride] = __float_as_uint(state.theta_dot);
+}
 
 __device__ __forceinline__ void env_reset(
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
@@ -45,10 +65,10 @@ __device__ __forceinline__ void env_reset(
 }
 
 __device__ __forceinline__ void env_step(
-    const EnvState& state, unsigned action,
+    const EnvState& state, const unsigned* action,
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
     EnvState& next, float& reward, bool& terminated) {
-    const float force = (action == 1u) ? 10.0f : (-10.0f);
+    const float force = (action[0] == 1u) ? 10.0f : (-10.0f);
     const float t1 = rintf(__fmul_rn(state.theta, 0.63661975f));
     const float t2 = __fmaf_rn(t1, 1.7151245e-15f, __fmaf_rn(t1, 4.371139e-8f, __fmaf_rn(t1, -1.5707964f, state.theta)));
     const float t3 = __fmul_rn(t2, t2);

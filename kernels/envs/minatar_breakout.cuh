@@ -5,7 +5,13 @@
 constexpr unsigned ENV_TIME_LIMIT = 5000u;
 constexpr unsigned ENV_OBS = 400u;         // numbers the policy sees
 constexpr unsigned ENV_OBS_WORDS = 13u;   // words they are stored in
-constexpr unsigned ENV_ACTIONS = 6u;     // logits
+constexpr unsigned ENV_STATE_WORDS = 12u;   // words of a state
+constexpr unsigned ENV_ACTIONS = 6u;   // logits
+constexpr unsigned ENV_COMPONENTS = 1u;   // numbers that name an action
+#define ENV_DISCRETE 1   // choices, or real numbers between bounds
+#define ENV_MASKED 0   // whether env_legal forbids choices
+using EnvAction = unsigned;
+__device__ __forceinline__ constexpr unsigned env_choices(unsigned) { return 6u; }
 
 struct EnvState {
     unsigned ball_y;
@@ -18,6 +24,36 @@ struct EnvState {
     unsigned bricks[4];
     unsigned last_action;
 };
+
+__device__ __forceinline__ void env_load(const unsigned* words, unsigned stride, EnvState& state) {
+    state.ball_y = words[0];
+    state.ball_x = words[1u * stride];
+    state.ball_dir = words[2u * stride];
+    state.pos = words[3u * stride];
+    state.strike = words[4u * stride];
+    state.last_y = words[5u * stride];
+    state.last_x = words[6u * stride];
+    state.bricks[0] = words[7u * stride];
+    state.bricks[1] = words[8u * stride];
+    state.bricks[2] = words[9u * stride];
+    state.bricks[3] = words[10u * stride];
+    state.last_action = words[11u * stride];
+}
+
+__device__ __forceinline__ void env_store(const EnvState& state, unsigned* words, unsigned stride) {
+    words[0] = state.ball_y;
+    words[1u * stride] = state.ball_x;
+    words[2u * stride] = state.ball_dir;
+    words[3u * stride] = state.pos;
+    words[4u * stride] = state.strike;
+    words[5u * stride] = state.last_y;
+    words[6u * stride] = state.last_x;
+    words[7u * stride] = state.bricks[0];
+    words[8u * stride] = state.bricks[1];
+    words[9u * stride] = state.bricks[2];
+    words[10u * stride] = state.bricks[3];
+    words[11u * stride] = state.last_action;
+}
 
 __device__ __forceinline__ void env_reset(
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
@@ -60,10 +96,10 @@ __device__ __forceinline__ void env_reset(
 }
 
 __device__ __forceinline__ void env_step(
-    const EnvState& state, unsigned action,
+    const EnvState& state, const unsigned* action,
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
     EnvState& next, float& reward, bool& terminated) {
-    const unsigned pos = (state.pos + (((action == 3u) && (state.pos < 9u)) ? 1u : 0u)) - (((action == 1u) && (!(state.pos == 0u))) ? 1u : 0u);
+    const unsigned pos = (state.pos + (((action[0] == 3u) && (state.pos < 9u)) ? 1u : 0u)) - (((action[0] == 1u) && (!(state.pos == 0u))) ? 1u : 0u);
     const int t1 = (int)((unsigned)((int)state.ball_x) + (unsigned)(((state.ball_dir == 1u) || (state.ball_dir == 2u)) ? 1 : (-1)));
     const int t2 = (int)((unsigned)((int)state.ball_y) + (unsigned)((!(state.ball_dir < 2u)) ? 1 : (-1)));
     const bool at_wall = (t1 < 0) || (!(t1 < 10));
@@ -101,7 +137,7 @@ __device__ __forceinline__ void env_step(
     next.bricks[1] = rebuild ? 255u : (breaks ? (state.bricks[1] & (~(t6 ? t10 : 0u))) : state.bricks[1]);
     next.bricks[2] = rebuild ? 0u : (breaks ? (state.bricks[2] & (~(t7 ? t10 : 0u))) : state.bricks[2]);
     next.bricks[3] = t12;
-    next.last_action = action;
+    next.last_action = action[0];
     reward = breaks ? 1.0f : 0.0f;
     terminated = lost;
 }

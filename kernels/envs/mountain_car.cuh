@@ -5,12 +5,28 @@
 constexpr unsigned ENV_TIME_LIMIT = 200u;
 constexpr unsigned ENV_OBS = 2u;         // numbers the policy sees
 constexpr unsigned ENV_OBS_WORDS = 2u;   // words they are stored in
-constexpr unsigned ENV_ACTIONS = 3u;     // logits
+constexpr unsigned ENV_STATE_WORDS = 2u;   // words of a state
+constexpr unsigned ENV_ACTIONS = 3u;   // logits
+constexpr unsigned ENV_COMPONENTS = 1u;   // numbers that name an action
+#define ENV_DISCRETE 1   // choices, or real numbers between bounds
+#define ENV_MASKED 0   // whether env_legal forbids choices
+using EnvAction = unsigned;
+__device__ __forceinline__ constexpr unsigned env_choices(unsigned) { return 3u; }
 
 struct EnvState {
     float position;
     float velocity;
 };
+
+__device__ __forceinline__ void env_load(const unsigned* words, unsigned stride, EnvState& state) {
+    state.position = __uint_as_float(words[0]);
+    state.velocity = __uint_as_float(words[1u * stride]);
+}
+
+__device__ __forceinline__ void env_store(const EnvState& state, unsigned* words, unsigned stride) {
+    words[0] = __float_as_uint(state.position);
+    words[1u * stride] = __float_as_uint(state.velocity);
+}
 
 __device__ __forceinline__ void env_reset(
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
@@ -41,10 +57,10 @@ __device__ __forceinline__ void env_reset(
 }
 
 __device__ __forceinline__ void env_step(
-    const EnvState& state, unsigned action,
+    const EnvState& state, const unsigned* action,
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
     EnvState& next, float& reward, bool& terminated) {
-    const float direction = __int2float_rn((int)((unsigned)((int)action) - (unsigned)1));
+    const float direction = __int2float_rn((int)((unsigned)((int)action[0]) - (unsigned)1));
     const float t1 = __fmul_rn(state.position, 3.0f);
     const float t2 = rintf(__fmul_rn(t1, 0.63661975f));
     const float t3 = __fmaf_rn(t2, 1.7151245e-15f, __fmaf_rn(t2, 4.371139e-8f, __fmaf_rn(t2, -1.5707964f, t1)));

@@ -5,12 +5,29 @@
 constexpr unsigned ENV_TIME_LIMIT = 999u;
 constexpr unsigned ENV_OBS = 2u;         // numbers the policy sees
 constexpr unsigned ENV_OBS_WORDS = 2u;   // words they are stored in
-constexpr unsigned ENV_ACTIONS = 1u;     // means
+constexpr unsigned ENV_STATE_WORDS = 2u;   // words of a state
+constexpr unsigned ENV_ACTIONS = 1u;   // means
+constexpr unsigned ENV_COMPONENTS = 1u;   // numbers that name an action
+#define ENV_DISCRETE 0   // choices, or real numbers between bounds
+#define ENV_MASKED 0   // whether env_legal forbids choices
+using EnvAction = float;
+__device__ __forceinline__ constexpr float env_low(unsigned) { return -1.0f; }
+__device__ __forceinline__ constexpr float env_high(unsigned) { return 1.0f; }
 
 struct EnvState {
     float position;
     float velocity;
 };
+
+__device__ __forceinline__ void env_load(const unsigned* words, unsigned stride, EnvState& state) {
+    state.position = __uint_as_float(words[0]);
+    state.velocity = __uint_as_float(words[1u * stride]);
+}
+
+__device__ __forceinline__ void env_store(const EnvState& state, unsigned* words, unsigned stride) {
+    words[0] = __float_as_uint(state.position);
+    words[1u * stride] = __float_as_uint(state.velocity);
+}
 
 __device__ __forceinline__ void env_reset(
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
@@ -41,10 +58,10 @@ __device__ __forceinline__ void env_reset(
 }
 
 __device__ __forceinline__ void env_step(
-    const EnvState& state, float action,
+    const EnvState& state, const float* action,
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
     EnvState& next, float& reward, bool& terminated) {
-    const float t1 = (action < (-1.0f)) ? (-1.0f) : action;
+    const float t1 = (action[0] < (-1.0f)) ? (-1.0f) : action[0];
     const float force = (1.0f < t1) ? 1.0f : t1;
     const float t2 = __fmul_rn(state.position, 3.0f);
     const float t3 = rintf(__fmul_rn(t2, 0.63661975f));
@@ -65,7 +82,7 @@ __device__ __forceinline__ void env_step(
     const bool arrived = (0.45f <= position) && (0.0f <= velocity);
     next.position = position;
     next.velocity = velocity;
-    reward = __fmaf_rn(__fmul_rn(action, action), -0.1f, arrived ? 100.0f : 0.0f);
+    reward = __fmaf_rn(__fmul_rn(action[0], action[0]), -0.1f, arrived ? 100.0f : 0.0f);
     terminated = arrived;
 }
 

@@ -5,12 +5,29 @@
 constexpr unsigned ENV_TIME_LIMIT = 200u;
 constexpr unsigned ENV_OBS = 3u;         // numbers the policy sees
 constexpr unsigned ENV_OBS_WORDS = 3u;   // words they are stored in
-constexpr unsigned ENV_ACTIONS = 1u;     // means
+constexpr unsigned ENV_STATE_WORDS = 2u;   // words of a state
+constexpr unsigned ENV_ACTIONS = 1u;   // means
+constexpr unsigned ENV_COMPONENTS = 1u;   // numbers that name an action
+#define ENV_DISCRETE 0   // choices, or real numbers between bounds
+#define ENV_MASKED 0   // whether env_legal forbids choices
+using EnvAction = float;
+__device__ __forceinline__ constexpr float env_low(unsigned) { return -2.0f; }
+__device__ __forceinline__ constexpr float env_high(unsigned) { return 2.0f; }
 
 struct EnvState {
     float theta;
     float theta_dot;
 };
+
+__device__ __forceinline__ void env_load(const unsigned* words, unsigned stride, EnvState& state) {
+    state.theta = __uint_as_float(words[0]);
+    state.theta_dot = __uint_as_float(words[1u * stride]);
+}
+
+__device__ __forceinline__ void env_store(const EnvState& state, unsigned* words, unsigned stride) {
+    words[0] = __float_as_uint(state.theta);
+    words[1u * stride] = __float_as_uint(state.theta_dot);
+}
 
 __device__ __forceinline__ void env_reset(
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
@@ -42,10 +59,10 @@ __device__ __forceinline__ void env_reset(
 }
 
 __device__ __forceinline__ void env_step(
-    const EnvState& state, float action,
+    const EnvState& state, const float* action,
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
     EnvState& next, float& reward, bool& terminated) {
-    const float t1 = (action < (-2.0f)) ? (-2.0f) : action;
+    const float t1 = (action[0] < (-2.0f)) ? (-2.0f) : action[0];
     const float u = (2.0f < t1) ? 2.0f : t1;
     const float angle = __fmaf_rn(floorf(__fmul_rn(__fadd_rn(state.theta, 3.1415927f), 0.15915494f)), -6.2831855f, state.theta);
     const float cost = __fmaf_rn(__fmul_rn(u, u), 0.001f, __fmaf_rn(__fmul_rn(state.theta_dot, state.theta_dot), 0.1f, __fmul_rn(angle, angle)));

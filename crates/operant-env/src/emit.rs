@@ -1,5 +1,6 @@
-//! The CUDA C++ that an environment becomes: `env_reset`, `env_step`, `env_observe` and, where actions can be illegal,
-//! `env_legal`, over a struct of the state with its fields' names.
+//! The CUDA C++ that an environment becomes: its spaces as constants, `env_reset`, `env_step`, `env_observe` and, where
+//! actions can be illegal, `env_legal`, over a struct of the state with its fields' names, and `env_load` and `env_store`,
+//! which move that struct from and to rows of words, one row a leaf.
 
 use std::fmt::Write;
 
@@ -29,19 +30,11 @@ pub fn emit<E: Env>(env: &E) -> String {
     put(&format!("constexpr unsigned ENV_TIME_LIMIT = {}u;\n", spec.time_limit));
     put(&format!("constexpr unsigned ENV_OBS = {}u;         // numbers the policy sees\n", spec.obs.size()));
     put(&format!("constexpr unsigned ENV_OBS_WORDS = {obs_size}u;   // words they are stored in\n"));
-    match &spec.actions {
-        ActionSpace::Discrete(choices) => {
-            put(&format!(
-                "constexpr unsigned ENV_ACTIONS = {}u;     // logits\n",
-                choices.iter().sum::<usize>()
-            ));
-        }
-        ActionSpace::Box { low, .. } => {
-            put(&format!("constexpr unsigned ENV_ACTIONS = {}u;     // means\n", low.len()))
-        }
-    }
+    put(&format!("constexpr unsigned ENV_STATE_WORDS = {}u;   // words of a state\n", state.len()));
+    put(&actions::<E>(&spec.actions));
     put(&format!("\nstruct EnvState {{\n{}}};\n", fields(&state)));
 
+    put(&transport(&state));
     put(&reset(env));
     put(&step(env));
     put(&observe(env, obs_type));
@@ -49,6 +42,88 @@ pub fn emit<E: Env>(env: &E) -> String {
         put(&legal(env));
     }
     out
+}
+
+/// The space of actions as constants and functions of the component, which fold where the component is known.
+fn actions<E: Env>(space: &ActionSpace) -> String {
+    let mut text = String::new();
+    let mut constant = |kind: &str, name: &str, value: String, comment: &str| {
+        writeln!(text, "constexpr {kind} {name} = {value};   // {comment}").expect("writing to a string");
+    };
+    let (outputs, comment) = match space {
+        ActionSpace::Discrete(choices) => (choices.iter().sum(), "logits"),
+        ActionSpace::Box { low, .. } => (low.len(), "means"),
+    };
+    let discrete = matches!(space, ActionSpace::Discrete(_));
+    constant("unsigned", "ENV_ACTIONS", format!("{outputs}u"), comment);
+    constant("unsigned", "ENV_COMPONENTS", format!("{}u", space.components()), "numbers that name an action");
+    writeln!(
+        text,
+        "#define ENV_DISCRETE {}   // choices, or real numbers between bounds",
+        u8::from(discrete)
+    )
+    .and_then(|()| {
+        writeln!(text, "#define ENV_MASKED {}   // whether env_legal forbids choices", u8::from(E::MASKED))
+    })
+    .expect("writing to a string");
+    match space {
+        ActionSpace::Discrete(choices) => {
+            let choices: Vec<String> = choices.iter().map(|count| format!("{count}u")).collect();
+            text += "using EnvAction = unsigned;\n";
+            text += &by_component("unsigned", "env_choices", &choices);
+        }
+        ActionSpace::Box { low, high } => {
+            let literals = |bounds: &[f64]| -> Vec<String> {
+                bounds.iter().map(|&bound| format!("{:?}f", bound as f32)).collect()
+            };
+            text += "using EnvAction = float;\n";
+            text += &by_component("float", "env_low", &literals(low));
+            text += &by_component("float", "env_high", &literals(high));
+        }
+    }
+    text
+}
+
+/// A function from the number of a component to its value.
+fn by_component(kind: &str, name: &str, values: &[String]) -> String {
+    let (last, others) = values.split_last().expect("an action has a component");
+    let chain: String =
+        others.iter().enumerate().map(|(k, value)| format!("component == {k}u ? {value} : ")).collect();
+    let parameter = if others.is_empty() { "unsigned" } else { "unsigned component" };
+    format!("__device__ __forceinline__ constexpr {kind} {name}({parameter}) {{ return {chain}{last}; }}\n")
+}
+
+/// `env_load` and `env_store`: a state from and to rows of words, `stride` words apart, in the order of its leaves.
+fn transport(leaves: &[Leaf]) -> String {
+    let lines = |line: &dyn Fn(&Leaf, String) -> String| -> String {
+        let at =
+            |row: usize| if row == 0 { "words[0]".to_owned() } else { format!("words[{row}u * stride]") };
+        leaves.iter().enumerate().map(|(row, leaf)| format!("    {};\n", line(leaf, at(row)))).collect()
+    };
+    let load = lines(&|leaf, word| {
+        let value = match leaf.kind {
+            Kind::Float => format!("__uint_as_float({word})"),
+            Kind::Uint => word,
+            Kind::Int => format!("(int){word}"),
+            Kind::Mask => format!("{word} != 0u"),
+        };
+        format!("state.{} = {value}", leaf.name)
+    });
+    let store = lines(&|leaf, word| {
+        let value = match leaf.kind {
+            Kind::Float => format!("__float_as_uint(state.{})", leaf.name),
+            Kind::Uint => format!("state.{}", leaf.name),
+            Kind::Int => format!("(unsigned)state.{}", leaf.name),
+            Kind::Mask => format!("state.{} ? 1u : 0u", leaf.name),
+        };
+        format!("{word} = {value}")
+    });
+    // A state of one leaf has no second row.
+    let stride = if leaves.len() > 1 { "unsigned stride" } else { "unsigned" };
+    format!(
+        "\n__device__ __forceinline__ void env_load(const unsigned* words, {stride}, EnvState& state) {{\n{load}}}\n\
+         \n__device__ __forceinline__ void env_store(const EnvState& state, unsigned* words, {stride}) {{\n{store}}}\n"
+    )
 }
 
 /// The fields of a struct with those leaves, arrays gathered.
@@ -93,14 +168,6 @@ impl<'g, B: Bundle<f32>> BundleOf<'g> for B {
     }
 }
 
-/// Places of the elements of an array called `base`, or of a single value of that name.
-fn elements(base: &str, leaves: &[Leaf]) -> Vec<String> {
-    match leaves {
-        [single] if single.name == "value" => vec![base.to_owned()],
-        _ => (0..leaves.len()).map(|i| format!("{base}[{i}]")).collect(),
-    }
-}
-
 /// The draws that the six parameters name.
 fn draws<'g>(graph: &'g Graph) -> Draws<Trace<'g>> {
     let names = DRAWS.map(str::to_owned).to_vec();
@@ -134,12 +201,7 @@ fn step<E: Env>(env: &E) -> String {
     let graph = Graph::new();
     let leaves = leaves_of::<f32, E::Action<f32>>();
     let kind = kind_name(leaves[0].kind);
-    // One component is passed by value, several as an array.
-    let (names, argument) = if leaves.len() == 1 {
-        (vec!["action".to_owned()], format!("{kind} action"))
-    } else {
-        (elements("action", &leaves), format!("const {kind}* action"))
-    };
+    let names = (0..leaves.len()).map(|component| format!("action[{component}]")).collect();
     let action = Bundle::load(&mut Parameters::new(&graph, names));
     let step = env.step(&state::<E>(&graph), &action, &mut draws(&graph));
     let mut outputs = Outputs::new();
@@ -147,7 +209,7 @@ fn step<E: Env>(env: &E) -> String {
     outputs.assign(&step.reward, vec!["reward".to_owned()]);
     outputs.assign(&step.terminated, vec!["terminated".to_owned()]);
     let arguments = [
-        format!("const EnvState& state, {argument}"),
+        format!("const EnvState& state, const {kind}* action"),
         draw_arguments(),
         "EnvState& next, float& reward, bool& terminated".to_owned(),
     ];

@@ -4,7 +4,7 @@ use operant_lane::bundle::leaves_of;
 use operant_lane::{Bundle, Draws, Int, Kind, Lane, Mask, Packed, Purpose, Sink, Uint, Wide};
 
 use crate::env::{Env, Step};
-use crate::rows::Splat;
+use crate::rows::{Rows, RowsMut, Splat};
 use crate::spec::{ActionSpace, ObsSpace};
 
 /// Which arithmetic replays.
@@ -128,6 +128,65 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
         }
     }
     Ok(())
+}
+
+/// A case as a device takes it: 32-bit words, floats by their bits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaseWords {
+    /// `(leaves)`.
+    pub state: Vec<u32>,
+    /// `(components)` of each action.
+    pub actions: Vec<Vec<u32>>,
+}
+
+/// What a device gives for one step, as words.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepWords<'a> {
+    /// `(words)` of the observation.
+    pub obs: &'a [u32],
+    /// The reward.
+    pub reward: f32,
+    /// Whether the rules ended the episode, and whether the time limit did.
+    pub ended: [bool; 2],
+    /// `(leaves)` after the step.
+    pub state: &'a [u32],
+}
+
+/// A case for a device, in single precision.
+///
+/// # Errors
+/// When the case is none of this environment's.
+pub fn to_words<E: Env>(env: &E, case: &Case) -> Result<CaseWords, CaseError> {
+    check(env, case)?;
+    let state = E::State::<f32>::load(&mut Splat(env.unpack(&case.state).iter()));
+    let mut words = vec![0; leaves_of::<f32, E::State<f32>>().len()];
+    state.store(&mut RowsMut::new(&mut words, 1, 0));
+    let action = |action: &Vec<f64>| {
+        let mut words = vec![0; action.len()];
+        E::Action::<f32>::load(&mut Splat(action.iter())).store(&mut RowsMut::new(&mut words, 1, 0));
+        words
+    };
+    Ok(CaseWords { state: words, actions: case.actions.iter().map(action).collect() })
+}
+
+/// The outcome of a case from what a device gave, step by step.
+pub fn from_words<'a, E: Env>(env: &E, steps: impl IntoIterator<Item = StepWords<'a>>) -> Outcome {
+    let space = env.spec().obs;
+    let mut outcome = Outcome::default();
+    for step in steps {
+        outcome.obs.push(match &space {
+            ObsSpace::Box { .. } => step.obs.iter().map(|&word| f64::from(f32::from_bits(word))).collect(),
+            ObsSpace::Binary { .. } => {
+                (0..space.size()).map(|i| f64::from(step.obs[i / 32] >> (i % 32) & 1)).collect()
+            }
+        });
+        outcome.reward.push(f64::from(step.reward));
+        outcome.terminated.push(step.ended[0]);
+        outcome.truncated.push(step.ended[1]);
+        let state = E::State::<f32>::load(&mut Rows::new(step.state, 1, 0));
+        outcome.state.push(env.pack(&numbers::<f32, _>(&state)));
+    }
+    outcome
 }
 
 fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Outcome {

@@ -58,7 +58,6 @@ fn driver<E: Env>(env: &E) -> String {
     let count = words.len();
     let kind = if words[0].kind == Kind::Float { "float" } else { "unsigned" };
     let obs = if matches!(spec.obs, ObsSpace::Box { .. }) { "float" } else { "unsigned" };
-    let action = if count == 1 { "action[0]" } else { "action" };
     let fold_state: String = leaves_of::<f32, E::State<f32>>()
         .iter()
         .map(|leaf| format!("            fold(hash, word(state.{}));\n", leaf.name))
@@ -86,7 +85,7 @@ int main() {{
             EnvState next;
             float reward;
             bool terminated;
-            env_step(state, {action}, 7u, 0u, environment, step, 0u, 2u, next, reward, terminated);
+            env_step(state, action, 7u, 0u, environment, step, 0u, 2u, next, reward, terminated);
             const bool truncated = ++elapsed >= ENV_TIME_LIMIT;
             if (terminated || truncated) {{
                 env_reset(7u, 0u, environment, step, 0u, 1u, next);
