@@ -1,0 +1,434 @@
+//! Compiles CUDA text to a CUBIN for one architecture with NVRTC; no driver and no GPU is needed for that.
+
+use std::ffi::{CString, c_char, c_int};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use cudarc::nvrtc::sys::nvrtcResult;
+
+use crate::cache::{Cache, Key, usual_directory};
+use crate::error::CudaError;
+use crate::library::{Candidate, Version, keep, open, path_of};
+use crate::nvrtc::Nvrtc;
+use crate::places::{Places, VARIABLE};
+use crate::resources::{Resources, parse};
+use crate::table::Status;
+
+/// Given to every compilation, beside the architecture and the definitions. Contraction of a product and a sum stays
+/// on, since environments use intrinsics that are never contracted; fast math, which flushes denormals even in those,
+/// is never given.
+const OPTIONS: &[&str] = &["--std=c++17", "--ptxas-options=-v"];
+
+/// A text to compile.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Program {
+    /// What messages call it: `rollout.cu`.
+    pub name: String,
+    /// The text.
+    pub source: String,
+    /// What `#include` finds: a name as it is written there, and the text.
+    pub headers: Vec<(String, String)>,
+    /// Macros and their values.
+    pub defines: Vec<(String, String)>,
+}
+
+/// What a program became.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Image {
+    /// The CUBIN.
+    pub code: Vec<u8>,
+    /// The compiler's log, which tells each kernel's resources.
+    pub log: String,
+    /// Whether it came from the cache.
+    pub cached: bool,
+    /// What it took, in seconds.
+    pub seconds: f64,
+    /// Why it could not be kept in the cache, where that is so.
+    pub note: Option<String>,
+}
+
+impl Image {
+    /// What each kernel uses, as the log tells.
+    pub fn resources(&self) -> Vec<Resources> {
+        parse(&self.log)
+    }
+}
+
+/// NVRTC, loaded, and a cache for what it makes.
+#[derive(Debug, Clone)]
+pub struct Compiler {
+    library: Arc<LoadedCompiler>,
+    cache: Cache,
+}
+
+#[derive(Debug)]
+struct LoadedCompiler {
+    functions: Nvrtc,
+    path: PathBuf,
+    version: Version,
+    architectures: Vec<u32>,
+    /// The driver's version that it was chosen for.
+    newest: Option<Version>,
+}
+
+impl Compiler {
+    /// The newest NVRTC on this machine whose major version is not newer than `newest` (None: any). One in `first`
+    /// (else `$OPERANT_CUDA_LIBRARIES`) is preferred.
+    ///
+    /// # Errors
+    /// There is none; the error says which package brings it.
+    pub fn find(first: Option<&Path>, newest: Option<Version>) -> Result<Compiler, CudaError> {
+        Compiler::find_at(&Places::usual(first), newest)
+    }
+
+    /// [`Compiler::find`], looking in these places.
+    ///
+    /// # Errors
+    /// Those of [`Compiler::find`].
+    pub fn find_at(places: &Places, newest: Option<Version>) -> Result<Compiler, CudaError> {
+        let mut complaints = Vec::new();
+        let mut seen = Vec::new();
+        for group in places.compilers() {
+            let mut best: Option<LoadedCompiler> = None;
+            for candidate in group {
+                match load(&candidate, newest, &mut seen) {
+                    Some(Ok(found)) if best.as_ref().is_none_or(|best| found.version > best.version) => {
+                        best = Some(found);
+                    }
+                    Some(Err(complaint)) => complaints.push(complaint),
+                    _ => {}
+                }
+            }
+            if let Some(library) = best {
+                let cache = Cache::new(usual_directory());
+                return Ok(Compiler { library: Arc::new(library), cache });
+            }
+        }
+        complaints.dedup();
+        let problem = if complaints.is_empty() {
+            format!("no CUDA run-time compiler (NVRTC) here: libnvrtc is {}", places.describe_compilers())
+        } else {
+            format!("no CUDA run-time compiler (NVRTC) that works: {}", complaints.join(", "))
+        };
+        Err(CudaError::NoCompiler { problem, remedy: remedy(newest) })
+    }
+
+    /// Keeps what is compiled in this directory; None keeps nothing.
+    #[must_use]
+    pub fn cached_in(mut self, directory: Option<&Path>) -> Compiler {
+        self.cache = Cache::new(directory.map(Path::to_path_buf));
+        self
+    }
+
+    /// Its version.
+    pub fn version(&self) -> Version {
+        self.library.version
+    }
+
+    /// Its library.
+    pub fn path(&self) -> &Path {
+        &self.library.path
+    }
+
+    /// Where compiled kernels are kept.
+    pub fn cache_directory(&self) -> Option<&Path> {
+        self.cache.directory()
+    }
+
+    /// The architectures that it compiles for: 80, 86, 90, ...
+    pub fn architectures(&self) -> Vec<u32> {
+        self.library.architectures.clone()
+    }
+
+    /// What to compile for, so that a device of this architecture runs it: that itself, or, when the device is newer than
+    /// this compiler, the nearest one below within the same generation, whose code it runs, too.
+    pub fn nearest(&self, architecture: u32) -> u32 {
+        let known = self.library.architectures.iter().copied();
+        let runs = known.filter(|known| known / 10 == architecture / 10 && *known <= architecture);
+        runs.max().unwrap_or(architecture)
+    }
+
+    /// Whether it compiles for this architecture.
+    pub(crate) fn knows(&self, architecture: u32) -> Result<(), CudaError> {
+        let known = &self.library.architectures;
+        if known.contains(&architecture) {
+            return Ok(());
+        }
+        let shown: Vec<String> = known.iter().map(u32::to_string).collect();
+        let problem = format!(
+            "NVRTC {} ({}) cannot compile for sm_{architecture}, it knows {}",
+            self.version(),
+            self.path().display(),
+            shown.join(", ")
+        );
+        let remedy = if known.first().is_some_and(|oldest| architecture < *oldest) {
+            "use a newer GPU, since this one is no longer supported, or an older NVRTC".to_owned()
+        } else {
+            format!("get a newer one: {}", remedy(self.library.newest))
+        };
+        Err(CudaError::Architecture { architecture, problem, remedy })
+    }
+
+    /// Compiles for `sm_<architecture>`, or takes what was compiled before from the cache.
+    ///
+    /// # Errors
+    /// [`CudaError::Compile`] with the log, [`CudaError::Architecture`], or that NVRTC itself fails.
+    pub fn compile(&self, program: &Program, architecture: u32) -> Result<Image, CudaError> {
+        let start = Instant::now();
+        self.knows(architecture)?;
+        let options = options(program, architecture);
+        let key = Key::new(program, architecture, &options, self.version(), self.path());
+        if let Some((code, log)) = self.cache.load(&key) {
+            let seconds = start.elapsed().as_secs_f64();
+            return Ok(Image { code, log, cached: true, seconds, note: None });
+        }
+        let (code, log) = self.run(program, architecture, &options)?;
+        let note = self.cache.store(&key, &code, &log).err();
+        Ok(Image { code, log, cached: false, seconds: start.elapsed().as_secs_f64(), note })
+    }
+
+    fn run(
+        &self,
+        program: &Program,
+        architecture: u32,
+        options: &[String],
+    ) -> Result<(Vec<u8>, String), CudaError> {
+        let nvrtc = &self.library.functions;
+        let fails = |status: Status| self.failure(program, status);
+        let headers = texts(program, program.headers.iter().map(|(_, text)| text))?;
+        let names = texts(program, program.headers.iter().map(|(name, _)| name))?;
+        let options = texts(program, options)?;
+        let (headers, names, options) = (pointers(&headers), pointers(&names), pointers(&options));
+        let source = text(program, &program.source)?;
+        let name = text(program, &program.name)?;
+
+        let mut handle = Handle { nvrtc, raw: std::ptr::null_mut() };
+        // SAFETY: every pointer is to a text that ends with a zero and lives through the call, and the counts are the
+        // lists' own.
+        unsafe {
+            nvrtc.nvrtcCreateProgram(
+                &mut handle.raw,
+                source.as_ptr(),
+                name.as_ptr(),
+                headers.len() as c_int,
+                headers.as_ptr(),
+                names.as_ptr(),
+            )
+        }
+        .map_err(fails)?;
+        // SAFETY: the program was made above, and the options live through the call.
+        let outcome =
+            unsafe { nvrtc.nvrtcCompileProgram(handle.raw, options.len() as c_int, options.as_ptr()) };
+        let log = handle.log().map_err(fails)?;
+        match outcome {
+            Ok(()) => Ok((handle.code().map_err(fails)?, log)),
+            Err(status) if is_fault_of_the_program(status.code) => Err(CudaError::Compile {
+                program: program.name.clone(),
+                architecture,
+                problem: nvrtc.explain(status.code),
+                log: log.trim_end().to_owned(),
+            }),
+            Err(status) => Err(match self.failure(program, status) {
+                CudaError::Compiler { problem, remedy } if !log.trim().is_empty() => {
+                    let log = log.trim().replace('\n', " | ").replace(';', ",");
+                    CudaError::Compiler { problem: format!("{problem} ({log})"), remedy }
+                }
+                error => error,
+            }),
+        }
+    }
+
+    /// A failure of NVRTC itself.
+    fn failure(&self, program: &Program, status: Status) -> CudaError {
+        let explained = self.library.functions.explain(status.code);
+        let builtins = status.code == nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE as u32;
+        CudaError::Compiler {
+            problem: format!(
+                "NVRTC {} ({}) failed on {}: {} says {explained}",
+                self.version(),
+                self.path().display(),
+                program.name,
+                status.call
+            ),
+            remedy: if builtins {
+                format!(
+                    "put libnvrtc-builtins.so.{} beside it, or install both: {}",
+                    self.version(),
+                    remedy(self.library.newest)
+                )
+            } else {
+                format!("install it anew: {}", remedy(self.library.newest))
+            },
+        }
+    }
+}
+
+fn is_fault_of_the_program(code: u32) -> bool {
+    code == nvrtcResult::NVRTC_ERROR_COMPILATION as u32
+        || code == nvrtcResult::NVRTC_ERROR_INVALID_OPTION as u32
+}
+
+/// How to get a compiler for a driver.
+fn remedy(newest: Option<Version>) -> String {
+    let package = match newest {
+        Some(version) if version.major <= 12 => "`pip install nvidia-cuda-nvrtc-cu12`".to_owned(),
+        Some(_) => "`pip install nvidia-cuda-nvrtc`".to_owned(),
+        None => {
+            "`pip install nvidia-cuda-nvrtc` (`pip install nvidia-cuda-nvrtc-cu12` for a driver of CUDA 12)"
+                .to_owned()
+        }
+    };
+    format!("{package}, or install the CUDA toolkit, or set {VARIABLE} to the directory of libnvrtc")
+}
+
+fn options(program: &Program, architecture: u32) -> Vec<String> {
+    let mut options: Vec<String> = OPTIONS.iter().map(|option| (*option).to_owned()).collect();
+    options.push(format!("--gpu-architecture=sm_{architecture}"));
+    options.extend(program.defines.iter().map(|(name, value)| format!("--define-macro={name}={value}")));
+    options
+}
+
+/// Loads a compiler and asks for its version. None: there is none, or it was seen before.
+fn load(
+    candidate: &Candidate,
+    newest: Option<Version>,
+    seen: &mut Vec<PathBuf>,
+) -> Option<Result<LoadedCompiler, String>> {
+    if let Candidate::File(path) = candidate {
+        let file = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if seen.contains(&file) {
+            return None;
+        }
+        seen.push(file);
+        if let (Some(major), Some(newest)) = (major_of(path), newest)
+            && major > newest.major
+        {
+            return Some(Err(too_new(path, &format!("CUDA {major}"), newest)));
+        }
+    }
+    let library = match open(candidate)? {
+        Ok(library) => library,
+        Err(complaint) => return Some(Err(complaint)),
+    };
+    let path = path_of(&library, "nvrtcVersion", candidate);
+    if matches!(candidate, Candidate::Name(_)) {
+        if seen.contains(&path) {
+            return None;
+        }
+        seen.push(path.clone());
+    }
+    Some(bind(library, path, newest))
+}
+
+fn bind(
+    library: libloading::Library,
+    path: PathBuf,
+    newest: Option<Version>,
+) -> Result<LoadedCompiler, String> {
+    let shown = path.display();
+    // SAFETY: whoever bears NVRTC's name acts as it, and what is used of it is kept for ever.
+    let functions = unsafe { Nvrtc::bind(&library) }
+        .map_err(|missing| format!("{shown} is no NVRTC that works (it lacks {})", missing.join(", ")))?;
+    let fails = |status: Status| format!("{shown}: {} says {}", status.call, functions.explain(status.code));
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: both results live through the call.
+    unsafe { functions.nvrtcVersion(&mut major, &mut minor) }.map_err(fails)?;
+    let version =
+        Version { major: u32::try_from(major).unwrap_or(0), minor: u32::try_from(minor).unwrap_or(0) };
+    if let Some(newest) = newest
+        && version.major > newest.major
+    {
+        return Err(too_new(&path, &version.to_string(), newest));
+    }
+    keep_builtins(&path, version);
+
+    let mut count = 0;
+    // SAFETY: the result lives through the call.
+    unsafe { functions.nvrtcGetNumSupportedArchs(&mut count) }.map_err(fails)?;
+    let mut architectures = vec![0; usize::try_from(count).unwrap_or(0)];
+    // SAFETY: NVRTC writes as many numbers as it said.
+    unsafe { functions.nvrtcGetSupportedArchs(architectures.as_mut_ptr()) }.map_err(fails)?;
+    let architectures = architectures.into_iter().filter_map(|number| u32::try_from(number).ok()).collect();
+    keep(library);
+    Ok(LoadedCompiler { functions, path, version, architectures, newest })
+}
+
+fn too_new(path: &Path, version: &str, newest: Version) -> String {
+    format!("{} is of {version}, newer than the driver (CUDA {newest})", path.display())
+}
+
+/// The major version in a file's name: 13 in `libnvrtc.so.13`.
+fn major_of(path: &Path) -> Option<u32> {
+    path.file_name()?.to_str()?.strip_prefix("libnvrtc.so.")?.split('.').next()?.parse().ok()
+}
+
+/// NVRTC opens its second library by name alone: it then meets the one that lies beside it, loaded here.
+fn keep_builtins(path: &Path, version: Version) {
+    let name = format!("libnvrtc-builtins.so.{version}");
+    // A link may lie elsewhere than what it leads to.
+    for path in [Some(path.to_path_buf()), path.canonicalize().ok()].into_iter().flatten() {
+        // Without it, or with one that cannot be loaded, compiling fails and its error says so.
+        if let Some(Ok(library)) = open(&Candidate::File(path.with_file_name(&name))) {
+            keep(library);
+            return;
+        }
+    }
+}
+
+/// A program that NVRTC made.
+struct Handle<'a> {
+    nvrtc: &'a Nvrtc,
+    raw: cudarc::nvrtc::sys::nvrtcProgram,
+}
+
+impl Handle<'_> {
+    fn log(&self) -> Result<String, Status> {
+        let mut bytes = 0;
+        // SAFETY: the program lives, and so does the result.
+        unsafe { self.nvrtc.nvrtcGetProgramLogSize(self.raw, &mut bytes) }?;
+        let mut log = vec![0u8; bytes];
+        // SAFETY: NVRTC writes as many bytes as it said.
+        unsafe { self.nvrtc.nvrtcGetProgramLog(self.raw, log.as_mut_ptr().cast()) }?;
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+        Ok(String::from_utf8_lossy(&log[..end]).into_owned())
+    }
+
+    fn code(&self) -> Result<Vec<u8>, Status> {
+        let mut bytes = 0;
+        // SAFETY: the program lives, and so does the result.
+        unsafe { self.nvrtc.nvrtcGetCUBINSize(self.raw, &mut bytes) }?;
+        let mut code = vec![0u8; bytes];
+        // SAFETY: NVRTC writes as many bytes as it said.
+        unsafe { self.nvrtc.nvrtcGetCUBIN(self.raw, code.as_mut_ptr().cast()) }?;
+        Ok(code)
+    }
+}
+
+impl Drop for Handle<'_> {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: made by NVRTC and not destroyed before. A failure has nobody to tell.
+            let _ = unsafe { self.nvrtc.nvrtcDestroyProgram(&mut self.raw) };
+        }
+    }
+}
+
+/// A text that ends with a zero, as NVRTC wants it.
+fn text(program: &Program, from: &str) -> Result<CString, CudaError> {
+    CString::new(from).map_err(|error| CudaError::Compiler {
+        problem: format!("{} has a zero byte in its text, at {}", program.name, error.nul_position()),
+        remedy: "take it out".to_owned(),
+    })
+}
+
+fn texts<'a>(
+    program: &Program,
+    from: impl IntoIterator<Item = &'a String>,
+) -> Result<Vec<CString>, CudaError> {
+    from.into_iter().map(|from| text(program, from)).collect()
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).collect()
+}

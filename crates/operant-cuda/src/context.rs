@@ -1,0 +1,181 @@
+//! One device's context: makes it current, makes the call, and turns a failure into an error that says what was done.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
+
+use crate::device::DeviceProperties;
+use crate::driver::Driver;
+use crate::error::{CudaError, Failure, is_fatal};
+use crate::find::Cuda;
+use crate::table::Status;
+use crate::transfers::Counters;
+
+/// A driver's handle, a pointer that only the driver follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Handle<T>(pub T);
+
+// SAFETY: the driver's handles may be used from any thread: it locks what it must, and what it does not lock (launching
+// an executable graph) is behind a lock of ours.
+unsafe impl<T> Send for Handle<T> {}
+// SAFETY: the same.
+unsafe impl<T> Sync for Handle<T> {}
+
+/// A device's primary context, retained. All that is made on the device keeps it.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub cuda: Cuda,
+    pub properties: DeviceProperties,
+    pub transfers: Counters,
+    device: CUdevice,
+    raw: Handle<CUcontext>,
+    /// The failure after which nothing on the device works, and what was being done.
+    lost: OnceLock<(Failure, String)>,
+    next_id: AtomicU64,
+}
+
+impl Context {
+    pub fn retain(cuda: &Cuda, ordinal: usize) -> Result<Context, CudaError> {
+        let driver = cuda.functions();
+        let open = || {
+            let properties = DeviceProperties::read(driver, ordinal)?;
+            let mut device = 0;
+            let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
+            // SAFETY: the result lives through the call.
+            unsafe { driver.cuDeviceGet(&mut device, number) }?;
+            let mut raw = std::ptr::null_mut();
+            // SAFETY: the device is the driver's own, and the result lives through the call.
+            unsafe { driver.cuDevicePrimaryCtxRetain(&mut raw, device) }?;
+            Ok((properties, device, raw))
+        };
+        let (properties, device, raw) = open().map_err(|status| CudaError::Call {
+            failure: Box::new(driver.explain(status)),
+            device: format!("device {ordinal}"),
+            doing: "opening it".to_owned(),
+        })?;
+        Ok(Context {
+            cuda: cuda.clone(),
+            properties,
+            transfers: Counters::default(),
+            device,
+            raw: Handle(raw),
+            lost: OnceLock::new(),
+            next_id: AtomicU64::new(1),
+        })
+    }
+
+    /// A number that nothing else of this context has.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// `device 0 (NVIDIA H200)`.
+    pub fn name(&self) -> String {
+        format!("device {} ({})", self.properties.ordinal, self.properties.name)
+    }
+
+    /// Makes the context current on this thread and makes a call. `doing` says what for: `filling a buffer`.
+    ///
+    /// # Errors
+    /// The call's, or that the device was lost earlier.
+    pub fn call<R>(
+        &self,
+        doing: fmt::Arguments<'_>,
+        make: impl FnOnce(&Driver) -> Result<R, Status>,
+    ) -> Result<R, CudaError> {
+        self.usable(doing)?;
+        self.attempt(make).map_err(|status| self.failed(doing, status))
+    }
+
+    /// [`Context::call`] for a question whose answer may be "not yet".
+    pub fn poll(
+        &self,
+        doing: fmt::Arguments<'_>,
+        make: impl FnOnce(&Driver) -> Result<(), Status>,
+    ) -> Result<bool, CudaError> {
+        self.usable(doing)?;
+        match self.attempt(make) {
+            Ok(()) => Ok(true),
+            Err(status) if status.code == CUresult::CUDA_ERROR_NOT_READY as u32 => Ok(false),
+            Err(status) => Err(self.failed(doing, status)),
+        }
+    }
+
+    /// [`Context::call`] for memory: when it does not suffice the error tells what there is.
+    pub fn call_for_memory<R>(
+        &self,
+        kind: &'static str,
+        wanted: usize,
+        make: impl FnOnce(&Driver) -> Result<R, Status>,
+    ) -> Result<R, CudaError> {
+        let doing = format_args!("allocating {wanted} bytes of {kind} memory");
+        self.usable(doing)?;
+        self.attempt(make).map_err(|status| {
+            if status.code != CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32 {
+                return self.failed(doing, status);
+            }
+            let (mut free, mut total) = (0, 0);
+            // SAFETY: both results live through the call.
+            match self.attempt(|driver| unsafe { driver.cuMemGetInfo_v2(&mut free, &mut total) }) {
+                Ok(()) => CudaError::OutOfMemory {
+                    device: self.name(),
+                    kind,
+                    wanted: wanted as u64,
+                    free: free as u64,
+                    total: total as u64,
+                },
+                Err(status) => self.failed(doing, status),
+            }
+        })
+    }
+
+    /// For what is given back when a value is dropped: failures have nobody to tell, and a lost device has nothing to
+    /// give back to.
+    pub fn release(&self, make: impl FnOnce(&Driver) -> Result<(), Status>) {
+        if self.lost.get().is_none() {
+            let _ = self.attempt(make);
+        }
+    }
+
+    /// Whether a failure has ended all work on the device.
+    pub fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    fn usable(&self, doing: fmt::Arguments<'_>) -> Result<(), CudaError> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some((failure, earlier)) => Err(CudaError::Lost {
+                failure: Box::new(failure.clone()),
+                device: self.name(),
+                earlier: earlier.clone(),
+                doing: doing.to_string(),
+            }),
+        }
+    }
+
+    fn attempt<R>(&self, make: impl FnOnce(&Driver) -> Result<R, Status>) -> Result<R, Status> {
+        let driver = self.cuda.functions();
+        // SAFETY: the context is retained as long as this value lives.
+        unsafe { driver.cuCtxSetCurrent(self.raw.0) }?;
+        make(driver)
+    }
+
+    fn failed(&self, doing: fmt::Arguments<'_>, status: Status) -> CudaError {
+        let failure = self.cuda.functions().explain(status);
+        if is_fatal(status.code) {
+            let _ = self.lost.set((failure.clone(), doing.to_string())); // the first one stays
+        }
+        CudaError::Call { failure: Box::new(failure), device: self.name(), doing: doing.to_string() }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let device = self.device;
+        // SAFETY: retained once in `retain`, and whatever used it held this value.
+        self.release(|driver| unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) });
+    }
+}

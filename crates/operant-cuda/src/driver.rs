@@ -1,0 +1,152 @@
+//! The driver's functions (libcuda) that this crate calls, all of them, and what its codes mean.
+
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
+
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUgraph,
+    CUgraphExec, CUmodule, CUresult, CUstream, CUstreamCaptureMode, CUuuid,
+};
+
+use crate::error::Failure;
+use crate::table::{Status, table};
+
+// Entry points that drivers of CUDA 12 and of CUDA 13 both export: nothing newer than CUDA 12.0.
+table! {
+    Functions, SYMBOLS, cudarc::driver::sys as CUresult;
+    fn cuInit(flags: c_uint);
+    fn cuDriverGetVersion(version: *mut c_int);
+    fn cuDeviceGetCount(count: *mut c_int);
+    fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+    fn cuDeviceGetName(name: *mut c_char, length: c_int, device: CUdevice);
+    fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+    fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+    fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+    fn cuCtxSetCurrent(context: CUcontext);
+    fn cuCtxSynchronize();
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+    fn cuMemAlloc_v2(pointer: *mut CUdeviceptr, bytes: usize);
+    fn cuMemFree_v2(pointer: CUdeviceptr);
+    fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
+    fn cuMemFreeHost(pointer: *mut c_void);
+    fn cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
+    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    fn cuMemsetD8Async(to: CUdeviceptr, byte: c_uchar, bytes: usize, stream: CUstream);
+    fn cuStreamCreate(stream: *mut CUstream, flags: c_uint);
+    fn cuStreamDestroy_v2(stream: CUstream);
+    fn cuStreamSynchronize(stream: CUstream);
+    fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
+    fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
+    fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
+    fn cuGraphLaunch(executable: CUgraphExec, stream: CUstream);
+    fn cuGraphExecDestroy(executable: CUgraphExec);
+    fn cuGraphDestroy(graph: CUgraph);
+    fn cuEventCreate(event: *mut CUevent, flags: c_uint);
+    fn cuEventRecord(event: CUevent, stream: CUstream);
+    fn cuEventQuery(event: CUevent);
+    fn cuEventSynchronize(event: CUevent);
+    fn cuEventDestroy_v2(event: CUevent);
+    fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
+    fn cuModuleUnload(module: CUmodule);
+    fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
+    fn cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize
+    );
+    fn cuLaunchKernel(
+        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void
+    );
+    fn cuLaunchCooperativeKernel(
+        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void
+    );
+    apart
+    // CUDA 13's headers have only its second version, which drivers of CUDA 12 lack.
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent);
+    // The code is a number here, so that any may be asked about.
+    fn cuGetErrorName(code: c_uint, text: *mut *const c_char);
+    fn cuGetErrorString(code: c_uint, text: *mut *const c_char);
+}
+
+/// Tells a kernel's parameter's size; drivers have it since CUDA 12.4.
+type ParameterInfo = unsafe extern "C" fn(CUfunction, usize, *mut usize, *mut usize) -> u32;
+
+const _: unsafe fn(CUfunction, usize, *mut usize, *mut usize) -> CUresult =
+    cudarc::driver::sys::cuFuncGetParamInfo;
+
+/// The driver: its functions, those that every driver has and one that newer ones have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Driver {
+    functions: Functions,
+    parameter_info: Option<ParameterInfo>,
+}
+
+impl std::ops::Deref for Driver {
+    type Target = Functions;
+
+    fn deref(&self) -> &Functions {
+        &self.functions
+    }
+}
+
+impl Driver {
+    /// Looks every function up; the error is the list of those that the library lacks.
+    ///
+    /// # Safety
+    /// The library is an NVIDIA driver, or acts as one, and is never unloaded.
+    pub unsafe fn bind(library: &libloading::Library) -> Result<Self, Vec<&'static str>> {
+        Ok(Driver {
+            // SAFETY: the caller's promise.
+            functions: unsafe { Functions::bind(library) }?,
+            // SAFETY: the type is that of CUDA's headers, by the check above.
+            parameter_info: unsafe { library.get::<ParameterInfo>("cuFuncGetParamInfo") }
+                .ok()
+                .map(|info| *info),
+        })
+    }
+
+    /// Bytes of each of a kernel's parameters; None where the driver does not tell.
+    ///
+    /// # Safety
+    /// The function belongs to a module that is loaded.
+    pub unsafe fn parameter_sizes(&self, function: CUfunction) -> Option<Vec<usize>> {
+        let info = self.parameter_info?;
+        let mut sizes = Vec::new();
+        loop {
+            let (mut offset, mut size) = (0, 0);
+            // SAFETY: the function is the caller's promise, and both results live through the call.
+            match unsafe { info(function, sizes.len(), &mut offset, &mut size) } {
+                0 => sizes.push(size),
+                code if code == CUresult::CUDA_ERROR_INVALID_VALUE as u32 => return Some(sizes), // past the last
+                _ => return None,
+            }
+            if sizes.len() > 4096 {
+                return None; // more than any kernel may have
+            }
+        }
+    }
+
+    /// A failed call in the driver's words.
+    pub fn explain(&self, status: Status) -> Failure {
+        let text = |ask: &dyn Fn(*mut *const c_char) -> Result<(), Status>| {
+            let mut text: *const c_char = std::ptr::null();
+            (ask(&mut text).is_ok() && !text.is_null())
+                // SAFETY: the driver's texts are static and end with a zero.
+                .then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+        };
+        Failure {
+            call: status.call,
+            code: status.code,
+            // SAFETY: any code may be asked about, and the result lives through the call.
+            name: text(&|to| unsafe { self.cuGetErrorName(status.code, to) })
+                .unwrap_or_else(|| "an unknown code".to_owned()),
+            // SAFETY: the same.
+            text: text(&|to| unsafe { self.cuGetErrorString(status.code, to) })
+                .unwrap_or_else(|| "the driver has no words for it".to_owned()),
+        }
+    }
+}

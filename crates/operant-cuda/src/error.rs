@@ -1,0 +1,255 @@
+//! What can go wrong with a GPU, in one type. Every message says what and where, then after "; " what to do.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::library::Version;
+
+/// A driver call that failed: the call, the code's number, its name and the driver's words for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The call, `cuMemAlloc_v2`.
+    pub call: &'static str,
+    /// The driver's code, a `CUresult`.
+    pub code: u32,
+    /// The code's name, `CUDA_ERROR_OUT_OF_MEMORY`.
+    pub name: String,
+    /// What the driver says about the code.
+    pub text: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} failed with {} ({}: {})", self.call, self.name, self.code, self.text)
+    }
+}
+
+/// What can go wrong.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CudaError {
+    /// No driver library that could be used was found.
+    #[error("{problem}; {remedy}")]
+    NoDriver {
+        /// What was looked for, and why what was found does not do.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The driver is older than [`crate::MINIMUM_DRIVER`].
+    #[error(
+        "the NVIDIA driver {} supports CUDA {found}, and {needed} is the least; install a newer NVIDIA driver (525 or later)",
+        path.display()
+    )]
+    OldDriver {
+        /// The driver's library.
+        path: PathBuf,
+        /// The CUDA version that it supports.
+        found: Version,
+        /// The least that is needed.
+        needed: Version,
+    },
+    /// There is a driver, and it does not start or sees no GPU.
+    #[error("{problem}; {remedy}")]
+    NoDevice {
+        /// What the driver says.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A GPU of that number does not exist.
+    #[error(
+        "there is no GPU {ordinal}: the driver sees {count}, numbered from 0; choose another, or see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES"
+    )]
+    NoSuchDevice {
+        /// The number asked for.
+        ordinal: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// No compiler library (NVRTC) that could be used was found.
+    #[error("{problem}; {remedy}")]
+    NoCompiler {
+        /// What was looked for, and why what was found does not do.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The compiler does not know this architecture.
+    #[error("{problem}; {remedy}")]
+    Architecture {
+        /// The architecture, 90 for compute capability 9.0.
+        architecture: u32,
+        /// Which compiler, and what it knows.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A program does not compile.
+    #[error("{program} does not compile for sm_{architecture}: {problem}; see the compiler's log:\n{log}")]
+    Compile {
+        /// The program's name.
+        program: String,
+        /// The architecture it was compiled for.
+        architecture: u32,
+        /// The compiler's code for it.
+        problem: String,
+        /// The compiler's log.
+        log: String,
+    },
+    /// The compiler failed apart from any fault in the program.
+    #[error("{problem}; {remedy}")]
+    Compiler {
+        /// Which call failed, and how.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A driver call failed.
+    #[error("{failure} on {device} while {doing}; {}", advice(failure))]
+    Call {
+        /// The call and its code.
+        failure: Box<Failure>,
+        /// The device.
+        device: String,
+        /// What was being done.
+        doing: String,
+    },
+    /// A driver call failed earlier in a way that ends all work on this device in this process.
+    #[error(
+        "{device} is lost since {failure} while {earlier}, so it cannot go on {doing}; start the program again from its last checkpoint, and see `dmesg` for Xid messages"
+    )]
+    Lost {
+        /// The call that failed first.
+        failure: Box<Failure>,
+        /// The device.
+        device: String,
+        /// What was being done then.
+        earlier: String,
+        /// What is being done now.
+        doing: String,
+    },
+    /// Device or pinned memory does not suffice.
+    #[error(
+        "{device} has no room for {wanted} bytes of {kind} memory: {free} of its {total} bytes are free; ask for less (fewer environments), or end what else uses the device (`nvidia-smi` lists it)"
+    )]
+    OutOfMemory {
+        /// The device.
+        device: String,
+        /// `device` or `pinned host`.
+        kind: &'static str,
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes of device memory that were free.
+        free: u64,
+        /// Bytes of device memory in all.
+        total: u64,
+    },
+    /// What is left of an arena does not suffice.
+    #[error("an arena of {size} bytes has {left} left and {wanted} are wanted; make the arena larger")]
+    ArenaFull {
+        /// Bytes asked for, alignment included.
+        wanted: usize,
+        /// Bytes left.
+        left: usize,
+        /// Bytes of the whole arena.
+        size: usize,
+    },
+    /// Two lengths that must agree do not.
+    #[error("{what} has {given} elements where {expected} are needed; give exactly as many")]
+    Length {
+        /// What has the wrong length.
+        what: &'static str,
+        /// Elements given.
+        given: usize,
+        /// Elements needed.
+        expected: usize,
+    },
+    /// A module has no kernel of this name.
+    #[error("{program} has no kernel `{kernel}`; declare it with KERNEL in that file, or correct the name")]
+    NoKernel {
+        /// The program's name.
+        program: String,
+        /// The kernel's name.
+        kernel: String,
+    },
+    /// A call that this device or this moment does not allow.
+    #[error("{problem}; {remedy}")]
+    Refused {
+        /// What was asked for, and why it cannot be.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+}
+
+impl CudaError {
+    /// Whether the device can do no more work in this process: every later call on it fails too.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            CudaError::Lost { .. } => true,
+            CudaError::Call { failure, .. } => is_fatal(failure.code),
+            _ => false,
+        }
+    }
+
+    /// The message in its two parts: what went wrong and where, and what to do.
+    pub fn parts(&self) -> (String, String) {
+        let message = self.to_string();
+        match message.split_once("; ") {
+            Some((problem, remedy)) => (problem.to_owned(), remedy.to_owned()),
+            None => (message, String::new()),
+        }
+    }
+
+    pub(crate) fn refused(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        CudaError::Refused { problem: problem.into(), remedy: remedy.into() }
+    }
+}
+
+/// Codes after which the device's context answers every call with the same error.
+pub(crate) fn is_fatal(code: u32) -> bool {
+    use cudarc::driver::sys::CUresult as Code;
+    const FATAL: &[Code] = &[
+        Code::CUDA_ERROR_ECC_UNCORRECTABLE,
+        Code::CUDA_ERROR_NVLINK_UNCORRECTABLE,
+        Code::CUDA_ERROR_CONTAINED,
+        Code::CUDA_ERROR_ILLEGAL_ADDRESS,
+        Code::CUDA_ERROR_LAUNCH_TIMEOUT,
+        Code::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+        Code::CUDA_ERROR_ASSERT,
+        Code::CUDA_ERROR_HARDWARE_STACK_ERROR,
+        Code::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        Code::CUDA_ERROR_MISALIGNED_ADDRESS,
+        Code::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        Code::CUDA_ERROR_INVALID_PC,
+        Code::CUDA_ERROR_LAUNCH_FAILED,
+        Code::CUDA_ERROR_TENSOR_MEMORY_LEAK,
+        Code::CUDA_ERROR_MPS_CLIENT_TERMINATED,
+        Code::CUDA_ERROR_EXTERNAL_DEVICE,
+    ];
+    FATAL.iter().any(|fatal| *fatal as u32 == code)
+}
+
+/// What to do about a code.
+fn advice(failure: &Failure) -> &'static str {
+    use cudarc::driver::sys::CUresult as Code;
+    let is = |codes: &[Code]| codes.iter().any(|code| *code as u32 == failure.code);
+    if is_fatal(failure.code) {
+        "start the program again from its last checkpoint, and see `dmesg` for Xid messages"
+    } else if is(&[Code::CUDA_ERROR_OUT_OF_MEMORY]) {
+        "ask for less, or end what else uses the device (`nvidia-smi` lists it)"
+    } else if is(&[Code::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE]) {
+        "launch no more blocks than fit on the device at once"
+    } else if is(&[Code::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES]) {
+        "launch smaller blocks, or with less shared memory"
+    } else if is(&[Code::CUDA_ERROR_NO_BINARY_FOR_GPU, Code::CUDA_ERROR_INVALID_IMAGE]) {
+        "delete the kernel cache (`operant info` names it), so that the kernels are compiled anew"
+    } else if is(&[Code::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH]) {
+        "restart the machine, since the driver was updated while it ran"
+    } else if is(&[Code::CUDA_ERROR_DEVICE_UNAVAILABLE]) {
+        "end the process that holds the device alone (`nvidia-smi` lists it), or choose another device"
+    } else {
+        "see what `nvidia-smi` and `dmesg` say about the device"
+    }
+}

@@ -1,0 +1,353 @@
+//! Finds the driver and the compiler, and says what is there and what is missing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUresult;
+
+use crate::compiler::Compiler;
+use crate::device::{Device, DeviceProperties};
+use crate::driver::Driver;
+use crate::error::CudaError;
+use crate::library::{Library, Version, keep, open, path_of};
+use crate::places::{Places, VARIABLE};
+use crate::table::Status;
+
+/// The oldest driver that works, as the CUDA version that it supports (drivers from 525 on).
+pub const MINIMUM_DRIVER: Version = Version { major: 12, minor: 0 };
+
+/// The driver, loaded and started, and a compiler for it.
+#[derive(Debug, Clone)]
+pub struct Cuda {
+    driver: Arc<LoadedDriver>,
+    compiler: Compiler,
+}
+
+#[derive(Debug)]
+pub(crate) struct LoadedDriver {
+    pub functions: Driver,
+    pub path: PathBuf,
+    pub version: Version,
+}
+
+impl Cuda {
+    /// Finds the libraries on this machine, those in `$OPERANT_CUDA_LIBRARIES` first, and starts the driver.
+    ///
+    /// # Errors
+    /// No usable driver or compiler, an old driver, or no GPU; each with what to install.
+    pub fn find() -> Result<Cuda, CudaError> {
+        Cuda::find_at(&Places::usual(None))
+    }
+
+    /// [`Cuda::find`], looking in `first` instead of `$OPERANT_CUDA_LIBRARIES`.
+    ///
+    /// # Errors
+    /// Those of [`Cuda::find`].
+    pub fn find_in(first: Option<&Path>) -> Result<Cuda, CudaError> {
+        Cuda::find_at(&Places::usual(first))
+    }
+
+    /// [`Cuda::find`], looking in these places.
+    ///
+    /// # Errors
+    /// Those of [`Cuda::find`].
+    pub fn find_at(places: &Places) -> Result<Cuda, CudaError> {
+        let driver = load_driver(places)?;
+        start(&driver)?;
+        let compiler = Compiler::find_at(places, Some(driver.version))?;
+        Ok(Cuda { driver: Arc::new(driver), compiler })
+    }
+
+    /// Keeps compiled kernels in this directory; None keeps none.
+    #[must_use]
+    pub fn cached_in(mut self, directory: Option<&Path>) -> Cuda {
+        self.compiler = self.compiler.cached_in(directory);
+        self
+    }
+
+    /// The CUDA version that the driver supports.
+    pub fn driver_version(&self) -> Version {
+        self.driver.version
+    }
+
+    /// The driver's library.
+    pub fn driver_path(&self) -> &Path {
+        &self.driver.path
+    }
+
+    /// The compiler that kernels are compiled with.
+    pub fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
+    /// The GPUs that the driver shows, in its order.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn devices(&self) -> Result<Vec<DeviceProperties>, CudaError> {
+        devices(&self.driver)
+    }
+
+    /// Opens the GPU of this number.
+    ///
+    /// # Errors
+    /// There is no such GPU, or the driver cannot open it.
+    pub fn open(&self, ordinal: usize) -> Result<Device, CudaError> {
+        let count = count(&self.driver)?;
+        if ordinal >= count {
+            return Err(CudaError::NoSuchDevice { ordinal, count });
+        }
+        Device::open(self, ordinal)
+    }
+
+    pub(crate) fn functions(&self) -> &Driver {
+        &self.driver.functions
+    }
+}
+
+/// One of the two libraries: what was found, or what is wrong and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// What it is.
+    pub name: &'static str,
+    /// The library, where there is one.
+    pub found: Option<Library>,
+    /// Why it cannot be used.
+    pub problem: Option<String>,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+/// What is there for a GPU to be used, and what is missing.
+#[derive(Debug, Clone)]
+pub struct Inspection {
+    /// The driver (libcuda).
+    pub driver: Part,
+    /// The compiler (NVRTC).
+    pub compiler: Part,
+    /// The GPUs; empty when the driver cannot be used.
+    pub devices: Vec<DeviceProperties>,
+    /// The oldest driver that would do.
+    pub minimum_driver: Version,
+    /// Where compiled kernels are kept; None when no directory could be told from the environment.
+    pub cache: Option<PathBuf>,
+}
+
+impl Inspection {
+    /// Whether [`Cuda::find`] would succeed with at least one GPU.
+    pub fn usable(&self) -> bool {
+        self.driver.problem.is_none() && self.compiler.problem.is_none() && !self.devices.is_empty()
+    }
+}
+
+/// What is there and what is missing, looking in `first` (else `$OPERANT_CUDA_LIBRARIES`) before all else. Never fails.
+pub fn inspect(first: Option<&Path>) -> Inspection {
+    inspect_at(&Places::usual(first))
+}
+
+/// [`inspect`], looking in these places.
+pub fn inspect_at(places: &Places) -> Inspection {
+    let mut driver = Part { name: "CUDA driver (libcuda)", found: None, problem: None, remedy: None };
+    let mut compiler = Part { name: "NVRTC", found: None, problem: None, remedy: None };
+    let blame = |part: &mut Part, error: &CudaError| {
+        let (problem, remedy) = error.parts();
+        (part.problem, part.remedy) = (Some(problem), Some(remedy));
+    };
+
+    let mut found_devices = Vec::new();
+    let mut newest = None;
+    match load_driver(places) {
+        Ok(loaded) => {
+            newest = Some(loaded.version);
+            driver.found = Some(Library { path: loaded.path.clone(), version: newest });
+            match start(&loaded).and_then(|()| devices(&loaded)) {
+                Ok(devices) => found_devices = devices,
+                Err(error) => blame(&mut driver, &error),
+            }
+        }
+        Err(error) => {
+            if let CudaError::OldDriver { path, found, .. } = &error {
+                driver.found = Some(Library { path: path.clone(), version: Some(*found) });
+            }
+            blame(&mut driver, &error);
+        }
+    }
+    match Compiler::find_at(places, newest) {
+        Ok(found) => {
+            compiler.found =
+                Some(Library { path: found.path().to_path_buf(), version: Some(found.version()) });
+            let unknown = found_devices
+                .iter()
+                .find_map(|device| found.knows(found.nearest(device.architecture())).err());
+            if let Some(error) = unknown {
+                blame(&mut compiler, &error);
+            }
+        }
+        Err(error) => blame(&mut compiler, &error),
+    }
+    Inspection {
+        driver,
+        compiler,
+        devices: found_devices,
+        minimum_driver: MINIMUM_DRIVER,
+        cache: crate::cache::usual_directory(),
+    }
+}
+
+/// Loads the first driver that can be used.
+fn load_driver(places: &Places) -> Result<LoadedDriver, CudaError> {
+    let mut complaints: Vec<String> = Vec::new();
+    let mut old: Option<CudaError> = None;
+    for candidate in places.drivers() {
+        match open(&candidate) {
+            None => {}
+            Some(Err(complaint)) => complaints.push(complaint),
+            Some(Ok(library)) => {
+                let path = path_of(&library, "cuDriverGetVersion", &candidate);
+                match bind(&library, path) {
+                    Ok(driver) => {
+                        keep(library);
+                        return Ok(driver);
+                    }
+                    Err(BindError::Old(error)) => old = old.or(Some(error)),
+                    Err(BindError::Other(complaint)) => complaints.push(complaint),
+                }
+            }
+        }
+    }
+    if let Some(error) = old {
+        return Err(error);
+    }
+    complaints.dedup();
+    let (problem, remedy) = if complaints.is_empty() {
+        (
+            format!("no NVIDIA driver here: libcuda.so.1 is {}", places.describe_drivers()),
+            format!(
+                "install the NVIDIA driver (in a container, start it with `--gpus all`), or set {VARIABLE} to the \
+                 directory of libcuda.so.1"
+            ),
+        )
+    } else {
+        (
+            format!("no NVIDIA driver that works: {}", complaints.join(", ")),
+            "install the NVIDIA driver anew, so that `nvidia-smi` works".to_owned(),
+        )
+    };
+    Err(CudaError::NoDriver { problem, remedy })
+}
+
+enum BindError {
+    Old(CudaError),
+    Other(String),
+}
+
+/// Looks every function up in an opened library, and asks for its version.
+fn bind(library: &libloading::Library, path: PathBuf) -> Result<LoadedDriver, BindError> {
+    let shown = path.display();
+    let other = |complaint: String| Err(BindError::Other(complaint));
+    // SAFETY: whoever bears the driver's name acts as one, and what is used of it is kept for ever.
+    let (bound, code, number) = match unsafe { Driver::bind(library) } {
+        Ok(driver) => {
+            let mut number = 0;
+            // SAFETY: the result lives through the call, which may be made before cuInit.
+            let asked = unsafe { driver.cuDriverGetVersion(&mut number) };
+            (Ok(driver), asked.err().map_or(0, |status| status.code), number)
+        }
+        Err(missing) => {
+            // An old driver lacks functions, too: its version says more.
+            type GetVersion = unsafe extern "C" fn(*mut i32) -> u32;
+            // SAFETY: the type is that of CUDA's headers.
+            let Ok(ask) = (unsafe { library.get::<GetVersion>("cuDriverGetVersion") }) else {
+                return other(format!("{shown} is no NVIDIA driver (it lacks {})", count_of(&missing)));
+            };
+            let mut number = 0;
+            // SAFETY: the same.
+            let code = unsafe { ask(&mut number) };
+            (Err(missing), code, number)
+        }
+    };
+    if code == CUresult::CUDA_ERROR_STUB_LIBRARY as u32 {
+        return other(format!("{shown} is the toolkit's stub and no driver"));
+    }
+    let (Some(version), 0) = (version_of(number), code) else {
+        return other(format!("{shown} does not tell its version (code {code})"));
+    };
+    if version < MINIMUM_DRIVER {
+        return Err(BindError::Old(CudaError::OldDriver { path, found: version, needed: MINIMUM_DRIVER }));
+    }
+    match bound {
+        Ok(functions) => Ok(LoadedDriver { functions, path, version }),
+        Err(missing) => other(format!("{shown} (CUDA {version}) lacks {}", count_of(&missing))),
+    }
+}
+
+/// The first of a list, and how many more there are.
+fn count_of(missing: &[&str]) -> String {
+    match missing {
+        [first, rest @ ..] if !rest.is_empty() => format!("{first} and {} more functions", rest.len()),
+        few => few.concat(),
+    }
+}
+
+/// 12040 is 12.4.
+fn version_of(number: i32) -> Option<Version> {
+    let number = u32::try_from(number).ok().filter(|number| *number >= 1000)?;
+    Some(Version { major: number / 1000, minor: number % 1000 / 10 })
+}
+
+/// Starts the driver, which looks for GPUs.
+fn start(driver: &LoadedDriver) -> Result<(), CudaError> {
+    // SAFETY: the flags must be 0, and are.
+    unsafe { driver.functions.cuInit(0) }.map_err(|status| refusal(driver, status))
+}
+
+/// A failure of the driver before any device is open.
+fn refusal(driver: &LoadedDriver, status: Status) -> CudaError {
+    let failure = driver.functions.explain(status);
+    let is = |code: CUresult| status.code == code as u32;
+    let remedy = if is(CUresult::CUDA_ERROR_NO_DEVICE) {
+        "see whether `nvidia-smi -L` lists a GPU, whether CUDA_VISIBLE_DEVICES hides it, and, in a container, start it \
+         with `--gpus all`"
+    } else if is(CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) {
+        "restart the machine, since the driver was updated while it ran"
+    } else if is(CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE) {
+        "take CUDA's compat directory out of LD_LIBRARY_PATH, since this GPU works with its own driver only"
+    } else if is(CUresult::CUDA_ERROR_SYSTEM_NOT_READY) {
+        "start nvidia-fabricmanager, which this machine's GPUs need"
+    } else {
+        "see what `nvidia-smi` says, and load the kernel modules: `sudo modprobe nvidia-uvm`"
+    };
+    let problem = format!("the NVIDIA driver {} shows no GPU: {failure}", driver.path.display());
+    CudaError::NoDevice { problem, remedy: remedy.to_owned() }
+}
+
+fn count(driver: &LoadedDriver) -> Result<usize, CudaError> {
+    let mut count = 0;
+    // SAFETY: the result lives through the call.
+    unsafe { driver.functions.cuDeviceGetCount(&mut count) }.map_err(|status| refusal(driver, status))?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+fn devices(driver: &LoadedDriver) -> Result<Vec<DeviceProperties>, CudaError> {
+    (0..count(driver)?)
+        .map(|ordinal| {
+            let properties = DeviceProperties::read(&driver.functions, ordinal);
+            properties.map_err(|status| refusal(driver, status))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_cudas_numbers() {
+        assert_eq!(version_of(12040), Some(Version { major: 12, minor: 4 }));
+        assert_eq!(version_of(13000), Some(Version { major: 13, minor: 0 }));
+        assert_eq!(version_of(0), None);
+        assert_eq!(version_of(-1), None);
+        assert!(Version { major: 12, minor: 0 } < Version { major: 13, minor: 0 });
+        assert_eq!(Version { major: 12, minor: 4 }.to_string(), "12.4");
+    }
+}

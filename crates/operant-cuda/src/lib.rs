@@ -1,0 +1,57 @@
+//! NVIDIA GPUs, with every call checked: finds the driver and the run-time compiler, compiles kernels and caches them on
+//! disk, and gives memory, streams, events, graphs and launches whose failures are errors and never panics.
+//!
+//! It is not a binding of all of CUDA, and it knows no environment, no network and no learner. Nothing is linked: the
+//! libraries are opened when [`Cuda::find`] is called, every function is looked up before any is called, and a machine
+//! without them gets an error that says what to install. Drivers of CUDA 12 and 13 both work.
+//!
+//! The layers: `driver` and `nvrtc` are tables of raw functions whose types are checked against cudarc's when this is
+//! compiled, `context` turns a failed call into a [`CudaError`], and the rest is safe; only a launch is not, since no
+//! type tells what a kernel does with its pointers.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), operant_cuda::CudaError> {
+//! let device = operant_cuda::Cuda::find()?.open(0)?;
+//! let stream = device.stream()?;
+//! let rewards = device.alloc::<f32>(8_192)?;
+//! rewards.fill(&stream, 0)?;
+//! assert_eq!(rewards.read(&stream)?, vec![0.0; 8_192]);
+//! # Ok(())
+//! # }
+//! ```
+
+#![allow(unsafe_code)] // The room for it: foreign functions and device pointers. Every block is argued.
+
+mod cache;
+mod compiler;
+mod context;
+mod device;
+mod driver;
+mod error;
+mod find;
+pub mod kernels;
+mod library;
+mod memory;
+mod module;
+mod nvrtc;
+mod pinned;
+mod places;
+mod resources;
+mod stream;
+mod table;
+mod transfers;
+
+pub use compiler::{Compiler, Image, Program};
+pub use device::{Device, DeviceProperties, Memory};
+pub use driver::SYMBOLS as DRIVER_SYMBOLS;
+pub use error::{CudaError, Failure};
+pub use find::{Cuda, Inspection, MINIMUM_DRIVER, Part, inspect, inspect_at};
+pub use library::{Library, Version};
+pub use memory::{Arena, Buffer, Plain};
+pub use module::{Function, Grid, Module};
+pub use nvrtc::SYMBOLS as COMPILER_SYMBOLS;
+pub use pinned::Pinned;
+pub use places::Places;
+pub use resources::Resources;
+pub use stream::{Event, Graph, Stream};
+pub use transfers::Transfers;

@@ -1,0 +1,310 @@
+//! Device memory: buffers, alone or cut from one arena.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::context::Context;
+use crate::error::CudaError;
+use crate::pinned::Pinned;
+use crate::stream::{Kept, Stream};
+use crate::transfers::Transfers;
+
+/// Types of which any bits are a value, so that they may come back from a device.
+///
+/// # Safety
+/// The type is a number, or an array or `#[repr(C)]` struct of such types; it holds no reference, pointer into the host,
+/// `bool`, `char` or enumeration.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! plain {
+    ($($type:ty)*) => { $(
+        // SAFETY: a number, of which any bits are a value.
+        unsafe impl Plain for $type {}
+    )* };
+}
+plain! { f32 f64 u8 i8 u16 i16 u32 i32 u64 i64 }
+
+// SAFETY: an array of such values.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// Every buffer of an arena begins at a multiple of this many bytes, as those of the driver do.
+const ALIGNMENT: usize = 256;
+
+/// Bytes of `len` elements.
+pub(crate) fn bytes_of<T>(len: usize) -> Result<usize, CudaError> {
+    len.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(|| {
+        CudaError::refused(
+            format!("{len} elements of {} bytes are more than memory can hold", size_of::<T>()),
+            "ask for fewer",
+        )
+    })
+}
+
+/// One allocation of device memory.
+#[derive(Debug)]
+pub(crate) struct Block {
+    context: Arc<Context>,
+    pointer: u64,
+}
+
+impl Block {
+    /// None for no bytes, which the driver refuses to allocate.
+    fn new(context: &Arc<Context>, bytes: usize) -> Result<Option<Arc<Block>>, CudaError> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let mut pointer = 0;
+        context.call_for_memory("device", bytes, |driver| {
+            // SAFETY: the result lives through the call.
+            unsafe { driver.cuMemAlloc_v2(&mut pointer, bytes) }
+        })?;
+        Ok(Some(Arc::new(Block { context: context.clone(), pointer })))
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated by cuMemAlloc_v2 and freed once. The driver waits for the work that uses it.
+        self.context.release(|driver| unsafe { driver.cuMemFree_v2(self.pointer) });
+    }
+}
+
+/// `len` elements in device memory.
+///
+/// Work on it is ordered by the streams that it is given to; two streams that share a buffer are ordered with events.
+#[derive(Debug)]
+pub struct Buffer<T> {
+    context: Arc<Context>,
+    block: Option<Arc<Block>>,
+    pointer: u64,
+    len: usize,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Plain> Buffer<T> {
+    pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Self, CudaError> {
+        let block = Block::new(context, bytes_of::<T>(len)?)?;
+        let pointer = block.as_ref().map_or(0, |block| block.pointer);
+        Ok(Buffer { context: context.clone(), block, pointer, len, of: PhantomData })
+    }
+
+    /// How many elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many bytes.
+    pub fn bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    /// Its address on the device (a `CUdeviceptr`), 0 when it is empty. It is valid as long as this or a part lives.
+    pub fn pointer(&self) -> u64 {
+        self.pointer
+    }
+
+    /// Some of its elements, which are the same memory.
+    ///
+    /// # Errors
+    /// The range does not lie within the buffer.
+    pub fn part(&self, range: Range<usize>) -> Result<Buffer<T>, CudaError> {
+        if range.start > range.end || range.end > self.len {
+            return Err(CudaError::refused(
+                format!("elements {range:?} do not lie within a buffer of {}", self.len),
+                "ask for a part that it has",
+            ));
+        }
+        Ok(Buffer {
+            context: self.context.clone(),
+            block: self.block.clone(),
+            pointer: self.pointer + (range.start * size_of::<T>()) as u64,
+            len: range.len(),
+            of: PhantomData,
+        })
+    }
+
+    /// Copies elements to the device, after what the stream was given before, and waits for it.
+    ///
+    /// # Errors
+    /// Another length, a stream that is being captured, and the driver's.
+    pub fn write(&self, stream: &Stream, from: &[T]) -> Result<(), CudaError> {
+        self.expect("the host's slice", from.len())?;
+        stream.must_not_capture("copying from ordinary host memory")?;
+        if !self.check(stream)? {
+            return Ok(());
+        }
+        let bytes = self.bytes();
+        self.context.call(format_args!("copying {bytes} bytes to it"), |driver| {
+            // SAFETY: both sides have that many bytes; the host's live until the wait below is over.
+            unsafe { driver.cuMemcpyHtoDAsync_v2(self.pointer, from.as_ptr().cast(), bytes, stream.raw()) }?;
+            // SAFETY: the stream is the driver's own.
+            unsafe { driver.cuStreamSynchronize(stream.raw()) }
+        })?;
+        stream.count(&Transfers { bytes_h2d: bytes as u64, ..Transfers::default() });
+        Ok(())
+    }
+
+    /// The elements, after what the stream was given before. Waits for it.
+    ///
+    /// # Errors
+    /// A stream that is being captured, and the driver's, those of earlier work included.
+    pub fn read(&self, stream: &Stream) -> Result<Vec<T>, CudaError> {
+        stream.must_not_capture("copying to ordinary host memory")?;
+        let mut values: Vec<T> = Vec::new();
+        if values.try_reserve_exact(self.len).is_err() {
+            return Err(CudaError::refused(
+                format!("the host has no room for {} bytes", self.bytes()),
+                "read a part at a time",
+            ));
+        }
+        if !self.check(stream)? {
+            return Ok(values);
+        }
+        let bytes = self.bytes();
+        let copied = self.context.call(format_args!("copying {bytes} bytes from it"), |driver| {
+            let to = values.as_mut_ptr().cast::<c_void>();
+            // SAFETY: both sides have that many bytes; the host's live until the wait below is over, or for ever.
+            unsafe { driver.cuMemcpyDtoHAsync_v2(to, self.pointer, bytes, stream.raw()) }?;
+            // SAFETY: the stream is the driver's own.
+            unsafe { driver.cuStreamSynchronize(stream.raw()) }
+        });
+        if let Err(error) = copied {
+            std::mem::forget(values); // the driver may still write there
+            return Err(error);
+        }
+        // SAFETY: the copy is over, it wrote all elements, and any bits are a value of T.
+        unsafe { values.set_len(self.len) };
+        stream.count(&Transfers { bytes_d2h: bytes as u64, ..Transfers::default() });
+        Ok(values)
+    }
+
+    /// Copies the elements to pinned memory of the same length, in the stream and without waiting; reading `to` waits.
+    ///
+    /// # Errors
+    /// Another length, and the driver's.
+    pub fn read_into(&self, stream: &Stream, to: &mut Pinned<T>) -> Result<(), CudaError> {
+        self.expect("the pinned memory", to.len())?;
+        let (true, Some(pinned)) = (self.check(stream)?, to.block()) else { return Ok(()) };
+        let bytes = self.bytes();
+        pinned.use_in(stream, format_args!("copying {bytes} bytes from it"), |driver, host| {
+            // SAFETY: both sides have that many bytes; the pinned ones live until the stream is past the copy.
+            unsafe { driver.cuMemcpyDtoHAsync_v2(host, self.pointer, bytes, stream.raw()) }
+        })?;
+        stream.count(&Transfers { bytes_d2h: bytes as u64, ..Transfers::default() });
+        self.keep_in(stream);
+        Ok(())
+    }
+
+    /// Copies the elements of pinned memory of the same length, in the stream and without waiting.
+    ///
+    /// # Errors
+    /// Another length, and the driver's.
+    pub fn write_from(&self, stream: &Stream, from: &Pinned<T>) -> Result<(), CudaError> {
+        self.expect("the pinned memory", from.len())?;
+        let (true, Some(pinned)) = (self.check(stream)?, from.block()) else { return Ok(()) };
+        let bytes = self.bytes();
+        pinned.use_in(stream, format_args!("copying {bytes} bytes to it"), |driver, host| {
+            // SAFETY: both sides have that many bytes; the pinned ones live until the stream is past the copy.
+            unsafe { driver.cuMemcpyHtoDAsync_v2(self.pointer, host, bytes, stream.raw()) }
+        })?;
+        stream.count(&Transfers { bytes_h2d: bytes as u64, ..Transfers::default() });
+        self.keep_in(stream);
+        Ok(())
+    }
+
+    /// Sets every byte, in the stream and without waiting.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn fill(&self, stream: &Stream, byte: u8) -> Result<(), CudaError> {
+        if !self.check(stream)? {
+            return Ok(());
+        }
+        let bytes = self.bytes();
+        self.context.call(format_args!("filling {bytes} bytes of it"), |driver| {
+            // SAFETY: the buffer has that many bytes.
+            unsafe { driver.cuMemsetD8Async(self.pointer, byte, bytes, stream.raw()) }
+        })?;
+        self.keep_in(stream);
+        Ok(())
+    }
+
+    /// While the stream is being captured: lets the graph keep this memory, so that it outlives every launch. A kernel
+    /// that is captured needs this for each buffer that its parameters point to.
+    pub fn keep_in(&self, stream: &Stream) {
+        if let Some(block) = &self.block {
+            stream.keep(Kept::Device(block.clone()));
+        }
+    }
+
+    /// Whether there is anything to do; an error when the stream is another device's.
+    fn check(&self, stream: &Stream) -> Result<bool, CudaError> {
+        stream.must_be_on(&self.context)?;
+        Ok(self.bytes() > 0)
+    }
+
+    fn expect(&self, what: &'static str, given: usize) -> Result<(), CudaError> {
+        if given == self.len {
+            return Ok(());
+        }
+        Err(CudaError::Length { what, given, expected: self.len })
+    }
+}
+
+/// One allocation that buffers are cut from, one after another. It lives as long as the last of them.
+#[derive(Debug)]
+pub struct Arena {
+    context: Arc<Context>,
+    block: Option<Arc<Block>>,
+    size: usize,
+    used: usize,
+}
+
+impl Arena {
+    pub(crate) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, CudaError> {
+        let block = Block::new(context, bytes)?;
+        Ok(Arena { context: context.clone(), block, size: bytes, used: 0 })
+    }
+
+    /// The bytes that a buffer takes of an arena: its own, rounded up to 256.
+    ///
+    /// # Errors
+    /// More than memory can hold.
+    pub fn bytes_for<T: Plain>(len: usize) -> Result<usize, CudaError> {
+        let bytes = bytes_of::<T>(len)?;
+        Ok(bytes.next_multiple_of(ALIGNMENT))
+    }
+
+    /// A buffer of what is left, at a multiple of 256 bytes. Its contents are undefined.
+    ///
+    /// # Errors
+    /// [`CudaError::ArenaFull`].
+    pub fn take<T: Plain>(&mut self, len: usize) -> Result<Buffer<T>, CudaError> {
+        let wanted = Self::bytes_for::<T>(len)?;
+        // The last buffer need not be filled up.
+        if bytes_of::<T>(len)? > self.left() {
+            return Err(CudaError::ArenaFull { wanted, left: self.left(), size: self.size });
+        }
+        let base = self.block.as_ref().map_or(0, |block| block.pointer);
+        let pointer = if wanted == 0 { 0 } else { base + self.used as u64 };
+        self.used = (self.used + wanted).min(self.size);
+        Ok(Buffer { context: self.context.clone(), block: self.block.clone(), pointer, len, of: PhantomData })
+    }
+
+    /// Bytes left.
+    pub fn left(&self) -> usize {
+        self.size - self.used
+    }
+
+    /// Bytes in all.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+}

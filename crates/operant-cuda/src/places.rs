@@ -1,0 +1,211 @@
+//! Where the driver and the compiler may lie on this machine.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::library::Candidate;
+
+/// The variable that names a directory to look in before any other.
+pub(crate) const VARIABLE: &str = "OPERANT_CUDA_LIBRARIES";
+
+/// The names of the driver's library.
+pub(crate) const DRIVER: &[&str] = &["libcuda.so.1", "libcuda.so"];
+
+/// The names of the compiler's library that the loader is asked for.
+const COMPILER: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+
+/// The directories to search, in order, and whether the loader is asked for the libraries by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Before the loader.
+    first: Option<PathBuf>,
+    by_name: bool,
+    driver: Vec<PathBuf>,
+    compiler: Vec<PathBuf>,
+}
+
+impl Places {
+    /// Those of this machine: `first` (else `$OPERANT_CUDA_LIBRARIES`), what the loader finds by name, `$CUDA_HOME` and
+    /// `$CUDA_PATH`, `/usr/local/cuda*`, the packages of the active Python and of the user's, and, for the driver, where
+    /// containers and WSL put it.
+    pub fn usual(first: Option<&Path>) -> Places {
+        let first = first.map(Path::to_path_buf).or_else(|| variable(VARIABLE).map(PathBuf::from));
+        let mut toolkits: Vec<PathBuf> =
+            ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).map(PathBuf::from).collect();
+        let mut installed = children(Path::new("/usr/local"), |name| name.starts_with("cuda"));
+        installed.sort_by(|a, b| b.cmp(a)); // newer toolkits first
+        toolkits.extend(installed);
+        let toolkits: Vec<PathBuf> =
+            toolkits.iter().flat_map(|toolkit| ["lib64", "lib"].map(|lib| toolkit.join(lib))).collect();
+
+        let mut driver = toolkits.clone();
+        driver.extend(["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"].map(PathBuf::from));
+        let mut compiler = toolkits;
+        compiler.extend(python_prefixes().iter().flat_map(|prefix| packages(prefix)));
+        Places { first, by_name: true, driver, compiler }
+    }
+
+    /// These directories alone, for both libraries; the loader is not asked. None at all finds nothing.
+    pub fn only<P: AsRef<Path>>(directories: &[P]) -> Places {
+        let directories: Vec<PathBuf> =
+            directories.iter().map(|place| place.as_ref().to_path_buf()).collect();
+        Places { driver: directories.clone(), compiler: directories, ..Places::default() }
+    }
+
+    /// Where the driver may be, in order.
+    pub(crate) fn drivers(&self) -> Vec<Candidate> {
+        let within = |directory: &PathBuf| {
+            let directory = directory.clone();
+            DRIVER.iter().map(move |name| Candidate::File(directory.join(name)))
+        };
+        let names = DRIVER.iter().filter(|_| self.by_name).map(|name| Candidate::Name(name));
+        self.first.iter().flat_map(within).chain(names).chain(self.driver.iter().flat_map(within)).collect()
+    }
+
+    /// Where compilers may be: those of the first directory, which are preferred, and all others.
+    pub(crate) fn compilers(&self) -> [Vec<Candidate>; 2] {
+        let within = |directory: &PathBuf| {
+            let mut found = children(directory, |name| {
+                name.strip_prefix("libnvrtc.so").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            });
+            found.sort();
+            found.into_iter().map(Candidate::File)
+        };
+        let names = COMPILER.iter().filter(|_| self.by_name).map(|name| Candidate::Name(name));
+        [
+            self.first.iter().flat_map(within).collect(),
+            names.chain(self.compiler.iter().flat_map(within)).collect(),
+        ]
+    }
+
+    /// Where the search went, for a message.
+    pub(crate) fn describe(&self, directories: &[PathBuf]) -> String {
+        let first = self.first.iter().map(|first| format!("not in {}", first.display()));
+        let loader = self.by_name.then(|| "not known to the loader".to_owned());
+        let there: Vec<&PathBuf> = directories.iter().filter(|directory| directory.is_dir()).collect();
+        let others = match there.as_slice() {
+            [] if self.first.is_none() && !self.by_name => Some("no directory to look in".to_owned()),
+            [] => None,
+            [one] => Some(format!("not in {}", one.display())),
+            [one, rest @ ..] => Some(format!("not in {} nor in {} more", one.display(), rest.len())),
+        };
+        first.chain(loader).chain(others).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn describe_drivers(&self) -> String {
+        self.describe(&self.driver)
+    }
+
+    pub(crate) fn describe_compilers(&self) -> String {
+        self.describe(&self.compiler)
+    }
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The entries of a directory whose name passes; nothing where there is no such directory.
+fn children(directory: &Path, passes: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(&passes)).collect()
+}
+
+/// The roots of the Pythons at hand: the active environment's, `./.venv`, the user's, those in `$PATH`.
+fn python_prefixes() -> Vec<PathBuf> {
+    let mut prefixes: Vec<PathBuf> =
+        ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(variable).map(PathBuf::from).collect();
+    prefixes.push(PathBuf::from(".venv"));
+    prefixes.extend(variable("HOME").map(|home| Path::new(&home).join(".local")));
+    let path = variable("PATH").unwrap_or_default();
+    for directory in std::env::split_paths(&path).filter(|directory| directory.join("python3").exists()) {
+        if let Some(prefix) = directory.parent() {
+            prefixes.push(prefix.to_path_buf());
+            prefixes.push(prefix.join("local")); // Debian's Python installs beside its own packages
+        }
+    }
+    let mut unique = Vec::new();
+    for prefix in prefixes {
+        if !unique.contains(&prefix) {
+            unique.push(prefix);
+        }
+    }
+    unique
+}
+
+/// Where below a Python's root its NVRTC packages lie, and the library directory of a Conda environment.
+fn packages(prefix: &Path) -> Vec<PathBuf> {
+    let lib = prefix.join("lib");
+    let mut found = Vec::new();
+    for python in children(&lib, |name| name.starts_with("python3")) {
+        for packages in ["site-packages", "dist-packages"] {
+            let nvidia = python.join(packages).join("nvidia");
+            found
+                .extend(children(&nvidia, |name| name.starts_with("cu")).iter().map(|part| part.join("lib")));
+        }
+    }
+    found.sort_by(|a, b| b.cmp(a)); // newer Pythons first
+    found.push(lib);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &Path) {
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+        std::fs::write(path, "").expect("a file");
+    }
+
+    #[test]
+    fn pythons_packages_are_found() {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let lib = |place: &str| root.path().join("lib").join(place).join("lib");
+        let (thirteen, twelve, debian) = (
+            lib("python3.12/site-packages/nvidia/cu13"),
+            lib("python3.12/site-packages/nvidia/cuda_nvrtc"),
+            lib("python3.11/dist-packages/nvidia/cuda_nvrtc"),
+        );
+        for directory in [&thirteen, &twelve, &debian] {
+            file(&directory.join("libnvrtc.so.13"));
+        }
+        file(&root.path().join("lib/python3.12/site-packages/other/lib/libnvrtc.so.13"));
+        assert_eq!(packages(root.path()), [twelve, thirteen, debian, root.path().join("lib")]);
+        assert_eq!(packages(&root.path().join("missing")), [root.path().join("missing/lib")]);
+    }
+
+    #[test]
+    fn the_first_directory_comes_before_the_loader_and_all_else() {
+        let first = tempfile::tempdir().expect("a temporary directory");
+        for name in
+            ["libnvrtc.so.12", "libnvrtc.so", "libnvrtc-builtins.so.12.4", "libnvrtc.alt.so.12", "libnvrtcs"]
+        {
+            file(&first.path().join(name));
+        }
+        let places = Places::usual(Some(first.path()));
+        let drivers = places.drivers();
+        let expected = [
+            Candidate::File(first.path().join("libcuda.so.1")),
+            Candidate::File(first.path().join("libcuda.so")),
+            Candidate::Name("libcuda.so.1"),
+            Candidate::Name("libcuda.so"),
+        ];
+        assert_eq!(drivers[..4], expected);
+        assert!(drivers[4..].iter().all(|candidate| matches!(candidate, Candidate::File(_))));
+        assert!(drivers.contains(&Candidate::File("/usr/lib/wsl/lib/libcuda.so.1".into())));
+        let [preferred, others] = places.compilers();
+        let within = ["libnvrtc.so", "libnvrtc.so.12"].map(|name| Candidate::File(first.path().join(name)));
+        assert_eq!(preferred, within);
+        assert!(others.contains(&Candidate::Name("libnvrtc.so.13")));
+    }
+
+    #[test]
+    fn only_these_places_are_searched_when_that_is_said() {
+        let only = Places::only(&["/nonexistent"]);
+        assert!(only.drivers().iter().all(|candidate| matches!(candidate, Candidate::File(_))));
+        assert_eq!(only.drivers().len(), 2);
+        assert_eq!(only.compilers(), [vec![], vec![]]);
+    }
+}

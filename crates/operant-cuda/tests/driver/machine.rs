@@ -1,0 +1,134 @@
+//! What the machine shows: libraries, devices, versions that do not fit each other.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
+use operant_cuda::{Cuda, CudaError, Version, inspect, inspect_at};
+
+use crate::{cuda, needs_stand_in, places};
+
+#[test]
+fn everything_is_found_and_told() {
+    needs_stand_in!();
+    let inspection = inspect_at(&places());
+    assert!(inspection.usable(), "{inspection:?}");
+    let driver = inspection.driver.found.expect("a driver");
+    assert!(driver.path.starts_with(directory()));
+    assert_eq!(driver.version, Some(Version { major: 13, minor: 0 }));
+    let compiler = inspection.compiler.found.expect("a compiler");
+    assert_eq!(compiler.version, Some(Version { major: 13, minor: 0 }));
+    let cuda = cuda();
+    assert_eq!(cuda.driver_path(), driver.path);
+    assert_eq!(cuda.compiler().path(), compiler.path);
+    assert_eq!(inspection.devices, cuda.devices().expect("devices"));
+}
+
+#[test]
+fn devices_say_what_they_are() {
+    needs_stand_in!();
+    let devices = cuda().devices().expect("devices");
+    assert_eq!(devices.len(), 6);
+    for (ordinal, device) in devices.iter().enumerate() {
+        assert_eq!((device.ordinal, device.architecture()), (ordinal, 90));
+        assert_eq!((device.multiprocessors, device.threads_per_multiprocessor), (132, 2048));
+        assert_eq!(
+            (device.shared_per_block, device.shared_per_multiprocessor, device.registers_per_multiprocessor),
+            (227 << 10, 228 << 10, 65_536)
+        );
+        assert!(device.uuid.starts_with("GPU-") && device.uuid.len() == 40, "{}", device.uuid);
+        assert_eq!(device.cooperative, ordinal != 4);
+        assert!(device.name.starts_with("host, "));
+    }
+    assert_eq!(devices[3].memory_bytes, 1 << 20);
+    let mut uuids: Vec<&str> = devices.iter().map(|device| device.uuid.as_str()).collect();
+    uuids.sort_unstable();
+    uuids.dedup();
+    assert_eq!(uuids.len(), 6);
+}
+
+#[test]
+fn a_device_that_does_not_exist_is_named() {
+    needs_stand_in!();
+    let error = cuda().open(6).map(|_| ()).expect_err("there are six");
+    assert_eq!(error, CudaError::NoSuchDevice { ordinal: 6, count: 6 });
+    assert!(error.to_string().starts_with("there is no GPU 6: the driver sees 6, numbered from 0; "));
+}
+
+/// Runs one of the tests below in a process of its own, where a variable shows it another machine.
+fn on_another_machine(test: &str, variable: &str, value: impl AsRef<OsStr>) {
+    let value = value.as_ref();
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env(variable, value);
+    let output = command.output().expect("it runs again");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{test} with {variable}={value:?}:\n{told}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{test} was not run");
+}
+
+#[test]
+fn machines_that_lack_something() {
+    needs_stand_in!();
+    on_another_machine("machine::with_the_variable_set", "OPERANT_CUDA_LIBRARIES", directory());
+    on_another_machine("machine::without_devices", "OPERANT_HOST_DEVICES", "0");
+    on_another_machine("machine::with_an_old_driver", "OPERANT_HOST_DRIVER_VERSION", "11080");
+    on_another_machine(
+        "machine::with_a_compiler_newer_than_the_driver",
+        "OPERANT_HOST_DRIVER_VERSION",
+        "12020",
+    );
+}
+
+fn directory() -> &'static Path {
+    crate::directory().expect("the stand-in")
+}
+
+#[test]
+#[ignore = "run by machines_that_lack_something"]
+fn with_the_variable_set() {
+    needs_stand_in!();
+    let cuda = Cuda::find().unwrap_or_else(|error| panic!("{error}"));
+    assert!(cuda.driver_path().starts_with(directory()) && cuda.compiler().path().starts_with(directory()));
+    assert_eq!(inspect(None).driver.found.expect("a driver").path, cuda.driver_path());
+    let given = Cuda::find_in(Some(directory())).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(given.driver_path(), cuda.driver_path());
+}
+
+#[test]
+#[ignore = "run by machines_that_lack_something"]
+fn without_devices() {
+    needs_stand_in!();
+    let error = Cuda::find_at(&places()).map(|_| ()).expect_err("no device");
+    assert!(matches!(error, CudaError::NoDevice { .. }));
+    let text = error.to_string();
+    assert!(text.contains("CUDA_ERROR_NO_DEVICE (100: ") && text.contains("`nvidia-smi -L`"), "{text}");
+    let inspection = inspect_at(&places());
+    assert!(inspection.driver.found.is_some() && inspection.driver.problem.is_some());
+    assert!(!inspection.usable());
+}
+
+#[test]
+#[ignore = "run by machines_that_lack_something"]
+fn with_an_old_driver() {
+    needs_stand_in!();
+    let error = Cuda::find_at(&places()).map(|_| ()).expect_err("too old");
+    let version = |major, minor| Version { major, minor };
+    let CudaError::OldDriver { found, needed, .. } = error else { panic!("{error}") };
+    assert_eq!((found, needed), (version(11, 8), version(12, 0)));
+}
+
+#[test]
+#[ignore = "run by machines_that_lack_something"]
+fn with_a_compiler_newer_than_the_driver() {
+    needs_stand_in!();
+    let error = Cuda::find_at(&places()).map(|_| ()).expect_err("13 is newer than 12.2");
+    assert!(matches!(error, CudaError::NoCompiler { .. }));
+    let text = error.to_string();
+    assert!(text.contains("newer than the driver (CUDA 12.2)"), "{text}");
+    assert!(text.contains("`pip install nvidia-cuda-nvrtc-cu12`"), "{text}");
+    let inspection = inspect_at(&places());
+    assert_eq!(inspection.driver.problem, None);
+    assert_eq!(inspection.devices.len(), 6);
+    assert!(inspection.compiler.problem.is_some());
+}

@@ -1,0 +1,208 @@
+//! Streams, events and graphs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use operant_cuda::{CudaError, Grid, Transfers};
+
+use crate::{Scale, device, needs_stand_in, program};
+
+#[test]
+fn events_measure_time_and_say_when_they_are_over() {
+    needs_stand_in!();
+    let device = device(0);
+    let stream = device.stream().expect("a stream");
+    let buffer = device.alloc::<u8>(1 << 20).expect("a buffer");
+    let (start, stop) = (device.event().expect("an event"), device.event().expect("an event"));
+    let error = stop.elapsed_ms(&start).expect_err("nothing recorded them");
+    assert!(
+        error.to_string().contains("cuEventElapsedTime failed with CUDA_ERROR_INVALID_HANDLE (400: "),
+        "{error}"
+    );
+    stream.record(&start).expect("recorded");
+    for byte in 0..50 {
+        buffer.fill(&stream, byte).expect("filled");
+    }
+    stream.record(&stop).expect("recorded");
+    stop.synchronize().expect("over");
+    assert!(start.query().expect("an answer") && stop.query().expect("an answer"));
+    let milliseconds = stop.elapsed_ms(&start).expect("a time");
+    assert!(milliseconds > 0.0 && milliseconds < 60_000.0, "{milliseconds}");
+    let other = device.stream().expect("a stream");
+    other.wait(&stop).expect("ordered");
+    other.synchronize().expect("done");
+    device.synchronize().expect("done");
+}
+
+#[test]
+fn a_graph_repeats_what_was_captured_and_keeps_what_it_needs() {
+    needs_stand_in!();
+    let device = device(0);
+    let stream = device.stream().expect("a stream");
+    let scale = device.load(&program()).expect("a module").function("scale").expect("a kernel");
+    let (from, to) =
+        (device.alloc::<f32>(100).expect("a buffer"), device.alloc::<f32>(100).expect("a buffer"));
+    let mut into = device.pinned::<f32>(100).expect("pinned memory");
+    let mut source = device.pinned::<f32>(100).expect("pinned memory");
+    source.set(&[2.0; 100]).expect("set");
+    to.fill(&stream, 0).expect("filled");
+
+    let before = device.transfers();
+    let graph = stream
+        .capture(|stream| {
+            assert!(stream.is_capturing());
+            from.write_from(stream, &source)?;
+            let params = Scale { from: from.pointer(), to: to.pointer(), count: 100, factor: 1.5 };
+            // SAFETY: `scale` takes this struct, and the graph keeps both buffers of 100.
+            unsafe { scale.launch(stream, Grid { blocks: 2, threads: 64, shared: 0 }, &params) }?;
+            to.keep_in(stream);
+            to.read_into(stream, &mut into)
+        })
+        .expect("a graph");
+    assert!(!stream.is_capturing());
+    assert_eq!(device.transfers(), before, "nothing was done yet");
+    assert_eq!(to.read(&stream).expect("read"), [0.0; 100]);
+    assert_eq!(graph.work(), Transfers { bytes_h2d: 400, bytes_d2h: 400, launches: 1, graphs: 0 });
+
+    let before = device.transfers();
+    graph.launch(&stream).expect("launched");
+    assert_eq!(into.to_vec().expect("values"), [3.0; 100]);
+    drop((from, to, scale));
+    source.set(&[-4.0; 100]).expect("set");
+    drop(source);
+    graph.launch(&stream).expect("launched again");
+    assert_eq!(into.to_vec().expect("values"), [-6.0; 100]);
+    let other = device.stream().expect("a stream");
+    graph.launch(&other).expect("launched in another stream");
+    let expected = Transfers { bytes_h2d: 1200, bytes_d2h: 1200, launches: 3, graphs: 3 };
+    assert_eq!(device.transfers().since(&before), expected);
+    drop(into);
+    graph.launch(&stream).expect("its memory lives as long as it does");
+}
+
+#[test]
+fn a_graph_gives_its_memory_back_when_it_goes() {
+    needs_stand_in!();
+    let _alone = crate::memory::little_memory();
+    let device = device(3);
+    let free = || device.memory().expect("a size").free;
+    let stream = device.stream().expect("a stream");
+    let (filled, kept, not_kept) =
+        (device.alloc::<u8>(1000), device.alloc::<u8>(2000), device.alloc::<u8>(4000));
+    let (filled, kept) = (filled.expect("a buffer"), kept.expect("a buffer"));
+    let all = (1 << 20) - 7000;
+    assert_eq!(free(), all);
+    let graph = stream
+        .capture(|stream| {
+            kept.keep_in(stream);
+            filled.fill(stream, 1)
+        })
+        .expect("a graph");
+    kept.keep_in(&stream); // without a capture there is nothing to keep it
+    drop((filled, kept, not_kept));
+    assert_eq!(free(), all + 4000);
+    graph.launch(&stream).expect("launched");
+    drop(graph);
+    assert_eq!(free(), 1 << 20);
+}
+
+#[test]
+fn a_second_stream_joins_a_capture_by_events() {
+    needs_stand_in!();
+    let device = device(0);
+    let (stream, side) = (device.stream().expect("a stream"), device.stream().expect("a stream"));
+    let (fork, join) = (device.event().expect("an event"), device.event().expect("an event"));
+    let buffer = device.alloc::<u8>(4).expect("a buffer");
+    let mut pinned = device.pinned::<u8>(4).expect("pinned memory");
+    let graph = stream
+        .capture(|stream| {
+            buffer.fill(stream, 5)?;
+            stream.record(&fork)?;
+            side.wait(&fork)?;
+            assert!(side.is_capturing());
+            buffer.read_into(&side, &mut pinned)?;
+            side.record(&join)?;
+            stream.wait(&join)
+        })
+        .expect("a graph");
+    assert!(!side.is_capturing());
+    assert_eq!(pinned.to_vec().expect("values"), [0; 4]);
+    graph.launch(&stream).expect("launched");
+    assert_eq!(pinned.to_vec().expect("values"), [5; 4]);
+    // The side stream works by itself again.
+    buffer.fill(&side, 6).expect("filled");
+    assert_eq!(buffer.read(&side).expect("read"), [6; 4]);
+}
+
+#[test]
+fn a_capture_refuses_what_waits_and_goes_on() {
+    needs_stand_in!();
+    let device = device(0);
+    let stream = device.stream().expect("a stream");
+    let buffer = device.alloc::<u8>(4).expect("a buffer");
+    let ready = stream.capture(|_| Ok(())).expect("an empty graph");
+    let graph = stream
+        .capture(|stream| {
+            let refused = [
+                buffer.write(stream, &[0; 4]),
+                buffer.read(stream).map(|_| ()),
+                stream.synchronize(),
+                stream.capture(|_| Ok(())).map(|_| ()),
+                ready.launch(stream),
+            ];
+            for result in refused {
+                let text = result.expect_err("not in a capture").to_string();
+                assert!(text.contains("while a stream of device 0"), "{text}");
+            }
+            buffer.fill(stream, 3)
+        })
+        .expect("a graph, for none of that reached the driver");
+    graph.launch(&stream).expect("launched");
+    assert_eq!(buffer.read(&stream).expect("read"), [3; 4]);
+}
+
+#[test]
+fn a_capture_that_fails_leaves_the_stream_as_it_was() {
+    needs_stand_in!();
+    let device = device(0);
+    let stream = device.stream().expect("a stream");
+    let buffer = device.alloc::<u8>(4).expect("a buffer");
+    let error = CudaError::Length { what: "it", given: 1, expected: 2 };
+    assert_eq!(stream.capture(|_| Err(error.clone())).map(|_| ()), Err(error));
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _ = stream.capture(|_| panic!("in the middle of a capture"));
+    }));
+    assert!(unwound.is_err());
+    // Allocating is what the driver itself refuses.
+    let result = stream.capture(|_| device.alloc::<u8>(1).map(|_| ())).map(|_| ());
+    assert!(result.expect_err("not in a capture").to_string().contains("CUDA_ERROR_STREAM_CAPTURE_"));
+    buffer.fill(&stream, 9).expect("filled");
+    assert_eq!(buffer.read(&stream).expect("read"), [9; 4]);
+    assert!(!device.is_lost());
+}
+
+#[test]
+fn a_graph_is_launched_from_several_threads() {
+    needs_stand_in!();
+    let device = device(0);
+    let stream = device.stream().expect("a stream");
+    let buffer = device.alloc::<u32>(64).expect("a buffer");
+    let mut pinned = device.pinned::<u32>(64).expect("pinned memory");
+    let graph = stream
+        .capture(|stream| {
+            buffer.fill(stream, 1)?;
+            buffer.read_into(stream, &mut pinned)
+        })
+        .expect("a graph");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let own = device.stream().expect("a stream");
+                for _ in 0..50 {
+                    graph.launch(&own).expect("launched");
+                    assert_eq!(pinned.to_vec().expect("values"), [0x0101_0101; 64]);
+                }
+            });
+        }
+    });
+    assert_eq!(device.transfers().graphs, 200);
+}

@@ -1,0 +1,72 @@
+// What a kernel's text needs to compile as C++17 for the host: the CUDA names beyond intrinsics.h, and the host versions of
+// the macros of kernels/common.cuh. The stand-in for NVRTC includes it before every kernel (-include); engine.cpp runs the
+// result, every thread a fiber.
+#pragma once
+#define OPERANT_HOST 1
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+#include "engine.h"
+#include "intrinsics.h"
+
+#define __global__
+#define __host__
+#define __noinline__ __attribute__((noinline))
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+
+namespace operant_host {
+
+inline const Engine* engine = nullptr;
+inline thread_local Lane* current = nullptr;
+
+// A fiber stays on its host thread and finds its own lane here for its whole life: hence `const`.
+__attribute__((const, noinline)) inline Lane* lane() { return current; }
+
+}  // namespace operant_host
+
+extern "C" {
+extern const operant_host::Module operant_host_module;
+const operant_host::Module operant_host_module = {
+    operant_host::ENGINE_VERSION,
+#ifdef __SANITIZE_ADDRESS__
+    true,
+#else
+    false,
+#endif
+    [](const operant_host::Engine* engine) { operant_host::engine = engine; },
+    [] { return &operant_host::current; },
+};
+}
+
+#define threadIdx (operant_host::lane()->index)
+#define blockIdx (operant_host::lane()->block->index)
+#define blockDim (operant_host::lane()->block->dim)
+#define gridDim (operant_host::lane()->block->grid)
+
+// A kernel: a function of one struct, passed by value.
+#define KERNEL(NAME, PARAMS, THREADS, BLOCKS)                                                                   \
+    static void NAME##_body(const PARAMS& params);                                                              \
+    extern "C" {                                                                                                \
+    extern const size_t NAME##_params;                                                                          \
+    const size_t NAME##_params = sizeof(PARAMS);                                                                \
+    void NAME(const void* params) { NAME##_body(*static_cast<const PARAMS*>(params)); }                         \
+    extern const operant_host::Kernel NAME##_host;                                                              \
+    const operant_host::Kernel NAME##_host = {NAME, sizeof(PARAMS), alignof(PARAMS), (THREADS)};                \
+    }                                                                                                           \
+    static_assert((THREADS) % 32 == 0 && (THREADS) <= 1024 && (BLOCKS) >= 1, "the launch bounds of " #NAME);    \
+    static void NAME##_body([[maybe_unused]] const PARAMS& params)
+
+// The block's dynamic shared memory, the only way to shared memory.
+#define SHARED_ARENA(name) unsigned char* const name = operant_host::lane()->block->arena
+
+// Every thread of the grid meets here; cooperative launches only.
+#define GRID_BARRIER(state)                                                                                     \
+    ((void)(state), operant_host::engine->sync_grid(operant_host::lane(),                                       \
+                                                    {operant_host::Meeting::GridBarrier, __LINE__, __FILE__}))
+
+#include "cuda_collectives.h"
+#include "cuda_scalars.h"

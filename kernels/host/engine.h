@@ -1,0 +1,85 @@
+// What a kernel compiled for the host and the engine that runs it know of each other: the place of a thread, and the calls
+// that a thread makes when it meets others. The driver hands a module this table when it loads it (cuda_on_host.h).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace operant_host {
+
+// Raised whenever something below changes; a module of another number is not loaded.
+constexpr unsigned ENGINE_VERSION = 1;
+
+constexpr unsigned WARP = 32;
+
+struct Index {
+    unsigned x, y, z;
+};
+
+// What the threads of one block share and a kernel may see.
+struct Block {
+    Index index;           // blockIdx
+    Index dim;             // blockDim
+    Index grid;            // gridDim
+    unsigned char* arena;  // the dynamic shared memory: a heap block of exactly the launch's size
+};
+
+// One thread.
+struct Lane {
+    Index index;     // threadIdx
+    unsigned lane;   // index.x % 32
+    Block* block;
+};
+
+// The meetings. A meeting is known by its kind and its line: lanes that stand at different ones have diverged.
+enum class Meeting : unsigned {
+    None,
+    SyncWarp,
+    Shuffle,
+    Vote,
+    Reduce,
+    HostWarp,
+    SyncThreads,
+    GridBarrier,
+    End,
+};
+
+struct Place {
+    Meeting meeting;
+    int line;
+    const char* file;
+};
+
+using WarpFunction = void (*)(const void* const in[32], void* const out[32]);
+
+// The engine's functions. Each parks the calling lane until all that it waits for have arrived at the same place.
+struct Engine {
+    // The 32 values that the lanes of the warp brought; the pointer is good until the lane's next meeting.
+    const uint64_t* (*gather)(Lane*, uint64_t value, Place);
+    // Bit i: lane i brought true.
+    unsigned (*vote)(Lane*, bool value, Place);
+    // How many threads of the block brought true.
+    unsigned (*sync_threads)(Lane*, bool value, Place);
+    void (*sync_grid)(Lane*, Place);
+    // The last lane computes for all; the inputs are copied before, so that `out` may be `in`.
+    void (*host_warp)(Lane*, const void* in, size_t in_size, void* out, size_t out_size, WarpFunction, Place);
+    // Ends the process with a message about this lane.
+    [[noreturn]] void (*fail)(Lane*, const char* what, Place);
+};
+
+// What a module exports under the name `operant_host_module`.
+struct Module {
+    unsigned version;             // ENGINE_VERSION
+    bool sanitized;               // compiled under AddressSanitizer
+    void (*attach)(const Engine*);
+    Lane** (*current)();          // where the calling host thread keeps the lane that it runs
+};
+
+// What a module exports for each kernel, under the kernel's name and `_host`.
+struct Kernel {
+    void (*run)(const void* params);
+    size_t params_size;
+    size_t params_align;
+    unsigned max_threads;  // __launch_bounds__
+};
+
+}  // namespace operant_host

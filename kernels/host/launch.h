@@ -1,0 +1,28 @@
+// What the driver asks of the engine: run one grid to its end, on the calling thread.
+#pragma once
+#include <cstddef>
+
+#include "engine.h"
+
+namespace operant_host {
+
+// The order in which threads run between two meetings. A result that depends on it misses a barrier.
+enum class Order { Forward, Reverse, Shuffled };
+
+struct Launch {
+    const Kernel* kernel;
+    const char* name;
+    Lane** current;  // the module's place for the lane that runs on this host thread
+    const void* params;
+    unsigned blocks, threads;
+    size_t shared;
+    bool cooperative;
+    Order order;
+};
+
+// The table that modules are attached to.
+const Engine* engine_table();
+
+void run_grid(const Launch& launch);
+
+}  // namespace operant_host
