@@ -99,6 +99,10 @@ pub enum LearnError {
     /// A snapshot does not fit the environment or network.
     #[error("the snapshot does not fit: {0}")]
     Snapshot(String),
+    /// A GPU refused or failed.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Cuda(#[from] operant_cuda::CudaError),
 }
 
 /// A device that trains. Asynchronous, because a GPU must never wait for the host: the loop enqueues updates and

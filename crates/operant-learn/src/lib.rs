@@ -6,11 +6,16 @@
 pub mod backend;
 pub mod config;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod network;
+pub mod precision;
 pub mod presets;
+pub mod sample;
 pub mod shuffle;
 pub mod snapshot;
 
 pub use backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{Activation, Config};
+pub use precision::Precision;
 pub use snapshot::{Dtype, Snapshot, Tensor};

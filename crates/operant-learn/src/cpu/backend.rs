@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use operant_env::{ActionSpace, Env, EnvSpec, ObsSpace};
+use operant_env::{Env, EnvSpec};
 use operant_lane::Packed;
 use rayon::prelude::*;
 
 use super::adam::LearnerState;
-use super::batch::{Batch, SampleLayout};
+use super::batch::Batch;
 use super::episodes::Episodes;
 use super::evaluate::{Greedy, evaluate};
 use super::normalise::RunningNorm;
@@ -19,7 +19,8 @@ use super::tile::LANES;
 use super::update::Learner;
 use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
-use crate::network::{Architecture, Head, Input, Network, init_params};
+use crate::network::{Architecture, Network, init_params};
+use crate::sample::SampleLayout;
 use crate::snapshot::Snapshot;
 
 /// Environments up to which tiles are 16 wide, so that there is one for every thread.
@@ -60,21 +61,7 @@ pub(super) struct CpuBackend<E: Env, const V: usize> {
 impl<E: Env, const V: usize> CpuBackend<E, V> {
     fn new(env: E, config: &Config, threads: usize) -> Result<Self, LearnError> {
         let spec = env.spec();
-        let input = match spec.obs {
-            ObsSpace::Box { .. } => Input::Dense(spec.obs.size()),
-            ObsSpace::Binary { .. } if config.norm_obs => {
-                return Err(LearnError::Config {
-                    key: "norm_obs",
-                    problem: format!("true, but the observations of {} are bits", spec.name),
-                    remedy: "set norm_obs = false".to_owned(),
-                });
-            }
-            ObsSpace::Binary { .. } => Input::Bits(spec.obs.size()),
-        };
-        let head = match &spec.actions {
-            ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
-            ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
-        };
+        let architecture = Architecture::of(&spec, config)?;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("operant-{index}"))
@@ -84,7 +71,6 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
                 problem: format!("{threads} threads cannot be started: {error}"),
                 remedy: "ask for fewer".to_owned(),
             })?;
-        let architecture = Architecture::new(config, input, head);
         let layout = SampleLayout::new(&architecture, E::MASKED);
         let network = Network::new(architecture);
         let state = LearnerState::new(init_params(&network, config.seed));

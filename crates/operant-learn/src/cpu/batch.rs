@@ -1,68 +1,16 @@
 //! The samples of one update, packed an array of structs: a shuffled gather touches one or two cache lines a sample.
 //!
-//! ```text
-//! sample: obs (O floats or bit words) | actions | logprob | value | advantage | mask words | padding
-//! ```
-//!
 //! Environments are grouped into tiles; a tile's samples lie together, step by step, so that the worker which steps its
 //! environments writes one contiguous block. Sample (tile, t, lane) has index `tile * T * lanes + t * lanes_of_tile + lane`.
 
 use wide::{f32x16, u32x16};
 
 use super::tile::{BitRow, LANES, Row, TILE};
-use crate::network::{Architecture, Input};
+use crate::network::Input;
+use crate::sample::SampleLayout;
 
 /// Words of a cache line.
 const LINE: usize = 16;
-
-/// Where each field of a sample lies, in 32-bit words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SampleLayout {
-    /// First word of the observation: O floats, or O / 32 words of bits.
-    pub obs: usize,
-    /// Words of the observation.
-    pub obs_words: usize,
-    /// First action; actions are floats (the index of a discrete one).
-    pub actions: usize,
-    /// Numbers that name an action.
-    pub components: usize,
-    /// Log-probability of the action when it was taken.
-    pub logprob: usize,
-    /// V(obs) then.
-    pub value: usize,
-    /// Advantage; the return is advantage + value.
-    pub advantage: usize,
-    /// First word of the action mask.
-    pub mask: usize,
-    /// Words of the action mask; 0 if every action is always legal.
-    pub mask_words: usize,
-    /// Words from one sample to the next: a power of two up to a cache line, then whole half-lines.
-    pub stride: usize,
-}
-
-impl SampleLayout {
-    /// The layout of `architecture`'s samples; `masked` if the environment forbids actions.
-    pub fn new(architecture: &Architecture, masked: bool) -> Self {
-        let obs_words = architecture.input.words();
-        let components = architecture.head.components();
-        let logprob = obs_words + components;
-        let mask_words = if masked { architecture.head.mask_words() } else { 0 };
-        let words = logprob + 3 + mask_words;
-        let stride = if words <= LINE { words.next_power_of_two() } else { words.next_multiple_of(LINE / 2) };
-        Self {
-            obs: 0,
-            obs_words,
-            actions: obs_words,
-            components,
-            logprob,
-            value: logprob + 1,
-            advantage: logprob + 2,
-            mask: logprob + 3,
-            mask_words,
-            stride,
-        }
-    }
-}
 
 /// The N T samples of one update.
 #[derive(Debug, Clone)]
@@ -259,13 +207,7 @@ fn integers(words: &[u32; TILE]) -> BitRow<{ TILE / LANES }> {
 mod tests {
     use super::*;
     use crate::config::Activation;
-    use crate::network::Head;
-
-    #[test]
-    fn cartpole_takes_half_a_cache_line() {
-        let layout = SampleLayout::new(&architecture(4, Head::MultiDiscrete(vec![2])), false);
-        assert_eq!((layout.advantage, layout.stride), (7, 8));
-    }
+    use crate::network::{Architecture, Head};
 
     #[test]
     fn what_is_put_into_tiles_is_gathered() {

@@ -15,7 +15,7 @@ mod loss;
 pub mod normalise;
 pub mod policy;
 mod recorder;
-mod rollout;
+pub(crate) mod rollout;
 mod state;
 mod statistics;
 pub mod tile;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use rayon::prelude::*;
 
 use super::adam::{self, LearnerState, learning_rate};
-use super::batch::{Batch, SampleLayout};
+use super::batch::Batch;
 use super::crew;
 use super::loss::{LossCoefficients, LossSums};
 use super::policy::Policy;
@@ -19,6 +19,7 @@ use super::tile::TILE;
 use super::worker::{Minibatch, Worker};
 use crate::config::Config;
 use crate::network::Network;
+use crate::sample::SampleLayout;
 use crate::shuffle::Shuffle;
 
 /// Most chunks of a minibatch.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wide::f32x16;
 
-use super::batch::{Batch, Gathered, SampleLayout};
+use super::batch::{Batch, Gathered};
 use super::gradient::Gradient;
 use super::heads::PolicyHead;
 use super::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
@@ -13,6 +13,7 @@ use super::policy::{Activations, Observation, Policy};
 use super::statistics::shuffled;
 use super::tile::{LANES, TILE, TILE_VECTORS};
 use crate::network::{Input, Network};
+use crate::sample::SampleLayout;
 use crate::shuffle::Shuffle;
 
 /// Tiles of a minibatch from one bump of the pulse to the next.

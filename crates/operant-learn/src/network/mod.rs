@@ -7,6 +7,9 @@ mod layout;
 pub use init::init_params;
 pub use layout::{Chain, Dense, Network, TensorSpec};
 
+use operant_env::{ActionSpace, EnvSpec, ObsSpace};
+
+use crate::backend::LearnError;
 use crate::config::{Activation, Config};
 
 /// What the network reads.
@@ -96,6 +99,29 @@ pub struct Architecture {
 }
 
 impl Architecture {
+    /// The network that `config` asks for in an environment.
+    ///
+    /// # Errors
+    /// When the configuration asks for what the environment's spaces do not have.
+    pub fn of(spec: &EnvSpec, config: &Config) -> Result<Self, LearnError> {
+        let input = match spec.obs {
+            ObsSpace::Box { .. } => Input::Dense(spec.obs.size()),
+            ObsSpace::Binary { .. } if config.norm_obs => {
+                return Err(LearnError::Config {
+                    key: "norm_obs",
+                    problem: format!("true, but the observations of {} are bits", spec.name),
+                    remedy: "set norm_obs = false".to_owned(),
+                });
+            }
+            ObsSpace::Binary { .. } => Input::Bits(spec.obs.size()),
+        };
+        let head = match &spec.actions {
+            ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
+            ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
+        };
+        Ok(Self::new(config, input, head))
+    }
+
     /// The network that `config` asks for between `input` and `head`.
     pub fn new(config: &Config, input: Input, head: Head) -> Self {
         Self {

@@ -3,8 +3,9 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use operant_learn::cpu::batch::{Batch, SampleLayout};
+use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{Architecture, Head, Input, Network, init_params};
+use operant_learn::sample::SampleLayout;
 use operant_learn::{Activation, Config};
 
 use crate::reference;

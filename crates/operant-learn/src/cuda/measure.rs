@@ -1,0 +1,131 @@
+//! Speeds on a device: environments alone and the rollout, timed by the device's own events. Benches, `operant selftest gpu`
+//! and whatever else prints a speed call these.
+
+use std::time::{Duration, Instant};
+
+use operant_cuda::{Device, Stream};
+use operant_env::Env;
+
+use super::play::{CudaPlay, PlayOptions};
+use super::rollout::CudaRollout;
+use super::specialise::WeightsAt;
+use crate::LearnError;
+use crate::config::Config;
+use crate::network::init_params;
+use crate::precision::Precision;
+
+/// Repetitions at least, whatever the budget.
+const LEAST: usize = 5;
+
+/// Steps per second of repeated launches, and what they cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Speed {
+    /// Environment steps per second: the median of the repetitions.
+    pub sps_median: f64,
+    /// The slowest repetition.
+    pub sps_min: f64,
+    /// The fastest.
+    pub sps_max: f64,
+    /// Launches that were timed.
+    pub reps: usize,
+    /// Kernel launches per horizon.
+    pub launches: f64,
+    /// Bytes over the bus per horizon, both ways.
+    pub bus_bytes: f64,
+}
+
+/// Times `launch`, which takes `steps` environment steps, again and again for about `budget`, after a warm-up.
+fn timed(
+    device: &Device,
+    stream: &Stream,
+    steps: usize,
+    budget: Duration,
+    mut launch: impl FnMut() -> Result<(), LearnError>,
+) -> Result<Speed, LearnError> {
+    let begin = Instant::now();
+    while begin.elapsed() < budget / 10 {
+        launch()?;
+        stream.synchronize()?;
+    }
+    let before = device.transfers();
+    let (mut seconds, begin) = (Vec::new(), Instant::now());
+    while seconds.len() < LEAST || begin.elapsed() < budget {
+        let (start, end) = (device.event()?, device.event()?);
+        stream.record(&start)?;
+        launch()?;
+        stream.record(&end)?;
+        end.synchronize()?;
+        seconds.push(f64::from(end.elapsed_ms(&start)?) / 1e3);
+    }
+    let after = device.transfers();
+    seconds.sort_by(f64::total_cmp);
+    let (reps, sps) = (seconds.len(), |seconds: f64| steps as f64 / seconds);
+    let bytes = |t: &operant_cuda::Transfers| t.bytes_h2d + t.bytes_d2h;
+    Ok(Speed {
+        sps_median: sps(seconds[reps / 2]),
+        sps_min: sps(seconds[reps - 1]),
+        sps_max: sps(seconds[0]),
+        reps,
+        launches: (after.launches - before.launches) as f64 / reps as f64,
+        bus_bytes: (bytes(&after) - bytes(&before)) as f64 / reps as f64,
+    })
+}
+
+/// Environments alone: N of them, T uniformly random actions a launch, auto-reset and time limit on. With `writes` every
+/// step's observation, reward and flags go to memory, as a policy outside the kernel would need them.
+///
+/// # Errors
+/// When the device has no room or fails.
+pub fn environments<E: Env>(
+    device: &Device,
+    env: &E,
+    [num_steps, num_envs]: [usize; 2],
+    writes: bool,
+    budget: Duration,
+) -> Result<Speed, LearnError> {
+    let options = PlayOptions { writes: writes.then_some(num_steps), ..PlayOptions::new(1) };
+    let play = CudaPlay::new(device, env, num_envs, options)?;
+    timed(device, play.stream(), num_envs * num_steps, budget, || play.play(num_steps))
+}
+
+/// A measured rollout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RolloutSpeed {
+    /// How fast.
+    pub speed: Speed,
+    /// Where the weights were.
+    pub weights_at: WeightsAt,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Blocks that a multiprocessor holds at once.
+    pub blocks_per_multiprocessor: u32,
+    /// Floating-point operations of the network per step, one forward pass.
+    pub flops_per_step: f64,
+}
+
+/// The rollout of `config` with freshly initialised weights, GAE included.
+///
+/// # Errors
+/// When the configuration cannot be rolled out there, or the device has no room or fails.
+pub fn rollout<E: Env>(
+    device: &Device,
+    env: &E,
+    config: &Config,
+    precision: Precision,
+    budget: Duration,
+) -> Result<RolloutSpeed, LearnError> {
+    let rollout = CudaRollout::new(device, env, config, precision)?;
+    rollout.set_params(&init_params(rollout.network(), config.seed))?;
+    let steps = config.num_envs * config.num_steps;
+    let speed = timed(device, rollout.stream(), steps, budget, || rollout.roll())?;
+    let shape = *rollout.kernel().shape();
+    let function = rollout.kernel().function();
+    Ok(RolloutSpeed {
+        speed,
+        weights_at: rollout.specialisation().weights_at,
+        registers: function.registers()?,
+        blocks_per_multiprocessor: function
+            .blocks_per_multiprocessor(shape.threads, shape.shared as usize)?,
+        flops_per_step: rollout.network().forward_flops() as f64,
+    })
+}

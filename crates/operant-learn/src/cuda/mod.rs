@@ -1,0 +1,18 @@
+//! The GPU: environments, policy, sampling and buffers live on the device, and a horizon is one launch.
+//!
+//! What is here turns an environment and a network into specialised kernels ([`specialise`]), holds their buffers
+//! ([`CudaRollout`], [`CudaPlay`], [`replay`]), checks them against the CPU ([`parity`]) and measures them ([`measure`]).
+//! Updating on the device is not here, so there is no [`crate::Backend`] for training on a GPU.
+
+pub mod measure;
+pub mod parity;
+mod play;
+mod program;
+mod replay;
+mod rollout;
+pub mod specialise;
+
+pub use play::{CudaPlay, PlayOptions};
+pub use program::{gae_program, pack_program, play_program, replay_program, rollout_program};
+pub use replay::replay;
+pub use rollout::CudaRollout;

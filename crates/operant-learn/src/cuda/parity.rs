@@ -1,0 +1,570 @@
+//! Checks of the device against the CPU: functions that tests, `operant selftest gpu` and nothing else decide by.
+//!
+//! Environments must agree bit for bit. Rollouts are compared teacher-forced, every step from the CPU's state: two
+//! trajectories part for good at the first near tie of a draw, and would compare nothing after it.
+
+use operant_cuda::Device;
+use operant_cuda::kernels::RunningNorm as DeviceNorm;
+use operant_env::{ActionSpace, Clock, Current, Env, RowsMut};
+use operant_lane::bundle::leaves_of;
+use operant_lane::draws::unit;
+use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Source, Uint};
+
+use super::play::{CudaPlay, HASH, PlayOptions};
+use super::rollout::CudaRollout;
+use crate::LearnError;
+use crate::config::{Activation, Config};
+use crate::cpu::batch::Batch;
+use crate::cpu::normalise::RunningNorm;
+use crate::cpu::policy::Policy;
+use crate::cpu::rollout::{Horizon, Tile};
+use crate::network::{Head, Input, Network};
+use crate::precision::Precision;
+use crate::sample::SampleLayout;
+
+/// Greatest relative norm of a difference, ||device - CPU|| / ||CPU||, that a precision explains.
+pub fn tolerance(precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => 1e-5,
+        Precision::Tf32 => 2e-3,
+        Precision::Bf16 => 2e-2,
+    }
+}
+
+// ---- environments ---------------------------------------------------------------------------------------------------
+
+/// Environments whose trajectory on the device is not the scalar lane's, bit for bit, over `steps` steps of random play with
+/// auto-reset: observations, rewards, flags and states of every step. None is what must come out.
+///
+/// # Errors
+/// When the device fails.
+pub fn differing_environments<E: Env>(
+    device: &Device,
+    env: &E,
+    num_envs: usize,
+    steps: usize,
+) -> Result<Vec<usize>, LearnError> {
+    let seed = 7;
+    let play = CudaPlay::new(device, env, num_envs, PlayOptions { hashes: true, ..PlayOptions::new(seed) })?;
+    // In two launches, so that what is carried from one to the next is checked, too.
+    let half = steps / 2;
+    play.play(half)?;
+    play.play(steps - half)?;
+    let hashes = play.hashes()?;
+    let scalar = |environment: usize| scalar_hash(env, seed, environment as u32, steps as u64);
+    Ok((0..num_envs).filter(|&environment| hashes[environment] != scalar(environment)).collect())
+}
+
+fn fold(hash: &mut u64, word: u32) {
+    for byte in word.to_le_bytes() {
+        *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+}
+
+/// The hash of one environment's random play on the scalar lane.
+fn scalar_hash<E: Env>(env: &E, seed: u64, number: u32, steps: u64) -> u64 {
+    let spec = env.spec();
+    let environment = f32::load_uint(&[number]);
+    let clock = |step| Clock { seed, environment, step, evaluation: false };
+    let mut current = Current::<f32, E>::start(env, &clock(0));
+    let mut draws = ActionDraws::new(seed, environment, Purpose::RandomAction);
+    let words = leaves_of::<f32, E::Obs<f32>>().len() + leaves_of::<f32, E::State<f32>>().len() + 3;
+    let mut hash = HASH;
+    for step in 0..steps {
+        let mut source = RandomAction {
+            env,
+            state: &current.state,
+            space: &spec.actions,
+            draws: &mut draws,
+            step,
+            component: 0,
+        };
+        let action = E::Action::load(&mut source);
+        let t = current.step(env, spec.time_limit, &action, &clock(step));
+        let mut row = vec![0u32; words];
+        let mut rows = RowsMut::new(&mut row, 1, 0);
+        Bundle::<f32>::store(&(t.reward, t.terminated, (t.truncated, t.obs)), &mut rows);
+        Bundle::<f32>::store(&current.state, &mut rows);
+        row.iter().for_each(|&word| fold(&mut hash, word));
+    }
+    hash
+}
+
+/// The random action of a step on the scalar lane; an illegal choice gives way to the next legal one.
+struct RandomAction<'a, E: Env> {
+    env: &'a E,
+    state: &'a E::State<f32>,
+    space: &'a ActionSpace,
+    draws: &'a mut ActionDraws<f32>,
+    step: u64,
+    component: usize,
+}
+
+impl<E: Env> RandomAction<'_, E> {
+    fn bits(&mut self) -> <f32 as operant_lane::Lane>::Uint {
+        let component = self.component as u32;
+        self.component += 1;
+        self.draws.bits(self.step, component, self.space.components() as u32)
+    }
+}
+
+impl<E: Env> Source<f32> for RandomAction<'_, E> {
+    fn float(&mut self) -> f32 {
+        let ActionSpace::Box { low, high } = self.space else { unreachable!("a float acts in a box") };
+        let (low, high) = (low[self.component] as f32, high[self.component] as f32);
+        unit::<f32>(self.bits()).mul_add(high - low, low)
+    }
+    fn uint(&mut self) -> <f32 as operant_lane::Lane>::Uint {
+        let ActionSpace::Discrete(choices) = self.space else { unreachable!("a choice is discrete") };
+        let (component, count) = (self.component, choices[self.component]);
+        let drawn = self.bits().mul_wide(Uint::splat(count as u32)).0;
+        let mut words = [0];
+        f32::store_uint(drawn, &mut words);
+        let legal =
+            |choice: usize| !E::MASKED || f32::bits(self.env.legal(self.state, component, choice)) & 1 == 1;
+        let choice = (0..count).map(|k| (words[0] as usize + k) % count).find(|&choice| legal(choice));
+        Uint::splat(choice.unwrap_or(words[0] as usize) as u32)
+    }
+    fn int(&mut self) -> <f32 as operant_lane::Lane>::Int {
+        unreachable!("no environment acts in signed integers")
+    }
+    fn mask(&mut self) -> bool {
+        unreachable!("no environment acts in truth values")
+    }
+}
+
+// ---- the rollout ----------------------------------------------------------------------------------------------------
+
+/// Sums that make a relative norm.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Norm {
+    difference: f64,
+    reference: f64,
+}
+
+impl Norm {
+    fn add(&mut self, got: f64, expected: f64) {
+        self.difference += (got - expected).powi(2);
+        self.reference += expected.powi(2);
+    }
+
+    /// ||got - expected|| / ||expected||; NaN if any number was.
+    pub fn relative(&self) -> f64 {
+        if self.difference == 0.0 { 0.0 } else { (self.difference / self.reference).sqrt() }
+    }
+}
+
+/// What a teacher-forced comparison found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RolloutParity {
+    /// Samples compared.
+    pub samples: usize,
+    /// Samples whose observation, action mask or padding differs; with normalised observations, beyond rounding.
+    pub observations_differ: usize,
+    /// Samples whose choice differs.
+    pub actions_differ: usize,
+    /// Those of them where the draw is not within rounding of the border between the two choices.
+    pub actions_unexplained: usize,
+    /// Samples after whose equal action the next state differs.
+    pub states_differ: usize,
+    /// Real actions; nothing for choices.
+    pub actions: Norm,
+    /// Log-probabilities, where actions agree.
+    pub logprobs: Norm,
+    /// Values.
+    pub values: Norm,
+    /// Advantages of one step, which hold reward, bootstrap and next value; where actions agree.
+    pub advantages: Norm,
+    /// Means and variances of what is normalised.
+    pub statistics: Norm,
+}
+
+impl RolloutParity {
+    /// What is wrong, in words; empty when the device does what the CPU does.
+    pub fn problems(&self, precision: Precision) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (count, what) in [
+            (self.observations_differ, "observations"),
+            (self.actions_unexplained, "choices, without a near tie,"),
+            (self.states_differ, "next states"),
+        ] {
+            if count > 0 {
+                problems.push(format!("{count} of {} {what} differ", self.samples));
+            }
+        }
+        for (norm, what) in [
+            (self.actions, "actions"),
+            (self.logprobs, "log-probabilities"),
+            (self.values, "values"),
+            (self.advantages, "advantages"),
+        ] {
+            let (got, most) = (norm.relative(), tolerance(precision));
+            // Written so that NaN is a problem.
+            if !matches!(got.partial_cmp(&most), Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal)) {
+                problems.push(format!("{what} differ by a relative norm of {got:.2e}, more than {most:.0e}"));
+            }
+        }
+        let statistics = self.statistics.relative();
+        if statistics.is_nan() || statistics > 1e-4 {
+            problems.push(format!("running statistics differ by {statistics:.2e}, more than 1e-4"));
+        }
+        problems
+    }
+}
+
+/// Compares `steps` single steps of `config`'s environments, each from the CPU's state, under the same weights.
+///
+/// # Errors
+/// When the configuration cannot be rolled out there, or the device fails.
+pub fn compare_rollout<E: Env>(
+    device: &Device,
+    env: &E,
+    config: &Config,
+    precision: Precision,
+    params: &[f32],
+    steps: u64,
+) -> Result<RolloutParity, LearnError> {
+    let config = Config { num_steps: 1, ..config.clone() };
+    let gpu = CudaRollout::new(device, env, &config, precision)?;
+    gpu.set_params(params)?;
+    let mut reference = Reference::new(env, &config, gpu.network(), params);
+    let mut found = RolloutParity::default();
+    for step in 0..steps {
+        gpu.set_environments(&reference.environments(), step)?;
+        let (norms, scales) = reference.norms();
+        gpu.set_running_norms(&norms, &scales)?;
+        gpu.poison(0xff)?;
+        gpu.roll()?;
+        let expected = reference.step(step);
+        let samples = Samples { got: &gpu.samples()?, expected: &expected, layout: gpu.layout() };
+        let (got_states, states) = (gpu.environments()?, reference.environments());
+        for n in 0..config.num_envs {
+            let agrees = found.compare_sample(&samples, n, &reference, step, precision);
+            let word = |words: &[u32]| -> Vec<u32> {
+                words.iter().skip(n).step_by(config.num_envs).copied().collect()
+            };
+            // Real actions differ in their last bits, and so do the states that they lead to.
+            let exact = agrees && matches!(reference.network.architecture.head, Head::MultiDiscrete(_));
+            if exact && word(&got_states) != word(&states) {
+                found.states_differ += 1;
+            }
+        }
+        for (got, expected) in gpu.running_norms()?.iter().zip(reference.norms().0) {
+            // Means near zero are measured against the spread around them.
+            found
+                .statistics
+                .add(got.mean / expected.var.sqrt() + 1.0, expected.mean / expected.var.sqrt() + 1.0);
+            found.statistics.add(got.var / expected.var, 1.0);
+        }
+    }
+    Ok(found)
+}
+
+/// One step of all environments, packed.
+struct Samples<'a> {
+    got: &'a [u32],
+    expected: &'a [u32],
+    layout: &'a SampleLayout,
+}
+
+impl RolloutParity {
+    /// Compares sample `n`; whether its actions agree.
+    fn compare_sample<E: Env>(
+        &mut self,
+        samples: &Samples<'_>,
+        n: usize,
+        reference: &Reference<'_, E>,
+        step: u64,
+        precision: Precision,
+    ) -> bool {
+        let layout = samples.layout;
+        let of = |words: &[u32]| words[n * layout.stride..][..layout.stride].to_vec();
+        let (got, expected) = (of(samples.got), of(samples.expected));
+        let float = |words: &[u32], at: usize| f64::from(f32::from_bits(words[at]));
+        self.samples += 1;
+
+        let tail = layout.mask..layout.stride;
+        let same_obs = if reference.config.norm_obs {
+            (0..layout.obs_words).all(|k| (float(&got, k) - float(&expected, k)).abs() <= 1e-5)
+        } else {
+            got[..layout.obs_words] == expected[..layout.obs_words]
+        };
+        if !same_obs || got[tail.clone()] != expected[tail] {
+            self.observations_differ += 1;
+        }
+        let actions = layout.actions..layout.actions + layout.components;
+        let discrete = matches!(reference.network.architecture.head, Head::MultiDiscrete(_));
+        if !discrete {
+            for k in actions.clone() {
+                self.actions.add(float(&got, k), float(&expected, k));
+            }
+        } else if got[actions.clone()] != expected[actions.clone()] {
+            self.actions_differ += 1;
+            let choices =
+                |words: &[u32]| -> Vec<usize> { actions.clone().map(|k| float(words, k) as usize).collect() };
+            if !reference.near_tie(&expected, n, step, &choices(&got), &choices(&expected), precision) {
+                self.actions_unexplained += 1;
+            }
+            self.values.add(float(&got, layout.value), float(&expected, layout.value));
+            return false;
+        }
+        self.logprobs.add(float(&got, layout.logprob), float(&expected, layout.logprob));
+        self.values.add(float(&got, layout.value), float(&expected, layout.value));
+        self.advantages.add(float(&got, layout.advantage), float(&expected, layout.advantage));
+        true
+    }
+}
+
+/// The CPU's side: tiles of 16 environments that take one step at a time.
+struct Reference<'a, E: Env> {
+    env: &'a E,
+    config: &'a Config,
+    network: &'a Network,
+    params: &'a [f32],
+    policy: Policy,
+    tiles: Vec<Tile<1>>,
+    batch: Batch,
+    obs_norm: RunningNorm,
+    reward_norm: RunningNorm,
+}
+
+impl<'a, E: Env> Reference<'a, E> {
+    fn new(env: &'a E, config: &'a Config, network: &'a Network, params: &'a [f32]) -> Self {
+        let layout = SampleLayout::new(&network.architecture, E::MASKED);
+        let mut policy = Policy::new(network);
+        policy.pack(params);
+        let tile = |first: usize| {
+            let count = super::specialise::TILE.min(config.num_envs - first);
+            Tile::new(env, config, &policy, first as u32, count)
+        };
+        let tiles = (0..config.num_envs).step_by(super::specialise::TILE).map(tile).collect();
+        let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
+        let batch = Batch::new(layout, config.num_envs, 1, super::specialise::TILE);
+        let (obs_norm, reward_norm) = (RunningNorm::new(features), RunningNorm::new(1));
+        Self { env, config, network, params, policy, tiles, batch, obs_norm, reward_norm }
+    }
+
+    /// `(leaves + 2, N)`.
+    fn environments(&self) -> Vec<u32> {
+        const WIDTH: usize = super::specialise::TILE;
+        let rows = self.tiles[0].environments.len() / WIDTH;
+        let row = |row: usize| {
+            let of_tile = move |tile: &'_ Tile<1>| tile.environments[row * WIDTH..][..tile.count].to_vec();
+            self.tiles.iter().flat_map(of_tile)
+        };
+        (0..rows).flat_map(row).collect()
+    }
+
+    /// Running statistics and the scales that follow from them, as the device keeps them.
+    fn norms(&self) -> (Vec<DeviceNorm>, Vec<f32>) {
+        let (mut norms, mut scales) = (Vec::new(), Vec::new());
+        let used = [(self.config.norm_obs, &self.obs_norm), (self.config.norm_reward, &self.reward_norm)];
+        for (_, norm) in used.into_iter().filter(|(used, _)| *used) {
+            for ((&mean, &var), (shift, scale)) in norm.mean.iter().zip(&norm.var).zip(norm.shift_scale()) {
+                norms.push(DeviceNorm { mean, var, count: norm.count });
+                scales.extend([shift, scale]);
+            }
+        }
+        (norms, scales)
+    }
+
+    /// One step of every environment: its samples, in the order of the environments.
+    fn step(&mut self, step: u64) -> Vec<u32> {
+        let spec = self.env.spec();
+        let obs_norm = if self.config.norm_obs { self.obs_norm.shift_scale() } else { Vec::new() };
+        let horizon = Horizon {
+            env: self.env,
+            config: self.config,
+            policy: &self.policy,
+            actions: &spec.actions,
+            time_limit: spec.time_limit,
+            step,
+            pulse: &Default::default(),
+            obs_norm: &obs_norm,
+            reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
+        };
+        for (tile, mut samples) in self.tiles.iter_mut().zip(self.batch.tiles_mut()) {
+            tile.roll(&horizon, &mut samples);
+        }
+        if self.config.norm_obs {
+            self.obs_norm.merge(self.tiles.iter().map(|tile| &tile.obs_sums));
+        }
+        if self.config.norm_reward {
+            self.reward_norm.merge(self.tiles.iter().map(|tile| &tile.reward_sums));
+        }
+        (0..self.batch.len()).flat_map(|index| self.batch.sample(index).to_vec()).collect()
+    }
+
+    /// Whether a draw is so near a border of the distribution that rounding decides: recomputed in f64, component by
+    /// component, for the choices that differ.
+    fn near_tie(
+        &self,
+        sample: &[u32],
+        n: usize,
+        step: u64,
+        got: &[usize],
+        expected: &[usize],
+        precision: Precision,
+    ) -> bool {
+        let layout = self.batch.layout();
+        let Head::MultiDiscrete(counts) = &self.network.architecture.head else { return false };
+        let logits = logits(self.network, self.params, &sample[..layout.obs_words]);
+        let mut draws =
+            ActionDraws::<f32>::new(self.config.seed, f32::load_uint(&[n as u32]), Purpose::Action);
+        let (mut first, mut explained) = (0, true);
+        for (component, &count) in counts.iter().enumerate() {
+            let draw = f64::from(unit::<f32>(draws.bits(step, component as u32, counts.len() as u32)));
+            let legal = |k: usize| {
+                layout.mask_words == 0
+                    || sample[layout.mask + (first + k) / 32] >> ((first + k) % 32) & 1 == 1
+            };
+            let weights: Vec<f64> =
+                (0..count).map(|k| if legal(k) { logits[first + k].exp() } else { 0.0 }).collect();
+            let total: f64 = weights.iter().sum();
+            let (a, b) = (got[component].min(expected[component]), got[component].max(expected[component]));
+            if a != b {
+                // Every border between the two choices has to be near the draw.
+                let border = |k: usize| weights[..=k].iter().sum::<f64>() / total;
+                explained &= (a..b).all(|k| (border(k) - draw).abs() <= tolerance(precision));
+            }
+            first += count;
+        }
+        explained
+    }
+}
+
+/// The policy's outputs for one observation, in f64, by the definition of the network.
+fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
+    let mut x: Vec<f64> = match network.architecture.input {
+        Input::Dense(_) => obs.iter().map(|&word| f64::from(f32::from_bits(word))).collect(),
+        Input::Bits(features) => (0..features).map(|k| f64::from(obs[k / 32] >> (k % 32) & 1)).collect(),
+    };
+    for layer in &network.chains[0].layers {
+        let (weight, bias) = (&params[layer.weight_range()], &params[layer.bias_range()]);
+        let rows = weight.chunks_exact(layer.inputs).zip(bias);
+        let sums = rows.map(|(row, &bias)| {
+            row.iter().zip(&x).map(|(&w, x)| f64::from(w) * x).sum::<f64>() + f64::from(bias)
+        });
+        x = sums
+            .map(|sum| match layer.activation {
+                None => sum,
+                Some(Activation::Tanh) => sum.tanh(),
+                Some(Activation::Relu) => sum.max(0.0),
+            })
+            .collect();
+    }
+    x
+}
+
+// ---- horizons -------------------------------------------------------------------------------------------------------
+
+/// Whether one launch of T steps leaves the same bits as T launches of one step, under fixed statistics: samples (advantages
+/// apart), flags, values, environments; and whether the advantages follow from rewards, values and flags by GAE in f64.
+/// Returns what is wrong, in words.
+///
+/// # Errors
+/// When the configuration cannot be rolled out there, or the device fails.
+pub fn check_horizon<E: Env>(
+    device: &Device,
+    env: &E,
+    config: &Config,
+    precision: Precision,
+    params: &[f32],
+) -> Result<Vec<String>, LearnError> {
+    let config = Config { norm_obs: false, norm_reward: false, ..config.clone() };
+    let whole = CudaRollout::new(device, env, &config, precision)?;
+    whole.set_params(params)?;
+    let single = CudaRollout::new(device, env, &Config { num_steps: 1, ..config.clone() }, precision)?;
+    single.set_params(params)?;
+    let mut problems = Vec::new();
+    for horizon in 0..2 {
+        whole.poison(0xff)?;
+        whole.roll()?;
+        let (samples, returns) = (whole.samples()?, whole.returns()?);
+        let layout = whole.layout();
+        let without_advantage = |samples: &[u32]| -> Vec<u32> {
+            let kept =
+                |(k, word): (usize, &u32)| if k % layout.stride == layout.advantage { 0 } else { *word };
+            samples.iter().enumerate().map(kept).collect()
+        };
+        let (mut steps, mut flags, mut episodes) = (Vec::new(), Vec::new(), 0.0);
+        for _ in 0..config.num_steps {
+            single.roll()?;
+            steps.extend(single.samples()?);
+            flags.extend(single.returns()?.flags);
+            episodes += single.episodes()?.count;
+        }
+        let mut check = |good: bool, what: &str| {
+            if !good {
+                problems.push(format!("horizon {horizon}: {what}"));
+            }
+        };
+        check(
+            without_advantage(&samples) == without_advantage(&steps),
+            "samples differ from those of single steps",
+        );
+        check(returns.flags == flags, "flags differ from those of single steps");
+        check(
+            whole.environments()? == single.environments()?,
+            "environments differ from those of single steps",
+        );
+        let totals = whole.episodes()?;
+        let ended = flags.iter().filter(|flags| **flags != 0).count() as f64;
+        check(totals.count == ended && episodes == ended, "the count of episodes is not that of the flags");
+        let gae = advantages(&config, &returns);
+        let mut norm = Norm::default();
+        for (index, expected) in gae.iter().enumerate() {
+            norm.add(f64::from(f32::from_bits(samples[index * layout.stride + layout.advantage])), *expected);
+        }
+        check(norm.relative() <= 1e-5, &format!("advantages differ from GAE's by {:.2e}", norm.relative()));
+    }
+    Ok(problems)
+}
+
+/// Whether the kernel that runs GAE alone gives the bits that the rollout's own gave.
+///
+/// # Errors
+/// As [`check_horizon`].
+pub fn check_gae<E: Env>(
+    device: &Device,
+    env: &E,
+    config: &Config,
+    precision: Precision,
+    params: &[f32],
+) -> Result<Vec<String>, LearnError> {
+    let rollout = CudaRollout::new(device, env, config, precision)?;
+    rollout.set_params(params)?;
+    rollout.roll()?;
+    let (samples, layout) = (rollout.samples()?, rollout.layout());
+    rollout.wipe_advantages()?;
+    rollout.advantages_alone(device)?;
+    let alone = rollout.samples()?;
+    let advantages = |samples: &[u32]| -> Vec<u32> {
+        samples.iter().skip(layout.advantage).step_by(layout.stride).copied().collect()
+    };
+    let differ = advantages(&samples).iter().zip(advantages(&alone)).filter(|(a, b)| **a != *b).count();
+    Ok(if differ == 0 {
+        Vec::new()
+    } else {
+        vec![format!("{differ} advantages differ from those of gae.cu")]
+    })
+}
+
+/// GAE in f64, `(T, N)`.
+fn advantages(config: &Config, returns: &super::rollout::Returns) -> Vec<f64> {
+    let (n, steps) = (config.num_envs, config.num_steps);
+    let mut advantages = vec![0.0; n * steps];
+    for environment in 0..n {
+        let (mut next, mut next_value) = (0.0, f64::from(returns.next_values[environment]));
+        for t in (0..steps).rev() {
+            let at = t * n + environment;
+            let goes_on = if returns.flags[at] == 0 { 1.0 } else { 0.0 };
+            let value = f64::from(returns.values[at]);
+            let delta = f64::from(returns.rewards[at]) + config.gamma * next_value * goes_on - value;
+            next = delta + config.gamma * config.gae_lambda * goes_on * next;
+            advantages[at] = next;
+            next_value = value;
+        }
+    }
+    advantages
+}

@@ -1,0 +1,71 @@
+//! The programs of an environment: emitted rules, kernel texts and defines put together.
+
+use operant_cuda::Program;
+use operant_cuda::kernels::{KernelText, ProgramText};
+use operant_env::emit::emit;
+use operant_env::{Env, ObsSpace};
+
+use super::specialise::Specialisation;
+use crate::config::Config;
+use crate::network::Network;
+use crate::sample::SampleLayout;
+
+fn define(name: &str, value: impl ToString) -> (String, String) {
+    (name.to_owned(), value.to_string())
+}
+
+fn of_environment<E: Env>(env: &E, kernel: KernelText, defines: Vec<(String, String)>) -> Program {
+    ProgramText { kernel, name: env.spec().name, environment: Some(&emit(env)), defines }.program()
+}
+
+/// `rollout.cu` for an environment and a network.
+pub fn rollout_program<E: Env>(
+    env: &E,
+    network: &Network,
+    config: &Config,
+    specialisation: &Specialisation,
+) -> Program {
+    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+    of_environment(env, KernelText::Rollout, specialisation.defines(network, config, &layout))
+}
+
+/// `pack.cu` for a network.
+pub fn pack_program(network: &Network, config: &Config, specialisation: &Specialisation) -> Program {
+    let layout = SampleLayout::new(&network.architecture, false);
+    // What the packing does not depend on must not make it be compiled again.
+    let unused = [
+        "THREADS",
+        "WARP_BYTES",
+        "WEIGHTS_AT",
+        "SAMPLE_STRIDE",
+        "NORM_OBS",
+        "NORM_REWARD",
+        "ACTIVATION_RELU",
+    ];
+    let mut defines = specialisation.defines(network, config, &layout);
+    defines.retain(|(name, _)| !unused.contains(&name.as_str()));
+    ProgramText { kernel: KernelText::Pack, name: "its network", environment: None, defines }.program()
+}
+
+/// `random_play.cu` for an environment.
+pub fn play_program<E: Env>(env: &E, threads: u32, writes: bool, hashes: bool) -> Program {
+    let bits = matches!(env.spec().obs, ObsSpace::Binary { .. });
+    let defines = vec![
+        define("THREADS", threads),
+        define("OBS_BITS", u8::from(bits)),
+        define("WRITES", u8::from(writes)),
+        define("HASHES", u8::from(hashes)),
+    ];
+    of_environment(env, KernelText::RandomPlay, defines)
+}
+
+/// `replay.cu` for an environment.
+pub fn replay_program<E: Env>(env: &E) -> Program {
+    let bits = matches!(env.spec().obs, ObsSpace::Binary { .. });
+    of_environment(env, KernelText::Replay, vec![define("OBS_BITS", u8::from(bits))])
+}
+
+/// `gae.cu`, the same for all.
+pub fn gae_program() -> Program {
+    ProgramText { kernel: KernelText::Gae, name: "all", environment: None, defines: Vec::new() }.program()
+}

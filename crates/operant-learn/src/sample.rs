@@ -1,0 +1,83 @@
+//! How one sample of an update is packed, on every device.
+//!
+//! ```text
+//! sample: obs (O floats or bit words) | actions | logprob | value | advantage | mask words | padding
+//! ```
+
+use crate::network::Architecture;
+
+/// Words of a cache line.
+const LINE: usize = 16;
+
+/// Where each field of a sample lies, in 32-bit words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleLayout {
+    /// First word of the observation: O floats, or O / 32 words of bits.
+    pub obs: usize,
+    /// Words of the observation.
+    pub obs_words: usize,
+    /// First action; actions are floats (the index of a discrete one).
+    pub actions: usize,
+    /// Numbers that name an action.
+    pub components: usize,
+    /// Log-probability of the action when it was taken.
+    pub logprob: usize,
+    /// V(obs) then.
+    pub value: usize,
+    /// Advantage; the return is advantage + value.
+    pub advantage: usize,
+    /// First word of the action mask.
+    pub mask: usize,
+    /// Words of the action mask; 0 if every action is always legal.
+    pub mask_words: usize,
+    /// Words from one sample to the next: a power of two up to a cache line, then whole half-lines.
+    pub stride: usize,
+}
+
+impl SampleLayout {
+    /// The layout of `architecture`'s samples; `masked` if the environment forbids actions.
+    pub fn new(architecture: &Architecture, masked: bool) -> Self {
+        let obs_words = architecture.input.words();
+        let components = architecture.head.components();
+        let logprob = obs_words + components;
+        let mask_words = if masked { architecture.head.mask_words() } else { 0 };
+        let words = logprob + 3 + mask_words;
+        let stride = if words <= LINE { words.next_power_of_two() } else { words.next_multiple_of(LINE / 2) };
+        Self {
+            obs: 0,
+            obs_words,
+            actions: obs_words,
+            components,
+            logprob,
+            value: logprob + 1,
+            advantage: logprob + 2,
+            mask: logprob + 3,
+            mask_words,
+            stride,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Activation;
+    use crate::network::{Head, Input};
+
+    #[test]
+    fn cartpole_takes_half_a_cache_line() {
+        let layout = SampleLayout::new(&architecture(4, Head::MultiDiscrete(vec![2])), false);
+        assert_eq!((layout.advantage, layout.stride), (7, 8));
+    }
+
+    fn architecture(features: usize, head: Head) -> Architecture {
+        Architecture {
+            input: Input::Dense(features),
+            hidden: vec![],
+            activation: Activation::Tanh,
+            shared_trunk: true,
+            head,
+            log_std_init: 0.0,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+// The tensor cores and the approximations, each a wrapper of one instruction, with a twin for hosts.
+//
+// A tile is 16 samples x 8 outputs. Lane l of the warp holds, with g = l / 4 and q = l % 4:
+//
+//   accumulator c[4]   (g, 2q) (g, 2q+1) (g+8, 2q) (g+8, 2q+1)          row = sample, column = output
+//   bf16, k = 16       a[4]: (g, 2q..2q+1) (g+8, 2q..) (g, 2q+8..) (g+8, 2q+8..)    b[2]: (2q..2q+1, g) (2q+8.., g)
+//   tf32, k = 8        a[4]: (g, q) (g+8, q) (g, q+4) (g+8, q+4)                    b[2]: (q, g) (q+4, g)
+//
+// So the accumulators of two neighbouring bf16 tiles, packed, are the A fragment of the next layer. With tf32 they are, too,
+// if the four columns q and the four columns q + 4 of a tile stand for features 2q and 2q + 1: the weights are packed so.
+#pragma once
+
+#ifdef OPERANT_HOST
+struct MmaOperands {
+    float c[4];
+    unsigned a[4], b[2];
+};
+
+inline float bf16_value(unsigned bits) { return __uint_as_float(bits << 16u); }
+
+inline void mma_bf16_on_host(const void* const* in, void* const* out) {
+    for (unsigned lane = 0; lane < WARP; ++lane) {
+        const MmaOperands& mine = *(const MmaOperands*)in[lane];
+        float* c = (float*)out[lane];
+        for (unsigned i = 0; i < 4; ++i) {
+            const unsigned row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
+            float sum = 0.0f;
+            for (unsigned k = 0; k < 16; ++k) {
+                const unsigned word_a = ((const MmaOperands*)in[row % 8 * 4 + k % 8 / 2])->a[row / 8 + 2 * (k / 8)];
+                const unsigned word_b = ((const MmaOperands*)in[column * 4 + k % 8 / 2])->b[k / 8];
+                sum += bf16_value(word_a >> 16 * (k % 2) & 0xffffu) * bf16_value(word_b >> 16 * (k % 2) & 0xffffu);
+            }
+            c[i] = mine.c[i] + sum;
+        }
+    }
+}
+
+inline void mma_tf32_on_host(const void* const* in, void* const* out) {
+    for (unsigned lane = 0; lane < WARP; ++lane) {
+        const MmaOperands& mine = *(const MmaOperands*)in[lane];
+        float* c = (float*)out[lane];
+        for (unsigned i = 0; i < 4; ++i) {
+            const unsigned row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
+            float sum = 0.0f;
+            for (unsigned k = 0; k < 8; ++k) {
+                const unsigned a = ((const MmaOperands*)in[row % 8 * 4 + k % 4])->a[row / 8 + 2 * (k / 4)];
+                const unsigned b = ((const MmaOperands*)in[column * 4 + k % 4])->b[k / 4];
+                sum += __uint_as_float(a) * __uint_as_float(b);
+            }
+            c[i] = mine.c[i] + sum;
+        }
+    }
+}
+#endif
+
+// c += A B, all lanes of the warp together.
+__device__ __forceinline__ void mma_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#ifdef OPERANT_HOST
+    const MmaOperands operands = {{c[0], c[1], c[2], c[3]}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+    host_warp(&operands, sizeof operands, c, sizeof c, mma_bf16_on_host);
+#else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+__device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#ifdef OPERANT_HOST
+    const MmaOperands operands = {{c[0], c[1], c[2], c[3]}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+    host_warp(&operands, sizeof operands, c, sizeof c, mma_tf32_on_host);
+#else
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+// Two numbers rounded to bf16 (to nearest, ties to even), the first in the low half.
+__device__ __forceinline__ unsigned pack_bf16(float low, float high) {
+#ifdef OPERANT_HOST
+    auto rounded = [](float x) {
+        const unsigned bits = __float_as_uint(x);
+        return x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16u & 1u)) >> 16u;
+    };
+    return rounded(low) | rounded(high) << 16u;
+#else
+    unsigned packed;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+#endif
+}
+
+// A number rounded to tf32's 10 bits of mantissa (to nearest, ties away from zero).
+__device__ __forceinline__ unsigned to_tf32(float x) {
+#ifdef OPERANT_HOST
+    const unsigned bits = __float_as_uint(x);
+    return x - x != 0.0f ? bits : (bits + 0x1000u) & ~0x1fffu;
+#else
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+#endif
+}
+
+// Hyperbolic tangent with an error of about 2^-11, one instruction.
+__device__ __forceinline__ float tanh_approximate(float x) {
+#ifdef OPERANT_HOST
+    return std::tanh(x);
+#else
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+// The lesser and the greater of two numbers, NaN if either is.
+__device__ __forceinline__ float min_nan(float x, float y) {
+#ifdef OPERANT_HOST
+    return x != x || x < y ? x : y;
+#else
+    float least;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(x), "f"(y));
+    return least;
+#endif
+}
+
+__device__ __forceinline__ float max_nan(float x, float y) {
+#ifdef OPERANT_HOST
+    return x != x || x > y ? x : y;
+#else
+    float greatest;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(greatest) : "f"(x), "f"(y));
+    return greatest;
+#endif
+}
+
+// Hyperbolic tangent to a few units in the last place: the rational function of operant-lane's `tanh`, divided fast.
+__device__ __forceinline__ float tanh_rational(float x) {
+    x = min_nan(max_nan(x, -7.9f), 7.9f);
+    const float z = x * x;
+    float p = fmaf(1.5428167451e-8f, z, 2.20233805911e-5f);
+    p = fmaf(fmaf(fmaf(p, z, 3.57900010314e-3f), z, 0.134506273368f), z, 1.0f);
+    float q = fmaf(8.59885816776e-7f, z, 3.42366386026e-4f);
+    q = fmaf(fmaf(fmaf(q, z, 2.619226855460e-2f), z, 0.467839553389f), z, 1.0f);
+    return __fdividef(x * p, q);
+}
