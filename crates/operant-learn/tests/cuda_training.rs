@@ -1,0 +1,86 @@
+//! Learning from the kernels' samples: rollouts by the GPU's kernels on the host's stand-in, updates by the CPU's learner. Only
+//! a test: it shows that what a horizon leaves is all that a learner needs, end to end.
+
+#[path = "../../operant-cuda/tests/support/stand_in.rs"]
+mod stand_in;
+
+use operant_cuda::{Cuda, Device};
+use operant_env::{Env, Visitor, registry};
+use operant_learn::cpu::adam::LearnerState;
+use operant_learn::cpu::batch::Batch;
+use operant_learn::cpu::update::Learner;
+use operant_learn::cuda::CudaRollout;
+use operant_learn::network::init_params;
+use operant_learn::{Config, Precision};
+
+/// Environments of a tile of the batch.
+const LANES: usize = 16;
+
+/// Puts the device's samples, `(T, N)`, where the learner reads them, tile by tile.
+fn fill(batch: &mut Batch, samples: &[u32], config: &Config) {
+    let stride = batch.layout().stride;
+    for (k, tile) in batch.tiles_mut().into_iter().enumerate() {
+        for t in 0..config.num_steps {
+            let from = (t * config.num_envs + k * LANES) * stride;
+            let to = t * tile.lanes * stride;
+            tile.words[to..to + tile.lanes * stride]
+                .copy_from_slice(&samples[from..from + tile.lanes * stride]);
+        }
+    }
+}
+
+struct Learn<'a> {
+    device: &'a Device,
+    precision: Precision,
+    updates: u64,
+}
+
+impl Visitor for Learn<'_> {
+    /// Mean return of the episodes of the first update and of the last ten.
+    type Output = [f64; 2];
+
+    fn visit<E: Env>(self, env: E) -> [f64; 2] {
+        let config = Config {
+            total_timesteps: self.updates * 32 * 64,
+            num_envs: 32,
+            num_steps: 64,
+            learning_rate: 2.5e-3,
+            update_epochs: 10,
+            ent_coef: 0.0,
+            clip_vloss: false,
+            target_kl: 0.03,
+            ..Config::default()
+        };
+        let rollout = CudaRollout::new(self.device, &env, &config, self.precision).expect("a rollout");
+        let network = rollout.network().clone();
+        let mut state = LearnerState::new(init_params(&network, config.seed));
+        let mut learner = Learner::new(network, rollout.layout().clone(), config.clone());
+        let mut batch = Batch::new(rollout.layout().clone(), config.num_envs, config.num_steps, LANES);
+        let (mut first, mut last) = (None, (0.0, 0.0));
+        for update in 0..self.updates {
+            rollout.set_params(&state.params).expect("parameters");
+            rollout.roll().expect("a horizon");
+            let episodes = rollout.episodes().expect("episodes");
+            first = first.or((episodes.count > 0.0).then(|| episodes.sum / episodes.count));
+            if update + 10 >= self.updates {
+                last = (last.0 + episodes.sum, last.1 + episodes.count);
+            }
+            fill(&mut batch, &rollout.samples().expect("samples"), &config);
+            learner.update(&mut state, &batch, update);
+        }
+        [first.expect("an episode ended"), last.0 / last.1]
+    }
+}
+
+#[test]
+fn cartpole_is_learned_from_the_kernels_samples() {
+    let Some(directory) = stand_in::directory("learning from the GPU's kernels") else { return };
+    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
+    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
+    for (ordinal, precision) in [(0, Precision::F32), (2, Precision::Bf16)] {
+        let device = cuda.open(ordinal).expect("the stand-in has this device");
+        let learn = Learn { device: &device, precision, updates: 60 };
+        let [first, last] = registry::with_env("cartpole", &Default::default(), learn).expect("cartpole");
+        assert!(first < 40.0 && last > 150.0, "{precision}: {first} at first, {last} at last");
+    }
+}
