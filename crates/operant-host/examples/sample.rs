@@ -1,13 +1,13 @@
-//! Prints what the machine is doing, four times a second, and what a sample cost: `cargo run --example sample -- [GPU]`.
+//! Prints what the machine is doing, four times a second, and what a sample cost: `cargo run --example sample -- [GPU-UUID]`.
 
 use std::time::{Duration, Instant};
 
 use operant_host::Sampler;
 
 fn main() {
-    let gpu = std::env::args().nth(1).and_then(|text| text.parse().ok());
+    let gpu = std::env::args().nth(1);
     let made = Instant::now();
-    let mut sampler = gpu.map_or_else(Sampler::new, Sampler::with_gpu);
+    let mut sampler = gpu.as_deref().map_or_else(Sampler::new, Sampler::with_gpu);
     println!("made in {:.0} us", made.elapsed().as_secs_f64() * 1e6);
     if let Some(reason) = sampler.gpu_missing() {
         println!("no GPU: {reason}");

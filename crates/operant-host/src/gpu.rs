@@ -37,35 +37,34 @@ impl GpuSample {
 #[derive(Debug)]
 pub(crate) struct Gpu {
     nvml: Nvml,
+    /// NVML's own number for it, which stays as long as the driver is loaded.
     index: u32,
 }
 
 impl Gpu {
-    /// The GPU that NVML counts as `index`, from 0. The error is one line: why there is none, and what to do.
-    pub fn open(index: u32) -> Result<Self, String> {
-        Gpu::of(Nvml::init(), index)
+    /// The GPU of this UUID, `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`. The error is one line: why there is none, and
+    /// what to do.
+    pub fn open(uuid: &str) -> Result<Self, String> {
+        Gpu::of(Nvml::init(), uuid)
     }
 
     /// [`Gpu::open`] with another library in NVML's place.
     #[cfg(all(test, target_os = "linux"))]
-    fn open_library(library: &std::ffi::OsStr, index: u32) -> Result<Self, String> {
-        Gpu::of(Nvml::builder().lib_path(library).init(), index)
+    fn open_library(library: &std::ffi::OsStr, uuid: &str) -> Result<Self, String> {
+        Gpu::of(Nvml::builder().lib_path(library).init(), uuid)
     }
 
-    fn of(nvml: Result<Nvml, NvmlError>, index: u32) -> Result<Self, String> {
+    fn of(nvml: Result<Nvml, NvmlError>, uuid: &str) -> Result<Self, String> {
         let nvml = nvml.map_err(|error| match error {
             NvmlError::LibloadingError(error) => {
                 format!("no NVIDIA driver library here ({error}); install the NVIDIA driver to see a GPU's utilization")
             }
             error => format!("NVML does not start: {error}; see what `nvidia-smi` says"),
         })?;
-        if let Err(error) = nvml.device_by_index(index) {
-            let count =
-                nvml.device_count().map_or("an unknown number of".to_owned(), |count| count.to_string());
-            return Err(format!(
-                "NVML opens no GPU {index}: {error}; it knows {count} GPUs, numbered from 0"
-            ));
-        }
+        // A search by UUID may start other GPUs, so it is done once.
+        let index = nvml.device_by_uuid(uuid).and_then(|device| device.index()).map_err(|error| {
+            format!("NVML opens no GPU {uuid}: {error}; see `nvidia-smi -L` (a part of a GPU under MIG is not sampled)")
+        })?;
         Ok(Gpu { nvml, index })
     }
 
@@ -100,14 +99,18 @@ mod tests {
         library
     }
 
-    fn open(defines: &[&str], index: u32) -> Result<Gpu, String> {
+    /// The two GPUs of the library.
+    const UUIDS: [&str; 2] =
+        ["GPU-00000000-1111-2222-3333-444444444444", "GPU-55555555-6666-7777-8888-999999999999"];
+
+    fn open(defines: &[&str], uuid: &str) -> Result<Gpu, String> {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        Gpu::open_library(library(directory.path(), defines).as_os_str(), index)
+        Gpu::open_library(library(directory.path(), defines).as_os_str(), uuid)
     }
 
     #[test]
     fn values_come_in_base_units() {
-        let sample = open(&[], 1).expect("GPU 1").sample();
+        let sample = open(&[], UUIDS[1]).expect("GPU 1").sample();
         let expected = GpuSample {
             utilization: 0.37,
             memory: 5_000_000_000.0,
@@ -119,35 +122,42 @@ mod tests {
     }
 
     #[test]
+    fn a_gpu_is_told_by_its_uuid() {
+        // The other one draws less.
+        let power = UUIDS.map(|uuid| open(&[], uuid).expect(uuid).sample().power);
+        assert_eq!(power, [70.0, 123.456]);
+    }
+
+    #[test]
     fn what_the_driver_refuses_is_unknown_and_the_rest_is_not() {
-        let sample = open(&["-DNO_UTILIZATION", "-DNO_POWER"], 0).expect("GPU 0").sample();
+        let sample = open(&["-DNO_UTILIZATION", "-DNO_POWER"], UUIDS[0]).expect("GPU 0").sample();
         assert!(sample.utilization.is_nan() && sample.power.is_nan());
         assert_eq!((sample.memory, sample.temperature, sample.clock), (5_000_000_000.0, 61.0, 1_980e6));
     }
 
     #[test]
     fn a_driver_without_a_function_only_lacks_its_value() {
-        let sample = open(&["-DOLD_MEMORY"], 0).expect("GPU 0").sample();
+        let sample = open(&["-DOLD_MEMORY"], UUIDS[0]).expect("GPU 0").sample();
         assert!(sample.memory.is_nan());
         assert_eq!(sample.utilization, 0.37);
     }
 
     #[test]
     fn a_gpu_that_is_lost_is_unknown() {
-        // The handle is given once, when the GPU is opened.
-        let sample = open(&["-DLOST"], 0).expect("GPU 0").sample();
+        let sample = open(&["-DLOST"], UUIDS[0]).expect("GPU 0").sample();
         let values = [sample.utilization, sample.memory, sample.power, sample.temperature, sample.clock];
         assert!(values.iter().all(|value| value.is_nan()), "{sample:?}");
     }
 
     #[test]
     fn a_reason_says_what_is_missing() {
-        let reason = open(&[], 7).expect_err("GPU 7 does not exist");
-        assert!(reason.contains("GPU 7") && reason.contains("knows 2 GPUs"), "{reason}");
-        let reason = open(&["-DNO_DRIVER"], 0).expect_err("the driver is not loaded");
+        let other = "GPU-aaaaaaaa-6666-7777-8888-999999999999";
+        let reason = open(&[], other).expect_err("there is no such GPU");
+        assert!(reason.contains(other) && reason.contains("`nvidia-smi -L`"), "{reason}");
+        let reason = open(&["-DNO_DRIVER"], UUIDS[0]).expect_err("the driver is not loaded");
         assert!(reason.starts_with("NVML does not start: ") && reason.contains("nvidia-smi"), "{reason}");
         let nowhere = OsStr::new("/nonexistent/libnvidia-ml.so.1");
-        let reason = Gpu::open_library(nowhere, 0).expect_err("no library");
+        let reason = Gpu::open_library(nowhere, UUIDS[0]).expect_err("no library");
         assert!(reason.contains("libnvidia-ml.so.1") && reason.contains("install"), "{reason}");
         assert!(!reason.contains('\n'), "one line: {reason}");
     }

@@ -4,7 +4,8 @@
 //! writes; whoever calls [`Sampler::sample`] decides how often and where the values go.
 //!
 //! Rooms: [`cores`] has the kinds of cores (caches, NUMA nodes and cgroup limits belong beside it, and a plan of threads
-//! above it); `cpu`, `memory` and `gpu` each measure one thing; `sampler` puts them together.
+//! above it), [`machine`] the processor's name and the memory; `cpu`, `memory` and `gpu` each measure one thing;
+//! `sampler` puts them together.
 //!
 //! Everything is read from Linux's `/proc` and `/sys` and from NVIDIA's NVML. Elsewhere it compiles, and the values are
 //! NaN or empty.
@@ -14,6 +15,7 @@
 pub mod cores;
 mod cpu;
 mod gpu;
+pub mod machine;
 mod memory;
 mod sampler;
 

@@ -47,13 +47,13 @@ impl Sampler {
         Sampler::below(Path::new("/"))
     }
 
-    /// Samples also the GPU that NVML counts as `index`, from 0; without it, the rest is sampled all the same and
-    /// [`Sampler::gpu_missing`] says why.
+    /// Samples also the GPU of this UUID, as `nvidia-smi -L` and CUDA tell it; without it, the rest is sampled all the
+    /// same and [`Sampler::gpu_missing`] says why.
     ///
-    /// NVML counts all GPUs of the machine in the order of the bus: `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` do
-    /// not change it.
-    pub fn with_gpu(index: u32) -> Self {
-        let (gpu, gpu_missing) = match Gpu::open(index) {
+    /// Not by number: NVML counts all GPUs of the machine in the order of the bus, and CUDA those that
+    /// `CUDA_VISIBLE_DEVICES` leaves, the fastest first.
+    pub fn with_gpu(uuid: &str) -> Self {
+        let (gpu, gpu_missing) = match Gpu::open(uuid) {
             Ok(gpu) => (Some(gpu), None),
             Err(reason) => (None, Some(reason)),
         };

@@ -64,18 +64,21 @@ fn a_cpu_run_asks_for_no_gpu() {
 
 #[test]
 fn a_gpu_that_is_asked_for_is_there_or_says_why_not() {
-    // No machine has this many.
-    let mut sampler = Sampler::with_gpu(u32::MAX);
+    let mut sampler = Sampler::with_gpu("GPU-00000000-0000-0000-0000-000000000000");
     let reason = sampler.gpu_missing().expect("a reason").to_owned();
     assert!(!reason.is_empty() && !reason.contains('\n'), "{reason}");
     let sample = sampler.sample();
     assert_eq!(sample.gpu, None);
     check(&sample);
 
-    let mut sampler = Sampler::with_gpu(0);
-    let sample = sampler.sample();
-    assert_eq!(sample.gpu.is_some(), sampler.gpu_missing().is_none());
-    if let Some(gpu) = sample.gpu {
+    // `GPU 0: NVIDIA H200 (UUID: GPU-...)`, where there is one.
+    let listed = std::process::Command::new("nvidia-smi").arg("-L").output();
+    let listed =
+        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    for uuid in listed.lines().filter_map(|line| line.rsplit_once("(UUID: GPU-")?.1.strip_suffix(')')) {
+        let mut sampler = Sampler::with_gpu(&format!("GPU-{uuid}"));
+        assert_eq!(sampler.gpu_missing(), None);
+        let gpu = sampler.sample().gpu.expect("a GPU");
         assert!(gpu.utilization.is_nan() || (0.0..=1.0).contains(&gpu.utilization), "{gpu:?}");
     }
 }

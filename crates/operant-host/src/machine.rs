@@ -1,0 +1,79 @@
+//! What the machine is, apart from what it is doing: its processor's name and its memory.
+
+use std::path::Path;
+
+/// Memory of the machine, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// What the kernel manages.
+    pub total: u64,
+    /// What new work could take without swapping.
+    pub available: u64,
+}
+
+/// The processor's name as its maker gives it; None where the system does not tell, as on many ARM machines.
+pub fn processor() -> Option<String> {
+    processor_below(Path::new("/"))
+}
+
+/// The machine's memory; None where the system does not tell.
+pub fn memory() -> Option<Memory> {
+    memory_below(Path::new("/"))
+}
+
+fn processor_below(root: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(root.join("proc/cpuinfo")).ok()?;
+    let value = |name: &str| {
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        let mut values = lines.filter(|(key, _)| key.trim() == name).map(|(_, value)| value);
+        let words: Vec<&str> = values.next()?.split_whitespace().collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    };
+    // x86, LoongArch; MIPS; POWER; small ARM boards.
+    ["model name", "Model Name", "cpu model", "cpu", "Model"].into_iter().find_map(value)
+}
+
+fn memory_below(root: &Path) -> Option<Memory> {
+    let text = std::fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    // `MemTotal:       24574372 kB`, where kB are KiB.
+    let bytes = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    Some(Memory { total: bytes("MemTotal")?, available: bytes("MemAvailable")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(file: &str, text: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(root.path().join("proc")).expect("a directory");
+        std::fs::write(root.path().join("proc").join(file), text).expect("a file");
+        root
+    }
+
+    #[test]
+    fn a_processor_has_the_name_that_its_maker_gives_it() {
+        let of = |text: &str| processor_below(with("cpuinfo", text).path());
+        let x86 = "processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC   9V74 80-Core\n\nprocessor\t: 1\n";
+        assert_eq!(of(x86).as_deref(), Some("AMD EPYC 9V74 80-Core"));
+        assert_eq!(of("processor\t: 0\nCPU part\t: 0xd40\n"), None);
+        assert_eq!(of("model name\t:\n"), None);
+        assert_eq!(processor_below(Path::new("/nonexistent")), None);
+    }
+
+    #[test]
+    fn memory_is_in_bytes() {
+        let of = |text: &str| memory_below(with("meminfo", text).path());
+        let text = "MemTotal:       24574372 kB\nMemFree:         1 kB\nMemAvailable:   20000000 kB\n";
+        assert_eq!(of(text), Some(Memory { total: 24_574_372 * 1024, available: 20_000_000 * 1024 }));
+        for bad in
+            ["", "MemTotal: 5 kB\n", "MemTotal: x kB\nMemAvailable: 1 kB\n", "MemTotal: 1\nMemAvailable: 1\n"]
+        {
+            assert_eq!(of(bad), None, "{bad}");
+        }
+        assert_eq!(memory_below(Path::new("/nonexistent")), None);
+    }
+}
