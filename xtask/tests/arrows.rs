@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("operant-host", &[]),
     ("operant-env", &["operant-lane"]),
     ("operant-learn", &["operant-env", "operant-lane", "operant-cuda", "operant-metrics"]),
-    ("operant-run", &["operant-env", "operant-learn", "operant-metrics", "operant-host"]),
+    ("operant-run", &["operant-env", "operant-learn", "operant-cuda", "operant-metrics", "operant-host"]),
     ("operant-monitor", &["operant-metrics"]),
 ];
 
@@ -44,7 +44,7 @@ const SHOWN: &[(&str, &[&str])] = &[
             "operant-metrics",
         ],
     ),
-    ("xtask", &[]),
+    ("xtask", &["operant-cuda", "operant-env", "operant-learn"]),
 ];
 
 /// What may never be reached, however far down.

@@ -6,6 +6,7 @@ mod commands;
 mod daemon;
 mod output;
 mod report;
+mod selftest;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -29,6 +30,7 @@ Examples:
   operant runs                            list runs; operant stop RUN ends one
   operant eval RUN                        play a run's latest checkpoint greedily
   operant config cartpole                 every setting, and where it comes from
+  operant info                            what this machine has, and what is missing
 
 Exit codes:
   0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
@@ -52,8 +54,12 @@ enum Command {
     Envs(commands::envs::Args),
     /// Print the effective configuration as TOML, each value with where it came from
     Config(commands::config::Args),
+    /// Show what this machine has to train on, what is missing, and how to get it
+    Info(commands::info::Args),
     /// Play given actions from given states, without auto-reset
     Replay(commands::replay::Args),
+    /// Check and measure this machine: lanes, kernels, learning
+    Selftest(commands::selftest::Args),
     /// Print the CUDA source that an environment becomes
     Emit(commands::emit::Args),
 }
@@ -81,7 +87,9 @@ fn main() -> ExitCode {
         Command::Eval(args) => commands::eval::run(&args),
         Command::Envs(args) => commands::envs::run(&args),
         Command::Config(args) => commands::config::run(&args),
+        Command::Info(args) => commands::info::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
+        Command::Selftest(args) => commands::selftest::run(&args),
         Command::Emit(args) => commands::emit::run(&args),
     };
     match outcome {

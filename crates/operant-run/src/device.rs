@@ -1,13 +1,54 @@
-//! From settings to a device that trains: the registered environments and any other.
+//! From settings to a device that trains: which one it is, and the registered environments and any other on it.
 
 use std::collections::BTreeMap;
 
+use operant_cuda::DeviceProperties;
 use operant_env::registry::{self, EnvError, Visitor};
 use operant_env::{Env, EnvSpec, OptionError};
 use operant_learn::{Backend, LearnError};
 
-use crate::config::{EnvFacts, Settings};
+use crate::config::{EnvFacts, Settings, Wish};
 use crate::error::{Error, Result};
+use crate::gpu;
+
+/// What a run trains on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// As results, run.json and the ring name it: `cpu`, or `cuda:K`.
+    pub name: String,
+    /// Of a GPU: what NVML, which counts GPUs in another order, knows it by.
+    pub uuid: Option<String>,
+    /// Why it was taken, in one line, where it was not asked for by name.
+    pub reason: Option<String>,
+}
+
+impl Device {
+    /// The CPU.
+    pub fn cpu() -> Self {
+        Device { name: "cpu".to_owned(), uuid: None, reason: None }
+    }
+
+    /// A GPU.
+    pub fn gpu(gpu: &DeviceProperties) -> Self {
+        Device { name: gpu::name(gpu.ordinal), uuid: Some(gpu.uuid.clone()), reason: None }
+    }
+}
+
+/// The device that the settings ask for, or that `auto` takes on this machine.
+///
+/// # Errors
+/// When it is not there or cannot train yet, or not in the precision that is asked for; each with its origin.
+pub fn choose(settings: &Settings) -> Result<Device> {
+    let device = match settings.wish() {
+        Some(Wish::Cuda(ordinal)) => {
+            return Err(settings.placed(gpu::refuse_to_train(&settings.run.device, ordinal), "device"));
+        }
+        Some(Wish::Auto) => Device { reason: Some(gpu::why_cpu()), ..Device::cpu() },
+        Some(Wish::Cpu) | None => Device::cpu(),
+    };
+    settings.check_precision_of_cpu()?;
+    Ok(device)
+}
 
 impl EnvFacts {
     /// What the configuration needs to know of an environment, registered or not.
@@ -97,11 +138,40 @@ fn option_error(settings: &Settings, name: &str, error: &OptionError) -> Error {
 fn learn_error(settings: &Settings, error: LearnError) -> Error {
     let origin = match &error {
         LearnError::Config { key, .. } => settings.origin(key).map(ToString::to_string),
-        LearnError::Snapshot(_) => None,
+        LearnError::Snapshot(_) | LearnError::Cuda(_) => None,
     };
     let error = Error::from(error);
     match origin {
         Some(origin) => error.at(origin),
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_is_named_by_cudas_number_and_known_to_nvml_by_its_uuid() {
+        let gpu = DeviceProperties {
+            ordinal: 3,
+            name: "NVIDIA H200".to_owned(),
+            uuid: "GPU-1".to_owned(),
+            compute_capability: (9, 0),
+            multiprocessors: 132,
+            threads_per_multiprocessor: 2048,
+            shared_per_block: 232_448,
+            shared_per_multiprocessor: 233_472,
+            registers_per_multiprocessor: 65_536,
+            l2_bytes: 0,
+            memory_bytes: 1 << 37,
+            clock_khz: 0,
+            memory_clock_khz: 0,
+            memory_bus_bits: 0,
+            cooperative: true,
+        };
+        let device = Device::gpu(&gpu);
+        assert_eq!((device.name.as_str(), device.uuid.as_deref()), ("cuda:3", Some("GPU-1")));
+        assert_eq!(Device::cpu(), Device { name: "cpu".to_owned(), uuid: None, reason: None });
     }
 }

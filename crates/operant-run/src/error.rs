@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
+use operant_cuda::CudaError;
 use operant_learn::LearnError;
 
 use crate::checkpoint::CheckpointError;
@@ -108,7 +109,26 @@ impl From<LearnError> for Error {
             }
             LearnError::Snapshot(problem) => Error::usage(format!("the checkpoint does not fit: {problem}"))
                 .remedy("resume with the environment and network that it was trained with"),
+            LearnError::Cuda(error) => error.into(),
         }
+    }
+}
+
+impl From<CudaError> for Error {
+    /// What this machine does not have cannot be asked for; anything else is a device that fails.
+    fn from(error: CudaError) -> Self {
+        let kind = match &error {
+            CudaError::NoDriver { .. }
+            | CudaError::OldDriver { .. }
+            | CudaError::NoDevice { .. }
+            | CudaError::NoSuchDevice { .. }
+            | CudaError::NoCompiler { .. }
+            | CudaError::Architecture { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Device,
+        };
+        let (what, remedy) = error.parts();
+        let remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
+        Error { remedy, ..Error::new(kind, what) }
     }
 }
 
@@ -187,5 +207,24 @@ mod tests {
             (split.what.as_str(), split.remedy.as_deref()),
             ("cannot write /x: no space", Some("free some"))
         );
+    }
+
+    #[test]
+    fn a_gpu_that_is_not_there_is_bad_usage_and_one_that_fails_is_not() {
+        let absent = Error::from(CudaError::NoSuchDevice { ordinal: 3, count: 1 });
+        assert_eq!(absent.exit_code(), 2);
+        assert!(absent.what.contains("no GPU 3"), "{absent}");
+        assert!(absent.remedy.is_some_and(|remedy| remedy.contains("CUDA_VISIBLE_DEVICES")));
+        let full = CudaError::OutOfMemory {
+            device: "GPU 0".to_owned(),
+            kind: "device",
+            wanted: 8,
+            free: 4,
+            total: 16,
+        };
+        let full = Error::from(LearnError::Cuda(full));
+        assert_eq!((full.kind, full.exit_code()), (ErrorKind::Device, 1));
+        assert!(full.what.contains("no room for 8 bytes"), "{full}");
+        assert!(full.remedy.is_some_and(|remedy| remedy.starts_with("ask for less")));
     }
 }

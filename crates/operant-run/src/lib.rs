@@ -27,6 +27,7 @@ pub mod dir;
 pub mod error;
 pub mod eval;
 pub mod evaluate;
+pub mod gpu;
 pub mod log;
 pub mod path_text;
 pub mod progress;
@@ -43,7 +44,7 @@ mod testing;
 mod train_loop;
 
 pub use config::{CommandLine, EnvFacts, Settings};
-pub use device::{cpu, registered};
+pub use device::{Device, cpu, registered};
 pub use error::{Error, ErrorKind, Result};
 pub use log::Log;
 pub use result::RunResult;

@@ -9,6 +9,7 @@ use operant_metrics::{Identity, Level, RunState};
 
 use crate::checkpoint::Store;
 use crate::config::{self, Settings};
+use crate::device::{self, Device};
 use crate::dir::RunDir;
 use crate::error::{Error, Result};
 use crate::evaluate::Summary;
@@ -101,7 +102,7 @@ impl Outcome {
 
 /// Carries out a run on the backend that `make_backend` builds from the settings.
 ///
-/// The backend is built first, so that settings it refuses leave nothing behind.
+/// The device is chosen and the backend built first, so that settings they refuse leave nothing behind.
 ///
 /// # Errors
 /// Before training: settings, checkpoint or directory that cannot be used. During it: a device that fails, or
@@ -113,6 +114,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         resume.expect_env(&settings.environment)?;
         settings.check_resumes(&resume.config, resume.name())?;
     }
+    let device = device::choose(&settings)?;
     let mut backend = make_backend(&settings)?;
     let fresh = resume.is_none();
     let (dir, checkpoint, warnings) = match resume {
@@ -139,7 +141,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
             let _ = std::fs::remove_dir_all(dir.path());
         }
     })?;
-    let identity = identity(&dir, &settings);
+    let identity = identity(&dir, &settings, &device);
     let place = match (settings.run.ring, ring_dir) {
         (false, _) => RingPlace::Nowhere,
         (true, Some(dir)) => RingPlace::In(dir),
@@ -159,7 +161,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         backend.pulse(),
         &signals,
         &state_file,
-        settings.device(),
+        device.uuid.clone(),
         state.env_steps..settings.steps(),
     );
     let begun = match &checkpoint {
@@ -168,7 +170,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         }
         None => format!("run {} in {}", dir.name(), dir.path().display()),
     };
-    let begun = format!("{begun}: {}", means(&settings));
+    let begun = format!("{begun}: {}", means(&settings, &device));
     tracing::info!(
         seed = settings.learner.seed,
         env = settings.environment,
@@ -191,6 +193,9 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         last_checkpoint,
     };
     training.note(&begun);
+    if let Some(reason) = &device.reason {
+        training.note(&format!("device: {}; {reason}", device.name));
+    }
     for warning in warnings {
         training.warn(&warning);
     }
@@ -219,7 +224,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
     }
     let ending = training.run();
     training.progress.finish();
-    let outcome = ending.and_then(|ending| finish(&mut training, &dir, ending));
+    let outcome = ending.and_then(|ending| finish(&mut training, &dir, &device, ending));
     if let Ok(outcome) = &outcome {
         if let Err(error) = dir.write("result.json", &(outcome.result.to_json() + "\n")) {
             training.warn(&error.to_string());
@@ -231,9 +236,9 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
 }
 
 /// The run, as its ring and run.json describe it.
-fn identity(dir: &RunDir, settings: &Settings) -> Identity {
+fn identity(dir: &RunDir, settings: &Settings, device: &Device) -> Identity {
     Identity {
-        device: settings.device().to_string(),
+        device: device.name.clone(),
         seed: settings.learner.seed,
         // As `runs` and monitors compare it.
         dir: std::fs::canonicalize(dir.path()).unwrap_or_else(|_| dir.path().to_path_buf()),
@@ -286,16 +291,16 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
 }
 
 /// On what a run trains: environment, preset, device, threads.
-fn means(settings: &Settings) -> String {
+fn means(settings: &Settings, device: &Device) -> String {
     let preset = operant_learn::presets::preset(&settings.environment).map_or("no preset", |_| "its preset");
     let threads = settings.threads();
     let plural = if threads == 1 { "" } else { "s" };
-    let (env, device) = (&settings.environment, settings.device());
+    let (env, device) = (&settings.environment, &device.name);
     format!("{env} under {preset}, on {device} with {threads} thread{plural}")
 }
 
 /// The last evaluation and the last checkpoint; a run that a signal stopped has had both that it gets.
-fn finish(training: &mut Training<'_>, dir: &RunDir, ending: Ending) -> Result<Outcome> {
+fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: Ending) -> Result<Outcome> {
     let (mut summary, mut unsaved) = (None, None);
     if !matches!(ending, Ending::Stopped(_)) {
         let last: Summary = training.evaluate(FINAL_ROUND)?;
@@ -315,7 +320,7 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, ending: Ending) -> Result<O
     let result = RunResult {
         run: dir.name().to_string(),
         env: settings.environment.clone(),
-        device: settings.device().to_string(),
+        device: device.name.clone(),
         seed: settings.learner.seed,
         env_steps: state.env_steps,
         updates: state.updates,

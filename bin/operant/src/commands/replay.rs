@@ -2,12 +2,16 @@
 
 use std::io::{self, BufRead};
 
-use operant_env::replay::{Arithmetic, Case, Outcome, replay};
+use operant_cuda::Device;
+use operant_env::replay::{Arithmetic, Case, CaseWords, Outcome, replay, to_words};
 use operant_env::{Env, EnvOptions, Visitor, registry};
-use operant_run::Error;
+use operant_run::{Error, gpu};
 use serde_json::{Value, json};
 
 use crate::output;
+
+/// Steps that a GPU plays side by side, counted as cases times the longest of them: some 30 MB of device memory.
+const MOST_STEPS: usize = 1 << 18;
 
 /// Play given actions from given states, without auto-reset
 #[derive(Debug, clap::Args)]
@@ -18,34 +22,54 @@ pub struct Args {
     /// Arithmetic of the rules; f64 exists on the scalar device only
     #[arg(long, value_parser = ["f64", "f32"])]
     precision: Option<String>,
-    /// What runs them: one environment at a time, SIMD lanes, or a GPU
-    #[arg(long, value_parser = ["scalar", "wide", "cuda"], default_value = "scalar")]
-    device: String,
+    /// What runs them: scalar (one environment at a time), wide (SIMD lanes), cuda or cuda:K (a GPU, K as CUDA counts)
+    #[arg(long, value_parser = on, default_value = "scalar")]
+    device: On,
 }
 
 const AFTER_HELP: &str = "\
-Reads lines {\"state\":[...],\"actions\":[...]} from stdin, the state in the environment's own order, actions as numbers,
-or as lists for several components. Writes a line {\"obs\",\"reward\",\"terminated\",\"truncated\",\"state\"} for each, entry k
+Reads lines {\"state\":[...],\"actions\":[...]} from stdin, the state in the
+environment's own order, actions as numbers, or as lists for several components.
+Writes a line {\"obs\",\"reward\",\"terminated\",\"truncated\",\"state\"} for each, entry k
 after action k; it stops with the episode.
 
-Example:
-  echo '{\"state\":[0,0,0.1,0],\"actions\":[1,1,0]}' | operant replay cartpole";
+A GPU plays many lines at once, so its output comes in batches; it prints the same
+bytes as --device scalar --precision f32.
+
+Examples:
+  echo '{\"state\":[0,0,0.1,0],\"actions\":[1,1,0]}' | operant replay cartpole
+  operant replay cartpole --device cuda < cases.jsonl";
+
+/// What runs the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum On {
+    Scalar,
+    Wide,
+    Cuda(usize),
+}
+
+fn on(text: &str) -> Result<On, String> {
+    match text {
+        "scalar" => Ok(On::Scalar),
+        "wide" => Ok(On::Wide),
+        _ => gpu::ordinal(text).map(On::Cuda).ok_or_else(|| "give scalar, wide, cuda or cuda:K".to_owned()),
+    }
+}
 
 /// Replays standard input.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let arithmetic = arithmetic(args)?;
     let name = registry::canonical(&args.env).map_err(|unknown| usage(&unknown.to_string()))?;
-    for (index, line) in io::stdin().lock().lines().enumerate() {
-        let place = format!("standard input, line {}", index + 1);
-        let line = line.map_err(|error| Error::usage(format!("it is not text: {error}")).at(&place))?;
-        if line.trim().is_empty() {
-            continue;
+    let options = EnvOptions::new();
+    let played = match (arithmetic, args.device) {
+        (_, On::Cuda(ordinal)) => {
+            let device =
+                open(ordinal).map_err(|error| error.at(format!("--device {}", gpu::name(ordinal))))?;
+            registry::with_env(name, &options, OnGpu { device })
         }
-        let case = parse(&line).map_err(|error| error.at(&place))?;
-        let played = registry::with_env(name, &EnvOptions::new(), Play { arithmetic, case: &case });
-        let outcome = played.map_err(|error| usage(&error.to_string()))?.map_err(|error| error.at(&place))?;
-        output::print(&format!("{}\n", to_json(&outcome)))?;
-    }
+        (arithmetic, On::Scalar | On::Wide) => registry::with_env(name, &options, OnHost { arithmetic }),
+    };
+    played.map_err(|error| usage(&error.to_string()))??;
     Ok(0)
 }
 
@@ -57,30 +81,108 @@ fn usage(message: &str) -> Error {
     }
 }
 
+/// The arithmetic of the host; a GPU has that of `F32`.
 fn arithmetic(args: &Args) -> Result<Arithmetic, Error> {
-    match (args.device.as_str(), args.precision.as_deref()) {
-        ("scalar", None | Some("f64")) => Ok(Arithmetic::F64),
-        ("scalar", Some(_)) => Ok(Arithmetic::F32),
-        ("wide", None | Some("f32")) => Ok(Arithmetic::Wide),
-        ("wide", Some(_)) => Err(Error::usage("the wide device has no double precision")
-            .at("--precision f64")
-            .remedy("leave --precision out, or use --device scalar")),
-        _ => Err(Error::usage("this build has no GPU backend")
-            .at("--device cuda")
-            .remedy("use --device wide, which gives the same bits")),
+    match (args.device, args.precision.as_deref()) {
+        (On::Scalar, None | Some("f64")) => Ok(Arithmetic::F64),
+        (On::Scalar | On::Cuda(_), None | Some("f32")) => Ok(Arithmetic::F32),
+        (On::Wide, None | Some("f32")) => Ok(Arithmetic::Wide),
+        (On::Scalar, Some(other)) => Err(Error::usage(format!("there is no precision \"{other}\""))
+            .at("--precision")
+            .remedy("give f64 or f32")),
+        (On::Wide | On::Cuda(_), Some(_)) => {
+            let device = if args.device == On::Wide { "wide device" } else { "GPU" };
+            Err(Error::usage(format!("the {device} has no double precision"))
+                .at("--precision f64")
+                .remedy("leave --precision out, or use --device scalar"))
+        }
     }
 }
 
-struct Play<'a> {
-    arithmetic: Arithmetic,
-    case: &'a Case,
+fn open(ordinal: usize) -> Result<Device, Error> {
+    let (cuda, gpu) = gpu::find(ordinal)?;
+    Ok(cuda.open(gpu.ordinal)?)
 }
 
-impl Visitor for Play<'_> {
-    type Output = Result<Outcome, Error>;
+/// The cases on standard input, each with the line that it stands on.
+fn cases() -> impl Iterator<Item = Result<(Case, String), Error>> {
+    io::stdin().lock().lines().enumerate().filter_map(|(index, line)| {
+        let place = format!("standard input, line {}", index + 1);
+        let line = match line {
+            Ok(line) if line.trim().is_empty() => return None,
+            Ok(line) => line,
+            Err(error) => return Some(Err(Error::usage(format!("it is not text: {error}")).at(&place))),
+        };
+        Some(parse(&line).map_err(|error| error.at(&place)).map(|case| (case, place)))
+    })
+}
+
+fn print(outcome: &Outcome) -> anyhow::Result<()> {
+    output::print(&format!("{}\n", to_json(outcome)))
+}
+
+/// Plays line by line.
+struct OnHost {
+    arithmetic: Arithmetic,
+}
+
+impl Visitor for OnHost {
+    type Output = anyhow::Result<()>;
 
     fn visit<E: Env>(self, env: E) -> Self::Output {
-        replay(&env, self.arithmetic, self.case).map_err(|error| usage(&error.to_string()))
+        for case in cases() {
+            let (case, place) = case?;
+            let outcome = replay(&env, self.arithmetic, &case);
+            print(&outcome.map_err(|error| usage(&error.to_string()).at(place))?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Plays as many lines at once as there is room for.
+struct OnGpu {
+    device: Device,
+}
+
+impl Visitor for OnGpu {
+    type Output = anyhow::Result<()>;
+
+    fn visit<E: Env>(self, env: E) -> Self::Output {
+        let (mut batch, mut longest) = (Vec::new(), 0);
+        for case in cases() {
+            let words = case.and_then(|(case, place)| {
+                to_words(&env, &case).map_err(|error| usage(&error.to_string()).at(place))
+            });
+            match words {
+                Ok(words) => {
+                    let with_it = longest.max(words.actions.len());
+                    if !batch.is_empty() && (batch.len() + 1).saturating_mul(with_it) > MOST_STEPS {
+                        self.play(&env, &mut batch)?;
+                        longest = 0;
+                    }
+                    longest = longest.max(words.actions.len());
+                    batch.push(words);
+                }
+                Err(error) => {
+                    // What stands before a bad line is played, as everywhere.
+                    self.play(&env, &mut batch)?;
+                    return Err(error.into());
+                }
+            }
+        }
+        self.play(&env, &mut batch)
+    }
+}
+
+impl OnGpu {
+    /// Plays and prints a batch, and leaves it empty.
+    fn play<E: Env>(&self, env: &E, batch: &mut Vec<CaseWords>) -> anyhow::Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let outcomes = operant_learn::cuda::replay(&self.device, env, batch).map_err(Error::from)?;
+        batch.clear();
+        outcomes.iter().try_for_each(print)
     }
 }
 

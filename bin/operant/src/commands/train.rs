@@ -54,6 +54,10 @@ Configuration, each over the one before:
   the configuration of a resumed run, and last --set and flags.
 `operant config ENV` shows the outcome, and where each value came from.
 
+Devices: `operant info` shows what this machine has, and what auto takes and why.
+Rollouts run on a GPU already (`operant selftest gpu`), updates do not yet: so auto
+takes the CPU and says so, and cuda is refused with what is missing.
+
 Signals (`operant stop` and `operant checkpoint` send them by a run's name):
   SIGINT, SIGTERM  finish the update, save a checkpoint, exit 75; a second one
                    ends the process at once (130, 143)

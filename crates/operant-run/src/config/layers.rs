@@ -16,10 +16,20 @@ const OTHER_VARIABLES: &[&str] = &[
     "OPERANT_LOG",
     // Where rings are.
     "OPERANT_RING_DIR",
+    // Where the CUDA libraries are looked for first, and where compiled kernels are kept.
+    "OPERANT_CUDA_LIBRARIES",
+    "OPERANT_CACHE_DIR",
     // Set by `train --detach` for the process that it starts.
     "OPERANT_DETACHED",
     // Of the test suite, which also runs the command.
     "OPERANT_TENSORBOARD_PYTHON",
+    "OPERANT_NVRTC_DIR",
+    // Of the stand-in for a GPU, which the test suite gives to the command.
+    "OPERANT_STAND_IN",
+    "OPERANT_HOST_DEVICES",
+    "OPERANT_HOST_DRIVER_VERSION",
+    "OPERANT_HOST_SEED",
+    "OPERANT_HOST_STACK",
 ];
 
 /// Where a value came from.

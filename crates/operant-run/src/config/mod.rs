@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use keys::{Group, KEYS, Key, Kind, Range};
 pub use layers::{Entry, EnvFacts, Layers, Origin};
 pub use show::environment_of;
-pub(crate) use validate::check_run_name;
+pub(crate) use validate::{Wish, check_run_name};
 
 use crate::error::Result;
 
@@ -33,9 +33,9 @@ use crate::error::Result;
 pub struct RunConfig {
     /// Worker threads; 0 takes every core that the process may use. Changes the time, never the result.
     pub threads: usize,
-    /// `auto`, `cpu` or `cuda[:K]`.
+    /// `auto`, `cpu` or `cuda[:K]`, where K counts as the CUDA driver does.
     pub device: String,
-    /// Arithmetic of the network; `f32` on the CPU.
+    /// What matrix products are computed in: `f32`, on the CPU the only one, `tf32` or `bf16`.
     pub precision: String,
     /// Directory that holds the runs' directories.
     pub run_dir: PathBuf,
@@ -91,16 +91,10 @@ impl Settings {
         self.options.get(option).map(|entry| &entry.origin)
     }
 
-    /// The device that `device` stands for in this build, as results name it.
-    pub fn device(&self) -> &'static str {
-        // The check of the settings lets nothing else pass.
-        "cpu"
-    }
-
     /// Worker threads: as many as asked for, or as the process may use.
     pub fn threads(&self) -> usize {
         match self.run.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => every_thread(),
             asked => asked,
         }
     }
@@ -119,6 +113,11 @@ impl Settings {
     pub fn batch(&self) -> u64 {
         self.learner.num_envs as u64 * self.learner.num_steps as u64
     }
+}
+
+/// As many threads as the process may use: what `threads = 0` stands for.
+pub fn every_thread() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// What the command line contributes to a configuration.

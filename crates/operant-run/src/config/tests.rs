@@ -186,9 +186,12 @@ fn values_out_of_range_are_refused() {
         "seed=-1",
         "eval_episodes=0",
         "device=gpu",
-        "device=cuda",
-        "device=cuda:0",
-        "precision=bf16",
+        "device=cuda:",
+        "device=cuda:x",
+        "device=cuda0",
+        "device=cuda:-1",
+        "device=cuda:99999999999999999999",
+        "precision=f16",
         "name=../x",
         "name=",
         "adam_beta1=1.0",
@@ -200,6 +203,19 @@ fn values_out_of_range_are_refused() {
         assert!(error.what.contains(key), "{bad}: {error}");
         assert_eq!(error.place.as_deref(), Some("--set"), "{bad}: {error}");
     }
+}
+
+#[test]
+fn a_configuration_may_ask_for_a_gpu_that_this_machine_has_not() {
+    for device in ["cuda", "cuda:0", "cuda:7"] {
+        let line = set(&[&format!("device={device}"), "precision=bf16"]);
+        let settings = with_files("", "", &line, &[]).expect("valid");
+        assert_eq!((settings.run.device.as_str(), settings.run.precision.as_str()), (device, "bf16"));
+    }
+    assert!(with_files("", "", &set(&["precision=tf32"]), &[]).is_ok(), "auto may find one");
+    let error = error_of(&set(&["device=cpu", "precision=tf32"]));
+    assert!(error.what.contains("precision = \"tf32\" needs a GPU"), "{error}");
+    assert_eq!(error.place.as_deref(), Some("--set"));
 }
 
 #[test]

@@ -1,14 +1,27 @@
 //! What no single value can decide: keys that must fit together, and changes a checkpoint cannot take.
 
+use operant_learn::Precision;
 use toml::{Table, Value};
 
 use super::keys::{Group, KEYS};
 use super::layers::{Layers, Origin};
 use super::{RunConfig, Settings};
 use crate::error::{Error, Result};
+use crate::gpu;
 
 /// Samples that one update may hold; beyond, buffers outgrow the machines that exist.
 const MOST_SAMPLES: u64 = 1 << 28;
+
+/// A device that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// The best that can train this configuration.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The GPU of this number.
+    Cuda(usize),
+}
 
 impl Layers {
     /// Checks the whole and makes settings of it.
@@ -57,34 +70,44 @@ impl Settings {
         Ok(())
     }
 
-    fn placed(&self, error: Error, key: &str) -> Error {
+    pub(crate) fn placed(&self, error: Error, key: &str) -> Error {
         match self.origin(key) {
             Some(origin) => error.at(origin.to_string()),
             None => error,
         }
     }
 
+    /// Whether device and precision are words that fit together; whether the machine has the device is for
+    /// [`crate::device::choose`] to find out.
     fn check_device(&self) -> Result<()> {
-        let device = self.run.device.as_str();
-        let cuda = device.strip_prefix("cuda").is_some_and(|rest| {
-            rest.is_empty()
-                || rest
-                    .strip_prefix(':')
-                    .is_some_and(|index| !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit()))
-        });
-        let error = match device {
-            "auto" | "cpu" if self.run.precision == "f32" => return Ok(()),
-            "auto" | "cpu" => {
-                let error = Error::usage(format!("precision = \"{}\" needs a GPU", self.run.precision))
-                    .remedy("this build trains on the CPU in f32: leave precision out, or set it to f32");
-                return Err(self.placed(error, "precision"));
+        match self.wish() {
+            None => {
+                let error = Error::usage(format!("device = \"{}\" is no device", self.run.device))
+                    .remedy("give auto, cpu, cuda or cuda:K");
+                Err(self.placed(error, "device"))
             }
-            _ if cuda => Error::usage(format!("device = \"{device}\" cannot be used"))
-                .remedy("this build trains on the CPU: leave device out, or set it to cpu"),
-            _ => Error::usage(format!("device = \"{device}\" is no device"))
-                .remedy("give auto, cpu, cuda or cuda:K"),
-        };
-        Err(self.placed(error, "device"))
+            Some(Wish::Cpu) => self.check_precision_of_cpu(),
+            Some(Wish::Auto | Wish::Cuda(_)) => Ok(()),
+        }
+    }
+
+    /// Refuses a precision that the CPU does not compute in.
+    pub(crate) fn check_precision_of_cpu(&self) -> Result<()> {
+        if self.run.precision == Precision::F32.name() {
+            return Ok(());
+        }
+        let error = Error::usage(format!("precision = \"{}\" needs a GPU to train on", self.run.precision))
+            .remedy("the CPU trains in f32: leave precision out, or set it to f32");
+        Err(self.placed(error, "precision"))
+    }
+
+    /// The device that is asked for; None for a word that names none, which no checked settings hold.
+    pub(crate) fn wish(&self) -> Option<Wish> {
+        match self.run.device.as_str() {
+            "auto" => Some(Wish::Auto),
+            "cpu" => Some(Wish::Cpu),
+            device => gpu::ordinal(device).map(Wish::Cuda),
+        }
     }
 
     fn check_minibatches(&self) -> Result<()> {

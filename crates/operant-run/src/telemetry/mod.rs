@@ -56,14 +56,6 @@ pub(crate) fn make_ring(
     }
 }
 
-/// Which GPU a device is, counted from 0: `cuda` or `cuda:K`; none for another device.
-fn gpu_index(device: &str) -> Option<u32> {
-    match device.strip_prefix("cuda")? {
-        "" => Some(0),
-        index => index.strip_prefix(':')?.parse().ok(),
-    }
-}
-
 /// The training loop's hand on everything that watches it.
 pub(crate) struct Publisher {
     sinks: Sinks,
@@ -77,15 +69,15 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Begins to publish; from now on utilization is sampled, that of the GPU too where `device` is one. `pulse` counts
-    /// the work of the device; `steps` are the environment steps taken, and those to take.
+    /// Begins to publish; from now on utilization is sampled, also that of `gpu`, by its UUID, where the device is one.
+    /// `pulse` counts the work of the device; `steps` are the environment steps taken, and those to take.
     pub fn start(
         sinks: Sinks,
         ring: Option<Ring>,
         pulse: Arc<AtomicU64>,
         signals: &Signals,
         state_file: &Arc<StateFile>,
-        device: &str,
+        gpu: Option<String>,
         steps: Range<u64>,
     ) -> Self {
         let (writer, side_writer) = ring.map_or((None, None), |ring| (Some(ring.writer), Some(ring.side)));
@@ -96,7 +88,7 @@ impl Publisher {
             Arc::clone(&pulse),
             signals.clone(),
             Arc::clone(state_file),
-            gpu_index(device),
+            gpu,
         );
         let now = Instant::now();
         let state_file = Arc::clone(state_file);
@@ -200,16 +192,5 @@ impl Publisher {
     /// Ends the thread beside the loop, which first writes the events that wait.
     pub fn end(&mut self) {
         self.side.end();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::gpu_index;
-
-    #[test]
-    fn devices_name_their_gpu() {
-        let indices = ["cpu", "cuda", "cuda:0", "cuda:3", "cuda:", "cuda:x"].map(gpu_index);
-        assert_eq!(indices, [None, Some(0), Some(0), Some(3), None, None]);
     }
 }

@@ -51,12 +51,12 @@ impl Side {
         pulse: Arc<AtomicU64>,
         signals: Signals,
         state_file: Arc<StateFile>,
-        gpu: Option<u32>,
+        gpu: Option<String>,
     ) -> Self {
         let (inbox, messages) = mpsc::channel();
         let (first, sampled) = mpsc::channel();
         let body = move || {
-            let sampler = gpu.map_or_else(Sampler::new, Sampler::with_gpu);
+            let sampler = gpu.as_deref().map_or_else(Sampler::new, Sampler::with_gpu);
             let beside = Beside {
                 ring,
                 standing,

@@ -1,0 +1,201 @@
+//! `operant info` for a person: a label and its lines, what is missing in yellow on a terminal.
+
+use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use operant_metrics::plain;
+use operant_run::path_text;
+
+use super::{Core, Cpu, Found, Gpu, Info};
+
+/// The rows of the page: a label, a text, and whether it says that something is missing.
+#[derive(Debug, Default)]
+struct Page(Vec<(String, String, bool)>);
+
+impl Page {
+    fn row(&mut self, label: &str, text: impl Into<String>) {
+        self.0.push((label.to_owned(), text.into(), false));
+    }
+
+    fn warning(&mut self, label: &str, text: impl Into<String>) {
+        self.0.push((label.to_owned(), text.into(), true));
+    }
+
+    /// A library: where it is, or what is wrong and what to do.
+    fn found(&mut self, label: &str, found: &Found, more: &str) {
+        if let Some(path) = &found.path {
+            let version =
+                found.version.as_ref().map_or_else(String::new, |version| format!("CUDA {version}, "));
+            self.row(label, format!("{version}{}{more}", path_text::shown(path)));
+        }
+        let (label, verdict) = if found.path.is_some() { ("", "problem") } else { (label, "missing") };
+        if let Some(problem) = &found.problem {
+            self.warning(label, format!("{verdict}: {problem}"));
+        }
+        if let Some(remedy) = &found.remedy {
+            self.warning("", format!("remedy: {remedy}"));
+        }
+    }
+
+    fn finish(self) -> String {
+        let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        for (label, text, warns) in self.0 {
+            let (label, mut text) = (Cell::new(label), Cell::new(plain(&text)));
+            if warns && colours {
+                text = text.fg(Color::Yellow);
+            }
+            table.add_row([if colours { label.add_attribute(Attribute::Bold) } else { label }, text]);
+        }
+        if let Some(labels) = table.column_mut(0) {
+            labels.set_padding((0, 1));
+        }
+        let lines: Vec<String> = table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
+        lines.join("\n") + "\n"
+    }
+}
+
+/// The page.
+pub fn text(info: &Info) -> String {
+    let mut page = Page::default();
+    let target = &info.target;
+    page.row("operant", format!("{}, built for {} {}", info.version, target.os, target.arch));
+    page.row("", format!("instructions: {}", listed(&target.features)));
+    if !target.unused_features.is_empty() {
+        page.warning("", format!("not used: {}, which this CPU has", listed(&target.unused_features)));
+        page.warning("", "remedy: build operant on this machine, where cargo takes target-cpu=native");
+    }
+    cpu(&mut page, &info.cpu);
+    page.found("CUDA driver", &info.driver.found, &format!(" ({} is the least)", info.driver.minimum));
+    let architectures = info.compiler.architectures.as_ref().map_or_else(String::new, |list| {
+        let list: Vec<String> = list.iter().map(u32::to_string).collect();
+        format!(", compiles for sm_{}", list.join(", "))
+    });
+    page.found("NVRTC", &info.compiler.found, &architectures);
+    match &info.kernel_cache {
+        Some(cache) => page.row(
+            "kernel cache",
+            format!(
+                "{}: {} kernels, {}",
+                path_text::shown(&cache.directory),
+                cache.kernels,
+                size(cache.bytes)
+            ),
+        ),
+        None => {
+            page.warning("kernel cache", "missing: no directory for compiled kernels");
+            page.warning("", "remedy: set HOME, XDG_CACHE_HOME or OPERANT_CACHE_DIR");
+        }
+    }
+    for device in &info.gpus {
+        gpu(&mut page, device);
+    }
+    if info.gpus.is_empty() {
+        page.row("GPU", "none");
+    }
+    page.row("--device auto", format!("takes {}: {}", info.auto.device, info.auto.reason));
+    page.finish()
+}
+
+fn cpu(page: &mut Page, cpu: &Cpu) {
+    page.row("CPU", cpu.model.as_deref().unwrap_or("of unknown model"));
+    page.row("", cores(&cpu.cores));
+    if let (Some(total), Some(available)) = (cpu.memory_total, cpu.memory_available) {
+        page.row("", format!("{} of memory, {} available", size(total), size(available)));
+    }
+    let plural = if cpu.threads == 1 { "" } else { "s" };
+    page.row(
+        "",
+        format!("{} environments to a vector; training takes {} thread{plural}", cpu.lane_width, cpu.threads),
+    );
+}
+
+/// `8 performance and 4 efficiency cores`; hardware threads count each.
+fn cores(cores: &[Core]) -> String {
+    let count = |kind: &str| cores.iter().filter(|core| core.kind == kind).count();
+    let kinds = [("performance", "performance "), ("efficiency", "efficiency "), ("uniform", "")];
+    let parts: Vec<String> = kinds
+        .iter()
+        .filter(|(kind, _)| count(kind) > 0)
+        .map(|(kind, shown)| format!("{} {shown}", count(kind)))
+        .collect();
+    match parts.as_slice() {
+        [] => "cores unknown".to_owned(),
+        parts => format!("{} hardware threads that this process may use", parts.join("and ").trim_end()),
+    }
+}
+
+fn gpu(page: &mut Page, gpu: &Gpu) {
+    let clock = |hertz: Option<u64>| {
+        hertz.map_or_else(String::new, |hertz| format!(" at {:.2} GHz", hertz as f64 / 1e9))
+    };
+    page.row(
+        &gpu.device,
+        format!("{}, compute capability {}, {}", gpu.name, gpu.compute_capability, gpu.uuid),
+    );
+    page.row(
+        "",
+        format!(
+            "{} multiprocessors{}, each {} of shared memory ({} a block) and {} registers",
+            gpu.multiprocessors,
+            clock(gpu.clock),
+            size(gpu.shared_per_multiprocessor as u64),
+            size(gpu.shared_per_block as u64),
+            gpu.registers_per_multiprocessor
+        ),
+    );
+    let bus = gpu.memory_bus_bits.map_or_else(String::new, |bits| format!(", {bits} bits wide"));
+    let cache =
+        gpu.l2_bytes.map_or_else(String::new, |bytes| format!(", {} of L2 cache", size(bytes as u64)));
+    page.row("", format!("{} of memory{}{bus}{cache}", size(gpu.memory_total), clock(gpu.memory_clock)));
+    if !gpu.cooperative {
+        page.warning("", "no cooperative launch: kernels whose blocks wait for each other do not run");
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    if names.is_empty() { "the architecture's own".to_owned() } else { names.join(", ") }
+}
+
+/// Bytes, in the unit that leaves few digits.
+#[allow(clippy::cast_precision_loss)] // four figures are shown
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 || value.fract() == 0.0 {
+        format!("{value:.0} {}", UNITS[unit])
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!(
+            [0, 1023, 1024, 232_448, 150_754_820_096].map(size),
+            ["0 bytes", "1023 bytes", "1 KiB", "227 KiB", "140.4 GiB"]
+        );
+    }
+
+    #[test]
+    fn cores_are_told_by_kind() {
+        let of = |kinds: &[&'static str]| {
+            let cores: Vec<Core> = kinds.iter().map(|&kind| Core { number: 0, kind }).collect();
+            super::cores(&cores)
+        };
+        assert_eq!(of(&["uniform"; 2]), "2 hardware threads that this process may use");
+        assert_eq!(
+            of(&["performance", "efficiency", "efficiency"]),
+            "1 performance and 2 efficiency hardware threads that this process may use"
+        );
+        assert_eq!(of(&[]), "cores unknown");
+    }
+}

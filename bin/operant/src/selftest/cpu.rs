@@ -1,0 +1,125 @@
+//! The CPU's self-test: wide lanes against scalar ones, CartPole learned, and speeds.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use operant_env::random_play::{RandomPlay, Totals};
+use operant_env::{Env, Visitor, registry};
+use operant_lane::Wide;
+use serde_json::{Value, json};
+
+use super::Extent;
+use super::report::{Report, Row};
+
+/// Runs everything.
+pub fn check_cpu(report: &mut Report, extent: Extent) {
+    for name in registry::names() {
+        let steps = if extent.quick { 512 } else { 4_096 };
+        report.check("cpu", format!("{name}: wide lanes follow the scalar lane"), || {
+            registry::with_env(name, &Default::default(), Lanes { steps }).map_err(|error| error.to_string())
+        });
+    }
+    let seconds = if extent.quick { 0.1 } else { 1.0 };
+    for name in registry::names() {
+        let speed = Speed { budget: Duration::from_secs_f64(seconds) };
+        if let Ok(row) = registry::with_env(name, &Default::default(), speed) {
+            report.row(row);
+        }
+    }
+    let seeds: &[u64] = if extent.quick { &[1] } else { &[1, 2, 3] };
+    for &seed in seeds {
+        let mut result = Value::Null;
+        report.check("cpu", format!("cartpole is learned with seed {seed}"), || {
+            result = train(seed)?;
+            let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
+            Ok(if mean >= 475.0 { Vec::new() } else { vec![format!("it reached {mean}, less than 475")] })
+        });
+        if let Some(sps) = result["sps"].as_f64() {
+            report.row(Row {
+                bench: "train",
+                env: "cartpole".to_owned(),
+                device: "cpu".to_owned(),
+                precision: "f32",
+                envs: 16,
+                what: "its preset".to_owned(),
+                threads: None,
+                sps: [sps; 3],
+                reps: 1,
+                flops_per_step: None,
+                peak_flops: None,
+                more: json!({"solved_at_s": result["solved_at_s"], "wall_s": result["wall_s"], "seed": seed}),
+            });
+        }
+    }
+}
+
+/// Totals of random play must not depend on the lane.
+struct Lanes {
+    steps: u64,
+}
+
+impl Visitor for Lanes {
+    type Output = Vec<String>;
+
+    fn visit<E: Env>(self, env: E) -> Self::Output {
+        let scalar: Totals = RandomPlay::<f32, E>::new(env.clone(), 7, 0, 64).play(self.steps);
+        let wide = RandomPlay::<Wide<16>, E>::new(env, 7, 0, 64).play(self.steps);
+        if scalar == wide { Vec::new() } else { vec![format!("scalar {scalar:?}, wide {wide:?}")] }
+    }
+}
+
+/// Environment steps per second of one core.
+struct Speed {
+    budget: Duration,
+}
+
+impl Visitor for Speed {
+    type Output = Row;
+
+    fn visit<E: Env>(self, env: E) -> Self::Output {
+        let (name, envs, steps) = (env.spec().name.to_owned(), 8_192, 16);
+        let mut play = RandomPlay::<Wide<16>, E>::new(env, 1, 0, envs);
+        play.play(steps);
+        let (mut speeds, begin) = (Vec::new(), Instant::now());
+        while speeds.len() < 5 || begin.elapsed() < self.budget {
+            let start = Instant::now();
+            let totals = play.play(steps);
+            speeds.push(totals.steps as f64 / start.elapsed().as_secs_f64());
+        }
+        speeds.sort_by(f64::total_cmp);
+        Row {
+            bench: "env",
+            env: name,
+            device: "cpu".to_owned(),
+            precision: "f32",
+            envs,
+            what: "random actions, one core".to_owned(),
+            threads: Some(1),
+            sps: [speeds[speeds.len() / 2], speeds[0], speeds[speeds.len() - 1]],
+            reps: speeds.len(),
+            flops_per_step: None,
+            peak_flops: None,
+            more: Value::Null,
+        }
+    }
+}
+
+/// The JSON result of a training run in a process of its own, in a directory that is removed after it.
+fn train(seed: u64) -> Result<Value, String> {
+    let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
+    let place = std::env::temp_dir().join(format!("operant-selftest-{}-{seed}", std::process::id()));
+    let output = Command::new(program)
+        .args(["train", "cartpole", "--device", "cpu", "--json", "--quiet", "--no-ring", "--seed"])
+        .arg(seed.to_string())
+        .arg("--run-dir")
+        .arg(&place)
+        .output()
+        .map_err(|error| format!("training cannot be started: {error}"));
+    // A directory that cannot be removed is no fault of what is tested.
+    let _ = std::fs::remove_dir_all(&place);
+    let output = output?;
+    if !output.status.success() {
+        return Err(format!("training failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("its result is no JSON: {error}"))
+}

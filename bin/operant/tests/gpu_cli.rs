@@ -1,0 +1,389 @@
+//! The command line around the GPU: what it says where the libraries are missing or something else stands in their place, and
+//! what it does with the host's stand-in for a GPU.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
+mod stand_in;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Finished, Place, SMALL};
+use serde_json::Value;
+
+/// Variables that name directories in which libraries may lie.
+const VARIABLES: &[&str] = &[
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "PATH",
+    "CUDA_VISIBLE_DEVICES",
+];
+
+const ENVIRONMENTS: &[&str] =
+    &["cartpole", "mountain_car", "mountain_car_continuous", "pendulum", "acrobot", "minatar_breakout"];
+
+/// One step that no rule ends.
+const CASE: &str = "{\"state\":[0,0,0.1,0],\"actions\":[1]}\n";
+
+/// `operant` that looks for libraries in one directory, and then only where the loader itself does.
+struct Operant {
+    place: Place,
+    variables: Vec<(&'static str, PathBuf)>,
+}
+
+impl Operant {
+    fn looking_in(directory: impl FnOnce(&Path) -> PathBuf) -> Self {
+        let place = Place::new();
+        let libraries = directory(place.path());
+        let cache = place.path().join("cache");
+        Operant {
+            place,
+            variables: vec![("OPERANT_CUDA_LIBRARIES", libraries), ("OPERANT_CACHE_DIR", cache)],
+        }
+    }
+
+    /// With an empty directory for libraries; None on a machine whose loader knows a driver, which cannot be hidden.
+    fn without_libraries() -> Option<Self> {
+        let operant = Operant::looking_in(|place| {
+            std::fs::create_dir(place.join("empty")).expect("a directory");
+            place.join("empty")
+        });
+        let driver = operant.info()["driver"]["path"].clone();
+        if !driver.is_null() {
+            eprintln!("SKIPPED a machine without libraries: this one has {driver}");
+            return None;
+        }
+        Some(operant)
+    }
+
+    /// With the stand-in for a GPU; None where there is no C++ compiler.
+    fn with_stand_in(skipped: &str) -> Option<Self> {
+        let directory = stand_in::directory(skipped)?;
+        Some(Operant { place: Place::new(), variables: stand_in::environment(&directory) })
+    }
+
+    fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.place.command(args);
+        // The stand-in's compiler needs the path; without it, Pythons are not looked for.
+        let keeps_path = self.variables.iter().any(|(_, path)| path.join("libnvrtc.so").exists());
+        for name in VARIABLES.iter().filter(|name| !(keeps_path && **name == "PATH")) {
+            command.env(name, "");
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value))).env("RUST_BACKTRACE", "1");
+        command
+    }
+
+    /// Runs to the end, which must be an orderly one.
+    fn run(&self, args: &[&str], input: &str) -> Finished {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("started");
+        self.place.guard(&child);
+        let (mut stdin, input) = (child.stdin.take().expect("piped"), input.to_owned());
+        // A program that does not read its input closes it.
+        let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+        let finished = common::finish(child);
+        writer.join().expect("written");
+        for word in ["panicked", "bug in operant", "stack backtrace", "RUST_BACKTRACE"] {
+            assert!(!finished.stderr.contains(word), "{args:?}: {finished:#?}");
+        }
+        finished
+    }
+
+    fn info(&self) -> Value {
+        let finished = self.run(&["info", "--json"], "");
+        assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""), "{finished:#?}");
+        finished.json()
+    }
+
+    /// A short run with `--device auto`, and what it says of the device.
+    fn trains_on_cpu(&self) -> String {
+        let mut args = vec!["train", "cartpole", "--device", "auto", "--steps", "1280", "--name", "short"];
+        args.extend(SMALL);
+        args.extend(["--set", "ring=false", "--json"]);
+        let finished = self.run(&args, "");
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        assert_eq!(finished.json()["device"], "cpu");
+        let lines: Vec<&str> = finished.stderr.lines().filter(|line| line.starts_with("device: ")).collect();
+        assert_eq!(lines.len(), 1, "{finished:#?}");
+        let log = self.place.path().join("runs/short/operant.log");
+        assert!(std::fs::read_to_string(log).expect("the log").contains(lines[0]), "the log says it too");
+        lines[0].to_owned()
+    }
+
+    /// That a run on a GPU is refused, before anything is made.
+    fn refuses_to_train(&self, parts: &[&str]) {
+        for more in [&[][..], &["--detach"], &["--precision", "bf16"]] {
+            let args = [&["train", "cartpole", "--device", "cuda", "--name", "refused"], more].concat();
+            let parts = [&["where: --device", "device = \"cuda\""], parts].concat();
+            self.run(&args, "").assert_error(2, &parts);
+        }
+        assert!(!self.place.path().join("runs/refused").exists(), "nothing was trained");
+    }
+
+    /// What `info` says to a person, without a word for the terminal.
+    fn page(&self) -> String {
+        let finished = self.run(&["info"], "");
+        assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""), "{finished:#?}");
+        assert!(!finished.stdout.contains('\u{1b}'), "no colours in a pipe: {finished:#?}");
+        finished.stdout
+    }
+}
+
+#[test]
+fn without_libraries_it_says_what_to_install() {
+    let Some(operant) = Operant::without_libraries() else { return };
+    let page = operant.page();
+    for part in
+        ["no NVIDIA driver here", "install the NVIDIA driver", "GPU", "none", "--device auto", "takes cpu"]
+    {
+        assert!(page.contains(part), "no {part:?} in:\n{page}");
+    }
+    let info = operant.info();
+    assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
+    let driver = &info["driver"];
+    assert!(driver["path"].is_null() && driver["version"].is_null(), "{driver}");
+    assert_eq!(driver["minimum"], "12.0");
+    assert!(
+        driver["problem"].as_str().is_some_and(|text| text.contains("no NVIDIA driver here")),
+        "{driver}"
+    );
+    assert!(
+        driver["remedy"].as_str().is_some_and(|text| text.contains("OPERANT_CUDA_LIBRARIES")),
+        "{driver}"
+    );
+    assert_eq!(info["gpus"], serde_json::json!([]));
+    assert_eq!(info["auto"]["device"], "cpu");
+    assert!(info["auto"]["reason"].as_str().is_some_and(|text| text.contains("no NVIDIA driver")), "{info}");
+    assert!(info["cpu"]["threads"].as_u64().is_some_and(|threads| threads >= 1), "{info}");
+    assert_eq!(info["cpu"]["lane_width"], 16);
+    assert_eq!(info["kernel_cache"]["kernels"], 0);
+
+    let line = operant.trains_on_cpu();
+    assert!(line.starts_with("device: cpu; no usable GPU: no NVIDIA driver here"), "{line}");
+    let parts = ["no NVIDIA driver here", "--device cpu", "install the NVIDIA driver"];
+    operant.refuses_to_train(&parts);
+    let replay = operant.run(&["replay", "cartpole", "--device", "cuda"], CASE);
+    replay.assert_error(2, &["no NVIDIA driver here", "install the NVIDIA driver", "where: --device cuda:0"]);
+}
+
+#[test]
+fn a_text_file_in_place_of_the_driver_is_named() {
+    let Some(_) = Operant::without_libraries() else { return };
+    let operant = Operant::looking_in(|place| {
+        for name in ["libcuda.so.1", "libnvrtc.so.13"] {
+            std::fs::write(place.join(name), "not a library\n").expect("written");
+        }
+        place.to_path_buf()
+    });
+    let file = operant.place.path().join("libcuda.so.1").display().to_string();
+    let said = format!("{file} cannot be loaded");
+    assert!(operant.page().contains(&said), "{}", operant.page());
+    let info = operant.info();
+    assert!(info["driver"]["problem"].as_str().is_some_and(|text| text.contains(&said)), "{info}");
+    assert!(info["driver"]["path"].is_null(), "{info}");
+    assert!(operant.trains_on_cpu().contains(&said));
+    operant.refuses_to_train(&[&said, "install the NVIDIA driver anew"]);
+    let replay = operant.run(&["replay", "cartpole", "--device", "cuda"], CASE);
+    replay.assert_error(2, &[&said]);
+}
+
+#[test]
+fn a_driver_without_a_compiler_says_how_to_get_one() {
+    let Some(directory) = stand_in::directory("a driver without a compiler") else { return };
+    let operant = Operant::looking_in(|place| {
+        std::fs::create_dir(place.join("half")).expect("a directory");
+        std::fs::copy(directory.join("libcuda.so"), place.join("half/libcuda.so")).expect("copied");
+        place.join("half")
+    });
+    let info = operant.info();
+    if !info["compiler"]["path"].is_null() {
+        eprintln!("SKIPPED a driver without a compiler: this machine has one");
+        return;
+    }
+    assert!(!info["driver"]["path"].is_null(), "{info}");
+    let part = "`pip install nvidia-cuda-nvrtc`";
+    assert!(info["compiler"]["remedy"].as_str().is_some_and(|text| text.contains(part)), "{info}");
+    assert!(info["auto"]["reason"].as_str().is_some_and(|text| text.contains("NVRTC")), "{info}");
+    assert!(operant.page().contains(part));
+    operant.refuses_to_train(&["NVRTC", part]);
+}
+
+#[test]
+fn the_devices_of_a_driver_are_shown() {
+    let Some(operant) = Operant::with_stand_in("the devices of a driver") else { return };
+    let info = operant.info();
+    let gpus = info["gpus"].as_array().expect("a list");
+    assert_eq!(gpus.len(), 6, "{info}");
+    for (k, gpu) in gpus.iter().enumerate() {
+        assert_eq!(gpu["device"], format!("cuda:{k}"));
+        assert!(gpu["uuid"].as_str().is_some_and(|uuid| uuid.starts_with("GPU-")), "{gpu}");
+        assert!(gpu["memory_total"].as_u64().is_some_and(|bytes| bytes > 0), "{gpu}");
+        assert_eq!(gpu["cooperative"], k != 4, "{gpu}");
+    }
+    for (part, version) in [("driver", "13.0"), ("compiler", "13.0")] {
+        assert!(info[part]["problem"].is_null() && info[part]["remedy"].is_null(), "{info}");
+        assert!(info[part]["path"].as_str().is_some_and(|path| Path::new(path).exists()), "{info}");
+        assert_eq!(info[part]["version"], version);
+    }
+    assert!(info["compiler"]["architectures"].as_array().is_some_and(|known| !known.is_empty()), "{info}");
+    assert_eq!(info["auto"]["device"], "cpu");
+    let page = operant.page();
+    let name = gpus[0]["name"].as_str().expect("a name");
+    for part in [
+        "cuda:0",
+        "cuda:5",
+        name,
+        "no cooperative launch",
+        "compute capability",
+        "auto takes it once they do",
+    ] {
+        assert!(page.contains(part), "no {part:?} in:\n{page}");
+    }
+    assert!(!page.contains("missing: ") && !page.contains("problem: "), "{page}");
+
+    assert!(operant.trains_on_cpu().contains("auto takes it once they do"));
+    operant.refuses_to_train(&[
+        name,
+        "updates do not run on a GPU yet",
+        "set device to cpu",
+        "operant selftest gpu",
+    ]);
+    let absent = ["train", "cartpole", "--device", "cuda:9"];
+    operant.run(&absent, "").assert_error(2, &["there is no GPU 9", "the driver sees 6", "--device cpu"]);
+    let absent = ["replay", "cartpole", "--device", "cuda:9"];
+    operant.run(&absent, CASE).assert_error(2, &["there is no GPU 9", "CUDA_VISIBLE_DEVICES"]);
+    let double = ["replay", "cartpole", "--device", "cuda", "--precision", "f64"];
+    operant.run(&double, CASE).assert_error(2, &["no double precision", "where: --precision f64"]);
+}
+
+#[test]
+fn an_old_driver_and_one_without_gpus_are_told_from_none() {
+    let skipped = "an old driver";
+    let Some(operant) = Operant::with_stand_in(skipped) else { return };
+    let old = operant.with("OPERANT_HOST_DRIVER_VERSION", "11080");
+    let info = old.info();
+    assert_eq!(info["driver"]["version"], "11.8");
+    assert!(
+        info["driver"]["problem"].as_str().is_some_and(|text| text.contains("12.0 is the least")),
+        "{info}"
+    );
+    old.refuses_to_train(&["supports CUDA 11.8", "newer NVIDIA driver"]);
+
+    let Some(operant) = Operant::with_stand_in(skipped) else { return };
+    let none = operant.with("OPERANT_HOST_DEVICES", "0");
+    let info = none.info();
+    assert_eq!(info["gpus"], serde_json::json!([]));
+    assert_eq!(info["driver"]["version"], "13.0");
+    assert!(none.trains_on_cpu().starts_with("device: cpu; no usable GPU: "));
+    none.refuses_to_train(&["--device cpu"]);
+}
+
+fn data(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/operant-env/tests/data").join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What `replay` prints for these cases, which must be a line for each.
+fn replayed(operant: &Operant, env: &str, device: &[&str], cases: &str) -> String {
+    let args = [&["replay", env, "--precision", "f32", "--device"], device].concat();
+    let finished = operant.run(&args, cases);
+    assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""), "{env}: {finished:#?}");
+    assert_eq!(finished.stdout.lines().count(), cases.lines().count(), "{env}");
+    finished.stdout
+}
+
+#[test]
+fn a_gpu_replays_the_bytes_of_the_scalar_lane() {
+    let Some(operant) = Operant::with_stand_in("replay on a GPU") else { return };
+    let (mut terminated, mut truncated) = (0, 0);
+    for env in ENVIRONMENTS {
+        let cases = data(&format!("{env}.cases.jsonl")) + &data(&format!("{env}.long.jsonl"));
+        let expected = replayed(&operant, env, &["scalar"], &cases);
+        let given = replayed(&operant, env, &["cuda"], &cases);
+        for (number, (given, expected)) in given.lines().zip(expected.lines()).enumerate() {
+            assert_eq!(given, expected, "{env}, line {}", number + 1);
+        }
+        for line in expected.lines() {
+            let outcome: Value = serde_json::from_str(line).expect("JSON");
+            let last = |key: &str| {
+                outcome[key].as_array().and_then(|list| list.last()).is_some_and(|last| last == true)
+            };
+            terminated += usize::from(last("terminated"));
+            truncated += usize::from(last("truncated"));
+        }
+    }
+    assert!(terminated > 10 && truncated > 0, "{terminated} episodes ended by rules, {truncated} by time");
+}
+
+#[test]
+fn another_gpu_gives_the_same_bytes_and_no_case_prints_nothing() {
+    let Some(operant) = Operant::with_stand_in("replay on another GPU") else { return };
+    let cases = data("cartpole.cases.jsonl");
+    let expected = replayed(&operant, "cartpole", &["scalar"], &cases);
+    for device in ["cuda:1", "cuda:2"] {
+        assert_eq!(replayed(&operant, "cartpole", &[device], &cases), expected, "{device}");
+    }
+    assert_eq!(replayed(&operant, "cartpole", &["cuda"], ""), "");
+    assert!(operant.info()["kernel_cache"]["kernels"].as_u64().is_some_and(|kernels| kernels > 0));
+}
+
+#[test]
+fn a_bad_line_is_named_and_what_stands_before_it_is_played() {
+    let Some(operant) = Operant::with_stand_in("a bad line") else { return };
+    for bad in ["{\"state\":[0],\"actions\":[]}", "{\"state\":[0,0,0,0],\"actions\":[7]}", "nonsense"] {
+        let input = format!("{CASE}\n{CASE}{bad}\n{CASE}");
+        let finished =
+            |device| operant.run(&["replay", "cartpole", "--precision", "f32", "--device", device], &input);
+        let (scalar, gpu) = (finished("scalar"), finished("cuda"));
+        assert_eq!((scalar.code, scalar.stdout.lines().count()), (Some(2), 2), "{scalar:#?}");
+        assert!(scalar.stderr.contains("where: standard input, line 4"), "{scalar:#?}");
+        assert_eq!((gpu.code, gpu.stdout, gpu.stderr), (scalar.code, scalar.stdout, scalar.stderr));
+    }
+}
+
+#[test]
+fn a_gpu_that_fails_is_no_usage_error() {
+    let Some(operant) = Operant::with_stand_in("a GPU that fails") else { return };
+    // 1 MiB of memory, and 500 cases that need more.
+    let actions = ["1"; 100].join(",");
+    let cases = format!("{{\"state\":[0,0,0,0],\"actions\":[{actions}]}}\n").repeat(500);
+    let finished = operant.run(&["replay", "cartpole", "--device", "cuda:3"], &cases);
+    finished.assert_error(1, &["has no room for", "ask for less"]);
+
+    // The fourth launch is lost, and with it the fourth batch; three are printed.
+    let actions = ["1", "0"].repeat(250).join(",");
+    let cases = format!("{{\"state\":[0,0,0,0],\"actions\":[{actions}]}}\n").repeat(4 * 600);
+    let finished = operant.run(&["replay", "cartpole", "--device", "cuda:5"], &cases);
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("CUDA_ERROR_") && finished.stderr.contains("remedy: "),
+        "{}",
+        finished.stderr
+    );
+    let whole = finished.stdout.lines().count();
+    assert!(whole > 600 && whole < 4 * 600, "{whole} lines");
+}
+
+#[test]
+fn many_lines_are_played_batch_by_batch() {
+    let Some(operant) = Operant::with_stand_in("many lines") else { return };
+    // Long cases make batches of some 500 of them; the last one is smaller.
+    let actions = ["1", "0"].repeat(250).join(",");
+    let cases: String = (0..1_100)
+        .map(|case| format!("{{\"state\":[0,0,{},0],\"actions\":[{actions}]}}\n", f64::from(case) * 1e-5))
+        .collect();
+    let expected = replayed(&operant, "cartpole", &["scalar"], &cases);
+    assert_eq!(replayed(&operant, "cartpole", &["cuda"], &cases), expected);
+}
