@@ -41,51 +41,67 @@ __device__ __forceinline__ float4 load4(const float* from) { return *(const floa
 
 // ---- layers over rows: fp32, and the first layer over bits ----------------------------------------------------------
 
+// Outputs of a lane: 4 environments x 4 neighbouring outputs in each of GROUPS groups of 32.
+template <unsigned GROUPS>
+struct LaneSums {
+    float at[GROUPS][4][4];  // [group][output][environment]
+};
+
+// Adds W x to a lane's sums; x is [k][ROW], W is [k][COLUMNS], and `column` the lane's first output.
+template <unsigned INPUTS, unsigned COLUMNS, unsigned GROUPS>
+__device__ __forceinline__ void add_product(
+    const float* weights, const float* x, unsigned column, unsigned environment, LaneSums<GROUPS>& sum) {
+#pragma unroll 4
+    for (unsigned k = 0u; k < INPUTS; ++k) {
+        const float4 in = load4(x + k * ROW + environment);
+        const float at[4] = {in.x, in.y, in.z, in.w};
+#pragma unroll
+        for (unsigned group = 0u; group < GROUPS; ++group) {
+            const float4 w = load4(weights + k * COLUMNS + group * 32u + column);
+#pragma unroll
+            for (unsigned e = 0u; e < 4u; ++e) {
+                sum.at[group][0][e] = fmaf(w.x, at[e], sum.at[group][0][e]);
+                sum.at[group][1][e] = fmaf(w.y, at[e], sum.at[group][1][e]);
+                sum.at[group][2][e] = fmaf(w.z, at[e], sum.at[group][2][e]);
+                sum.at[group][3][e] = fmaf(w.w, at[e], sum.at[group][3][e]);
+            }
+        }
+    }
+}
+
+// Outputs that a lane sums at a time, of COLUMNS.
+__device__ __forceinline__ constexpr unsigned groups_of(unsigned columns) { return columns % 64u == 0u ? 2u : 1u; }
+
 // y = activation(W x + b) for a hidden layer; x is [k][ROW], y is [n][ROW].
 template <unsigned INPUTS, unsigned COLUMNS>
 __device__ __forceinline__ void dense_rows(const float* weights, const float* x, float* y, unsigned lane) {
-    constexpr unsigned CHUNK = COLUMNS % 64u == 0u ? 64u : 32u, GROUPS = CHUNK / 32u;
-    const unsigned four = lane % 4u * 4u, column = lane / 4u * 4u;
+    constexpr unsigned GROUPS = groups_of(COLUMNS);
+    const unsigned environment = lane % 4u * 4u;
 #pragma unroll 1
-    for (unsigned first = 0u; first < COLUMNS; first += CHUNK) {
-        float sum[GROUPS][4][4];
+    for (unsigned column = lane / 4u * 4u; column < COLUMNS; column += 32u * GROUPS) {
+        LaneSums<GROUPS> sum;
 #pragma unroll
         for (unsigned group = 0u; group < GROUPS; ++group) {
-            const float4 bias = load4(weights + INPUTS * COLUMNS + first + group * 32u + column);
+            const float4 bias = load4(weights + INPUTS * COLUMNS + group * 32u + column);
 #pragma unroll
             for (unsigned e = 0u; e < 4u; ++e) {
-                sum[group][0][e] = bias.x;
-                sum[group][1][e] = bias.y;
-                sum[group][2][e] = bias.z;
-                sum[group][3][e] = bias.w;
+                sum.at[group][0][e] = bias.x;
+                sum.at[group][1][e] = bias.y;
+                sum.at[group][2][e] = bias.z;
+                sum.at[group][3][e] = bias.w;
             }
         }
-#pragma unroll 4
-        for (unsigned k = 0u; k < INPUTS; ++k) {
-            const float4 in = load4(x + k * ROW + four);
-            const float at[4] = {in.x, in.y, in.z, in.w};
-#pragma unroll
-            for (unsigned group = 0u; group < GROUPS; ++group) {
-                const float4 w = load4(weights + k * COLUMNS + first + group * 32u + column);
-#pragma unroll
-                for (unsigned e = 0u; e < 4u; ++e) {
-                    sum[group][0][e] = fmaf(w.x, at[e], sum[group][0][e]);
-                    sum[group][1][e] = fmaf(w.y, at[e], sum[group][1][e]);
-                    sum[group][2][e] = fmaf(w.z, at[e], sum[group][2][e]);
-                    sum[group][3][e] = fmaf(w.w, at[e], sum[group][3][e]);
-                }
-            }
-        }
+        add_product<INPUTS, COLUMNS, GROUPS>(weights, x, column, environment, sum);
 #pragma unroll
         for (unsigned group = 0u; group < GROUPS; ++group) {
 #pragma unroll
             for (unsigned n = 0u; n < 4u; ++n) {
                 float4 out;
-                out.x = activation(sum[group][n][0]);
-                out.y = activation(sum[group][n][1]);
-                out.z = activation(sum[group][n][2]);
-                out.w = activation(sum[group][n][3]);
-                *(float4*)(y + (first + group * 32u + column + n) * ROW + four) = out;
+                out.x = activation(sum.at[group][n][0]);
+                out.y = activation(sum.at[group][n][1]);
+                out.z = activation(sum.at[group][n][2]);
+                out.w = activation(sum.at[group][n][3]);
+                *(float4*)(y + (column + group * 32u + n) * ROW + environment) = out;
             }
         }
     }

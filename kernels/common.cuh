@@ -14,6 +14,23 @@
     extern "C" __global__ void __launch_bounds__(THREADS_A_BLOCK, BLOCKS_AT_LEAST) NAME(const __grid_constant__ PARAMS params)
 // Names the block's dynamic shared memory; there is no other.
 #define SHARED_ARENA(NAME) extern __shared__ __align__(16) unsigned char NAME[]
+// All threads of all blocks of a cooperative launch meet. STATE is a counter in global memory, zero before the launch; the
+// last thread block that leaves the kernel has to put it back to zero.
+#define GRID_BARRIER(STATE) grid_barrier(STATE)
+
+__device__ __forceinline__ void grid_barrier(unsigned* state) {
+    __syncthreads();
+    if (threadIdx.x == 0u) {
+        __threadfence();
+        // Arrivals are counted for ever; a meeting is over when all blocks have arrived as often as this one.
+        const unsigned arrived = atomicAdd(state, 1u);
+        const unsigned wanted = (arrived / gridDim.x + 1u) * gridDim.x;
+        while (*(volatile unsigned*)state < wanted) {
+        }
+        __threadfence();
+    }
+    __syncthreads();
+}
 #endif
 
 typedef unsigned long long u64;

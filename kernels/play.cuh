@@ -78,7 +78,8 @@ __device__ __forceinline__ Episodes warp_merge(const Episodes& mine) {
 struct Outcome {
     float reward;
     bool terminated, truncated;
-    EnvState after;   // the state that the step led to, before any reset
+    EnvState after;         // the state that the step led to, before any reset
+    float episodic_return;  // up to and with the step
 };
 
 // One lifetime step of one environment, the next episode begun where one ended.
@@ -92,6 +93,7 @@ __device__ __forceinline__ Outcome step(
     running.episodic_return += outcome.reward;
     outcome.truncated = running.elapsed >= ENV_TIME_LIMIT;
     running.state = outcome.after;
+    outcome.episodic_return = running.episodic_return;
     if (outcome.terminated || outcome.truncated) {
         episodes.add(running.episodic_return, running.elapsed);
         env_reset(seed.low, seed.high, environment, low, high, PURPOSE_RESET, running.state);

@@ -18,14 +18,7 @@
 #include "play.cuh"
 #include "gae.cuh"
 #include "normalise.cuh"
-
-constexpr unsigned SAMPLE_ACTIONS = ENV_OBS_WORDS;
-constexpr unsigned SAMPLE_LOGPROB = SAMPLE_ACTIONS + ENV_COMPONENTS;
-constexpr unsigned SAMPLE_VALUE = SAMPLE_LOGPROB + 1u;
-constexpr unsigned SAMPLE_ADVANTAGE = SAMPLE_LOGPROB + 2u;
-constexpr unsigned SAMPLE_MASK = SAMPLE_LOGPROB + 3u;
-static_assert(SAMPLE_MASK + MASK_WORDS <= SAMPLE_STRIDE && SAMPLE_STRIDE % 4u == 0u, "a sample fits its stride");
-static_assert(width(0u) == ENV_OBS && OUTPUTS == ENV_ACTIONS, "the network is the environment's");
+#include "sample.cuh"
 
 struct RolloutParams {
     const float* weights;
@@ -47,8 +40,8 @@ struct RolloutParams {
     float gamma, decay;           // decay = gamma lambda
 };
 
-// What the scene keeps of a step: the running environment before it, and its flags.
-constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 1u;
+// What the scene keeps of a step: the running environment before it, its flags, and the return up to and with it.
+constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
 
 // Puts the observation of a state into column `column` of a tile's rows, as the policy sees it.
 __device__ __forceinline__ void stage(const EnvState& state, const Normaliser& normaliser, float* rows, unsigned column, bool count, NormSums& sums) {
@@ -179,7 +172,10 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
                 const Outcome outcome = step(running, action, params.seed, environment, time, episodes);
                 const bool done = outcome.terminated || outcome.truncated;
                 const unsigned flags = (outcome.terminated ? 1u : 0u) | (outcome.truncated ? 2u : 0u);
-                if (shown) params.scene[t * SCENE_WORDS + RUNNING_WORDS] = flags;
+                if (shown) {
+                    params.scene[t * SCENE_WORDS + RUNNING_WORDS] = flags;
+                    params.scene[t * SCENE_WORDS + RUNNING_WORDS + 1u] = __float_as_uint(outcome.episodic_return);
+                }
                 reward = normalise_reward(params.normaliser, outcome.reward, done, params.gamma, discounted, sums);
                 cut = outcome.truncated && !outcome.terminated;
                 if (cut) stage(outcome.after, params.normaliser, tile.final_obs, column, false, sums);

@@ -14,6 +14,7 @@ pub mod presets;
 pub mod sample;
 pub mod shuffle;
 pub mod snapshot;
+mod state;
 
 pub use backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{Activation, Config};

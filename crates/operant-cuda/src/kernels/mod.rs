@@ -10,6 +10,7 @@ mod random_play;
 mod replay;
 mod rollout;
 mod text;
+mod update;
 
 pub use gae::{Gae, GaeBuffers};
 pub use pack::Pack;
@@ -17,6 +18,9 @@ pub use random_play::{PlayBuffers, RandomPlay, Writes};
 pub use replay::{Replay, ReplayBuffers};
 pub use rollout::{Horizon, Rollout, RolloutBuffers, RolloutShape};
 pub use text::{KernelText, ProgramText};
+pub use update::{
+    Progress, SUMS, Update, UpdateBuffers, UpdateLaunch, UpdateNumbers, UpdateReport, UpdateShape,
+};
 
 use crate::{Buffer, CudaError, Plain};
 

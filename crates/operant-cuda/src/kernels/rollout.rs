@@ -107,7 +107,7 @@ pub struct RolloutBuffers<'a> {
     pub clock: &'a Buffer<u64>,
     /// (1): zero.
     pub ticket: &'a Buffer<u32>,
-    /// (T, running words + 1): environment 0 before each step, and its flags; None when nobody looks.
+    /// (T, running words + 2): environment 0 before each step, the flags and the return after it; None when nobody looks.
     pub scene: Option<&'a Buffer<u32>>,
 }
 
@@ -203,7 +203,7 @@ impl Rollout {
             totals: exactly("episodes", buffers.totals, 1)?,
             clock: exactly("the clock", buffers.clock, 1)?,
             ticket: exactly("the ticket", buffers.ticket, 1)?,
-            scene: optional("the scene", buffers.scene, horizon.num_steps * (shape.running_words + 1))?,
+            scene: optional("the scene", buffers.scene, horizon.num_steps * (shape.running_words + 2))?,
             num_envs: n as u32,
             num_steps: horizon.num_steps as u32,
             seed: horizon.seed.into(),

@@ -15,11 +15,14 @@ pub enum KernelText {
     Pack,
     /// `gae.cu`: advantages alone.
     Gae,
+    /// `ppo_update.cu`: all epochs and minibatches over a horizon.
+    Update,
 }
 
 impl KernelText {
     /// Every kernel file.
-    pub const ALL: [KernelText; 5] = [Self::Rollout, Self::RandomPlay, Self::Replay, Self::Pack, Self::Gae];
+    pub const ALL: [KernelText; 6] =
+        [Self::Rollout, Self::RandomPlay, Self::Replay, Self::Pack, Self::Gae, Self::Update];
 
     /// The file's name without its ending.
     pub fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl KernelText {
             Self::Replay => "replay",
             Self::Pack => "pack",
             Self::Gae => "gae",
+            Self::Update => "ppo_update",
         }
     }
 
@@ -39,12 +43,13 @@ impl KernelText {
             Self::Replay => include_str!("../../../../kernels/replay.cu"),
             Self::Pack => include_str!("../../../../kernels/pack.cu"),
             Self::Gae => include_str!("../../../../kernels/gae.cu"),
+            Self::Update => include_str!("../../../../kernels/ppo_update.cu"),
         }
     }
 }
 
 /// Headers that kernel files include by name.
-const HEADERS: [(&str, &str); 9] = [
+const HEADERS: [(&str, &str); 14] = [
     ("actor_critic.cuh", include_str!("../../../../kernels/actor_critic.cuh")),
     ("common.cuh", include_str!("../../../../kernels/common.cuh")),
     ("gae.cuh", include_str!("../../../../kernels/gae.cuh")),
@@ -53,6 +58,11 @@ const HEADERS: [(&str, &str); 9] = [
     ("normalise.cuh", include_str!("../../../../kernels/normalise.cuh")),
     ("packing.cuh", include_str!("../../../../kernels/packing.cuh")),
     ("philox.cuh", include_str!("../../../../kernels/philox.cuh")),
+    ("sample.cuh", include_str!("../../../../kernels/sample.cuh")),
+    ("adam.cuh", include_str!("../../../../kernels/adam.cuh")),
+    ("gradient.cuh", include_str!("../../../../kernels/gradient.cuh")),
+    ("loss.cuh", include_str!("../../../../kernels/loss.cuh")),
+    ("shuffle.cuh", include_str!("../../../../kernels/shuffle.cuh")),
     ("play.cuh", include_str!("../../../../kernels/play.cuh")),
 ];
 

@@ -3,8 +3,9 @@
 use operant_env::{Current, Env, EnvSpec, Rows, RowsMut};
 use operant_lane::Packed;
 
-use super::rollout::{EnvLane, leaves};
+use super::rollout::EnvLane;
 use crate::backend::Episode;
+use crate::state::leaves;
 
 /// States of an episode that are kept.
 const MAX_FRAMES: usize = 2048;
@@ -44,14 +45,28 @@ impl Recorder {
 
     #[cold]
     fn note<E: Env>(&mut self, current: &Current<EnvLane, E>) {
-        let leaves = leaves::<E>();
-        if self.words.len() >= MAX_FRAMES * leaves {
-            self.phase = Phase::Done(f32::NAN);
-            return;
+        let mut lane = core::mem::take(&mut self.lane);
+        lane.resize(leaves::<E>() * EnvLane::WIDTH, 0);
+        current.store(&mut RowsMut::new(&mut lane, EnvLane::WIDTH, 0));
+        self.frame(lane.iter().step_by(EnvLane::WIDTH).copied());
+        self.lane = lane;
+    }
+
+    /// Whether someone waits for an episode.
+    #[cfg(feature = "cuda")]
+    pub fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Armed | Phase::Recording)
+    }
+
+    /// Notes the words of a state that a step starts from, while an episode is recorded.
+    pub fn frame(&mut self, words: impl ExactSizeIterator<Item = u32>) {
+        if self.phase == Phase::Recording {
+            if self.words.len() >= MAX_FRAMES * words.len() {
+                self.phase = Phase::Done(f32::NAN);
+            } else {
+                self.words.extend(words);
+            }
         }
-        self.lane.resize(leaves * EnvLane::WIDTH, 0);
-        current.store(&mut RowsMut::new(&mut self.lane, EnvLane::WIDTH, 0));
-        self.words.extend(self.lane.iter().step_by(EnvLane::WIDTH));
     }
 
     /// The environment's episode has ended, and another begins.

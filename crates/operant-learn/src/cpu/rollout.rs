@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use operant_env::{ActionSpace, Clock, Current, Env, ObsSpace, Rows, RowsMut};
-use operant_lane::bundle::leaves_of;
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Bundle, Float, Lane, Packed, Purpose, Source, Wide};
 use wide::{bytemuck, f32x16, u32x16};
@@ -19,6 +18,7 @@ use super::policy::{Activations, Observation, Policy};
 use super::recorder::Recorder;
 use super::tile::{LANES, Row, splat};
 use crate::config::Config;
+use crate::state::leaves;
 
 /// The lane that environments run on here: the widest that the machine has. Its width never changes a bit.
 #[cfg(target_feature = "avx512f")]
@@ -29,11 +29,6 @@ pub type EnvLane = Wide<8>;
 
 /// Steps of a tile from one bump of the pulse to the next.
 pub const PULSE_STEPS: u64 = 16;
-
-/// Leaves of a running environment: its state, the episode's length and return.
-pub fn leaves<E: Env>() -> usize {
-    leaves_of::<f32, E::State<f32>>().len() + 2
-}
 
 /// What all tiles share during a horizon.
 pub struct Horizon<'a, E: Env> {

@@ -4,6 +4,7 @@
 //! ([`CudaRollout`], [`CudaPlay`], [`replay`]), checks them against the CPU ([`parity`]) and measures them ([`measure`]).
 //! Updating on the device is not here, so there is no [`crate::Backend`] for training on a GPU.
 
+mod backend;
 pub mod measure;
 pub mod parity;
 mod play;
@@ -11,8 +12,11 @@ mod program;
 mod replay;
 mod rollout;
 pub mod specialise;
+mod update;
 
+pub use backend::backend;
 pub use play::{CudaPlay, PlayOptions};
-pub use program::{gae_program, pack_program, play_program, replay_program, rollout_program};
+pub use program::{gae_program, pack_program, play_program, replay_program, rollout_program, update_program};
 pub use replay::replay;
 pub use rollout::CudaRollout;
+pub use update::CudaLearner;

@@ -5,7 +5,7 @@ use operant_cuda::kernels::{KernelText, ProgramText};
 use operant_env::emit::emit;
 use operant_env::{Env, ObsSpace};
 
-use super::specialise::Specialisation;
+use super::specialise::{Specialisation, UpdateSpecialisation};
 use crate::config::Config;
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -27,6 +27,17 @@ pub fn rollout_program<E: Env>(
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, E::MASKED);
     of_environment(env, KernelText::Rollout, specialisation.defines(network, config, &layout))
+}
+
+/// `ppo_update.cu` for an environment and a network.
+pub fn update_program<E: Env>(
+    env: &E,
+    network: &Network,
+    config: &Config,
+    specialisation: &UpdateSpecialisation,
+) -> Program {
+    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+    of_environment(env, KernelText::Update, specialisation.defines(network, config, &layout))
 }
 
 /// `pack.cu` for a network.

@@ -12,6 +12,7 @@ use operant_lane::bundle::leaves_of;
 use super::play::{CudaPlay, PlayOptions};
 use super::program::{gae_program, pack_program, rollout_program};
 use super::specialise::{Limits, Specialisation};
+use super::update::CudaLearner;
 use crate::LearnError;
 use crate::config::Config;
 use crate::network::{Architecture, Network};
@@ -41,7 +42,7 @@ pub struct CudaRollout<E: Env> {
     params: Buffer<f32>,
     weights: Buffer<f32>,
     log_std: Option<Buffer<f32>>,
-    environments: Buffer<u32>,
+    pub(super) environments: Buffer<u32>,
     samples: Buffer<u32>,
     rewards: Buffer<f32>,
     values: Buffer<f32>,
@@ -49,10 +50,10 @@ pub struct CudaRollout<E: Env> {
     next_values: Buffer<f32>,
     norms: Option<Norms>,
     partials: Buffer<Episodes>,
-    totals: Buffer<Episodes>,
+    pub(super) totals: Buffer<Episodes>,
     clock: Buffer<u64>,
     ticket: Buffer<u32>,
-    scene: Option<Buffer<u32>>,
+    pub(super) scene: Option<Buffer<u32>>,
     kind: PhantomData<fn() -> E>,
 }
 
@@ -177,6 +178,34 @@ impl<E: Env> CudaRollout<E> {
         Ok(())
     }
 
+    /// Plays with the learner's weights from now on. In single precision they are the learner's own; others are packed from
+    /// them by [`CudaRollout::repack`] after each update.
+    ///
+    /// # Errors
+    /// When the learner is of another network.
+    pub(super) fn follow(&mut self, learner: &CudaLearner) -> Result<(), LearnError> {
+        self.params = learner.parameters.part(0..self.network.len())?;
+        if let Some(start) = self.network.log_std {
+            let count = self.network.policy_outputs();
+            self.log_std = Some(learner.parameters.part(start..start + count)?);
+        }
+        if self.specialisation.precision == Precision::F32 {
+            self.weights = learner.packed.part(0..self.specialisation.packed_words)?;
+        }
+        Ok(())
+    }
+
+    /// Packs the learner's weights for horizons in other precisions.
+    ///
+    /// # Errors
+    /// When the launch fails.
+    pub(super) fn repack(&self) -> Result<(), LearnError> {
+        if self.specialisation.precision != Precision::F32 {
+            self.pack.launch(&self.stream, &self.params, &self.weights)?;
+        }
+        Ok(())
+    }
+
     /// Enqueues a horizon: one launch, and nothing over the bus.
     ///
     /// # Errors
@@ -292,6 +321,17 @@ impl<E: Env> CudaRollout<E> {
         discounted.map_or(Ok(Vec::new()), |discounted| Ok(discounted.read(&self.stream)?))
     }
 
+    /// Sets them; nothing without reward normalisation.
+    ///
+    /// # Errors
+    /// When there are not N, or the device fails.
+    pub fn set_discounted(&self, discounted: &[f32]) -> Result<(), LearnError> {
+        if let Some(own) = self.norms.as_ref().and_then(|norms| norms.discounted.as_ref()) {
+            own.write(&self.stream, discounted)?;
+        }
+        Ok(())
+    }
+
     /// Fills everything that a horizon must write with `byte`, so that a test sees what it left out.
     ///
     /// # Errors
@@ -312,6 +352,11 @@ impl<E: Env> CudaRollout<E> {
     /// See [`CudaRollout::episodes`].
     pub fn wipe_advantages(&self) -> Result<(), LearnError> {
         Ok(self.samples.fill(&self.stream, 0xff)?)
+    }
+
+    /// The samples on the device.
+    pub fn samples_buffer(&self) -> &Buffer<u32> {
+        &self.samples
     }
 
     /// Runs GAE by itself over what the last horizon left, in place of the advantages that the horizon wrote.
@@ -338,12 +383,13 @@ impl<E: Env> CudaRollout<E> {
     /// # Errors
     /// When the device has no room.
     pub fn record_scene(&mut self, device: &Device) -> Result<(), LearnError> {
-        let words = self.environments.len() / self.config.num_envs + 1;
+        let words = self.environments.len() / self.config.num_envs + 2;
         self.scene = Some(device.alloc(self.config.num_steps * words)?);
         Ok(())
     }
 
-    /// Environment 0 before each step of the last horizon and the step's flags, `(T, leaves + 3)`; none unless recorded.
+    /// Environment 0 before each step of the last horizon, the step's flags and the return after it, `(T, leaves + 4)`; none
+    /// unless recorded.
     ///
     /// # Errors
     /// See [`CudaRollout::episodes`].

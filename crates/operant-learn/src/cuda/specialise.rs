@@ -227,6 +227,103 @@ impl Specialisation {
     }
 }
 
+/// A specialised update, in single precision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdateSpecialisation {
+    /// As the rollout's, for the packing.
+    pub forward: Specialisation,
+    /// Where the weights are.
+    pub weights_at: WeightsAt,
+    /// Words of the transposed matrices.
+    pub transposed_words: usize,
+    /// Warps of a block.
+    pub warps: usize,
+    /// Bytes of shared memory of a block.
+    pub shared: usize,
+}
+
+impl UpdateSpecialisation {
+    /// The best one that the limits allow.
+    ///
+    /// # Errors
+    /// When the network fits no fused update.
+    pub fn new(network: &Network, config: &Config, limits: Limits) -> Result<Self, LearnError> {
+        let forward = Specialisation::new(network, config, Precision::F32, limits)?;
+        let architecture = &network.architecture;
+        let padded: Vec<usize> = architecture.hidden.iter().map(|width| width.next_multiple_of(32)).collect();
+        let heads: Vec<usize> = network
+            .chains
+            .iter()
+            .filter_map(|chain| chain.layers.last())
+            .map(|head| head.outputs.next_multiple_of(4))
+            .collect();
+        // Transposes of all layers but the first.
+        let hidden: usize = padded.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        let last = padded.last().copied();
+        let transposed_words =
+            heads.iter().map(|head| last.map_or(0, |last| hidden + head * last)).sum::<usize>();
+        let obs_rows = match architecture.input {
+            Input::Dense(features) => features,
+            Input::Bits(_) => architecture.input.words(),
+        };
+        let rows =
+            obs_rows + network.chains.len() * padded.iter().sum::<usize>() + heads.iter().sum::<usize>();
+        let actions = architecture.head.outputs().next_multiple_of(4);
+        let of_warp = 4 * (rows * ROW + 16 + actions);
+        let weights = 4 * (forward.packed_words.next_multiple_of(4) + transposed_words.next_multiple_of(4));
+        let fits = |warps: usize, weights: usize| weights + warps * of_warp <= limits.shared;
+        // Weights in shared memory even with fewer warps: every product reads all of them.
+        let choices = [(4, true), (2, true), (4, false), (2, false), (1, false)];
+        let fitting = choices.into_iter().find(|&(warps, held)| fits(warps, if held { weights } else { 0 }));
+        let Some((warps, held)) = fitting else {
+            return Err(too_wide(format!(
+                "the activations of 16 samples take {of_warp} bytes of shared memory, and this GPU has {} a block",
+                limits.shared
+            )));
+        };
+        let weights_at = if held { WeightsAt::Shared } else { WeightsAt::Global };
+        let shared = if held { weights } else { 0 } + warps * of_warp;
+        Ok(Self { forward, weights_at, transposed_words, warps, shared })
+    }
+
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        (self.warps * WARP) as u32
+    }
+
+    /// Samples of a block's tile.
+    pub fn tile(&self) -> usize {
+        self.warps * TILE
+    }
+
+    /// The defines of `ppo_update.cu`.
+    pub fn defines(
+        &self,
+        network: &Network,
+        config: &Config,
+        layout: &SampleLayout,
+    ) -> Vec<(String, String)> {
+        let weights_at = if self.weights_at == WeightsAt::Shared { "1u" } else { "0u" };
+        let mut defines = self.forward.defines(network, config, layout);
+        defines.retain(|(name, _)| !["NORM_OBS", "NORM_REWARD", "WARP_BYTES"].contains(&name.as_str()));
+        for (name, value) in &mut defines {
+            match name.as_str() {
+                "WEIGHTS_AT" => *value = weights_at.to_owned(),
+                "THREADS" => *value = self.threads().to_string(),
+                _ => {}
+            }
+        }
+        for (name, count) in [
+            ("BLOCK_BYTES", self.shared),
+            ("EXPECTED_PARAMETERS", network.len()),
+            ("EXPECTED_TRANSPOSED_WORDS", self.transposed_words),
+        ] {
+            defines.push((name.to_owned(), format!("{count}u")));
+        }
+        defines
+    }
+}
+
 fn too_wide(problem: String) -> LearnError {
     LearnError::Config {
         key: "hidden",

@@ -1,0 +1,176 @@
+//! The GPU backend without a GPU: what the training loop asks of a [`Backend`], with the real kernels on the host's stand-in.
+
+#[path = "../../operant-env/tests/support/locks.rs"]
+mod locks;
+#[path = "../../operant-cuda/tests/support/stand_in.rs"]
+mod stand_in;
+
+use locks::Locks;
+use operant_cuda::{Cuda, Device};
+use operant_env::{Env, Visitor, registry};
+use operant_learn::{Backend, Config, LearnError, Precision, Snapshot, UpdateStats, cpu, cuda};
+
+fn device(ordinal: usize) -> Option<Device> {
+    let directory = stand_in::directory("the GPU backend on the host")?;
+    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
+    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
+    Some(cuda.open(ordinal).expect("the stand-in has this device"))
+}
+
+fn config() -> Config {
+    Config {
+        seed: 4,
+        num_envs: 20,
+        num_steps: 12,
+        total_timesteps: 20 * 12 * 50,
+        hidden: vec![32],
+        norm_obs: true,
+        norm_reward: true,
+        ..Config::default()
+    }
+}
+
+fn on_gpu<E: Env>(device: &Device, env: E, config: &Config) -> Box<dyn Backend> {
+    cuda::backend(env, config, device, Precision::F32, 1).expect("a backend")
+}
+
+/// Enqueues ahead as the training loop does, and collects all reports.
+fn run(backend: &mut dyn Backend, updates: usize) -> Vec<UpdateStats> {
+    let (mut stats, mut enqueued) = (Vec::new(), 0);
+    while stats.len() < updates {
+        if enqueued < updates && enqueued < stats.len() + 2 {
+            backend.enqueue_update().expect("an update");
+            enqueued += 1;
+        } else {
+            stats.extend(backend.poll(true).expect("a report"));
+        }
+    }
+    stats
+}
+
+fn assert_equal(a: &Snapshot, b: &Snapshot) {
+    assert_eq!(a.counters, b.counters);
+    for (a, b) in a.tensors.iter().zip(&b.tensors) {
+        assert!(a == b, "{} differs", a.name);
+    }
+    assert_eq!(a.tensors.len(), b.tensors.len());
+}
+
+#[test]
+fn a_restored_backend_goes_on_bit_for_bit() {
+    let Some(device) = device(2) else { return };
+    let mut straight = on_gpu(&device, Locks, &config());
+    run(&mut *straight, 5);
+    let mut first = on_gpu(&device, Locks, &config());
+    run(&mut *first, 3);
+    let saved = first.save().expect("a snapshot");
+    assert_eq!(saved.counters["updates"], 3);
+    let mut second = on_gpu(&device, Locks, &config());
+    run(&mut *second, 1);
+    second.load(&saved).expect("the same environment and configuration");
+    assert_equal(&second.save().expect("a snapshot"), &saved);
+    let stats = run(&mut *second, 2);
+    assert_eq!((stats[1].ticket.0, stats[1].env_steps), (4, 5 * 240));
+    assert_equal(&second.save().expect("a snapshot"), &straight.save().expect("a snapshot"));
+}
+
+#[test]
+fn snapshots_move_between_devices() {
+    let Some(device) = device(0) else { return };
+    let (mut gpu, mut cpu) =
+        (on_gpu(&device, Locks, &config()), cpu::backend(Locks, &config(), 1).expect("a CPU"));
+    run(&mut *gpu, 2);
+    let saved = gpu.save().expect("a snapshot");
+    cpu.load(&saved).expect("the CPU takes it");
+    assert_equal(&cpu.save().expect("a snapshot"), &saved);
+    run(&mut *cpu, 1);
+    let saved = cpu.save().expect("a snapshot");
+    gpu.load(&saved).expect("the GPU takes it");
+    assert_equal(&gpu.save().expect("a snapshot"), &saved);
+    run(&mut *gpu, 1);
+}
+
+#[test]
+fn early_updates_report_what_the_cpu_reports() {
+    struct Check<'a>(&'a Device);
+    impl Visitor for Check<'_> {
+        type Output = ();
+        fn visit<E: Env>(self, env: E) {
+            // One minibatch, since the devices number their samples differently and so shuffle them differently.
+            let config =
+                Config { norm_obs: false, norm_reward: false, num_minibatches: 1, num_steps: 64, ..config() };
+            let mut gpu = on_gpu(self.0, env.clone(), &config);
+            let mut cpu = cpu::backend(env, &config, 1).expect("a CPU");
+            for (gpu, cpu) in run(&mut *gpu, 4).iter().zip(run(&mut *cpu, 4)) {
+                for (what, gpu, cpu) in [
+                    ("policy_loss", gpu.policy_loss, cpu.policy_loss),
+                    ("value_loss", gpu.value_loss, cpu.value_loss),
+                    ("entropy", gpu.entropy, cpu.entropy),
+                    ("approx_kl", gpu.approx_kl, cpu.approx_kl),
+                    ("grad_norm", gpu.grad_norm, cpu.grad_norm),
+                    ("explained_variance", gpu.explained_variance, cpu.explained_variance),
+                    ("learning_rate", gpu.learning_rate, cpu.learning_rate),
+                    ("episodes", gpu.episodes as f64, cpu.episodes as f64),
+                    ("return", gpu.episodic_return_mean, cpu.episodic_return_mean),
+                    ("length", gpu.episodic_length_mean, cpu.episodic_length_mean),
+                    ("return_std", gpu.episodic_return_std, cpu.episodic_return_std),
+                ] {
+                    let close = (gpu - cpu).abs() <= 1e-3 * cpu.abs() + 1e-5;
+                    assert!(
+                        close || gpu.is_nan() && cpu.is_nan(),
+                        "{what}: {gpu} on the GPU, {cpu} on the CPU"
+                    );
+                }
+                assert!(gpu.bytes_h2d + gpu.bytes_d2h <= 4_096);
+            }
+        }
+    }
+    let Some(device) = device(0) else { return };
+    registry::with_env("cartpole", &Default::default(), Check(&device)).expect("cartpole");
+}
+
+#[test]
+fn evaluation_and_scene_serve_the_loop() {
+    let Some(device) = device(1) else { return };
+    let mut backend = on_gpu(&device, Locks, &config());
+    assert!(backend.poll(false).expect("nothing yet").is_none());
+    let before = backend.evaluate(8, 1).expect("episodes");
+    assert_eq!((before.returns.len(), before.lengths.len()), (8, 8));
+    assert_eq!(before, backend.evaluate(8, 1).expect("the same again"));
+    assert!(backend.scene().is_none());
+    let pulse = backend.pulse().load(std::sync::atomic::Ordering::Relaxed);
+    let stats = run(&mut *backend, 6);
+    assert!(stats.iter().any(|stats| stats.bytes_d2h > 600), "the scene is counted");
+    let episode = backend.scene().expect("episodes of 24 steps ended in 72");
+    assert!((1..=24).contains(&episode.frames.len()) && episode.episodic_return.is_finite());
+    assert!(backend.pulse().load(std::sync::atomic::Ordering::Relaxed) > pulse);
+}
+
+#[test]
+fn a_lost_device_is_an_error_and_never_a_hang() {
+    let Some(directory) = stand_in::directory("a lost GPU") else { return };
+    if !stand_in::is_child() {
+        let Some(output) = stand_in::rerun("a_lost_device_is_an_error_and_never_a_hang") else { return };
+        return stand_in::must_pass(&output);
+    }
+    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
+    let device =
+        cuda.cached_in(Some(&stand_in::cache(&directory))).open(5).expect("the device that gets lost");
+    let outcome = cuda::backend(Locks, &config(), &device, Precision::F32, 1).and_then(|mut backend| {
+        for _ in 0..4 {
+            backend.enqueue_update()?;
+            backend.poll(true)?;
+        }
+        Ok(())
+    });
+    let error = outcome.expect_err("its launches fail");
+    assert!(matches!(&error, LearnError::Cuda(error) if error.is_lost()), "{error}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_size() {
+    let Some(device) = device(3) else { return };
+    let config = Config { num_envs: 8_192, num_steps: 128, ..config() };
+    let error = cuda::backend(Locks, &config, &device, Precision::F32, 1).err().expect("no room");
+    assert!(error.to_string().contains("bytes"), "{error}");
+}

@@ -1,0 +1,357 @@
+//! Corners of the GPU's rollout that the shipped environments and small grids do not reach: odd numbers of real actions, many
+//! components, masks of two words, bootstraps over bits, clock beyond 32 bits, blocks of several warps, broken weights.
+
+#[path = "../../operant-env/tests/support/crane.rs"]
+mod crane;
+#[path = "../../operant-env/tests/support/locks.rs"]
+mod locks;
+#[path = "../../operant-cuda/tests/support/stand_in.rs"]
+mod stand_in;
+#[path = "../../operant-env/tests/support/switchboard.rs"]
+mod switchboard;
+
+use crane::{Crane, HIGH, LOW};
+use locks::Locks;
+use operant_cuda::kernels::Episodes;
+use operant_cuda::{Cuda, Device};
+use operant_env::cartpole::CartPole;
+use operant_env::{ActionSpace, Clock, Current, Env, Rows, RowsMut};
+use operant_lane::bundle::leaves_of;
+use operant_lane::draws::unit;
+use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Source};
+use operant_learn::cuda::CudaRollout;
+use operant_learn::cuda::parity::{compare_rollout, differing_environments};
+use operant_learn::network::{Architecture, Network, init_params};
+use operant_learn::{Activation, Config, Precision};
+use switchboard::Switchboard;
+
+fn device(ordinal: usize) -> Option<Device> {
+    let directory = stand_in::directory("corners of the GPU's rollout on the host")?;
+    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
+    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
+    Some(cuda.open(ordinal).expect("the stand-in has this device"))
+}
+
+fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {
+    Config { num_envs, num_steps, seed: 3, hidden: hidden.to_vec(), shared_trunk: true, ..Config::default() }
+}
+
+/// Weights of a network whose outputs, biases and deviations all differ, so that none can be taken for another.
+fn params<E: Env>(env: &E, config: &Config) -> Vec<f32> {
+    let network = Network::new(Architecture::of(&env.spec(), config).expect("the environment's network"));
+    let mut params = init_params(&network, 11);
+    for tensor in &network.tensors {
+        let values = &mut params[tensor.range()];
+        match tensor.name.as_str() {
+            // CleanRL's 0.01 would leave all choices alike.
+            "policy.weight" => values.iter_mut().for_each(|w| *w *= 50.0),
+            "log_std" => values.iter_mut().enumerate().for_each(|(k, s)| *s = 0.25 - 0.5 * k as f32),
+            name if name.ends_with(".bias") => {
+                let first = if name == "value.bias" { 0.5 } else { 0.0 };
+                values.iter_mut().enumerate().for_each(|(k, b)| *b = first + 0.1 * (k as f32).sin());
+            }
+            _ => {}
+        }
+    }
+    params
+}
+
+#[track_caller]
+fn agrees<E: Env>(device: &Device, env: &E, config: &Config, precision: Precision, steps: u64) {
+    let found = compare_rollout(device, env, config, precision, &params(env, config), steps);
+    let found = found.expect("a rollout");
+    let problems = found.problems(precision);
+    assert!(problems.is_empty(), "{} {precision}: {problems:#?} {found:?}", env.spec().name);
+}
+
+#[test]
+fn odd_and_many_actions_follow_the_cpu() {
+    for (ordinal, precision) in Precision::ALL.into_iter().enumerate() {
+        let Some(device) = device(ordinal) else { return };
+        // Bounds of normalised values so near that they cut.
+        let near = Config {
+            norm_obs: true,
+            norm_reward: true,
+            clip_obs: 0.75,
+            clip_reward: 0.5,
+            ..config(33, 1, &[20])
+        };
+        agrees(&device, &Crane, &near, precision, 24);
+        agrees(&device, &Switchboard, &config(33, 1, &[20]), precision, 24);
+    }
+    let Some(device) = device(2) else { return };
+    // Bits straight into the last layer, and two chains over the same bits.
+    agrees(&device, &Switchboard, &config(17, 1, &[]), Precision::Bf16, 12);
+    let apart = Config { shared_trunk: false, activation: Activation::Relu, ..config(17, 1, &[40, 24]) };
+    agrees(&device, &Switchboard, &apart, Precision::Tf32, 12);
+    for differing in [
+        differing_environments(&device, &Crane, 33, 64).expect("random play"),
+        differing_environments(&device, &Switchboard, 33, 64).expect("random play"),
+    ] {
+        assert!(differing.is_empty(), "environments {differing:?}");
+    }
+}
+
+// ---- horizons, step by step on the scalar lane -----------------------------------------------------------------------
+
+/// The action that a sample holds, as the environment gets it: real ones clipped to their box.
+struct Taken<'a> {
+    values: &'a [u32],
+    space: &'a ActionSpace,
+    component: usize,
+}
+
+impl Source<f32> for Taken<'_> {
+    fn float(&mut self) -> f32 {
+        let (value, k) = (f32::from_bits(self.values[self.component]), self.component);
+        self.component += 1;
+        let ActionSpace::Box { low, high } = self.space else { unreachable!("a float acts in a box") };
+        value.clamp(low[k] as f32, high[k] as f32)
+    }
+    fn uint(&mut self) -> <f32 as operant_lane::Lane>::Uint {
+        self.component += 1;
+        f32::load_uint(&[f32::from_bits(self.values[self.component - 1]) as u32])
+    }
+    fn int(&mut self) -> <f32 as operant_lane::Lane>::Int {
+        unreachable!("no environment acts in signed integers")
+    }
+    fn mask(&mut self) -> bool {
+        unreachable!("no environment acts in truth values")
+    }
+}
+
+fn words(bundle: &impl Bundle<f32>, count: usize) -> Vec<u32> {
+    let mut words = vec![0; count];
+    bundle.store(&mut RowsMut::new(&mut words, 1, 0));
+    words
+}
+
+/// Plays a horizon from lifetime step `start` on and again on the scalar lane, with the actions that the device took:
+/// observations, flags, rewards, states and episodes must be the same, and with zero weights the actions must be those of
+/// the draws. Returns which kinds of flags came up.
+fn by_hand<E: Env>(device: &Device, env: &E, config: &Config, start: u64) -> [usize; 4] {
+    let spec = env.spec();
+    let rollout = CudaRollout::new(device, env, config, Precision::F32).expect("a rollout");
+    let mut weights = vec![0.0; rollout.network().len()];
+    if let Some(first) = rollout.network().log_std {
+        weights[first..].iter_mut().zip([0.25, -0.25, -0.75]).for_each(|(to, s)| *to = s);
+    }
+    rollout.set_params(&weights).expect("parameters");
+    let mut running = rollout.environments().expect("environments");
+    rollout.set_environments(&running, start).expect("a later clock");
+    let leaves = leaves_of::<f32, E::State<f32>>().len() + 2;
+    let (n, steps, layout) = (config.num_envs, config.num_steps, rollout.layout().clone());
+    let mut kinds = [0; 4];
+    // The second horizon goes on where the first ended.
+    for horizon in 0..2 {
+        rollout.poison(0xff).and_then(|()| rollout.roll()).expect("a horizon");
+        let (samples, returns) = (rollout.samples().expect("samples"), rollout.returns().expect("returns"));
+        let (mut length, mut sums) = (0.0, Vec::new());
+        for environment in 0..n {
+            let number = f32::load_uint(&[environment as u32]);
+            let mut current: Current<f32, E> = Current::load(&mut Rows::new(&running, n, environment));
+            let mut draws = ActionDraws::<f32>::new(config.seed, number, Purpose::Action);
+            for t in 0..steps {
+                let (at, step) = (t * n + environment, start + (horizon * steps + t) as u64);
+                let sample = &samples[at * layout.stride..][..layout.stride];
+                let place = format!("{}: environment {environment}, step {step}", spec.name);
+                let obs = words(&env.observe(&current.state), layout.obs_words);
+                assert_eq!(sample[..layout.obs_words], obs, "{place}");
+                let values = &sample[layout.actions..][..layout.components];
+                drawn(env, &current.state, &spec.actions, &mut draws, step, values, &place);
+                let action = E::Action::load(&mut Taken { values, space: &spec.actions, component: 0 });
+                let clock = Clock { seed: config.seed, environment: number, step, evaluation: false };
+                let went = current.step(env, spec.time_limit, &action, &clock);
+                let flags = u8::from(went.terminated) | u8::from(went.truncated) << 1;
+                assert_eq!(returns.flags[at], flags, "{place}");
+                assert_eq!(returns.rewards[at].to_bits(), went.reward.to_bits(), "{place}");
+                kinds[flags as usize] += 1;
+                if flags != 0 {
+                    let mut elapsed = [0];
+                    f32::store_uint(went.episodic_length, &mut elapsed);
+                    length += f64::from(elapsed[0]);
+                    sums.push(f64::from(went.episodic_return));
+                }
+            }
+            let column = words_of(&current, leaves);
+            (0..leaves).for_each(|row| running[row * n + environment] = column[row]);
+        }
+        assert_eq!(rollout.environments().expect("environments"), running, "{}", spec.name);
+        same_episodes(&rollout.episodes().expect("episodes"), &sums, length);
+    }
+    kinds
+}
+
+fn words_of<E: Env>(current: &Current<f32, E>, leaves: usize) -> Vec<u32> {
+    let mut words = vec![0; leaves];
+    current.store(&mut RowsMut::new(&mut words, 1, 0));
+    words
+}
+
+/// The episodes of a horizon by their returns.
+fn same_episodes(got: &Episodes, returns: &[f64], length: f64) {
+    assert_eq!((got.count, got.length), (returns.len() as f64, length));
+    let near = |got: f64, expected: f64| {
+        assert!((got - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{got} {expected}")
+    };
+    near(got.sum, returns.iter().sum());
+    near(got.squares, returns.iter().map(|x| x * x).sum());
+    assert_eq!(f64::from(got.min), returns.iter().copied().fold(f64::INFINITY, f64::min));
+    assert_eq!(f64::from(got.max), returns.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+}
+
+/// With zero weights every legal choice is as likely as another, and means are zero: what the draws must have given.
+fn drawn<E: Env>(
+    env: &E,
+    state: &E::State<f32>,
+    space: &ActionSpace,
+    draws: &mut ActionDraws<f32>,
+    step: u64,
+    values: &[u32],
+    place: &str,
+) {
+    let count = values.len() as u32;
+    match space {
+        ActionSpace::Discrete(choices) => {
+            for (component, &choices) in choices.iter().enumerate() {
+                let draw = f64::from(unit::<f32>(draws.bits(step, component as u32, count)));
+                let legal = |k: &usize| !E::MASKED || env.legal::<f32>(state, component, *k);
+                let legal: Vec<usize> = (0..choices).filter(legal).collect();
+                let among = draw * legal.len() as f64;
+                let got = f32::from_bits(values[component]) as usize;
+                let at = legal.iter().position(|&k| k == got);
+                let Some(at) = at else {
+                    panic!("{place}: choice {got} of component {component} is illegal")
+                };
+                // A draw on a border may fall to either side.
+                let good = at as f64 - 1e-5 <= among && among <= (at + 1) as f64 + 1e-5;
+                assert!(good, "{place}: choice {got} of component {component} by draw {draw}");
+            }
+        }
+        ActionSpace::Box { .. } => {
+            let words = count.next_multiple_of(2);
+            for (k, log_std) in (0..count).zip([0.25f64, -0.25, -0.75]) {
+                let mut draw = |k| f64::from(unit::<f32>(draws.bits(step, k, words)));
+                let radius = (-2.0 * (1.0 - draw(k / 2 * 2)).ln()).sqrt();
+                let angle = core::f64::consts::TAU * draw(k / 2 * 2 + 1);
+                let normal = radius * if k % 2 == 0 { angle.cos() } else { angle.sin() };
+                let got = f64::from(f32::from_bits(values[k as usize]));
+                assert!((got - log_std.exp() * normal).abs() < 1e-5, "{place}: action {k} is {got}");
+            }
+        }
+    }
+}
+
+/// A lifetime step whose low word wraps around within a horizon, and whose draws are no multiple of four.
+const LATE: u64 = (7 << 32) - 6;
+
+#[test]
+fn horizons_late_in_a_lifetime_are_those_of_the_scalar_lane() {
+    let Some(device) = device(2) else { return };
+    by_hand(&device, &CartPole, &config(17, 9, &[]), LATE - 1);
+    by_hand(&device, &Locks, &config(17, 30, &[]), LATE);
+    // Zero weights: a bootstrap adds nothing.
+    let kinds = [
+        by_hand(&device, &Crane, &config(33, 9, &[]), LATE),
+        by_hand(&device, &Switchboard, &config(33, 9, &[]), LATE),
+    ];
+    for kinds in kinds {
+        assert!(kinds.iter().all(|&count| count > 0), "not every kind of end came up: {kinds:?}");
+    }
+}
+
+/// More blocks than a warp has lanes, and several warps a block: what is merged comes from all of them.
+#[test]
+fn many_blocks_of_many_warps_are_merged() {
+    let Some(device) = device(2) else { return };
+    let config = config(6_337, 3, &[]);
+    by_hand(&device, &Locks, &config, 0);
+    by_hand(&device, &Crane, &Config { num_steps: 7, ..config.clone() }, LATE);
+    let normed = Config { norm_obs: true, norm_reward: true, ..config };
+    let rollout = CudaRollout::new(&device, &Crane, &normed, Precision::F32).expect("a rollout");
+    let specialisation = rollout.specialisation();
+    assert!(specialisation.warps == 4 && rollout.kernel().shape().blocks(6_337) > 64, "{specialisation:?}");
+    agrees(&device, &Crane, &normed, Precision::F32, 8);
+}
+
+/// A draw of exactly zero takes the first choice that is legal, not the first.
+#[test]
+fn the_least_draw_takes_a_legal_choice() {
+    const STEP: u64 = 210_190;
+    const ENVIRONMENT: usize = 2;
+    let mut draws = ActionDraws::<f32>::new(3, f32::load_uint(&[ENVIRONMENT as u32]), Purpose::Action);
+    assert_eq!(unit::<f32>(draws.bits(STEP, 0, 5)), 0.0, "the step was chosen for its draw");
+    let Some(device) = device(0) else { return };
+    let config = config(17, 1, &[]);
+    let rollout = CudaRollout::new(&device, &Switchboard, &config, Precision::F32).expect("a rollout");
+    let mut running = rollout.environments().expect("environments");
+    // The first three lamps of the first panel are on.
+    running[ENVIRONMENT] = 7;
+    rollout.set_environments(&running, STEP).and_then(|()| rollout.roll()).expect("a step");
+    let (samples, layout) = (rollout.samples().expect("samples"), rollout.layout());
+    let choice = f32::from_bits(samples[ENVIRONMENT * layout.stride + layout.actions]);
+    assert_eq!(choice, 3.0);
+}
+
+/// A broken network must be seen: NaN reaches values and log-probabilities, whatever the arithmetic, and actions stay within
+/// their space. Great weights saturate and stay finite.
+#[test]
+fn broken_and_great_weights_are_what_they_are_on_the_cpu() {
+    let Some(device) = device(1) else { return };
+    for (activation, precision) in [
+        (Activation::Tanh, Precision::F32),
+        (Activation::Relu, Precision::F32),
+        (Activation::Tanh, Precision::Bf16),
+        (Activation::Relu, Precision::Tf32),
+    ] {
+        let config = Config { activation, ..config(17, 2, &[20]) };
+        let rollout = CudaRollout::new(&device, &Locks, &config, precision).expect("a rollout");
+        let mut broken = params(&Locks, &config);
+        broken[0] = f32::NAN;
+        rollout.set_params(&broken).and_then(|()| rollout.roll()).expect("a horizon");
+        let (samples, layout) = (rollout.samples().expect("samples"), rollout.layout().clone());
+        for sample in samples.chunks_exact(layout.stride) {
+            let float = |at: usize| f32::from_bits(sample[at]);
+            assert!(
+                float(layout.value).is_nan() && float(layout.logprob).is_nan(),
+                "{activation:?} {precision}"
+            );
+            assert!(
+                float(layout.actions) < 3.0 && float(layout.actions + 1) < 4.0,
+                "{activation:?} {precision}"
+            );
+        }
+        let mut great = params(&Locks, &config);
+        let weights = rollout.network().chains[0].layers[0].weight_range();
+        great[weights].iter_mut().for_each(|w| *w *= 300.0);
+        let found = compare_rollout(&device, &Locks, &config, precision, &great, 12).expect("a rollout");
+        let problems = found.problems(precision);
+        // Rounded inputs flip the sign of what is nearly zero, so that only fp32 is held to its tolerance here.
+        assert!(
+            precision != Precision::F32 || problems.is_empty(),
+            "{activation:?}: {problems:#?} {found:?}"
+        );
+        assert!(found.values.relative().is_finite(), "{activation:?} {precision}: {found:?}");
+    }
+}
+
+#[test]
+fn the_boxes_of_the_crane_are_not_alike() {
+    assert!(LOW.iter().zip(HIGH).all(|(low, high)| *low < high && *low != -high));
+}
+
+#[test]
+fn corners_stay_within_their_memory_and_the_language() {
+    for test in ["corners_of_every_kind", "the_least_draw_takes_a_legal_choice"] {
+        let Some(output) = stand_in::rerun_sanitized(test) else { return };
+        stand_in::must_pass(&output);
+    }
+}
+
+/// What the sanitizers run: bootstraps over bits, odd actions, blocks of several warps.
+#[test]
+fn corners_of_every_kind() {
+    let Some(device) = device(2) else { return };
+    by_hand(&device, &Crane, &config(17, 7, &[]), LATE);
+    by_hand(&device, &Switchboard, &config(6_337, 6, &[]), LATE);
+}
