@@ -247,25 +247,60 @@ fn the_devices_of_a_driver_are_shown() {
         name,
         "no cooperative launch",
         "compute capability",
-        "auto takes it once they do",
+        "--device cuda trains on the GPU",
     ] {
         assert!(page.contains(part), "no {part:?} in:\n{page}");
     }
     assert!(!page.contains("missing: ") && !page.contains("problem: "), "{page}");
 
-    assert!(operant.trains_on_cpu().contains("auto takes it once they do"));
-    operant.refuses_to_train(&[
-        name,
-        "updates do not run on a GPU yet",
-        "set device to cpu",
-        "operant selftest gpu",
-    ]);
+    assert!(operant.trains_on_cpu().contains("--device cuda trains on the GPU"));
+    let wide = ["train", "cartpole", "--device", "cuda", "--precision", "bf16"];
+    operant.run(&wide, "").assert_error(2, &["updates on a GPU run in f32 only", "where: --precision"]);
     let absent = ["train", "cartpole", "--device", "cuda:9"];
     operant.run(&absent, "").assert_error(2, &["there is no GPU 9", "the driver sees 6", "--device cpu"]);
     let absent = ["replay", "cartpole", "--device", "cuda:9"];
     operant.run(&absent, CASE).assert_error(2, &["there is no GPU 9", "CUDA_VISIBLE_DEVICES"]);
     let double = ["replay", "cartpole", "--device", "cuda", "--precision", "f64"];
     operant.run(&double, CASE).assert_error(2, &["no double precision", "where: --precision f64"]);
+}
+
+#[test]
+fn a_gpu_trains_and_a_run_goes_on_elsewhere() {
+    let Some(operant) = Operant::with_stand_in("training on a GPU") else { return };
+    let train = |device: &str, more: &[&str]| {
+        let mut args = vec!["train", "cartpole", "--device", device, "--json"];
+        args.extend(more);
+        let finished = operant.run(&args, "");
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        finished.json()
+    };
+    let small = [&SMALL[..], &["--set", "ring=false", "--set", "anneal_lr=false"]].concat();
+    let first = train("cuda:2", &[&["--name", "straight", "--steps", "2560"], &small[..]].concat());
+    assert_eq!((&first["device"], &first["env_steps"]), (&"cuda:2".into(), &2_560.into()));
+    let log = operant.place.path().join("runs/straight/operant.log");
+    let metrics = operant.place.path().join("runs/straight/metrics.csv");
+    assert!(std::fs::read_to_string(log).expect("the log").contains("cuda:2"));
+    let rows = std::fs::read_to_string(metrics).expect("metrics");
+    assert!(rows.lines().count() > 2, "{rows}");
+
+    // The same bits in another order of threads, and from a checkpoint half way.
+    let other = train("cuda:1", &[&["--name", "other", "--steps", "2560"], &small[..]].concat());
+    assert_eq!(first["eval_return_mean"], other["eval_return_mean"]);
+    train("cuda:0", &[&["--name", "half", "--steps", "1280"], &small[..]].concat());
+    let resumed = train("cuda:0", &["--resume", "half", "--steps", "2560", "--set", "ring=false"]);
+    assert_eq!(resumed["env_steps"], 2_560);
+    assert_eq!(first["eval_return_mean"], resumed["eval_return_mean"]);
+    let on_cpu = train("cpu", &["--resume", "half", "--steps", "3840", "--set", "ring=false"]);
+    assert_eq!((&on_cpu["device"], &on_cpu["env_steps"]), (&"cpu".into(), &3_840.into()));
+}
+
+#[test]
+fn a_gpu_that_is_lost_while_training_ends_the_run_with_an_error() {
+    let Some(operant) = Operant::with_stand_in("a GPU that is lost") else { return };
+    let mut args = vec!["train", "cartpole", "--device", "cuda:5", "--steps", "2560", "--name", "lost"];
+    args.extend(SMALL);
+    args.extend(["--set", "ring=false"]);
+    operant.run(&args, "").assert_error(1, &["CUDA_ERROR_LAUNCH_FAILED"]);
 }
 
 #[test]

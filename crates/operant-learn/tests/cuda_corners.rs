@@ -5,6 +5,9 @@
 mod crane;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
+#[path = "../../operant-env/tests/support/random_play.rs"]
+#[allow(dead_code, reason = "each suite uses its own part")]
+mod random_play;
 #[path = "../../operant-cuda/tests/support/stand_in.rs"]
 mod stand_in;
 #[path = "../../operant-env/tests/support/switchboard.rs"]
@@ -12,15 +15,15 @@ mod switchboard;
 
 use crane::{Crane, HIGH, LOW};
 use locks::Locks;
-use operant_cuda::kernels::Episodes;
+use operant_cuda::kernels::{Episodes, RunningNorm};
 use operant_cuda::{Cuda, Device};
 use operant_env::cartpole::CartPole;
 use operant_env::{ActionSpace, Clock, Current, Env, Rows, RowsMut};
 use operant_lane::bundle::leaves_of;
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Source};
-use operant_learn::cuda::CudaRollout;
 use operant_learn::cuda::parity::{compare_rollout, differing_environments};
+use operant_learn::cuda::{CudaPlay, CudaRollout, PlayOptions};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
 use switchboard::Switchboard;
@@ -141,11 +144,13 @@ fn by_hand<E: Env>(device: &Device, env: &E, config: &Config, start: u64) -> [us
     rollout.set_environments(&running, start).expect("a later clock");
     let leaves = leaves_of::<f32, E::State<f32>>().len() + 2;
     let (n, steps, layout) = (config.num_envs, config.num_steps, rollout.layout().clone());
-    let mut kinds = [0; 4];
+    let (mut kinds, mut discounted) = ([0; 4], vec![0.0; n]);
+    let mut norms = rollout.running_norms().expect("statistics");
     // The second horizon goes on where the first ended.
     for horizon in 0..2 {
         rollout.poison(0xff).and_then(|()| rollout.roll()).expect("a horizon");
         let (samples, returns) = (rollout.samples().expect("samples"), rollout.returns().expect("returns"));
+        let mut frozen = Frozen { norms, seen: Vec::new() };
         let (mut length, mut sums) = (0.0, Vec::new());
         for environment in 0..n {
             let number = f32::load_uint(&[environment as u32]);
@@ -156,6 +161,7 @@ fn by_hand<E: Env>(device: &Device, env: &E, config: &Config, start: u64) -> [us
                 let sample = &samples[at * layout.stride..][..layout.stride];
                 let place = format!("{}: environment {environment}, step {step}", spec.name);
                 let obs = words(&env.observe(&current.state), layout.obs_words);
+                let obs = frozen.obs(&obs, config);
                 assert_eq!(sample[..layout.obs_words], obs, "{place}");
                 let values = &sample[layout.actions..][..layout.components];
                 drawn(env, &current.state, &spec.actions, &mut draws, step, values, &place);
@@ -164,12 +170,11 @@ fn by_hand<E: Env>(device: &Device, env: &E, config: &Config, start: u64) -> [us
                 let went = current.step(env, spec.time_limit, &action, &clock);
                 let flags = u8::from(went.terminated) | u8::from(went.truncated) << 1;
                 assert_eq!(returns.flags[at], flags, "{place}");
-                assert_eq!(returns.rewards[at].to_bits(), went.reward.to_bits(), "{place}");
+                let reward = frozen.reward(went.reward, flags != 0, config, &mut discounted[environment]);
+                assert_eq!(returns.rewards[at].to_bits(), reward.to_bits(), "{place}");
                 kinds[flags as usize] += 1;
                 if flags != 0 {
-                    let mut elapsed = [0];
-                    f32::store_uint(went.episodic_length, &mut elapsed);
-                    length += f64::from(elapsed[0]);
+                    length += length_of(went.episodic_length);
                     sums.push(f64::from(went.episodic_return));
                 }
             }
@@ -178,8 +183,79 @@ fn by_hand<E: Env>(device: &Device, env: &E, config: &Config, start: u64) -> [us
         }
         assert_eq!(rollout.environments().expect("environments"), running, "{}", spec.name);
         same_episodes(&rollout.episodes().expect("episodes"), &sums, length);
+        norms = rollout.running_norms().expect("statistics");
+        frozen.leads_to(&norms);
+        if config.norm_reward {
+            assert_eq!(rollout.discounted().expect("discounted returns"), discounted);
+        }
     }
     kinds
+}
+
+/// The statistics of a horizon, and what is seen during it.
+struct Frozen {
+    norms: Vec<RunningNorm>,
+    seen: Vec<Vec<f64>>,
+}
+
+impl Frozen {
+    fn see(&mut self, quantity: usize, value: f32) {
+        self.seen.resize(self.norms.len(), Vec::new());
+        self.seen[quantity].push(f64::from(value));
+    }
+
+    fn scale(&self, quantity: usize) -> f32 {
+        (1.0 / (self.norms[quantity].var + 1e-8).sqrt()) as f32
+    }
+
+    /// The observation as the policy sees it.
+    fn obs(&mut self, obs: &[u32], config: &Config) -> Vec<u32> {
+        if !config.norm_obs {
+            return obs.to_vec();
+        }
+        let limit = config.clip_obs as f32;
+        let normalised = obs.iter().enumerate().map(|(k, word)| {
+            let x = f32::from_bits(*word);
+            self.see(k, x);
+            ((x - self.norms[k].mean as f32) * self.scale(k)).clamp(-limit, limit).to_bits()
+        });
+        normalised.collect()
+    }
+
+    /// The reward as the learner sees it.
+    fn reward(&mut self, reward: f32, done: bool, config: &Config, discounted: &mut f32) -> f32 {
+        if !config.norm_reward {
+            return reward;
+        }
+        let (last, limit) = (self.norms.len() - 1, config.clip_reward as f32);
+        *discounted = discounted.mul_add(config.gamma as f32, reward);
+        self.see(last, *discounted);
+        if done {
+            *discounted = 0.0;
+        }
+        (reward * self.scale(last)).clamp(-limit, limit)
+    }
+
+    /// Whether what was seen makes `after` of the statistics.
+    fn leads_to(&self, after: &[RunningNorm]) {
+        for ((before, seen), after) in self.norms.iter().zip(&self.seen).zip(after) {
+            let (n, total) = (seen.len() as f64, before.count + seen.len() as f64);
+            let mean = seen.iter().sum::<f64>() / n;
+            let spread = seen.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+            let delta = mean - before.mean;
+            let var = (before.var * before.count + spread + delta * delta * before.count * n / total) / total;
+            let mean = before.mean + delta * n / total;
+            assert!((after.count - total).abs() < 1e-6, "{after:?}");
+            assert!((after.mean - mean).abs() < 1e-5 * (1.0 + mean.abs()), "{after:?} {mean}");
+            assert!((after.var - var).abs() < 1e-4 * var, "{after:?} {var}");
+        }
+    }
+}
+
+fn length_of(length: <f32 as operant_lane::Lane>::Uint) -> f64 {
+    let mut word = [0];
+    f32::store_uint(length, &mut word);
+    f64::from(word[0])
 }
 
 fn words_of<E: Env>(current: &Current<f32, E>, leaves: usize) -> Vec<u32> {
@@ -260,18 +336,64 @@ fn horizons_late_in_a_lifetime_are_those_of_the_scalar_lane() {
     }
 }
 
-/// More blocks than a warp has lanes, and several warps a block: what is merged comes from all of them.
+/// More blocks than a block has threads, and several warps a block: what is merged comes from all of them.
 #[test]
 fn many_blocks_of_many_warps_are_merged() {
     let Some(device) = device(2) else { return };
-    let config = config(6_337, 3, &[]);
-    by_hand(&device, &Locks, &config, 0);
-    by_hand(&device, &Crane, &Config { num_steps: 7, ..config.clone() }, LATE);
-    let normed = Config { norm_obs: true, norm_reward: true, ..config };
+    // One warp a block, 133 blocks.
+    by_hand(&device, &Locks, &config(2_113, 25, &[]), 0);
+    // Four warps a block, 100 blocks.
+    let config = config(6_337, 7, &[]);
+    // Bounds so near that they cut.
+    let normed = Config { norm_obs: true, norm_reward: true, clip_obs: 1.5, clip_reward: 0.75, ..config };
+    by_hand(&device, &Crane, &normed, LATE);
     let rollout = CudaRollout::new(&device, &Crane, &normed, Precision::F32).expect("a rollout");
     let specialisation = rollout.specialisation();
-    assert!(specialisation.warps == 4 && rollout.kernel().shape().blocks(6_337) > 64, "{specialisation:?}");
+    assert!(specialisation.warps == 4 && rollout.kernel().shape().blocks(6_337) > 32, "{specialisation:?}");
     agrees(&device, &Crane, &normed, Precision::F32, 8);
+}
+
+/// What random play writes for benchmarks that read it, and the episodes that it counts.
+#[test]
+fn random_play_writes_what_the_scalar_lane_gives() {
+    fn check<E: Env>(device: &Device, env: &E) {
+        // 129 blocks of 64 threads.
+        let (n, steps, seed, spec) = (8_200, 26, 5, env.spec());
+        let options = PlayOptions { writes: Some(steps), ..PlayOptions::new(seed) };
+        let play = CudaPlay::new(device, env, n, options).expect("environments");
+        play.play(steps).expect("a horizon");
+        let (obs, rewards, flags) = play.outputs().expect("outputs").expect("that were asked for");
+        let (obs_words, leaves) = (spec.obs.words(), leaves_of::<f32, E::State<f32>>().len() + 2);
+        let (mut returns, mut length) = (Vec::new(), 0.0);
+        let running = play.environments().expect("environments");
+        for environment in 0..n {
+            let number = f32::load_uint(&[environment as u32]);
+            let clock = |step| Clock { seed, environment: number, step, evaluation: false };
+            let mut current = Current::<f32, E>::start(env, &clock(0));
+            let mut draws = ActionDraws::new(seed, number, Purpose::RandomAction);
+            for t in 0..steps {
+                let action = random_play::action(env, &current.state, &mut draws, t as u64);
+                let went = current.step(env, spec.time_limit, &action, &clock(t as u64));
+                let at = t * n + environment;
+                let place = format!("{}: environment {environment}, step {t}", spec.name);
+                let row = (0..obs_words).map(|word| obs[(t * obs_words + word) * n + environment]);
+                assert!(row.eq(words(&went.obs, obs_words)), "{place}");
+                assert_eq!(rewards[at].to_bits(), went.reward.to_bits(), "{place}");
+                let ended = u8::from(went.terminated) | u8::from(went.truncated) << 1;
+                assert_eq!(flags[at], ended, "{place}");
+                if ended != 0 {
+                    returns.push(f64::from(went.episodic_return));
+                    length += length_of(went.episodic_length);
+                }
+            }
+            let column = running.iter().skip(environment).step_by(n).copied();
+            assert!(column.eq(words_of(&current, leaves)), "{}: environment {environment}", spec.name);
+        }
+        same_episodes(&play.episodes().expect("episodes"), &returns, length);
+    }
+    let Some(device) = device(1) else { return };
+    check(&device, &Locks);
+    check(&device, &Switchboard);
 }
 
 /// A draw of exactly zero takes the first choice that is legal, not the first.

@@ -3,7 +3,7 @@
 
 use operant_env::lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use operant_env::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
-use operant_run::{CommandLine, EnvFacts, Job, RunResult, config, cpu, train};
+use operant_run::{CommandLine, EnvFacts, Job, RunResult, backend, config, train};
 
 /// Half the length of the corridor, m.
 const WALL: f64 = 2.0;
@@ -80,7 +80,7 @@ pub fn learn(settings: &[&str]) -> operant_run::Result<RunResult> {
     let set = settings.iter().map(|setting| (*setting).to_owned()).collect();
     let line = CommandLine { set, ..CommandLine::default() };
     let settings = config::settings(EnvFacts::of(&Corridor.spec()), &line, None)?;
-    Ok(train(Job::new(settings), |settings| cpu(Corridor, settings))?.result)
+    Ok(train(Job::new(settings), |settings, device| backend(Corridor, settings, device))?.result)
 }
 
 fn main() -> operant_run::Result<()> {

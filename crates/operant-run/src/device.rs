@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use operant_cuda::DeviceProperties;
+use operant_cuda::{Cuda, DeviceProperties};
 use operant_env::registry::{self, EnvError, Visitor};
 use operant_env::{Env, EnvSpec, OptionError};
-use operant_learn::{Backend, LearnError};
+use operant_learn::{Backend, LearnError, Precision};
 
 use crate::config::{EnvFacts, Settings, Wish};
 use crate::error::{Error, Result};
 use crate::gpu;
 
 /// What a run trains on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Device {
     /// As results, run.json and the ring name it: `cpu`, or `cuda:K`.
     pub name: String,
@@ -20,28 +20,34 @@ pub struct Device {
     pub uuid: Option<String>,
     /// Why it was taken, in one line, where it was not asked for by name.
     pub reason: Option<String>,
+    /// The libraries and the number of a GPU.
+    cuda: Option<(Cuda, usize)>,
 }
 
 impl Device {
     /// The CPU.
     pub fn cpu() -> Self {
-        Device { name: "cpu".to_owned(), uuid: None, reason: None }
+        Device { name: "cpu".to_owned(), uuid: None, reason: None, cuda: None }
     }
 
-    /// A GPU.
-    pub fn gpu(gpu: &DeviceProperties) -> Self {
-        Device { name: gpu::name(gpu.ordinal), uuid: Some(gpu.uuid.clone()), reason: None }
+    /// A GPU that these libraries show.
+    fn gpu(cuda: Cuda, gpu: &DeviceProperties) -> Self {
+        let uuid = Some(gpu.uuid.clone());
+        Device { name: gpu::name(gpu.ordinal), uuid, reason: None, cuda: Some((cuda, gpu.ordinal)) }
     }
 }
 
 /// The device that the settings ask for, or that `auto` takes on this machine.
 ///
 /// # Errors
-/// When it is not there or cannot train yet, or not in the precision that is asked for; each with its origin.
+/// When it is not there, or does not train in the precision that is asked for; each with its origin.
 pub fn choose(settings: &Settings) -> Result<Device> {
     let device = match settings.wish() {
         Some(Wish::Cuda(ordinal)) => {
-            return Err(settings.placed(gpu::refuse_to_train(&settings.run.device, ordinal), "device"));
+            let (cuda, gpu) = gpu::find_for(&settings.run.device, ordinal)
+                .map_err(|error| settings.placed(error, "device"))?;
+            settings.check_precision_of_gpu()?;
+            return Ok(Device::gpu(cuda, &gpu));
         }
         Some(Wish::Auto) => Device { reason: Some(gpu::why_cpu()), ..Device::cpu() },
         Some(Wish::Cpu) | None => Device::cpu(),
@@ -93,32 +99,41 @@ fn unknown_env(unknown: &registry::UnknownEnv) -> Error {
         .remedy("`operant envs` lists them all")
 }
 
-/// The CPU backend for an environment of any crate, with the options and threads that the settings ask for.
+/// The backend for an environment of any crate on the device that was chosen, with the options and threads that the settings
+/// ask for.
 ///
 /// # Errors
-/// When the environment refuses an option, or the learner the hyperparameters; each with its origin.
-pub fn cpu<E: Env>(mut env: E, settings: &Settings) -> Result<Box<dyn Backend>> {
+/// When the environment refuses an option, or the learner the hyperparameters, each with its origin; or when the device has
+/// no room or fails.
+pub fn backend<E: Env>(mut env: E, settings: &Settings, device: &Device) -> Result<Box<dyn Backend>> {
     for (name, value) in &settings.env_options {
         env.set_option(name, *value).map_err(|error| option_error(settings, name, &error))?;
     }
-    operant_learn::cpu::backend(env, &settings.learner, settings.threads())
-        .map_err(|error| learn_error(settings, error))
+    let (config, threads) = (&settings.learner, settings.threads());
+    let made = match &device.cuda {
+        None => operant_learn::cpu::backend(env, config, threads),
+        Some((cuda, ordinal)) => {
+            let gpu = cuda.open(*ordinal)?;
+            operant_learn::cuda::backend(env, config, &gpu, Precision::F32, threads)
+        }
+    };
+    made.map_err(|error| learn_error(settings, error))
 }
 
-/// The CPU backend for the registered environment that the settings name.
+/// The backend for the registered environment that the settings name.
 ///
 /// # Errors
-/// As [`cpu`].
-pub fn registered(settings: &Settings) -> Result<Box<dyn Backend>> {
-    struct Make<'a>(&'a Settings);
+/// As [`backend`].
+pub fn registered(settings: &Settings, device: &Device) -> Result<Box<dyn Backend>> {
+    struct Make<'a>(&'a Settings, &'a Device);
     impl Visitor for Make<'_> {
         type Output = Result<Box<dyn Backend>>;
 
         fn visit<E: Env>(self, env: E) -> Self::Output {
-            cpu(env, self.0)
+            backend(env, self.0, self.1)
         }
     }
-    match registry::with_env(&settings.environment, &registry::EnvOptions::new(), Make(settings)) {
+    match registry::with_env(&settings.environment, &registry::EnvOptions::new(), Make(settings, device)) {
         Ok(made) => made,
         Err(EnvError::Unknown(unknown)) => Err(unknown_env(&unknown)),
         Err(EnvError::Option(error)) => Err(Error::usage(error.to_string())),
@@ -144,34 +159,5 @@ fn learn_error(settings: &Settings, error: LearnError) -> Error {
     match origin {
         Some(origin) => error.at(origin),
         None => error,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gpu_is_named_by_cudas_number_and_known_to_nvml_by_its_uuid() {
-        let gpu = DeviceProperties {
-            ordinal: 3,
-            name: "NVIDIA H200".to_owned(),
-            uuid: "GPU-1".to_owned(),
-            compute_capability: (9, 0),
-            multiprocessors: 132,
-            threads_per_multiprocessor: 2048,
-            shared_per_block: 232_448,
-            shared_per_multiprocessor: 233_472,
-            registers_per_multiprocessor: 65_536,
-            l2_bytes: 0,
-            memory_bytes: 1 << 37,
-            clock_khz: 0,
-            memory_clock_khz: 0,
-            memory_bus_bits: 0,
-            cooperative: true,
-        };
-        let device = Device::gpu(&gpu);
-        assert_eq!((device.name.as_str(), device.uuid.as_deref()), ("cuda:3", Some("GPU-1")));
-        assert_eq!(Device::cpu(), Device { name: "cpu".to_owned(), uuid: None, reason: None });
     }
 }

@@ -6,8 +6,8 @@ use operant_cuda::{Cuda, CudaError, DeviceProperties};
 
 use crate::error::{Error, Result};
 
-/// What keeps a run from a GPU that is there.
-const UPDATES: &str = "updates do not run on a GPU yet";
+/// What keeps `auto` from a GPU that is there.
+const NO_PRESETS: &str = "auto stays on the CPU until there are presets for thousands of environments";
 
 /// What is wrong where the driver starts and has no GPU.
 pub const SHOWS_NONE: &str = "the NVIDIA driver shows none";
@@ -46,22 +46,13 @@ pub fn find(ordinal: usize) -> Result<(Cuda, DeviceProperties)> {
     Ok((cuda, devices.swap_remove(ordinal)))
 }
 
-/// Why a run cannot train on this GPU: it is not there, or updates do not run on it.
-pub(crate) fn refuse_to_train(device: &str, ordinal: usize) -> Error {
-    match find(ordinal) {
-        Ok((_, gpu)) => {
-            Error::usage(format!("device = \"{device}\" ({}) cannot train: {UPDATES}, only rollouts do", gpu.name))
-                .remedy(
-                    "set device to cpu, or leave it out; `operant selftest gpu` and `operant replay ENV --device cuda` \
-                     use the GPU",
-                )
-        }
-        Err(error) => {
-            let get = error.remedy.map_or_else(String::new, |remedy| format!("; for the GPU: {remedy}"));
-            Error::usage(format!("device = \"{device}\" cannot be used: {}", error.what))
-                .remedy(format!("train with --device cpu, since {UPDATES}{get}"))
-        }
-    }
+/// The same for a run that asks for `device`, whose error says how to train without.
+pub(crate) fn find_for(device: &str, ordinal: usize) -> Result<(Cuda, DeviceProperties)> {
+    find(ordinal).map_err(|error| {
+        let remedy = error.remedy.map_or_else(String::new, |remedy| format!("{remedy}; or "));
+        Error::usage(format!("device = \"{device}\" cannot be used: {}", error.what))
+            .remedy(format!("{remedy}train with --device cpu"))
+    })
 }
 
 /// Why `auto` takes the CPU, in one line. Where there may be a GPU no driver is started to tell, since that can take as
@@ -82,7 +73,7 @@ pub(crate) fn why_cpu() -> String {
 pub fn why_cpu_when(problem: Option<&str>) -> String {
     match problem {
         None => {
-            format!("{UPDATES}, and auto takes it once they do (rollouts run there: `operant selftest gpu`)")
+            format!("{NO_PRESETS}; --device cuda trains on the GPU")
         }
         Some(problem) => format!("no usable GPU: {problem}"),
     }

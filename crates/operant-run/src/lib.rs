@@ -12,7 +12,7 @@
 //! # fn main() -> operant_run::Result<()> {
 //! let facts = EnvFacts::registered("cartpole")?; // or EnvFacts::of(&env.spec())
 //! let settings = config::settings(facts, &CommandLine::default(), None)?;
-//! let outcome = operant_run::train(Job::new(settings), operant_run::registered)?; // or |s| operant_run::cpu(env, s)
+//! let outcome = operant_run::train(Job::new(settings), operant_run::registered)?; // or |s, d| operant_run::backend(env, s, d)
 //! println!("{}", outcome.result.to_json());
 //! # Ok(())
 //! # }
@@ -44,7 +44,7 @@ mod testing;
 mod train_loop;
 
 pub use config::{CommandLine, EnvFacts, Settings};
-pub use device::{Device, cpu, registered};
+pub use device::{Device, backend, registered};
 pub use error::{Error, ErrorKind, Result};
 pub use log::Log;
 pub use result::RunResult;

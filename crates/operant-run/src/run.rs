@@ -100,14 +100,17 @@ impl Outcome {
     }
 }
 
-/// Carries out a run on the backend that `make_backend` builds from the settings.
+/// Carries out a run on the backend that `make_backend` builds from the settings for the device that was chosen.
 ///
 /// The device is chosen and the backend built first, so that settings they refuse leave nothing behind.
 ///
 /// # Errors
 /// Before training: settings, checkpoint or directory that cannot be used. During it: a device that fails, or
 /// [`crate::ErrorKind::Diverged`].
-pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Backend>>) -> Result<Outcome> {
+pub fn train(
+    job: Job,
+    make_backend: impl FnOnce(&Settings, &Device) -> Result<Box<dyn Backend>>,
+) -> Result<Outcome> {
     let Job { settings, resume, started, signals, mut progress, log, ring_dir, ready } = job;
     let saved_config = settings.to_saved_toml();
     if let Some(resume) = &resume {
@@ -115,7 +118,7 @@ pub fn train(job: Job, make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Ba
         settings.check_resumes(&resume.config, resume.name())?;
     }
     let device = device::choose(&settings)?;
-    let mut backend = make_backend(&settings)?;
+    let mut backend = make_backend(&settings, &device)?;
     let fresh = resume.is_none();
     let (dir, checkpoint, warnings) = match resume {
         Some(resume) => (resume.dir, resume.checkpoint, resume.warnings),

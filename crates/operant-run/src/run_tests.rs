@@ -63,7 +63,7 @@ fn carry_out(
     let mut job = Job::new(settings);
     (job.resume, job.signals, job.progress) = (resume, signals, Box::new(notes.clone()));
     job.ring_dir = Some(runs.to_path_buf());
-    let outcome = train(job, |_| Ok(Box::new(backend)));
+    let outcome = train(job, |_, _| Ok(Box::new(backend)));
     let calls = trace.lock().expect("unpoisoned").clone();
     let notes = notes.0.lock().expect("unpoisoned").clone();
     Run { outcome, calls, notes }
@@ -315,12 +315,12 @@ fn what_does_not_fit_is_refused_before_anything_changes() {
     other.environment = "cubic".into();
     let mut job = Job::new(other);
     job.resume = Some(resume);
-    let error = train(job, |_| panic!("no backend for a run that does not fit")).expect_err("refused");
+    let error = train(job, |_, _| panic!("no backend for a run that does not fit")).expect_err("refused");
     assert!(error.what.contains("trains quadratic, not cubic"), "{error}");
     assert_eq!(files(), before);
 
     let refused =
-        train(Job::new(settings(runs.path(), None, &["name=b"])), |_| Err(Error::usage("no such option")));
+        train(Job::new(settings(runs.path(), None, &["name=b"])), |_, _| Err(Error::usage("no such option")));
     assert!(refused.is_err() && !runs.path().join("b").exists(), "a refused run leaves nothing behind");
 }
 
@@ -481,7 +481,7 @@ fn a_ring_that_cannot_be_made_costs_the_ring_alone() {
     let notes = Notes::default();
     job.progress = Box::new(notes.clone());
     job.ring_dir = Some(runs.path().join("nowhere"));
-    let outcome = train(job, |settings| Ok(Box::new(Quadratic::new(settings.batch())))).expect("finished");
+    let outcome = train(job, |settings, _| Ok(Box::new(Quadratic::new(settings.batch())))).expect("finished");
     assert_eq!(outcome.result.updates, 60);
     let notes = notes.0.lock().expect("unpoisoned").clone();
     let warnings: Vec<&String> = notes.iter().filter(|note| note.starts_with("warning")).collect();

@@ -47,7 +47,10 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let facts = EnvFacts::registered(&target.checkpoint.env)
         .map_err(|error| Error { place: Some(target.path.display().to_string()), ..error })?;
     let settings = config::settings(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
-    let result = eval::evaluate(&target, &settings, settings.run.eval_episodes, operant_run::registered)?;
+    let result = eval::evaluate(&target, &settings, settings.run.eval_episodes, |settings| {
+        // Greedy episodes are few; whatever trained, the CPU plays them.
+        operant_run::registered(settings, &operant_run::Device::cpu())
+    })?;
     output::print(&if args.json { json(&result)? } else { summary(&result, settings.run.solved_at) })?;
     Ok(0)
 }
