@@ -48,7 +48,10 @@ __device__ __forceinline__ float adam_move(
 // Puts parameter `index` of the flat vector where products read it: [k][n] for the forward pass, [n][k] for the gradient of
 // the inputs.
 __device__ inline void pack_parameter(unsigned index, float value, float* packed, float* transposed) {
+    // Unrolled, so that the shapes of layers are constants and not a table in memory.
+#pragma unroll
     for (unsigned chain = 0u; chain < CHAINS; ++chain) {
+#pragma unroll
         for (unsigned layer = 0u; layer <= LAYERS; ++layer) {
             const unsigned ins = inputs(layer), outs = outputs(chain, layer), words = (ins + 1u) * outs;
             if (index >= words) {

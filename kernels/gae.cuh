@@ -16,15 +16,31 @@ struct Gae {
     float gamma, decay;          // decay = gamma lambda
 };
 
+// Steps whose numbers are loaded before any is used: stores to samples would hold back the loads of the next step.
+constexpr unsigned GAE_AHEAD = 8u;
+
 __device__ __forceinline__ void gae_of(const Gae& gae, unsigned environment, float next_value) {
     float next = 0.0f;
-#pragma unroll 8
-    for (unsigned t = gae.num_steps; t-- > 0u;) {
-        const u64 at = (u64)t * gae.num_envs + environment;
-        const float goes_on = gae.flags[at] == 0u ? 1.0f : 0.0f, value = gae.values[at];
-        const float delta = fmaf(gae.gamma * goes_on, next_value, gae.rewards[at]) - value;
-        next = fmaf(gae.decay * goes_on, next, delta);
-        gae.samples[at * gae.stride + gae.advantage] = __float_as_uint(next);
-        next_value = value;
+    for (unsigned end = gae.num_steps; end > 0u;) {
+        const unsigned begin = end > GAE_AHEAD ? end - GAE_AHEAD : 0u;
+        float rewards[GAE_AHEAD], values[GAE_AHEAD], goes_on[GAE_AHEAD];
+#pragma unroll
+        for (unsigned i = 0u; i < GAE_AHEAD; ++i) {
+            if (begin + i >= end) continue;
+            const u64 at = (u64)(begin + i) * gae.num_envs + environment;
+            rewards[i] = gae.rewards[at];
+            values[i] = gae.values[at];
+            goes_on[i] = gae.flags[at] == 0u ? 1.0f : 0.0f;
+        }
+#pragma unroll
+        for (unsigned i = GAE_AHEAD; i-- > 0u;) {
+            if (begin + i >= end) continue;
+            const float delta = fmaf(gae.gamma * goes_on[i], next_value, rewards[i]) - values[i];
+            next = fmaf(gae.decay * goes_on[i], next, delta);
+            const u64 at = (u64)(begin + i) * gae.num_envs + environment;
+            gae.samples[at * gae.stride + gae.advantage] = __float_as_uint(next);
+            next_value = values[i];
+        }
+        end = begin;
     }
 }

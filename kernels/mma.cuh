@@ -59,7 +59,8 @@ __device__ __forceinline__ void mma_bf16(float (&c)[4], const unsigned (&a)[4], 
     const MmaOperands operands = {{c[0], c[1], c[2], c[3]}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
     host_warp(&operands, sizeof operands, c, sizeof c, mma_bf16_on_host);
 #else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    // volatile: all lanes must execute it, also where only some use the result.
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #endif
@@ -70,7 +71,8 @@ __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], 
     const MmaOperands operands = {{c[0], c[1], c[2], c[3]}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
     host_warp(&operands, sizeof operands, c, sizeof c, mma_tf32_on_host);
 #else
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    // volatile: all lanes must execute it, also where only some use the result.
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #endif
@@ -135,6 +137,17 @@ __device__ __forceinline__ float max_nan(float x, float y) {
 #endif
 }
 
+// x / y within two units in the last place, for y in the normal range.
+__device__ __forceinline__ float divide_approximate(float x, float y) {
+#ifdef OPERANT_HOST
+    return x / y;
+#else
+    float reciprocal;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(y));
+    return x * reciprocal;
+#endif
+}
+
 // Hyperbolic tangent to a few units in the last place: the rational function of operant-lane's `tanh`, divided fast.
 __device__ __forceinline__ float tanh_rational(float x) {
     x = min_nan(max_nan(x, -7.9f), 7.9f);
@@ -143,5 +156,5 @@ __device__ __forceinline__ float tanh_rational(float x) {
     p = fmaf(fmaf(fmaf(p, z, 3.57900010314e-3f), z, 0.134506273368f), z, 1.0f);
     float q = fmaf(8.59885816776e-7f, z, 3.42366386026e-4f);
     q = fmaf(fmaf(fmaf(q, z, 2.619226855460e-2f), z, 0.467839553389f), z, 1.0f);
-    return __fdividef(x * p, q);
+    return divide_approximate(x * p, q);
 }

@@ -19,7 +19,8 @@ struct Normaliser {
     float clip_obs, clip_reward;
 };
 
-// Sums of one environment over a horizon, about the frozen shift, so that f32 keeps the variance.
+// Sums of one environment over a horizon, about the frozen shift, so that f32 keeps the variance. In the first horizon the shift
+// is 0, and a quantity whose mean is a thousand times its deviation loses digits of it; the next horizon mends that.
 struct NormSums {
     float sum[NORMS > 0u ? NORMS : 1u], squares[NORMS > 0u ? NORMS : 1u];
 

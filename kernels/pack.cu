@@ -18,7 +18,10 @@ static_assert(PACKED_WORDS == EXPECTED_PACKED_WORDS, "the host counts as the ker
 KERNEL(pack, PackParams, 256, 1) {
     unsigned index = blockIdx.x * blockDim.x + threadIdx.x;
     unsigned* out = params.packed + index;
+    // Unrolled, so that the shapes of layers are constants and not a table in memory.
+#pragma unroll
     for (unsigned chain = 0u; chain < CHAINS; ++chain) {
+#pragma unroll
         for (unsigned layer = 0u; layer <= LAYERS; ++layer) {
             const unsigned words = layer_words(chain, layer);
             if (index < words) {

@@ -104,11 +104,9 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
         weights.packed = (const float*)arena;
     }
     hold(weights, lane);
-    // Rows that only pad a tensor core's tile.
-    for (unsigned place = (OBS_BITS ? OBS_ROWS : width(0u)) * ROW + lane; place < OBS_ROWS * ROW; place += WARP) {
-        tile.obs[place] = 0.0f;
-        tile.final_obs[place] = 0.0f;
-    }
+    // Rows that only pad a tensor core's tile, and the final observations of environments that have none yet.
+    for (unsigned place = lane; place < OBS_ROWS * ROW; place += WARP) tile.obs[place] = tile.final_obs[place] = 0.0f;
+    __syncwarp();
 
     const unsigned first = (blockIdx.x * warps + warp) * TILE, column = lane % TILE, environment = first + column;
     const bool owner = lane < TILE, counted = owner && environment < params.num_envs;

@@ -10,7 +10,7 @@ namespace {
 // Memory of a real GPU is never zero by chance: neither is this.
 CUresult allocate(size_t align, size_t size, void*& memory) {
     if (posix_memalign(&memory, align, size) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
-    memset(memory, 0xcd, size);
+    memset(memory, 0xff, size);
     return CUDA_SUCCESS;
 }
 

@@ -157,7 +157,7 @@ void begin_block(Grid& grid, Team& team, unsigned index, const std::vector<void*
     team.index = {index, 0, 0};
     team.arrived = team.turn = 0;
     team.votes[0] = team.votes[1] = 0;
-    memset(team.arena, 0xcd, launch.shared);
+    memset(team.arena, 0xff, launch.shared);
     for (unsigned w = 0; w < team.warp_count; ++w) {
         Warp& warp = team.warps[w];
         warp.state = State::Ready;

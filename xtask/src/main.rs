@@ -4,6 +4,8 @@
 use std::process::ExitCode;
 
 mod fuzz;
+mod gpu;
+mod kernels;
 mod learning;
 mod metrics_doc;
 mod operant;
@@ -23,6 +25,13 @@ Chores:
   learning [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md.
+  kernels [--check | --all]
+          Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
+          spills, instructions of a step. --check compares instead; --all prints every environment for every
+          architecture.
+  gpu [--quick]
+          Builds a binary for any x86-64-v3 machine and runs `operant selftest gpu` with it, if there is a GPU
+          here; the result is kept under docs/results.
   fuzz [--runs N]
           Gives the ring's reader a million random inputs, or N; needs cargo-fuzz.
   soak    10 M steps at 512, 2,048 and 8,192 environments: every value finite, memory flat.
@@ -37,6 +46,8 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         ["fuzz", ref args @ ..] => fuzz::run(args),
+        ["gpu", ref args @ ..] => gpu::run(args),
+        ["kernels", ref args @ ..] => kernels::run(args),
         ["learning", ref envs @ ..] => learning::run(envs),
         ["metrics-doc"] => metrics_doc::run(),
         ["soak"] => soak::run(),

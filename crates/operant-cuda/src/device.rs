@@ -135,13 +135,25 @@ pub struct Memory {
     pub total: u64,
 }
 
+/// The least compute capability: what bf16 and tf32 products and NaN-keeping minima need.
+pub const MINIMUM_CAPABILITY: (u32, u32) = (8, 0);
+
 /// An open GPU. It stays open as long as this, a clone, or anything made on it lives.
 #[derive(Debug, Clone)]
 pub struct Device(pub(crate) Arc<Context>);
 
 impl Device {
     pub(crate) fn open(cuda: &Cuda, ordinal: usize) -> Result<Device, CudaError> {
-        Ok(Device(Arc::new(Context::retain(cuda, ordinal)?)))
+        let context = Context::retain(cuda, ordinal)?;
+        let properties = &context.properties;
+        if properties.compute_capability < MINIMUM_CAPABILITY {
+            let ((major, minor), (least, _)) = (properties.compute_capability, MINIMUM_CAPABILITY);
+            return Err(CudaError::refused(
+                format!("GPU {ordinal} ({}) has compute capability {major}.{minor}", properties.name),
+                format!("use one of {least}.0 or newer (Ampere, 2020), whose instructions the kernels need"),
+            ));
+        }
+        Ok(Device(Arc::new(context)))
     }
 
     /// What the GPU is.

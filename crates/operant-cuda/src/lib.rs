@@ -42,7 +42,7 @@ mod table;
 mod transfers;
 
 pub use compiler::{Compiler, Image, Program};
-pub use device::{Device, DeviceProperties, Memory};
+pub use device::{Device, DeviceProperties, MINIMUM_CAPABILITY, Memory};
 pub use driver::SYMBOLS as DRIVER_SYMBOLS;
 pub use error::{CudaError, Failure};
 pub use find::{Cuda, Inspection, MINIMUM_DRIVER, Part, inspect, inspect_at};

@@ -389,7 +389,7 @@ fn the_driver_checks_its_arguments() {
         let mut bytes = [0u8; 65];
         let to = bytes.as_mut_ptr().cast::<c_void>();
         assert_eq!(read(to, memory, 64, none), 0);
-        assert_eq!(bytes[..64], [0xcd; 64], "fresh memory is not zero");
+        assert_eq!(bytes[..64], [0xff; 64], "fresh memory is not zero");
         assert_eq!(read(to, memory + 1, 64, none), INVALID_VALUE, "one byte beyond");
         assert_eq!(free(memory + 1), INVALID_VALUE);
         assert_eq!(free(memory), 0);

@@ -88,7 +88,24 @@ fn exactly<T: Plain>(what: &'static str, buffer: &Buffer<T>, len: usize) -> Resu
     }
 }
 
-/// The same for one that may be missing: null, which the kernel takes as "not wanted".
+/// The address of (rows, N) words; kernels count them in 32 bits.
+fn rows<T: Plain>(
+    what: &'static str,
+    buffer: &Buffer<T>,
+    rows: usize,
+    num_envs: usize,
+) -> Result<u64, CudaError> {
+    const MOST: usize = u32::MAX as usize;
+    if rows.saturating_mul(num_envs) > MOST {
+        return Err(CudaError::refused(
+            format!("{num_envs} environments take more than {MOST} words of state"),
+            "use fewer environments",
+        ));
+    }
+    exactly(what, buffer, rows * num_envs)
+}
+
+/// As [`exactly`] for one that may be missing: null, which the kernel takes as "not wanted".
 fn optional<T: Plain>(what: &'static str, buffer: Option<&Buffer<T>>, len: usize) -> Result<u64, CudaError> {
     buffer.map_or(Ok(0), |buffer| exactly(what, buffer, len))
 }

@@ -1,6 +1,6 @@
 //! `random_play.cu`: first states, and horizons of uniformly random actions.
 
-use super::{Episodes, Seed, blocks, exactly, optional};
+use super::{Episodes, Seed, blocks, exactly, optional, rows};
 use crate::{Buffer, CudaError, Function, Grid, Module, Plain, Stream};
 
 #[repr(C)]
@@ -110,7 +110,7 @@ impl RandomPlay {
         seed: u64,
     ) -> Result<(), CudaError> {
         let params = StartParams {
-            environments: exactly("environments", environments, self.running_words * num_envs)?,
+            environments: rows("environments", environments, self.running_words, num_envs)?,
             num_envs: num_envs as u32,
             seed: seed.into(),
             padding: 0,
@@ -148,7 +148,7 @@ impl RandomPlay {
             });
         }
         let params = RandomPlayParams {
-            environments: exactly("environments", buffers.environments, self.running_words * num_envs)?,
+            environments: rows("environments", buffers.environments, self.running_words, num_envs)?,
             obs: optional("observations", writes.map(|w| w.obs), steps * self.obs_words)?,
             rewards: optional("rewards", writes.map(|w| w.rewards), steps)?,
             flags: optional("flags", writes.map(|w| w.flags), steps)?,

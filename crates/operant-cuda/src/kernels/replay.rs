@@ -1,6 +1,6 @@
 //! `replay.cu`: given actions from given states.
 
-use super::{blocks, exactly};
+use super::{blocks, exactly, rows};
 use crate::{Buffer, CudaError, Function, Grid, Module, Plain, Stream};
 
 const THREADS: u32 = 64;
@@ -78,7 +78,7 @@ impl Replay {
             return Err(CudaError::Length { what: "a case", given: *long as usize, expected: most });
         }
         let params = ReplayParams {
-            states: exactly("states", buffers.states, self.state_words * cases)?,
+            states: rows("states", buffers.states, self.state_words, cases)?,
             actions: exactly("actions", buffers.actions, most * self.components * cases)?,
             steps: exactly("steps", buffers.steps, cases)?,
             obs: exactly("observations", buffers.obs, most * self.obs_words * cases)?,

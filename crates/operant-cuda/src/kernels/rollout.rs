@@ -1,6 +1,6 @@
 //! `rollout.cu`: a whole horizon with the policy in one launch.
 
-use super::{Episodes, RunningNorm, Seed, exactly, optional};
+use super::{Episodes, RunningNorm, Seed, exactly, optional, rows};
 use crate::{Buffer, CudaError, Function, Grid, Module, Plain, Stream};
 
 /// Environments of a warp.
@@ -185,7 +185,7 @@ impl Rollout {
         let params = RolloutParams {
             weights: exactly("packed weights", buffers.weights, shape.packed_words)?,
             log_std: optional("log_std", buffers.log_std, shape.log_std)?,
-            environments: exactly("environments", buffers.environments, shape.running_words * n)?,
+            environments: rows("environments", buffers.environments, shape.running_words, n)?,
             samples: exactly("samples", buffers.samples, steps * shape.sample_stride)?,
             rewards: exactly("rewards", buffers.rewards, steps)?,
             values: exactly("values", buffers.values, steps)?,

@@ -16,6 +16,10 @@ use crate::precision::Precision;
 
 /// Repetitions at least, whatever the budget.
 const LEAST: usize = 5;
+/// Seconds of launches between two events, so that what the host takes to enqueue the first does not count.
+const BETWEEN: f64 = 2e-3;
+/// Launches between two events, at most.
+const MOST: usize = 256;
 
 /// Steps per second of repeated launches, and what they cost.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +30,7 @@ pub struct Speed {
     pub sps_min: f64,
     /// The fastest.
     pub sps_max: f64,
-    /// Launches that were timed.
+    /// Stretches of launches that were timed.
     pub reps: usize,
     /// Kernel launches per horizon.
     pub launches: f64,
@@ -42,23 +46,29 @@ fn timed(
     budget: Duration,
     mut launch: impl FnMut() -> Result<(), LearnError>,
 ) -> Result<Speed, LearnError> {
-    let begin = Instant::now();
-    while begin.elapsed() < budget / 10 {
+    let (begin, mut warm) = (Instant::now(), 0);
+    while warm == 0 || begin.elapsed() < budget / 10 {
         launch()?;
         stream.synchronize()?;
+        warm += 1;
     }
+    let once = begin.elapsed().as_secs_f64() / f64::from(warm);
+    let together = ((BETWEEN / once).ceil() as usize).clamp(1, MOST);
     let before = device.transfers();
     let (mut seconds, begin) = (Vec::new(), Instant::now());
     while seconds.len() < LEAST || begin.elapsed() < budget {
         let (start, end) = (device.event()?, device.event()?);
         stream.record(&start)?;
-        launch()?;
+        for _ in 0..together {
+            launch()?;
+        }
         stream.record(&end)?;
         end.synchronize()?;
-        seconds.push(f64::from(end.elapsed_ms(&start)?) / 1e3);
+        seconds.push(f64::from(end.elapsed_ms(&start)?) / 1e3 / together as f64);
     }
     let after = device.transfers();
     seconds.sort_by(f64::total_cmp);
+    let launches = (seconds.len() * together) as f64;
     let (reps, sps) = (seconds.len(), |seconds: f64| steps as f64 / seconds);
     let bytes = |t: &operant_cuda::Transfers| t.bytes_h2d + t.bytes_d2h;
     Ok(Speed {
@@ -66,8 +76,8 @@ fn timed(
         sps_min: sps(seconds[reps - 1]),
         sps_max: sps(seconds[0]),
         reps,
-        launches: (after.launches - before.launches) as f64 / reps as f64,
-        bus_bytes: (bytes(&after) - bytes(&before)) as f64 / reps as f64,
+        launches: (after.launches - before.launches) as f64 / launches,
+        bus_bytes: (bytes(&after) - bytes(&before)) as f64 / launches,
     })
 }
 

@@ -1,0 +1,107 @@
+//! What a network must execute, from the widths of its layers: the count of the machine code has to agree.
+
+use anyhow::{Result, ensure};
+use operant_learn::network::{Input, Network};
+use operant_learn::{Activation, Precision};
+
+use super::count::Counts;
+
+/// Instructions of a warp for 16 environments, one forward pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// Tensor core products of 16 x 8 outputs.
+    pub hmma: f64,
+    /// Multiply-adds of the layers and of the hyperbolic tangents.
+    pub ffma: f64,
+    /// Special functions of the nonlinearity.
+    pub mufu: f64,
+}
+
+/// Multiply-adds of one `tanh_rational`: two polynomials of four each.
+const TANH_FFMA: usize = 8;
+
+impl Work {
+    /// Of a network in a precision, as `kernels/actor_critic.cuh` computes it.
+    pub fn of(network: &Network, precision: Precision) -> Work {
+        let bits = matches!(network.architecture.input, Input::Bits(_));
+        let tanh = network.architecture.activation == Activation::Tanh;
+        let k_tile = if precision == Precision::Bf16 { 16 } else { 8 };
+        let (mut hmma, mut ffma, mut mufu) = (0, 0, 0);
+        for chain in &network.chains {
+            for (number, layer) in chain.layers.iter().enumerate() {
+                let hidden = number + 1 < chain.layers.len();
+                let bag = bits && number == 0; // sums of rows: no product
+                let inputs = if number > 0 { layer.inputs.next_multiple_of(32) } else { layer.inputs };
+                let outputs = if hidden { layer.outputs.next_multiple_of(32) } else { layer.outputs };
+                if bag {
+                } else if precision == Precision::F32 {
+                    ffma += inputs * outputs * 16 / 32;
+                } else {
+                    hmma += inputs.div_ceil(k_tile) * outputs.div_ceil(8);
+                }
+                if hidden && tanh {
+                    let values = outputs * 16 / 32;
+                    mufu += values;
+                    ffma += if precision == Precision::F32 { values * TANH_FFMA } else { 0 };
+                }
+            }
+        }
+        Work { hmma: hmma as f64, ffma: ffma as f64, mufu: mufu as f64 }
+    }
+
+    /// Whether the policy's instructions are these; anything else means that a loop was missed or counted wrongly.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn check(&self, policy: &Counts) -> Result<()> {
+        let counted = Work { hmma: policy.hmma, ffma: policy.ffma, mufu: policy.mufu };
+        ensure!(
+            counted.hmma == self.hmma && counted.mufu == self.mufu && few_more(counted.ffma, self.ffma),
+            "the policy has {} HMMA, {} FFMA and {} MUFU in the machine code, and the network's sizes say {}, {} and {}",
+            counted.hmma,
+            counted.ffma,
+            counted.mufu,
+            self.hmma,
+            self.ffma,
+            self.mufu
+        );
+        Ok(())
+    }
+}
+
+/// Multiply-adds: at least as many, and few more, since the assembler now and then writes a product as one.
+fn few_more(counted: f64, least: f64) -> bool {
+    counted >= least && counted <= 1.02 * least
+}
+
+#[cfg(test)]
+mod tests {
+    use operant_learn::Config;
+    use operant_learn::network::{Architecture, Head};
+
+    use super::*;
+
+    fn of(hidden: usize, precision: Precision) -> Work {
+        let config = Config { hidden: vec![hidden, hidden], shared_trunk: true, ..Config::default() };
+        let architecture = Architecture::new(&config, Input::Dense(4), Head::MultiDiscrete(vec![2]));
+        Work::of(&Network::new(architecture), precision)
+    }
+
+    #[test]
+    fn products_follow_from_the_widths() {
+        // 4-64-64-(2+1): 1 x 8, 4 x 8 and 4 x 1 tiles of 16 x 8; 64 and 64 hyperbolic tangents by 32 lanes for 16.
+        assert_eq!(of(64, Precision::Bf16), Work { hmma: 44.0, ffma: 0.0, mufu: 64.0 });
+        assert_eq!(of(64, Precision::Tf32), Work { hmma: 80.0, ffma: 0.0, mufu: 64.0 });
+        assert_eq!(of(64, Precision::F32), Work { hmma: 0.0, ffma: 2_272.0 + 512.0, mufu: 64.0 });
+        assert_eq!(of(128, Precision::Bf16).hmma, 16.0 + 128.0 + 8.0);
+    }
+
+    #[test]
+    fn a_wrong_count_is_refused() {
+        let work = of(64, Precision::Bf16);
+        let right = Counts { hmma: 44.0, mufu: 64.0, ..Counts::default() };
+        work.check(&right).expect("it is right");
+        let error = work.check(&Counts { hmma: 43.0, ..right }).expect_err("one is missing");
+        assert!(error.to_string().contains("43 HMMA"), "{error}");
+    }
+}
