@@ -155,9 +155,15 @@ fn a_live_a_killed_and_a_finished_run_are_told_whole() {
         (place.operant(&["monitor", "live", "--json"]).json()["episodes"] != 0).then_some(())
     });
     assert_eq!(told(&place)["state"], "running");
+    let saved = place.operant(&["checkpoint", "live"]);
+    assert_eq!(saved.code, Some(0), "{saved:#?}");
     daemon.send(Signal::KILL);
     daemon.wait();
-    let killed = told(&place);
+    // The process is gone before the last of its threads lets go of the lock.
+    let killed = wait_for("the end of the lock", || {
+        let told = told(&place);
+        (told["state"] != "running").then_some(told)
+    });
     assert_eq!((&killed["state"], killed["checkpoint"].is_null()), (&"killed".into(), false));
     let text = place.operant(&["monitor", "live", "--once"]);
     assert!(text.stdout.contains("daemon killed") && text.stdout.contains("explained_variance"), "{text:#?}");
