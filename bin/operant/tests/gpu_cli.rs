@@ -274,7 +274,7 @@ fn a_gpu_trains_and_a_run_goes_on_elsewhere() {
         assert_eq!(finished.code, Some(0), "{finished:#?}");
         finished.json()
     };
-    let small = [&SMALL[..], &["--set", "ring=false", "--set", "anneal_lr=false"]].concat();
+    let small = [SMALL, &["--set", "ring=false", "--set", "anneal_lr=false"]].concat();
     let first = train("cuda:2", &[&["--name", "straight", "--steps", "2560"], &small[..]].concat());
     assert_eq!((&first["device"], &first["env_steps"]), (&"cuda:2".into(), &2_560.into()));
     let log = operant.place.path().join("runs/straight/operant.log");

@@ -8,6 +8,7 @@ mod stand_in;
 use locks::Locks;
 use operant_cuda::{Cuda, Device};
 use operant_env::{Env, Visitor, registry};
+use operant_learn::cuda::GpuOptions;
 use operant_learn::{Backend, Config, LearnError, Precision, Snapshot, UpdateStats, cpu, cuda};
 
 fn device(ordinal: usize) -> Option<Device> {
@@ -16,6 +17,8 @@ fn device(ordinal: usize) -> Option<Device> {
     let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
     Some(cuda.open(ordinal).expect("the stand-in has this device"))
 }
+
+const OPTIONS: GpuOptions = GpuOptions { precision: Precision::F32, memory_fraction: 0.9, threads: 1 };
 
 fn config() -> Config {
     Config {
@@ -31,7 +34,7 @@ fn config() -> Config {
 }
 
 fn on_gpu<E: Env>(device: &Device, env: E, config: &Config) -> Box<dyn Backend> {
-    cuda::backend(env, config, device, Precision::F32, 1).expect("a backend")
+    cuda::backend(env, config, device, OPTIONS).expect("a backend")
 }
 
 /// Enqueues ahead as the training loop does, and collects all reports.
@@ -156,7 +159,7 @@ fn a_lost_device_is_an_error_and_never_a_hang() {
     let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
     let device =
         cuda.cached_in(Some(&stand_in::cache(&directory))).open(5).expect("the device that gets lost");
-    let outcome = cuda::backend(Locks, &config(), &device, Precision::F32, 1).and_then(|mut backend| {
+    let outcome = cuda::backend(Locks, &config(), &device, OPTIONS).and_then(|mut backend| {
         for _ in 0..4 {
             backend.enqueue_update()?;
             backend.poll(true)?;
@@ -170,7 +173,14 @@ fn a_lost_device_is_an_error_and_never_a_hang() {
 #[test]
 fn what_does_not_fit_is_refused_with_its_size() {
     let Some(device) = device(3) else { return };
-    let config = Config { num_envs: 8_192, num_steps: 128, ..config() };
-    let error = cuda::backend(Locks, &config, &device, Precision::F32, 1).err().expect("no room");
-    assert!(error.to_string().contains("bytes"), "{error}");
+    let config = Config { num_envs: 8_192, num_steps: 12, num_minibatches: 1, ..config() };
+    let error = cuda::backend(Locks, &config, &device, OPTIONS).err().expect("no room");
+    let told = error.to_string();
+    assert!(told.starts_with("num_envs: 8192 environments take") && told.contains("MiB"), "{told}");
+    let most = told.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
+    let most: usize = most.parse().expect("a number");
+    // What fits is no empty promise.
+    let config = Config { num_envs: most, ..config };
+    let mut backend = cuda::backend(Locks, &config, &device, OPTIONS).expect("as many as it said");
+    run(&mut *backend, 1);
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use operant_cuda::{Cuda, DeviceProperties};
 use operant_env::registry::{self, EnvError, Visitor};
 use operant_env::{Env, EnvSpec, OptionError};
+use operant_learn::cuda::GpuOptions;
 use operant_learn::{Backend, LearnError, Precision};
 
 use crate::config::{EnvFacts, Settings, Wish};
@@ -114,7 +115,13 @@ pub fn backend<E: Env>(mut env: E, settings: &Settings, device: &Device) -> Resu
         None => operant_learn::cpu::backend(env, config, threads),
         Some((cuda, ordinal)) => {
             let gpu = cuda.open(*ordinal)?;
-            operant_learn::cuda::backend(env, config, &gpu, Precision::F32, threads)
+            let (precision, memory_fraction) = (Precision::F32, settings.run.memory_fraction);
+            operant_learn::cuda::backend(
+                env,
+                config,
+                &gpu,
+                GpuOptions { precision, memory_fraction, threads },
+            )
         }
     };
     made.map_err(|error| learn_error(settings, error))

@@ -30,25 +30,12 @@ pub fn check_cpu(report: &mut Report, extent: Extent) {
     for &seed in seeds {
         let mut result = Value::Null;
         report.check("cpu", format!("cartpole is learned with seed {seed}"), || {
-            result = train(seed)?;
+            result = train("cpu", seed)?;
             let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
             Ok(if mean >= 475.0 { Vec::new() } else { vec![format!("it reached {mean}, less than 475")] })
         });
         if let Some(sps) = result["sps"].as_f64() {
-            report.row(Row {
-                bench: "train",
-                env: "cartpole".to_owned(),
-                device: "cpu".to_owned(),
-                precision: "f32",
-                envs: 16,
-                what: "its preset".to_owned(),
-                threads: None,
-                sps: [sps; 3],
-                reps: 1,
-                flops_per_step: None,
-                peak_flops: None,
-                more: json!({"solved_at_s": result["solved_at_s"], "wall_s": result["wall_s"], "seed": seed}),
-            });
+            report.row(trained("cpu", sps, &result, seed));
         }
     }
 }
@@ -104,12 +91,30 @@ impl Visitor for Speed {
     }
 }
 
+/// The row of a training run.
+pub(super) fn trained(device: &str, sps: f64, result: &Value, seed: u64) -> Row {
+    Row {
+        bench: "train",
+        env: "cartpole".to_owned(),
+        device: device.to_owned(),
+        precision: "f32",
+        envs: 16,
+        what: "its preset".to_owned(),
+        threads: None,
+        sps: [sps; 3],
+        reps: 1,
+        flops_per_step: None,
+        peak_flops: None,
+        more: json!({"solved_at_s": result["solved_at_s"], "wall_s": result["wall_s"], "seed": seed}),
+    }
+}
+
 /// The JSON result of a training run in a process of its own, in a directory that is removed after it.
-fn train(seed: u64) -> Result<Value, String> {
+pub(super) fn train(device: &str, seed: u64) -> Result<Value, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
     let place = std::env::temp_dir().join(format!("operant-selftest-{}-{seed}", std::process::id()));
     let output = Command::new(program)
-        .args(["train", "cartpole", "--device", "cpu", "--json", "--quiet", "--no-ring", "--seed"])
+        .args(["train", "cartpole", "--device", device, "--json", "--quiet", "--no-ring", "--seed"])
         .arg(seed.to_string())
         .arg("--run-dir")
         .arg(&place)

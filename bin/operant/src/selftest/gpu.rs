@@ -11,6 +11,7 @@ use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
 
 use super::Extent;
+use super::cpu::{train, trained};
 use super::report::{Report, Row};
 
 /// Runs everything on GPU `ordinal`.
@@ -39,6 +40,10 @@ pub fn check_gpu(report: &mut Report, extent: Extent, ordinal: usize) -> Result<
     gpu.horizons(report);
     gpu.environment_speeds(report);
     gpu.rollout_speeds(report);
+    gpu.training_speeds(report);
+    if !extent.quick {
+        learned(report, &gpu.name);
+    }
     Ok(())
 }
 
@@ -249,6 +254,26 @@ impl Gpu<'_> {
         }
     }
 
+    fn training_speeds(&self, report: &mut Report) {
+        let sizes: &[usize] = if self.extent.quick { &[256] } else { &[1_024, 8_192, 65_536] };
+        let steps = if self.extent.quick { 4 } else { 128 };
+        for hidden in [[64, 64], [128, 128]] {
+            for &envs in sizes {
+                // Minibatches of 32,768 samples, four to an epoch at least.
+                let config = Config {
+                    num_minibatches: (envs * steps / 32_768).max(4),
+                    total_timesteps: 1 << 40,
+                    ..config(envs, steps, &hidden)
+                };
+                let run = TrainingSpeed { gpu: self, config };
+                match with("cartpole", &EnvOptions::new(), run) {
+                    Ok(row) => report.row(row),
+                    Err(problem) => report.check("gpu", "cartpole: speed of training", || Err(problem)),
+                }
+            }
+        }
+    }
+
     /// Takes down a measured row; one that cannot be measured is a failed check.
     fn measured(&self, report: &mut Report, name: &str, run: impl ForEnv<Output = Row>) {
         match with(name, &EnvOptions::new(), run) {
@@ -300,6 +325,55 @@ impl ForEnv for EnvironmentSpeed<'_> {
         let bench = if self.writes { "env+writes" } else { "env" };
         let what = format!("{} random steps a launch", self.steps);
         Ok(Row { what, ..gpu.row(bench, env.spec().name, self.envs, &speed) })
+    }
+}
+
+/// CartPole learned by the preset on the GPU, in processes of their own.
+fn learned(report: &mut Report, device: &str) {
+    for seed in 1..=3 {
+        let mut result = serde_json::Value::Null;
+        report.check("gpu", format!("cartpole is learned with seed {seed}"), || {
+            result = train(device, seed)?;
+            let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
+            Ok(if mean >= 475.0 { Vec::new() } else { vec![format!("it reached {mean}, less than 475")] })
+        });
+        if let Some(sps) = result["sps"].as_f64() {
+            report.row(trained(device, sps, &result, seed));
+        }
+    }
+}
+
+struct TrainingSpeed<'a> {
+    gpu: &'a Gpu<'a>,
+    config: Config,
+}
+
+impl ForEnv for TrainingSpeed<'_> {
+    type Output = Row;
+
+    fn run<E: Env>(self, env: &E) -> Result<Row, LearnError> {
+        let (gpu, config) = (self.gpu, &self.config);
+        let measured = measure::training(gpu.device, env, config, gpu.budget())?;
+        let widths: Vec<String> = config.hidden.iter().map(ToString::to_string).collect();
+        let row = gpu.row("train", env.spec().name, config.num_envs, &measured.speed);
+        let mut more = row.more.clone();
+        more["sample_epochs_per_s"] = json!(measured.sample_epochs);
+        more["rollout_s"] = json!(measured.rollout_s);
+        more["update_s"] = json!(measured.update_s);
+        more["minibatches"] = json!(config.num_minibatches);
+        more["epochs"] = json!(config.update_epochs);
+        Ok(Row {
+            what: format!(
+                "{} steps, {}, {} minibatches",
+                config.num_steps,
+                widths.join("-"),
+                config.num_minibatches
+            ),
+            flops_per_step: Some(measured.flops_per_step),
+            peak_flops: gpu.peak(Precision::F32),
+            more,
+            ..row
+        })
     }
 }
 

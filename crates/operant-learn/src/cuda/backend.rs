@@ -9,6 +9,7 @@ use operant_cuda::kernels::{Episodes, Progress, RunningNorm as DeviceNorm, Updat
 use operant_cuda::{Device, Event, Pinned};
 use operant_env::{Env, EnvSpec};
 
+use super::memory::Footprint;
 use super::rollout::CudaRollout;
 use super::update::CudaLearner;
 use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
@@ -18,26 +19,42 @@ use crate::cpu::evaluate::{Greedy, evaluate};
 use crate::cpu::normalise::RunningNorm;
 use crate::cpu::policy::Policy;
 use crate::cpu::recorder::Recorder;
-use crate::network::init_params;
+use crate::network::{Architecture, Network, init_params};
 use crate::precision::Precision;
+use crate::sample::SampleLayout;
 use crate::snapshot::Snapshot;
 use crate::state::{BackendState, leaves};
 
 /// Bytes that an update reports, the scene apart.
 const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<Episodes>() + size_of::<Progress>();
 
-/// The GPU backend for `env` on `device`; greedy evaluation runs on `threads` threads of the host.
+/// What decides how training on a GPU is carried out, and no result but by `precision`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GpuOptions {
+    /// Of the rollout; updates are in single precision.
+    pub precision: Precision,
+    /// Share of the free device memory that may be taken.
+    pub memory_fraction: f64,
+    /// Threads of the host, for greedy evaluation.
+    pub threads: usize,
+}
+
+/// The GPU backend for `env` on `device`.
 ///
 /// # Errors
-/// When the configuration cannot be trained there, the kernels do not compile, or the device has no room.
+/// When the configuration cannot be trained there, does not fit its memory, or the kernels do not compile.
 pub fn backend<E: Env>(
     env: E,
     config: &Config,
     device: &Device,
-    precision: Precision,
-    threads: usize,
+    options: GpuOptions,
 ) -> Result<Box<dyn Backend>, LearnError> {
-    Ok(Box::new(CudaBackend::new(env, config, device, precision, threads)?))
+    let network = Network::new(Architecture::of(&env.spec(), config)?);
+    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+    let multiprocessors = device.properties().multiprocessors as usize;
+    let footprint = Footprint::new(&network, &layout, config, leaves::<E>(), multiprocessors);
+    footprint.check(device, config.num_envs, options.memory_fraction)?;
+    Ok(Box::new(CudaBackend::new(env, config, device, options)?))
 }
 
 /// Where an update's report arrives.
@@ -77,13 +94,8 @@ struct CudaBackend<E: Env> {
 }
 
 impl<E: Env> CudaBackend<E> {
-    fn new(
-        env: E,
-        config: &Config,
-        device: &Device,
-        precision: Precision,
-        threads: usize,
-    ) -> Result<Self, LearnError> {
+    fn new(env: E, config: &Config, device: &Device, options: GpuOptions) -> Result<Self, LearnError> {
+        let GpuOptions { precision, threads, .. } = options;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("operant-{index}"))

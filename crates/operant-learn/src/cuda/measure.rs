@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use operant_cuda::{Device, Stream};
 use operant_env::Env;
 
+use super::backend::{GpuOptions, backend};
 use super::play::{CudaPlay, PlayOptions};
 use super::rollout::CudaRollout;
 use super::specialise::WeightsAt;
 use crate::LearnError;
 use crate::config::Config;
-use crate::network::init_params;
+use crate::network::{Architecture, Network, init_params};
 use crate::precision::Precision;
 
 /// Repetitions at least, whatever the budget.
@@ -137,5 +138,77 @@ pub fn rollout<E: Env>(
         blocks_per_multiprocessor: function
             .blocks_per_multiprocessor(shape.threads, shape.shared as usize)?,
         flops_per_step: rollout.network().forward_flops() as f64,
+    })
+}
+
+/// Measured training.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainingSpeed {
+    /// How fast, by the host's clock, from one report to the next.
+    pub speed: Speed,
+    /// Samples times epochs per second: libraries differ in how often they use a sample.
+    pub sample_epochs: f64,
+    /// Seconds of an update's rollout, by the device's events; the median.
+    pub rollout_s: f64,
+    /// Seconds of its epochs.
+    pub update_s: f64,
+    /// Floating-point operations of the network per environment step: one forward pass, and the epochs.
+    pub flops_per_step: f64,
+}
+
+/// Full PPO of `config`, updates enqueued ahead as the training loop does.
+///
+/// # Errors
+/// When the configuration cannot be trained there, or the device has no room or fails.
+pub fn training<E: Env>(
+    device: &Device,
+    env: &E,
+    config: &Config,
+    budget: Duration,
+) -> Result<TrainingSpeed, LearnError> {
+    const AHEAD: usize = 2;
+    let options = GpuOptions { precision: Precision::F32, memory_fraction: 0.9, threads: 1 };
+    let mut learner = backend(env.clone(), config, device, options)?;
+    for _ in 0..AHEAD {
+        learner.enqueue_update()?;
+    }
+    // The first updates warm up.
+    for _ in 0..AHEAD {
+        learner.enqueue_update()?;
+        learner.poll(true)?;
+    }
+    let (before, begin) = (device.transfers(), Instant::now());
+    let (mut last, mut seconds, mut rollouts, mut updates) = (begin, Vec::new(), Vec::new(), Vec::new());
+    while seconds.len() < LEAST || begin.elapsed() < budget {
+        learner.enqueue_update()?;
+        let Some(stats) = learner.poll(true)? else { break };
+        let now = Instant::now();
+        seconds.push((now - last).as_secs_f64());
+        rollouts.push(stats.time_rollout);
+        updates.push(stats.time_update);
+        last = now;
+    }
+    let after = device.transfers().since(&before);
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let steps = (config.num_envs * config.num_steps) as f64;
+    let (middle, reps) = (median(&mut seconds), seconds.len());
+    let network = Network::new(Architecture::of(&env.spec(), config)?);
+    let epochs = config.update_epochs as f64;
+    Ok(TrainingSpeed {
+        speed: Speed {
+            sps_median: steps / middle,
+            sps_min: steps / seconds[reps - 1],
+            sps_max: steps / seconds[0],
+            reps,
+            launches: after.launches as f64 / reps as f64,
+            bus_bytes: (after.bytes_h2d + after.bytes_d2h) as f64 / reps as f64,
+        },
+        sample_epochs: steps * epochs / middle,
+        rollout_s: median(&mut rollouts),
+        update_s: median(&mut updates),
+        flops_per_step: network.forward_flops() as f64 + epochs * network.forward_backward_flops() as f64,
     })
 }

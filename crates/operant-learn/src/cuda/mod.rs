@@ -6,6 +6,7 @@
 
 mod backend;
 pub mod measure;
+pub mod memory;
 pub mod parity;
 mod play;
 mod program;
@@ -14,7 +15,7 @@ mod rollout;
 pub mod specialise;
 mod update;
 
-pub use backend::backend;
+pub use backend::{GpuOptions, backend};
 pub use play::{CudaPlay, PlayOptions};
 pub use program::{gae_program, pack_program, play_program, replay_program, rollout_program, update_program};
 pub use replay::replay;

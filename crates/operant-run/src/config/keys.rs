@@ -123,6 +123,7 @@ pub const KEYS: &[Key] = &[
     run("threads", count(0, 4096)),
     run("device", Kind::Text),
     run("precision", Kind::Choice(&["f32", "tf32", "bf16"])),
+    run("memory_fraction", Kind::Real(Range::Unit)),
     run("run_dir", Kind::Text),
     run("name", Kind::Text),
     run("checkpoint_interval", count(0, i64::MAX)),

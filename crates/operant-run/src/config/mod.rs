@@ -37,6 +37,8 @@ pub struct RunConfig {
     pub device: String,
     /// What matrix products are computed in: `f32`, on the CPU the only one, `tf32` or `bf16`.
     pub precision: String,
+    /// Share of the free memory of a GPU that a run may take.
+    pub memory_fraction: f64,
     /// Directory that holds the runs' directories.
     pub run_dir: PathBuf,
     /// The run's name; made from environment, seed and time when absent.
