@@ -1,4 +1,4 @@
-// PPO's update: all epochs and minibatches over the samples of a horizon. fp32.
+// PPO's update: all epochs and minibatches over the samples of a horizon.
 //
 // in   packed samples (B, SAMPLE_STRIDE) with their advantages; parameters, Adam's moments, and the packed weights
 // out  parameters, moments and packed weights after the last minibatch; what the update reports
@@ -7,7 +7,8 @@
 // such launch, or as a graph, the kernels named after the phases run one after another; the phases are the same functions.
 //
 //   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch a block
-//   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient.cuh)
+//   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
+//              gradient_fragments.cuh on tensor cores)
 //   reduce      the blocks' gradients added up in the order of the blocks, and the square of the norm
 //   adam        clip, step, and the weights packed anew (adam.cuh); a minibatch whose loss or gradient is not finite is skipped
 //
@@ -24,9 +25,12 @@
 #include "shuffle.cuh"
 #include "loss.cuh"
 #include "gradient.cuh"
+#if PRECISION == 0
+#include "gradient_rows.cuh"
+#else
+#include "gradient_fragments.cuh"
+#endif
 #include "adam.cuh"
-
-static_assert(PRECISION == F32, "the update computes in single precision");
 
 // What an update reports: sums over the last epoch's minibatches of their means, skipped ones left out.
 struct UpdateReport {
@@ -84,7 +88,7 @@ __device__ __forceinline__ unsigned bound(const UpdateParams& params, unsigned m
 constexpr unsigned WEIGHT_WORDS = WEIGHTS_AT == GLOBAL ? 0u : round_up(PACKED_WORDS, 4u) + round_up(TRANSPOSED_WORDS, 4u);
 constexpr unsigned WARP_WORDS = WARP_ROWS * ROW;
 constexpr unsigned SUM_WORDS = 2u * 8u * (THREADS / WARP) + round_up(ENV_ACTIONS, 4u) * (THREADS / WARP);
-static_assert(4u * (WEIGHT_WORDS + THREADS / WARP * WARP_WORDS + SUM_WORDS) == BLOCK_BYTES && PARAMETERS == EXPECTED_PARAMETERS &&
+static_assert(4u * (WEIGHT_WORDS + FEATURE_WORDS + THREADS / WARP * WARP_WORDS + SUM_WORDS) == BLOCK_BYTES && PARAMETERS == EXPECTED_PARAMETERS &&
               TRANSPOSED_WORDS == EXPECTED_TRANSPOSED_WORDS && PACKED_WORDS == EXPECTED_PACKED_WORDS, "the host counts as the kernel does");
 
 // The sum of COUNT numbers a thread over the block, in the order of lanes and warps, into `out`, which all threads see after.
@@ -105,7 +109,7 @@ __device__ __forceinline__ void block_sum(const double (&mine)[COUNT], double* r
 }
 
 __device__ __forceinline__ double* sum_room(unsigned char* arena) {
-    return (double*)(arena + 4u * (WEIGHT_WORDS + blockDim.x / WARP * WARP_WORDS));
+    return (double*)(arena + 4u * (WEIGHT_WORDS + FEATURE_WORDS + blockDim.x / WARP * WARP_WORDS));
 }
 
 __device__ __forceinline__ float sample_float(const UpdateParams& params, unsigned index, unsigned field) {
@@ -231,9 +235,15 @@ __device__ __forceinline__ void gradient_phase(const UpdateParams& params, unsig
         for (unsigned word = threadIdx.x * 4u; word < TRANSPOSED_WORDS; word += blockDim.x * 4u) *(float4*)(own + word) = load4(transposed + word);
         transposed = own;
     }
-    float* rows = (float*)arena + WEIGHT_WORDS;
+    float* rows = (float*)arena + WEIGHT_WORDS + FEATURE_WORDS;
     float* own_rows = rows + warp * WARP_WORDS;
     float* partial = params.partials + (u64)blockIdx.x * PARAMETERS;
+    BlockGradient gradient;
+    gradient.packed = packed;
+    gradient.transposed = transposed;
+    gradient.rows = rows;
+    gradient.partial = partial;
+    gradient.begin();
     const Shuffle shuffle(params.seed, params.progress->update, epoch, params.num_samples);
     const float2 scale = advantage_scale(params, minibatch);
     LossSums sums = {};
@@ -249,8 +259,7 @@ __device__ __forceinline__ void gradient_phase(const UpdateParams& params, unsig
         OwnSample own;
         if (lane < TILE) gather(params, shuffle, begin + warp * TILE + lane, end, end - first, own_rows, lane, own);
         __syncwarp();
-        forward_kept<0u, 0u>(packed, own_rows, own_rows, lane);
-        if constexpr (CHAINS == 2u) forward_kept<1u, 0u>(packed, own_rows, own_rows, lane);
+        gradient.forward(own_rows, lane);
         if (lane < TILE) {
             float* out = own_rows + OUTPUTS_AT * ROW + lane;
             LossInput input;
@@ -280,10 +289,10 @@ __device__ __forceinline__ void gradient_phase(const UpdateParams& params, unsig
                 for (unsigned k = 0u; k < ENV_ACTIONS; ++k) d_log_std[k] += of_log_std[k];
             }
         }
-        backward<0u, LAYERS>(transposed, rows, partial, first_tile);
-        if constexpr (CHAINS == 2u) backward<1u, LAYERS>(transposed, rows, partial, first_tile);
+        gradient.backward(own_rows, lane, first_tile);
         first_tile = false;
     }
+    gradient.end();
     __syncthreads();
     const double mine[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
     double all[5];
@@ -440,6 +449,18 @@ KERNEL(update_adam, UpdateParams, THREADS, 1) {
 
 KERNEL(update_note, UpdateParams, THREADS, 1) {
     if (params.progress->stopped == 0u) note_phase(params, params.minibatch);
+}
+
+// Packs parameters that came from elsewhere into memory that is zero: one thread a parameter.
+struct UpdatePackParams {
+    const float* parameters;
+    float* packed;
+    float* transposed;
+};
+
+KERNEL(update_pack, UpdatePackParams, THREADS, 1) {
+    const unsigned p = blockIdx.x * blockDim.x + threadIdx.x;
+    if (p < PARAMETERS) pack_parameter(p, params.parameters[p], params.packed, params.transposed);
 }
 
 KERNEL(update_end, UpdateParams, THREADS, 1) { end_phase(params); }

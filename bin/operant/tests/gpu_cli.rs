@@ -254,8 +254,6 @@ fn the_devices_of_a_driver_are_shown() {
     assert!(!page.contains("missing: ") && !page.contains("problem: "), "{page}");
 
     assert!(operant.trains_on_cpu().contains("--device cuda trains on the GPU"));
-    let wide = ["train", "cartpole", "--device", "cuda", "--precision", "bf16"];
-    operant.run(&wide, "").assert_error(2, &["updates on a GPU run in f32 only", "where: --precision"]);
     let absent = ["train", "cartpole", "--device", "cuda:9"];
     operant.run(&absent, "").assert_error(2, &["there is no GPU 9", "the driver sees 6", "--device cpu"]);
     let absent = ["replay", "cartpole", "--device", "cuda:9"];
@@ -286,6 +284,11 @@ fn a_gpu_trains_and_a_run_goes_on_elsewhere() {
     // The same bits in another order of threads, and from a checkpoint half way.
     let other = train("cuda:1", &[&["--name", "other", "--steps", "2560"], &small[..]].concat());
     assert_eq!(first["eval_return_mean"], other["eval_return_mean"]);
+    let rounded = train(
+        "cuda:0",
+        &[&["--name", "bf16", "--precision", "bf16", "--steps", "2560"], &small[..]].concat(),
+    );
+    assert_eq!(rounded["env_steps"], 2_560);
     train("cuda:0", &[&["--name", "half", "--steps", "1280"], &small[..]].concat());
     let resumed = train("cuda:0", &["--resume", "half", "--steps", "2560", "--set", "ring=false"]);
     assert_eq!(resumed["env_steps"], 2_560);

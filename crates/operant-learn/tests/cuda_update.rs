@@ -70,7 +70,8 @@ impl Visitor for Compare<'_> {
         moved.iter_mut().enumerate().for_each(|(k, w)| *w += 0.05 * (k as f32 * 0.7).sin());
         let mut state = LearnerState::new(moved);
         let stream = rollout.stream();
-        let mut learner = CudaLearner::new(device, stream, &env, &network, &config).expect("a learner");
+        let mut learner =
+            CudaLearner::new(device, stream, &env, &network, &config, Precision::F32).expect("a learner");
         if phases {
             learner.without_cooperative_launch();
         }
@@ -159,6 +160,105 @@ fn updates_follow_the_cpu() {
     }
 }
 
+/// One update in another precision: the gradient, which the first moments are a tenth of, and the losses.
+struct Rounded<'a> {
+    device: &'a Device,
+    config: Config,
+    precision: Precision,
+    most: f64,
+}
+
+impl Visitor for Rounded<'_> {
+    type Output = ();
+
+    fn visit<E: Env>(self, env: E) {
+        let Self { device, config, precision, most } = self;
+        let what = format!("{} {precision} {:?}", env.spec().name, config.hidden);
+        let rollout = CudaRollout::new(device, &env, &config, Precision::F32).expect("a rollout");
+        let network = rollout.network().clone();
+        let params = init_params(&network, 2);
+        rollout.set_params(&params).and_then(|()| rollout.roll()).expect("a horizon");
+        let mut moved = params;
+        moved.iter_mut().enumerate().for_each(|(k, w)| *w += 0.05 * (k as f32 * 0.7).sin());
+        let (stream, state) = (rollout.stream(), LearnerState::new(moved));
+        let updated = |precision: Precision| {
+            let learner =
+                CudaLearner::new(device, stream, &env, &network, &config, precision).expect("a learner");
+            learner.load(stream, &state, 0, 0).expect("a state");
+            learner.update(stream, rollout.samples_buffer()).expect("an update");
+            (learner.state(stream).expect("state"), learner.report(stream).expect("report"))
+        };
+        let ((got, report), (expected, exact)) = (updated(precision), updated(Precision::F32));
+        let distance = distance(&got.exp_avg, &expected.exp_avg);
+        eprintln!("{what}: gradient within {distance:.1e}");
+        assert!(distance <= most, "{what}: the gradient differs by {distance:.2e}, more than {most:.0e}");
+        assert!(distance > 0.0, "{what}: not computed in another precision");
+        // Matrix by matrix, so that a small one cannot hide behind a large one. The bias of a value is one sum that nearly cancels.
+        for tensor in network.tensors.iter().filter(|tensor| tensor.shape.len() == 2) {
+            let (a, b) = (&got.exp_avg[tensor.range()], &expected.exp_avg[tensor.range()]);
+            let distance = self::distance(a, b);
+            assert!(distance <= 3.0 * most, "{what}: {} differs by {distance:.2e}", tensor.name);
+        }
+        for (name, got, exact) in [
+            ("policy", report.policy, exact.policy),
+            ("value", report.value, exact.value),
+            ("entropy", report.entropy, exact.entropy),
+        ] {
+            assert!((got - exact).abs() <= most * exact.abs() + 1e-3, "{what}: {name} {got} and {exact}");
+        }
+    }
+}
+
+#[test]
+fn gradients_on_tensor_cores_are_those_of_single_precision() {
+    let base = |hidden: &[usize]| Config {
+        num_minibatches: 1,
+        update_epochs: 1,
+        max_grad_norm: 1e9,
+        ..config(17, 9, hidden)
+    };
+    for (ordinal, precision, most) in [(0, Precision::Bf16, 2e-2), (2, Precision::Tf32, 2e-3)] {
+        let Some(device) = device(ordinal) else { return };
+        for (name, config) in [
+            ("cartpole", base(&[64, 64])),
+            ("cartpole", base(&[])),
+            ("acrobot", Config { shared_trunk: false, ..base(&[33, 20]) }),
+            ("pendulum", base(&[32])),
+            ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
+        ] {
+            let rounded = Rounded { device: &device, config, precision, most };
+            registry::with_env(name, &Default::default(), rounded).expect("a registered name");
+        }
+        Rounded { device: &device, config: base(&[20, 40, 20]), precision, most }.visit(Locks);
+    }
+    // Too large for registers: gradients are added up in memory.
+    let Some(device) = device(1) else { return };
+    let wide = Config { shared_trunk: false, ..base(&[128, 128]) };
+    Rounded { device: &device, config: wide, precision: Precision::Bf16, most: 2e-2 }.visit(Locks);
+}
+
+#[test]
+fn the_order_of_threads_changes_no_bit_on_tensor_cores() {
+    let config = config(33, 8, &[64, 32]);
+    let mut states = Vec::new();
+    for ordinal in [0, 1, 2] {
+        let Some(device) = device(ordinal) else { return };
+        let rollout = CudaRollout::new(&device, &Locks, &config, Precision::F32).expect("a rollout");
+        let network = rollout.network().clone();
+        let params = init_params(&network, 2);
+        rollout.set_params(&params).and_then(|()| rollout.roll()).expect("a horizon");
+        let stream = rollout.stream();
+        let learner =
+            CudaLearner::new(&device, stream, &Locks, &network, &config, Precision::Bf16).expect("a learner");
+        learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
+        for _ in 0..2 {
+            learner.update(stream, rollout.samples_buffer()).expect("an update");
+        }
+        states.push(learner.state(stream).expect("state"));
+    }
+    assert!(states.iter().all(|state| *state == states[0]), "bits differ");
+}
+
 #[test]
 fn ten_updates_in_a_row_follow_the_cpu() {
     let Some(device) = device(2) else { return };
@@ -190,7 +290,8 @@ fn a_minibatch_that_is_not_finite_is_skipped_and_counted() {
     let mut samples = rollout.samples().expect("samples");
     samples[layout.logprob] = f32::NAN.to_bits();
     rollout.samples_buffer().write(stream, &samples).expect("samples");
-    let learner = CudaLearner::new(&device, stream, &Locks, &network, &config).expect("a learner");
+    let learner =
+        CudaLearner::new(&device, stream, &Locks, &network, &config, Precision::F32).expect("a learner");
     learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
     for update in 1..=2 {
         learner.update(stream, rollout.samples_buffer()).expect("an update");
@@ -204,7 +305,11 @@ fn a_minibatch_that_is_not_finite_is_skipped_and_counted() {
 
 #[test]
 fn the_update_stays_within_its_memory_and_the_language() {
-    let test = "a_minibatch_that_is_not_finite_is_skipped_and_counted";
-    let Some(output) = stand_in::rerun_sanitized(test) else { return };
-    stand_in::must_pass(&output);
+    for test in [
+        "a_minibatch_that_is_not_finite_is_skipped_and_counted",
+        "the_order_of_threads_changes_no_bit_on_tensor_cores",
+    ] {
+        let Some(output) = stand_in::rerun_sanitized(test) else { return };
+        stand_in::must_pass(&output);
+    }
 }

@@ -6,7 +6,7 @@ use operant_cuda::{Cuda, DeviceProperties};
 use operant_env::registry::{self, EnvError, Visitor};
 use operant_env::{Env, EnvSpec, OptionError};
 use operant_learn::cuda::GpuOptions;
-use operant_learn::{Backend, LearnError, Precision};
+use operant_learn::{Backend, LearnError};
 
 use crate::config::{EnvFacts, Settings, Wish};
 use crate::error::{Error, Result};
@@ -41,13 +41,12 @@ impl Device {
 /// The device that the settings ask for, or that `auto` takes on this machine.
 ///
 /// # Errors
-/// When it is not there, or does not train in the precision that is asked for; each with its origin.
+/// When it is not there, or the CPU does not train in the precision that is asked for; each with its origin.
 pub fn choose(settings: &Settings) -> Result<Device> {
     let device = match settings.wish() {
         Some(Wish::Cuda(ordinal)) => {
             let (cuda, gpu) = gpu::find_for(&settings.run.device, ordinal)
                 .map_err(|error| settings.placed(error, "device"))?;
-            settings.check_precision_of_gpu()?;
             return Ok(Device::gpu(cuda, &gpu));
         }
         Some(Wish::Auto) => Device { reason: Some(gpu::why_cpu()), ..Device::cpu() },
@@ -115,7 +114,9 @@ pub fn backend<E: Env>(mut env: E, settings: &Settings, device: &Device) -> Resu
         None => operant_learn::cpu::backend(env, config, threads),
         Some((cuda, ordinal)) => {
             let gpu = cuda.open(*ordinal)?;
-            let (precision, memory_fraction) = (Precision::F32, settings.run.memory_fraction);
+            let memory_fraction = settings.run.memory_fraction;
+            // One of the words that the key takes.
+            let precision = settings.run.precision.parse().unwrap_or_default();
             operant_learn::cuda::backend(
                 env,
                 config,

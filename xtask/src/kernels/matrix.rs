@@ -193,8 +193,8 @@ impl Visitor for Programs {
                 };
                 let program = rollout_program(&env, &network, &config, &specialisation);
                 jobs.push(with_network("rollout", program, read.then_some(measured)));
-                if precision == Precision::F32 {
-                    let update = UpdateSpecialisation::new(&network, &config, self.limits)?;
+                // Networks that are too wide for an update in this precision are refused with words.
+                if let Ok(update) = UpdateSpecialisation::new(&network, &config, precision, self.limits) {
                     let program = update_program(&env, &network, &config, &update);
                     let (weights_at, warps, shared) = (update.weights_at, update.warps, update.shared);
                     let placed = Specialisation { weights_at, warps, shared, ..update.forward };

@@ -257,15 +257,22 @@ impl Gpu<'_> {
     fn training_speeds(&self, report: &mut Report) {
         let sizes: &[usize] = if self.extent.quick { &[256] } else { &[1_024, 8_192, 65_536] };
         let steps = if self.extent.quick { 4 } else { 128 };
-        for hidden in [[64, 64], [128, 128]] {
+        let hidden = [
+            (64, Precision::F32),
+            (64, Precision::Tf32),
+            (64, Precision::Bf16),
+            (128, Precision::F32),
+            (128, Precision::Bf16),
+        ];
+        for (hidden, precision) in hidden {
             for &envs in sizes {
                 // Minibatches of 32,768 samples, four to an epoch at least.
                 let config = Config {
                     num_minibatches: (envs * steps / 32_768).max(4),
                     total_timesteps: 1 << 40,
-                    ..config(envs, steps, &hidden)
+                    ..config(envs, steps, &[hidden, hidden])
                 };
-                let run = TrainingSpeed { gpu: self, config };
+                let run = TrainingSpeed { gpu: self, config, precision };
                 match with("cartpole", &EnvOptions::new(), run) {
                     Ok(row) => report.row(row),
                     Err(problem) => report.check("gpu", "cartpole: speed of training", || Err(problem)),
@@ -346,6 +353,7 @@ fn learned(report: &mut Report, device: &str) {
 struct TrainingSpeed<'a> {
     gpu: &'a Gpu<'a>,
     config: Config,
+    precision: Precision,
 }
 
 impl ForEnv for TrainingSpeed<'_> {
@@ -353,7 +361,7 @@ impl ForEnv for TrainingSpeed<'_> {
 
     fn run<E: Env>(self, env: &E) -> Result<Row, LearnError> {
         let (gpu, config) = (self.gpu, &self.config);
-        let measured = measure::training(gpu.device, env, config, gpu.budget())?;
+        let measured = measure::training(gpu.device, env, config, self.precision, gpu.budget())?;
         let widths: Vec<String> = config.hidden.iter().map(ToString::to_string).collect();
         let row = gpu.row("train", env.spec().name, config.num_envs, &measured.speed);
         let mut more = row.more.clone();
@@ -369,8 +377,9 @@ impl ForEnv for TrainingSpeed<'_> {
                 widths.join("-"),
                 config.num_minibatches
             ),
+            precision: self.precision.name(),
             flops_per_step: Some(measured.flops_per_step),
-            peak_flops: gpu.peak(Precision::F32),
+            peak_flops: gpu.peak(self.precision),
             more,
             ..row
         })

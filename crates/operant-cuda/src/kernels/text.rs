@@ -49,7 +49,7 @@ impl KernelText {
 }
 
 /// Headers that kernel files include by name.
-const HEADERS: [(&str, &str); 14] = [
+const HEADERS: [(&str, &str); 16] = [
     ("actor_critic.cuh", include_str!("../../../../kernels/actor_critic.cuh")),
     ("common.cuh", include_str!("../../../../kernels/common.cuh")),
     ("gae.cuh", include_str!("../../../../kernels/gae.cuh")),
@@ -61,6 +61,8 @@ const HEADERS: [(&str, &str); 14] = [
     ("sample.cuh", include_str!("../../../../kernels/sample.cuh")),
     ("adam.cuh", include_str!("../../../../kernels/adam.cuh")),
     ("gradient.cuh", include_str!("../../../../kernels/gradient.cuh")),
+    ("gradient_fragments.cuh", include_str!("../../../../kernels/gradient_fragments.cuh")),
+    ("gradient_rows.cuh", include_str!("../../../../kernels/gradient_rows.cuh")),
     ("loss.cuh", include_str!("../../../../kernels/loss.cuh")),
     ("shuffle.cuh", include_str!("../../../../kernels/shuffle.cuh")),
     ("play.cuh", include_str!("../../../../kernels/play.cuh")),

@@ -1,6 +1,6 @@
 //! `ppo_update.cu`: all epochs and minibatches of an update, in one cooperative launch or phase by phase.
 
-use super::{Seed, exactly};
+use super::{Seed, blocks, exactly};
 use crate::{Buffer, CudaError, Function, Grid, Module, Plain, Stream};
 
 /// What an update reports: sums over the last epoch's minibatches of their means, skipped ones left out.
@@ -99,6 +99,17 @@ struct UpdateParams {
 
 // SAFETY: 15 addresses, 14 numbers of 4 bytes and 7 of 8, without padding.
 unsafe impl Plain for UpdateParams {}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct UpdatePackParams {
+    parameters: u64,
+    packed: u64,
+    transposed: u64,
+}
+
+// SAFETY: three addresses, without padding.
+unsafe impl Plain for UpdatePackParams {}
 
 /// Sizes that the program was specialised for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,6 +218,7 @@ pub struct Update {
     adam: Function,
     note: Function,
     end: Function,
+    pack: Function,
     shape: UpdateShape,
     blocks: usize,
 }
@@ -233,6 +245,7 @@ impl Update {
             adam: function("update_adam")?,
             note: function("update_note")?,
             end: function("update_end")?,
+            pack: function("update_pack")?,
             shape,
             blocks,
         })
@@ -292,6 +305,30 @@ impl Update {
             }
         }
         phase(&self.end, one, 0, 0)
+    }
+
+    /// Packs parameters that came from elsewhere; both packed buffers must be zero.
+    ///
+    /// # Errors
+    /// When a buffer has another length, or the launch fails.
+    pub fn pack(
+        &self,
+        stream: &Stream,
+        parameters: &Buffer<f32>,
+        packed: &Buffer<f32>,
+        transposed: &Buffer<f32>,
+    ) -> Result<(), CudaError> {
+        let shape = &self.shape;
+        let params = UpdatePackParams {
+            parameters: exactly("parameters", parameters, shape.parameters)?,
+            packed: exactly("packed weights", packed, shape.packed_words)?,
+            transposed: exactly("transposed weights", transposed, shape.transposed_words.max(1))?,
+        };
+        let grid =
+            Grid { blocks: blocks(shape.parameters, shape.threads), threads: shape.threads, shared: 0 };
+        // SAFETY: the struct is the kernel's; a thread below P writes the places of its own parameter, which lie within the
+        // packed words that both sides count alike.
+        unsafe { self.pack.launch(stream, grid, &params) }
     }
 
     fn params(

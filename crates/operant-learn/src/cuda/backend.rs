@@ -31,7 +31,7 @@ const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<Episodes>() + 
 /// What decides how training on a GPU is carried out, and no result but by `precision`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GpuOptions {
-    /// Of the rollout; updates are in single precision.
+    /// Of matrix products; parameters, sums and moments are in single precision.
     pub precision: Precision,
     /// Share of the free device memory that may be taken.
     pub memory_fraction: f64,
@@ -107,10 +107,9 @@ impl<E: Env> CudaBackend<E> {
             })?;
         let mut rollout = CudaRollout::new(device, &env, config, precision)?;
         let network = rollout.network().clone();
-        let learner = CudaLearner::new(device, rollout.stream(), &env, &network, config)?;
+        let learner = CudaLearner::new(device, rollout.stream(), &env, &network, config, precision)?;
         learner.load(rollout.stream(), &LearnerState::new(init_params(&network, config.seed)), 0, 0)?;
         rollout.follow(&learner)?;
-        rollout.repack()?;
         Ok(Self {
             spec: env.spec(),
             env,
@@ -222,7 +221,6 @@ impl<E: Env> Backend for CudaBackend<E> {
         self.rollout.roll()?;
         stream.record(&rolled)?;
         self.learner.update(stream, self.rollout.samples_buffer())?;
-        self.rollout.repack()?;
         self.learner.report.read_into(stream, &mut slot.report)?;
         self.learner.progress.read_into(stream, &mut slot.progress)?;
         self.rollout.totals.read_into(stream, &mut slot.episodes)?;
@@ -322,7 +320,6 @@ impl<E: Env> Backend for CudaBackend<E> {
         self.rollout.set_discounted(&state.discounted)?;
         let stream = self.rollout.stream();
         self.learner.load(stream, &state.learner, state.updates, state.nonfinite_in_a_row)?;
-        self.rollout.repack()?;
         self.enqueued = state.updates;
         self.recorder = Recorder::default();
         Ok(())

@@ -164,10 +164,11 @@ pub fn training<E: Env>(
     device: &Device,
     env: &E,
     config: &Config,
+    precision: Precision,
     budget: Duration,
 ) -> Result<TrainingSpeed, LearnError> {
     const AHEAD: usize = 2;
-    let options = GpuOptions { precision: Precision::F32, memory_fraction: 0.9, threads: 1 };
+    let options = GpuOptions { precision, memory_fraction: 0.9, threads: 1 };
     let mut learner = backend(env.clone(), config, device, options)?;
     for _ in 0..AHEAD {
         learner.enqueue_update()?;

@@ -178,8 +178,7 @@ impl<E: Env> CudaRollout<E> {
         Ok(())
     }
 
-    /// Plays with the learner's weights from now on. In single precision they are the learner's own; others are packed from
-    /// them by [`CudaRollout::repack`] after each update.
+    /// Plays with the weights of a learner of the same precision from now on.
     ///
     /// # Errors
     /// When the learner is of another network.
@@ -189,20 +188,7 @@ impl<E: Env> CudaRollout<E> {
             let count = self.network.policy_outputs();
             self.log_std = Some(learner.parameters.part(start..start + count)?);
         }
-        if self.specialisation.precision == Precision::F32 {
-            self.weights = learner.packed.part(0..self.specialisation.packed_words)?;
-        }
-        Ok(())
-    }
-
-    /// Packs the learner's weights for horizons in other precisions.
-    ///
-    /// # Errors
-    /// When the launch fails.
-    pub(super) fn repack(&self) -> Result<(), LearnError> {
-        if self.specialisation.precision != Precision::F32 {
-            self.pack.launch(&self.stream, &self.params, &self.weights)?;
-        }
+        self.weights = learner.packed.part(0..self.specialisation.packed_words)?;
         Ok(())
     }
 

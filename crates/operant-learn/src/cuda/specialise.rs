@@ -227,7 +227,7 @@ impl Specialisation {
     }
 }
 
-/// A specialised update, in single precision.
+/// A specialised update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateSpecialisation {
     /// As the rollout's, for the packing.
@@ -242,48 +242,116 @@ pub struct UpdateSpecialisation {
     pub shared: usize,
 }
 
+/// What decides the shared memory of an update's block, in words.
+struct UpdateWords {
+    transposed: usize,
+    /// Of each warp: rows and room for sums.
+    warp: usize,
+    /// Features whose numbers for all samples of the block lie side by side.
+    features: usize,
+}
+
+impl UpdateWords {
+    /// As `kernels/gradient_rows.cuh` counts them.
+    fn rows(network: &Network) -> Self {
+        let shape = UpdateLayers::of(network, 4);
+        let last = shape.hidden.last().copied().unwrap_or(0);
+        let transposed = shape.heads.iter().map(|head| shape.between + head * last).sum();
+        let rows = shape.obs + shape.heads.len() * shape.hidden_sum + shape.heads.iter().sum::<usize>();
+        Self { transposed, warp: rows * ROW, features: 0 }
+    }
+
+    /// As `kernels/gradient_fragments.cuh` does.
+    fn fragments(network: &Network, precision: Precision) -> Self {
+        let shape = UpdateLayers::of(network, 8);
+        let (k_tile, halves) = if precision == Precision::Bf16 { (16, 2) } else { (8, 1) };
+        let last = shape.hidden.last().copied().unwrap_or(0);
+        let matrix = |head: usize| shape.between + head.next_multiple_of(k_tile) * last;
+        let transposed = shape.heads.iter().map(|head| matrix(*head) / halves).sum();
+        let bits = matches!(network.architecture.input, Input::Bits(_));
+        let (read, bag) = if bits {
+            (shape.obs, shape.hidden.first().copied().unwrap_or(0))
+        } else {
+            (shape.obs.next_multiple_of(k_tile), 0)
+        };
+        let deltas: usize = shape.heads.iter().map(|head| shape.hidden_sum + head.next_multiple_of(16)).sum();
+        let observed = if bits { 0 } else { shape.obs.next_multiple_of(16) };
+        let features = observed + shape.heads.len() * shape.hidden_sum + deltas;
+        Self { transposed, warp: (read + bag + shape.heads.iter().sum::<usize>()) * ROW, features }
+    }
+}
+
+/// The padded shape of a network.
+struct UpdateLayers {
+    /// Rows of an observation.
+    obs: usize,
+    /// Widths of the hidden layers, and their sum.
+    hidden: Vec<usize>,
+    hidden_sum: usize,
+    /// Weights between hidden layers.
+    between: usize,
+    /// Outputs of each chain.
+    heads: Vec<usize>,
+}
+
+impl UpdateLayers {
+    fn of(network: &Network, head_multiple: usize) -> Self {
+        let architecture = &network.architecture;
+        let hidden: Vec<usize> = architecture.hidden.iter().map(|width| width.next_multiple_of(32)).collect();
+        let heads = network.chains.iter().filter_map(|chain| chain.layers.last());
+        Self {
+            obs: architecture.input.words(),
+            hidden_sum: hidden.iter().sum(),
+            between: hidden.windows(2).map(|pair| pair[0] * pair[1]).sum(),
+            heads: heads.map(|head| head.outputs.next_multiple_of(head_multiple)).collect(),
+            hidden,
+        }
+    }
+}
+
 impl UpdateSpecialisation {
     /// The best one that the limits allow.
     ///
     /// # Errors
     /// When the network fits no fused update.
-    pub fn new(network: &Network, config: &Config, limits: Limits) -> Result<Self, LearnError> {
-        let forward = Specialisation::new(network, config, Precision::F32, limits)?;
-        let architecture = &network.architecture;
-        let padded: Vec<usize> = architecture.hidden.iter().map(|width| width.next_multiple_of(32)).collect();
-        let heads: Vec<usize> = network
-            .chains
-            .iter()
-            .filter_map(|chain| chain.layers.last())
-            .map(|head| head.outputs.next_multiple_of(4))
-            .collect();
-        // Transposes of all layers but the first.
-        let hidden: usize = padded.windows(2).map(|pair| pair[0] * pair[1]).sum();
-        let last = padded.last().copied();
-        let transposed_words =
-            heads.iter().map(|head| last.map_or(0, |last| hidden + head * last)).sum::<usize>();
-        let obs_rows = match architecture.input {
-            Input::Dense(features) => features,
-            Input::Bits(_) => architecture.input.words(),
+    pub fn new(
+        network: &Network,
+        config: &Config,
+        precision: Precision,
+        limits: Limits,
+    ) -> Result<Self, LearnError> {
+        let forward = Specialisation::new(network, config, precision, limits)?;
+        let widest = network.architecture.hidden.iter().max().copied().unwrap_or(0);
+        if precision == Precision::Tf32 && widest > 64 {
+            return Err(too_wide(format!(
+                "a hidden layer of {widest} is wider than the 64 that an update in tf32 holds in registers"
+            )));
+        }
+        let words = match precision {
+            Precision::F32 => UpdateWords::rows(network),
+            _ => UpdateWords::fragments(network, precision),
         };
-        let rows =
-            obs_rows + network.chains.len() * padded.iter().sum::<usize>() + heads.iter().sum::<usize>();
-        let actions = architecture.head.outputs().next_multiple_of(4);
-        let of_warp = 4 * (rows * ROW + 16 + actions);
-        let weights = 4 * (forward.packed_words.next_multiple_of(4) + transposed_words.next_multiple_of(4));
-        let fits = |warps: usize, weights: usize| weights + warps * of_warp <= limits.shared;
+        let actions = network.architecture.head.outputs().next_multiple_of(4);
+        // Two samples to a word in bf16, and four words to keep rows out of each other's banks.
+        let samples_a_word = if precision == Precision::Bf16 { 2 } else { 1 };
+        let of_block = |warps: usize| {
+            4 * (warps * (words.warp + 16 + actions) + words.features * (warps * TILE / samples_a_word + 4))
+        };
+        let weights = 4 * (forward.packed_words.next_multiple_of(4) + words.transposed.next_multiple_of(4));
+        let fits = |warps: usize, weights: usize| weights + of_block(warps) <= limits.shared;
         // Weights in shared memory even with fewer warps: every product reads all of them.
         let choices = [(4, true), (2, true), (4, false), (2, false), (1, false)];
         let fitting = choices.into_iter().find(|&(warps, held)| fits(warps, if held { weights } else { 0 }));
         let Some((warps, held)) = fitting else {
             return Err(too_wide(format!(
-                "the activations of 16 samples take {of_warp} bytes of shared memory, and this GPU has {} a block",
+                "the activations of 16 samples take {} bytes of shared memory, and this GPU has {} a block",
+                of_block(1),
                 limits.shared
             )));
         };
         let weights_at = if held { WeightsAt::Shared } else { WeightsAt::Global };
-        let shared = if held { weights } else { 0 } + warps * of_warp;
-        Ok(Self { forward, weights_at, transposed_words, warps, shared })
+        let shared = if held { weights } else { 0 } + of_block(warps);
+        Ok(Self { forward, weights_at, transposed_words: words.transposed, warps, shared })
     }
 
     /// Threads of a block.

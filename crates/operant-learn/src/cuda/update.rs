@@ -1,26 +1,26 @@
-//! The learner on a GPU: parameters, Adam's moments and everything that an update needs, one cooperative launch an update.
+//! The learner on a GPU: parameters and Adam's moments in single precision, and everything that an update needs; one
+//! cooperative launch an update.
 
 use operant_cuda::kernels::{
-    Pack, Progress, SUMS, Update, UpdateBuffers, UpdateLaunch, UpdateNumbers, UpdateReport, UpdateShape,
+    Progress, SUMS, Update, UpdateBuffers, UpdateLaunch, UpdateNumbers, UpdateReport, UpdateShape,
 };
 use operant_cuda::{Buffer, Device, Stream};
 use operant_env::Env;
 
-use super::program::{pack_program, update_program};
+use super::program::update_program;
 use super::specialise::{Limits, UpdateSpecialisation};
 use crate::LearnError;
 use crate::config::Config;
 use crate::cpu::adam::LearnerState;
-use crate::network::{Chain, Network};
+use crate::network::Network;
+use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
-/// Parameters, moments and the update that moves them. In single precision.
+/// Parameters, moments and the update that moves them.
 pub struct CudaLearner {
-    network: Network,
     numbers: UpdateNumbers,
     how: UpdateLaunch,
     update: Update,
-    pack: Pack,
     pub(super) parameters: Buffer<f32>,
     exp_avg: Buffer<f32>,
     exp_avg_sq: Buffer<f32>,
@@ -46,12 +46,12 @@ impl CudaLearner {
         env: &E,
         network: &Network,
         config: &Config,
+        precision: Precision,
     ) -> Result<Self, LearnError> {
         let layout = SampleLayout::new(&network.architecture, E::MASKED);
-        let specialisation = UpdateSpecialisation::new(network, config, Limits::from(device.properties()))?;
+        let specialisation =
+            UpdateSpecialisation::new(network, config, precision, Limits::from(device.properties()))?;
         let packed_words = specialisation.forward.packed_words;
-        let module = device.load(&pack_program(network, config, &specialisation.forward))?;
-        let pack = Pack::new(&module, network.len(), packed_words)?;
         let shape = UpdateShape {
             parameters: network.len(),
             packed_words,
@@ -96,11 +96,9 @@ impl CudaLearner {
         let how =
             if device.properties().cooperative { UpdateLaunch::Cooperative } else { UpdateLaunch::Phases };
         let learner = Self {
-            network: network.clone(),
             numbers,
             how,
             update,
-            pack,
             parameters: device.alloc(network.len())?,
             exp_avg: device.alloc(network.len())?,
             exp_avg_sq: device.alloc(network.len())?,
@@ -150,31 +148,11 @@ impl CudaLearner {
         let progress =
             Progress { update: updates, adam_steps: state.step, nonfinite_in_a_row, ..Progress::default() };
         self.progress.write(stream, &[progress])?;
-        self.transposed.write(stream, &self.transposes(&state.params))?;
-        self.pack.launch(stream, &self.parameters, &self.packed)?;
+        // Padding is zero.
+        self.packed.fill(stream, 0)?;
+        self.transposed.fill(stream, 0)?;
+        self.update.pack(stream, &self.parameters, &self.packed, &self.transposed)?;
         Ok(())
-    }
-
-    /// The matrices of all layers but the first, `(outputs, padded inputs)`, padded with zeros.
-    fn transposes(&self, params: &[f32]) -> Vec<f32> {
-        let mut words = vec![0.0; self.transposed.len()];
-        let mut at = 0;
-        for chain in &self.network.chains {
-            let Chain { layers } = chain;
-            for (k, layer) in layers.iter().enumerate().skip(1) {
-                let last = k + 1 == layers.len();
-                let (columns, rows) = (
-                    layer.inputs.next_multiple_of(32),
-                    layer.outputs.next_multiple_of(if last { 4 } else { 32 }),
-                );
-                let weight = &params[layer.weight_range()];
-                for (n, row) in weight.chunks_exact(layer.inputs).enumerate() {
-                    words[at + n * columns..][..layer.inputs].copy_from_slice(row);
-                }
-                at += rows * columns;
-            }
-        }
-        words
     }
 
     /// Parameters, moments and steps; waits for the stream.

@@ -101,18 +101,6 @@ impl Settings {
         Err(self.placed(error, "precision"))
     }
 
-    /// Refuses a precision that updates on a GPU are not computed in.
-    pub(crate) fn check_precision_of_gpu(&self) -> Result<()> {
-        if self.run.precision == Precision::F32.name() {
-            return Ok(());
-        }
-        let what = format!("precision = \"{}\": updates on a GPU run in f32 only", self.run.precision);
-        let error = Error::usage(what).remedy(
-            "leave precision out, or set it to f32; rollouts alone run in tf32 and bf16 (`operant selftest gpu`)",
-        );
-        Err(self.placed(error, "precision"))
-    }
-
     /// The device that is asked for; None for a word that names none, which no checked settings hold.
     pub(crate) fn wish(&self) -> Option<Wish> {
         match self.run.device.as_str() {
