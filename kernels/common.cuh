@@ -1,5 +1,5 @@
-// What every kernel stands on: how a kernel is declared, how it gets shared memory, the few warp reductions, and the
-// approximations by name. No toolkit header is included: NVRTC brings none.
+// What every kernel stands on: how a kernel is declared, how it gets shared memory, how blocks meet, and the few warp
+// reductions. No toolkit header is included: NVRTC brings none.
 //
 // A kernel takes one struct by value. Tests compile the same text with a C++ compiler, which defines OPERANT_HOST and its
 // own versions of the macros below (kernels/host/cuda_on_host.h).
@@ -14,8 +14,8 @@
     extern "C" __global__ void __launch_bounds__(THREADS_A_BLOCK, BLOCKS_AT_LEAST) NAME(const __grid_constant__ PARAMS params)
 // Names the block's dynamic shared memory; there is no other.
 #define SHARED_ARENA(NAME) extern __shared__ __align__(16) unsigned char NAME[]
-// All threads of all blocks of a cooperative launch meet. STATE is a counter in global memory, zero before the launch; the
-// last thread block that leaves the kernel has to put it back to zero.
+// All threads of all blocks of a cooperative launch meet. STATE is a counter in global memory, which the
+// host sets to zero before the launch.
 #define GRID_BARRIER(STATE) grid_barrier(STATE)
 
 __device__ __forceinline__ void grid_barrier(unsigned* state) {

@@ -52,6 +52,11 @@ __device__ __forceinline__ constexpr unsigned transposed_offset(unsigned chain, 
 }
 constexpr unsigned TRANSPOSED_WORDS = transposed_offset(CHAINS - 1u, LAYERS + 1u);
 
+// Tiles of outputs whose accumulators live at once. tf32 operands take twice the registers, and so do loads from afar.
+__device__ __forceinline__ constexpr unsigned tiles_now(unsigned tiles) {
+    return tiles % 8u == 0u && PRECISION == BF16 && WEIGHTS_AT != GLOBAL ? 8u : 4u;
+}
+
 // Puts a number into its feature's row.
 __device__ __forceinline__ void put_feature(unsigned* rows, unsigned feature, unsigned sample, float value) {
     if (PRECISION == BF16) {
@@ -77,7 +82,7 @@ template <unsigned CHAIN, unsigned LAYER>
 __device__ __forceinline__ void forward_kept(const Weights& weights, const unsigned* a, float* out, unsigned* features, unsigned sample, unsigned lane) {
     constexpr unsigned TILES = padded_outputs(CHAIN, LAYER) / 8u;
     if constexpr (LAYER < LAYERS) {
-        constexpr unsigned TILES_NOW = TILES % 8u == 0u ? 8u : 4u;
+        constexpr unsigned TILES_NOW = tiles_now(TILES);
         unsigned next[TILES * A_WORDS];
 #pragma unroll
         for (unsigned first = 0u; first < TILES; first += TILES_NOW) {
@@ -126,7 +131,7 @@ __device__ __forceinline__ void forward_chain(const Weights& weights, float* row
 template <unsigned CHAIN, unsigned LAYER>
 __device__ __forceinline__ void backward_kept(const float* transposed, const unsigned* delta, unsigned* features, unsigned sample, unsigned lane) {
     if constexpr (LAYER > 0u) {
-        constexpr unsigned TILES = padded_inputs(LAYER) / 8u, TILES_NOW = TILES % 8u == 0u ? 8u : 4u;
+        constexpr unsigned TILES = padded_inputs(LAYER) / 8u, TILES_NOW = tiles_now(TILES);
         constexpr unsigned STEPS = round_up(outputs(CHAIN, LAYER), LAYER < LAYERS ? 32u : K_TILE) / K_TILE;
         const float* fragments = transposed + transposed_offset(CHAIN, LAYER);
         unsigned next[TILES * A_WORDS];

@@ -1,7 +1,7 @@
 // The gradient of a minibatch's loss, tile by tile: forward, loss, backward. fp32.
 //
-// in   packed samples; weights packed twice (packing.cuh): as forward products read them, and transposed for the gradient of
-//      the inputs
+// in   packed samples; weights packed twice: as forward products read them (packing.cuh), and transposed for the gradient of
+//      the inputs (adam.cuh)
 // out  per block, the sum over its tiles of the gradient of every parameter, in the order of the flat parameters
 //
 // A warp runs 16 samples forward and backward through rows in shared memory, [feature][ROW]; the block's warps together form

@@ -7,6 +7,9 @@
 constexpr unsigned HEAD_DRAWS = ENV_DISCRETE ? ENV_COMPONENTS : (ENV_ACTIONS + 1u) / 2u * 2u;
 constexpr unsigned MASK_WORDS = ENV_MASKED ? (ENV_ACTIONS + 31u) / 32u : 0u;
 
+// Half the logarithm of 2 pi.
+constexpr float HALF_LOG_TAU = 0.91893853f;
+
 // Logit of an illegal choice; its probability is exactly zero.
 constexpr float ILLEGAL = -1e8f;
 
@@ -78,7 +81,6 @@ __device__ __forceinline__ float sample(
 // clipped to its box, the sample keeps them as they are.
 __device__ __forceinline__ float sample(
     const float* means, const unsigned*, const float* log_std, const float* uniforms, EnvAction* action, float* stored) {
-    constexpr float HALF_LOG_TAU = 0.91893853f;
     float logprob = 0.0f;
 #pragma unroll
     for (unsigned pair = 0u; pair < ENV_ACTIONS; pair += 2u) {

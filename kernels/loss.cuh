@@ -104,7 +104,6 @@ __device__ __forceinline__ void policy_gradient(
 // The same for means; the gradient with respect to log_std, `(A)`, is added to `d_log_std`.
 __device__ __forceinline__ void policy_gradient(
     const LossCoefficients& coefficients, const LossInput& input, const float* log_std, float weight, float* means, float* d_log_std, LossSums& sums) {
-    constexpr float HALF_LOG_TAU = 0.91893853f;
     float distance[ENV_ACTIONS], logprob = 0.0f;
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {

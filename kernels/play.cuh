@@ -103,8 +103,7 @@ __device__ __forceinline__ Outcome step(
     return outcome;
 }
 
-// Leaves what the block's warps have seen in `partials[blockIdx.x]`, warp by warp. All threads call it; `warps` is shared room
-// for one entry a warp, `stride` bytes apart.
+// The entry of a warp in shared memory, `stride` bytes from one to the next.
 __device__ __forceinline__ Episodes& entry(Episodes* warps, unsigned stride, unsigned warp) {
     return *(Episodes*)((unsigned char*)warps + warp * stride);
 }
@@ -115,6 +114,8 @@ __device__ __forceinline__ Episodes merge_entries(Episodes* warps, unsigned stri
     return sum;
 }
 
+// Leaves what the block's warps have seen in `partials[blockIdx.x]`, warp by warp. All threads call it; `warps` is shared room
+// for one entry a warp, `stride` bytes apart.
 __device__ __forceinline__ void merge_warps(const Episodes& of_warp, Episodes* warps, unsigned stride, Episodes* partials) {
     if (threadIdx.x % WARP == 0u) entry(warps, stride, threadIdx.x / WARP) = of_warp;
     __syncthreads();

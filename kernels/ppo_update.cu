@@ -4,7 +4,7 @@
 // out  parameters, moments and packed weights after the last minibatch; what the update reports
 //
 // ppo_update runs everything in one cooperative launch: blocks meet after each phase of a minibatch. Where a device has no
-// such launch, or as a graph, the kernels named after the phases run one after another; the phases are the same functions.
+// such launch the kernels named after the phases run one after another; the phases are the same functions.
 //
 //   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch a block
 //   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
@@ -220,8 +220,10 @@ __device__ __forceinline__ void gather(const UpdateParams& params, const Shuffle
     own.weight = position < end ? 1.0f / (float)size : 0.0f;
 }
 
-// The block's share of a minibatch's gradient and losses.
-__device__ __forceinline__ void gradient_phase(const UpdateParams& params, unsigned epoch, unsigned minibatch, unsigned char* arena) {
+// The block's share of a minibatch's gradient and losses. Not inlined: in the loops around it the compiler would move addresses out
+// of it until registers spill.
+__device__ __noinline__ void gradient_phase(const UpdateParams& params, unsigned epoch, unsigned minibatch) {
+    SHARED_ARENA(arena);
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     const unsigned first = bound(params, minibatch), end = bound(params, minibatch + 1u);
     if (blockIdx.x >= busy_blocks(params, minibatch)) return;
@@ -357,8 +359,8 @@ __device__ __forceinline__ void adam_phase(const UpdateParams& params, unsigned 
             pack_parameter(p, moved, params.packed, params.transposed);
         }
     }
-    if (blockIdx.x == 0u && threadIdx.x == 0u) params.progress->finite = good ? 1u : 0u;
     if (blockIdx.x == 0u && threadIdx.x == 0u) {
+        params.progress->finite = good ? 1u : 0u;
         UpdateReport& report = *params.report;
         const double size = (double)(bound(params, minibatch + 1u) - bound(params, minibatch));
         if (minibatch == 0u) {
@@ -406,7 +408,7 @@ KERNEL(ppo_update, UpdateParams, THREADS, 1) {
             GRID_BARRIER(params.barrier);
         }
         for (unsigned minibatch = 0u; minibatch < params.num_minibatches; ++minibatch) {
-            gradient_phase(params, epoch, minibatch, arena);
+            gradient_phase(params, epoch, minibatch);
             GRID_BARRIER(params.barrier);
             reduce_phase(params, minibatch, arena);
             GRID_BARRIER(params.barrier);
@@ -433,8 +435,7 @@ KERNEL(update_advantages, UpdateParams, THREADS, 1) {
 }
 
 KERNEL(update_gradient, UpdateParams, THREADS, 1) {
-    SHARED_ARENA(arena);
-    if (params.progress->stopped == 0u) gradient_phase(params, params.epoch, params.minibatch, arena);
+    if (params.progress->stopped == 0u) gradient_phase(params, params.epoch, params.minibatch);
 }
 
 KERNEL(update_reduce, UpdateParams, THREADS, 1) {

@@ -3,7 +3,6 @@
 // numbers that land outside.
 #pragma once
 
-constexpr unsigned PURPOSE_SHUFFLE = 5u;
 constexpr unsigned FEISTEL_ROUNDS = 6u;
 
 struct Shuffle {

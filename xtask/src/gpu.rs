@@ -50,17 +50,21 @@ pub fn run(args: &[&str]) -> Result<()> {
         return Ok(());
     }
     let result = place.join("gpu.json");
+    // What an earlier run left is no result of this one.
+    if result.exists() {
+        std::fs::remove_file(&result).with_context(|| format!("{} cannot be removed", result.display()))?;
+    }
     let mut command = Command::new(&binary);
     command.args(["selftest", "gpu", "--out"]).arg(&result).args(quick.then_some("--quick"));
     let status = command.status().with_context(|| format!("cannot start {}", binary.display()))?;
     let text = std::fs::read_to_string(&result).unwrap_or_default();
     let value: Value = serde_json::from_str(&text).context("the self-test left no result")?;
+    ensure!(status.success(), "the self-test failed ({status}); {} says where", result.display());
     if !quick {
         let kept = root.join("docs/results").join(format!("gpu-{}.json", slug(&value)));
         std::fs::write(&kept, text).with_context(|| format!("{} cannot be written", kept.display()))?;
         println!("{}", kept.display());
     }
-    ensure!(status.success(), "the self-test failed ({status})");
     Ok(())
 }
 

@@ -97,7 +97,9 @@ struct Times {
 impl Times {
     /// What of the period no phase accounts for. Phases may overlap on a device with several updates in flight.
     fn idle(&self, stats: &UpdateStats) -> f64 {
-        let phases = stats.time_rollout + stats.time_gae + stats.time_update + self.host;
+        // A device that runs GAE inside the rollout knows no time of its own for it.
+        let gae = if stats.time_gae.is_nan() { 0.0 } else { stats.time_gae };
+        let phases = stats.time_rollout + gae + stats.time_update + self.host;
         (self.period - phases).max(0.0)
     }
 }

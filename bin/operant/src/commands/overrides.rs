@@ -17,11 +17,11 @@ pub struct Overrides {
     /// Seed of every random stream
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub seed: Option<String>,
-    /// What trains: auto, cpu, cuda or cuda:K (K as CUDA counts GPUs); updates do not run on a GPU yet, so auto takes
-    /// the CPU
+    /// What trains: auto, cpu, cuda or cuda:K (K as CUDA counts GPUs); auto takes the CPU until there are presets
+    /// for GPUs
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// What the network's matrix products are computed in: f32, which is all that the CPU has, tf32 or bf16
+    /// What the network's matrix products are computed in: f32, or on a GPU tf32 or bf16
     #[arg(long, value_name = "PRECISION")]
     pub precision: Option<String>,
     /// TOML file laid over the preset and both operant.toml

@@ -31,7 +31,8 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
-Checks that every lane and every kernel computes what the scalar CPU does, that CartPole is learned, and measures speeds.
+Checks that lanes and kernels compute what the scalar CPU does (environments, rollouts, updates, replay), that CartPole is
+learned, and measures speeds.
 Nothing is compiled but kernels, so a binary copied to a GPU machine is enough.
 
 Examples:

@@ -19,7 +19,7 @@ pub struct Args {
     /// Environment, such as cartpole or CartPole-v1; `operant envs` lists them all
     #[arg(required_unless_present = "resume")]
     env: Option<String>,
-    /// Continue the run of this name or path from its latest checkpoint, bit for bit
+    /// Continue the run of this name or path from its latest checkpoint; on the same device bit for bit
     #[arg(long, value_name = "RUN", conflicts_with = "name")]
     resume: Option<String>,
     /// Train as a daemon: return when training begins, and print the run's name and how to watch it
@@ -55,8 +55,9 @@ Configuration, each over the one before:
 `operant config ENV` shows the outcome, and where each value came from.
 
 Devices: `operant info` shows what this machine has, and what auto takes and why.
-Rollouts run on a GPU already (`operant selftest gpu`), updates do not yet: so auto
-takes the CPU and says so, and cuda is refused with what is missing.
+auto stays on the CPU, and says so, until there are presets for thousands of
+environments; cuda trains on a GPU: give it many with --envs. A run may resume on
+another device, where it goes on with the same state and other roundings.
 
 Signals (`operant stop` and `operant checkpoint` send them by a run's name):
   SIGINT, SIGTERM  finish the update, save a checkpoint, exit 75; a second one

@@ -1,11 +1,16 @@
 //! The GPU's self-test: every kernel against the CPU, then speeds.
 
+use std::num::Wrapping;
 use std::time::Duration;
 
 use operant_cuda::{Cuda, CudaError, Device};
-use operant_env::{Env, EnvOptions, Visitor, registry};
+use operant_env::replay::{Arithmetic, Case, replay, to_words};
+use operant_env::{ActionSpace, Env, EnvOptions, Visitor, registry};
+use operant_lane::{Bundle, Draws, Purpose, Sink};
 use operant_learn::cuda::measure;
-use operant_learn::cuda::parity::{check_gae, check_horizon, compare_rollout, differing_environments};
+use operant_learn::cuda::parity::{
+    check_gae, check_horizon, compare_gradient, compare_rollout, compare_update, differing_environments,
+};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
@@ -38,6 +43,8 @@ pub fn check_gpu(report: &mut Report, extent: Extent, ordinal: usize) -> Result<
     gpu.environments(report);
     gpu.rollouts(report);
     gpu.horizons(report);
+    gpu.updates(report);
+    gpu.replays(report);
     gpu.environment_speeds(report);
     gpu.rollout_speeds(report);
     gpu.training_speeds(report);
@@ -145,7 +152,118 @@ impl ForEnv for Horizon<'_> {
     }
 }
 
+/// Updates in single precision, in both ways of launching, or a gradient in another.
+struct Updates<'a> {
+    device: &'a Device,
+    config: Config,
+    precision: Precision,
+    count: u64,
+}
+
+impl ForEnv for Updates<'_> {
+    type Output = Vec<String>;
+
+    fn run<E: Env>(self, env: &E) -> Result<Vec<String>, LearnError> {
+        let Self { device, config, precision, count } = self;
+        if precision != Precision::F32 {
+            return compare_gradient(device, env, &config, precision);
+        }
+        let whole = compare_update(device, env, &config, count, false)?;
+        let phases = compare_update(device, env, &config, count, true)?;
+        let mut problems = whole.problems;
+        if whole.state != phases.state {
+            problems.push("a launch a phase gives other bits than one for all".to_owned());
+        }
+        Ok(problems)
+    }
+}
+
+/// Given actions from a first state, against the scalar lane.
+struct Replays<'a>(&'a Device);
+
+impl ForEnv for Replays<'_> {
+    type Output = Vec<String>;
+
+    fn run<E: Env>(self, env: &E) -> Result<Vec<String>, LearnError> {
+        let cases: Vec<Case> = (0..8).map(|number| random_case(env, number)).collect();
+        let mut problems = Vec::new();
+        let words = cases.iter().map(|case| to_words(env, case)).collect::<Result<Vec<_>, _>>();
+        let words = match words {
+            Ok(words) => words,
+            Err(error) => return Ok(vec![error.to_string()]),
+        };
+        let played = operant_learn::cuda::replay(self.0, env, &words)?;
+        for (number, (case, got)) in cases.iter().zip(played).enumerate() {
+            if replay(env, Arithmetic::F32, case).ok() != Some(got) {
+                problems.push(format!("case {number} is not what the scalar lane gives"));
+            }
+        }
+        Ok(problems)
+    }
+}
+
+/// A first state and 40 actions that vary with `number`.
+fn random_case<E: Env>(env: &E, number: u32) -> Case {
+    let state = env.reset(&mut Draws::<f64>::at(9, Wrapping(number), 0, Purpose::Init));
+    let mut leaves = Leaves(Vec::new());
+    state.store(&mut leaves);
+    let spread = |step: usize, k: usize| (step * 7 + k * 3 + number as usize * 5) % 11;
+    let action = |step: usize| -> Vec<f64> {
+        match &env.spec().actions {
+            ActionSpace::Discrete(choices) => {
+                choices.iter().enumerate().map(|(k, count)| (spread(step, k) % count) as f64).collect()
+            }
+            ActionSpace::Box { low, high } => {
+                let bounds = low.iter().zip(high).enumerate();
+                bounds.map(|(k, (low, high))| low + (high - low) * spread(step, k) as f64 / 10.0).collect()
+            }
+        }
+    };
+    Case { state: env.pack(&leaves.0), actions: (0..40).map(action).collect() }
+}
+
+/// The leaves of a state as numbers.
+struct Leaves(Vec<f64>);
+
+impl Sink<f64> for Leaves {
+    fn float(&mut self, value: f64) {
+        // What single precision holds, so that both start from the same state.
+        self.0.push(f64::from(value as f32));
+    }
+    fn uint(&mut self, value: Wrapping<u32>) {
+        self.0.push(f64::from(value.0));
+    }
+    fn int(&mut self, value: Wrapping<i32>) {
+        self.0.push(f64::from(value.0));
+    }
+    fn mask(&mut self, value: bool) {
+        self.0.push(f64::from(u8::from(value)));
+    }
+}
+
 impl Gpu<'_> {
+    fn updates(&self, report: &mut Report) {
+        let (envs, steps, count) = if self.extent.quick { (17, 9, 1) } else { (1_000, 33, 3) };
+        for precision in Precision::ALL {
+            for name in registry::names() {
+                let what = if precision == Precision::F32 { "updates" } else { "a gradient" };
+                report.check("gpu", format!("{name}: {what} in {precision}, 64-64, against the CPU"), || {
+                    let config = config(envs, steps, &[64, 64]);
+                    let updates = Updates { device: self.device, config, precision, count };
+                    with(name, &EnvOptions::new(), updates)
+                });
+            }
+        }
+    }
+
+    fn replays(&self, report: &mut Report) {
+        for name in registry::names() {
+            report.check("gpu", format!("{name}: replayed cases are the scalar lane's"), || {
+                with(name, &EnvOptions::new(), Replays(self.device))
+            });
+        }
+    }
+
     fn environments(&self, report: &mut Report) {
         let steps = if self.extent.quick { 1_024 } else { 4_096 };
         let sticky: EnvOptions = [("sticky_action_prob".to_owned(), 0.1)].into();

@@ -17,7 +17,7 @@ pub struct Check {
     pub seconds: f64,
 }
 
-/// A speed that was measured, as `operant bench --json` prints one.
+/// A speed that was measured.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// `env`, `env+writes`, `rollout` or `train`.

@@ -59,6 +59,8 @@ pub fn backend<E: Env>(
 
 /// Where an update's report arrives.
 struct Slot {
+    /// Before the rollout, between it and the update, and after all.
+    events: [Event; 3],
     report: Pinned<UpdateReport>,
     episodes: Pinned<Episodes>,
     progress: Pinned<Progress>,
@@ -70,9 +72,6 @@ struct Pending {
     ticket: Ticket,
     slot: Slot,
     recorded: bool,
-    start: Event,
-    rolled: Event,
-    done: Event,
 }
 
 struct CudaBackend<E: Env> {
@@ -131,6 +130,7 @@ impl<E: Env> CudaBackend<E> {
         match self.free.pop() {
             Some(slot) => Ok(slot),
             None => Ok(Slot {
+                events: [self.device.event()?, self.device.event()?, self.device.event()?],
                 report: self.device.pinned(1)?,
                 episodes: self.device.pinned(1)?,
                 progress: self.device.pinned(1)?,
@@ -162,7 +162,7 @@ impl<E: Env> CudaBackend<E> {
         let seconds = |end: &Event, start: &Event| -> Result<f64, LearnError> {
             Ok(f64::from(end.elapsed_ms(start)?) / 1e3)
         };
-        let n = report.minibatches;
+        let ([start, rolled, done], n) = (&pending.slot.events, report.minibatches);
         let scene = pending.recorded.then(|| pending.slot.scene.as_ref().map_or(0, |scene| 4 * scene.len()));
         Ok(UpdateStats {
             ticket: pending.ticket,
@@ -183,10 +183,10 @@ impl<E: Env> CudaBackend<E> {
             learning_rate: report.learning_rate,
             nonfinite: report.nonfinite,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
-            time_rollout: seconds(&pending.rolled, &pending.start)?,
-            // GAE runs inside the rollout's launch.
-            time_gae: 0.0,
-            time_update: seconds(&pending.done, &pending.rolled)?,
+            time_rollout: seconds(rolled, start)?,
+            // GAE runs inside the rollout's launch: its own time is not known.
+            time_gae: f64::NAN,
+            time_update: seconds(done, rolled)?,
             bytes_h2d: 0,
             bytes_d2h: (REPORT_BYTES + scene.unwrap_or(0)) as u64,
         })
@@ -215,11 +215,11 @@ impl<E: Env> Backend for CudaBackend<E> {
         if recorded && self.rollout.scene.is_none() {
             self.rollout.record_scene(&self.device)?;
         }
-        let (start, rolled, done) = (self.device.event()?, self.device.event()?, self.device.event()?);
+        let [start, rolled, done] = &slot.events;
         let stream = self.rollout.stream();
-        stream.record(&start)?;
+        stream.record(start)?;
         self.rollout.roll()?;
-        stream.record(&rolled)?;
+        stream.record(rolled)?;
         self.learner.update(stream, self.rollout.samples_buffer())?;
         self.learner.report.read_into(stream, &mut slot.report)?;
         self.learner.progress.read_into(stream, &mut slot.progress)?;
@@ -231,18 +231,19 @@ impl<E: Env> Backend for CudaBackend<E> {
             };
             scene.read_into(stream, pinned)?;
         }
-        stream.record(&done)?;
+        stream.record(done)?;
         let ticket = Ticket(self.enqueued);
         self.enqueued += 1;
-        self.pending.push_back(Pending { ticket, slot, recorded, start, rolled, done });
+        self.pending.push_back(Pending { ticket, slot, recorded });
         Ok(ticket)
     }
 
     fn poll(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError> {
         let Some(oldest) = self.pending.front() else { return Ok(None) };
+        let [_, _, done] = &oldest.slot.events;
         if wait {
-            oldest.done.synchronize()?;
-        } else if !oldest.done.query()? {
+            done.synchronize()?;
+        } else if !done.query()? {
             return Ok(None);
         }
         let Some(pending) = self.pending.pop_front() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Speeds on a device: environments alone and the rollout, timed by the device's own events. Benches, `operant selftest gpu`
+//! Speeds on a device: environments alone and the rollout by the device's own events, training by the host's clock. Benches, `operant selftest gpu`
 //! and whatever else prints a speed call these.
 
 use std::time::{Duration, Instant};

@@ -8,7 +8,8 @@ use crate::config::Config;
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// Bytes that the driver, the kernels' code and the alignment of buffers take beside what is counted.
+/// Bytes beside what is counted: the driver's, the kernels' code, the alignment of buffers, and partial gradients of blocks past
+/// two a multiprocessor.
 const MARGIN: usize = 32 << 20;
 
 /// Bytes of device memory.
@@ -60,17 +61,22 @@ impl Footprint {
         if needed <= usable {
             return Ok(());
         }
-        let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+        // Need is rounded up, room down, to tenths.
+        let up = |bytes: usize| (bytes as f64 / 104_857.6).ceil() / 10.0;
+        let down = |bytes: usize| (bytes as f64 / 104_857.6).floor() / 10.0;
         let problem = format!(
             "{num_envs} environments take {} MiB of memory, and {} may use {} of its {} MiB ({} free)",
-            mib(needed),
+            up(needed),
             device.properties().name,
-            mib(usable),
-            mib(total as usize),
-            mib(free as usize)
+            down(usable),
+            down(total as usize),
+            down(free as usize)
         );
         let remedy = match self.most(usable) {
-            0 => "use a smaller network, fewer num_steps, or a GPU with more memory".to_owned(),
+            0 => {
+                "use a smaller network, fewer num_steps, a greater memory_fraction, or a GPU with more memory"
+                    .to_owned()
+            }
             most => format!("at most {most} fit: lower num_envs or num_steps, or raise memory_fraction"),
         };
         Err(LearnError::Config { key: "num_envs", problem, remedy })

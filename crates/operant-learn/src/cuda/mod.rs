@@ -1,8 +1,8 @@
-//! The GPU: environments, policy, sampling and buffers live on the device, and a horizon is one launch.
+//! The GPU: environments, policy, samples and learner live on the device; a horizon is one launch, an update another.
 //!
 //! What is here turns an environment and a network into specialised kernels ([`specialise`]), holds their buffers
-//! ([`CudaRollout`], [`CudaPlay`], [`replay`]), checks them against the CPU ([`parity`]) and measures them ([`measure`]).
-//! Updating on the device is not here, so there is no [`crate::Backend`] for training on a GPU.
+//! ([`CudaRollout`], [`CudaLearner`], [`CudaPlay`], [`replay()`]), trains with them ([`backend()`]), checks them against the CPU
+//! ([`parity`]) and measures them ([`measure`]).
 
 mod backend;
 pub mod measure;

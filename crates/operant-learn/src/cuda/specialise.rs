@@ -124,9 +124,12 @@ impl Specialisation {
             Precision::Bf16 => 256,
         };
         if widest > most {
-            return Err(too_wide(format!(
-                "a hidden layer of {widest} is wider than the {most} that a rollout in {precision} holds in registers"
-            )));
+            return Err(too_wide(
+                precision,
+                format!(
+                    "a hidden layer of {widest} is wider than the {most} that a rollout in {precision} holds in registers"
+                ),
+            ));
         }
         let layers = layers(network, precision);
         let packed_words: usize =
@@ -167,10 +170,13 @@ impl Specialisation {
         } else if let Some(warps) = few.clone().find(|&warps| fits(warps, 0)) {
             (warps, WeightsAt::Global)
         } else {
-            return Err(too_wide(format!(
-                "the activations of 16 environments take {warp_bytes} bytes of shared memory, and this GPU has {} a block",
-                limits.shared
-            )));
+            return Err(too_wide(
+                precision,
+                format!(
+                    "the activations of 16 environments take {warp_bytes} bytes of shared memory, and this GPU has {} a block",
+                    limits.shared
+                ),
+            ));
         };
         let shared = if weights_at == WeightsAt::Global { 0 } else { weights } + warps * warp_bytes;
         Ok(Self { precision, weights_at, packed_words, warps, shared, warp_bytes, norms })
@@ -323,9 +329,12 @@ impl UpdateSpecialisation {
         let forward = Specialisation::new(network, config, precision, limits)?;
         let widest = network.architecture.hidden.iter().max().copied().unwrap_or(0);
         if precision == Precision::Tf32 && widest > 64 {
-            return Err(too_wide(format!(
-                "a hidden layer of {widest} is wider than the 64 that an update in tf32 holds in registers"
-            )));
+            return Err(too_wide(
+                precision,
+                format!(
+                    "a hidden layer of {widest} is wider than the 64 that an update in tf32 holds in registers"
+                ),
+            ));
         }
         let words = match precision {
             Precision::F32 => UpdateWords::rows(network),
@@ -343,11 +352,14 @@ impl UpdateSpecialisation {
         let choices = [(4, true), (2, true), (4, false), (2, false), (1, false)];
         let fitting = choices.into_iter().find(|&(warps, held)| fits(warps, if held { weights } else { 0 }));
         let Some((warps, held)) = fitting else {
-            return Err(too_wide(format!(
-                "the activations of 16 samples take {} bytes of shared memory, and this GPU has {} a block",
-                of_block(1),
-                limits.shared
-            )));
+            return Err(too_wide(
+                precision,
+                format!(
+                    "the activations of 16 samples take {} bytes of shared memory, and this GPU has {} a block",
+                    of_block(1),
+                    limits.shared
+                ),
+            ));
         };
         let weights_at = if held { WeightsAt::Shared } else { WeightsAt::Global };
         let shared = if held { weights } else { 0 } + of_block(warps);
@@ -392,11 +404,15 @@ impl UpdateSpecialisation {
     }
 }
 
-fn too_wide(problem: String) -> LearnError {
+fn too_wide(precision: Precision, problem: String) -> LearnError {
     LearnError::Config {
         key: "hidden",
         problem,
-        remedy: "use narrower layers, --precision f32, or --device cpu".to_owned(),
+        remedy: match precision {
+            Precision::F32 => "use narrower layers, or --device cpu",
+            _ => "use narrower layers, --precision f32, or --device cpu",
+        }
+        .to_owned(),
     }
 }
 

@@ -116,16 +116,6 @@ impl CudaLearner {
         Ok(learner)
     }
 
-    /// The update's launch, for its registers and occupancy.
-    pub fn kernel(&self) -> &Update {
-        &self.update
-    }
-
-    /// How updates are launched.
-    pub fn how(&self) -> UpdateLaunch {
-        self.how
-    }
-
     /// Launches phase by phase from now on, as on a device without cooperative launches.
     pub fn without_cooperative_launch(&mut self) {
         self.how = UpdateLaunch::Phases;
@@ -182,14 +172,6 @@ impl CudaLearner {
     /// When the device fails.
     pub fn report(&self, stream: &Stream) -> Result<UpdateReport, LearnError> {
         Ok(self.report.read(stream)?[0])
-    }
-
-    /// The last minibatch's gradient, `(P)`; waits for the stream.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub fn gradient(&self, stream: &Stream) -> Result<Vec<f32>, LearnError> {
-        Ok(self.gradient.read(stream)?)
     }
 
     /// Enqueues an update over `samples`, `(B, stride)`.

@@ -148,7 +148,7 @@ fn gpu(page: &mut Page, gpu: &Gpu) {
         gpu.l2_bytes.map_or_else(String::new, |bytes| format!(", {} of L2 cache", size(bytes as u64)));
     page.row("", format!("{} of memory{}{bus}{cache}", size(gpu.memory_total), clock(gpu.memory_clock)));
     if !gpu.cooperative {
-        page.warning("", "no cooperative launch: kernels whose blocks wait for each other do not run");
+        page.warning("", "no cooperative launch: an update takes a launch for each phase");
     }
 }
 

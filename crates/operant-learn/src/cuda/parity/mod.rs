@@ -3,6 +3,8 @@
 //! Environments must agree bit for bit. Rollouts are compared teacher-forced, every step from the CPU's state: two
 //! trajectories part for good at the first near tie of a draw, and would compare nothing after it.
 
+mod update;
+
 use operant_cuda::Device;
 use operant_cuda::kernels::RunningNorm as DeviceNorm;
 use operant_env::{ActionSpace, Clock, Current, Env, RowsMut};
@@ -21,6 +23,8 @@ use crate::cpu::rollout::{Horizon, Tile};
 use crate::network::{Head, Input, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
+
+pub use update::{UpdateParity, compare_gradient, compare_update};
 
 /// Greatest relative norm of a difference, ||device - CPU|| / ||CPU||, that a precision explains.
 pub fn tolerance(precision: Precision) -> f64 {

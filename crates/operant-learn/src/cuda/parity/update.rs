@@ -1,0 +1,187 @@
+//! Updates on the device against the CPU's learner, over the same samples.
+
+use operant_cuda::Device;
+use operant_env::Env;
+
+use super::{Norm, tolerance};
+use crate::LearnError;
+use crate::config::Config;
+use crate::cpu::adam::LearnerState;
+use crate::cpu::batch::Batch;
+use crate::cpu::update::Learner;
+use crate::cuda::rollout::CudaRollout;
+use crate::cuda::update::CudaLearner;
+use crate::network::init_params;
+use crate::precision::Precision;
+
+/// How far parameters may be apart after the first update in single precision; each further one adds three times as much.
+/// Moments may be twenty times as far, because they are not divided by their own size.
+const PARAMETERS: f64 = 1e-5;
+/// The same for what an update reports.
+const REPORTED: f64 = 2e-3;
+
+/// What a comparison found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpdateParity {
+    /// What is wrong, in words; empty when the device does what the CPU does.
+    pub problems: Vec<String>,
+    /// The learner's state on the device after the last update.
+    pub state: LearnerState,
+}
+
+/// A horizon's samples, and weights other than those that played it, so that ratios are clipped here and there.
+fn prepared<E: Env>(
+    device: &Device,
+    env: &E,
+    config: &Config,
+) -> Result<(CudaRollout<E>, LearnerState), LearnError> {
+    let rollout = CudaRollout::new(device, env, config, Precision::F32)?;
+    let mut params = init_params(rollout.network(), 2);
+    rollout.set_params(&params)?;
+    rollout.roll()?;
+    params.iter_mut().enumerate().for_each(|(k, w)| *w += 0.05 * (k as f32 * 0.7).sin());
+    Ok((rollout, LearnerState::new(params)))
+}
+
+/// ||got - expected|| / ||expected||.
+fn distance(got: &[f32], expected: &[f32]) -> f64 {
+    let mut norm = Norm::default();
+    got.iter().zip(expected).for_each(|(&a, &b)| norm.add(f64::from(a), f64::from(b)));
+    norm.relative()
+}
+
+/// Whether `got` is at most `most`; NaN is not.
+fn within(got: f64, most: f64) -> bool {
+    got <= most
+}
+
+/// Compares `updates` updates in a row in single precision, each over the same horizon: parameters, moments and every number
+/// reported. `phases` launches phase by phase, as on devices without cooperative launches.
+///
+/// # Errors
+/// When the configuration cannot be trained there, or the device fails.
+pub fn compare_update<E: Env>(
+    device: &Device,
+    env: &E,
+    config: &Config,
+    updates: u64,
+    phases: bool,
+) -> Result<UpdateParity, LearnError> {
+    let (rollout, mut state) = prepared(device, env, config)?;
+    let (stream, network) = (rollout.stream(), rollout.network().clone());
+    let mut learner = CudaLearner::new(device, stream, env, &network, config, Precision::F32)?;
+    if phases {
+        learner.without_cooperative_launch();
+    }
+    learner.load(stream, &state, 0, 0)?;
+
+    // One row of B environments has the device's order of samples.
+    let count = config.num_envs * config.num_steps;
+    let mut batch = Batch::new(rollout.layout().clone(), count, 1, 64);
+    let samples = rollout.samples()?;
+    let mut next = samples.as_slice();
+    for tile in batch.tiles_mut() {
+        let (own, rest) = next.split_at(tile.words.len());
+        tile.words.copy_from_slice(own);
+        next = rest;
+    }
+    let mut cpu = Learner::new(network, rollout.layout().clone(), config.clone());
+    let mut problems = Vec::new();
+    for update in 0..updates {
+        learner.update(stream, rollout.samples_buffer())?;
+        let expected = cpu.update(&mut state, &batch, update);
+        let (got, report) = (learner.state(stream)?, learner.report(stream)?);
+        // Differences grow with the steps of Adam, whose first ones divide small numbers by small ones.
+        let most = PARAMETERS * (1.0 + 3.0 * update as f64);
+        for (name, got, expected, most) in [
+            ("parameters", &got.params, &state.params, most),
+            ("first moments", &got.exp_avg, &state.exp_avg, 20.0 * most),
+            ("second moments", &got.exp_avg_sq, &state.exp_avg_sq, 20.0 * most),
+        ] {
+            let distance = distance(got, expected);
+            if !within(distance, most) {
+                problems
+                    .push(format!("update {update}: {name} differ by {distance:.2e}, more than {most:.0e}"));
+            }
+        }
+        let counts = [got.step, report.nonfinite, report.epochs];
+        if counts != [state.step, expected.nonfinite, expected.epochs as u64] {
+            problems.push(format!("update {update}: steps, skipped minibatches or epochs are {counts:?}"));
+        }
+        let n = report.minibatches;
+        let variance = |sums: [f64; 2]| sums[1] - sums[0] * sums[0] / count as f64;
+        let explained = 1.0 - variance(report.errors) / variance(report.returns);
+        for (name, got, expected) in [
+            ("policy_loss", report.policy / n, expected.policy_loss),
+            ("value_loss", report.value / n, expected.value_loss),
+            ("entropy", report.entropy / n, expected.entropy),
+            ("approx_kl", report.kl / n, expected.approx_kl),
+            ("clipfrac", report.clipped / n, expected.clipfrac),
+            ("grad_norm", report.norms / n, expected.grad_norm),
+            ("explained_variance", explained, expected.explained_variance),
+            ("learning_rate", report.learning_rate, expected.learning_rate),
+        ] {
+            if !within((got - expected).abs(), REPORTED * expected.abs() + REPORTED / 100.0) {
+                problems.push(format!("update {update}: {name} is {got}, on the CPU {expected}"));
+            }
+        }
+    }
+    Ok(UpdateParity { problems, state: learner.state(stream)? })
+}
+
+/// Compares one minibatch's gradient in another precision with that in single precision: as a whole, and matrix by matrix, so
+/// that a small one cannot hide behind a large one. Returns what is wrong, in words.
+///
+/// # Errors
+/// As [`compare_update`].
+pub fn compare_gradient<E: Env>(
+    device: &Device,
+    env: &E,
+    config: &Config,
+    precision: Precision,
+) -> Result<Vec<String>, LearnError> {
+    // After one unclipped step the first moments are a tenth of the gradient. Normalised advantages add up to zero, and where
+    // observations are nearly alike so does their gradient: what is left of it has no relative error to speak of. A ratio at
+    // the edge of the clipping range would count on one side and not on the other.
+    let config = Config {
+        num_minibatches: 1,
+        update_epochs: 1,
+        max_grad_norm: 1e9,
+        norm_adv: false,
+        clip_coef: 1e6,
+        ..config.clone()
+    };
+    let (rollout, state) = prepared(device, env, &config)?;
+    let (stream, network) = (rollout.stream(), rollout.network());
+    let updated = |precision: Precision| {
+        let learner = CudaLearner::new(device, stream, env, network, &config, precision)?;
+        learner.load(stream, &state, 0, 0)?;
+        learner.update(stream, rollout.samples_buffer())?;
+        Ok::<_, LearnError>((learner.state(stream)?.exp_avg, learner.report(stream)?))
+    };
+    let ((got, report), (expected, exact)) = (updated(precision)?, updated(Precision::F32)?);
+    let (most, mut problems) = (tolerance(precision), Vec::new());
+    let whole = distance(&got, &expected);
+    if !within(whole, most) {
+        problems.push(format!("the gradient differs by {whole:.2e}, more than {most:.0e}"));
+    }
+    if whole == 0.0 && precision != Precision::F32 {
+        problems.push("the gradient was not computed in another precision".to_owned());
+    }
+    for tensor in network.tensors.iter().filter(|tensor| tensor.shape.len() == 2) {
+        let distance = distance(&got[tensor.range()], &expected[tensor.range()]);
+        if !within(distance, 3.0 * most) {
+            problems.push(format!("the gradient of {} differs by {distance:.2e}", tensor.name));
+        }
+    }
+    for (name, got, exact) in [
+        ("policy_loss", report.policy, exact.policy),
+        ("value_loss", report.value, exact.value),
+        ("entropy", report.entropy, exact.entropy),
+    ] {
+        if !within((got - exact).abs(), most * exact.abs() + 1e-3) {
+            problems.push(format!("{name} is {got}, in single precision {exact}"));
+        }
+    }
+    Ok(problems)
+}
