@@ -18,34 +18,23 @@ struct MmaOperands {
 
 inline float bf16_value(unsigned bits) { return __uint_as_float(bits << 16u); }
 
-inline void mma_bf16_on_host(const void* const* in, void* const* out) {
+// The product of a warp; PACKED numbers to a word: 2 in bf16, 1 in tf32.
+template <unsigned PACKED>
+inline void mma_on_host(const void* const* in, void* const* out) {
+    auto number = [](unsigned word, unsigned k) {
+        return PACKED == 2u ? bf16_value(word >> 16 * (k % 2) & 0xffffu) : __uint_as_float(word);
+    };
     for (unsigned lane = 0; lane < WARP; ++lane) {
         const MmaOperands& mine = *(const MmaOperands*)in[lane];
         float* c = (float*)out[lane];
         for (unsigned i = 0; i < 4; ++i) {
             const unsigned row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
             float sum = 0.0f;
-            for (unsigned k = 0; k < 16; ++k) {
-                const unsigned word_a = ((const MmaOperands*)in[row % 8 * 4 + k % 8 / 2])->a[row / 8 + 2 * (k / 8)];
-                const unsigned word_b = ((const MmaOperands*)in[column * 4 + k % 8 / 2])->b[k / 8];
-                sum += bf16_value(word_a >> 16 * (k % 2) & 0xffffu) * bf16_value(word_b >> 16 * (k % 2) & 0xffffu);
-            }
-            c[i] = mine.c[i] + sum;
-        }
-    }
-}
-
-inline void mma_tf32_on_host(const void* const* in, void* const* out) {
-    for (unsigned lane = 0; lane < WARP; ++lane) {
-        const MmaOperands& mine = *(const MmaOperands*)in[lane];
-        float* c = (float*)out[lane];
-        for (unsigned i = 0; i < 4; ++i) {
-            const unsigned row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
-            float sum = 0.0f;
-            for (unsigned k = 0; k < 8; ++k) {
-                const unsigned a = ((const MmaOperands*)in[row % 8 * 4 + k % 4])->a[row / 8 + 2 * (k / 4)];
-                const unsigned b = ((const MmaOperands*)in[column * 4 + k % 4])->b[k / 4];
-                sum += __uint_as_float(a) * __uint_as_float(b);
+            for (unsigned k = 0; k < 8 * PACKED; ++k) {
+                const unsigned holder = k / PACKED % 4, half = k / (4 * PACKED);
+                const unsigned a = ((const MmaOperands*)in[row % 8 * 4 + holder])->a[row / 8 + 2 * half];
+                const unsigned b = ((const MmaOperands*)in[column * 4 + holder])->b[half];
+                sum += number(a, k) * number(b, k);
             }
             c[i] = mine.c[i] + sum;
         }
@@ -57,7 +46,7 @@ inline void mma_tf32_on_host(const void* const* in, void* const* out) {
 __device__ __forceinline__ void mma_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 #ifdef OPERANT_HOST
     const MmaOperands operands = {{c[0], c[1], c[2], c[3]}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
-    host_warp(&operands, sizeof operands, c, sizeof c, mma_bf16_on_host);
+    host_warp(&operands, sizeof operands, c, sizeof c, mma_on_host<2u>);
 #else
     // volatile: all lanes must execute it, also where only some use the result.
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -69,7 +58,7 @@ __device__ __forceinline__ void mma_bf16(float (&c)[4], const unsigned (&a)[4], 
 __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 #ifdef OPERANT_HOST
     const MmaOperands operands = {{c[0], c[1], c[2], c[3]}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
-    host_warp(&operands, sizeof operands, c, sizeof c, mma_tf32_on_host);
+    host_warp(&operands, sizeof operands, c, sizeof c, mma_on_host<1u>);
 #else
     // volatile: all lanes must execute it, also where only some use the result.
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"

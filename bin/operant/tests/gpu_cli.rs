@@ -298,6 +298,18 @@ fn a_gpu_trains_and_a_run_goes_on_elsewhere() {
 }
 
 #[test]
+fn a_cache_that_cannot_be_written_is_told_and_costs_only_time() {
+    let Some(operant) = Operant::with_stand_in("a cache that cannot be written") else { return };
+    let operant = operant.with("OPERANT_CACHE_DIR", "/proc/nope");
+    let mut args = vec!["train", "cartpole", "--device", "cuda", "--steps", "640", "--name", "slow"];
+    args.extend(SMALL);
+    args.extend(["--set", "ring=false"]);
+    let finished = operant.run(&args, "");
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    assert!(finished.stderr.contains("device: cuda:0; kernels are compiled at every start"), "{finished:#?}");
+}
+
+#[test]
 fn a_gpu_that_is_lost_while_training_ends_the_run_with_an_error() {
     let Some(operant) = Operant::with_stand_in("a GPU that is lost") else { return };
     let mut args = vec!["train", "cartpole", "--device", "cuda:5", "--steps", "2560", "--name", "lost"];

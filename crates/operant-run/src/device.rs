@@ -19,7 +19,7 @@ pub struct Device {
     pub name: String,
     /// Of a GPU: what NVML, which counts GPUs in another order, knows it by.
     pub uuid: Option<String>,
-    /// Why it was taken, in one line, where it was not asked for by name.
+    /// What is to be known of the choice, in one line: why it was taken where it was not asked for by name, what slows it down.
     pub reason: Option<String>,
     /// The libraries and the number of a GPU.
     cuda: Option<(Cuda, usize)>,
@@ -33,8 +33,8 @@ impl Device {
 
     /// A GPU that these libraries show.
     fn gpu(cuda: Cuda, gpu: &DeviceProperties) -> Self {
-        let uuid = Some(gpu.uuid.clone());
-        Device { name: gpu::name(gpu.ordinal), uuid, reason: None, cuda: Some((cuda, gpu.ordinal)) }
+        let (uuid, reason) = (Some(gpu.uuid.clone()), gpu::why_compiled_again(&cuda));
+        Device { name: gpu::name(gpu.ordinal), uuid, reason, cuda: Some((cuda, gpu.ordinal)) }
     }
 }
 

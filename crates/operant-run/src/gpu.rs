@@ -55,6 +55,22 @@ pub(crate) fn find_for(device: &str, ordinal: usize) -> Result<(Cuda, DeviceProp
     })
 }
 
+/// Why each start takes seconds longer than it need, where compiled kernels cannot be kept.
+pub(crate) fn why_compiled_again(cuda: &Cuda) -> Option<String> {
+    let Some(cache) = cuda.compiler().cache_directory() else {
+        return Some("kernels are compiled at every start; set OPERANT_CACHE_DIR to keep them".to_owned());
+    };
+    let probe = cache.join(format!(".writable-{}", std::process::id()));
+    let written = std::fs::create_dir_all(cache).and_then(|()| std::fs::write(&probe, []));
+    let _ = std::fs::remove_file(&probe);
+    written.err().map(|error| {
+        format!(
+            "kernels are compiled at every start, since {} cannot be written ({error}); set OPERANT_CACHE_DIR to another",
+            cache.display()
+        )
+    })
+}
+
 /// Why `auto` takes the CPU, in one line. Where there may be a GPU no driver is started to tell, since that can take as
 /// long as a short run.
 pub(crate) fn why_cpu() -> String {

@@ -1,10 +1,12 @@
 //! The learner on a GPU: parameters and Adam's moments in single precision, and everything that an update needs; one
-//! cooperative launch an update.
+//! cooperative launch an update, or one graph of a launch a phase.
+
+use std::cell::RefCell;
 
 use operant_cuda::kernels::{
     Progress, SUMS, Update, UpdateBuffers, UpdateLaunch, UpdateNumbers, UpdateReport, UpdateShape,
 };
-use operant_cuda::{Buffer, Device, Stream};
+use operant_cuda::{Buffer, Device, Graph, Stream};
 use operant_env::Env;
 
 use super::program::update_program;
@@ -21,6 +23,8 @@ pub struct CudaLearner {
     numbers: UpdateNumbers,
     how: UpdateLaunch,
     update: Update,
+    /// The phases as a graph, and the address of the samples that it reads.
+    graph: RefCell<Option<(u64, Graph)>>,
     pub(super) parameters: Buffer<f32>,
     exp_avg: Buffer<f32>,
     exp_avg_sq: Buffer<f32>,
@@ -99,6 +103,7 @@ impl CudaLearner {
             numbers,
             how,
             update,
+            graph: RefCell::new(None),
             parameters: device.alloc(network.len())?,
             exp_avg: device.alloc(network.len())?,
             exp_avg_sq: device.alloc(network.len())?,
@@ -116,7 +121,7 @@ impl CudaLearner {
         Ok(learner)
     }
 
-    /// Launches phase by phase from now on, as on a device without cooperative launches.
+    /// Launches phase by phase from now on, in a graph, as on a device without cooperative launches.
     pub fn without_cooperative_launch(&mut self) {
         self.how = UpdateLaunch::Phases;
     }
@@ -194,8 +199,37 @@ impl CudaLearner {
             progress: &self.progress,
             barrier: &self.barrier,
         };
-        self.barrier.fill(stream, 0)?;
-        self.update.launch(stream, &buffers, &self.numbers, self.how)?;
+        match self.how {
+            UpdateLaunch::Cooperative => {
+                self.barrier.fill(stream, 0)?;
+                self.update.launch(stream, &buffers, &self.numbers, self.how)?;
+            }
+            UpdateLaunch::Phases => self.launch_graph(stream, &buffers)?,
+        }
         Ok(())
+    }
+
+    /// Launches the phases as one graph, which is captured when these samples come for the first time.
+    fn launch_graph(&self, stream: &Stream, buffers: &UpdateBuffers<'_>) -> Result<(), LearnError> {
+        let mut graph = self.graph.borrow_mut();
+        let samples = buffers.samples.pointer();
+        let captured = match graph.take() {
+            Some((of, captured)) if of == samples => captured,
+            _ => stream.capture(|stream| {
+                // The graph may outlive everything but what it holds.
+                let learned = [&self.parameters, &self.exp_avg, &self.exp_avg_sq];
+                let scratch = [&self.gradient, &self.partials, &self.packed, &self.transposed];
+                learned.into_iter().chain(scratch).for_each(|buffer| buffer.keep_in(stream));
+                buffers.samples.keep_in(stream);
+                self.sums.keep_in(stream);
+                self.moments.keep_in(stream);
+                self.report.keep_in(stream);
+                self.progress.keep_in(stream);
+                self.barrier.keep_in(stream);
+                self.update.launch(stream, buffers, &self.numbers, UpdateLaunch::Phases)
+            })?,
+        };
+        let (_, captured) = graph.insert((samples, captured));
+        Ok(captured.launch(stream)?)
     }
 }
