@@ -31,9 +31,9 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
-Checks that lanes and kernels compute what the scalar CPU does (environments, rollouts, updates, replay), that CartPole is
-learned, and measures speeds.
-Nothing is compiled but kernels, so a binary copied to a GPU machine is enough.
+Checks that lanes and kernels compute what the scalar CPU does (environments,
+rollouts, updates, replay) and that CartPole is learned, and measures speeds.
+Nothing is compiled but kernels: a binary copied to a GPU machine is enough.
 
 Examples:
   operant selftest gpu --out h200.json    parity and speed of the first GPU
