@@ -1,0 +1,55 @@
+"""EnvPool's CartPole alone: random actions, auto-reset, all cores, in lock-step and asynchronously."""
+
+import argparse
+
+import envpool
+import numpy as np
+
+from worker import Candidate, Step, serve, usable_cores, versions
+
+BATCHES = 16
+"""Batches of random actions drawn beforehand: the peer does not pay for its sampling."""
+STEPS_PER_CALL = 8
+
+
+def prepare(num_envs: int, batch: int) -> Step:
+    """A pool that steps `batch` of its environments at a time; all of them: lock-step."""
+    threads = usable_cores()
+    pool = envpool.make_gymnasium(
+        "CartPole-v1", num_envs=num_envs, batch_size=batch, num_threads=threads, seed=0
+    )
+    actions = np.random.default_rng(0).integers(0, 2, (BATCHES, batch)).astype(np.int32)
+    if batch == num_envs:
+        pool.reset()
+    else:
+        pool.async_reset()
+
+    def lock_step() -> int:
+        for index in range(STEPS_PER_CALL):
+            pool.step(actions[index % BATCHES])
+        return STEPS_PER_CALL * batch
+
+    def asynchronous() -> int:
+        for index in range(STEPS_PER_CALL):
+            *_, info = pool.recv()
+            pool.send(actions[index % BATCHES], info["env_id"])
+        return STEPS_PER_CALL * batch
+
+    return lock_step if batch == num_envs else asynchronous
+
+
+def main() -> None:
+    """Serves the fastest of three ways to use the library."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--envs", type=int, default=8192)
+    envs = parser.parse_args().envs
+    shapes = [(envs, envs), (envs, envs // 2), (1024, 1024)]
+    candidates = [
+        Candidate({"envs": size, "batch": batch}, lambda size=size, batch=batch: prepare(size, batch))
+        for size, batch in shapes
+    ]
+    serve(versions("envpool", "numpy"), candidates)
+
+
+if __name__ == "__main__":
+    main()

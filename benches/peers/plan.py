@@ -1,0 +1,199 @@
+"""What is compared with what: every comparison, its peers, and the settings that both sides are given."""
+
+from dataclasses import dataclass, replace
+
+SPEED = "speed"
+"""Steps per second: more is better."""
+TIME = "time"
+"""Seconds from process start until CartPole is solved: less is better."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One of our scripts with its arguments, run in the virtual environment of one requirements file."""
+
+    name: str
+    label: str
+    requirements: str
+    script: str
+    arguments: tuple[str, ...] = ()
+    keeps_compiled: bool = False
+    """Whether it may keep what it compiles from one process to the next, or compiles anew in each."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One task, operant's way to do it, and its peers'."""
+
+    name: str
+    title: str
+    unit: str
+    operant: tuple[str, ...]
+    """Arguments after `operant`; the driver adds seed, steps and directories to those of `train`."""
+    peers: tuple[Peer, ...]
+    batch: int = 0
+    """Environment steps of an update; 0 where nothing is trained."""
+    operant_label: str = "operant"
+
+
+@dataclass(frozen=True)
+class Training:
+    """Hyperparameters that mean the same to operant and to the peers, with CleanRL's names and values."""
+
+    num_envs: int = 4
+    num_steps: int = 128
+    num_minibatches: int = 4
+    update_epochs: int = 4
+    learning_rate: float = 2.5e-4
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_coef: float = 0.2
+    ent_coef: float = 0.01
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
+
+    def peer_flags(self) -> tuple[str, ...]:
+        """As flags of ppo_jax.py and ppo_torch.py."""
+        return tuple(
+            word for name, value in vars(self).items() for word in ("--" + name.replace("_", "-"), str(value))
+        )
+
+    def operant_flags(self, device: str, precision: str) -> tuple[str, ...]:
+        """As flags of `operant train`, with everything that its presets might choose otherwise."""
+        fixed = {
+            "clip_vloss": "true",
+            "target_kl": "0",
+            "hidden": "64,64",
+            "activation": "tanh",
+            "shared_trunk": "false",
+            "eval_interval": "1000000",
+        }
+        settings = {name: str(value) for name, value in vars(self).items()} | fixed
+        flags = tuple(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))
+        return ("train", "cartpole", "--device", device, "--precision", precision, *flags)
+
+
+MINIBATCH = 32_768
+"""Samples of a minibatch where there are thousands of environments."""
+ENDLESS = ("--total-timesteps", "1000000000000")
+"""Speed is measured without an end of training in sight."""
+
+
+def jax_ppo(training: Training, requirements: str, precision: str = "f32") -> Peer:
+    """JAX under these hyperparameters."""
+    flags = (*training.peer_flags(), *ENDLESS, "--precision", precision)
+    return Peer("jax", "JAX, one jit (PureJaxRL style)", requirements, "ppo_jax.py", flags)
+
+
+def torch_ppo(training: Training, vector: str) -> Peer:
+    """PyTorch under these hyperparameters."""
+    flags = (*training.peer_flags(), *ENDLESS, "--vector", vector)
+    return Peer("torch", "PyTorch (CleanRL style)", "torch", "ppo_torch.py", flags)
+
+
+def many(num_envs: int) -> Training:
+    """Thousands of environments, in minibatches of one size."""
+    return Training(num_envs=num_envs, num_minibatches=num_envs * 128 // MINIBATCH)
+
+
+def ppo_on_cpu(name: str, training: Training, vector: str) -> Comparison:
+    """Full PPO of operant, JAX and PyTorch under the same settings."""
+    size = training.num_envs * training.num_steps // training.num_minibatches
+    title = f"full PPO, {training.num_envs:,} envs x {training.num_steps}, 4 epochs, minibatches of {size:,}"
+    peers = (jax_ppo(training, "jax"), torch_ppo(training, vector))
+    batch = training.num_envs * training.num_steps
+    return Comparison(name, title, SPEED, training.operant_flags("cpu", "f32"), peers, batch)
+
+
+ZOO = Training(
+    num_envs=8,
+    num_steps=32,
+    num_minibatches=1,
+    update_epochs=20,
+    learning_rate=1e-3,
+    gamma=0.98,
+    gae_lambda=0.8,
+    ent_coef=0.0,
+)
+"""rl-zoo's for CartPole-v1, which ppo_sb3.py writes out in the library's own words."""
+
+QUICK_ON_CPU = (
+    *Training(16, 64, 4, 10, learning_rate=2.5e-3, ent_coef=0.0).peer_flags(),
+    *("--clip-vloss", "0", "--target-kl", "0.03", "--eval-interval", "5", "--total-timesteps", "200000"),
+)
+"""For JAX to solve CartPole with: those of operant's own preset."""
+QUICK_ON_GPU = (
+    *Training(1024, 16, 4, 8, learning_rate=2.5e-3, ent_coef=0.0).peer_flags(),
+    *("--clip-vloss", "0", "--target-kl", "0.03", "--eval-interval", "2", "--total-timesteps", "2000000"),
+)
+"""The same for a GPU, which is idle with 16 environments."""
+
+
+def jax_solvers(requirements: str, flags: tuple[str, ...]) -> tuple[Peer, Peer]:
+    """JAX that compiles in every process, and JAX that finds what an earlier process compiled."""
+    anew = Peer("jax", "JAX, compiling", requirements, "ppo_jax.py", ("--solve", *flags))
+    kept = replace(anew, name="jax-compiled", label="JAX, compiled before", keeps_compiled=True)
+    return anew, kept
+
+
+def on_cpu() -> list[Comparison]:
+    """Everything that is compared on a CPU."""
+    gymnasium = Peer("gymnasium", "Gymnasium, vectorised", "gymnasium", "env_gymnasium.py")
+    envpool = Peer("envpool", "EnvPool", "envpool", "env_envpool.py")
+    cartpole = Peer("gymnax", "gymnax", "gymnax", "env_gymnax.py", ("--env", "CartPole-v1"))
+    breakout = Peer("gymnax", "gymnax", "gymnax", "env_gymnax.py", ("--env", "Breakout-MinAtar"))
+    minatar = Peer("minatar", "MinAtar, one environment", "minatar", "env_minatar.py")
+    zoo = Peer("sb3", "Stable-Baselines3, rl-zoo's settings", "torch", "ppo_sb3.py")
+    solve = ("train", "cartpole", "--device", "cpu", "--set", "stop_when_solved=true")
+    solvers = (*jax_solvers("jax", QUICK_ON_CPU), replace(zoo, arguments=("--solve",)))
+    return [
+        Comparison(
+            "env-cartpole", "CartPole alone", SPEED, bench_env("cartpole"), (gymnasium, envpool, cartpole)
+        ),
+        Comparison(
+            "env-breakout",
+            "MinAtar Breakout alone",
+            SPEED,
+            bench_env("minatar_breakout"),
+            (breakout, minatar),
+        ),
+        ppo_on_cpu("ppo-cleanrl", Training(), "sync"),
+        ppo_on_cpu("ppo-2048", many(2048), "numpy"),
+        ppo_on_cpu("ppo-8192", many(8192), "numpy"),
+        Comparison(
+            "ppo-zoo",
+            "full PPO, 8 envs x 32, 20 epochs, minibatches of 256",
+            SPEED,
+            ZOO.operant_flags("cpu", "f32"),
+            (zoo,),
+            ZOO.num_envs * ZOO.num_steps,
+        ),
+        Comparison("solve", "CartPole solved, from process start", TIME, solve, solvers),
+    ]
+
+
+def bench_env(name: str) -> tuple[str, ...]:
+    """operant's measurement of an environment alone."""
+    return ("bench", "env", "--env", name, "--envs", "8192", "--json")
+
+
+def on_gpu() -> list[Comparison]:
+    """Everything that is compared on a GPU: full PPO and the time to solve."""
+    comparisons = []
+    for envs, precision in ((2048, "f32"), (8192, "f32"), (8192, "tf32"), (8192, "bf16"), (65_536, "bf16")):
+        training = many(envs)
+        title = (
+            f"full PPO on the GPU, {precision}, {envs:,} envs x 128, 4 epochs, minibatches of {MINIBATCH:,}"
+        )
+        flags = training.operant_flags("cuda", precision)
+        peers = (jax_ppo(training, "jax-cuda", precision),)
+        comparisons.append(
+            Comparison(f"ppo-{envs}-{precision}", title, SPEED, flags, peers, envs * training.num_steps)
+        )
+    solve = ("train", "cartpole", "--device", "cuda", "--set", "stop_when_solved=true")
+    title = "CartPole solved on the GPU, from process start"
+    solvers = jax_solvers("jax-cuda", QUICK_ON_GPU)
+    comparisons.append(
+        Comparison("solve", title, TIME, solve, solvers, operant_label="operant, compiled before")
+    )
+    return comparisons

@@ -1,0 +1,205 @@
+"""PPO in PyTorch as CleanRL writes it: one file, Gymnasium environments, separate 64-64 tanh networks.
+
+`--vector sync` steps CartPole as CleanRL does, an environment at a time; `--vector numpy` takes Gymnasium's
+own vectorised CartPole, the only one that keeps up with thousands of environments. Measures its speed for
+the driver.
+"""
+
+import argparse
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+import torch
+from torch import nn
+from torch.distributions import Categorical
+
+from worker import Candidate, Step, serve, thread_counts, versions
+
+OBSERVATION = 4
+ACTIONS = 2
+HIDDEN = 64
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Hyperparameters, with CleanRL's names and default values."""
+
+    seed: int = 1
+    total_timesteps: int = 500_000
+    num_envs: int = 4
+    num_steps: int = 128
+    num_minibatches: int = 4
+    update_epochs: int = 4
+    learning_rate: float = 2.5e-4
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_coef: float = 0.2
+    ent_coef: float = 0.01
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    vector: str = "sync"
+
+    @property
+    def updates(self) -> int:
+        """Updates of the whole training, over which the learning rate falls to zero."""
+        return max(1, self.total_timesteps // (self.num_envs * self.num_steps))
+
+
+class Samples(NamedTuple):
+    """A rollout, time-major or flattened."""
+
+    obs: torch.Tensor
+    action: torch.Tensor
+    logprob: torch.Tensor
+    value: torch.Tensor
+    advantage: torch.Tensor
+
+
+def layer(inputs: int, outputs: int, gain: float = 2**0.5) -> nn.Linear:
+    """A linear layer, orthogonally initialised."""
+    linear = nn.Linear(inputs, outputs)
+    nn.init.orthogonal_(linear.weight, gain)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+def network(outputs: int, last_gain: float) -> nn.Sequential:
+    """Two hidden layers and an output layer."""
+    hidden = [layer(OBSERVATION, HIDDEN), nn.Tanh(), layer(HIDDEN, HIDDEN), nn.Tanh()]
+    return nn.Sequential(*hidden, layer(HIDDEN, outputs, last_gain))
+
+
+def environments(settings: Settings) -> gymnasium.vector.VectorEnv:
+    """CartPole, vectorised in the asked way."""
+    if settings.vector == "numpy":
+        return gymnasium.make_vec(
+            "CartPole-v1", num_envs=settings.num_envs, vectorization_mode="vector_entry_point"
+        )
+    same_step = gymnasium.vector.AutoresetMode.SAME_STEP
+    makers = [lambda: gymnasium.make("CartPole-v1")] * settings.num_envs
+    return gymnasium.vector.SyncVectorEnv(makers, autoreset_mode=same_step)
+
+
+class Ppo:
+    """Networks, optimizer and environments in the middle of training."""
+
+    def __init__(self, settings: Settings) -> None:
+        torch.manual_seed(settings.seed)
+        self.settings = settings
+        self.policy, self.value = network(ACTIONS, 0.01), network(1, 1.0)
+        self.parameters = [*self.policy.parameters(), *self.value.parameters()]
+        self.optimizer = torch.optim.Adam(self.parameters, lr=settings.learning_rate, eps=1e-5)
+        self.envs = environments(settings)
+        self.obs = torch.from_numpy(self.envs.reset(seed=settings.seed)[0])
+        self.done = torch.zeros(settings.num_envs)
+        self.resets_late = settings.vector == "numpy"
+        """Whether the step after an episode's end is a reset that no policy acted in."""
+        self.update = 0
+
+    def rollout(self) -> tuple[Samples, torch.Tensor]:
+        """A horizon of every environment, and which of its samples the policy acted in."""
+        steps, envs = self.settings.num_steps, self.settings.num_envs
+        obs, rewards = torch.zeros(steps, envs, OBSERVATION), torch.zeros(steps, envs)
+        actions = torch.zeros(steps, envs, dtype=torch.int64)
+        logprobs, values, dones = torch.zeros(steps, envs), torch.zeros(steps, envs), torch.zeros(steps, envs)
+        for step in range(steps):
+            obs[step], dones[step] = self.obs, self.done
+            with torch.no_grad():
+                choice = Categorical(logits=self.policy(self.obs))
+                action = choice.sample()
+                logprobs[step], values[step] = choice.log_prob(action), self.value(self.obs).flatten()
+            actions[step] = action
+            after, reward, terminated, truncated, _ = self.envs.step(action.numpy())
+            rewards[step] = torch.from_numpy(np.asarray(reward))
+            self.obs = torch.from_numpy(after)
+            self.done = torch.from_numpy((terminated | truncated).astype(np.float32))
+        advantages = self.advantages(rewards, values, dones)
+        acted = dones == 0 if self.resets_late else torch.ones_like(dones, dtype=torch.bool)
+        return Samples(obs, actions, logprobs, values, advantages), acted
+
+    def advantages(self, rewards: torch.Tensor, values: torch.Tensor, dones: torch.Tensor) -> torch.Tensor:
+        """Generalised advantage estimates; as in CleanRL a time limit ends an episode like a fall."""
+        settings, advantages = self.settings, torch.zeros_like(rewards)
+        with torch.no_grad():
+            next_value, alive, last = (
+                self.value(self.obs).flatten(),
+                1.0 - self.done,
+                torch.zeros(settings.num_envs),
+            )
+        for step in reversed(range(settings.num_steps)):
+            delta = rewards[step] + settings.gamma * next_value * alive - values[step]
+            last = delta + settings.gamma * settings.gae_lambda * alive * last
+            advantages[step], next_value, alive = last, values[step], 1.0 - dones[step]
+        return advantages
+
+    def loss(self, samples: Samples) -> torch.Tensor:
+        """PPO's loss over a minibatch, with clipped value loss."""
+        settings = self.settings
+        choice = Categorical(logits=self.policy(samples.obs))
+        ratio = (choice.log_prob(samples.action) - samples.logprob).exp()
+        advantage = (samples.advantage - samples.advantage.mean()) / (samples.advantage.std() + 1e-8)
+        clipped = ratio.clamp(1 - settings.clip_coef, 1 + settings.clip_coef)
+        policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
+        returns, value = samples.advantage + samples.value, self.value(samples.obs).flatten()
+        moved = samples.value + (value - samples.value).clamp(-settings.clip_coef, settings.clip_coef)
+        value_loss = 0.5 * torch.max((value - returns) ** 2, (moved - returns) ** 2).mean()
+        return policy_loss - settings.ent_coef * choice.entropy().mean() + settings.vf_coef * value_loss
+
+    def step(self) -> int:
+        """One update; returns its environment steps."""
+        settings = self.settings
+        remaining = max(0.0, 1.0 - self.update / settings.updates)
+        self.optimizer.param_groups[0]["lr"] = settings.learning_rate * remaining
+        samples, acted = self.rollout()
+        samples = Samples(*(tensor.flatten(0, 1) for tensor in samples))
+        usable = acted.flatten().nonzero().flatten()
+        for _ in range(settings.update_epochs):
+            shuffled = usable[torch.randperm(len(usable))]
+            for chosen in shuffled.tensor_split(settings.num_minibatches):
+                self.optimizer.zero_grad()
+                self.loss(Samples(*(tensor[chosen] for tensor in samples))).backward()
+                nn.utils.clip_grad_norm_(self.parameters, settings.max_grad_norm)
+                self.optimizer.step()
+        self.update += 1
+        return settings.num_envs * settings.num_steps
+
+
+def prepare(settings: Settings, threads: int) -> Step:
+    """A training that runs on as many threads as asked for."""
+    ppo = Ppo(settings)
+
+    def step() -> int:
+        torch.set_num_threads(threads)
+        return ppo.step()
+
+    return step
+
+
+def candidate(settings: Settings, threads: int) -> Candidate:
+    """A number of threads, told apart on an eighth of the environments in minibatches of the same size."""
+    share = 8 if settings.num_minibatches % 8 == 0 else 1
+    smaller = replace(
+        settings, num_envs=settings.num_envs // share, num_minibatches=settings.num_minibatches // share
+    )
+    return Candidate(
+        {"threads": threads}, lambda: prepare(settings, threads), lambda: prepare(smaller, threads)
+    )
+
+
+def main() -> None:
+    """Serves the faster of one thread and all cores."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for field in fields(Settings):
+        parser.add_argument(
+            "--" + field.name.replace("_", "-"), type=type(field.default), default=field.default
+        )
+    settings = Settings(**vars(parser.parse_args()))
+    serve(
+        versions("torch", "gymnasium", "numpy"), [candidate(settings, threads) for threads in thread_counts()]
+    )
+
+
+if __name__ == "__main__":
+    main()

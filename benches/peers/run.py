@@ -1,0 +1,222 @@
+"""Runs other libraries and operant on this machine with the same work, turn by turn, and prints the ratios.
+
+    python benches/peers/run.py
+
+It makes its own virtual environments and builds operant. The table goes to stdout in Markdown, progress to
+stderr.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import plan
+from contender import Contender, Message, Operant, Solver, Worker
+from installation import HERE, Unavailable, operant_binary, python_for, say, target_directory
+from machine import Load, describe
+from report import table
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--device", choices=("cpu", "gpu"), default="cpu", help="what the PPO of operant and JAX run on"
+    )
+    parser.add_argument(
+        "--operant", type=Path, help="binary to measure (default: built by cargo from this tree)"
+    )
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="comparisons or peers to run; --list names them"
+    )
+    parser.add_argument("--list", action="store_true", help="name the comparisons and their peers, and end")
+    parser.add_argument(
+        "--quick", action="store_true", help="2 rounds of half a second: whether all works, not how fast"
+    )
+    parser.add_argument("--rounds", type=int, help="measurements of each side (default: 5)")
+    parser.add_argument("--seconds", type=float, help="length of one measurement of speed (default: 2)")
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write every measurement")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the ratios, as SVG or PNG")
+    parser.add_argument(
+        "--venvs", type=Path, help="where virtual environments are kept (default: target/peers-venv)"
+    )
+    parser.add_argument(
+        "--python", type=Path, help="interpreter that has the libraries: makes no virtual environment"
+    )
+    options = parser.parse_args()
+    options.rounds = options.rounds or (2 if options.quick else 5)
+    options.seconds = options.seconds or (0.5 if options.quick else 2.0)
+    options.venvs = (options.venvs or target_directory() / "peers-venv").resolve()
+    return options
+
+
+def chosen(
+    comparisons: list[plan.Comparison], only: list[str] | None
+) -> list[tuple[plan.Comparison, list[plan.Peer]]]:
+    """The comparisons to run, each with the peers to run; raises Unavailable for a name that is neither."""
+    known = {name for each in comparisons for name in (each.name, *(peer.name for peer in each.peers))}
+    if unknown := set(only or ()) - known:
+        raise Unavailable(f"--only {' '.join(sorted(unknown))}: not one of {', '.join(sorted(known))}")
+    found = []
+    for each in comparisons:
+        peers = [peer for peer in each.peers if not only or each.name in only or peer.name in only]
+        if peers:
+            found.append((each, peers))
+    return found
+
+
+def started(make: Contender) -> str | None:
+    """Starts a contender; returns the reason if it cannot."""
+    try:
+        make.start()
+    except Unavailable as reason:
+        make.close()
+        return str(reason)
+    return None
+
+
+class Side:
+    """A contender's measurements in a comparison, or the reason why there are none."""
+
+    def __init__(self, name: str, label: str) -> None:
+        self.name, self.label = name, label
+        self.contender: Contender | None = None
+        self.facts: Message = {}
+        self.error: str | None = None
+        self.measurements: list[Message] = []
+
+    def start(self, contender: Contender) -> None:
+        """Makes the contender ready, or notes why it cannot be."""
+        say(f"  {self.label}: getting ready")
+        self.error = started(contender)
+        if self.error:
+            say(f"  {self.label}: {self.error}")
+            return
+        self.contender, self.facts = contender, contender.facts
+
+    def measure(self, round_number: int) -> None:
+        """Adds one measurement; a contender that fails is closed, and keeps its reason."""
+        if self.contender is None:
+            return
+        try:
+            self.measurements.append(self.contender.measure(round_number))
+            say(f"  {self.label}: {self.measurements[-1]['value']:,.2f}")
+        except Unavailable as reason:
+            self.error = str(reason)
+            self.close()
+            self.contender = None
+            say(f"  {self.label}: {self.error}")
+
+    def close(self) -> None:
+        """Ends the contender's processes."""
+        if self.contender is not None:
+            self.contender.close()
+
+    def as_json(self) -> Message:
+        """Everything that is known of this side."""
+        return {
+            "name": self.name,
+            "label": self.label,
+            "versions": self.facts.get("versions", {}),
+            "settings": self.facts.get("settings", {}),
+            "error": self.error,
+            "measurements": self.measurements,
+        }
+
+
+def prepared(comparison: plan.Comparison, peer: plan.Peer, options: argparse.Namespace, logs: Path) -> Side:
+    """A peer, installed and ready, or with the reason why not."""
+    side = Side(peer.name, peer.label)
+    try:
+        # The interpreter of a virtual environment is a link that must not be resolved.
+        python = options.python.absolute() if options.python else python_for(peer.requirements, options.venvs)
+    except Unavailable as reason:
+        side.error = str(reason)
+        say(f"  {peer.label}: {reason}")
+        return side
+    if comparison.unit == plan.TIME:
+        side.start(Solver(peer, python, logs))
+    else:
+        side.start(Worker(peer, python, logs, options.seconds))
+    return side
+
+
+def compare(
+    comparison: plan.Comparison, peers: list[plan.Peer], binary: Path, options: argparse.Namespace
+) -> Message:
+    """Measures operant and the peers in turn, so that a machine that slows down slows all of them."""
+    say(f"{comparison.name}: {comparison.title}")
+    logs = options.venvs / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    load, sides = Load(), [Side("operant", comparison.operant_label)]
+    try:
+        sides[0].start(Operant(binary, comparison, logs, options.seconds))
+        sides.extend(prepared(comparison, peer, options, logs) for peer in peers)
+        for round_number in range(options.rounds):
+            for side in sides:
+                side.measure(round_number)
+    finally:
+        for side in sides:
+            side.close()
+    return {
+        "name": comparison.name,
+        "title": comparison.title,
+        "unit": comparison.unit,
+        "operant_arguments": comparison.operant,
+        "load": load.since(),
+        "sides": [side.as_json() for side in sides],
+    }
+
+
+def drawn(results: Message, options: argparse.Namespace) -> str | None:
+    """Draws the plot, in a process that has matplotlib; returns the reason if it cannot."""
+    try:
+        python = options.python or python_for("plot", options.venvs)
+    except Unavailable as reason:
+        return str(reason)
+    command = [str(python), str(HERE / "plot.py"), "-", str(options.plot)]
+    done = subprocess.run(command, input=json.dumps(results), text=True, capture_output=True, check=False)
+    return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+
+
+def main() -> int:
+    """Runs what was asked for; the exit code is 1 where a side could not be measured."""
+    options = arguments()
+    comparisons = plan.on_gpu() if options.device == "gpu" else plan.on_cpu()
+    if options.list:
+        for each in comparisons:
+            print(f"{each.name:16} {each.title}: {', '.join(peer.name for peer in each.peers)}")
+        return 0
+    try:
+        selection = chosen(comparisons, options.only)
+        binary = operant_binary(options.operant)
+    except Unavailable as reason:
+        say(f"error: {reason}")
+        return 2
+    results: Message = {
+        "machine": describe(binary, options.device),
+        "rounds": options.rounds,
+        "comparisons": [],
+    }
+    results["quick"] = options.quick
+    for comparison, peers in selection:
+        results["comparisons"].append(compare(comparison, peers, binary, options))
+        if options.out:
+            options.out.write_text(json.dumps(results, indent=1) + "\n")
+    print(table(results))
+    if options.plot and (reason := drawn(results, options)):
+        say(f"error: no plot: {reason}")
+        return 1
+    failed = [side for each in results["comparisons"] for side in each["sides"] if side["error"]]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
