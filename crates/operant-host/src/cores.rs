@@ -41,23 +41,21 @@ pub fn usable_below(root: &Path) -> Vec<CpuCore> {
     let online = list(&root.join("sys/devices/system/cpu/online"));
     let allowed = allowed(root).or_else(|| online.clone()).unwrap_or_default();
     let kinds = Kinds::below(root);
-    let mut numbers: Vec<u32> = allowed.into_iter().flatten().collect();
-    numbers.sort_unstable();
-    numbers.dedup();
+    let mut numbers = ascending(allowed.into_iter().flatten().collect());
     // The mask names CPUs that are switched off too.
     numbers.retain(|&number| online.as_ref().is_none_or(|online| contains(online, number)));
     numbers.into_iter().map(|number| CpuCore { number, kind: kinds.of(number) }).collect()
 }
 
 /// What tells the kinds apart on this machine.
-enum Kinds {
+pub(crate) enum Kinds {
     One,
     Intel { performance: CpuList, efficiency: CpuList },
     Capacity { of_cpu: Vec<(u32, u64)>, largest: u64 },
 }
 
 impl Kinds {
-    fn below(root: &Path) -> Self {
+    pub fn below(root: &Path) -> Self {
         let devices = root.join("sys/devices");
         let cpus = |device: &str| list(&devices.join(device).join("cpus")).unwrap_or_default();
         let performance = cpus("cpu_core");
@@ -75,7 +73,7 @@ impl Kinds {
         Kinds::One
     }
 
-    fn of(&self, number: u32) -> CoreKind {
+    pub fn of(&self, number: u32) -> CoreKind {
         match self {
             Kinds::One => CoreKind::Uniform,
             Kinds::Intel { performance, .. } if contains(performance, number) => CoreKind::Performance,
@@ -91,7 +89,7 @@ impl Kinds {
 }
 
 /// `cpu_capacity` of every `cpuN` below `directory` that has one.
-fn capacities(directory: &Path) -> Vec<(u32, u64)> {
+pub(crate) fn capacities(directory: &Path) -> Vec<(u32, u64)> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries
         .flatten()
@@ -111,7 +109,7 @@ fn allowed(root: &Path) -> Option<CpuList> {
 }
 
 /// CPU numbers as the kernel prints them: `0-3,8`.
-type CpuList = Vec<RangeInclusive<u32>>;
+pub(crate) type CpuList = Vec<RangeInclusive<u32>>;
 
 /// More CPUs than Linux can be built for (8,192): a list beyond is no list of CPUs, and must not become a huge vector.
 const MAX_CPUS: u32 = 1 << 16;
@@ -120,8 +118,19 @@ fn contains(list: &[RangeInclusive<u32>], number: u32) -> bool {
     list.iter().any(|range| range.contains(&number))
 }
 
-fn list(path: &Path) -> Option<CpuList> {
+pub(crate) fn list(path: &Path) -> Option<CpuList> {
     parse_list(&fs::read_to_string(path).ok()?)
+}
+
+/// The numbers of a list in a file, ascending, each once.
+pub(crate) fn numbers(path: &Path) -> Option<Vec<u32>> {
+    Some(ascending(list(path)?.into_iter().flatten().collect()))
+}
+
+pub(crate) fn ascending(mut numbers: Vec<u32>) -> Vec<u32> {
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
 }
 
 fn parse_list(text: &str) -> Option<CpuList> {

@@ -1,5 +1,6 @@
 //! What the machine is, apart from what it is doing: its processor's name and its memory.
 
+use std::io::Read;
 use std::path::Path;
 
 /// Memory of the machine, in bytes.
@@ -11,7 +12,8 @@ pub struct Memory {
     pub available: u64,
 }
 
-/// The processor's name as its maker gives it; None where the system does not tell, as on many ARM machines.
+/// The processor's name as its maker gives it, or on ARM, where cores have no name, the machine's; None where the system
+/// does not tell.
 pub fn processor() -> Option<String> {
     processor_below(Path::new("/"))
 }
@@ -21,8 +23,8 @@ pub fn memory() -> Option<Memory> {
     memory_below(Path::new("/"))
 }
 
-fn processor_below(root: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(root.join("proc/cpuinfo")).ok()?;
+pub(crate) fn processor_below(root: &Path) -> Option<String> {
+    let text = cpuinfo(root);
     let value = |name: &str| {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
         let mut values = lines.filter(|(key, _)| key.trim() == name).map(|(_, value)| value);
@@ -30,10 +32,26 @@ fn processor_below(root: &Path) -> Option<String> {
         (!words.is_empty()).then(|| words.join(" "))
     };
     // x86, LoongArch; MIPS; POWER; small ARM boards.
-    ["model name", "Model Name", "cpu model", "cpu", "Model"].into_iter().find_map(value)
+    let named = ["model name", "Model Name", "cpu model", "cpu", "Model"].into_iter().find_map(value);
+    named.or_else(|| {
+        // The device tree's texts end in a zero.
+        let model = std::fs::read_to_string(root.join("proc/device-tree/model")).ok()?;
+        let model = model.trim_end_matches('\0').trim();
+        (!model.is_empty()).then(|| model.to_owned())
+    })
 }
 
-fn memory_below(root: &Path) -> Option<Memory> {
+/// The beginning of `proc/cpuinfo`, which has the first CPU in it; all of it takes the kernel milliseconds for every hundred.
+pub(crate) fn cpuinfo(root: &Path) -> String {
+    const BEGINNING: u64 = 8 << 10;
+    let mut text = Vec::new();
+    let file = std::fs::File::open(root.join("proc/cpuinfo"));
+    // What cannot be read is as an empty text: nothing is known.
+    let _ = file.and_then(|file| file.take(BEGINNING).read_to_end(&mut text));
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+pub(crate) fn memory_below(root: &Path) -> Option<Memory> {
     let text = std::fs::read_to_string(root.join("proc/meminfo")).ok()?;
     // `MemTotal:       24574372 kB`, where kB are KiB.
     let bytes = |name: &str| -> Option<u64> {
@@ -61,6 +79,11 @@ mod tests {
         assert_eq!(of(x86).as_deref(), Some("AMD EPYC 9V74 80-Core"));
         assert_eq!(of("processor\t: 0\nCPU part\t: 0xd40\n"), None);
         assert_eq!(of("model name\t:\n"), None);
+        let tree = with("cpuinfo", "processor\t: 0\nCPU implementer\t: 0x61\n");
+        std::fs::create_dir(tree.path().join("proc/device-tree")).expect("a directory");
+        std::fs::write(tree.path().join("proc/device-tree/model"), "Apple MacBook Air (13-inch, M2, 2022)\0")
+            .expect("a file");
+        assert_eq!(processor_below(tree.path()).as_deref(), Some("Apple MacBook Air (13-inch, M2, 2022)"));
         assert_eq!(processor_below(Path::new("/nonexistent")), None);
     }
 

@@ -1,0 +1,294 @@
+//! What to make of a machine: worker threads, where they run and how they wait, and which sizes suit its caches.
+//!
+//! A plan is a function of the [`Topology`], of what the user wishes and of what the [`Work`] is like: the same three give
+//! the same plan. Nothing in it changes a result, only the time; sizes that would change what is learned are recommended
+//! and never applied. Every value carries its reason.
+
+mod sizes;
+
+use std::fmt;
+
+use crate::cores::CoreKind;
+use crate::topology::{Core, Topology};
+
+/// Most worker threads that a plan takes by itself: beyond, one run seldom has enough to hand out.
+const MOST_THREADS: usize = 32;
+/// Worker threads beside a GPU. They play evaluations: a hundred episodes, in tiles of 16, keep seven busy.
+const THREADS_BESIDE_GPU: usize = 8;
+
+/// How worker threads wait for the next small job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Look for some ten microseconds before offering the core to others: for threads that have a core each.
+    Spin,
+    /// Offer the core to others almost at once: for more threads than cores.
+    Yield,
+    /// Sleep, and be woken for every job: costs no CPU time, which a quota would count.
+    Sleep,
+}
+
+impl Waiting {
+    /// As configurations write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Waiting::Spin => "spin",
+            Waiting::Yield => "yield",
+            Waiting::Sleep => "sleep",
+        }
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the user wishes; None leaves it to the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wishes {
+    /// Whether to suit the machine; without, plain defaults are taken.
+    pub optimize: bool,
+    /// Worker threads.
+    pub threads: Option<usize>,
+    /// Whether to bind them to CPUs.
+    pub pin: Option<bool>,
+    /// How they wait.
+    pub waiting: Option<Waiting>,
+    /// Whether a GPU trains.
+    pub gpu: bool,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Wishes { optimize: true, threads: None, pin: None, waiting: None, gpu: false }
+    }
+}
+
+/// What the work is like, as far as it matters to caches and threads. The learner's constants and its network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// Samples that are worked on side by side.
+    pub tile: usize,
+    /// Environments, where that is settled.
+    pub num_envs: Option<usize>,
+    /// Environments of a rollout that go to one worker together.
+    pub rollout_tile: usize,
+    /// Hidden layers of a network.
+    pub layers: usize,
+    /// Networks: 1 where policy and value share their hidden layers, else 2.
+    pub networks: usize,
+    /// Bytes of a stored sample.
+    pub sample_bytes: usize,
+    /// Most parts that a minibatch is cut into.
+    pub most_parts: usize,
+    /// Parts up to which each is a single tile.
+    pub parts_of_one_tile: usize,
+    /// Least number of tiles in a part beyond.
+    pub tiles_of_part: usize,
+}
+
+/// A value of the plan and why it has it, each in one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name, in the words of the configuration where that has it.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What to make of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Worker threads, at least 1.
+    pub threads: usize,
+    /// The CPU of each worker; empty where the scheduler chooses.
+    pub pin: Vec<u32>,
+    /// How workers wait.
+    pub waiting: Waiting,
+    /// Single-precision numbers in a vector of the instructions that this program was built with.
+    pub lane_width: usize,
+    /// Hidden units of a layer up to which a tile's inputs and outputs of it stay in a worker's first-level cache.
+    pub hidden_l1: Option<usize>,
+    /// Hidden units up to which all that the update of a tile touches stays in a worker's second-level cache.
+    pub hidden_l2: Option<usize>,
+    /// Environments to a worker from which a rollout is spread evenly.
+    pub envs_per_worker: usize,
+    /// Samples in a minibatch from which its update is spread evenly.
+    pub minibatch: usize,
+    /// Samples in a batch up to which it stays in the caches that the workers reach.
+    pub batch: Option<usize>,
+    /// All of it with reasons, for logs and people.
+    pub settings: Vec<Setting>,
+}
+
+impl Plan {
+    /// The plan for this machine, these wishes and this work.
+    pub fn new(topology: &Topology, wishes: &Wishes, work: &Work) -> Self {
+        let cores = topology.usable_cores();
+        let mut settings = Vec::new();
+        let mut set = |name, value: String, reason: String| settings.push(Setting { name, value, reason });
+
+        let (threads, reason) = threads(topology, wishes, &cores);
+        set("threads", threads.to_string(), reason);
+        let order = order(&cores);
+        let (pinned, reason) = pinning(topology, wishes, &cores, threads);
+        let pin = if pinned { order[..threads].to_vec() } else { Vec::new() };
+        set("pinning", if pinned { list(&pin) } else { "off".to_owned() }, reason);
+        let (waiting, reason) = waiting(topology, wishes, cores.len(), threads);
+        set("waiting", waiting.to_string(), reason);
+
+        let workers = &order[..threads.min(order.len())];
+        let sizes = sizes::Sizes::new(topology, work, workers, threads, kinds(&cores));
+        let (lane_width, instructions) = sizes::compiled_lanes();
+        // Where a GPU trains, these would only be noise.
+        if !wishes.gpu {
+            set("lane_width", lane_width.to_string(), format!("{instructions} in this build"));
+            sizes.tell(work, threads, &mut set);
+        }
+        Plan {
+            threads,
+            pin,
+            waiting,
+            lane_width,
+            hidden_l1: sizes.hidden_l1,
+            hidden_l2: sizes.hidden_l2,
+            envs_per_worker: sizes.envs_per_worker,
+            minibatch: sizes.minibatch,
+            batch: sizes.batch,
+            settings,
+        }
+    }
+}
+
+fn threads(topology: &Topology, wishes: &Wishes, cores: &[Core]) -> (usize, String) {
+    if let Some(asked) = wishes.threads.filter(|&asked| asked > 0) {
+        return (asked, "as asked for".to_owned());
+    }
+    if !wishes.optimize {
+        let reason = "all that the process may run at once; nothing is suited to the machine";
+        return (topology.parallelism.max(1), reason.to_owned());
+    }
+    let count = cores.len().max(1);
+    let quota = topology.whole_quota().unwrap_or(usize::MAX);
+    if wishes.gpu {
+        let threads = count.min(quota).min(THREADS_BESIDE_GPU);
+        return (threads, "the GPU trains; these play evaluations".to_owned());
+    }
+    let threads = count.min(quota).min(MOST_THREADS);
+    let mut reasons = Vec::new();
+    if threads < count {
+        reasons.push(match &topology.limits.cpu {
+            Some(limit) if quota <= MOST_THREADS => {
+                format!("{} grants {} CPUs, of {count} usable cores", limit.file.display(), limit.value)
+            }
+            _ => format!("of {count} usable cores; more seldom gain, and threads = N takes them"),
+        });
+    } else {
+        reasons.push(match (count, kinds(cores)) {
+            (1, _) => "the one usable core".to_owned(),
+            (_, 1) => "one to a usable core".to_owned(),
+            _ => {
+                let slow = cores.iter().filter(|core| core.kind == CoreKind::Efficiency).count();
+                format!(
+                    "all usable cores, {} performance and {slow} efficiency: who is done sooner takes more",
+                    count - slow
+                )
+            }
+        });
+    }
+    if cores.iter().any(|core| core.threads.len() > 1) {
+        reasons.push(
+            "hardware threads of a core share its arithmetic units, `operant tune` measures whether more pay"
+                .to_owned(),
+        );
+    }
+    (threads, reasons.join("; "))
+}
+
+fn pinning(topology: &Topology, wishes: &Wishes, cores: &[Core], threads: usize) -> (bool, String) {
+    let cpus: usize = cores.iter().map(|core| core.threads.len()).sum();
+    let kinds = kinds(cores);
+    let no = |reason: &str| (false, reason.to_owned());
+    match wishes.pin {
+        Some(false) => no("as asked for"),
+        _ if !topology.pinnable && wishes.pin.is_some() => no("this system binds no thread to a CPU"),
+        Some(true) if threads > cpus => {
+            (false, format!("{threads} threads do not fit on {cpus} CPUs one to each"))
+        }
+        Some(true) => (true, "as asked for".to_owned()),
+        None if wishes.gpu => no("the GPU trains"),
+        None if !wishes.optimize => no("nothing is suited to the machine"),
+        None if !topology.pinnable => no("this system binds no thread to a CPU"),
+        None if !topology.is_whole() => {
+            no("others have CPUs of this machine: the scheduler knows who runs where")
+        }
+        None if topology.limits.cpu.is_some() => no("a quota stops threads wherever they run"),
+        None if threads > cpus => no("more threads than CPUs"),
+        None if kinds > 1 => {
+            (true, format!("{kinds} kinds of cores: a thread keeps its own, and its caches"))
+        }
+        None if topology.nodes.len() > 1 => {
+            (true, format!("{} NUMA nodes: a thread stays near its memory", topology.nodes.len()))
+        }
+        None => no("one kind of core and one NUMA node: the scheduler does as well"),
+    }
+}
+
+fn waiting(topology: &Topology, wishes: &Wishes, cores: usize, threads: usize) -> (Waiting, String) {
+    let quota = topology.limits.cpu.as_ref().filter(|limit| limit.value < threads as f64);
+    match (wishes.waiting, quota) {
+        (Some(asked), _) => (asked, "as asked for".to_owned()),
+        (None, _) if wishes.gpu => (Waiting::Sleep, "the GPU trains".to_owned()),
+        (None, _) if !wishes.optimize => (Waiting::Spin, "nothing is suited to the machine".to_owned()),
+        (None, _) if threads == 1 => (Waiting::Spin, "one thread waits for nobody".to_owned()),
+        (None, Some(limit)) => {
+            (Waiting::Sleep, format!("waiting awake would use up a quota of {} CPUs", limit.value))
+        }
+        (None, None) if threads > cores => (Waiting::Yield, format!("{threads} threads share {cores} cores")),
+        (None, None) => (Waiting::Spin, "every thread has a core".to_owned()),
+    }
+}
+
+/// CPUs in the order in which workers take them: the fastest cores first, then node by node; further hardware threads of
+/// all cores come last.
+fn order(cores: &[Core]) -> Vec<u32> {
+    let mut cores: Vec<&Core> = cores.iter().collect();
+    cores.sort_by_key(|core| {
+        let slow = core.kind == CoreKind::Efficiency;
+        (slow, std::cmp::Reverse(core.capacity), core.node, core.package, core.threads[0])
+    });
+    let most = cores.iter().map(|core| core.threads.len()).max().unwrap_or(0);
+    (0..most).flat_map(|k| cores.iter().filter_map(move |core| core.threads.get(k).copied())).collect()
+}
+
+/// Kinds of cores among these, at least 1.
+fn kinds(cores: &[Core]) -> usize {
+    let has = |kind| usize::from(cores.iter().any(|core| core.kind == kind));
+    (has(CoreKind::Performance) + has(CoreKind::Efficiency) + has(CoreKind::Uniform)).max(1)
+}
+
+/// CPUs in the kernel's way of writing them, in their order: `4-7,0-3`.
+fn list(cpus: &[u32]) -> String {
+    let runs = cpus.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    let run = |run: &[u32]| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    };
+    runs.map(run).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_in_few_words() {
+        assert_eq!(list(&[4, 5, 6, 7, 0, 1, 9]), "4-7,0-1,9");
+        assert_eq!(list(&[0, 2, 4]), "0,2,4");
+        assert_eq!(list(&[]), "");
+    }
+}

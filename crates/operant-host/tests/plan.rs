@@ -1,0 +1,210 @@
+//! What is made of the machines in tests/fixtures/machines.
+
+mod support;
+
+use operant_host::{Plan, Topology, Waiting, Wishes, Work};
+use support::machine;
+
+/// A learner of two hidden layers, 64-byte samples and tiles of 64.
+const WORK: Work = Work {
+    tile: 64,
+    num_envs: None,
+    rollout_tile: 64,
+    layers: 2,
+    networks: 1,
+    sample_bytes: 64,
+    most_parts: 64,
+    parts_of_one_tile: 8,
+    tiles_of_part: 4,
+};
+
+fn plan(name: &str) -> Plan {
+    wishing(name, Wishes::default())
+}
+
+fn wishing(name: &str, wishes: Wishes) -> Plan {
+    Plan::new(&machine(name), &wishes, &WORK)
+}
+
+/// Value and reason of a setting.
+fn told<'a>(plan: &'a Plan, name: &str) -> (&'a str, &'a str) {
+    let setting = plan.settings.iter().find(|setting| setting.name == name);
+    let setting = setting.unwrap_or_else(|| panic!("no {name} in {:?}", plan.settings));
+    (&setting.value, &setting.reason)
+}
+
+/// Checks that a reason names what it must.
+fn because(plan: &Plan, name: &str, words: &[&str]) {
+    let (_, reason) = told(plan, name);
+    for word in words {
+        assert!(reason.contains(word), "{name}: {reason} lacks {word}");
+    }
+}
+
+#[test]
+fn big_little_uses_every_core() {
+    let plan = plan("apple-m2");
+    assert_eq!((plan.threads, plan.waiting), (8, Waiting::Spin));
+    // The fast cores first, then the frugal ones: all of them.
+    assert_eq!(plan.pin, [4, 5, 6, 7, 0, 1, 2, 3]);
+    assert_eq!(told(&plan, "pinning").0, "4-7,0-3");
+    because(&plan, "threads", &["all usable cores", "4 performance and 4 efficiency"]);
+    because(&plan, "pinning", &["2 kinds of cores"]);
+    // The frugal cores decide what fits: 64 KiB of L1, a quarter of 4 MiB of L2.
+    assert_eq!(plan.hidden_l1, Some(128));
+    assert_eq!(plan.envs_per_worker, 512);
+    assert_eq!(plan.batch, Some((20 << 20) / 2 / 64));
+}
+
+#[test]
+fn intel_hybrid_has_a_thread_to_a_core_and_not_to_a_sibling() {
+    let plan = plan("intel-i7-12700");
+    assert_eq!(plan.threads, 12);
+    assert_eq!(plan.pin, [0, 2, 4, 6, 8, 10, 12, 14, 16, 17, 18, 19]);
+    because(&plan, "threads", &["8 performance and 4 efficiency", "operant tune"]);
+    // All hardware threads, when asked for: siblings come last.
+    let all = wishing("intel-i7-12700", Wishes { threads: Some(20), ..Wishes::default() });
+    assert_eq!(all.pin[8..], [16, 17, 18, 19, 1, 3, 5, 7, 9, 11, 13, 15]);
+    assert_eq!(all.waiting, Waiting::Yield, "{:?}", told(&all, "waiting"));
+    assert_eq!(all.hidden_l1, Some(48), "siblings share an L1 of 48 KiB");
+    assert_eq!(told(&all, "threads").1, "as asked for");
+    // Few threads go to fast cores.
+    assert_eq!(wishing("intel-i7-12700", Wishes { threads: Some(2), ..Wishes::default() }).pin, [0, 2]);
+}
+
+#[test]
+fn many_cores_are_taken_node_by_node_up_to_32() {
+    let plan = plan("amd-epyc-7543-2p");
+    assert_eq!((plan.threads, plan.waiting), (32, Waiting::Spin));
+    assert_eq!(plan.pin, (0..32).collect::<Vec<_>>(), "the cores of one node");
+    because(&plan, "threads", &["of 64 usable cores"]);
+    because(&plan, "pinning", &["2 NUMA nodes"]);
+    // Eight core complexes of 32 MiB.
+    assert_eq!(plan.batch, Some((256 << 20) / 2 / 64));
+    assert_eq!(plan.minibatch, 64 * 4 * 64);
+    let all = wishing("amd-epyc-7543-2p", Wishes { threads: Some(128), ..Wishes::default() });
+    assert_eq!(all.pin, (0..128).collect::<Vec<_>>());
+    assert_eq!(all.waiting, Waiting::Yield);
+    let more = wishing("amd-epyc-7543-2p", Wishes { threads: Some(129), ..Wishes::default() });
+    assert!(more.pin.is_empty() && more.threads == 129);
+}
+
+#[test]
+fn nodes_are_filled_one_after_the_other_however_they_are_numbered() {
+    let plan = plan("intel-xeon-e5-2620v4-2s");
+    assert_eq!(plan.threads, 16);
+    assert_eq!(plan.pin, (0..16).step_by(2).chain((1..16).step_by(2)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_mask_leaves_placing_to_the_scheduler() {
+    let plan = plan("ampere-altra-masked");
+    assert_eq!((plan.threads, plan.pin.len()), (32, 0));
+    because(&plan, "threads", &["of 76 usable cores"]);
+    because(&plan, "pinning", &["others"]);
+    assert_eq!(plan.hidden_l1, Some(128));
+    let pinned =
+        wishing("ampere-altra-masked", Wishes { threads: Some(72), pin: Some(true), ..Wishes::default() });
+    assert_eq!(pinned.pin[69..], [69, 72, 75], "only CPUs that the process may use");
+}
+
+#[test]
+fn a_quota_limits_threads_and_keeps_them_from_spinning() {
+    let plan = plan("container-1.5");
+    assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (1, 0, Waiting::Spin));
+    because(&plan, "threads", &["/sys/fs/cgroup/cpu.max", "1.5", "2 usable cores"]);
+    because(&plan, "pinning", &["quota"]);
+    // Two threads on a quota of 1.5 would spend it waiting.
+    let two = wishing("container-1.5", Wishes { threads: Some(2), ..Wishes::default() });
+    assert_eq!((two.threads, two.waiting), (2, Waiting::Sleep));
+    because(&two, "waiting", &["1.5"]);
+}
+
+#[test]
+fn a_uniform_machine_is_left_to_its_scheduler() {
+    let plan = plan("amd-epyc-guest");
+    assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (2, 0, Waiting::Spin));
+    because(&plan, "pinning", &["one kind of core and one NUMA node"]);
+    assert_eq!(plan.hidden_l1, Some(96));
+    let hidden = plan.hidden_l2.expect("a known cache") as u64;
+    let bytes = |hidden: u64| 3 * 4 * hidden * hidden + 6 * 256 * hidden;
+    assert!(bytes(hidden) <= 1 << 20 && bytes(hidden + 1) > 1 << 20, "{hidden} units");
+    because(&plan, "tile", &["96", "48 KiB", "L2", "1 MiB"]);
+    assert_eq!((plan.envs_per_worker, plan.minibatch), (256, 512));
+}
+
+#[test]
+fn without_optimisation_there_are_plain_defaults() {
+    let off = Wishes { optimize: false, ..Wishes::default() };
+    for (name, threads) in [("intel-i7-12700", 20), ("amd-epyc-7543-2p", 128), ("container-1.5", 1)] {
+        let plan = wishing(name, off);
+        assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (threads, 0, Waiting::Spin), "{name}");
+    }
+    // What is asked for by name holds all the same.
+    let asked = Wishes { threads: Some(3), pin: Some(true), waiting: Some(Waiting::Yield), ..off };
+    let plan = wishing("apple-m2", asked);
+    assert_eq!((plan.threads, &plan.pin[..], plan.waiting), (3, &[4, 5, 6][..], Waiting::Yield));
+}
+
+#[test]
+fn beside_a_gpu_the_plan_stays_out_of_the_way() {
+    let gpu = Wishes { gpu: true, ..Wishes::default() };
+    for (name, threads) in
+        [("intel-i7-12700", 8), ("amd-epyc-7543-2p", 8), ("amd-epyc-guest", 2), ("container-1.5", 1)]
+    {
+        let plan = wishing(name, gpu);
+        assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (threads, 0, Waiting::Sleep), "{name}");
+        assert_eq!(plan.settings.len(), 3, "{:?}", plan.settings);
+    }
+}
+
+#[test]
+fn a_rollout_of_few_environments_tells_who_waits() {
+    let work = Work { num_envs: Some(64), rollout_tile: 16, ..WORK };
+    let plan = Plan::new(&machine("apple-m2"), &Wishes::default(), &work);
+    assert_eq!(told(&plan, "envs_per_worker").0, "8");
+    because(&plan, "envs_per_worker", &["4 tiles of 16", "4 of 8 workers wait"]);
+    let work = Work { num_envs: Some(8192), ..WORK };
+    let plan = Plan::new(&machine("apple-m2"), &Wishes::default(), &work);
+    assert_eq!(told(&plan, "envs_per_worker").0, "1024");
+    because(&plan, "envs_per_worker", &["128 tiles of 64 for 8 workers"]);
+}
+
+#[test]
+fn a_machine_that_tells_nothing_has_a_plan() {
+    for topology in [Topology::of_parallelism(6), Topology::of_parallelism(0)] {
+        let plan = Plan::new(&topology, &Wishes::default(), &WORK);
+        assert_eq!((plan.threads, plan.pin.len()), (topology.parallelism, 0));
+        assert_eq!((plan.hidden_l1, plan.hidden_l2, plan.batch), (None, None, None));
+        because(&plan, "tile", &["caches unknown"]);
+    }
+    let pinned = Wishes { pin: Some(true), ..Wishes::default() };
+    assert!(Plan::new(&Topology::of_parallelism(6), &pinned, &WORK).pin.is_empty());
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    for wishes in [
+        Wishes::default(),
+        pinned,
+        Wishes { optimize: false, ..pinned },
+        Wishes { threads: Some(4), ..pinned },
+    ] {
+        let plan = Plan::new(&Topology::below(empty.path()), &wishes, &WORK);
+        assert!(plan.threads >= 1 && plan.pin.is_empty(), "{plan:?}");
+    }
+}
+
+#[test]
+fn every_reason_is_one_line_and_the_plan_is_a_function() {
+    let names =
+        ["apple-m2", "intel-i7-12700", "amd-epyc-7543-2p", "intel-xeon-e5-2620v4-2s", "ampere-altra-masked"];
+    for name in names.into_iter().chain(["container-1.5", "amd-epyc-guest"]) {
+        let (one, again) = (plan(name), plan(name));
+        assert_eq!(one, again, "{name}");
+        let lanes: usize = told(&one, "lane_width").0.parse().expect("a number");
+        assert_eq!(lanes, one.lane_width);
+        assert!([1, 4, 8, 16].contains(&lanes), "{lanes}");
+        for setting in &one.settings {
+            assert!(!setting.reason.is_empty() && !setting.reason.contains('\n'), "{setting:?}");
+            assert!(!setting.value.is_empty() && !setting.value.contains('\n'), "{setting:?}");
+        }
+    }
+}
