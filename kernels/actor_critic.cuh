@@ -31,12 +31,6 @@ struct TileMemory {
     float outputs[OUTPUT_ROWS * ROW];
 };
 
-__device__ __forceinline__ float activation(float x) {
-    // Written so that NaN stays NaN.
-    if (ACTIVATION_RELU) return x < 0.0f ? 0.0f : x;
-    return PRECISION == F32 ? tanh_rational(x) : tanh_approximate(x);
-}
-
 __device__ __forceinline__ float4 load4(const float* from) { return *(const float4*)from; }
 
 // ---- layers over rows: fp32, and the first layer over bits ----------------------------------------------------------

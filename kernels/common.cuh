@@ -40,8 +40,13 @@ constexpr unsigned ALL_LANES = 0xffffffffu;
 
 // Environments of one warp: the rows of a tensor core's tile.
 constexpr unsigned TILE = 16u;
-// Words from one row of a tile in shared memory to the next. 16 would put rows 2 apart into the same banks.
+// Words from one number of a sample to the next. In shared memory a tile's samples lie side by side, and 16 would put rows 2 apart
+// into the same banks; a thread that has a sample for itself keeps its numbers together.
+#ifndef ONE_SAMPLE_A_THREAD
 constexpr unsigned ROW = 20u;
+#else
+constexpr unsigned ROW = 1u;
+#endif
 
 __device__ __forceinline__ constexpr unsigned round_up(unsigned count, unsigned multiple) {
     return (count + multiple - 1u) / multiple * multiple;

@@ -13,10 +13,5 @@ __device__ __forceinline__ constexpr unsigned hidden_row(unsigned layer) {
 constexpr unsigned LOG_STD_AT = flat_offset(CHAINS - 1u, LAYERS + 1u);
 constexpr unsigned PARAMETERS = LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
 
-// The derivative of the nonlinearity by its result.
-__device__ __forceinline__ float slope(float activated) {
-    return ACTIVATION_RELU ? (activated > 0.0f ? 1.0f : 0.0f) : fmaf(-activated, activated, 1.0f);
-}
-
 // Adds to, or on a block's first tile sets, a number of its partial gradient.
 __device__ __forceinline__ void put(float* partial, bool first, float value) { *partial = first ? value : *partial + value; }

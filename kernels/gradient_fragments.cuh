@@ -233,6 +233,17 @@ __device__ __forceinline__ void put_gradient(float* partial, bool first, unsigne
     }
 }
 
+// What earlier tiles of the block left in `partial`, all loads at once.
+template <unsigned CHAIN, unsigned LAYER>
+__device__ __forceinline__ void get_gradient(const float* partial, unsigned m, unsigned n, unsigned lane, float (&c)[4]) {
+    constexpr unsigned INPUTS = inputs(LAYER), COUNT = outputs(CHAIN, LAYER);
+#pragma unroll
+    for (unsigned i = 0u; i < 4u; ++i) {
+        const unsigned row = m * 16u + lane / 4u + i / 2u * 8u, column = n * 8u + lane % 4u * 2u + i % 2u;
+        if (row < COUNT && column < INPUTS) c[i] = partial[flat_offset(CHAIN, LAYER) + row * INPUTS + column];
+    }
+}
+
 // The weight gradients of layers LAYER .. of the chain and of the chains after it. FLUSH writes what registers hold.
 template <unsigned CHAIN, unsigned LAYER, bool FLUSH>
 __device__ __forceinline__ void weight_gradients(const unsigned* features, float* partial, bool first, float (&held)[HELD_TILES][4]) {
@@ -257,8 +268,9 @@ __device__ __forceinline__ void weight_gradients(const unsigned* features, float
 #pragma unroll 1
             for (unsigned tile = warp; tile < TILES; tile += BLOCK_WARPS) {
                 float c[4] = {};
+                if (!first) get_gradient<CHAIN, LAYER>(partial, tile % DOWN, tile / DOWN, lane, c);
                 add_tile(delta, x, tile % DOWN, tile / DOWN, lane, c);
-                put_gradient<CHAIN, LAYER>(partial, first, tile % DOWN, tile / DOWN, lane, c);
+                put_gradient<CHAIN, LAYER>(partial, true, tile % DOWN, tile / DOWN, lane, c);
             }
         }
         if constexpr (LAYER < LAYERS) {

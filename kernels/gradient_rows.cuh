@@ -120,8 +120,16 @@ __device__ __forceinline__ void weight_gradient(const float* x, const float* del
     const unsigned warps = blockDim.x / WARP;
 #pragma unroll 1
     for (unsigned rectangle = threadIdx.x; rectangle < RECTANGLES; rectangle += blockDim.x) {
-        const unsigned k = rectangle % ACROSS * K, n = rectangle / ACROSS * N;
+        const unsigned k = rectangle % ACROSS, n = rectangle / ACROSS * N;
         float sum[K][N] = {};
+        if (!first) {
+#pragma unroll
+            for (unsigned j = 0u; j < N; ++j) {
+#pragma unroll
+                for (unsigned i = 0u; i < K; ++i)
+                    if (n + j < COUNT && k + i * ACROSS < INPUTS) sum[i][j] = partial[(n + j) * INPUTS + k + i * ACROSS];
+            }
+        }
 #pragma unroll 1
         for (unsigned warp = 0u; warp < warps; ++warp) {
             const float* xs = x + (warp * WARP_ROWS + k) * ROW;
@@ -130,7 +138,7 @@ __device__ __forceinline__ void weight_gradient(const float* x, const float* del
             for (unsigned sample = 0u; sample < TILE; sample += 4u) {
                 float4 of_x[K];
 #pragma unroll
-                for (unsigned i = 0u; i < K; ++i) of_x[i] = load4(xs + i * ROW + sample);
+                for (unsigned i = 0u; i < K; ++i) of_x[i] = load4(xs + i * ACROSS * ROW + sample);
 #pragma unroll
                 for (unsigned j = 0u; j < N; ++j) {
                     const float4 of_delta = load4(ds + j * ROW + sample);
@@ -143,7 +151,7 @@ __device__ __forceinline__ void weight_gradient(const float* x, const float* del
         for (unsigned j = 0u; j < N; ++j) {
 #pragma unroll
             for (unsigned i = 0u; i < K; ++i)
-                if (n + j < COUNT && k + i < INPUTS) put(partial + (n + j) * INPUTS + k + i, first, sum[i][j]);
+                if (n + j < COUNT && k + i * ACROSS < INPUTS) partial[(n + j) * INPUTS + k + i * ACROSS] = sum[i][j];
         }
     }
     bias_gradient<INPUTS, COUNT>(delta, partial, first);

@@ -13,7 +13,6 @@
 // 64, the head 4 x 1 tiles = 256 and 8; 2,952 words in all.
 #pragma once
 
-constexpr unsigned F32 = 0u, TF32 = 1u, BF16 = 2u;
 // k of one tensor core tile.
 constexpr unsigned K_TILE = PRECISION == BF16 ? 16u : 8u;
 

@@ -12,6 +12,7 @@
 #include "philox.cuh"
 #include "mma.cuh"
 #include "packing.cuh"
+#include "activation.cuh"
 #include "actor_critic.cuh"
 #include "env.cuh"
 #include "head.cuh"

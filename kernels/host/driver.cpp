@@ -129,12 +129,12 @@ EXPORT CUresult cuInit(unsigned flags) {
     if (all.initialised) return CUDA_SUCCESS;
     constexpr size_t PLENTY = (size_t)2 << 30;
     std::vector<Device> devices = {
-        {0, "host, threads in order", Order::Forward, PLENTY, true, false},
-        {1, "host, threads in reverse", Order::Reverse, PLENTY, true, false},
-        {2, "host, threads shuffled", Order::Shuffled, PLENTY, true, false},
-        {3, "host, little memory", Order::Forward, (size_t)1 << 20, true, false},
-        {4, "host, no cooperative launch", Order::Forward, PLENTY, false, false},
-        {5, "host, lost device", Order::Forward, PLENTY, true, true},
+        {0, "host, threads in order", Order::Forward, PLENTY, true, -1},
+        {1, "host, threads in reverse", Order::Reverse, PLENTY, true, -1},
+        {2, "host, threads shuffled", Order::Shuffled, PLENTY, true, -1},
+        {3, "host, little memory", Order::Forward, (size_t)1 << 20, true, -1},
+        {4, "host, no cooperative launch", Order::Forward, PLENTY, false, -1},
+        {5, "host, lost device", Order::Forward, PLENTY, true, number_from("OPERANT_HOST_LAUNCHES", 3)},
     };
     const int wanted = number_from("OPERANT_HOST_DEVICES", (int)devices.size());
     if (wanted <= 0) return CUDA_ERROR_NO_DEVICE;
@@ -208,9 +208,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice handle) {
     Driver& all = driver();
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (device->retained++ == 0) {
-        device->legacy = new Stream;
-        device->legacy->device = device;
-        all.streams.insert(device->legacy);
+        device->legacy = new_stream(*device);
     }
     *context = device;
     return CUDA_SUCCESS;

@@ -1,17 +1,24 @@
 // The stand-in for the CUDA driver (libcuda.so): its state. Memory is the host's heap, a module is a shared object, a stream
 // runs each command before the call returns, and the engine runs the kernels.
 //
+// With OPERANT_HOST_STREAMS=SEED streams are deferred, as on a real GPU: a call returns before its work is done. Work is done when
+// the host waits or asks, and each next step comes from a stream that the seed draws from those whose next step waits for
+// nothing. So what runs beside something else may run long before or after it, and an event that nobody waits for changes results.
+//
 //   device  name                            what is special
 //   0       host, threads in order
 //   1       host, threads in reverse
 //   2       host, threads shuffled          a new order at every pass, the same in every process
 //   3       host, little memory             1 MiB
 //   4       host, no cooperative launch
-//   5       host, lost device               the fourth launch fails, and every call after it, until the context is gone
+//   5       host, lost device               the fourth launch fails, and every call after it, until the context is gone; with
+//                                           OPERANT_HOST_LAUNCHES=N the one after N
 //
 // For tests of what a real machine may lack: OPERANT_HOST_DRIVER_VERSION (13000) and OPERANT_HOST_DEVICES (6).
 #pragma once
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,7 +57,7 @@ struct Device {
     Order order;
     size_t memory;
     bool cooperative;
-    bool loses;  // fails its fourth launch
+    int loses;  // fails after so many launches; -1 never does
     unsigned retained = 0;
     size_t used = 0;
     unsigned launches = 0;
@@ -78,9 +85,23 @@ struct Capture {
     std::set<Stream*> members, unjoined;
 };
 
+// Where an event was recorded once: whether its stream has come there, and when. It outlives the event where streams wait for it.
+struct Mark {
+    bool passed = false;
+    std::chrono::steady_clock::time_point time;
+};
+
+// What a deferred stream has yet to do: run a command, or wait until a mark is passed.
+struct Step {
+    Command command;
+    std::shared_ptr<Mark> waits_for;
+};
+
 struct Stream {
     Device* device;
+    uint64_t number = 0;  // in the order of their making
     std::mutex running;
+    std::deque<Step> steps;
     std::shared_ptr<Capture> capture;
     size_t captured = 0;  // commands of this stream in its capture
 };
@@ -89,7 +110,7 @@ struct Event {
     Device* device;
     bool timed;
     bool recorded = false;
-    std::chrono::steady_clock::time_point time;
+    std::shared_ptr<Mark> mark;  // of the last time that it was recorded
     // Where it was last recorded, if that was in a capture.
     std::shared_ptr<Capture> capture;
     Stream* stream = nullptr;
@@ -124,6 +145,8 @@ struct Executable {
 // Everything that calls of several threads share. `mutex` is held for moments only, never while a command runs.
 struct Driver {
     std::mutex mutex;
+    std::mutex stepping;     // held by whoever runs the steps of deferred streams; taken before `mutex`
+    uint64_t streams_made = 0;
     bool initialised = false;
     std::vector<Device> devices;
     std::map<uintptr_t, Allocation> allocations;
@@ -147,8 +170,17 @@ CUresult current_device_outside_captures(Device*& device);
 // The stream of a handle, which may be null for the context's own.
 CUresult stream_of(CUstream handle, Stream*& stream);
 
-// Runs the command now, or records it where the stream is in capture.
+// Runs the command now, or later where streams are deferred, or records it where the stream is in capture.
 CUresult submit(Stream& stream, Command command);
+
+// A stream that is not yet known to anybody. The mutex is held.
+Stream* new_stream(Device& device);
+
+// Waits until the stream has done all that it was given.
+CUresult settle(Stream& stream);
+
+// Where streams are deferred: waits until all of the device's have done so.
+CUresult settle(Device& device);
 
 // Whether all of [pointer, pointer + size) lies in one live allocation.
 bool is_live(CUdeviceptr pointer, size_t size);

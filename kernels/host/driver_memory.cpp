@@ -17,6 +17,7 @@ CUresult allocate(size_t align, size_t size, void*& memory) {
 CUresult release(uintptr_t pointer, bool host) {
     Device* device;
     TRY(current_device_outside_captures(device));
+    TRY(settle(*device));
     Driver& all = driver();
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto found = all.allocations.find(pointer);
@@ -145,13 +146,15 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t si
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t size) {
     Stream* stream;
     TRY(waiting_stream(stream));
-    return cuMemcpyHtoDAsync_v2(to, from, size, stream);
+    TRY(cuMemcpyHtoDAsync_v2(to, from, size, stream));
+    return settle(*stream);
 }
 
 EXPORT CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t size) {
     Stream* stream;
     TRY(waiting_stream(stream));
-    return cuMemcpyDtoHAsync_v2(to, from, size, stream);
+    TRY(cuMemcpyDtoHAsync_v2(to, from, size, stream));
+    return settle(*stream);
 }
 
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t size, CUstream handle) {

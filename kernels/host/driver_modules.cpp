@@ -96,7 +96,7 @@ struct Shape {
 CUresult count_launch(Device& device) {
     const std::lock_guard<std::mutex> lock(driver().mutex);
     if (device.lost) return CUDA_ERROR_LAUNCH_FAILED;
-    if (device.loses && device.launches >= 3) {
+    if (device.loses >= 0 && device.launches >= (unsigned)device.loses) {
         device.lost = true;
         return CUDA_ERROR_LAUNCH_FAILED;
     }
@@ -198,6 +198,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule* handle, const void* image) {
 EXPORT CUresult cuModuleUnload(CUmodule handle) {
     Device* device;
     TRY(current_device(device));
+    TRY(settle(*device));
     {
         Driver& all = driver();
         const std::lock_guard<std::mutex> lock(all.mutex);
@@ -293,3 +294,27 @@ EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, 
                                           CUstream stream, void** params) {
     return launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream, params, true);
 }
+
+// For a library that has work of its own for a stream (blas.cpp): counts as a launch, and runs or is captured as one does.
+// `run` says whether it could; `drop` takes the state back when nothing can run it any more.
+EXPORT CUresult operant_host_enqueue(CUstream handle, bool (*run)(void*), void (*drop)(void*), void* state) {
+    const std::shared_ptr<void> kept(state, drop);
+    Stream* stream;
+    TRY(stream_of(handle, stream));
+    return submit(*stream, [device = stream->device, run, kept] {
+        TRY(count_launch(*device));
+        return run(kept.get()) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
+    });
+}
+
+// Whether this thread has a stream of the current device in capture.
+EXPORT int operant_host_captures() {
+    Device* device;
+    if (current_device(device) != CUDA_SUCCESS) return 0;
+    const std::lock_guard<std::mutex> lock(driver().mutex);
+    return std::any_of(driver().streams.begin(), driver().streams.end(), [&](const Stream* stream) {
+        return stream->device == device && stream->capture && stream->capture->thread == std::this_thread::get_id();
+    });
+}
+
+EXPORT int operant_host_is_live(uint64_t pointer, size_t size) { return is_live(pointer, size); }

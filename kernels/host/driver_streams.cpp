@@ -2,9 +2,75 @@
 #include "driver.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
 
 namespace operant_host {
 namespace {
+
+// The seed of OPERANT_HOST_STREAMS; none where streams run their commands at once.
+bool deferred(uint64_t* seed = nullptr) {
+    static const char* const text = getenv("OPERANT_HOST_STREAMS");
+    if (text && seed) *seed = strtoull(text, nullptr, 10);
+    return text && *text;
+}
+
+// The next number of a sequence that the seed decides. The mutex is held.
+uint64_t draw() {
+    static uint64_t state = [] {
+        uint64_t seed = 0;
+        deferred(&seed);
+        return seed;
+    }();
+    uint64_t z = state += 0x9e3779b97f4a7c15u;  // splitmix64
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+// Whether its event is over. The mutex is held.
+bool passed(const std::shared_ptr<Mark>& mark) { return !mark || mark->passed; }
+
+bool ready(const Stream& stream) {
+    if (stream.steps.empty()) return false;
+    return passed(stream.steps.front().waits_for);
+}
+
+// Takes steps of the device's streams, those of a stream in order, until `over`, which is asked with the mutex held.
+CUresult advance(Device& device, const std::function<bool()>& over) {
+    Driver& all = driver();
+    const std::lock_guard<std::mutex> alone(all.stepping);
+    static Stream* last = nullptr;  // compared only
+    for (;;) {
+        Command command;
+        {
+            const std::lock_guard<std::mutex> lock(all.mutex);
+            if (device.lost) return CUDA_ERROR_LAUNCH_FAILED;
+            if (over()) return CUDA_SUCCESS;
+            std::vector<Stream*> choices;
+            for (Stream* stream : all.streams) {
+                if (stream->device == &device && ready(*stream)) choices.push_back(stream);
+            }
+            if (choices.empty()) {
+                fprintf(stderr, "operant's host driver: streams wait for each other\n");
+                abort();
+            }
+            std::sort(choices.begin(), choices.end(), [](Stream* a, Stream* b) { return a->number < b->number; });
+            // Mostly the same stream again, so that one gets far ahead of another.
+            const bool again = std::count(choices.begin(), choices.end(), last) != 0 && draw() % 4 != 0;
+            if (!again) last = choices[draw() % choices.size()];
+            command = std::move(last->steps.front().command);
+            last->steps.pop_front();
+        }
+        if (!command || command() == CUDA_SUCCESS) continue;
+        const std::lock_guard<std::mutex> lock(all.mutex);
+        device.lost = true;
+        for (Stream* stream : all.streams) {
+            if (stream->device == &device) stream->steps.clear();
+        }
+    }
+}
 
 template <class T>
 CUresult event_of(T* handle, T*& event) {
@@ -74,8 +140,36 @@ CUresult submit(Stream& stream, Command command) {
             return CUDA_SUCCESS;
         }
     }
+    if (deferred()) {
+        const std::lock_guard<std::mutex> lock(driver().mutex);
+        stream.steps.push_back({std::move(command), nullptr});
+        return CUDA_SUCCESS;
+    }
     const std::lock_guard<std::mutex> one_at_a_time(stream.running);
     return command();
+}
+
+Stream* new_stream(Device& device) {
+    Stream* stream = new Stream;
+    stream->device = &device;
+    stream->number = driver().streams_made++;
+    driver().streams.insert(stream);
+    return stream;
+}
+
+CUresult settle(Stream& stream) {
+    if (deferred()) return advance(*stream.device, [&] { return stream.steps.empty(); });
+    // Another thread's command ends before the stream can be locked.
+    { const std::lock_guard<std::mutex> wait(stream.running); }
+    return CUDA_SUCCESS;
+}
+
+CUresult settle(Device& device) {
+    if (!deferred()) return CUDA_SUCCESS;
+    return advance(device, [&] {
+        const auto rests = [&](const Stream* stream) { return stream->device != &device || stream->steps.empty(); };
+        return std::all_of(driver().streams.begin(), driver().streams.end(), rests);
+    });
 }
 
 }  // namespace operant_host
@@ -85,6 +179,7 @@ using namespace operant_host;
 EXPORT CUresult cuCtxSynchronize() {
     Device* device;
     TRY(current_device_outside_captures(device));
+    TRY(settle(*device));
     // Another thread's command ends before its stream can be locked.
     std::vector<Stream*> streams;
     {
@@ -101,17 +196,15 @@ EXPORT CUresult cuStreamCreate(CUstream* handle, unsigned flags) {
     Device* device;
     TRY(current_device(device));
     if (!handle || flags > 1) return CUDA_ERROR_INVALID_VALUE;
-    Stream* stream = new Stream;
-    stream->device = device;
     const std::lock_guard<std::mutex> lock(driver().mutex);
-    driver().streams.insert(stream);
-    *handle = stream;
+    *handle = new_stream(*device);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
     Stream* stream;
     TRY(stream_of(handle, stream));
+    TRY(settle(*stream));
     const std::lock_guard<std::mutex> lock(driver().mutex);
     if (stream == stream->device->legacy) return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture) {
@@ -130,7 +223,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
     Stream* stream;
     TRY(stream_of(handle, stream));
     if (const auto capture = capture_of(*stream)) return spoil(*capture);
-    { const std::lock_guard<std::mutex> wait(stream->running); }
+    TRY(settle(*stream));
     Device* device;
     return current_device(device);
 }
@@ -139,6 +232,13 @@ EXPORT CUresult cuStreamQuery(CUstream handle) {
     Stream* stream;
     TRY(stream_of(handle, stream));
     if (const auto capture = capture_of(*stream)) return spoil(*capture);
+    if (deferred()) {
+        // Whoever asks again and again gets an answer in the end.
+        bool asked = false;
+        TRY(advance(*stream->device, [&] { return stream->steps.empty() || std::exchange(asked, true); }));
+        const std::lock_guard<std::mutex> lock(driver().mutex);
+        return stream->steps.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    }
     const std::unique_lock<std::mutex> free(stream->running, std::try_to_lock);
     return free.owns_lock() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -151,7 +251,8 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent waited, unsigned flag
     if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
     const std::lock_guard<std::mutex> lock(driver().mutex);
     if (!event->capture) {
-        // Whatever was recorded has been done; a stream in capture must not depend on the world outside.
+        // Whatever was recorded has been done, or is to be waited for; a stream in capture must not depend on the world outside.
+        if (!stream->capture && deferred()) stream->steps.push_back({nullptr, event->mark});
         if (!stream->capture || !event->recorded) return CUDA_SUCCESS;
         stream->capture->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
@@ -203,6 +304,7 @@ EXPORT CUresult cuEventRecord(CUevent handle, CUstream recorded) {
     TRY(event_of(handle, event));
     TRY(stream_of(recorded, stream));
     if (event->device != stream->device) return CUDA_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Mark> mark;
     {
         const std::lock_guard<std::mutex> lock(driver().mutex);
         event->capture = stream->capture;
@@ -210,9 +312,12 @@ EXPORT CUresult cuEventRecord(CUevent handle, CUstream recorded) {
         event->position = stream->captured;
         event->recorded = !stream->capture;
         if (stream->capture) return stream->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+        event->mark = mark = std::make_shared<Mark>();
     }
-    return submit(*stream, [=] {
-        event->time = std::chrono::steady_clock::now();
+    return submit(*stream, [mark] {
+        const std::lock_guard<std::mutex> lock(driver().mutex);
+        mark->passed = true;
+        mark->time = std::chrono::steady_clock::now();
         return CUDA_SUCCESS;
     });
 }
@@ -220,10 +325,21 @@ EXPORT CUresult cuEventRecord(CUevent handle, CUstream recorded) {
 EXPORT CUresult cuEventQuery(CUevent handle) {
     Event* event;
     TRY(event_of(handle, event));
-    return event->capture ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+    if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
+    if (!deferred()) return CUDA_SUCCESS;
+    bool asked = false;
+    TRY(advance(*event->device, [&] { return passed(event->mark) || std::exchange(asked, true); }));
+    const std::lock_guard<std::mutex> lock(driver().mutex);
+    return passed(event->mark) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-EXPORT CUresult cuEventSynchronize(CUevent handle) { return cuEventQuery(handle); }
+EXPORT CUresult cuEventSynchronize(CUevent handle) {
+    Event* event;
+    TRY(event_of(handle, event));
+    if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
+    if (!deferred()) return CUDA_SUCCESS;
+    return advance(*event->device, [&] { return passed(event->mark); });
+}
 
 EXPORT CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
     Event *start, *stop;
@@ -231,7 +347,9 @@ EXPORT CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to
     TRY(event_of(to, stop));
     if (!milliseconds) return CUDA_ERROR_INVALID_VALUE;
     if (!start->timed || !stop->timed || !start->recorded || !stop->recorded) return CUDA_ERROR_INVALID_HANDLE;
-    *milliseconds = std::chrono::duration<float, std::milli>(stop->time - start->time).count();
+    const std::lock_guard<std::mutex> lock(driver().mutex);
+    if (!passed(start->mark) || !passed(stop->mark)) return CUDA_ERROR_NOT_READY;
+    *milliseconds = std::chrono::duration<float, std::milli>(stop->mark->time - start->mark->time).count();
     return CUDA_SUCCESS;
 }
 

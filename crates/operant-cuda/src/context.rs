@@ -34,6 +34,8 @@ pub(crate) struct Context {
     /// The failure after which nothing on the device works, and what was being done.
     lost: OnceLock<(Failure, String)>,
     next_id: AtomicU64,
+    /// Times that memory was allocated.
+    pub allocations: AtomicU64,
 }
 
 impl Context {
@@ -63,6 +65,7 @@ impl Context {
             raw: Handle(raw),
             lost: OnceLock::new(),
             next_id: AtomicU64::new(1),
+            allocations: AtomicU64::new(0),
         })
     }
 
@@ -112,6 +115,7 @@ impl Context {
     ) -> Result<R, CudaError> {
         let doing = format_args!("allocating {wanted} bytes of {kind} memory");
         self.usable(doing)?;
+        self.allocations.fetch_add(1, Ordering::Relaxed);
         self.attempt(make).map_err(|status| {
             if status.code != CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32 {
                 return self.failed(doing, status);

@@ -2,9 +2,11 @@
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute, CUuuid};
 
+use crate::blas::Blas;
 use crate::compiler::Program;
 use crate::context::Context;
 use crate::driver::Driver;
@@ -229,6 +231,14 @@ impl Device {
         Module::new(&self.0, program, image)
     }
 
+    /// Opens cuBLASLt for matrix products, with up to 32 MiB of device memory for it to work in.
+    ///
+    /// # Errors
+    /// [`CudaError::NoBlas`] with what to install, [`CudaError::OutOfMemory`], and the library's.
+    pub fn blas(&self) -> Result<Blas, CudaError> {
+        Blas::open(&self.0)
+    }
+
     /// Waits until all work on the device is done.
     ///
     /// # Errors
@@ -242,6 +252,12 @@ impl Device {
     /// What was copied and launched since the device was opened.
     pub fn transfers(&self) -> Transfers {
         self.0.transfers.read()
+    }
+
+    /// How many times memory of the device, or pinned memory for it, was allocated since it was opened: to show that a loop
+    /// allocates nothing.
+    pub fn allocations(&self) -> u64 {
+        self.0.allocations.load(Ordering::Relaxed)
     }
 
     /// Whether a failure has ended all work on the device in this process.

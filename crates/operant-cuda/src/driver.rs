@@ -32,6 +32,7 @@ table! {
     fn cuMemFreeHost(pointer: *mut c_void);
     fn cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    fn cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
     fn cuMemsetD8Async(to: CUdeviceptr, byte: c_uchar, bytes: usize, stream: CUstream);
     fn cuStreamCreate(stream: *mut CUstream, flags: c_uint);
     fn cuStreamDestroy_v2(stream: CUstream);

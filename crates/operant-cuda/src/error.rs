@@ -75,6 +75,22 @@ pub enum CudaError {
         /// What to do.
         remedy: String,
     },
+    /// No library for matrix products (cuBLASLt) that could be used was found.
+    #[error("{problem}; {remedy}")]
+    NoBlas {
+        /// What was looked for, and why what was found does not do.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The library for matrix products (cuBLASLt) failed.
+    #[error("{problem}; {remedy}")]
+    Blas {
+        /// Which call failed, and how.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The compiler does not know this architecture.
     #[error("{problem}; {remedy}")]
     Architecture {

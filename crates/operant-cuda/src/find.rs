@@ -1,10 +1,11 @@
-//! Finds the driver and the compiler, and says what is there and what is missing.
+//! Finds the driver, the compiler and, when it is asked for, the library for matrix products; says what is there and missing.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUresult;
 
+use crate::blas::LoadedBlas;
 use crate::compiler::Compiler;
 use crate::device::{Device, DeviceProperties};
 use crate::driver::Driver;
@@ -21,6 +22,9 @@ pub const MINIMUM_DRIVER: Version = Version { major: 12, minor: 0 };
 pub struct Cuda {
     driver: Arc<LoadedDriver>,
     compiler: Compiler,
+    /// Where a library for matrix products is looked for when one is asked for, and the one that was found.
+    places: Places,
+    blas: Arc<OnceLock<Arc<LoadedBlas>>>,
 }
 
 #[derive(Debug)]
@@ -55,7 +59,8 @@ impl Cuda {
         let driver = load_driver(places)?;
         start(&driver)?;
         let compiler = Compiler::find_at(places, Some(driver.version))?;
-        Ok(Cuda { driver: Arc::new(driver), compiler })
+        let (places, blas) = (places.clone(), Arc::default());
+        Ok(Cuda { driver: Arc::new(driver), compiler, places, blas })
     }
 
     /// Keeps compiled kernels in this directory; None keeps none.
@@ -100,12 +105,29 @@ impl Cuda {
         Device::open(self, ordinal)
     }
 
+    /// Whether the library for matrix products is there, which opening one on a device would tell later.
+    ///
+    /// # Errors
+    /// [`CudaError::NoBlas`] with what to install.
+    pub fn has_blas(&self) -> Result<(), CudaError> {
+        self.blas().map(|_| ())
+    }
+
+    /// The library for matrix products, which is loaded when it is asked for the first time.
+    pub(crate) fn blas(&self) -> Result<Arc<LoadedBlas>, CudaError> {
+        if let Some(found) = self.blas.get() {
+            return Ok(found.clone());
+        }
+        let found = Arc::new(LoadedBlas::find_at(&self.places, Some(self.driver.version))?);
+        Ok(self.blas.get_or_init(|| found).clone())
+    }
+
     pub(crate) fn functions(&self) -> &Driver {
         &self.driver.functions
     }
 }
 
-/// One of the two libraries: what was found, or what is wrong and what to do.
+/// One of the libraries: what was found, or what is wrong and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// What it is.
@@ -116,6 +138,8 @@ pub struct Part {
     pub problem: Option<String>,
     /// What to do about it.
     pub remedy: Option<String>,
+    /// Every place where it is looked for, in order.
+    pub searched: Vec<String>,
 }
 
 /// What is there for a GPU to be used, and what is missing.
@@ -125,6 +149,8 @@ pub struct Inspection {
     pub driver: Part,
     /// The compiler (NVRTC).
     pub compiler: Part,
+    /// The library for matrix products (cuBLASLt). Everything else works without it. The version is its own.
+    pub blas: Part,
     /// The GPUs; empty when the driver cannot be used.
     pub devices: Vec<DeviceProperties>,
     /// The oldest driver that would do.
@@ -147,8 +173,10 @@ pub fn inspect(first: Option<&Path>) -> Inspection {
 
 /// [`inspect`], looking in these places.
 pub fn inspect_at(places: &Places) -> Inspection {
-    let mut driver = Part { name: "CUDA driver (libcuda)", found: None, problem: None, remedy: None };
-    let mut compiler = Part { name: "NVRTC", found: None, problem: None, remedy: None };
+    let part = |name, searched| Part { name, found: None, problem: None, remedy: None, searched };
+    let mut driver = part("CUDA driver (libcuda)", places.list_drivers());
+    let mut compiler = part("NVRTC", places.list_compilers());
+    let mut blas = part("cuBLASLt", places.list_blas());
     let blame = |part: &mut Part, error: &CudaError| {
         let (problem, remedy) = error.parts();
         (part.problem, part.remedy) = (Some(problem), Some(remedy));
@@ -185,9 +213,14 @@ pub fn inspect_at(places: &Places) -> Inspection {
         }
         Err(error) => blame(&mut compiler, &error),
     }
+    match LoadedBlas::find_at(places, newest) {
+        Ok(found) => blas.found = Some(found.library()),
+        Err(error) => blame(&mut blas, &error),
+    }
     Inspection {
         driver,
         compiler,
+        blas,
         devices: found_devices,
         minimum_driver: MINIMUM_DRIVER,
         cache: crate::cache::usual_directory(),

@@ -5,8 +5,8 @@
 //! libraries are opened when [`Cuda::find`] is called, every function is looked up before any is called, and a machine
 //! without them gets an error that says what to install. Drivers of CUDA 12 and 13 both work.
 //!
-//! The layers: `driver` and `nvrtc` are tables of raw functions whose types are checked against cudarc's when this is
-//! compiled, `context` turns a failed call into a [`CudaError`], and the rest is safe; only a launch is not, since no
+//! The layers: `driver`, `nvrtc` and `blas/library` are tables of raw functions whose types are checked against cudarc's
+//! when this is compiled, `context` turns a failed call into a [`CudaError`], and the rest is safe; only a launch is not, since no
 //! type tells what a kernel does with its pointers.
 //!
 //! ```no_run
@@ -22,6 +22,7 @@
 
 #![allow(unsafe_code)] // The room for it: foreign functions and device pointers. Every block is argued.
 
+mod blas;
 mod cache;
 mod compiler;
 mod context;
@@ -41,6 +42,7 @@ mod stream;
 mod table;
 mod transfers;
 
+pub use blas::{Blas, Element, Epilogue, Gemm, GemmShape, Operand, Products, SYMBOLS as BLAS_SYMBOLS};
 pub use compiler::{Compiler, Image, Program};
 pub use device::{Device, DeviceProperties, MINIMUM_CAPABILITY, Memory};
 pub use driver::SYMBOLS as DRIVER_SYMBOLS;

@@ -130,6 +130,22 @@ impl<T: Plain> Buffer<T> {
         })
     }
 
+    /// The same memory as elements of another type, as many as fill it.
+    ///
+    /// # Errors
+    /// They do not fill it, or it begins where such an element cannot.
+    pub fn cast<U: Plain>(&self) -> Result<Buffer<U>, CudaError> {
+        let (bytes, size) = (self.bytes(), size_of::<U>());
+        if size == 0 || !bytes.is_multiple_of(size) || !self.pointer.is_multiple_of(align_of::<U>() as u64) {
+            return Err(CudaError::refused(
+                format!("{bytes} bytes at {:#x} are no elements of {size} bytes", self.pointer),
+                "ask for elements that fill the buffer",
+            ));
+        }
+        let (context, block) = (self.context.clone(), self.block.clone());
+        Ok(Buffer { context, block, pointer: self.pointer, len: bytes / size, of: PhantomData })
+    }
+
     /// Copies elements to the device, after what the stream was given before, and waits for it.
     ///
     /// # Errors
@@ -219,6 +235,27 @@ impl<T: Plain> Buffer<T> {
         Ok(())
     }
 
+    /// Copies the elements of another buffer of the same length and device, which is other memory, in the stream and without
+    /// waiting. Nothing crosses the bus.
+    ///
+    /// # Errors
+    /// Another length, a buffer of another device, and the driver's.
+    pub fn copy_from(&self, stream: &Stream, from: &Buffer<T>) -> Result<(), CudaError> {
+        self.expect("the other buffer", from.len)?;
+        stream.must_be_on(&from.context)?;
+        if !self.check(stream)? {
+            return Ok(());
+        }
+        let bytes = self.bytes();
+        self.context.call(format_args!("copying {bytes} bytes within it"), |driver| {
+            // SAFETY: both buffers have that many bytes on this device.
+            unsafe { driver.cuMemcpyDtoDAsync_v2(self.pointer, from.pointer, bytes, stream.raw()) }
+        })?;
+        self.keep_in(stream);
+        from.keep_in(stream);
+        Ok(())
+    }
+
     /// Sets every byte, in the stream and without waiting.
     ///
     /// # Errors
@@ -242,6 +279,10 @@ impl<T: Plain> Buffer<T> {
         if let Some(block) = &self.block {
             stream.keep(Kept::Device(block.clone()));
         }
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
     }
 
     /// Whether there is anything to do; an error when the stream is another device's.

@@ -1,4 +1,4 @@
-//! Where the driver and the compiler may lie on this machine.
+//! Where the driver, the compiler and the library for matrix products may lie on this machine.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,9 @@ pub(crate) const DRIVER: &[&str] = &["libcuda.so.1", "libcuda.so"];
 /// The names of the compiler's library that the loader is asked for.
 const COMPILER: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
+/// The library for matrix products, by major version: the newest first. A newer one than these may have other descriptors.
+pub(crate) const BLAS: &[(u32, &str)] = &[(13, "libcublasLt.so.13"), (12, "libcublasLt.so.12")];
+
 /// The directories to search, in order, and whether the loader is asked for the libraries by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
@@ -21,6 +24,7 @@ pub struct Places {
     first: Option<PathBuf>,
     by_name: bool,
     driver: Vec<PathBuf>,
+    /// Those of the compiler, and of the library for matrix products, which comes as it does.
     compiler: Vec<PathBuf>,
 }
 
@@ -45,7 +49,7 @@ impl Places {
         Places { first, by_name: true, driver, compiler }
     }
 
-    /// These directories alone, for both libraries; the loader is not asked. None at all finds nothing.
+    /// These directories alone, for all libraries; the loader is not asked. None at all finds nothing.
     pub fn only<P: AsRef<Path>>(directories: &[P]) -> Places {
         let directories: Vec<PathBuf> =
             directories.iter().map(|place| place.as_ref().to_path_buf()).collect();
@@ -78,16 +82,35 @@ impl Places {
         ]
     }
 
-    /// Where the search went, for a message.
+    /// Where libraries for matrix products may be, with their major versions: all places of the newest first, but those of the
+    /// first directory before all others.
+    pub(crate) fn blas(&self) -> Vec<(u32, Candidate)> {
+        let within = |directory: &PathBuf| {
+            let directory = directory.clone();
+            BLAS.iter().map(move |(major, name)| (*major, Candidate::File(directory.join(name))))
+        };
+        let of = |(major, name): &'static (u32, &'static str)| {
+            let by_name = self.by_name.then_some(Candidate::Name(name));
+            let files = self.compiler.iter().map(move |directory| Candidate::File(directory.join(name)));
+            by_name.into_iter().chain(files).map(|candidate| (*major, candidate))
+        };
+        self.first.iter().flat_map(within).chain(BLAS.iter().flat_map(of)).collect()
+    }
+
+    /// Where the search went, for a message: the directories that exist, a few of them by name.
     pub(crate) fn describe(&self, directories: &[PathBuf]) -> String {
+        const NAMED: usize = 4;
         let first = self.first.iter().map(|first| format!("not in {}", first.display()));
         let loader = self.by_name.then(|| "not known to the loader".to_owned());
-        let there: Vec<&PathBuf> = directories.iter().filter(|directory| directory.is_dir()).collect();
+        let there: Vec<String> =
+            directories.iter().filter(|path| path.is_dir()).map(|path| path.display().to_string()).collect();
         let others = match there.as_slice() {
             [] if self.first.is_none() && !self.by_name => Some("no directory to look in".to_owned()),
             [] => None,
-            [one] => Some(format!("not in {}", one.display())),
-            [one, rest @ ..] => Some(format!("not in {} nor in {} more", one.display(), rest.len())),
+            few if few.len() <= NAMED => Some(format!("not in {}", few.join(" nor in "))),
+            [one, rest @ ..] => {
+                Some(format!("not in {one} nor in {} more, which `operant info --verbose` names", rest.len()))
+            }
         };
         first.chain(loader).chain(others).collect::<Vec<_>>().join(", ")
     }
@@ -98,6 +121,38 @@ impl Places {
 
     pub(crate) fn describe_compilers(&self) -> String {
         self.describe(&self.compiler)
+    }
+
+    pub(crate) fn describe_blas(&self) -> String {
+        self.describe(&self.compiler)
+    }
+
+    /// Every place where the driver is looked for, in order, those that do not exist, too.
+    pub(crate) fn list_drivers(&self) -> Vec<String> {
+        self.list(&self.driver, DRIVER)
+    }
+
+    /// The same for the compiler.
+    pub(crate) fn list_compilers(&self) -> Vec<String> {
+        self.list(&self.compiler, COMPILER)
+    }
+
+    /// The same for the library for matrix products.
+    pub(crate) fn list_blas(&self) -> Vec<String> {
+        let names: Vec<&str> = BLAS.iter().map(|(_, name)| *name).collect();
+        self.list(&self.compiler, &names)
+    }
+
+    fn list(&self, directories: &[PathBuf], names: &[&str]) -> Vec<String> {
+        let loader = self.by_name.then(|| format!("what the loader knows as {}", names.join(", ")));
+        let shown = |path: &PathBuf| path.display().to_string();
+        let mut places: Vec<String> = self.first.iter().map(shown).chain(loader).collect();
+        for place in directories.iter().map(shown) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places
     }
 }
 
@@ -134,7 +189,7 @@ fn python_prefixes() -> Vec<PathBuf> {
     unique
 }
 
-/// Where below a Python's root its NVRTC packages lie, and the library directory of a Conda environment.
+/// Where below a Python's root its CUDA packages lie, and the library directory of a Conda environment.
 fn packages(prefix: &Path) -> Vec<PathBuf> {
     let lib = prefix.join("lib");
     let mut found = Vec::new();
@@ -168,11 +223,13 @@ mod tests {
             lib("python3.12/site-packages/nvidia/cuda_nvrtc"),
             lib("python3.11/dist-packages/nvidia/cuda_nvrtc"),
         );
+        let products = lib("python3.12/site-packages/nvidia/cublas");
         for directory in [&thirteen, &twelve, &debian] {
             file(&directory.join("libnvrtc.so.13"));
         }
+        file(&products.join("libcublasLt.so.12"));
         file(&root.path().join("lib/python3.12/site-packages/other/lib/libnvrtc.so.13"));
-        assert_eq!(packages(root.path()), [twelve, thirteen, debian, root.path().join("lib")]);
+        assert_eq!(packages(root.path()), [twelve, products, thirteen, debian, root.path().join("lib")]);
         assert_eq!(packages(&root.path().join("missing")), [root.path().join("missing/lib")]);
     }
 
@@ -199,6 +256,32 @@ mod tests {
         let within = ["libnvrtc.so", "libnvrtc.so.12"].map(|name| Candidate::File(first.path().join(name)));
         assert_eq!(preferred, within);
         assert!(others.contains(&Candidate::Name("libnvrtc.so.13")));
+        let listed = places.list_drivers();
+        assert_eq!(listed[0], first.path().display().to_string());
+        assert_eq!(listed[1], "what the loader knows as libcuda.so.1, libcuda.so");
+        assert!(listed.contains(&"/usr/lib/wsl/lib".to_owned()), "{listed:?}");
+    }
+
+    #[test]
+    fn the_newest_library_for_products_comes_first_everywhere_but_in_the_first_directory() {
+        let places = Places {
+            first: Some("/first".into()),
+            by_name: true,
+            driver: Vec::new(),
+            compiler: vec!["/one".into(), "/two".into()],
+        };
+        let file = |path: &str| Candidate::File(path.into());
+        let expected = [
+            (13, file("/first/libcublasLt.so.13")),
+            (12, file("/first/libcublasLt.so.12")),
+            (13, Candidate::Name("libcublasLt.so.13")),
+            (13, file("/one/libcublasLt.so.13")),
+            (13, file("/two/libcublasLt.so.13")),
+            (12, Candidate::Name("libcublasLt.so.12")),
+            (12, file("/one/libcublasLt.so.12")),
+            (12, file("/two/libcublasLt.so.12")),
+        ];
+        assert_eq!(places.blas(), expected);
     }
 
     #[test]

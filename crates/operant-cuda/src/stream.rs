@@ -106,7 +106,10 @@ impl Stream {
     ///
     /// # Errors
     /// That of `work`, and the driver's.
-    pub fn capture(&self, work: impl FnOnce(&Stream) -> Result<(), CudaError>) -> Result<Graph, CudaError> {
+    pub fn capture<E: From<CudaError>>(
+        &self,
+        work: impl FnOnce(&Stream) -> Result<(), E>,
+    ) -> Result<Graph, E> {
         self.must_not_capture("a capture within a capture")?;
         // Other threads may go on as they like; this one is refused what a capture does not allow.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;

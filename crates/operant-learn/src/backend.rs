@@ -116,6 +116,10 @@ pub trait Backend: Send {
     fn poll(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError>;
     /// Plays `episodes` greedy episodes from fresh states; `round` tells one evaluation's random stream from another's.
     fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError>;
+    /// What was chosen for the device and is worth knowing, in one line; None where there was nothing to choose.
+    fn how(&self) -> Option<String> {
+        None
+    }
     /// Counts pieces of work done, such as steps of a tile: it moves as long as the device does, also within an update.
     fn pulse(&self) -> Arc<AtomicU64>;
     /// An episode of environment 0 that ended since the last call, if there is one. Recording costs a little, so it

@@ -8,9 +8,11 @@ pub mod config;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod measure;
 pub mod network;
 pub mod precision;
 pub mod presets;
+pub mod profile;
 pub mod sample;
 pub mod shuffle;
 pub mod snapshot;

@@ -34,7 +34,12 @@ pub(crate) struct BackendState {
     pub updates: u64,
     /// Those of them, up to the last, with a minibatch that was not finite.
     pub nonfinite_in_a_row: u64,
+    /// Flat parameters that the next rollout plays with, where those are older than the learner's.
+    pub playing: Option<Vec<f32>>,
 }
+
+/// The tensor of [`BackendState::playing`].
+const PLAYING: &str = "rollout.params";
 
 /// A tensor of 32-bit words.
 fn words(name: String, dtype: Dtype, shape: Vec<usize>, words: impl IntoIterator<Item = u32>) -> Tensor {
@@ -151,6 +156,10 @@ impl BackendState {
         }
         let discounted = self.discounted.iter().map(|x| x.to_bits());
         tensors.push(words("norm_reward.return".to_owned(), Dtype::F32, vec![environments], discounted));
+        if let Some(playing) = &self.playing {
+            let bits = playing.iter().map(|x| x.to_bits());
+            tensors.push(words(PLAYING.to_owned(), Dtype::F32, vec![playing.len()], bits));
+        }
 
         let counters = [
             ("env_steps", self.updates * (environments * config.num_steps) as u64),
@@ -199,7 +208,12 @@ impl BackendState {
             let (mean, var) = (double("mean", features)?, double("var", features)?);
             Ok(RunningNorm { mean, var, count: double("count", 1)?[0] })
         };
+        let playing = match snapshot.tensors.iter().any(|tensor| tensor.name == PLAYING) {
+            true => Some(read_floats(find(snapshot, PLAYING, Dtype::F32, &[network.len()])?)),
+            false => None,
+        };
         Ok(Self {
+            playing,
             environments,
             obs_norm: norm("norm_obs", features)?,
             reward_norm: norm("norm_reward", 1)?,

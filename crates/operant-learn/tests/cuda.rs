@@ -129,7 +129,11 @@ fn wide_networks_read_weights_from_each_memory() {
     ] {
         let config = config(16, &hidden);
         let rollout = CudaRollout::new(&device, &Locks, &config, precision).expect("a rollout");
-        assert_eq!(rollout.specialisation().weights_at, expected, "{hidden:?} {precision}");
+        assert_eq!(
+            rollout.specialisation().map(|it| it.weights_at),
+            Some(expected),
+            "{hidden:?} {precision}"
+        );
         agrees(&device, &Locks, &config, precision, 2);
     }
 }
@@ -226,7 +230,7 @@ fn environment_0_is_recorded_on_demand() {
     let config = config(3, &[8]);
     let mut rollout = CudaRollout::new(&device, &Locks, &config, Precision::F32).expect("a rollout");
     assert_eq!(rollout.scene().expect("no scene"), None);
-    rollout.record_scene(&device).expect("room for it");
+    rollout.record_scene(true);
     rollout.set_params(&params(&Locks, &config)).expect("parameters");
     let before = rollout.environments().expect("environments");
     rollout.roll().expect("a horizon");
@@ -282,7 +286,7 @@ fn small_rollouts_of_every_kind() {
     Check(&device, Precision::Bf16).visit(Locks);
     let wide = Config { num_steps: 2, ..config(16, &[256, 256]) };
     let rollout = CudaRollout::new(&device, &Locks, &wide, Precision::F32).expect("a rollout");
-    assert_eq!(rollout.specialisation().weights_at, WeightsAt::Global);
+    assert_eq!(rollout.specialisation().map(|it| it.weights_at), Some(WeightsAt::Global));
     rollout.set_params(&params(&Locks, &wide)).and_then(|()| rollout.roll()).expect("a horizon");
     rollout.samples().expect("samples");
 }

@@ -9,7 +9,7 @@ use locks::Locks;
 use operant_cuda::{Cuda, Device};
 use operant_env::{Env, Visitor, registry};
 use operant_learn::cuda::GpuOptions;
-use operant_learn::{Backend, Config, LearnError, Precision, Snapshot, UpdateStats, cpu, cuda};
+use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats, cpu, cuda};
 
 fn device(ordinal: usize) -> Option<Device> {
     let directory = stand_in::directory("the GPU backend on the host")?;
@@ -17,8 +17,6 @@ fn device(ordinal: usize) -> Option<Device> {
     let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
     Some(cuda.open(ordinal).expect("the stand-in has this device"))
 }
-
-const OPTIONS: GpuOptions = GpuOptions { precision: Precision::F32, memory_fraction: 0.9, threads: 1 };
 
 fn config() -> Config {
     Config {
@@ -34,7 +32,7 @@ fn config() -> Config {
 }
 
 fn on_gpu<E: Env>(device: &Device, env: E, config: &Config) -> Box<dyn Backend> {
-    cuda::backend(env, config, device, OPTIONS).expect("a backend")
+    cuda::backend(env, config, device, GpuOptions::default()).expect("a backend")
 }
 
 /// Enqueues ahead as the training loop does, and collects all reports.
@@ -159,7 +157,7 @@ fn a_lost_device_is_an_error_and_never_a_hang() {
     let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
     let device =
         cuda.cached_in(Some(&stand_in::cache(&directory))).open(5).expect("the device that gets lost");
-    let outcome = cuda::backend(Locks, &config(), &device, OPTIONS).and_then(|mut backend| {
+    let outcome = cuda::backend(Locks, &config(), &device, GpuOptions::default()).and_then(|mut backend| {
         for _ in 0..4 {
             backend.enqueue_update()?;
             backend.poll(true)?;
@@ -174,13 +172,14 @@ fn a_lost_device_is_an_error_and_never_a_hang() {
 fn what_does_not_fit_is_refused_with_its_size() {
     let Some(device) = device(3) else { return };
     let config = Config { num_envs: 8_192, num_steps: 12, num_minibatches: 1, ..config() };
-    let error = cuda::backend(Locks, &config, &device, OPTIONS).err().expect("no room");
+    let error = cuda::backend(Locks, &config, &device, GpuOptions::default()).err().expect("no room");
     let told = error.to_string();
     assert!(told.starts_with("num_envs: 8192 environments take") && told.contains("MiB"), "{told}");
     let most = told.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
     let most: usize = most.parse().expect("a number");
     // What fits is no empty promise.
     let config = Config { num_envs: most, ..config };
-    let mut backend = cuda::backend(Locks, &config, &device, OPTIONS).expect("as many as it said");
+    let mut backend =
+        cuda::backend(Locks, &config, &device, GpuOptions::default()).expect("as many as it said");
     run(&mut *backend, 1);
 }

@@ -9,7 +9,7 @@ use locks::Locks;
 use operant_cuda::{Cuda, Device};
 use operant_env::{Env, Visitor, registry};
 use operant_learn::cpu::adam::LearnerState;
-use operant_learn::cuda::parity::{compare_gradient, compare_update};
+use operant_learn::cuda::parity::{UpdatePath, compare_gradient, compare_update};
 use operant_learn::cuda::{CudaLearner, CudaRollout};
 use operant_learn::network::init_params;
 use operant_learn::{Activation, Config, Precision};
@@ -37,7 +37,7 @@ struct Compare<'a> {
     device: &'a Device,
     config: Config,
     updates: u64,
-    phases: bool,
+    how: UpdatePath,
 }
 
 impl Visitor for Compare<'_> {
@@ -45,8 +45,8 @@ impl Visitor for Compare<'_> {
     type Output = LearnerState;
 
     fn visit<E: Env>(self, env: E) -> LearnerState {
-        let Self { device, config, updates, phases } = self;
-        let found = compare_update(device, &env, &config, updates, phases).expect("updates");
+        let Self { device, config, updates, how } = self;
+        let found = compare_update(device, &env, &config, updates, how).expect("updates");
         assert!(found.problems.is_empty(), "{} {config:?}: {:#?}", env.spec().name, found.problems);
         found.state
     }
@@ -72,7 +72,7 @@ fn updates_follow_the_cpu() {
         ("locks", Config { shared_trunk: false, ent_coef: 0.1, ..base(33, 8, &[20, 40]) }),
         ("locks", Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32]) }),
     ] {
-        compare(name, Compare { device: &device, config, updates: 2, phases: false });
+        compare(name, Compare { device: &device, config, updates: 2, how: UpdatePath::Fused });
     }
 }
 
@@ -141,17 +141,17 @@ fn the_order_of_threads_changes_no_bit_on_tensor_cores() {
 fn ten_updates_in_a_row_follow_the_cpu() {
     let Some(device) = device(2) else { return };
     let config = Config { learning_rate: 1e-3, ..config(16, 32, &[64, 64]) };
-    compare("cartpole", Compare { device: &device, config, updates: 10, phases: false });
+    compare("cartpole", Compare { device: &device, config, updates: 10, how: UpdatePath::Fused });
 }
 
 #[test]
 fn orders_of_threads_and_ways_of_launching_give_the_same_bits() {
     let config = config(33, 8, &[32, 32]);
     let mut states = Vec::new();
-    for (ordinal, phases) in [(0, false), (1, false), (2, false), (0, true), (4, false)] {
+    let (whole, phases) = (UpdatePath::Fused, UpdatePath::Phases);
+    for (ordinal, how) in [(0, whole), (1, whole), (2, whole), (0, phases), (4, whole)] {
         let Some(device) = device(ordinal) else { return };
-        states
-            .push(compare("locks", Compare { device: &device, config: config.clone(), updates: 2, phases }));
+        states.push(compare("locks", Compare { device: &device, config: config.clone(), updates: 2, how }));
     }
     assert!(states.iter().all(|state| *state == states[0]), "bits differ");
 }

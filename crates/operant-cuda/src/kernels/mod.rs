@@ -5,7 +5,9 @@
 //! sound. What specialises a kernel (defines, the environment's text) comes from the caller.
 
 mod gae;
+mod layers;
 mod pack;
+mod peak;
 mod random_play;
 mod replay;
 mod rollout;
@@ -13,13 +15,17 @@ mod text;
 mod update;
 
 pub use gae::{Gae, GaeBuffers};
+pub use layers::{
+    LayerMath, LayersBuffers, LayersRollout, LayersRolloutShape, LayersUpdate, LayersUpdateBuffers,
+};
 pub use pack::Pack;
+pub use peak::{Multiplier, Peak};
 pub use random_play::{PlayBuffers, RandomPlay, Writes};
 pub use replay::{Replay, ReplayBuffers};
 pub use rollout::{Horizon, Rollout, RolloutBuffers, RolloutShape};
 pub use text::{KernelText, ProgramText};
 pub use update::{
-    Progress, SUMS, Update, UpdateBuffers, UpdateLaunch, UpdateNumbers, UpdateReport, UpdateShape,
+    Phases, Progress, SUMS, Update, UpdateBuffers, UpdateLaunch, UpdateNumbers, UpdateReport, UpdateShape,
 };
 
 use crate::{Buffer, CudaError, Plain};

@@ -8,7 +8,7 @@ const TILE: usize = 16;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Normaliser {
+pub(super) struct Normaliser {
     scales: u64,
     running: u64,
     partials: u64,
@@ -75,7 +75,7 @@ impl RolloutShape {
 /// What a horizon reads and writes.
 #[derive(Debug, Clone, Copy)]
 pub struct RolloutBuffers<'a> {
-    /// (packed words).
+    /// (packed words), of a network that runs in the same launch.
     pub weights: &'a Buffer<f32>,
     /// (A) of a Gaussian head, else None.
     pub log_std: Option<&'a Buffer<f32>>,
@@ -109,6 +109,62 @@ pub struct RolloutBuffers<'a> {
     pub ticket: &'a Buffer<u32>,
     /// (T, running words + 2): environment 0 before each step, the flags and the return after it; None when nobody looks.
     pub scene: Option<&'a Buffer<u32>>,
+}
+
+impl RolloutBuffers<'_> {
+    /// While the stream is being captured: lets the graph keep all of them.
+    pub fn keep_in(&self, stream: &Stream) {
+        self.weights.keep_in(stream);
+        for words in [self.environments, self.samples, self.ticket].into_iter().chain(self.scene) {
+            words.keep_in(stream);
+        }
+        let optional = [self.log_std, self.scales, self.discounted].into_iter().flatten();
+        for floats in [self.rewards, self.values, self.next_values].into_iter().chain(optional) {
+            floats.keep_in(stream);
+        }
+        self.flags.keep_in(stream);
+        self.partials.keep_in(stream);
+        self.totals.keep_in(stream);
+        self.clock.keep_in(stream);
+        if let Some(running) = self.running {
+            running.keep_in(stream);
+        }
+        if let Some(partials) = self.norm_partials {
+            partials.keep_in(stream);
+        }
+    }
+
+    /// What a program was specialised for is given, and nothing else.
+    pub(super) fn must_suit(&self, log_std: usize, norms: usize, norm_reward: bool) -> Result<(), CudaError> {
+        let missing = |what, length: usize, given: bool| {
+            if given == (length > 0) {
+                Ok(())
+            } else {
+                Err(CudaError::Length { what, given: 0, expected: length })
+            }
+        };
+        missing("log_std", log_std, self.log_std.is_some())?;
+        missing("scales", norms, self.scales.is_some())?;
+        missing("running statistics", norms, self.running.is_some())?;
+        missing("partial statistics", norms, self.norm_partials.is_some())?;
+        missing("discounted returns", usize::from(norm_reward), self.discounted.is_some())
+    }
+
+    pub(super) fn normaliser(
+        &self,
+        horizon: &Horizon,
+        norms: usize,
+        blocks: usize,
+    ) -> Result<Normaliser, CudaError> {
+        Ok(Normaliser {
+            scales: optional("scales", self.scales, 2 * norms)?,
+            running: optional("running statistics", self.running, norms)?,
+            partials: optional("partial statistics", self.norm_partials, 2 * norms * blocks)?,
+            discounted: optional("discounted returns", self.discounted, horizon.num_envs)?,
+            clip_obs: horizon.clip_obs,
+            clip_reward: horizon.clip_reward,
+        })
+    }
 }
 
 /// Numbers of a horizon.
@@ -170,18 +226,7 @@ impl Rollout {
     ) -> Result<(), CudaError> {
         let (shape, n) = (&self.shape, horizon.num_envs);
         let (steps, blocks) = (n * horizon.num_steps, shape.blocks(n));
-        let missing = |what, length: usize, given: bool| {
-            if given == (length > 0) {
-                Ok(())
-            } else {
-                Err(CudaError::Length { what, given: 0, expected: length })
-            }
-        };
-        missing("log_std", shape.log_std, buffers.log_std.is_some())?;
-        missing("scales", shape.norms, buffers.scales.is_some())?;
-        missing("running statistics", shape.norms, buffers.running.is_some())?;
-        missing("partial statistics", shape.norms, buffers.norm_partials.is_some())?;
-        missing("discounted returns", usize::from(shape.norm_reward), buffers.discounted.is_some())?;
+        buffers.must_suit(shape.log_std, shape.norms, shape.norm_reward)?;
         let params = RolloutParams {
             weights: exactly("packed weights", buffers.weights, shape.packed_words)?,
             log_std: optional("log_std", buffers.log_std, shape.log_std)?,
@@ -191,14 +236,7 @@ impl Rollout {
             values: exactly("values", buffers.values, steps)?,
             flags: exactly("flags", buffers.flags, steps)?,
             next_values: exactly("next values", buffers.next_values, n)?,
-            normaliser: Normaliser {
-                scales: optional("scales", buffers.scales, 2 * shape.norms)?,
-                running: optional("running statistics", buffers.running, shape.norms)?,
-                partials: optional("partial statistics", buffers.norm_partials, 2 * shape.norms * blocks)?,
-                discounted: optional("discounted returns", buffers.discounted, n)?,
-                clip_obs: horizon.clip_obs,
-                clip_reward: horizon.clip_reward,
-            },
+            normaliser: buffers.normaliser(horizon, shape.norms, blocks)?,
             partials: exactly("partial episodes", buffers.partials, blocks)?,
             totals: exactly("episodes", buffers.totals, 1)?,
             clock: exactly("the clock", buffers.clock, 1)?,

@@ -17,12 +17,30 @@ pub enum KernelText {
     Gae,
     /// `ppo_update.cu`: all epochs and minibatches over a horizon.
     Update,
+    /// `peak.cu`: what the device itself can do at most.
+    Peak,
+    /// `layers.cu`: what matrix products leave to do between layers.
+    Layers,
+    /// `layers_rollout.cu`: what a rollout does between the products of two steps.
+    LayersRollout,
+    /// `layers_update.cu`: what an update does around its products.
+    LayersUpdate,
 }
 
 impl KernelText {
     /// Every kernel file.
-    pub const ALL: [KernelText; 6] =
-        [Self::Rollout, Self::RandomPlay, Self::Replay, Self::Pack, Self::Gae, Self::Update];
+    pub const ALL: [KernelText; 10] = [
+        Self::Rollout,
+        Self::RandomPlay,
+        Self::Replay,
+        Self::Pack,
+        Self::Gae,
+        Self::Update,
+        Self::Peak,
+        Self::Layers,
+        Self::LayersRollout,
+        Self::LayersUpdate,
+    ];
 
     /// The file's name without its ending.
     pub fn name(self) -> &'static str {
@@ -33,6 +51,10 @@ impl KernelText {
             Self::Pack => "pack",
             Self::Gae => "gae",
             Self::Update => "ppo_update",
+            Self::Peak => "peak",
+            Self::Layers => "layers",
+            Self::LayersRollout => "layers_rollout",
+            Self::LayersUpdate => "layers_update",
         }
     }
 
@@ -44,12 +66,16 @@ impl KernelText {
             Self::Pack => include_str!("../../../../kernels/pack.cu"),
             Self::Gae => include_str!("../../../../kernels/gae.cu"),
             Self::Update => include_str!("../../../../kernels/ppo_update.cu"),
+            Self::Peak => include_str!("../../../../kernels/peak.cu"),
+            Self::Layers => include_str!("../../../../kernels/layers.cu"),
+            Self::LayersRollout => include_str!("../../../../kernels/layers_rollout.cu"),
+            Self::LayersUpdate => include_str!("../../../../kernels/layers_update.cu"),
         }
     }
 }
 
 /// Headers that kernel files include by name.
-const HEADERS: [(&str, &str); 16] = [
+const HEADERS: [(&str, &str); 20] = [
     ("actor_critic.cuh", include_str!("../../../../kernels/actor_critic.cuh")),
     ("common.cuh", include_str!("../../../../kernels/common.cuh")),
     ("gae.cuh", include_str!("../../../../kernels/gae.cuh")),
@@ -65,6 +91,10 @@ const HEADERS: [(&str, &str); 16] = [
     ("gradient_rows.cuh", include_str!("../../../../kernels/gradient_rows.cuh")),
     ("loss.cuh", include_str!("../../../../kernels/loss.cuh")),
     ("shuffle.cuh", include_str!("../../../../kernels/shuffle.cuh")),
+    ("activation.cuh", include_str!("../../../../kernels/activation.cuh")),
+    ("layers.cuh", include_str!("../../../../kernels/layers.cuh")),
+    ("repack.cuh", include_str!("../../../../kernels/repack.cuh")),
+    ("update.cuh", include_str!("../../../../kernels/update.cuh")),
     ("play.cuh", include_str!("../../../../kernels/play.cuh")),
 ];
 

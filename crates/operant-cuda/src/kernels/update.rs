@@ -59,7 +59,7 @@ unsafe impl Plain for Progress {}
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct UpdateParams {
+pub(super) struct UpdateParams {
     samples: u64,
     parameters: u64,
     exp_avg: u64,
@@ -100,6 +100,13 @@ struct UpdateParams {
 // SAFETY: 15 addresses, 14 numbers of 4 bytes and 7 of 8, without padding.
 unsafe impl Plain for UpdateParams {}
 
+impl UpdateParams {
+    /// The same of one minibatch.
+    pub(super) fn at(self, epoch: usize, minibatch: usize) -> Self {
+        Self { epoch: epoch as u32, minibatch: minibatch as u32, ..self }
+    }
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct UpdatePackParams {
@@ -120,6 +127,8 @@ pub struct UpdateShape {
     pub packed_words: usize,
     /// See `packed_words`.
     pub transposed_words: usize,
+    /// Words that each block leaves of its share of a gradient, and words that all of them have together.
+    pub partial_words: [usize; 2],
     /// Words of a sample.
     pub sample_stride: usize,
     /// Threads a block.
@@ -180,7 +189,7 @@ pub struct UpdateBuffers<'a> {
     pub transposed: &'a Buffer<f32>,
     /// (P): the last minibatch's gradient.
     pub gradient: &'a Buffer<f32>,
-    /// (blocks, P).
+    /// (partial words): the blocks' shares of the gradient.
     pub partials: &'a Buffer<f32>,
     /// (blocks, 10): losses, norms and spreads of the blocks.
     pub sums: &'a Buffer<f64>,
@@ -192,6 +201,21 @@ pub struct UpdateBuffers<'a> {
     pub progress: &'a Buffer<Progress>,
     /// (1): zero before each launch.
     pub barrier: &'a Buffer<u32>,
+}
+
+impl UpdateBuffers<'_> {
+    /// While the stream is being captured: lets the graph keep all of them, so that it may outlive everything else.
+    pub fn keep_in(&self, stream: &Stream) {
+        self.samples.keep_in(stream);
+        self.barrier.keep_in(stream);
+        let learned = [self.parameters, self.exp_avg, self.exp_avg_sq];
+        let scratch = [self.packed, self.transposed, self.gradient, self.partials];
+        learned.into_iter().chain(scratch).for_each(|buffer| buffer.keep_in(stream));
+        self.sums.keep_in(stream);
+        self.moments.keep_in(stream);
+        self.report.keep_in(stream);
+        self.progress.keep_in(stream);
+    }
 }
 
 /// Doubles of each block in [`UpdateBuffers::sums`].
@@ -206,14 +230,12 @@ pub enum UpdateLaunch {
     Phases,
 }
 
-/// The kernels of `ppo_update.cu`.
+/// The phases that every update has, whatever forms its gradients.
 #[derive(Debug)]
-pub struct Update {
-    whole: Function,
+pub struct Phases {
     spread: Function,
     begin: Function,
     advantages: Function,
-    gradient: Function,
     reduce: Function,
     adam: Function,
     note: Function,
@@ -223,24 +245,13 @@ pub struct Update {
     blocks: usize,
 }
 
-impl Update {
-    /// From a module of `ppo_update.cu` that was specialised for `shape`, in launches of at most `blocks` blocks, which must
-    /// all fit on the device at once for the cooperative launch.
-    ///
-    /// # Errors
-    /// When the module lacks a kernel, or the device refuses that much shared memory.
-    pub fn new(module: &Module, shape: UpdateShape, blocks: usize) -> Result<Self, CudaError> {
-        let function = |name: &str| -> Result<Function, CudaError> {
-            let mut function = module.function(name)?;
-            function.shared(shape.shared as usize)?;
-            Ok(function)
-        };
+impl Phases {
+    pub(super) fn new(module: &Module, shape: UpdateShape, blocks: usize) -> Result<Self, CudaError> {
+        let function = |name: &str| Self::function(module, &shape, name);
         Ok(Self {
-            whole: function("ppo_update")?,
             spread: function("update_spread")?,
             begin: function("update_begin")?,
             advantages: function("update_advantages")?,
-            gradient: function("update_gradient")?,
             reduce: function("update_reduce")?,
             adam: function("update_adam")?,
             note: function("update_note")?,
@@ -251,9 +262,50 @@ impl Update {
         })
     }
 
-    /// The cooperative kernel, for its registers and occupancy.
-    pub fn function(&self) -> &Function {
-        &self.whole
+    pub(super) fn function(module: &Module, shape: &UpdateShape, name: &str) -> Result<Function, CudaError> {
+        let mut function = module.function(name)?;
+        function.shared(shape.shared as usize)?;
+        Ok(function)
+    }
+
+    pub(super) fn grid(&self) -> Grid {
+        Grid { blocks: self.blocks as u32, threads: self.shape.threads, shared: self.shape.shared }
+    }
+
+    /// Runs an update; `gradient` forms the gradient of a minibatch of an epoch.
+    pub(super) fn launch<E: From<CudaError>>(
+        &self,
+        stream: &Stream,
+        params: &UpdateParams,
+        numbers: &UpdateNumbers,
+        mut gradient: impl FnMut(UpdateParams) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let grid = self.grid();
+        let phase = |function: &Function, grid: Grid, epoch: usize, minibatch: usize| {
+            // SAFETY: the struct is the kernel's; blocks stay within their entries and threads within the parameters and
+            // samples, whose lengths `params` has checked.
+            unsafe { function.launch(stream, grid, &params.at(epoch, minibatch)) }
+        };
+        let one = Grid { blocks: 1, ..grid };
+        phase(&self.spread, grid, 0, 0)?;
+        phase(&self.begin, one, 0, 0)?;
+        for epoch in 0..numbers.num_epochs {
+            if numbers.norm_adv {
+                phase(&self.advantages, grid, epoch, 0)?;
+            }
+            for minibatch in 0..numbers.num_minibatches {
+                gradient(params.at(epoch, minibatch))?;
+                phase(&self.reduce, grid, epoch, minibatch)?;
+                phase(&self.adam, grid, epoch, minibatch)?;
+                phase(&self.note, one, epoch, minibatch)?;
+            }
+        }
+        Ok(phase(&self.end, one, 0, 0)?)
+    }
+
+    /// The sizes it was made for.
+    pub fn shape(&self) -> &UpdateShape {
+        &self.shape
     }
 
     /// Blocks of every launch.
@@ -266,45 +318,10 @@ impl Update {
         (self.blocks / num_minibatches.max(1)).max(1)
     }
 
-    /// Runs an update.
-    ///
-    /// # Errors
-    /// When a buffer has another length, or a launch fails.
-    pub fn launch(
-        &self,
-        stream: &Stream,
-        buffers: &UpdateBuffers<'_>,
-        numbers: &UpdateNumbers,
-        how: UpdateLaunch,
-    ) -> Result<(), CudaError> {
-        let params = self.params(buffers, numbers)?;
-        let grid =
-            Grid { blocks: self.blocks as u32, threads: self.shape.threads, shared: self.shape.shared };
-        if how == UpdateLaunch::Cooperative {
-            // SAFETY: the struct is the kernel's; blocks stay within their entries and threads within the parameters and
-            // samples, whose lengths `params` has checked.
-            return unsafe { self.whole.launch_cooperative(stream, grid, &params) };
-        }
-        let phase = |function: &Function, grid: Grid, epoch: usize, minibatch: usize| {
-            let params = UpdateParams { epoch: epoch as u32, minibatch: minibatch as u32, ..params };
-            // SAFETY: as above; the phases are the same functions.
-            unsafe { function.launch(stream, grid, &params) }
-        };
-        let one = Grid { blocks: 1, ..grid };
-        phase(&self.spread, grid, 0, 0)?;
-        phase(&self.begin, one, 0, 0)?;
-        for epoch in 0..numbers.num_epochs {
-            if numbers.norm_adv {
-                phase(&self.advantages, grid, epoch, 0)?;
-            }
-            for minibatch in 0..numbers.num_minibatches {
-                for function in [&self.gradient, &self.reduce, &self.adam] {
-                    phase(function, grid, epoch, minibatch)?;
-                }
-                phase(&self.note, one, epoch, minibatch)?;
-            }
-        }
-        phase(&self.end, one, 0, 0)
+    /// Words of [`UpdateBuffers::partials`].
+    pub fn partials(&self) -> usize {
+        let [each, all] = self.shape.partial_words;
+        each * self.blocks + all
     }
 
     /// Packs parameters that came from elsewhere; both packed buffers must be zero.
@@ -331,7 +348,7 @@ impl Update {
         unsafe { self.pack.launch(stream, grid, &params) }
     }
 
-    fn params(
+    pub(super) fn params(
         &self,
         buffers: &UpdateBuffers<'_>,
         numbers: &UpdateNumbers,
@@ -352,7 +369,7 @@ impl Update {
             packed: exactly("packed weights", buffers.packed, shape.packed_words)?,
             transposed: exactly("transposed weights", buffers.transposed, shape.transposed_words.max(1))?,
             gradient: exactly("the gradient", buffers.gradient, shape.parameters)?,
-            partials: exactly("partial gradients", buffers.partials, shape.parameters * blocks)?,
+            partials: exactly("partial gradients", buffers.partials, self.partials())?,
             losses: sums,
             norms: double(5),
             spreads: double(6),
@@ -381,5 +398,61 @@ impl Update {
             learning_rate: numbers.learning_rate,
             updates: numbers.anneal_updates,
         })
+    }
+}
+
+/// The kernels of `ppo_update.cu`.
+#[derive(Debug)]
+pub struct Update {
+    whole: Function,
+    gradient: Function,
+    phases: Phases,
+}
+
+impl Update {
+    /// From a module of `ppo_update.cu` that was specialised for `shape`, in launches of at most `blocks` blocks, which must
+    /// all fit on the device at once for the cooperative launch.
+    ///
+    /// # Errors
+    /// When the module lacks a kernel, or the device refuses that much shared memory.
+    pub fn new(module: &Module, shape: UpdateShape, blocks: usize) -> Result<Self, CudaError> {
+        Ok(Self {
+            whole: Phases::function(module, &shape, "ppo_update")?,
+            gradient: Phases::function(module, &shape, "update_gradient")?,
+            phases: Phases::new(module, shape, blocks)?,
+        })
+    }
+
+    /// The cooperative kernel, for its registers and occupancy.
+    pub fn function(&self) -> &Function {
+        &self.whole
+    }
+
+    /// Its phases.
+    pub fn phases(&self) -> &Phases {
+        &self.phases
+    }
+
+    /// Runs an update.
+    ///
+    /// # Errors
+    /// When a buffer has another length, or a launch fails.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        buffers: &UpdateBuffers<'_>,
+        numbers: &UpdateNumbers,
+        how: UpdateLaunch,
+    ) -> Result<(), CudaError> {
+        let (params, grid) = (self.phases.params(buffers, numbers)?, self.phases.grid());
+        match how {
+            // SAFETY: the struct is the kernel's; blocks stay within their entries and threads within the parameters and
+            // samples, whose lengths `params` has checked.
+            UpdateLaunch::Cooperative => unsafe { self.whole.launch_cooperative(stream, grid, &params) },
+            UpdateLaunch::Phases => self.phases.launch(stream, &params, numbers, |params| {
+                // SAFETY: as above; the phases are the same functions.
+                unsafe { self.gradient.launch(stream, grid, &params) }
+            }),
+        }
     }
 }

@@ -144,6 +144,26 @@ fn pinned_memory_begins_as_zeros_and_is_copied_both_ways() {
 }
 
 #[test]
+fn a_buffer_is_filled_from_another_without_the_bus() {
+    needs_stand_in!();
+    let device = device(0);
+    let stream = device.stream().expect("a stream");
+    let (one, other) = (device.alloc::<u32>(3).expect("a buffer"), device.alloc::<u32>(3).expect("a buffer"));
+    one.write(&stream, &[1, 2, 3]).expect("written");
+    let before = (device.transfers(), device.allocations());
+    other.copy_from(&stream, &one).expect("copied");
+    assert_eq!((device.transfers(), device.allocations()), before);
+    assert_eq!(other.read(&stream).expect("read"), [1, 2, 3]);
+    let shorter = other.part(0..2).expect("a part");
+    let error = shorter.copy_from(&stream, &one).expect_err("another length");
+    assert_eq!(error, CudaError::Length { what: "the other buffer", given: 3, expected: 2 });
+    let none = device.alloc::<u32>(0).expect("nothing");
+    none.copy_from(&stream, &device.alloc(0).expect("nothing")).expect("nothing to copy");
+    device.pinned::<u8>(1).expect("pinned memory");
+    assert_eq!(device.allocations(), before.1 + 1);
+}
+
+#[test]
 fn out_of_memory_says_what_is_wanted_and_what_is_free() {
     needs_stand_in!();
     let _alone = little_memory();

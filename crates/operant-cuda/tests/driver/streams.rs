@@ -139,7 +139,7 @@ fn a_capture_refuses_what_waits_and_goes_on() {
     let device = device(0);
     let stream = device.stream().expect("a stream");
     let buffer = device.alloc::<u8>(4).expect("a buffer");
-    let ready = stream.capture(|_| Ok(())).expect("an empty graph");
+    let ready = stream.capture(|_| Ok::<(), CudaError>(())).expect("an empty graph");
     let graph = stream
         .capture(|stream| {
             let refused = [
@@ -169,7 +169,7 @@ fn a_capture_that_fails_leaves_the_stream_as_it_was() {
     let error = CudaError::Length { what: "it", given: 1, expected: 2 };
     assert_eq!(stream.capture(|_| Err(error.clone())).map(|_| ()), Err(error));
     let unwound = catch_unwind(AssertUnwindSafe(|| {
-        let _ = stream.capture(|_| panic!("in the middle of a capture"));
+        let _ = stream.capture::<CudaError>(|_| panic!("in the middle of a capture"));
     }));
     assert!(unwound.is_err());
     // Allocating is what the driver itself refuses.
@@ -205,4 +205,51 @@ fn a_graph_is_launched_from_several_threads() {
         }
     });
     assert_eq!(device.transfers().graphs, 200);
+}
+
+/// Fills a buffer with 1 in one stream and with 2 in another, which waits for the first if it is told to.
+fn filled_last_by(device: &operant_cuda::Device, ordered: bool) -> u8 {
+    let (first, second) = (device.stream().expect("a stream"), device.stream().expect("a stream"));
+    let (filled, buffer) = (device.event().expect("an event"), device.alloc::<u8>(1).expect("a buffer"));
+    let mut pinned = device.pinned::<u8>(1).expect("pinned memory");
+    buffer.fill(&first, 1).expect("filled");
+    first.record(&filled).expect("recorded");
+    if ordered {
+        second.wait(&filled).expect("ordered");
+    }
+    buffer.fill(&second, 2).expect("filled");
+    device.synchronize().expect("done");
+    buffer.read_into(&second, &mut pinned).expect("read");
+    pinned.to_vec().expect("a value")[0]
+}
+
+#[test]
+fn deferred_streams_run_in_any_order_that_events_allow() {
+    if !crate::stand_in::is_child() {
+        let streams = [("OPERANT_HOST_STREAMS", "1".to_owned())];
+        for test in [
+            "streams::deferred_streams_run_in_any_order_that_events_allow",
+            "streams::a_graph_repeats_what_was_captured_and_keeps_what_it_needs",
+            "streams::a_second_stream_joins_a_capture_by_events",
+            "streams::a_graph_is_launched_from_several_threads",
+            "streams::a_capture_refuses_what_waits_and_goes_on",
+            "memory::pinned_memory_begins_as_zeros_and_is_copied_both_ways",
+            "memory::a_buffer_is_filled_from_another_without_the_bus",
+        ] {
+            let Some(output) = crate::stand_in::rerun_with(test, &streams) else { return };
+            crate::stand_in::must_pass(&output);
+        }
+        return;
+    }
+    let device = device(0);
+    let stream = device.stream().expect("a stream");
+    let (buffer, done) = (device.alloc::<u8>(1).expect("a buffer"), device.event().expect("an event"));
+    (0..3).for_each(|byte| buffer.fill(&stream, byte).expect("filled"));
+    stream.record(&done).expect("recorded");
+    // Asking lets the device go on by a step: three fills are not over at once, but in the end.
+    let asked = (0..10).position(|_| done.query().expect("an answer"));
+    assert!(asked.is_some_and(|times| times > 0), "{asked:?}");
+    let unordered: Vec<u8> = (0..40).map(|_| filled_last_by(&device, false)).collect();
+    assert!(unordered.contains(&1) && unordered.contains(&2), "{unordered:?}");
+    assert!((0..40).all(|_| filled_last_by(&device, true) == 2));
 }

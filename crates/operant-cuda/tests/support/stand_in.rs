@@ -1,5 +1,6 @@
 //! Builds the host's stand-in for a GPU (kernels/host): a directory with a `libcuda.so` that runs kernels on the CPU, every
-//! thread a fiber, and a `libnvrtc.so` that compiles them with the host's C++ compiler. Tests of several crates include this file.
+//! thread a fiber, a `libnvrtc.so` that compiles them with the host's C++ compiler, and a `libcublasLt.so.13` for matrix products.
+//! Tests of several crates include this file.
 //!
 //! ```ignore
 //! #[path = "../../operant-cuda/tests/support/stand_in.rs"]
@@ -40,6 +41,8 @@ const DRIVER: &[&str] = &[
 ];
 /// What the compiler is built from.
 const COMPILER: &[&str] = &["nvrtc.cpp"];
+/// What the library for matrix products is built from.
+const BLAS: &[&str] = &["blas.cpp"];
 /// What kernels include.
 const HEADERS: &[&str] =
     &["cuda_on_host.h", "cuda_collectives.h", "cuda_scalars.h", "engine.h", "intrinsics.h"];
@@ -110,6 +113,12 @@ pub fn sanitizer_environment() -> Vec<(&'static str, String)> {
 pub fn rerun(test: &str) -> Option<Output> {
     let directory = plain(test)?;
     Some(run_child(test, &directory, &[]))
+}
+
+/// The same with these variables besides, such as `OPERANT_HOST_STREAMS` (kernels/host/driver.h).
+pub fn rerun_with(test: &str, variables: &[(&str, String)]) -> Option<Output> {
+    let directory = plain(test)?;
+    Some(run_child(test, &directory, variables))
 }
 
 /// The same with the sanitized stand-in.
@@ -205,7 +214,7 @@ fn sources() -> PathBuf {
     found.expect("kernels/host lies above every package")
 }
 
-/// Builds both libraries unless the same sources were built before. Several processes may do so at once: each builds in a
+/// Builds the libraries unless the same sources were built before. Several processes may do so at once: each builds in a
 /// directory of its own, and the first to be ready gives its directory the name that all look for.
 fn build(compiler: &Compiler, flavour: &str, more: &[&str]) -> PathBuf {
     let sources = sources();
@@ -248,7 +257,11 @@ fn build(compiler: &Compiler, flavour: &str, more: &[&str]) -> PathBuf {
             .spawn()
             .expect("the C++ compiler runs")
     };
-    let builds = [start("libcuda.so", DRIVER, "-ldl"), start("libnvrtc.so", COMPILER, "-ldl")];
+    let builds = [
+        start("libcuda.so", DRIVER, "-ldl"),
+        start("libnvrtc.so", COMPILER, "-ldl"),
+        start("libcublasLt.so.13", BLAS, "-ldl"),
+    ];
     for build in builds {
         let output = build.wait_with_output().expect("the C++ compiler ends");
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -45,6 +45,11 @@ pub fn learning_rate(config: &Config, update: u64) -> f64 {
     config.learning_rate * (1.0 - update.min(updates) as f64 / updates as f64)
 }
 
+/// Whether norm and step are spread over threads.
+pub(crate) fn is_parallel(gradient: &[f32]) -> bool {
+    gradient.len() >= PARALLEL
+}
+
 /// Global norm of a gradient.
 pub(crate) fn norm(gradient: &[f32]) -> f64 {
     let block = |block: &[f32]| {
@@ -61,10 +66,10 @@ pub(crate) fn norm(gradient: &[f32]) -> f64 {
         sums.iter().sum::<f64>()
     };
     // Partial sums of blocks are added one after another, so threads do not matter.
-    let total: f64 = if gradient.len() < PARALLEL {
-        gradient.chunks(BLOCK).map(block).sum()
-    } else {
+    let total: f64 = if is_parallel(gradient) {
         gradient.par_chunks(BLOCK).map(block).collect::<Vec<_>>().iter().sum()
+    } else {
+        gradient.chunks(BLOCK).map(block).sum()
     };
     total.sqrt()
 }
@@ -95,7 +100,7 @@ pub(crate) fn step(
             *param -= step_size * *m / (v.sqrt() * root + eps);
         }
     };
-    if gradient.len() < PARALLEL {
+    if !is_parallel(gradient) {
         block(&mut state.params, &mut state.exp_avg, &mut state.exp_avg_sq, gradient);
     } else {
         let moments = state.exp_avg.par_chunks_mut(BLOCK).zip(state.exp_avg_sq.par_chunks_mut(BLOCK));

@@ -14,6 +14,7 @@ use super::episodes::Episodes;
 use super::evaluate::{Greedy, evaluate};
 use super::normalise::RunningNorm;
 use super::policy::Policy;
+use super::pool::{CpuOptions, pool};
 use super::rollout::{EnvLane, Horizon, Tile};
 use super::tile::LANES;
 use super::update::Learner;
@@ -24,17 +25,41 @@ use crate::sample::SampleLayout;
 use crate::snapshot::Snapshot;
 
 /// Environments up to which tiles are 16 wide, so that there is one for every thread.
-const NARROW: usize = 256;
+pub(super) const NARROW: usize = 256;
 
 /// The CPU backend for `env` on `threads` threads; their number changes the time, never a bit.
 ///
 /// # Errors
 /// When the configuration cannot be trained with this environment, or the system gives no threads.
 pub fn backend<E: Env>(env: E, config: &Config, threads: usize) -> Result<Box<dyn Backend>, LearnError> {
+    Ok(backend_with(env, config, &CpuOptions::new(threads))?.backend)
+}
+
+/// A CPU backend that has started.
+pub struct Started {
+    /// It.
+    pub backend: Box<dyn Backend>,
+    /// Why threads run unbound that were to be bound to CPUs, in one line; it costs time and nothing else.
+    pub unbound: Option<String>,
+}
+
+/// The CPU backend for `env` on the threads that `options` asks for; they change the time, never a bit.
+///
+/// # Errors
+/// As [`backend`].
+pub fn backend_with<E: Env>(env: E, config: &Config, options: &CpuOptions) -> Result<Started, LearnError> {
+    fn started<E: Env, const V: usize>(
+        env: E,
+        config: &Config,
+        options: &CpuOptions,
+    ) -> Result<Started, LearnError> {
+        let (backend, unbound) = CpuBackend::<E, V>::on(env, config, options)?;
+        Ok(Started { backend: Box::new(backend), unbound })
+    }
     if config.num_envs <= NARROW {
-        Ok(Box::new(CpuBackend::<E, 1>::new(env, config, threads)?))
+        started::<E, 1>(env, config, options)
     } else {
-        Ok(Box::new(CpuBackend::<E, 4>::new(env, config, threads)?))
+        started::<E, 4>(env, config, options)
     }
 }
 
@@ -43,10 +68,10 @@ pub(super) struct CpuBackend<E: Env, const V: usize> {
     pub(super) env: E,
     pub(super) spec: EnvSpec,
     pub(super) config: Config,
-    pool: Arc<rayon::ThreadPool>,
+    pub(super) pool: Arc<rayon::ThreadPool>,
     pub(super) tiles: Vec<Tile<V>>,
     pub(super) policy: Policy,
-    learner: Learner,
+    pub(super) learner: Learner,
     pub(super) state: LearnerState,
     batch: Batch,
     pub(super) obs_norm: RunningNorm,
@@ -59,18 +84,15 @@ pub(super) struct CpuBackend<E: Env, const V: usize> {
 }
 
 impl<E: Env, const V: usize> CpuBackend<E, V> {
-    fn new(env: E, config: &Config, threads: usize) -> Result<Self, LearnError> {
+    /// On threads as `options` has them, with why they run unbound, if they were to be bound.
+    pub(super) fn on(
+        env: E,
+        config: &Config,
+        options: &CpuOptions,
+    ) -> Result<(Self, Option<String>), LearnError> {
         let spec = env.spec();
         let architecture = Architecture::of(&spec, config)?;
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|index| format!("operant-{index}"))
-            .build()
-            .map_err(|error| LearnError::Config {
-                key: "threads",
-                problem: format!("{threads} threads cannot be started: {error}"),
-                remedy: "ask for fewer".to_owned(),
-            })?;
+        let (pool, unbound) = pool(options)?;
         let layout = SampleLayout::new(&architecture, E::MASKED);
         let network = Network::new(architecture);
         let state = LearnerState::new(init_params(&network, config.seed));
@@ -81,8 +103,8 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             .map(|first| Tile::new(&env, config, &policy, first as u32, width.min(config.num_envs - first)))
             .collect();
         let features = if config.norm_obs { spec.obs.size() } else { 0 };
-        let learner = Learner::new(network, layout.clone(), config.clone());
-        Ok(Self {
+        let learner = Learner::new(network, layout.clone(), config.clone()).waiting(options.waiting);
+        let backend = Self {
             env,
             config: config.clone(),
             pool: Arc::new(pool),
@@ -98,7 +120,8 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             nonfinite_in_a_row: 0,
             finished: Default::default(),
             spec,
-        })
+        };
+        Ok((backend, unbound))
     }
 
     /// `(shift, scale)` of observations; empty when they are not normalised.
@@ -107,7 +130,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
     }
 
     /// One horizon of all tiles. Returns the episodes that ended and the share of the time that went into GAE.
-    fn roll(&mut self) -> (Episodes, f64) {
+    pub(super) fn roll(&mut self) -> (Episodes, f64) {
         self.policy.pack(&self.state.params);
         let obs_norm = self.obs_scales();
         let horizon = Horizon {
@@ -148,7 +171,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
         (episodes, gae / seconds)
     }
 
-    fn update(&mut self) -> UpdateStats {
+    pub(super) fn update(&mut self) -> UpdateStats {
         let start = Instant::now();
         let (episodes, gae_share) = self.roll();
         let rolled = start.elapsed().as_secs_f64();

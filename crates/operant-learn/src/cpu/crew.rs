@@ -2,22 +2,22 @@
 //!
 //! A minibatch of 256 samples is 40 microseconds of work on each of two cores, about what a sleeping thread takes to wake:
 //! handed to rayon one by one, such minibatches gain nothing from a second core. A crew keeps the pool's threads in one
-//! rayon scope for a whole update; they spin for the next round and yield when it is long in coming. Large jobs go to
-//! rayon as they are.
+//! rayon scope for a whole update; they spin for the next round and yield when it is long in coming, how soon being a
+//! matter of [`Waiting`]. Large jobs go to rayon as they are.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use rayon::prelude::*;
 
-/// Looks before a waiting thread offers its core to others: about ten microseconds.
-const SPINS: u32 = 256;
+use super::pool::Waiting;
 
 /// A job that changes from round to round, and the threads that do its items.
 pub(crate) struct Crew<'a, J> {
     job: RwLock<J>,
     work: &'a (dyn Fn(&J, usize) + Sync),
-    awake: bool,
+    /// Looks of a waiting thread before it offers its core to others; None if all sleep between rounds.
+    spins: Option<u32>,
     /// Rounds begun.
     round: AtomicUsize,
     /// Items of this round: how many there are, have been taken, are done.
@@ -28,20 +28,20 @@ pub(crate) struct Crew<'a, J> {
     failed: AtomicBool,
 }
 
-/// Runs `lead`, which may call [`Crew::round`] any number of times; `work(job, item)` does one item of a round. With
-/// `awake` the threads of the current rayon pool wait for rounds by spinning; without, each round is a parallel loop.
+/// Runs `lead`, which may call [`Crew::round`] any number of times; `work(job, item)` does one item of a round. The threads
+/// of the current rayon pool wait for rounds as `waiting` says; with [`Waiting::Sleep`] each round is a parallel loop.
 pub(crate) fn lead<J: Send + Sync, R>(
-    awake: bool,
+    waiting: Waiting,
     job: J,
     work: &(dyn Fn(&J, usize) + Sync),
     lead: impl FnOnce(&Crew<'_, J>) -> R,
 ) -> R {
-    let awake = awake && rayon::current_num_threads() > 1;
+    let spins = waiting.spins().filter(|_| rayon::current_num_threads() > 1);
     let zero = || AtomicUsize::new(0);
     let (over, failed) = (AtomicBool::new(false), AtomicBool::new(false));
     let (round, count, taken, done) = (zero(), zero(), zero(), zero());
-    let crew = Crew { job: RwLock::new(job), work, awake, round, count, taken, done, over, failed };
-    if !awake {
+    let crew = Crew { job: RwLock::new(job), work, spins, round, count, taken, done, over, failed };
+    if spins.is_none() {
         return lead(&crew);
     }
     rayon::in_place_scope(|scope| {
@@ -64,14 +64,14 @@ impl<J: Send + Sync> Crew<'_, J> {
             self.taken.store(0, Ordering::Relaxed);
             self.done.store(0, Ordering::Relaxed);
         }
-        if self.awake {
+        if self.spins.is_some() {
             // A single item is not worth calling the others for. One that is late from the round before may still take it,
             // so its end is waited for all the same.
             if count > 1 {
                 self.round.fetch_add(1, Ordering::Release);
             }
             self.take_items();
-            wait(|| self.done.load(Ordering::Acquire) == count || self.failed.load(Ordering::Acquire));
+            self.wait(|| self.done.load(Ordering::Acquire) == count || self.failed.load(Ordering::Acquire));
             assert!(!self.failed.load(Ordering::Acquire), "another thread of the crew panicked");
         } else if count == 1 || rayon::current_num_threads() == 1 {
             self.take_items();
@@ -85,7 +85,7 @@ impl<J: Send + Sync> Crew<'_, J> {
     fn help(&self) {
         let mut seen = 0;
         loop {
-            wait(|| self.over.load(Ordering::Acquire) || self.round.load(Ordering::Acquire) != seen);
+            self.wait(|| self.over.load(Ordering::Acquire) || self.round.load(Ordering::Acquire) != seen);
             if self.over.load(Ordering::Acquire) {
                 return;
             }
@@ -112,7 +112,7 @@ impl<J: Send + Sync> Crew<'_, J> {
     /// The locks are waited for as rounds are, awake; they are held by others for moments only.
     fn read(&self) -> RwLockReadGuard<'_, J> {
         let mut guard = None;
-        wait(|| {
+        self.wait(|| {
             guard = match self.job.try_read() {
                 Ok(guard) => Some(guard),
                 Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -125,7 +125,7 @@ impl<J: Send + Sync> Crew<'_, J> {
 
     fn write(&self) -> RwLockWriteGuard<'_, J> {
         let mut guard = None;
-        wait(|| {
+        self.wait(|| {
             guard = match self.job.try_write() {
                 Ok(guard) => Some(guard),
                 Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -135,6 +135,19 @@ impl<J: Send + Sync> Crew<'_, J> {
         });
         guard.expect("waited for")
     }
+
+    /// Spins until `ready`, offering the core to others when that takes long.
+    fn wait(&self, mut ready: impl FnMut() -> bool) {
+        let mut spins = self.spins.unwrap_or(0);
+        while !ready() {
+            if spins > 0 {
+                spins -= 1;
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
 }
 
 /// Raises a flag when dropped.
@@ -143,19 +156,6 @@ struct Raise<'a>(&'a AtomicBool);
 impl Drop for Raise<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
-    }
-}
-
-/// Spins until `ready`, offering the core to others when that takes long.
-fn wait(mut ready: impl FnMut() -> bool) {
-    let mut spins = 0;
-    while !ready() {
-        if spins < SPINS {
-            spins += 1;
-            std::hint::spin_loop();
-        } else {
-            std::thread::yield_now();
-        }
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
         const ROUNDS: usize = 40_000;
         let items = |round: usize| if round.is_multiple_of(2) { 1 } else { round % 8 };
         for threads in [1, 2, 5] {
-            for awake in [true, false] {
+            for waiting in [Waiting::Spin, Waiting::Yield, Waiting::Sleep] {
                 let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let sums: Vec<AtomicUsize> = (0..7).map(|_| AtomicUsize::new(0)).collect();
                 let leader = AtomicUsize::new(usize::MAX);
@@ -182,7 +182,7 @@ mod tests {
                 };
                 let total = pool.install(|| {
                     leader.store(rayon::current_thread_index().unwrap(), Ordering::Relaxed);
-                    lead(awake, 0, &work, |crew| {
+                    lead(waiting, 0, &work, |crew| {
                         // Rounds of one item stand between larger ones: a late helper must not leave the leader early.
                         for round in 1..=ROUNDS {
                             let before: usize = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).sum();
@@ -200,7 +200,7 @@ mod tests {
                 assert_eq!(total, ROUNDS);
                 for (item, sum) in sums.into_iter().enumerate() {
                     let expected: usize = (1..=ROUNDS).filter(|&round| items(round) > item).sum();
-                    assert_eq!(sum.into_inner(), expected, "item {item}, {threads} threads, awake {awake}");
+                    assert_eq!(sum.into_inner(), expected, "item {item}, {threads} threads, {waiting:?}");
                 }
             }
         }
@@ -211,7 +211,7 @@ mod tests {
     fn a_panic_in_an_item_reaches_the_leader() {
         let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         pool.install(|| {
-            lead(true, (), &|_, item| assert!(item != 3), |crew| crew.round(8, |_| ()));
+            lead(Waiting::Spin, (), &|_, item| assert!(item != 3), |crew| crew.round(8, |_| ()));
         });
     }
 }

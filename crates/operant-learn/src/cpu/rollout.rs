@@ -13,6 +13,7 @@ use super::batch::BatchTile;
 use super::episodes::Episodes;
 use super::gae::gae;
 use super::heads::PolicyHead;
+use super::laps::{Lap, Laps};
 use super::normalise::NormSums;
 use super::policy::{Activations, Observation, Policy};
 use super::recorder::Recorder;
@@ -67,6 +68,8 @@ pub struct Tile<const V: usize> {
     pub gae_seconds: f64,
     /// Records the first environment on demand.
     pub recorder: Recorder,
+    /// Where the time goes, on demand.
+    pub laps: Laps,
     /// `(words, V)`: what the policy acts on next, not normalised.
     obs: Vec<f32x16>,
     final_obs: Vec<f32x16>,
@@ -120,6 +123,7 @@ impl<const V: usize> Tile<V> {
             episodes: Episodes::default(),
             gae_seconds: 0.0,
             recorder: Recorder::default(),
+            laps: Laps::default(),
             obs: vec![f32x16::ZERO; words * V],
             final_obs: vec![f32x16::ZERO; words * V],
             normalised: vec![f32x16::ZERO; words * V],
@@ -143,12 +147,14 @@ impl<const V: usize> Tile<V> {
         self.episodes = Episodes::default();
         self.obs_sums.clear();
         self.reward_sums.clear();
+        self.laps.begin();
         let columns = (0..V * LANES).step_by(EnvLane::WIDTH);
         let load = |column| Current::load(&mut Rows::new(&self.environments, V * LANES, column));
         let mut lanes: Vec<Current<EnvLane, E>> = columns.clone().map(load).collect();
         for (lane, current) in lanes.iter().enumerate() {
             horizon.env.observe(&current.state).store(&mut rows_mut::<V>(&mut self.obs, lane));
         }
+        self.laps.lap(Lap::Booking);
         for t in 0..horizon.config.num_steps {
             if (t as u64).is_multiple_of(PULSE_STEPS) {
                 horizon.pulse.fetch_add(1, Ordering::Relaxed);
@@ -159,7 +165,9 @@ impl<const V: usize> Tile<V> {
         for (column, current) in columns.zip(&lanes) {
             current.store(&mut RowsMut::new(&mut self.environments, V * LANES, column));
         }
+        self.laps.lap(Lap::Booking);
         let value = self.value(horizon);
+        self.laps.lap(Lap::Policy);
         let start = Instant::now();
         let (gamma, lambda) = (horizon.config.gamma as f32, horizon.config.gae_lambda as f32);
         gae(&self.rewards, &self.values, &self.done, value, gamma, lambda, &mut self.advantages);
@@ -167,6 +175,7 @@ impl<const V: usize> Tile<V> {
             batch.put(t, batch.layout.advantage, advantage);
         }
         self.gae_seconds = start.elapsed().as_secs_f64();
+        self.laps.lap(Lap::Gae);
     }
 
     /// Forward pass, sampling, and the sample's fields that are known before the step.
@@ -183,7 +192,9 @@ impl<const V: usize> Tile<V> {
         for (word, row) in seen.as_chunks::<V>().0.iter().enumerate() {
             batch.put(t, layout.obs + word, row);
         }
+        self.laps.lap(Lap::Storing);
         forward(horizon.policy, seen, &mut self.activations);
+        self.laps.lap(Lap::Policy);
 
         if E::MASKED {
             let states = lanes.iter().map(|current| &current.state);
@@ -202,12 +213,14 @@ impl<const V: usize> Tile<V> {
         let log_std = horizon.policy.log_std();
         let logprob =
             self.head.sample(self.activations.policy(), log_std, &self.uniforms, &mut self.action_rows);
+        self.laps.lap(Lap::Sampling);
         self.values[t] = self.activations.value();
         for (component, row) in self.action_rows.iter().enumerate() {
             batch.put(t, layout.actions + component, row);
         }
         batch.put(t, layout.logprob, &logprob);
         batch.put(t, layout.value, &self.values[t]);
+        self.laps.lap(Lap::Storing);
     }
 
     /// Steps the environments and books rewards, ends and statistics.
@@ -262,10 +275,12 @@ impl<const V: usize> Tile<V> {
                 transition.final_obs.store(&mut rows_mut::<V>(&mut self.final_obs, lane));
             }
         }
+        self.laps.lap(Lap::Environment);
         self.scale_rewards(horizon, &mut rewards, &done);
         self.bootstrap(horizon, &mut rewards, cut);
         self.rewards[t] = rewards;
         self.done[t] = done;
+        self.laps.lap(Lap::Booking);
     }
 
     /// Scales rewards by the deviation of the discounted return, as it stood before this horizon.

@@ -37,6 +37,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             row[..tile.count].to_vec()
         });
         let state = BackendState {
+            playing: None,
             learner: self.state.clone(),
             environments: self.environments(),
             obs_norm: self.obs_norm.clone(),

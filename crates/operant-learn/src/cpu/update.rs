@@ -12,8 +12,10 @@ use rayon::prelude::*;
 use super::adam::{self, LearnerState, learning_rate};
 use super::batch::Batch;
 use super::crew;
+use super::laps::{Account, Lap, Laps};
 use super::loss::{LossCoefficients, LossSums};
 use super::policy::Policy;
+use super::pool::Waiting;
 use super::statistics::{advantage_shift_scale, explained_variance};
 use super::tile::TILE;
 use super::worker::{Minibatch, Worker};
@@ -74,6 +76,10 @@ pub struct Learner {
     advantages: Vec<Mutex<(f32, f32)>>,
     /// Bumped every few tiles.
     pulse: Arc<AtomicU64>,
+    /// Where the time of whoever leads an update goes, on demand.
+    laps: Laps,
+    /// How threads wait between small minibatches.
+    waiting: Waiting,
 }
 
 /// The gradient of one chunk.
@@ -115,6 +121,29 @@ impl Learner {
             network,
             layout,
             pulse: Arc::default(),
+            laps: Laps::default(),
+            waiting: Waiting::default(),
+        }
+    }
+
+    /// The same, with threads that wait for small minibatches in this way.
+    pub fn waiting(self, waiting: Waiting) -> Self {
+        Self { waiting, ..self }
+    }
+
+    /// Whether it is taken down from now on where the time goes. Workers made later are not told: call it after an update.
+    pub(crate) fn switch_laps(&mut self, on: bool) {
+        self.laps.switch(on);
+        for worker in &self.workers {
+            lock(worker).laps.switch(on);
+        }
+    }
+
+    /// Adds to `account` where the time went since the last call.
+    pub(crate) fn drain_laps(&mut self, account: &mut Account) {
+        self.laps.drain(account);
+        for worker in &self.workers {
+            lock(worker).laps.drain(account);
         }
     }
 
@@ -139,18 +168,21 @@ impl Learner {
         while self.workers.len() <= rayon::current_num_threads() {
             self.workers.push(Mutex::new(Worker::new(&self.network, &self.layout, &self.pulse)));
         }
-        let Self { config, network, policy, workers, chunks, gradient, advantages, .. } = self;
+        let Self { config, network, policy, workers, chunks, gradient, advantages, laps, .. } = self;
         let learning_rate = learning_rate(config, update);
         let count = config.num_minibatches.clamp(1, batch.len());
         let bounds = |m: usize| (m * batch.len() / count, (m + 1) * batch.len() / count);
-        let outsider = rayon::current_num_threads();
+        let threads = rayon::current_num_threads();
         let work = |round: &Round<'_>, item: usize| match &round.task {
             Task::Advantages { shuffle } => {
                 let (first, end) = bounds(item);
+                let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
+                worker.laps.begin();
                 *lock(&advantages[item]) = advantage_shift_scale(batch, shuffle, first, end);
+                worker.laps.lap(Lap::Statistics);
             }
             Task::Gradient { minibatch, coefficients, chunks: parts } => {
-                let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(outsider)]);
+                let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
                 let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
                 let tiles = minibatch.size.div_ceil(TILE);
                 let range = item * tiles / parts..(item + 1) * tiles / parts;
@@ -158,11 +190,12 @@ impl Learner {
                 *losses = worker.chunk(round.policy, coefficients, minibatch, range, gradient);
             }
         };
-        let awake = batch.len() / count <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
+        let small = batch.len() / count <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
+        let waiting = if small { self.waiting } else { Waiting::Sleep };
         let shuffle = |epoch: usize| Shuffle::new(config.seed, update, epoch as u32, batch.len() as u32);
         let first = Round { policy, task: Task::Advantages { shuffle: shuffle(0) } };
         let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
-        crew::lead(awake, first, &work, |crew| {
+        crew::lead(waiting, first, &work, |crew| {
             while epochs < config.update_epochs {
                 if config.norm_adv {
                     crew.round(count, |round| round.task = Task::Advantages { shuffle: shuffle(epochs) });
@@ -175,11 +208,15 @@ impl Learner {
                     let parts = chunk_count(size.div_ceil(TILE), network.len());
                     let minibatch = Minibatch { batch, shuffle: shuffle(epochs), first, size, advantages };
                     crew.round(parts, |round| {
+                        laps.begin();
                         round.policy.pack_for_update(&state.params);
+                        laps.lap(Lap::Packing);
                         let coefficients = LossCoefficients::new(config, size);
                         round.task = Task::Gradient { minibatch, coefficients, chunks: parts };
                     });
+                    laps.begin();
                     let sums = add_chunks(&chunks[..parts], gradient);
+                    laps.lap_of(Lap::Reduction, if adds_in_parallel(parts, gradient) { threads } else { 1 });
                     let norm = adam::norm(gradient);
                     if norm.is_finite() && (sums.policy + sums.value + sums.entropy).is_finite() {
                         adam::step(state, gradient, norm, learning_rate, config);
@@ -188,6 +225,7 @@ impl Learner {
                     } else {
                         nonfinite += 1;
                     }
+                    laps.lap_of(Lap::Adam, if adam::is_parallel(gradient) { threads } else { 1 });
                 }
                 epochs += 1;
                 if config.target_kl > 0.0 && last_kl > config.target_kl {
@@ -195,13 +233,10 @@ impl Learner {
                 }
             }
         });
-        UpdateLosses {
-            explained_variance: explained_variance(batch),
-            learning_rate,
-            nonfinite,
-            epochs,
-            ..means.losses()
-        }
+        laps.begin();
+        let explained_variance = explained_variance(batch);
+        laps.lap_of(Lap::Statistics, threads);
+        UpdateLosses { explained_variance, learning_rate, nonfinite, epochs, ..means.losses() }
     }
 }
 
@@ -216,6 +251,11 @@ fn chunk_count(tiles: usize, params: usize) -> usize {
     tiles.min((tiles / 4).max(MIN_CHUNKS)).min(most)
 }
 
+/// Whether so many chunks are worth spreading over threads.
+fn adds_in_parallel(chunks: usize, gradient: &[f32]) -> bool {
+    chunks * gradient.len() > 1 << 20
+}
+
 /// Adds the chunks' gradients along a tree of two levels: eight neighbours one after another, then their sums. Returns
 /// the sums of their losses.
 fn add_chunks(chunks: &[RwLock<Chunk>], gradient: &mut [f32]) -> LossSums {
@@ -224,7 +264,7 @@ fn add_chunks(chunks: &[RwLock<Chunk>], gradient: &mut [f32]) -> LossSums {
         use_it(&chunk.read().unwrap_or_else(PoisonError::into_inner));
     };
     let add = |to: &mut [f32], from: &[f32]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-    let parallel = chunks.len() * gradient.len() > 1 << 20;
+    let parallel = adds_in_parallel(chunks.len(), gradient);
     let block = |(b, out): (usize, &mut [f32])| {
         let range = b * SUM_BLOCK..b * SUM_BLOCK + out.len();
         let mut branch = [0.0; SUM_BLOCK];

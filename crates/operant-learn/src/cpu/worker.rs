@@ -8,6 +8,7 @@ use wide::f32x16;
 use super::batch::{Batch, Gathered};
 use super::gradient::Gradient;
 use super::heads::PolicyHead;
+use super::laps::{Lap, Laps};
 use super::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
 use super::policy::{Activations, Observation, Policy};
 use super::statistics::shuffled;
@@ -44,6 +45,8 @@ pub(crate) struct Worker {
     head: PolicyHead<TILE_VECTORS>,
     gradient: Gradient,
     pulse: Arc<AtomicU64>,
+    /// Where the time goes, on demand.
+    pub laps: Laps,
 }
 
 impl Worker {
@@ -57,6 +60,7 @@ impl Worker {
             head: PolicyHead::new(&network.architecture.head),
             gradient: Gradient::new(network),
             pulse: Arc::clone(pulse),
+            laps: Laps::default(),
         }
     }
 
@@ -69,7 +73,9 @@ impl Worker {
         tiles: core::ops::Range<usize>,
         flat: &mut [f32],
     ) -> LossSums {
+        self.laps.begin();
         self.gradient.clear();
+        self.laps.lap(Lap::Reduction);
         let mut sums = LossSums::default();
         for tile in tiles {
             if tile.is_multiple_of(PULSE_TILES) {
@@ -78,6 +84,7 @@ impl Worker {
             sums = sums + self.tile(policy, coefficients, minibatch, tile);
         }
         self.gradient.finish(policy.network(), flat);
+        self.laps.lap(Lap::Reduction);
         sums
     }
 
@@ -110,7 +117,9 @@ impl Worker {
             Input::Dense(_) => Observation::Dense(&self.gathered.obs),
             Input::Bits(_) => Observation::Bits(&self.gathered.bits),
         };
+        self.laps.lap(Lap::Gather);
         policy.forward(observation, &mut self.activations);
+        self.laps.lap(Lap::Forward);
         let sums = tile_loss(
             coefficients,
             &self.input,
@@ -120,7 +129,9 @@ impl Worker {
             &mut self.deltas,
             &mut self.gradient.log_std,
         );
+        self.laps.lap(Lap::Loss);
         self.gradient.add(policy, observation, &self.activations, &mut self.deltas);
+        self.laps.lap(Lap::Backward);
         sums
     }
 }

@@ -1,16 +1,47 @@
-//! A GPU as a [`Backend`]: a horizon and an update are two launches on one stream; the host enqueues them ahead and collects
-//! what they report, about a quarter of a kibibyte an update, from pinned memory.
+//! A GPU as a [`Backend`]: a horizon and an update are two launches; the host enqueues them ahead and collects what they report,
+//! about a sixth of a kibibyte an update, from pinned memory, into which a stream of its own copies it.
+//!
+//! # Streams
+//!
+//! ```text
+//! one after the other:  train  | rollout k | update k | rollout k+1 | update k+1 |
+//!
+//! overlap:              play   | rollout k | rollout k+1   | rollout k+2   |
+//!                       learn              | T | update k   | T | update k+1 |
+//!
+//! either way:           side                            | report k |        T: the rollout takes the weights over
+//! ```
+//!
+//! With overlap rollout k+1 runs beside update k, so it plays with the weights from before update k: those after update k-1.
+//! It reads a copy of them, which `learn` makes once rollout k is over and before update k begins; rollout k+1 waits for that.
+//!
+//! Nothing is shared without an order, so the same seed gives the same bits whatever the timing:
+//!
+//! - samples: two buffers in turn. Update k waits for rollout k, which filled the buffer. Rollout k+2, which fills it again, waits
+//!   for T of k+1, which `learn` reaches after update k.
+//! - the rollout's copy of the weights: T of k waits for rollout k, the last to read the weights from before; rollout k+1 waits for T
+//!   of k.
+//! - parameters, moments, gradients, progress, the report: of `learn` alone.
+//! - environments, values, rewards, flags, norms and their scales, episodes, clock, scene: of `play` alone. An update reads samples
+//!   and nothing else of a rollout: advantages are in them.
+//! - what the host is told: `play` and `learn` copy episodes, scene and report to a slot on the device, and `side`, which waits for
+//!   the end of the update, from there to pinned memory. A slot is used again once the host has seen the end of that copy, so
+//!   the training streams never wait for it.
+//!
+//! Everything is made at the start: device memory is one arena, and the loop allocates nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use operant_cuda::kernels::{Episodes, Progress, RunningNorm as DeviceNorm, UpdateReport};
-use operant_cuda::{Device, Event, Pinned};
+use operant_cuda::kernels::{Episodes, RunningNorm as DeviceNorm, UpdateReport};
+use operant_cuda::{Buffer, Device, Event, Pinned, Stream};
 use operant_env::{Env, EnvSpec};
 
-use super::memory::Footprint;
+use super::layers::{NetworkOptions, choose};
+use super::memory::{Chosen, Footprint, Room};
 use super::rollout::CudaRollout;
+use super::specialise::Limits;
 use super::update::CudaLearner;
 use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
@@ -20,23 +51,32 @@ use crate::cpu::normalise::RunningNorm;
 use crate::cpu::policy::Policy;
 use crate::cpu::recorder::Recorder;
 use crate::network::{Architecture, Network, init_params};
-use crate::precision::Precision;
-use crate::sample::SampleLayout;
 use crate::snapshot::Snapshot;
 use crate::state::{BackendState, leaves};
 
 /// Bytes that an update reports, the scene apart.
-const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<Episodes>() + size_of::<Progress>();
+const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<Episodes>();
 
-/// What decides how training on a GPU is carried out, and no result but by `precision`.
+/// Updates that may be under way or not yet collected: two more than a loop enqueues ahead.
+pub(super) const SLOTS: usize = 4;
+
+/// What decides how training on a GPU is carried out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GpuOptions {
-    /// Of matrix products; parameters, sums and moments are in single precision.
-    pub precision: Precision,
+    /// How the network runs.
+    pub network: NetworkOptions,
     /// Share of the free device memory that may be taken.
     pub memory_fraction: f64,
     /// Threads of the host, for greedy evaluation.
     pub threads: usize,
+    /// Whether a rollout runs beside the update before it, with weights that are one update old.
+    pub overlap: bool,
+}
+
+impl Default for GpuOptions {
+    fn default() -> Self {
+        Self { network: NetworkOptions::default(), memory_fraction: 0.9, threads: 1, overlap: false }
+    }
 }
 
 /// The GPU backend for `env` on `device`.
@@ -49,52 +89,122 @@ pub fn backend<E: Env>(
     device: &Device,
     options: GpuOptions,
 ) -> Result<Box<dyn Backend>, LearnError> {
-    let network = Network::new(Architecture::of(&env.spec(), config)?);
-    let layout = SampleLayout::new(&network.architecture, E::MASKED);
-    let multiprocessors = device.properties().multiprocessors as usize;
-    let footprint = Footprint::new(&network, &layout, config, leaves::<E>(), multiprocessors);
-    footprint.check(device, config.num_envs, options.memory_fraction)?;
-    Ok(Box::new(CudaBackend::new(env, config, device, options)?))
+    let (options, how) = decided(&env, config, device, options)?;
+    let footprint = Footprint::new(&env, config, options, device.properties())?;
+    let room = Room::arena(device, footprint.check(device, options.memory_fraction)?)?;
+    let made = CudaBackend::new(env, config, &room, options)?;
+    Ok(Box::new(CudaBackend { how, ..made }))
 }
 
-/// Where an update's report arrives.
+/// The number of environments with which [`backend`] trains best on `device`, at most `limit`; that of `config` does not count.
+///
+/// # Errors
+/// When the configuration cannot be trained there, or not even few environments fit.
+pub fn choose_num_envs<E: Env>(
+    env: &E,
+    config: &Config,
+    device: &Device,
+    options: GpuOptions,
+    limit: usize,
+) -> Result<Chosen, LearnError> {
+    let (options, _) = decided(env, config, device, options)?;
+    let footprint = Footprint::new(env, config, options, device.properties())?;
+    footprint.choose(device, options.memory_fraction, limit)
+}
+
+/// The options with the kernels that run the network, and why these.
+fn decided<E: Env>(
+    env: &E,
+    config: &Config,
+    device: &Device,
+    options: GpuOptions,
+) -> Result<(GpuOptions, String), LearnError> {
+    let network = Network::new(Architecture::of(&env.spec(), config)?);
+    let limits = Limits::from(device.properties());
+    let chosen = choose(&network, config, options.network, limits, || device.blas().map(|_| ()))?;
+    let network = NetworkOptions { kernels: chosen.kernels, ..options.network };
+    Ok((GpuOptions { network, ..options }, chosen.to_string()))
+}
+
+/// What an update reports, on its way to the host.
 struct Slot {
-    /// Before the rollout, between it and the update, and after all.
-    events: [Event; 3],
-    report: Pinned<UpdateReport>,
-    episodes: Pinned<Episodes>,
-    progress: Pinned<Progress>,
-    scene: Option<Pinned<u32>>,
+    report: Buffer<UpdateReport>,
+    episodes: Buffer<Episodes>,
+    scene: Buffer<u32>,
+    to_report: Pinned<UpdateReport>,
+    to_episodes: Pinned<Episodes>,
+    to_scene: Pinned<u32>,
+    /// Before the rollout and after it, before the update and after it, and after the copy to the host.
+    started: Event,
+    rolled: Event,
+    updating: Event,
+    updated: Event,
+    copied: Event,
+}
+
+impl Slot {
+    fn new(room: &Room, scene: usize) -> Result<Self, LearnError> {
+        let device = room.device();
+        Ok(Self {
+            report: room.alloc(1)?,
+            episodes: room.alloc(1)?,
+            scene: room.alloc(scene)?,
+            to_report: device.pinned(1)?,
+            to_episodes: device.pinned(1)?,
+            to_scene: device.pinned(scene)?,
+            started: device.event()?,
+            rolled: device.event()?,
+            updating: device.event()?,
+            updated: device.event()?,
+            copied: device.event()?,
+        })
+    }
 }
 
 /// An update that was enqueued.
 struct Pending {
     ticket: Ticket,
-    slot: Slot,
+    /// Its place among the slots.
+    slot: usize,
     recorded: bool,
+}
+
+/// Of rollouts that run beside updates.
+struct Overlap {
+    learn: Stream,
+    /// Recorded each time the rollout has taken the weights over.
+    taken: Event,
 }
 
 struct CudaBackend<E: Env> {
     env: E,
+    /// Which kernels run the network, and why.
+    how: String,
     spec: EnvSpec,
     config: Config,
-    device: Device,
     rollout: CudaRollout<E>,
     learner: CudaLearner,
+    overlap: Option<Overlap>,
+    side: Stream,
     /// For evaluation.
     policy: Policy,
     pool: rayon::ThreadPool,
     pending: VecDeque<Pending>,
-    free: Vec<Slot>,
+    /// Update k has slot k modulo their number.
+    slots: Vec<Slot>,
+    /// Collected to make room for further updates, and not yet asked for.
+    finished: VecDeque<UpdateStats>,
     /// Updates enqueued since training began.
     enqueued: u64,
+    /// Updates, up to the last one collected, with a minibatch that was not finite.
+    nonfinite_in_a_row: u64,
     recorder: Recorder,
     pulse: Arc<AtomicU64>,
 }
 
 impl<E: Env> CudaBackend<E> {
-    fn new(env: E, config: &Config, device: &Device, options: GpuOptions) -> Result<Self, LearnError> {
-        let GpuOptions { precision, threads, .. } = options;
+    fn new(env: E, config: &Config, room: &Room, options: GpuOptions) -> Result<Self, LearnError> {
+        let GpuOptions { network: how, threads, overlap, .. } = options;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("operant-{index}"))
@@ -104,45 +214,121 @@ impl<E: Env> CudaBackend<E> {
                 problem: format!("{threads} threads cannot be started: {error}"),
                 remedy: "ask for fewer".to_owned(),
             })?;
-        let mut rollout = CudaRollout::new(device, &env, config, precision)?;
-        let network = rollout.network().clone();
-        let learner = CudaLearner::new(device, rollout.stream(), &env, &network, config, precision)?;
-        learner.load(rollout.stream(), &LearnerState::new(init_params(&network, config.seed)), 0, 0)?;
-        rollout.follow(&learner)?;
+        let (device, side) = (room.device(), room.device().stream()?);
+        let network = Network::new(Architecture::of(&env.spec(), config)?);
+        let learner = CudaLearner::within(room, &side, &env, &network, config, how)?;
+        learner.load(&side, &LearnerState::new(init_params(&network, config.seed)), 0, 0)?;
+        side.synchronize()?;
+        let follows = (!overlap).then_some(&learner);
+        let sample_buffers = if overlap { 2 } else { 1 };
+        let mut rollout = CudaRollout::within(room, &env, config, how, follows, sample_buffers)?;
+        if overlap {
+            rollout.take_weights(rollout.stream(), &learner)?;
+        }
+        for turn in 0..sample_buffers {
+            rollout.fill(turn);
+            learner.prepare(&side, rollout.samples_buffer())?;
+        }
+        rollout.stream().synchronize()?;
+        let overlap = match overlap {
+            true => Some(Overlap { learn: device.stream()?, taken: device.event()? }),
+            false => None,
+        };
+        let scene = rollout.scene_buffer().len();
+        let slots = (0..SLOTS).map(|_| Slot::new(room, scene)).collect::<Result<_, _>>()?;
         Ok(Self {
             spec: env.spec(),
             env,
+            how: String::new(),
             config: config.clone(),
-            device: device.clone(),
             policy: Policy::new(&network),
             rollout,
             learner,
+            overlap,
+            side,
             pool,
             pending: VecDeque::new(),
-            free: Vec::new(),
+            slots,
+            finished: VecDeque::new(),
             enqueued: 0,
+            nonfinite_in_a_row: 0,
             recorder: Recorder::default(),
             pulse: Arc::default(),
         })
     }
 
-    fn slot(&mut self) -> Result<Slot, LearnError> {
-        match self.free.pop() {
-            Some(slot) => Ok(slot),
-            None => Ok(Slot {
-                events: [self.device.event()?, self.device.event()?, self.device.event()?],
-                report: self.device.pinned(1)?,
-                episodes: self.device.pinned(1)?,
-                progress: self.device.pinned(1)?,
-                scene: None,
-            }),
+    /// The stream that updates run in.
+    fn learn(&self) -> &Stream {
+        self.overlap.as_ref().map_or(self.rollout.stream(), |overlap| &overlap.learn)
+    }
+
+    /// Waits until all that was enqueued is over.
+    fn rest(&self) -> Result<(), LearnError> {
+        self.rollout.stream().synchronize()?;
+        Ok(self.learn().synchronize()?)
+    }
+
+    /// Gives a rollout, an update and the copy of what they report to their streams.
+    fn enqueue(&mut self, slot: usize, recorded: bool) -> Result<(), LearnError> {
+        let Self { rollout, learner, overlap, side, slots, .. } = self;
+        let (slot, overlap) = (&mut slots[slot], overlap.as_ref());
+        rollout.record_scene(recorded);
+        rollout.fill(if overlap.is_some() { (self.enqueued % 2) as usize } else { 0 });
+        let play = rollout.stream();
+        let learn = overlap.map_or(play, |overlap| &overlap.learn);
+
+        if let Some(overlap) = overlap {
+            play.wait(&overlap.taken)?;
         }
+        play.record(&slot.started)?;
+        rollout.roll()?;
+        slot.episodes.copy_from(play, &rollout.totals)?;
+        if recorded {
+            slot.scene.copy_from(play, rollout.scene_buffer())?;
+        }
+        play.record(&slot.rolled)?;
+
+        if let Some(overlap) = overlap {
+            learn.wait(&slot.rolled)?;
+            rollout.take_weights(learn, learner)?;
+            learn.record(&overlap.taken)?;
+        }
+        learn.record(&slot.updating)?;
+        learner.update(learn, rollout.samples_buffer())?;
+        slot.report.copy_from(learn, &learner.report)?;
+        learn.record(&slot.updated)?;
+
+        side.wait(&slot.updated)?;
+        slot.report.read_into(side, &mut slot.to_report)?;
+        slot.episodes.read_into(side, &mut slot.to_episodes)?;
+        if recorded {
+            slot.scene.read_into(side, &mut slot.to_scene)?;
+        }
+        Ok(side.record(&slot.copied)?)
+    }
+
+    /// Collects the oldest update, if it is over or `wait`.
+    fn collect(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError> {
+        let Some(oldest) = self.pending.front() else { return Ok(None) };
+        let copied = &self.slots[oldest.slot].copied;
+        if wait {
+            copied.synchronize()?;
+        } else if !copied.query()? {
+            return Ok(None);
+        }
+        let Some(pending) = self.pending.pop_front() else { return Ok(None) };
+        let stats = self.stats(&pending)?;
+        if pending.recorded {
+            self.record(pending.slot)?;
+        }
+        self.pulse.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(stats))
     }
 
     /// Feeds the recorder with what environment 0 did in a horizon.
-    fn record(&mut self, scene: &Pinned<u32>) -> Result<(), LearnError> {
+    fn record(&mut self, slot: usize) -> Result<(), LearnError> {
         let leaves = leaves::<E>();
-        for step in scene.to_vec()?.chunks_exact(leaves + 2) {
+        for step in self.slots[slot].to_scene.to_vec()?.chunks_exact(leaves + 2) {
             self.recorder.frame(step[..leaves].iter().copied());
             if step[leaves] != 0 {
                 self.recorder.episode_ended(f32::from_bits(step[leaves + 1]));
@@ -151,9 +337,10 @@ impl<E: Env> CudaBackend<E> {
         Ok(())
     }
 
-    fn stats(&self, pending: &Pending) -> Result<UpdateStats, LearnError> {
-        let (report, progress) = (pending.slot.report.to_vec()?[0], pending.slot.progress.to_vec()?[0]);
-        let episodes = pending.slot.episodes.to_vec()?[0];
+    fn stats(&mut self, pending: &Pending) -> Result<UpdateStats, LearnError> {
+        let slot = &self.slots[pending.slot];
+        let (report, episodes) = (slot.to_report.to_vec()?[0], slot.to_episodes.to_vec()?[0]);
+        self.nonfinite_in_a_row = if report.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };
         let steps = (self.config.num_envs * self.config.num_steps) as f64;
         let variance = |sums: [f64; 2]| (sums[1] - sums[0] * sums[0] / steps) / steps;
         let (errors, returns) = (variance(report.errors), variance(report.returns));
@@ -162,8 +349,8 @@ impl<E: Env> CudaBackend<E> {
         let seconds = |end: &Event, start: &Event| -> Result<f64, LearnError> {
             Ok(f64::from(end.elapsed_ms(start)?) / 1e3)
         };
-        let ([start, rolled, done], n) = (&pending.slot.events, report.minibatches);
-        let scene = pending.recorded.then(|| pending.slot.scene.as_ref().map_or(0, |scene| 4 * scene.len()));
+        let n = report.minibatches;
+        let scene = if pending.recorded { 4 * slot.to_scene.len() } else { 0 };
         Ok(UpdateStats {
             ticket: pending.ticket,
             env_steps: (pending.ticket.0 + 1) * steps as u64,
@@ -182,13 +369,13 @@ impl<E: Env> CudaBackend<E> {
             grad_norm: report.norms / n,
             learning_rate: report.learning_rate,
             nonfinite: report.nonfinite,
-            nonfinite_in_a_row: progress.nonfinite_in_a_row,
-            time_rollout: seconds(rolled, start)?,
+            nonfinite_in_a_row: self.nonfinite_in_a_row,
+            time_rollout: seconds(&slot.rolled, &slot.started)?,
             // GAE runs inside the rollout's launch: its own time is not known.
             time_gae: f64::NAN,
-            time_update: seconds(done, rolled)?,
+            time_update: seconds(&slot.updated, &slot.updating)?,
             bytes_h2d: 0,
-            bytes_d2h: (REPORT_BYTES + scene.unwrap_or(0)) as u64,
+            bytes_d2h: (REPORT_BYTES + scene) as u64,
         })
     }
 
@@ -210,28 +397,14 @@ impl<E: Env> CudaBackend<E> {
 
 impl<E: Env> Backend for CudaBackend<E> {
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError> {
-        let mut slot = self.slot()?;
+        // Whoever enqueues more than there are slots waits for the oldest.
+        if self.pending.len() == self.slots.len() {
+            let oldest = self.collect(true)?;
+            self.finished.extend(oldest);
+        }
+        let slot = (self.enqueued % self.slots.len() as u64) as usize;
         let recorded = self.recorder.is_active();
-        if recorded && self.rollout.scene.is_none() {
-            self.rollout.record_scene(&self.device)?;
-        }
-        let [start, rolled, done] = &slot.events;
-        let stream = self.rollout.stream();
-        stream.record(start)?;
-        self.rollout.roll()?;
-        stream.record(rolled)?;
-        self.learner.update(stream, self.rollout.samples_buffer())?;
-        self.learner.report.read_into(stream, &mut slot.report)?;
-        self.learner.progress.read_into(stream, &mut slot.progress)?;
-        self.rollout.totals.read_into(stream, &mut slot.episodes)?;
-        if let (true, Some(scene)) = (recorded, &self.rollout.scene) {
-            let pinned = match slot.scene.take() {
-                Some(pinned) => slot.scene.insert(pinned),
-                None => slot.scene.insert(self.device.pinned(scene.len())?),
-            };
-            scene.read_into(stream, pinned)?;
-        }
-        stream.record(done)?;
+        self.enqueue(slot, recorded)?;
         let ticket = Ticket(self.enqueued);
         self.enqueued += 1;
         self.pending.push_back(Pending { ticket, slot, recorded });
@@ -239,25 +412,14 @@ impl<E: Env> Backend for CudaBackend<E> {
     }
 
     fn poll(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError> {
-        let Some(oldest) = self.pending.front() else { return Ok(None) };
-        let [_, _, done] = &oldest.slot.events;
-        if wait {
-            done.synchronize()?;
-        } else if !done.query()? {
-            return Ok(None);
+        match self.finished.pop_front() {
+            Some(stats) => Ok(Some(stats)),
+            None => self.collect(wait),
         }
-        let Some(pending) = self.pending.pop_front() else { return Ok(None) };
-        let stats = self.stats(&pending)?;
-        if let (true, Some(scene)) = (pending.recorded, &pending.slot.scene) {
-            self.record(scene)?;
-        }
-        self.free.push(pending.slot);
-        self.pulse.fetch_add(1, Ordering::Relaxed);
-        Ok(Some(stats))
     }
 
     fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
-        let state = self.learner.state(self.rollout.stream())?;
+        let state = self.learner.state(self.learn())?;
         self.policy.pack(&state.params);
         let (obs, _) = self.norms()?;
         let obs_norm = if self.config.norm_obs { obs.shift_scale() } else { Vec::new() };
@@ -272,6 +434,10 @@ impl<E: Env> Backend for CudaBackend<E> {
         Ok(self.pool.install(|| evaluate(&greedy, episodes, round)))
     }
 
+    fn how(&self) -> Option<String> {
+        Some(self.how.clone())
+    }
+
     fn pulse(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.pulse)
     }
@@ -281,13 +447,15 @@ impl<E: Env> Backend for CudaBackend<E> {
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {
-        let stream = self.rollout.stream();
-        let progress = self.learner.progress(stream)?;
+        self.rest()?;
+        let learn = self.learn();
+        let progress = self.learner.progress(learn)?;
         let (n, words) = (self.config.num_envs, self.rollout.environments()?);
         let (obs_norm, reward_norm) = self.norms()?;
         let discounted = self.rollout.discounted()?;
         let state = BackendState {
-            learner: self.learner.state(stream)?,
+            learner: self.learner.state(learn)?,
+            playing: if self.overlap.is_some() { Some(self.rollout.params()?) } else { None },
             environments: (0..n).flat_map(|e| words.iter().skip(e).step_by(n).copied()).collect(),
             obs_norm,
             reward_norm,
@@ -302,6 +470,11 @@ impl<E: Env> Backend for CudaBackend<E> {
         let features = if self.config.norm_obs { self.spec.obs.size() } else { 0 };
         let state =
             BackendState::from_snapshot::<E>(snapshot, self.rollout.network(), &self.config, features)?;
+        self.rest()?;
+        // What was under way is of a past that is left now.
+        self.side.synchronize()?;
+        self.pending.clear();
+        self.finished.clear();
         let (n, leaves) = (self.config.num_envs, leaves::<E>());
         let rows: Vec<u32> = (0..leaves)
             .flat_map(|leaf| state.environments.iter().skip(leaf).step_by(leaves).copied())
@@ -319,9 +492,13 @@ impl<E: Env> Backend for CudaBackend<E> {
         }
         self.rollout.set_running_norms(&norms, &scales)?;
         self.rollout.set_discounted(&state.discounted)?;
-        let stream = self.rollout.stream();
-        self.learner.load(stream, &state.learner, state.updates, state.nonfinite_in_a_row)?;
+        self.learner.load(self.learn(), &state.learner, state.updates, state.nonfinite_in_a_row)?;
+        if self.overlap.is_some() {
+            // A run that had no rollouts beside its updates left none of their weights behind.
+            self.rollout.set_params(state.playing.as_ref().unwrap_or(&state.learner.params))?;
+        }
         self.enqueued = state.updates;
+        self.nonfinite_in_a_row = state.nonfinite_in_a_row;
         self.recorder = Recorder::default();
         Ok(())
     }

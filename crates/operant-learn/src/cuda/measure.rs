@@ -1,19 +1,24 @@
-//! Speeds on a device: environments alone and the rollout by the device's own events, training by the host's clock. Benches, `operant selftest gpu`
-//! and whatever else prints a speed call these.
+//! Speeds on a GPU: environments alone and the rollout by the device's own events, training by the host's clock; and what the
+//! device could do at most. Benches, `operant bench`, `operant selftest gpu` and whatever else prints a speed call these.
 
 use std::time::{Duration, Instant};
 
-use operant_cuda::{Device, Stream};
+use operant_cuda::kernels::{Multiplier, Peak};
+use operant_cuda::{Device, Stream, Transfers};
 use operant_env::Env;
 
 use super::backend::{GpuOptions, backend};
+use super::layers::NetworkOptions;
 use super::play::{CudaPlay, PlayOptions};
 use super::rollout::CudaRollout;
 use super::specialise::WeightsAt;
 use crate::LearnError;
 use crate::config::Config;
+use crate::measure::{Phases, Spread};
 use crate::network::{Architecture, Network, init_params};
 use crate::precision::Precision;
+
+pub use crate::measure::{Speed, TrainingSpeed};
 
 /// Repetitions at least, whatever the budget.
 const LEAST: usize = 5;
@@ -21,32 +26,20 @@ const LEAST: usize = 5;
 const BETWEEN: f64 = 2e-3;
 /// Launches between two events, at most.
 const MOST: usize = 256;
+/// Updates enqueued ahead, as the training loop does.
+pub(super) const AHEAD: usize = 2;
 
-/// Steps per second of repeated launches, and what they cost.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Speed {
-    /// Environment steps per second: the median of the repetitions.
-    pub sps_median: f64,
-    /// The slowest repetition.
-    pub sps_min: f64,
-    /// The fastest.
-    pub sps_max: f64,
-    /// Stretches of launches that were timed.
-    pub reps: usize,
-    /// Kernel launches per horizon.
-    pub launches: f64,
-    /// Bytes over the bus per horizon, both ways.
-    pub bus_bytes: f64,
+fn bytes(transfers: &Transfers) -> f64 {
+    (transfers.bytes_h2d + transfers.bytes_d2h) as f64
 }
 
-/// Times `launch`, which takes `steps` environment steps, again and again for about `budget`, after a warm-up.
-fn timed(
+/// Seconds of `launch`, repeated for about `budget` after a warm-up.
+fn seconds(
     device: &Device,
     stream: &Stream,
-    steps: usize,
     budget: Duration,
     mut launch: impl FnMut() -> Result<(), LearnError>,
-) -> Result<Speed, LearnError> {
+) -> Result<(Vec<f64>, Transfers, f64), LearnError> {
     let (begin, mut warm) = (Instant::now(), 0);
     while warm == 0 || begin.elapsed() < budget / 10 {
         launch()?;
@@ -67,19 +60,96 @@ fn timed(
         end.synchronize()?;
         seconds.push(f64::from(end.elapsed_ms(&start)?) / 1e3 / together as f64);
     }
-    let after = device.transfers();
-    seconds.sort_by(f64::total_cmp);
     let launches = (seconds.len() * together) as f64;
-    let (reps, sps) = (seconds.len(), |seconds: f64| steps as f64 / seconds);
-    let bytes = |t: &operant_cuda::Transfers| t.bytes_h2d + t.bytes_d2h;
+    Ok((seconds, device.transfers().since(&before), launches))
+}
+
+/// Times `launch`, which takes `steps` environment steps.
+fn timed(
+    device: &Device,
+    stream: &Stream,
+    steps: usize,
+    budget: Duration,
+    launch: impl FnMut() -> Result<(), LearnError>,
+) -> Result<Speed, LearnError> {
+    let (seconds, moved, launches) = seconds(device, stream, budget, launch)?;
     Ok(Speed {
-        sps_median: sps(seconds[reps / 2]),
-        sps_min: sps(seconds[reps - 1]),
-        sps_max: sps(seconds[0]),
-        reps,
-        launches: (after.launches - before.launches) as f64 / launches,
-        bus_bytes: (bytes(&after) - bytes(&before)) as f64 / launches,
+        launches: moved.launches as f64 / launches,
+        bus_bytes: bytes(&moved) / launches,
+        ..Speed::of_seconds(steps as f64, &seconds)
     })
+}
+
+/// Operations per second of what multiplies in this precision, two a multiply-add: the limit that no matrix product of these
+/// kernels can pass.
+///
+/// # Errors
+/// When the kernels do not compile, or the device fails.
+pub fn peak_flops(device: &Device, precision: Precision, budget: Duration) -> Result<Spread, LearnError> {
+    const ROUNDS: u32 = 4_096;
+    let peak = Peak::new(&device.load(&Peak::program())?)?;
+    let multiplier = match precision {
+        Precision::F32 => Multiplier::F32,
+        Precision::Tf32 => Multiplier::Tf32,
+        Precision::Bf16 => Multiplier::Bf16,
+    };
+    let (stream, blocks) = (device.stream()?, 4 * device.properties().multiprocessors);
+    let out = device.alloc(Peak::threads(blocks))?;
+    // As many rounds as hide the launch, unless the device is so slow that fewer do.
+    let mut rounds = 1;
+    let flops = loop {
+        let begin = Instant::now();
+        let flops = peak.multiply(&stream, multiplier, &out, rounds, [0.5, 0.25])?;
+        stream.synchronize()?;
+        if rounds >= ROUNDS || begin.elapsed() > budget / 10 {
+            break flops;
+        }
+        rounds *= 4;
+    };
+    let (seconds, ..) = seconds(device, &stream, budget, || {
+        peak.multiply(&stream, multiplier, &out, rounds, [0.5, 0.25])?;
+        Ok(())
+    })?;
+    Ok(Spread::of(seconds.iter().map(|seconds| flops / seconds).collect()))
+}
+
+/// Bytes per second that a copy of `size` bytes reads and writes; only far beyond the device's cache does it measure memory.
+///
+/// # Errors
+/// When the device has no room for two of them, or fails.
+pub fn bandwidth(device: &Device, size: usize, budget: Duration) -> Result<Spread, LearnError> {
+    let peak = Peak::new(&device.load(&Peak::program())?)?;
+    let (stream, blocks) = (device.stream()?, 8 * device.properties().multiprocessors);
+    // As much as was asked for, unless the device is so slow that less must do.
+    let mut words = 1 << 17;
+    let (from, to) = loop {
+        words = words.min((size / size_of::<u64>()).next_multiple_of(2)).max(2);
+        let (from, to) = (device.alloc::<u64>(words)?, device.alloc::<u64>(words)?);
+        from.fill(&stream, 1)?;
+        stream.synchronize()?;
+        let begin = Instant::now();
+        peak.copy(&stream, &from, &to, blocks)?;
+        stream.synchronize()?;
+        if words * size_of::<u64>() >= size || begin.elapsed() > budget / 10 {
+            break (from, to);
+        }
+        words *= 4;
+    };
+    let (seconds, ..) = seconds(device, &stream, budget, || Ok(peak.copy(&stream, &from, &to, blocks)?))?;
+    let moved = (2 * words * size_of::<u64>()) as f64;
+    Ok(Spread::of(seconds.iter().map(|seconds| moved / seconds).collect()))
+}
+
+/// Seconds that so many bytes take from the device to the host.
+pub(super) fn bus_seconds(device: &Device, size: usize, budget: Duration) -> Result<f64, LearnError> {
+    if size == 0 {
+        return Ok(0.0);
+    }
+    let stream = device.stream()?;
+    let (from, mut to) = (device.alloc::<u8>(size)?, device.pinned::<u8>(size)?);
+    from.fill(&stream, 0)?;
+    let (seconds, ..) = seconds(device, &stream, budget, || Ok(from.read_into(&stream, &mut to)?))?;
+    Ok(Spread::of(seconds).median)
 }
 
 /// Environments alone: N of them, T uniformly random actions a launch, auto-reset and time limit on. With `writes` every
@@ -99,17 +169,24 @@ pub fn environments<E: Env>(
     timed(device, play.stream(), num_envs * num_steps, budget, || play.play(num_steps))
 }
 
-/// A measured rollout.
+/// A rollout's one kernel.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RolloutSpeed {
-    /// How fast.
-    pub speed: Speed,
+pub struct RolloutKernel {
     /// Where the weights were.
     pub weights_at: WeightsAt,
     /// Registers of a thread.
     pub registers: u32,
     /// Blocks that a multiprocessor holds at once.
     pub blocks_per_multiprocessor: u32,
+}
+
+/// A measured rollout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RolloutSpeed {
+    /// How fast.
+    pub speed: Speed,
+    /// The kernel, where the network is inside it.
+    pub kernel: Option<RolloutKernel>,
     /// Floating-point operations of the network per step, one forward pass.
     pub flops_per_step: f64,
 }
@@ -122,38 +199,26 @@ pub fn rollout<E: Env>(
     device: &Device,
     env: &E,
     config: &Config,
-    precision: Precision,
+    options: impl Into<NetworkOptions>,
     budget: Duration,
 ) -> Result<RolloutSpeed, LearnError> {
-    let rollout = CudaRollout::new(device, env, config, precision)?;
+    let rollout = CudaRollout::new(device, env, config, options)?;
     rollout.set_params(&init_params(rollout.network(), config.seed))?;
     let steps = config.num_envs * config.num_steps;
     let speed = timed(device, rollout.stream(), steps, budget, || rollout.roll())?;
-    let shape = *rollout.kernel().shape();
-    let function = rollout.kernel().function();
-    Ok(RolloutSpeed {
-        speed,
-        weights_at: rollout.specialisation().weights_at,
-        registers: function.registers()?,
-        blocks_per_multiprocessor: function
-            .blocks_per_multiprocessor(shape.threads, shape.shared as usize)?,
-        flops_per_step: rollout.network().forward_flops() as f64,
-    })
-}
-
-/// Measured training.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrainingSpeed {
-    /// How fast, by the host's clock, from one report to the next.
-    pub speed: Speed,
-    /// Samples times epochs per second: libraries differ in how often they use a sample.
-    pub sample_epochs: f64,
-    /// Seconds of an update's rollout, by the device's events; the median.
-    pub rollout_s: f64,
-    /// Seconds of its epochs.
-    pub update_s: f64,
-    /// Floating-point operations of the network per environment step: one forward pass, and the epochs.
-    pub flops_per_step: f64,
+    let kernel = match (rollout.kernel(), rollout.specialisation()) {
+        (Some(kernel), Some(specialisation)) => {
+            let (shape, function) = (kernel.shape(), kernel.function());
+            Some(RolloutKernel {
+                weights_at: specialisation.weights_at,
+                registers: function.registers()?,
+                blocks_per_multiprocessor: function
+                    .blocks_per_multiprocessor(shape.threads, shape.shared as usize)?,
+            })
+        }
+        _ => None,
+    };
+    Ok(RolloutSpeed { speed, kernel, flops_per_step: rollout.network().forward_flops() as f64 })
 }
 
 /// Full PPO of `config`, updates enqueued ahead as the training loop does.
@@ -164,11 +229,10 @@ pub fn training<E: Env>(
     device: &Device,
     env: &E,
     config: &Config,
-    precision: Precision,
+    options: impl Into<NetworkOptions>,
     budget: Duration,
 ) -> Result<TrainingSpeed, LearnError> {
-    const AHEAD: usize = 2;
-    let options = GpuOptions { precision, memory_fraction: 0.9, threads: 1 };
+    let options = GpuOptions { network: options.into(), ..GpuOptions::default() };
     let mut learner = backend(env.clone(), config, device, options)?;
     for _ in 0..AHEAD {
         learner.enqueue_update()?;
@@ -179,37 +243,22 @@ pub fn training<E: Env>(
         learner.poll(true)?;
     }
     let (before, begin) = (device.transfers(), Instant::now());
-    let (mut last, mut seconds, mut rollouts, mut updates) = (begin, Vec::new(), Vec::new(), Vec::new());
+    let (mut last, mut seconds, mut phases) = (begin, Vec::new(), Vec::new());
     while seconds.len() < LEAST || begin.elapsed() < budget {
         learner.enqueue_update()?;
         let Some(stats) = learner.poll(true)? else { break };
         let now = Instant::now();
         seconds.push((now - last).as_secs_f64());
-        rollouts.push(stats.time_rollout);
-        updates.push(stats.time_update);
+        phases.push(Phases { rollout: stats.time_rollout, gae: stats.time_gae, update: stats.time_update });
         last = now;
     }
-    let after = device.transfers().since(&before);
-    let median = |values: &mut Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+    let moved = device.transfers().since(&before);
+    let updates = seconds.len() as f64;
+    let speed = Speed {
+        launches: moved.launches as f64 / updates,
+        bus_bytes: bytes(&moved) / updates,
+        ..Speed::of_seconds((config.num_envs * config.num_steps) as f64, &seconds)
     };
-    let steps = (config.num_envs * config.num_steps) as f64;
-    let (middle, reps) = (median(&mut seconds), seconds.len());
     let network = Network::new(Architecture::of(&env.spec(), config)?);
-    let epochs = config.update_epochs as f64;
-    Ok(TrainingSpeed {
-        speed: Speed {
-            sps_median: steps / middle,
-            sps_min: steps / seconds[reps - 1],
-            sps_max: steps / seconds[0],
-            reps,
-            launches: after.launches as f64 / reps as f64,
-            bus_bytes: (after.bytes_h2d + after.bytes_d2h) as f64 / reps as f64,
-        },
-        sample_epochs: steps * epochs / middle,
-        rollout_s: median(&mut rollouts),
-        update_s: median(&mut updates),
-        flops_per_step: network.forward_flops() as f64 + epochs * network.forward_backward_flops() as f64,
-    })
+    Ok(TrainingSpeed::new(speed, &phases, &network, config))
 }

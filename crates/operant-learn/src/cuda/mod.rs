@@ -5,19 +5,26 @@
 //! ([`parity`]) and measures them ([`measure`]).
 
 mod backend;
+mod graphs;
+mod layers;
 pub mod measure;
 pub mod memory;
 pub mod parity;
 mod play;
+pub mod profile;
 mod program;
 mod replay;
 mod rollout;
 pub mod specialise;
 mod update;
 
-pub use backend::{GpuOptions, backend};
+pub use backend::{GpuOptions, backend, choose_num_envs};
+pub use layers::{Choice, Form, Kernels, NetworkOptions, choose, fused_up_to};
 pub use play::{CudaPlay, PlayOptions};
-pub use program::{gae_program, pack_program, play_program, replay_program, rollout_program, update_program};
+pub use program::{
+    gae_program, layers_rollout_program, layers_update_program, math_program, pack_program, play_program,
+    replay_program, rollout_program, update_program,
+};
 pub use replay::replay;
 pub use rollout::CudaRollout;
 pub use update::CudaLearner;

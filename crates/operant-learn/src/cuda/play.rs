@@ -63,13 +63,7 @@ impl CudaPlay {
         options: PlayOptions,
     ) -> Result<Self, LearnError> {
         let spec = env.spec();
-        let state_words = leaves_of::<f32, E::State<f32>>().len();
-        // Few environments spread over all multiprocessors, many fill them.
-        let multiprocessors = device.properties().multiprocessors as usize;
-        let threads = if num_envs <= 64 * 4 * multiprocessors { 64 } else { 128 };
-        let module = device.load(&play_program(env, threads, options.writes.is_some(), options.hashes))?;
-        let words = [state_words + 2, spec.obs.words()];
-        let play = RandomPlay::new(&module, threads, words, options.writes.is_some(), options.hashes)?;
+        let play = kernels(device, env, num_envs, &options)?;
         let stream = device.stream()?;
         let outputs = match options.writes {
             None => None,
@@ -81,7 +75,7 @@ impl CudaPlay {
         };
         let hashes = if options.hashes { Some(device.alloc(num_envs)?) } else { None };
         let made = Self {
-            environments: device.alloc((state_words + 2) * num_envs)?,
+            environments: device.alloc((leaves_of::<f32, E::State<f32>>().len() + 2) * num_envs)?,
             outputs,
             hashes,
             partials: device.alloc(play.blocks(num_envs))?,
@@ -163,10 +157,34 @@ impl CudaPlay {
         let stream = &self.stream;
         Ok(Some((outputs.obs.read(stream)?, outputs.rewards.read(stream)?, outputs.flags.read(stream)?)))
     }
+}
 
-    /// The environments' memory, once they have been started.
-    pub(super) fn into_environments(self) -> Result<Buffer<u32>, LearnError> {
-        self.stream.synchronize()?;
-        Ok(self.environments)
-    }
+/// The kernels for N environments of this kind.
+fn kernels<E: Env>(
+    device: &Device,
+    env: &E,
+    num_envs: usize,
+    options: &PlayOptions,
+) -> Result<RandomPlay, LearnError> {
+    // Few environments spread over all multiprocessors, many fill them.
+    let multiprocessors = device.properties().multiprocessors as usize;
+    let threads = if num_envs <= 64 * 4 * multiprocessors { 64 } else { 128 };
+    let (writes, hashes) = (options.writes.is_some(), options.hashes);
+    let module = device.load(&play_program(env, threads, writes, hashes))?;
+    let words = [leaves_of::<f32, E::State<f32>>().len() + 2, env.spec().obs.words()];
+    Ok(RandomPlay::new(&module, threads, words, writes, hashes)?)
+}
+
+/// Puts N environments at the start of their first episodes, `(leaves + 2, N)`; waits for the stream.
+pub(super) fn start<E: Env>(
+    device: &Device,
+    stream: &Stream,
+    env: &E,
+    environments: &Buffer<u32>,
+    num_envs: usize,
+    seed: u64,
+) -> Result<(), LearnError> {
+    // The kernels go with the end of this, so their work must be over.
+    kernels(device, env, num_envs, &PlayOptions::new(seed))?.start(stream, environments, num_envs, seed)?;
+    Ok(stream.synchronize()?)
 }

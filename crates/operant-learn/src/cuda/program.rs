@@ -5,6 +5,7 @@ use operant_cuda::kernels::{KernelText, ProgramText};
 use operant_env::emit::emit;
 use operant_env::{Env, ObsSpace};
 
+use super::layers::Form;
 use super::specialise::{Specialisation, UpdateSpecialisation};
 use crate::config::Config;
 use crate::network::Network;
@@ -38,6 +39,30 @@ pub fn update_program<E: Env>(
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, E::MASKED);
     of_environment(env, KernelText::Update, specialisation.defines(network, config, &layout))
+}
+
+/// `layers.cu` for a network.
+pub fn math_program(form: &Form) -> Program {
+    let defines = form.math_defines();
+    ProgramText { kernel: KernelText::Layers, name: "its network", environment: None, defines }.program()
+}
+
+/// `layers_rollout.cu` for an environment and a network.
+pub fn layers_rollout_program<E: Env>(
+    env: &E,
+    network: &Network,
+    config: &Config,
+    form: &Form,
+    norms: usize,
+) -> Program {
+    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+    of_environment(env, KernelText::LayersRollout, form.rollout_defines(network, config, &layout, norms))
+}
+
+/// `layers_update.cu` for an environment and a network.
+pub fn layers_update_program<E: Env>(env: &E, network: &Network, form: &Form) -> Program {
+    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+    of_environment(env, KernelText::LayersUpdate, form.update_defines(network, &layout))
 }
 
 /// `pack.cu` for a network.

@@ -1,4 +1,4 @@
-//! The rollout on a GPU: environments, weights and the buffers of a horizon on the device, one launch a horizon.
+//! The rollout on a GPU: environments, weights and the buffers of a horizon on the device, one launch a horizon, or one graph.
 
 use std::marker::PhantomData;
 
@@ -9,14 +9,15 @@ use operant_cuda::{Buffer, Device, Stream};
 use operant_env::Env;
 use operant_lane::bundle::leaves_of;
 
-use super::play::{CudaPlay, PlayOptions};
+use super::layers::{Kernels, LayersPolicy, NetworkOptions, choose};
+use super::memory::Room;
+use super::play;
 use super::program::{gae_program, pack_program, rollout_program};
 use super::specialise::{Limits, Specialisation};
 use super::update::CudaLearner;
 use crate::LearnError;
 use crate::config::Config;
 use crate::network::{Architecture, Network};
-use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
 /// Count of a running statistic before anything was seen, as in Gymnasium.
@@ -30,20 +31,36 @@ struct Norms {
     discounted: Option<Buffer<f32>>,
 }
 
+/// What runs the policy.
+enum Policy {
+    /// The kernel that steps the environments.
+    Fused(Box<FusedPolicy>),
+    /// Matrix products between two steps.
+    Layers(Box<LayersPolicy>),
+}
+
+/// The kernel with the network inside, and the weights as it reads them.
+struct FusedPolicy {
+    specialisation: Specialisation,
+    rollout: Rollout,
+    pack: Pack,
+    weights: Buffer<f32>,
+}
+
 /// N environments of one kind and the policy that plays them, on a GPU.
 pub struct CudaRollout<E: Env> {
     config: Config,
     network: Network,
     layout: SampleLayout,
-    specialisation: Specialisation,
+    policy: Policy,
     stream: Stream,
-    rollout: Rollout,
-    pack: Pack,
     params: Buffer<f32>,
-    weights: Buffer<f32>,
     log_std: Option<Buffer<f32>>,
     pub(super) environments: Buffer<u32>,
-    samples: Buffer<u32>,
+    /// One, or several that horizons fill in turn.
+    samples: Vec<Buffer<u32>>,
+    /// Which of them the next horizon fills, or the last one filled.
+    turn: usize,
     rewards: Buffer<f32>,
     values: Buffer<f32>,
     flags: Buffer<u8>,
@@ -53,7 +70,8 @@ pub struct CudaRollout<E: Env> {
     pub(super) totals: Buffer<Episodes>,
     clock: Buffer<u64>,
     ticket: Buffer<u32>,
-    pub(super) scene: Option<Buffer<u32>>,
+    scene: Buffer<u32>,
+    recording: bool,
     kind: PhantomData<fn() -> E>,
 }
 
@@ -61,43 +79,94 @@ impl<E: Env> CudaRollout<E> {
     /// N environments at the start of their first episodes, and zero weights; [`CudaRollout::set_params`] brings real ones.
     ///
     /// # Errors
-    /// When the configuration fits no fused rollout, the kernels do not compile, or the device has no room.
-    pub fn new(device: &Device, env: &E, config: &Config, precision: Precision) -> Result<Self, LearnError> {
+    /// When no kernels run the network, they do not compile, or the device has no room.
+    pub fn new(
+        device: &Device,
+        env: &E,
+        config: &Config,
+        options: impl Into<NetworkOptions>,
+    ) -> Result<Self, LearnError> {
+        Self::within(&Room::of(device), env, config, options.into(), None, 1)
+    }
+
+    /// The same with the memory of a room: with the weights of a learner of the same precision where it follows one, else
+    /// with its own; and with so many buffers for samples ([`CudaRollout::fill`]).
+    ///
+    /// # Errors
+    /// See [`CudaRollout::new`].
+    pub(super) fn within(
+        room: &Room,
+        env: &E,
+        config: &Config,
+        options: NetworkOptions,
+        follows: Option<&CudaLearner>,
+        sample_buffers: usize,
+    ) -> Result<Self, LearnError> {
+        let device = room.device();
         let spec = env.spec();
         let network = Network::new(Architecture::of(&spec, config)?);
         let layout = SampleLayout::new(&network.architecture, E::MASKED);
-        let specialisation =
-            Specialisation::new(&network, config, precision, Limits::from(device.properties()))?;
         let running_words = leaves_of::<f32, E::State<f32>>().len() + 2;
         let log_std = network.log_std.map_or(0, |_| network.policy_outputs());
-        let shape = RolloutShape {
-            packed_words: specialisation.packed_words,
-            log_std,
-            running_words,
-            sample_stride: layout.stride,
-            norms: specialisation.norms,
-            norm_reward: config.norm_reward,
-            threads: specialisation.threads(),
-            shared: specialisation.shared as u32,
-        };
-        let module = device.load(&rollout_program(env, &network, config, &specialisation))?;
-        let rollout = Rollout::new(&module, shape)?;
-        let module = device.load(&pack_program(&network, config, &specialisation))?;
-        let pack = Pack::new(&module, network.len(), specialisation.packed_words)?;
-
-        let (n, samples, blocks) =
-            (config.num_envs, config.num_envs * config.num_steps, shape.blocks(config.num_envs));
+        let count_of_norms = norms_of(&network, config);
+        let (n, samples) = (config.num_envs, config.num_envs * config.num_steps);
         let stream = device.stream()?;
+        let environments = room.alloc(running_words * n)?;
         // One thread a first state; the same kernels as random play's, so that there is one place that starts environments.
-        let start = CudaPlay::new(device, env, n, PlayOptions::new(config.seed))?;
-        let norms = match specialisation.norms {
+        play::start(device, &stream, env, &environments, n, config.seed)?;
+        let params = match follows {
+            Some(learner) => learner.parameters.part(0..network.len())?,
+            None => room.alloc(network.len())?,
+        };
+        let kernels = match options.kernels {
+            Kernels::Auto => {
+                let limits = Limits::from(device.properties());
+                choose(&network, config, options, limits, || device.blas().map(|_| ()))?.kernels
+            }
+            asked => asked,
+        };
+        let policy = if kernels == Kernels::Layers {
+            let weights = match follows {
+                Some(learner) => Some(learner.packed()?),
+                None => None,
+            };
+            let sizes = [count_of_norms, running_words];
+            let network = (&network, config, options.precision);
+            let policy = LayersPolicy::new(room, &stream, env, network, sizes, weights)?;
+            Policy::Layers(Box::new(policy))
+        } else {
+            let limits = Limits::from(device.properties());
+            let specialisation = Specialisation::new(&network, config, options.precision, limits)?;
+            let shape = RolloutShape {
+                packed_words: specialisation.packed_words,
+                log_std,
+                running_words,
+                sample_stride: layout.stride,
+                norms: specialisation.norms,
+                norm_reward: config.norm_reward,
+                threads: specialisation.threads(),
+                shared: specialisation.shared as u32,
+            };
+            let module = device.load(&rollout_program(env, &network, config, &specialisation))?;
+            let rollout = Rollout::new(&module, shape)?;
+            let module = device.load(&pack_program(&network, config, &specialisation))?;
+            let pack = Pack::new(&module, network.len(), specialisation.packed_words)?;
+            let weights = match follows {
+                Some(learner) => learner.packed.part(0..specialisation.packed_words)?,
+                None => room.alloc(specialisation.packed_words)?,
+            };
+            Policy::Fused(Box::new(FusedPolicy { specialisation, rollout, pack, weights }))
+        };
+        let blocks = policy.blocks(n);
+        let buffers = (0..sample_buffers).map(|_| room.alloc(samples * layout.stride));
+        let norms = match count_of_norms {
             0 => None,
             count => {
                 let norms = Norms {
-                    scales: device.alloc(2 * count)?,
-                    running: device.alloc(count)?,
-                    partials: device.alloc(2 * count * blocks)?,
-                    discounted: if config.norm_reward { Some(device.alloc(n)?) } else { None },
+                    scales: room.alloc(2 * count)?,
+                    running: room.alloc(count)?,
+                    partials: room.alloc(2 * count * blocks)?,
+                    discounted: if config.norm_reward { Some(room.alloc(n)?) } else { None },
                 };
                 norms
                     .running
@@ -110,33 +179,37 @@ impl<E: Env> CudaRollout<E> {
             }
         };
         let made = Self {
-            params: device.alloc(network.len())?,
-            weights: device.alloc(specialisation.packed_words)?,
-            log_std: if log_std > 0 { Some(device.alloc(log_std)?) } else { None },
-            environments: start.into_environments()?,
-            samples: device.alloc(samples * layout.stride)?,
-            rewards: device.alloc(samples)?,
-            values: device.alloc(samples)?,
-            flags: device.alloc(samples)?,
-            next_values: device.alloc(n)?,
+            log_std: match network.log_std {
+                Some(start) => Some(params.part(start..start + log_std)?),
+                None => None,
+            },
+            params,
+            policy,
+            environments,
+            samples: buffers.collect::<Result<_, _>>()?,
+            turn: 0,
+            rewards: room.alloc(samples)?,
+            values: room.alloc(samples)?,
+            flags: room.alloc(samples)?,
+            next_values: room.alloc(n)?,
             norms,
-            partials: device.alloc(blocks)?,
-            totals: device.alloc(1)?,
-            clock: device.alloc(1)?,
-            ticket: device.alloc(1)?,
-            scene: None,
+            partials: room.alloc(blocks)?,
+            totals: room.alloc(1)?,
+            clock: room.alloc(1)?,
+            ticket: room.alloc(1)?,
+            scene: room.alloc(config.num_steps * (running_words + 2))?,
+            recording: false,
             config: config.clone(),
             network,
             layout,
-            specialisation,
             stream,
-            rollout,
-            pack,
             kind: PhantomData,
         };
         made.clock.fill(&made.stream, 0)?;
         made.ticket.fill(&made.stream, 0)?;
-        made.set_params(&vec![0.0; made.network.len()])?;
+        if follows.is_none() {
+            made.set_params(&vec![0.0; made.network.len()])?;
+        }
         Ok(made)
     }
 
@@ -150,14 +223,20 @@ impl<E: Env> CudaRollout<E> {
         &self.layout
     }
 
-    /// How the kernel was specialised.
-    pub fn specialisation(&self) -> &Specialisation {
-        &self.specialisation
+    /// How the kernel was specialised; None where the network runs as matrix products.
+    pub fn specialisation(&self) -> Option<&Specialisation> {
+        match &self.policy {
+            Policy::Fused(fused) => Some(&fused.specialisation),
+            Policy::Layers(_) => None,
+        }
     }
 
-    /// The launch, for its registers and occupancy.
-    pub fn kernel(&self) -> &Rollout {
-        &self.rollout
+    /// The launch, for its registers and occupancy; None where the network runs as matrix products.
+    pub fn kernel(&self) -> Option<&Rollout> {
+        match &self.policy {
+            Policy::Fused(fused) => Some(&fused.rollout),
+            Policy::Layers(_) => None,
+        }
     }
 
     /// The stream that horizons run on.
@@ -171,25 +250,40 @@ impl<E: Env> CudaRollout<E> {
     /// When there are not P of them, or the device fails.
     pub fn set_params(&self, params: &[f32]) -> Result<(), LearnError> {
         self.params.write(&self.stream, params)?;
-        if let (Some(start), Some(log_std)) = (self.network.log_std, &self.log_std) {
-            log_std.write(&self.stream, &params[start..start + log_std.len()])?;
+        match &self.policy {
+            Policy::Fused(fused) => Ok(fused.pack.launch(&self.stream, &self.params, &fused.weights)?),
+            Policy::Layers(layers) => layers.pack(&self.stream, &self.params),
         }
-        self.pack.launch(&self.stream, &self.params, &self.weights)?;
+    }
+
+    /// Takes over the weights that a learner of the same precision has at this place in its stream.
+    ///
+    /// # Errors
+    /// When the learner is of another network, or the device fails.
+    pub(super) fn take_weights(&self, stream: &Stream, learner: &CudaLearner) -> Result<(), LearnError> {
+        self.params.copy_from(stream, &learner.parameters)?;
+        match &self.policy {
+            Policy::Fused(fused) => fused.weights.copy_from(stream, &learner.packed)?,
+            Policy::Layers(layers) => {
+                let [matrices, biases] = learner.packed()?;
+                layers.weights().matrices.copy_from(stream, &matrices)?;
+                layers.weights().biases.copy_from(stream, &biases)?;
+            }
+        }
         Ok(())
     }
 
-    /// Plays with the weights of a learner of the same precision from now on.
+    /// The flat parameters that it plays with, `(P)`.
     ///
     /// # Errors
-    /// When the learner is of another network.
-    pub(super) fn follow(&mut self, learner: &CudaLearner) -> Result<(), LearnError> {
-        self.params = learner.parameters.part(0..self.network.len())?;
-        if let Some(start) = self.network.log_std {
-            let count = self.network.policy_outputs();
-            self.log_std = Some(learner.parameters.part(start..start + count)?);
-        }
-        self.weights = learner.packed.part(0..self.specialisation.packed_words)?;
-        Ok(())
+    /// See [`CudaRollout::episodes`].
+    pub(super) fn params(&self) -> Result<Vec<f32>, LearnError> {
+        Ok(self.params.read(&self.stream)?)
+    }
+
+    /// Fills this one of its buffers of samples from now on.
+    pub(super) fn fill(&mut self, turn: usize) {
+        self.turn = turn;
     }
 
     /// Enqueues a horizon: one launch, and nothing over the bus.
@@ -199,10 +293,13 @@ impl<E: Env> CudaRollout<E> {
     pub fn roll(&self) -> Result<(), LearnError> {
         let norms = self.norms.as_ref();
         let buffers = RolloutBuffers {
-            weights: &self.weights,
+            weights: match &self.policy {
+                Policy::Fused(fused) => &fused.weights,
+                Policy::Layers(layers) => &layers.weights().matrices,
+            },
             log_std: self.log_std.as_ref(),
             environments: &self.environments,
-            samples: &self.samples,
+            samples: self.samples_buffer(),
             rewards: &self.rewards,
             values: &self.values,
             flags: &self.flags,
@@ -215,7 +312,7 @@ impl<E: Env> CudaRollout<E> {
             totals: &self.totals,
             clock: &self.clock,
             ticket: &self.ticket,
-            scene: self.scene.as_ref(),
+            scene: self.recording.then_some(&self.scene),
         };
         let config = &self.config;
         let horizon = Horizon {
@@ -227,8 +324,10 @@ impl<E: Env> CudaRollout<E> {
             clip_obs: config.clip_obs as f32,
             clip_reward: config.clip_reward as f32,
         };
-        self.rollout.launch(&self.stream, &buffers, &horizon)?;
-        Ok(())
+        match &self.policy {
+            Policy::Fused(fused) => Ok(fused.rollout.launch(&self.stream, &buffers, &horizon)?),
+            Policy::Layers(layers) => layers.roll(&self.stream, &buffers, &horizon),
+        }
     }
 
     /// The episodes that ended in the last horizon; waits for it.
@@ -244,7 +343,7 @@ impl<E: Env> CudaRollout<E> {
     /// # Errors
     /// See [`CudaRollout::episodes`].
     pub fn samples(&self) -> Result<Vec<u32>, LearnError> {
-        Ok(self.samples.read(&self.stream)?)
+        Ok(self.samples_buffer().read(&self.stream)?)
     }
 
     /// What GAE ran over: rewards with bootstraps, values, flags, all `(T, N)`, and V after the last step, `(N)`.
@@ -323,7 +422,7 @@ impl<E: Env> CudaRollout<E> {
     /// # Errors
     /// See [`CudaRollout::episodes`].
     pub fn poison(&self, byte: u8) -> Result<(), LearnError> {
-        self.samples.fill(&self.stream, byte)?;
+        self.samples_buffer().fill(&self.stream, byte)?;
         self.rewards.fill(&self.stream, byte)?;
         self.values.fill(&self.stream, byte)?;
         self.flags.fill(&self.stream, byte)?;
@@ -337,12 +436,12 @@ impl<E: Env> CudaRollout<E> {
     /// # Errors
     /// See [`CudaRollout::episodes`].
     pub fn wipe_advantages(&self) -> Result<(), LearnError> {
-        Ok(self.samples.fill(&self.stream, 0xff)?)
+        Ok(self.samples_buffer().fill(&self.stream, 0xff)?)
     }
 
-    /// The samples on the device.
+    /// The samples on the device: those of the last horizon, or where the next one will leave them.
     pub fn samples_buffer(&self) -> &Buffer<u32> {
-        &self.samples
+        &self.samples[self.turn]
     }
 
     /// Runs GAE by itself over what the last horizon left, in place of the advantages that the horizon wrote.
@@ -356,7 +455,7 @@ impl<E: Env> CudaRollout<E> {
             rewards: &self.rewards,
             values: &self.values,
             flags: &self.flags,
-            samples: &self.samples,
+            samples: self.samples_buffer(),
             next_values: &self.next_values,
         };
         let config = &self.config;
@@ -364,14 +463,9 @@ impl<E: Env> CudaRollout<E> {
         Ok(gae.launch(&self.stream, &buffers, [config.num_steps, config.num_envs], discounts)?)
     }
 
-    /// Records environment 0 in the horizons to come; see [`CudaRollout::scene`].
-    ///
-    /// # Errors
-    /// When the device has no room.
-    pub fn record_scene(&mut self, device: &Device) -> Result<(), LearnError> {
-        let words = self.environments.len() / self.config.num_envs + 2;
-        self.scene = Some(device.alloc(self.config.num_steps * words)?);
-        Ok(())
+    /// Whether environment 0 is recorded in the horizons to come; see [`CudaRollout::scene`].
+    pub fn record_scene(&mut self, on: bool) {
+        self.recording = on;
     }
 
     /// Environment 0 before each step of the last horizon, the step's flags and the return after it, `(T, leaves + 4)`; none
@@ -380,8 +474,29 @@ impl<E: Env> CudaRollout<E> {
     /// # Errors
     /// See [`CudaRollout::episodes`].
     pub fn scene(&self) -> Result<Option<Vec<u32>>, LearnError> {
-        self.scene.as_ref().map_or(Ok(None), |scene| Ok(Some(scene.read(&self.stream)?)))
+        if self.recording { Ok(Some(self.scene.read(&self.stream)?)) } else { Ok(None) }
     }
+
+    /// Where that is on the device.
+    pub(super) fn scene_buffer(&self) -> &Buffer<u32> {
+        &self.scene
+    }
+}
+
+impl Policy {
+    /// Blocks of a launch over N environments, each of which leaves sums.
+    fn blocks(&self, num_envs: usize) -> usize {
+        match self {
+            Policy::Fused(fused) => fused.rollout.shape().blocks(num_envs),
+            Policy::Layers(layers) => layers.blocks(num_envs),
+        }
+    }
+}
+
+/// Quantities that are normalised by running statistics: features, and the reward.
+pub(super) fn norms_of(network: &Network, config: &Config) -> usize {
+    let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
+    features + usize::from(config.norm_reward)
 }
 
 /// What GAE ran over.

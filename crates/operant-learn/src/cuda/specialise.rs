@@ -376,6 +376,13 @@ impl UpdateSpecialisation {
         self.warps * TILE
     }
 
+    /// Blocks of a launch over minibatches of so many samples: as many as are resident at once, but none without a tile or a
+    /// share of the parameters.
+    pub fn blocks(&self, network: &Network, minibatch: usize, resident: usize) -> usize {
+        let shares = network.len().div_ceil(self.threads() as usize);
+        resident.clamp(1, minibatch.div_ceil(self.tile()).max(shares))
+    }
+
     /// The defines of `ppo_update.cu`.
     pub fn defines(
         &self,

@@ -1,30 +1,37 @@
 //! The learner on a GPU: parameters and Adam's moments in single precision, and everything that an update needs; one
-//! cooperative launch an update, or one graph of a launch a phase.
-
-use std::cell::RefCell;
+//! cooperative launch an update, or one graph of a launch a phase, or of matrix products.
 
 use operant_cuda::kernels::{
-    Progress, SUMS, Update, UpdateBuffers, UpdateLaunch, UpdateNumbers, UpdateReport, UpdateShape,
+    Phases, Progress, SUMS, Update, UpdateBuffers, UpdateLaunch, UpdateNumbers, UpdateReport, UpdateShape,
 };
-use operant_cuda::{Buffer, Device, Graph, Stream};
+use operant_cuda::{Buffer, Device, Stream};
 use operant_env::Env;
 
+use super::graphs::Graphs;
+use super::layers::{Kernels, LayersEngine, NetworkOptions, choose};
+use super::memory::Room;
 use super::program::update_program;
 use super::specialise::{Limits, UpdateSpecialisation};
 use crate::LearnError;
 use crate::config::Config;
 use crate::cpu::adam::LearnerState;
 use crate::network::Network;
-use crate::precision::Precision;
 use crate::sample::SampleLayout;
+
+/// What forms gradients.
+enum Engine {
+    /// A kernel with the network inside.
+    Fused { update: Box<Update>, how: UpdateLaunch },
+    /// Matrix products.
+    Layers(Box<LayersEngine>),
+}
 
 /// Parameters, moments and the update that moves them.
 pub struct CudaLearner {
     numbers: UpdateNumbers,
-    how: UpdateLaunch,
-    update: Update,
-    /// The phases as a graph, and the address of the samples that it reads.
-    graph: RefCell<Option<(u64, Graph)>>,
+    engine: Engine,
+    /// What is not one launch, for each buffer of samples.
+    graphs: Graphs,
     pub(super) parameters: Buffer<f32>,
     exp_avg: Buffer<f32>,
     exp_avg_sq: Buffer<f32>,
@@ -50,34 +57,57 @@ impl CudaLearner {
         env: &E,
         network: &Network,
         config: &Config,
-        precision: Precision,
+        options: impl Into<NetworkOptions>,
     ) -> Result<Self, LearnError> {
+        Self::within(&Room::of(device), stream, env, network, config, options.into())
+    }
+
+    /// The same with the memory of a room.
+    ///
+    /// # Errors
+    /// See [`CudaLearner::new`].
+    pub(super) fn within<E: Env>(
+        room: &Room,
+        stream: &Stream,
+        env: &E,
+        network: &Network,
+        config: &Config,
+        options: NetworkOptions,
+    ) -> Result<Self, LearnError> {
+        let device = room.device();
         let layout = SampleLayout::new(&network.architecture, E::MASKED);
-        let specialisation =
-            UpdateSpecialisation::new(network, config, precision, Limits::from(device.properties()))?;
-        let packed_words = specialisation.forward.packed_words;
-        let shape = UpdateShape {
-            parameters: network.len(),
-            packed_words,
-            transposed_words: specialisation.transposed_words,
-            sample_stride: layout.stride,
-            threads: specialisation.threads(),
-            shared: specialisation.shared as u32,
-        };
-        let module = device.load(&update_program(env, network, config, &specialisation))?;
+        let limits = Limits::from(device.properties());
         let samples = config.num_envs * config.num_steps;
         let minibatches = config.num_minibatches.clamp(1, samples);
-
-        // As many blocks as run at once, but none without a tile or a share of the parameters.
-        let mut whole = module.function("ppo_update")?;
-        whole.shared(specialisation.shared)?;
-        let resident = whole.blocks_per_multiprocessor(shape.threads, specialisation.shared)? as usize
-            * device.properties().multiprocessors as usize;
-        let tiles = samples.div_ceil(minibatches).div_ceil(specialisation.tile());
-        let shares = network.len().div_ceil(shape.threads as usize);
-        let blocks = resident.clamp(1, tiles.max(shares));
-        let update = Update::new(&module, shape, blocks)?;
-        let segments = update.segments(minibatches);
+        let kernels = match options.kernels {
+            Kernels::Auto => choose(network, config, options, limits, || device.blas().map(|_| ()))?.kernels,
+            asked => asked,
+        };
+        let engine = if kernels == Kernels::Layers {
+            Engine::Layers(Box::new(LayersEngine::new(room, env, network, config, options.precision)?))
+        } else {
+            let specialisation = UpdateSpecialisation::new(network, config, options.precision, limits)?;
+            let shape = UpdateShape {
+                parameters: network.len(),
+                packed_words: specialisation.forward.packed_words,
+                transposed_words: specialisation.transposed_words,
+                partial_words: [network.len(), 0],
+                sample_stride: layout.stride,
+                threads: specialisation.threads(),
+                shared: specialisation.shared as u32,
+            };
+            let module = device.load(&update_program(env, network, config, &specialisation))?;
+            let mut whole = module.function("ppo_update")?;
+            whole.shared(specialisation.shared)?;
+            let resident = whole.blocks_per_multiprocessor(shape.threads, specialisation.shared)? as usize
+                * device.properties().multiprocessors as usize;
+            let blocks = specialisation.blocks(network, samples.div_ceil(minibatches), resident);
+            let cooperative = device.properties().cooperative;
+            let how = if cooperative { UpdateLaunch::Cooperative } else { UpdateLaunch::Phases };
+            Engine::Fused { update: Box::new(Update::new(&module, shape, blocks)?), how }
+        };
+        let phases = engine.phases();
+        let (shape, blocks) = (*phases.shape(), phases.blocks());
 
         let batch = samples.max(1) as u64;
         let numbers = UpdateNumbers {
@@ -97,33 +127,35 @@ impl CudaLearner {
             learning_rate: config.learning_rate,
             anneal_updates: if config.anneal_lr { config.total_timesteps.div_ceil(batch).max(1) } else { 0 },
         };
-        let how =
-            if device.properties().cooperative { UpdateLaunch::Cooperative } else { UpdateLaunch::Phases };
         let learner = Self {
             numbers,
-            how,
-            update,
-            graph: RefCell::new(None),
-            parameters: device.alloc(network.len())?,
-            exp_avg: device.alloc(network.len())?,
-            exp_avg_sq: device.alloc(network.len())?,
-            packed: device.alloc(packed_words)?,
-            transposed: device.alloc(specialisation.transposed_words.max(1))?,
-            gradient: device.alloc(network.len())?,
-            partials: device.alloc(network.len() * blocks)?,
-            sums: device.alloc(SUMS * blocks)?,
-            moments: device.alloc(2 * minibatches * segments)?,
-            report: device.alloc(1)?,
-            progress: device.alloc(1)?,
-            barrier: device.alloc(1)?,
+            graphs: Graphs::default(),
+            parameters: room.alloc(network.len())?,
+            exp_avg: room.alloc(network.len())?,
+            exp_avg_sq: room.alloc(network.len())?,
+            packed: room.alloc(shape.packed_words)?,
+            transposed: room.alloc(shape.transposed_words.max(1))?,
+            gradient: room.alloc(network.len())?,
+            partials: room.alloc(phases.partials())?,
+            sums: room.alloc(SUMS * blocks)?,
+            moments: room.alloc(2 * minibatches * phases.segments(minibatches))?,
+            report: room.alloc(1)?,
+            progress: room.alloc(1)?,
+            barrier: room.alloc(1)?,
+            engine,
         };
         learner.load(stream, &LearnerState::new(vec![0.0; network.len()]), 0, 0)?;
+        if let Engine::Layers(layers) = &learner.engine {
+            layers.warm(stream, &learner.packed, &learner.transposed, &learner.partials)?;
+        }
         Ok(learner)
     }
 
     /// Launches phase by phase from now on, in a graph, as on a device without cooperative launches.
     pub fn without_cooperative_launch(&mut self) {
-        self.how = UpdateLaunch::Phases;
+        if let Engine::Fused { how, .. } = &mut self.engine {
+            *how = UpdateLaunch::Phases;
+        }
     }
 
     /// Takes parameters and moments, after `updates` updates of which the last so many were not finite.
@@ -146,8 +178,8 @@ impl CudaLearner {
         // Padding is zero.
         self.packed.fill(stream, 0)?;
         self.transposed.fill(stream, 0)?;
-        self.update.pack(stream, &self.parameters, &self.packed, &self.transposed)?;
-        Ok(())
+        let phases = self.engine.phases();
+        Ok(phases.pack(stream, &self.parameters, &self.packed, &self.transposed)?)
     }
 
     /// Parameters, moments and steps; waits for the stream.
@@ -184,7 +216,47 @@ impl CudaLearner {
     /// # Errors
     /// When a launch fails.
     pub fn update(&self, stream: &Stream, samples: &Buffer<u32>) -> Result<(), LearnError> {
-        let buffers = UpdateBuffers {
+        let buffers = self.buffers(samples);
+        match &self.engine {
+            Engine::Fused { update, how: UpdateLaunch::Cooperative } => {
+                self.barrier.fill(stream, 0)?;
+                Ok(update.launch(stream, &buffers, &self.numbers, UpdateLaunch::Cooperative)?)
+            }
+            _ => self.graphs.launch(stream, &[samples.pointer()], |stream| self.capture(stream, &buffers)),
+        }
+    }
+
+    /// Makes what updates over `samples` need besides memory, so that the first one need not.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(super) fn prepare(&self, stream: &Stream, samples: &Buffer<u32>) -> Result<(), LearnError> {
+        match &self.engine {
+            Engine::Fused { how: UpdateLaunch::Cooperative, .. } => Ok(()),
+            _ => self
+                .graphs
+                .prepare(stream, &[samples.pointer()], |stream| self.capture(stream, &self.buffers(samples))),
+        }
+    }
+
+    /// What a graph consists of; it may outlive everything but what it holds.
+    fn capture(&self, stream: &Stream, buffers: &UpdateBuffers<'_>) -> Result<(), LearnError> {
+        buffers.keep_in(stream);
+        match &self.engine {
+            Engine::Fused { update, .. } => {
+                Ok(update.launch(stream, buffers, &self.numbers, UpdateLaunch::Phases)?)
+            }
+            Engine::Layers(layers) => layers.update(stream, buffers, &self.numbers),
+        }
+    }
+
+    /// Matrices and biases, where the network runs as matrix products.
+    pub(super) fn packed(&self) -> Result<[Buffer<f32>; 2], LearnError> {
+        Ok([self.packed.part(0..self.packed.len())?, self.transposed.part(0..self.transposed.len())?])
+    }
+
+    fn buffers<'a>(&'a self, samples: &'a Buffer<u32>) -> UpdateBuffers<'a> {
+        UpdateBuffers {
             samples,
             parameters: &self.parameters,
             exp_avg: &self.exp_avg,
@@ -198,38 +270,16 @@ impl CudaLearner {
             report: &self.report,
             progress: &self.progress,
             barrier: &self.barrier,
-        };
-        match self.how {
-            UpdateLaunch::Cooperative => {
-                self.barrier.fill(stream, 0)?;
-                self.update.launch(stream, &buffers, &self.numbers, self.how)?;
-            }
-            UpdateLaunch::Phases => self.launch_graph(stream, &buffers)?,
         }
-        Ok(())
     }
+}
 
-    /// Launches the phases as one graph, which is captured when these samples come for the first time.
-    fn launch_graph(&self, stream: &Stream, buffers: &UpdateBuffers<'_>) -> Result<(), LearnError> {
-        let mut graph = self.graph.borrow_mut();
-        let samples = buffers.samples.pointer();
-        let captured = match graph.take() {
-            Some((of, captured)) if of == samples => captured,
-            _ => stream.capture(|stream| {
-                // The graph may outlive everything but what it holds.
-                let learned = [&self.parameters, &self.exp_avg, &self.exp_avg_sq];
-                let scratch = [&self.gradient, &self.partials, &self.packed, &self.transposed];
-                learned.into_iter().chain(scratch).for_each(|buffer| buffer.keep_in(stream));
-                buffers.samples.keep_in(stream);
-                self.sums.keep_in(stream);
-                self.moments.keep_in(stream);
-                self.report.keep_in(stream);
-                self.progress.keep_in(stream);
-                self.barrier.keep_in(stream);
-                self.update.launch(stream, buffers, &self.numbers, UpdateLaunch::Phases)
-            })?,
-        };
-        let (_, captured) = graph.insert((samples, captured));
-        Ok(captured.launch(stream)?)
+impl Engine {
+    /// What both have.
+    fn phases(&self) -> &Phases {
+        match self {
+            Engine::Fused { update, .. } => update.phases(),
+            Engine::Layers(layers) => layers.phases(),
+        }
     }
 }

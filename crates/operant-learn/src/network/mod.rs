@@ -134,3 +134,17 @@ impl Architecture {
         }
     }
 }
+
+/// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`.
+impl std::fmt::Display for Architecture {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut trunk = self.input.features().to_string();
+        self.hidden.iter().for_each(|width| trunk.push_str(&format!("-{width}")));
+        let outputs = self.head.outputs();
+        if self.shared_trunk {
+            write!(formatter, "{trunk}-({outputs}+1)")
+        } else {
+            write!(formatter, "{trunk}-{outputs} and {trunk}-1")
+        }
+    }
+}

@@ -12,6 +12,7 @@ use operant_lane::bundle::leaves_of;
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Source, Uint};
 
+use super::layers::NetworkOptions;
 use super::play::{CudaPlay, HASH, PlayOptions};
 use super::rollout::CudaRollout;
 use crate::LearnError;
@@ -24,7 +25,7 @@ use crate::network::{Head, Input, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
-pub use update::{UpdateParity, compare_gradient, compare_update};
+pub use update::{UpdateParity, UpdatePath, compare_gradient, compare_update};
 
 /// Greatest relative norm of a difference, ||device - CPU|| / ||CPU||, that a precision explains.
 pub fn tolerance(precision: Precision) -> f64 {
@@ -224,12 +225,13 @@ pub fn compare_rollout<E: Env>(
     device: &Device,
     env: &E,
     config: &Config,
-    precision: Precision,
+    options: impl Into<NetworkOptions>,
     params: &[f32],
     steps: u64,
 ) -> Result<RolloutParity, LearnError> {
-    let config = Config { num_steps: 1, ..config.clone() };
-    let gpu = CudaRollout::new(device, env, &config, precision)?;
+    let (config, options) = (Config { num_steps: 1, ..config.clone() }, options.into());
+    let precision = options.precision;
+    let gpu = CudaRollout::new(device, env, &config, options)?;
     gpu.set_params(params)?;
     let mut reference = Reference::new(env, &config, gpu.network(), params);
     let mut found = RolloutParity::default();
@@ -472,13 +474,14 @@ pub fn check_horizon<E: Env>(
     device: &Device,
     env: &E,
     config: &Config,
-    precision: Precision,
+    options: impl Into<NetworkOptions>,
     params: &[f32],
 ) -> Result<Vec<String>, LearnError> {
     let config = Config { norm_obs: false, norm_reward: false, ..config.clone() };
-    let whole = CudaRollout::new(device, env, &config, precision)?;
+    let options = options.into();
+    let whole = CudaRollout::new(device, env, &config, options)?;
     whole.set_params(params)?;
-    let single = CudaRollout::new(device, env, &Config { num_steps: 1, ..config.clone() }, precision)?;
+    let single = CudaRollout::new(device, env, &Config { num_steps: 1, ..config.clone() }, options)?;
     single.set_params(params)?;
     let mut problems = Vec::new();
     for horizon in 0..2 {
@@ -533,10 +536,10 @@ pub fn check_gae<E: Env>(
     device: &Device,
     env: &E,
     config: &Config,
-    precision: Precision,
+    options: impl Into<NetworkOptions>,
     params: &[f32],
 ) -> Result<Vec<String>, LearnError> {
-    let rollout = CudaRollout::new(device, env, config, precision)?;
+    let rollout = CudaRollout::new(device, env, config, options)?;
     rollout.set_params(params)?;
     rollout.roll()?;
     let (samples, layout) = (rollout.samples()?, rollout.layout());

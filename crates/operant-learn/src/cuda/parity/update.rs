@@ -1,4 +1,4 @@
-//! Updates on the device against the CPU's learner, over the same samples.
+//! UpdatePath on the device against the CPU's learner, over the same samples.
 
 use operant_cuda::Device;
 use operant_env::Env;
@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::cpu::adam::LearnerState;
 use crate::cpu::batch::Batch;
 use crate::cpu::update::Learner;
+use crate::cuda::layers::{Kernels, NetworkOptions};
 use crate::cuda::rollout::CudaRollout;
 use crate::cuda::update::CudaLearner;
 use crate::network::init_params;
@@ -29,13 +30,35 @@ pub struct UpdateParity {
     pub state: LearnerState,
 }
 
+/// How updates run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpdatePath {
+    /// As the device does them best, with the network inside the kernels.
+    Fused,
+    /// The same phase by phase, as on devices without cooperative launches.
+    Phases,
+    /// As matrix products, and so the rollout.
+    Layers,
+}
+
+impl UpdatePath {
+    fn kernels(self) -> Kernels {
+        match self {
+            UpdatePath::Fused | UpdatePath::Phases => Kernels::Fused,
+            UpdatePath::Layers => Kernels::Layers,
+        }
+    }
+}
+
 /// A horizon's samples, and weights other than those that played it, so that ratios are clipped here and there.
 fn prepared<E: Env>(
     device: &Device,
     env: &E,
     config: &Config,
+    kernels: Kernels,
 ) -> Result<(CudaRollout<E>, LearnerState), LearnError> {
-    let rollout = CudaRollout::new(device, env, config, Precision::F32)?;
+    let rollout =
+        CudaRollout::new(device, env, config, NetworkOptions { precision: Precision::F32, kernels })?;
     let mut params = init_params(rollout.network(), 2);
     rollout.set_params(&params)?;
     rollout.roll()?;
@@ -56,7 +79,7 @@ fn within(got: f64, most: f64) -> bool {
 }
 
 /// Compares `updates` updates in a row in single precision, each over the same horizon: parameters, moments and every number
-/// reported. `phases` launches phase by phase, as on devices without cooperative launches.
+/// reported.
 ///
 /// # Errors
 /// When the configuration cannot be trained there, or the device fails.
@@ -65,12 +88,13 @@ pub fn compare_update<E: Env>(
     env: &E,
     config: &Config,
     updates: u64,
-    phases: bool,
+    how: UpdatePath,
 ) -> Result<UpdateParity, LearnError> {
-    let (rollout, mut state) = prepared(device, env, config)?;
+    let options = NetworkOptions { precision: Precision::F32, kernels: how.kernels() };
+    let (rollout, mut state) = prepared(device, env, config, options.kernels)?;
     let (stream, network) = (rollout.stream(), rollout.network().clone());
-    let mut learner = CudaLearner::new(device, stream, env, &network, config, Precision::F32)?;
-    if phases {
+    let mut learner = CudaLearner::new(device, stream, env, &network, config, options)?;
+    if how == UpdatePath::Phases {
         learner.without_cooperative_launch();
     }
     learner.load(stream, &state, 0, 0)?;
@@ -138,8 +162,9 @@ pub fn compare_gradient<E: Env>(
     device: &Device,
     env: &E,
     config: &Config,
-    precision: Precision,
+    options: impl Into<NetworkOptions>,
 ) -> Result<Vec<String>, LearnError> {
+    let NetworkOptions { precision, kernels } = options.into();
     // After one unclipped step the first moments are a tenth of the gradient. Normalised advantages add up to zero, and where
     // observations are nearly alike so does their gradient: what is left of it has no relative error to speak of. A ratio at
     // the edge of the clipping range would count on one side and not on the other.
@@ -151,10 +176,11 @@ pub fn compare_gradient<E: Env>(
         clip_coef: 1e6,
         ..config.clone()
     };
-    let (rollout, state) = prepared(device, env, &config)?;
+    let (rollout, state) = prepared(device, env, &config, kernels)?;
     let (stream, network) = (rollout.stream(), rollout.network());
     let updated = |precision: Precision| {
-        let learner = CudaLearner::new(device, stream, env, network, &config, precision)?;
+        let options = NetworkOptions { precision, kernels };
+        let learner = CudaLearner::new(device, stream, env, network, &config, options)?;
         learner.load(stream, &state, 0, 0)?;
         learner.update(stream, rollout.samples_buffer())?;
         Ok::<_, LearnError>((learner.state(stream)?.exp_avg, learner.report(stream)?))

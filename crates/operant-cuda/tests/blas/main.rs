@@ -1,0 +1,47 @@
+//! Matrix products through the stand-in for cuBLASLt: no GPU is needed.
+
+#![cfg(target_os = "linux")]
+
+mod case;
+mod libraries;
+mod products;
+mod refusals;
+#[path = "../support/stand_in.rs"]
+mod stand_in;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use operant_cuda::{Blas, Cuda, Device, Places, Stream};
+
+/// The stand-in's directory; None, and a line that says so, where there is no C++ compiler.
+fn directory() -> Option<&'static PathBuf> {
+    static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    DIRECTORY.get_or_init(|| stand_in::directory("the tests of matrix products")).as_ref()
+}
+
+fn cuda(directory: &Path) -> Cuda {
+    Cuda::find_at(&Places::only(&[directory])).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A device of the stand-in, its library for products, and a stream; None without a C++ compiler.
+fn device(ordinal: usize) -> Option<(Device, Blas, Stream)> {
+    let device = cuda(directory()?).open(ordinal).unwrap_or_else(|error| panic!("{error}"));
+    let blas = device.blas().unwrap_or_else(|error| panic!("{error}"));
+    let stream = device.stream().expect("a stream");
+    Some((device, blas, stream))
+}
+
+/// Runs a test in a process of its own, where a variable shows it another machine.
+fn on_another_machine(test: &str, variable: &str, value: &str) {
+    if directory().is_none() {
+        return;
+    }
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", test, "--include-ignored", "--nocapture"]).env(variable, value);
+    let output = command.output().expect("it runs again");
+    let told = stand_in::said(&output);
+    assert!(output.status.success(), "{test} with {variable}={value}:\n{told}");
+    assert!(told.contains("1 passed"), "{test} was not run:\n{told}");
+}

@@ -1,0 +1,271 @@
+//! Speeds on the CPU, by the clock: environments alone, the rollout, training; and what the machine could do at most, measured by
+//! the same threads: multiply-adds, and memory. `operant bench` and the benches call these.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use operant_env::Env;
+use operant_env::random_play::RandomPlay;
+use operant_lane::{Float, Packed};
+use rayon::prelude::*;
+use wide::f32x16;
+
+use super::backend::{CpuBackend, NARROW, backend_with};
+use super::pool::{CpuOptions, pool};
+use super::rollout::EnvLane;
+use crate::LearnError;
+use crate::config::Config;
+use crate::measure::{Effort, Phases, Speed, TrainingSpeed, time};
+use crate::network::{Architecture, Network};
+
+/// Independent chains of multiply-adds per core: a latency of 4 on two units needs 8.
+pub const CHAINS: usize = 16;
+
+/// Floats of a task of the triad: 256 KiB of each array.
+const TRIAD_BLOCK: usize = 1 << 16;
+/// Seconds of a repetition: short disturbances are spread over so much work.
+const STRETCH: f64 = 0.05;
+/// Environments of a task at most: their states fit the first-level cache many times.
+const TASK: usize = 512;
+/// Tasks for each thread, so that one that is held up is helped.
+const TASKS_A_THREAD: usize = 8;
+
+/// Does `work` on threads as training would have them.
+///
+/// # Errors
+/// When the system gives no threads.
+pub fn on_threads<R: Send>(threads: &CpuOptions, work: impl FnOnce() -> R + Send) -> Result<R, LearnError> {
+    Ok(pool(threads)?.0.install(work))
+}
+
+/// Floating-point operations per second of multiply-adds on all threads of the current rayon pool together, two a
+/// multiply-add: the limit that no matrix product can pass.
+pub fn peak_flops() -> f64 {
+    const STEPS: usize = 4_000_000;
+    let threads = rayon::current_num_threads();
+    let seconds = time(|| {
+        rayon::broadcast(|_| {
+            let (a, b) = (black_box(f32x16::splat(0.999_9)), black_box(f32x16::splat(1e-4)));
+            let mut chains: [f32x16; CHAINS] = core::array::from_fn(|i| f32x16::splat(black_box(i as f32)));
+            for _ in 0..STEPS {
+                for chain in &mut chains {
+                    *chain = Float::mul_add(*chain, a, b);
+                }
+            }
+            black_box(chains);
+        });
+    });
+    (threads * STEPS * CHAINS * 16 * 2) as f64 / seconds
+}
+
+/// Three arrays for the measurement of memory: `a = b + s c`, two read and one written.
+#[derive(Debug)]
+pub struct Triad {
+    arrays: [Vec<f32>; 3],
+}
+
+impl Triad {
+    /// Arrays of so many bytes together; only far beyond the last cache do they measure memory. The threads of the current rayon
+    /// pool touch them first, each about what it will work on.
+    pub fn new(bytes: usize) -> Self {
+        let floats = (bytes / size_of::<[f32; 3]>()).max(1);
+        let array = |value: f32| {
+            let mut array = vec![0.0; floats];
+            array.par_chunks_mut(TRIAD_BLOCK).for_each(|block| block.fill(value));
+            array
+        };
+        Self { arrays: [3.0, 1.0, 2.0].map(array) }
+    }
+
+    /// Bytes per second that all threads of the current rayon pool together read and write in one pass. What the processor reads
+    /// only to overwrite is not counted, as is usual.
+    pub fn pass(&mut self) -> f64 {
+        let [a, b, c] = &mut self.arrays;
+        let bytes = 3 * size_of::<f32>() * a.len();
+        let scale = black_box(0.5f32);
+        let seconds = time(|| {
+            let from = b.par_chunks(TRIAD_BLOCK).zip(c.par_chunks(TRIAD_BLOCK));
+            a.par_chunks_mut(TRIAD_BLOCK).zip(from).for_each(|(a, (b, c))| {
+                for ((a, b), c) in a.iter_mut().zip(b).zip(c) {
+                    *a = b + scale * c;
+                }
+            });
+        });
+        black_box(&self.arrays);
+        bytes as f64 / seconds
+    }
+}
+
+/// Times `work`, which takes `steps` environment steps, again and again: a warm-up, then stretches until `effort` is spent, which
+/// began to run at `begin`.
+fn repeated(effort: Effort, begin: Instant, steps: usize, mut work: impl FnMut()) -> Speed {
+    let left = effort.budget.saturating_sub(begin.elapsed());
+    let (start, mut times) = (Instant::now(), 0u32);
+    while times == 0 || start.elapsed() < left / 10 {
+        work();
+        times += 1;
+    }
+    let together = stretch(start.elapsed() / times, left);
+    let mut seconds = Vec::new();
+    while seconds.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
+        seconds.push(time(|| (0..together).for_each(|_| work())) / together as f64);
+    }
+    Speed::of_seconds(steps as f64, &seconds)
+}
+
+/// How often work that takes so long is done in one repetition, of which several fit into what is `left`.
+fn stretch(once: Duration, left: Duration) -> usize {
+    let seconds = STRETCH.min(left.as_secs_f64() / 8.0);
+    ((seconds / once.as_secs_f64().max(1e-9)).ceil() as usize).clamp(1, 1 << 20)
+}
+
+/// Environments alone: N of them, uniformly random actions, auto-reset and time limit on, T steps from one meeting of the threads
+/// to the next.
+///
+/// # Errors
+/// When the system gives no threads.
+pub fn environments<E: Env>(
+    env: &E,
+    [num_steps, num_envs]: [usize; 2],
+    threads: &CpuOptions,
+    effort: Effort,
+) -> Result<Speed, LearnError> {
+    let begin = Instant::now();
+    let (pool, _) = pool(threads)?;
+    let tasks = pool.current_num_threads() * TASKS_A_THREAD;
+    let size = num_envs.div_ceil(tasks).next_multiple_of(EnvLane::WIDTH).min(TASK);
+    let task = |first: usize| {
+        let count = size.min(num_envs - first);
+        RandomPlay::<EnvLane, E>::new(env.clone(), 1, first as u32, count)
+    };
+    let mut tasks: Vec<_> = (0..num_envs).step_by(size).map(task).collect();
+    Ok(pool.install(|| {
+        repeated(effort, begin, num_envs * num_steps, || {
+            tasks.par_iter_mut().with_max_len(1).for_each(|task| {
+                black_box(task.play(num_steps as u64));
+            });
+        })
+    }))
+}
+
+/// The rollout of `config` with freshly initialised weights, GAE included, nothing learned.
+///
+/// # Errors
+/// When the configuration cannot be rolled out, or the system gives no threads.
+pub fn rollout<E: Env>(
+    env: &E,
+    config: &Config,
+    threads: &CpuOptions,
+    effort: Effort,
+) -> Result<Speed, LearnError> {
+    fn run<E: Env, const V: usize>(mut backend: CpuBackend<E, V>, effort: Effort, begin: Instant) -> Speed {
+        let pool = std::sync::Arc::clone(&backend.pool);
+        let steps = backend.config.num_envs * backend.config.num_steps;
+        pool.install(|| {
+            repeated(effort, begin, steps, || {
+                black_box(backend.roll());
+                // Random numbers are functions of the lifetime step.
+                backend.updates += 1;
+            })
+        })
+    }
+    let begin = Instant::now();
+    Ok(if config.num_envs <= NARROW {
+        run(CpuBackend::<E, 1>::on(env.clone(), config, threads)?.0, effort, begin)
+    } else {
+        run(CpuBackend::<E, 4>::on(env.clone(), config, threads)?.0, effort, begin)
+    })
+}
+
+/// Full PPO of `config`, as the training loop runs it: an update is enqueued and collected, then the next.
+///
+/// # Errors
+/// When the configuration cannot be trained, or the system gives no threads.
+pub fn training<E: Env>(
+    env: &E,
+    config: &Config,
+    threads: &CpuOptions,
+    effort: Effort,
+) -> Result<TrainingSpeed, LearnError> {
+    let begin = Instant::now();
+    let mut learner = backend_with(env.clone(), config, threads)?.backend;
+    let mut update = || -> Result<Option<Phases>, LearnError> {
+        learner.enqueue_update()?;
+        let phases = |stats: crate::UpdateStats| Phases {
+            rollout: stats.time_rollout,
+            gae: stats.time_gae,
+            update: stats.time_update,
+        };
+        Ok(learner.poll(true)?.map(phases))
+    };
+    // The first touches the memory of the batch.
+    let start = Instant::now();
+    update()?;
+    let together = stretch(start.elapsed(), effort.budget.saturating_sub(begin.elapsed()));
+    let (mut seconds, mut phases) = (Vec::new(), Vec::new());
+    while seconds.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
+        let start = Instant::now();
+        for _ in 0..together {
+            phases.extend(update()?);
+        }
+        seconds.push(start.elapsed().as_secs_f64() / together as f64);
+    }
+    let speed = Speed::of_seconds((config.num_envs * config.num_steps) as f64, &seconds);
+    let network = Network::new(Architecture::of(&env.spec(), config)?);
+    Ok(TrainingSpeed::new(speed, &phases, &network, config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use operant_env::cartpole::CartPole;
+
+    const BRIEF: Effort = Effort { budget: Duration::from_millis(20), least: 3 };
+
+    fn config(num_envs: usize) -> Config {
+        Config { num_envs, num_steps: 8, hidden: vec![8], ..Config::default() }
+    }
+
+    #[test]
+    fn every_measurement_repeats_and_gives_a_speed() {
+        let two = CpuOptions::new(2);
+        for num_envs in [17, 300] {
+            let config = config(num_envs);
+            for speed in [
+                environments(&CartPole, [8, num_envs], &two, BRIEF).expect("measured"),
+                rollout(&CartPole, &config, &two, BRIEF).expect("measured"),
+                training(&CartPole, &config, &two, BRIEF).expect("measured").speed,
+            ] {
+                assert!(speed.reps >= BRIEF.least && speed.samples.len() == speed.reps, "{speed:?}");
+                assert!(speed.sps_min > 0.0 && speed.sps_min <= speed.sps_median, "{speed:?}");
+                assert!(speed.sps_median <= speed.sps_max && speed.sps_max.is_finite(), "{speed:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn training_knows_its_phases_and_its_cost() {
+        let config = config(32);
+        let measured = training(&CartPole, &config, &CpuOptions::new(1), BRIEF).expect("measured");
+        let Phases { rollout, gae, update } = measured.phases;
+        assert!(rollout > 0.0 && gae > 0.0 && update > 0.0, "{measured:?}");
+        // 4-8-2 and 4-8-1: 32 + 16 and 32 + 8 multiply-adds forward.
+        let (forward, first) = (2.0 * 88.0, 2.0 * 64.0);
+        assert_eq!(measured.flops_per_step, forward + 4.0 * (3.0 * forward - first));
+    }
+
+    #[test]
+    fn a_pass_over_memory_computes_the_triad() {
+        let mut triad = Triad::new(3 * 4 * 100_000);
+        assert!(triad.pass() > 0.0);
+        assert!(triad.arrays[0].iter().all(|a| *a == 2.0));
+    }
+
+    #[test]
+    fn what_cannot_be_trained_is_an_error() {
+        let config = Config { hidden: vec![8], ..config(16) };
+        let binary = operant_env::minatar_breakout::MinatarBreakout::default();
+        let refused = rollout(&binary, &Config { norm_obs: true, ..config }, &CpuOptions::new(1), BRIEF);
+        assert!(matches!(refused, Err(LearnError::Config { key: "norm_obs", .. })));
+    }
+}
