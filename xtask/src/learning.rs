@@ -1,33 +1,49 @@
-//! `cargo xtask learning [ENV]..`: what the shipped presets learn, seed by seed, against the thresholds that they promise.
-//! Presets are tuned on seeds 1 to 10; seeds 101 to 110 are for checking alone.
+//! `cargo xtask learning [--gpu-presets] [ENV]..`: what the shipped presets learn, seed by seed, against the thresholds that they
+//! promise. Presets are tuned on seeds 1 to 10; seeds 101 to 110 are for checking alone. With `--gpu-presets` the CPU trains with
+//! the settings that a GPU takes: it computes the same, so that they can be tuned, and checked, where no GPU is.
 
-use anyhow::{Result, ensure};
+use std::ops::RangeInclusive;
+
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use toml::Table;
 
 use crate::operant::{Operant, machine};
 
-/// An environment's promise: every seed reaches `threshold` within `steps`.
+/// An environment's promise: every seed reaches `threshold`, on a CPU within `steps`.
 struct Promise {
     env: &'static str,
     threshold: f64,
     steps: u64,
-    seeds: &'static [std::ops::RangeInclusive<u64>],
+    seeds: &'static [RangeInclusive<u64>],
+    /// Of the settings for GPUs, which take longer on a CPU.
+    gpu_seeds: &'static [RangeInclusive<u64>],
 }
 
-const CLASSIC: &[std::ops::RangeInclusive<u64>] = &[1..=10, 101..=110];
+impl Promise {
+    const fn classic(env: &'static str, threshold: f64, steps: u64) -> Self {
+        Promise { env, threshold, steps, seeds: &[1..=10, 101..=110], gpu_seeds: &[1..=5, 101..=105] }
+    }
+}
 
 const PROMISES: [Promise; 6] = [
-    Promise { env: "cartpole", threshold: 475.0, steps: 200_000, seeds: CLASSIC },
-    Promise { env: "acrobot", threshold: -85.0, steps: 500_000, seeds: CLASSIC },
-    Promise { env: "mountain_car", threshold: -115.0, steps: 1_000_000, seeds: CLASSIC },
-    Promise { env: "mountain_car_continuous", threshold: 90.0, steps: 500_000, seeds: CLASSIC },
-    Promise { env: "pendulum", threshold: -170.0, steps: 500_000, seeds: CLASSIC },
-    Promise { env: "minatar_breakout", threshold: 30.0, steps: 10_000_000, seeds: &[1..=3] },
+    Promise::classic("cartpole", 475.0, 200_000),
+    Promise::classic("acrobot", -85.0, 500_000),
+    Promise::classic("mountain_car", -115.0, 1_000_000),
+    Promise::classic("mountain_car_continuous", 90.0, 500_000),
+    Promise::classic("pendulum", -170.0, 500_000),
+    Promise {
+        env: "minatar_breakout",
+        threshold: 30.0,
+        steps: 10_000_000,
+        seeds: &[1..=3],
+        gpu_seeds: &[1..=2],
+    },
 ];
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Trains every seed and prints the table.
@@ -35,48 +51,148 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// # Errors
 ///
 /// A run that fails, or one that ends below its threshold.
-pub fn run(only: &[&str]) -> Result<()> {
+pub fn run(args: &[&str]) -> Result<()> {
+    let for_gpu = args.contains(&"--gpu-presets");
+    let only: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--gpu-presets").collect();
+    for name in &only {
+        ensure!(PROMISES.iter().any(|promise| promise.env == *name), "{name} has no preset here");
+    }
     let operant = Operant::build("learning")?;
-    println!("Greedy evaluation over 100 episodes after training with the shipped preset.");
-    println!("{}.\n", machine());
-    println!(
-        "| environment, steps | seeds | promised | worst seed | median | solved: median steps | median s | wall s |"
-    );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    if for_gpu {
+        println!("Greedy evaluation over 100 episodes after training on the CPU with the preset for GPUs.");
+        println!("{}.\n", machine());
+        println!(
+            "| environment | environments x steps | minibatches, epochs | updates, Adam steps | seeds | promised | worst seed \
+             | median | solved: median update | last | wall s |"
+        );
+        println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    } else {
+        println!("Greedy evaluation over 100 episodes after training with the shipped preset.");
+        println!("{}.\n", machine());
+        println!(
+            "| environment, steps | seeds | promised | worst seed | median | solved: median steps | median s | wall s |"
+        );
+        println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    }
     let mut broken = Vec::new();
     for promise in PROMISES.iter().filter(|promise| only.is_empty() || only.contains(&promise.env)) {
-        for seeds in promise.seeds {
-            let mut results: Vec<Value> = Vec::new();
-            for seed in seeds.clone() {
-                let result = operant.train(&[promise.env, "--seed", &seed.to_string()])?;
-                let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
-                eprintln!("{} seed {seed}: {mean:.1}, solved at {}", promise.env, result["solved_at_step"]);
-                if mean.is_nan() || mean < promise.threshold {
-                    broken.push(format!("{} seed {seed}: {mean:.1}", promise.env));
-                }
-                results.push(result);
+        let gpu = if for_gpu { Some(GpuPreset::of(&operant, promise.env)?) } else { None };
+        for seeds in if for_gpu { promise.gpu_seeds } else { promise.seeds } {
+            let results = train(&operant, promise, gpu.as_ref(), seeds, &mut broken)?;
+            match &gpu {
+                Some(preset) => preset.row(promise, seeds, &results),
+                None => row(promise, seeds, &results)?,
             }
-            let all = |key: &str| -> Vec<f64> {
-                results.iter().filter_map(|result| result[key].as_f64()).collect()
-            };
-            let means = all("eval_return_mean");
-            let most = all("env_steps").into_iter().fold(0.0, f64::max);
-            // A run is whole updates; the last may pass the budget by less than one.
-            ensure!(most < promise.steps as f64 * 1.02, "{} took {most} steps", promise.env);
-            println!(
-                "| {}, {most:.0} | {}-{} | {} | {:.1} | {:.1} | {:.0} | {:.2} | {:.2} |",
-                promise.env,
-                seeds.start(),
-                seeds.end(),
-                promise.threshold,
-                means.iter().copied().fold(f64::INFINITY, f64::min),
-                median(means.clone()),
-                median(all("solved_at_step")),
-                median(all("solved_at_s")),
-                median(all("wall_s")),
-            );
         }
     }
     ensure!(broken.is_empty(), "below the threshold: {}", broken.join(", "));
     Ok(())
+}
+
+fn train(
+    operant: &Operant,
+    promise: &Promise,
+    gpu: Option<&GpuPreset>,
+    seeds: &RangeInclusive<u64>,
+    broken: &mut Vec<String>,
+) -> Result<Vec<Value>> {
+    let mut results: Vec<Value> = Vec::new();
+    for seed in seeds.clone() {
+        let seed = seed.to_string();
+        let mut args = vec![promise.env, "--device", "cpu", "--seed", &seed];
+        if let Some(preset) = gpu {
+            args.extend(["--config", &preset.file]);
+        }
+        let result = operant.train(&args)?;
+        let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
+        eprintln!("{} seed {seed}: {mean:.1}, solved at {}", promise.env, result["solved_at_step"]);
+        if mean.is_nan() || mean < promise.threshold {
+            broken.push(format!("{} seed {seed}: {mean:.1}", promise.env));
+        }
+        results.push(result);
+    }
+    Ok(results)
+}
+
+fn all(results: &[Value], key: &str) -> Vec<f64> {
+    results.iter().filter_map(|result| result[key].as_f64()).collect()
+}
+
+/// A row of the table for CPUs.
+fn row(promise: &Promise, seeds: &RangeInclusive<u64>, results: &[Value]) -> Result<()> {
+    let means = all(results, "eval_return_mean");
+    let most = all(results, "env_steps").into_iter().fold(0.0, f64::max);
+    // A run is whole updates; the last may pass the budget by less than one.
+    ensure!(most < promise.steps as f64 * 1.02, "{} took {most} steps", promise.env);
+    println!(
+        "| {}, {most:.0} | {}-{} | {} | {:.1} | {:.1} | {:.0} | {:.2} | {:.2} |",
+        promise.env,
+        seeds.start(),
+        seeds.end(),
+        promise.threshold,
+        means.iter().copied().fold(f64::INFINITY, f64::min),
+        median(means.clone()),
+        median(all(results, "solved_at_step")),
+        median(all(results, "solved_at_s")),
+        median(all(results, "wall_s")),
+    );
+    Ok(())
+}
+
+/// What a GPU would train with, as a file.
+struct GpuPreset {
+    file: String,
+    num_envs: i64,
+    num_steps: i64,
+    num_minibatches: i64,
+    update_epochs: i64,
+}
+
+impl GpuPreset {
+    fn of(operant: &Operant, env: &str) -> Result<Self> {
+        let text = operant.config(&[env, "--device", "cuda"])?;
+        let table: Table = text.parse().context("operant printed a configuration that is no TOML")?;
+        let number = |key: &str| {
+            table.get(key).and_then(toml::Value::as_integer).with_context(|| format!("{env} has no {key}"))
+        };
+        let path = operant.runs.join(format!("{env}-gpu.toml"));
+        std::fs::create_dir_all(&operant.runs)?;
+        std::fs::write(&path, &text).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(GpuPreset {
+            file: path.display().to_string(),
+            num_envs: number("num_envs")?,
+            num_steps: number("num_steps")?,
+            num_minibatches: number("num_minibatches")?,
+            update_epochs: number("update_epochs")?,
+        })
+    }
+
+    /// A row of the table for GPUs, in updates: what they take there does not depend on how fast this machine is.
+    fn row(&self, promise: &Promise, seeds: &RangeInclusive<u64>, results: &[Value]) {
+        let batch = (self.num_envs * self.num_steps) as f64;
+        let means = all(results, "eval_return_mean");
+        let updates = median(all(results, "updates"));
+        let solved: Vec<f64> = all(results, "solved_at_step").iter().map(|step| step / batch).collect();
+        let last = if solved.len() < results.len() {
+            "never".to_owned()
+        } else {
+            format!("{:.0}", solved.iter().copied().fold(0.0, f64::max))
+        };
+        println!(
+            "| {} | {} x {} | {}, {} | {updates:.0}, {:.0} | {}-{} | {} | {:.1} | {:.1} | {:.0} | {last} | {:.1} |",
+            promise.env,
+            self.num_envs,
+            self.num_steps,
+            self.num_minibatches,
+            self.update_epochs,
+            updates * (self.num_minibatches * self.update_epochs) as f64,
+            seeds.start(),
+            seeds.end(),
+            promise.threshold,
+            means.iter().copied().fold(f64::INFINITY, f64::min),
+            median(means.clone()),
+            median(solved.clone()),
+            median(all(results, "wall_s")),
+        );
+    }
 }

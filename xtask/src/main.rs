@@ -22,9 +22,10 @@ Chores:
           Stops at the first failure and prints the command that repeats it.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
-  learning [ENV]..
+  learning [--gpu-presets] [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
-          docs/results/learning-cpu.md.
+          docs/results/learning-cpu.md; with --gpu-presets on the CPU with the settings for GPUs, and the table of
+          docs/results/learning-gpu-presets.md.
   kernels [--check | --all]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
           spills, instructions of a step. --check compares instead; --all prints every environment for every
@@ -35,6 +36,8 @@ Chores:
   fuzz [--runs N]
           Gives the ring's reader a million random inputs, or N; needs cargo-fuzz.
   soak    10 M steps at 512, 2,048 and 8,192 environments: every value finite, memory flat.
+  soak gpu [--minutes M] [FLAG]..
+          The same on a GPU for ten minutes or M, then SIGTERM; the flags are those of `operant train`.
   help    This text.
 ";
 
@@ -48,9 +51,9 @@ fn main() -> ExitCode {
         ["fuzz", ref args @ ..] => fuzz::run(args),
         ["gpu", ref args @ ..] => gpu::run(args),
         ["kernels", ref args @ ..] => kernels::run(args),
-        ["learning", ref envs @ ..] => learning::run(envs),
+        ["learning", ref args @ ..] => learning::run(args),
         ["metrics-doc"] => metrics_doc::run(),
-        ["soak"] => soak::run(),
+        ["soak", ref args @ ..] => soak::run(args),
         ["test"] => test::run(),
         _ => {
             eprintln!("error: `cargo xtask {}` is no chore\n\n{HELP}", args.join(" "));

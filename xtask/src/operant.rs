@@ -1,7 +1,7 @@
 //! The release binary, for chores that run it: built once, its JSON results read.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -53,6 +53,30 @@ impl Operant {
         let words = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "operant train {} failed:\n{words}", args.join(" "));
         serde_json::from_slice(&output.stdout).context("operant printed no JSON object")
+    }
+
+    /// Starts `operant train` with `args`; its result comes on its stdout, its words go where ours go.
+    ///
+    /// # Errors
+    ///
+    /// A binary that cannot be started.
+    pub fn start(&self, args: &[&str]) -> Result<Child> {
+        let mut command = Command::new(&self.binary);
+        command.arg("train").args(args).args(["--json", "--quiet", "--run-dir"]).arg(&self.runs);
+        command.stdout(Stdio::piped()).spawn().context("cannot start operant")
+    }
+
+    /// What `operant config` prints with `args`.
+    ///
+    /// # Errors
+    ///
+    /// A configuration that it refuses, with its own words.
+    pub fn config(&self, args: &[&str]) -> Result<String> {
+        let output = Command::new(&self.binary).arg("config").args(args).output();
+        let output = output.context("cannot start operant")?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "operant config {} failed:\n{words}", args.join(" "));
+        String::from_utf8(output.stdout).context("operant printed no text")
     }
 
     /// A file of a run.

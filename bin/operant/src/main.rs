@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod commands;
 mod daemon;
 mod output;
@@ -31,6 +32,7 @@ Examples:
   operant eval RUN                        play a run's latest checkpoint greedily
   operant config cartpole                 every setting, and where it comes from
   operant info                            what this machine has, and what is missing
+  operant bench                           how fast it is, in a minute
 
 Exit codes:
   0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
@@ -60,6 +62,8 @@ enum Command {
     Replay(commands::replay::Args),
     /// Check and measure this machine: lanes, kernels, learning
     Selftest(commands::selftest::Args),
+    /// Measure environments, rollout and training on this machine
+    Bench(commands::bench::Args),
     /// Print the CUDA source that an environment becomes
     Emit(commands::emit::Args),
 }
@@ -90,6 +94,7 @@ fn main() -> ExitCode {
         Command::Info(args) => commands::info::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
         Command::Selftest(args) => commands::selftest::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
         Command::Emit(args) => commands::emit::run(&args),
     };
     match outcome {

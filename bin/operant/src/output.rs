@@ -20,3 +20,8 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 pub fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");
 }
+
+/// Tells something worth knowing on stderr, if anyone reads it.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

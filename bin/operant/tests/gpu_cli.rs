@@ -75,6 +75,7 @@ impl Operant {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.place.command(args);
+        command.env_remove("OPERANT_DEVICE");
         // The stand-in's compiler needs the path; without it, Pythons are not looked for.
         let keeps_path = self.variables.iter().any(|(_, path)| path.join("libnvrtc.so").exists());
         for name in VARIABLES.iter().filter(|name| !(keeps_path && **name == "PATH")) {
@@ -163,9 +164,19 @@ fn without_libraries_it_says_what_to_install() {
         driver["remedy"].as_str().is_some_and(|text| text.contains("OPERANT_CUDA_LIBRARIES")),
         "{driver}"
     );
+    let searched = driver["searched"].as_array().expect("a list");
+    let empty = operant.place.path().join("empty").display().to_string();
+    assert_eq!(searched[0], empty);
+    assert!(searched.iter().any(|place| place == "/usr/lib/wsl/lib"), "{driver}");
+    let verbose = operant.run(&["info", "--verbose"], "").stdout;
+    let lines = |page: &str| page.split_whitespace().collect::<Vec<_>>().join(" ");
+    for place in searched.iter().filter_map(Value::as_str) {
+        assert!(lines(&verbose).contains(place), "no {place} in:\n{verbose}");
+    }
     assert_eq!(info["gpus"], serde_json::json!([]));
     assert_eq!(info["auto"]["device"], "cpu");
     assert!(info["auto"]["reason"].as_str().is_some_and(|text| text.contains("no NVIDIA driver")), "{info}");
+    assert!(operant.run(&["config", "cartpole"], "").stdout.starts_with("# auto takes cpu: no usable GPU: "));
     assert!(info["cpu"]["threads"].as_u64().is_some_and(|threads| threads >= 1), "{info}");
     assert_eq!(info["cpu"]["lane_width"], 16);
     assert_eq!(info["kernel_cache"]["kernels"], 0);
@@ -232,28 +243,30 @@ fn the_devices_of_a_driver_are_shown() {
         assert!(gpu["memory_total"].as_u64().is_some_and(|bytes| bytes > 0), "{gpu}");
         assert_eq!(gpu["cooperative"], k != 4, "{gpu}");
     }
-    for (part, version) in [("driver", "13.0"), ("compiler", "13.0")] {
+    for (part, version) in [("driver", "13.0"), ("compiler", "13.0"), ("blas", "13.0")] {
         assert!(info[part]["problem"].is_null() && info[part]["remedy"].is_null(), "{info}");
         assert!(info[part]["path"].as_str().is_some_and(|path| Path::new(path).exists()), "{info}");
         assert_eq!(info[part]["version"], version);
     }
     assert!(info["compiler"]["architectures"].as_array().is_some_and(|known| !known.is_empty()), "{info}");
-    assert_eq!(info["auto"]["device"], "cpu");
-    let page = operant.page();
     let name = gpus[0]["name"].as_str().expect("a name");
+    assert_eq!(info["auto"]["device"], "cuda:0");
+    let reason = info["auto"]["reason"].as_str().expect("a reason");
+    assert!(reason.starts_with(name) && reason.contains("cartpole"), "{reason}");
+    let page = operant.page();
     for part in [
         "cuda:0",
         "cuda:5",
         name,
         "no cooperative launch",
         "compute capability",
-        "--device cuda trains on the GPU",
+        "--device auto",
+        "takes cuda:0",
     ] {
         assert!(page.contains(part), "no {part:?} in:\n{page}");
     }
     assert!(!page.contains("missing: ") && !page.contains("problem: "), "{page}");
 
-    assert!(operant.trains_on_cpu().contains("--device cuda trains on the GPU"));
     let absent = ["train", "cartpole", "--device", "cuda:9"];
     operant.run(&absent, "").assert_error(2, &["there is no GPU 9", "the driver sees 6", "--device cpu"]);
     let absent = ["replay", "cartpole", "--device", "cuda:9"];
@@ -295,6 +308,87 @@ fn a_gpu_trains_and_a_run_goes_on_elsewhere() {
     assert_eq!(first["eval_return_mean"], resumed["eval_return_mean"]);
     let on_cpu = train("cpu", &["--resume", "half", "--steps", "3840", "--set", "ring=false"]);
     assert_eq!((&on_cpu["device"], &on_cpu["env_steps"]), (&"cpu".into(), &3_840.into()));
+}
+
+#[test]
+fn auto_takes_a_gpu_with_the_preset_for_it_and_else_the_cpu_with_its_own() {
+    let Some(operant) = Operant::with_stand_in("auto on a GPU") else { return };
+    let shown = operant.run(&["config", "cartpole"], "").stdout;
+    assert!(shown.starts_with("# auto takes cuda:0: "), "{shown}");
+    for (device, many) in [("auto", true), ("cuda:4", true), ("cpu", false)] {
+        let shown = operant.run(&["config", "cartpole", "--device", device], "").stdout;
+        assert_eq!(shown.contains("# preset cartpole [gpu]"), many, "{device}: {shown}");
+    }
+    let train = |more: &[&str]| {
+        let sets = ["--json", "--set", "ring=false", "--set", "eval_episodes=5"];
+        let finished = operant.run(&[&["train", "cartpole"], more, &sets].concat(), "");
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        let device = finished.stderr.lines().find(|line| line.starts_with("device: ")).map(str::to_owned);
+        (finished.json(), device.unwrap_or_default())
+    };
+    let saved = |run: &str| {
+        let path = operant.place.path().join("runs").join(run).join("config.toml");
+        let text = std::fs::read_to_string(path).expect("its configuration");
+        let key = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(&format!("{name} = ")));
+            line.unwrap_or_else(|| panic!("no {name} in {text}")).to_owned()
+        };
+        ["num_envs", "num_steps"].map(key)
+    };
+
+    // The run itself is small; what it leaves of the preset is the GPU's.
+    let (result, line) =
+        train(&["--name", "many", "--envs", "64", "--steps", "2048", "--set", "num_minibatches=2"]);
+    assert_eq!(result["device"], "cuda:0");
+    assert!(line.starts_with("device: cuda:0; ") && line.contains("which auto takes"), "{line}");
+    assert_eq!(saved("many"), ["num_envs = 64", "num_steps = 32"]);
+
+    // A GPU without room: the CPU, with the preset that is the CPU's, and why.
+    let none = ["--set", "memory_fraction=1e-9"];
+    let (result, line) = train(&[&["--name", "few", "--steps", "1024"], &none[..]].concat());
+    assert_eq!((&result["device"], &result["env_steps"]), (&"cpu".into(), &1_024.into()));
+    assert!(line.starts_with("device: cpu; cuda:0 cannot train this: "), "{line}");
+    assert_eq!(saved("few"), ["num_envs = 16", "num_steps = 64"]);
+    let asked = [&["train", "cartpole", "--device", "cuda"], &none[..]].concat();
+    operant.run(&asked, "").assert_error(2, &["num_envs", "memory"]);
+    let tensor = [&["train", "cartpole", "--precision", "bf16"], &none[..]].concat();
+    operant
+        .run(&tensor, "")
+        .assert_error(2, &["needs a GPU", "auto takes the CPU: cuda:0 cannot train this"]);
+
+    // It stays where it was, and so does the other.
+    let sets = ["--set", "ring=false", "--set", "memory_fraction=0.9", "--json"];
+    let resume = |run: &str, steps: &str| {
+        let finished = operant.run(&[&["train", "--resume", run, "--steps", steps], &sets[..]].concat(), "");
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        (finished.json()["device"].clone(), finished.stderr)
+    };
+    let (device, said) = resume("few", "2048");
+    assert_eq!(device, "cpu");
+    assert!(said.contains("device: cpu; the run trained there before"), "{said}");
+    assert_eq!(resume("many", "4096").0, "cuda:0");
+    assert_eq!(saved("many"), ["num_envs = 64", "num_steps = 32"]);
+}
+
+#[test]
+fn every_way_to_name_a_device_leads_to_its_preset() {
+    let Some(operant) = Operant::with_stand_in("presets by device") else { return };
+    let preset = |operant: &Operant, args: &[&str]| {
+        let shown = operant.run(&[&["config", "acrobot"], args].concat(), "").stdout;
+        let line = shown.lines().find(|line| line.starts_with("num_envs = ")).expect("num_envs").to_owned();
+        line.split_once("# ").expect("an origin").1.to_owned()
+    };
+    assert_eq!(preset(&operant, &["--device", "cpu"]), "preset acrobot");
+    assert_eq!(preset(&operant, &["--device", "cuda"]), "preset acrobot [gpu]");
+    assert_eq!(preset(&operant, &["--set", "device=cpu"]), "preset acrobot");
+    let file = operant.place.path().join("operant.toml");
+    std::fs::write(&file, "device = \"cpu\"\n").expect("written");
+    assert_eq!(preset(&operant, &[]), "preset acrobot");
+    let operant = operant.with("OPERANT_DEVICE", "cuda");
+    assert_eq!(preset(&operant, &[]), "preset acrobot [gpu]");
+    assert_eq!(preset(&operant, &["--device", "cpu"]), "preset acrobot");
+    std::fs::write(&file, "device = \"cpu\"\n[acrobot]\nnum_envs = 64\n").expect("written");
+    assert!(preset(&operant, &[]).ends_with("operant.toml:3"));
 }
 
 #[test]

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use operant_cuda::{Cuda, DeviceProperties};
 use operant_env::registry::{self, EnvError, Visitor};
 use operant_env::{Env, EnvSpec, OptionError};
-use operant_learn::cuda::GpuOptions;
+use operant_learn::cuda::{self, Choice, GpuOptions, NetworkOptions};
+use operant_learn::network::{Architecture, Network};
 use operant_learn::{Backend, LearnError};
 
-use crate::config::{EnvFacts, Settings, Wish};
+use crate::config::{EnvFacts, RunConfig, Settings, Wish};
 use crate::error::{Error, Result};
 use crate::gpu;
 
@@ -38,22 +39,120 @@ impl Device {
     }
 }
 
-/// The device that the settings ask for, or that `auto` takes on this machine.
+/// What a run trains on, with the settings that go with it.
+pub(crate) struct Chosen {
+    pub settings: Settings,
+    pub device: Device,
+    pub backend: Box<dyn Backend>,
+}
+
+/// The device that the settings ask for, or that `auto` takes on this machine for a run that trained on `before` if it is not
+/// new; and the settings as they are layered for it.
 ///
 /// # Errors
-/// When it is not there, or the CPU does not train in the precision that is asked for; each with its origin.
-pub fn choose(settings: &Settings) -> Result<Device> {
-    let device = match settings.wish() {
+/// When it is not there, or does not train under these settings; each with its origin.
+pub fn choose(settings: &Settings, before: Option<&str>) -> Result<(Settings, Device)> {
+    match settings.wish() {
         Some(Wish::Cuda(ordinal)) => {
             let (cuda, gpu) = gpu::find_for(&settings.run.device, ordinal)
                 .map_err(|error| settings.placed(error, "device"))?;
-            return Ok(Device::gpu(cuda, &gpu));
+            Ok((settings.clone(), Device::gpu(cuda, &gpu)))
         }
-        Some(Wish::Auto) => Device { reason: Some(gpu::why_cpu()), ..Device::cpu() },
-        Some(Wish::Cpu) | None => Device::cpu(),
-    };
-    settings.check_precision_of_cpu()?;
-    Ok(device)
+        Some(Wish::Auto) => match gpu::for_auto(&settings.environment, settings.has_gpu_preset(), before) {
+            Ok((cuda, gpu)) => {
+                let mut device = Device::gpu(cuda, &gpu);
+                let taken = format!("{}, which auto takes", gpu.name);
+                device.reason =
+                    Some(device.reason.map_or(taken.clone(), |slowed| format!("{taken}; {slowed}")));
+                Ok((settings.on_gpu()?, device))
+            }
+            Err(reason) => on_cpu(settings, reason),
+        },
+        Some(Wish::Cpu) | None => {
+            settings.check_for_cpu()?;
+            Ok((settings.clone(), Device::cpu()))
+        }
+    }
+}
+
+/// Which kernels would run the network of the registered environment that the settings name on that device; None on the CPU.
+///
+/// # Errors
+/// When none would, or the driver fails.
+pub fn kernels(settings: &Settings, device: &Device) -> Result<Option<Choice>> {
+    struct Choose<'a>(&'a Settings, &'a DeviceProperties, &'a Cuda);
+    impl Visitor for Choose<'_> {
+        type Output = std::result::Result<Choice, LearnError>;
+
+        fn visit<E: Env>(self, env: E) -> Self::Output {
+            let Self(settings, gpu, cuda) = self;
+            let network = Network::new(Architecture::of(&env.spec(), &settings.learner)?);
+            let options = network_options(settings);
+            cuda::choose(&network, &settings.learner, options, gpu.into(), || cuda.has_blas())
+        }
+    }
+    let Some((cuda, ordinal)) = &device.cuda else { return Ok(None) };
+    let Some(gpu) = cuda.devices()?.into_iter().nth(*ordinal) else { return Ok(None) };
+    let choose = Choose(settings, &gpu, cuda);
+    match registry::with_env(&settings.environment, &registry::EnvOptions::new(), choose) {
+        Ok(choice) => choice.map(Some).map_err(|error| learn_error(settings, error)),
+        Err(error) => Err(Error::usage(error.to_string())),
+    }
+}
+
+/// Words that the keys take, and no others.
+fn network_options(settings: &Settings) -> NetworkOptions {
+    NetworkOptions {
+        precision: settings.run.precision.parse().unwrap_or_default(),
+        kernels: settings.run.kernels.parse().unwrap_or_default(),
+    }
+}
+
+/// What `auto` would take, with the settings as layered for it; None, and the settings as they are, where a device is asked for
+/// by name, which need not be there. Whether it has room for the run is found out by training.
+///
+/// # Errors
+/// As [`choose`].
+pub fn foreseen(settings: &Settings) -> Result<(Settings, Option<Device>)> {
+    if settings.wish() != Some(Wish::Auto) {
+        return Ok((settings.clone(), None));
+    }
+    let (chosen, device) = choose(settings, None)?;
+    Ok((chosen, Some(device)))
+}
+
+/// The CPU, where `auto` falls back on it for this reason.
+fn on_cpu(settings: &Settings, reason: String) -> Result<(Settings, Device)> {
+    // What fits a GPU alone is found out only now.
+    settings.check().and_then(|()| settings.check_for_cpu()).map_err(|mut error| {
+        error.what = format!("{}, and auto takes the CPU: {reason}", error.what);
+        error
+    })?;
+    Ok((settings.clone(), Device { reason: Some(reason), ..Device::cpu() }))
+}
+
+/// As [`choose`], with the backend that `make_backend` builds there. Where `auto` chose a GPU that cannot train under the
+/// settings, the CPU is taken instead, with the settings for it.
+///
+/// # Errors
+/// As [`choose`], and those of `make_backend`.
+pub(crate) fn start(
+    settings: &Settings,
+    before: Option<&str>,
+    mut make_backend: impl FnMut(&mut Settings, &Device) -> Result<Box<dyn Backend>>,
+) -> Result<Chosen> {
+    let (mut chosen, device) = choose(settings, before)?;
+    match make_backend(&mut chosen, &device) {
+        Ok(backend) => Ok(Chosen { settings: chosen, device, backend }),
+        Err(error) if device.cuda.is_some() && settings.wish() == Some(Wish::Auto) => {
+            let problem = error.what.lines().next().unwrap_or_default();
+            let reason = format!("{} cannot train this: {problem}", device.name);
+            let (mut settings, device) = on_cpu(settings, reason)?;
+            let backend = make_backend(&mut settings, &device)?;
+            Ok(Chosen { settings, device, backend })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl EnvFacts {
@@ -100,29 +199,34 @@ fn unknown_env(unknown: &registry::UnknownEnv) -> Error {
 }
 
 /// The backend for an environment of any crate on the device that was chosen, with the options and threads that the settings
-/// ask for.
+/// ask for. Where they leave `num_envs` to the device they have a number after this.
 ///
 /// # Errors
 /// When the environment refuses an option, or the learner the hyperparameters, each with its origin; or when the device has
 /// no room or fails.
-pub fn backend<E: Env>(mut env: E, settings: &Settings, device: &Device) -> Result<Box<dyn Backend>> {
+pub fn backend<E: Env>(mut env: E, settings: &mut Settings, device: &Device) -> Result<Box<dyn Backend>> {
     for (name, value) in &settings.env_options {
         env.set_option(name, *value).map_err(|error| option_error(settings, name, &error))?;
     }
-    let (config, threads) = (&settings.learner, settings.threads());
+    let threads = settings.threads();
     let made = match &device.cuda {
-        None => operant_learn::cpu::backend(env, config, threads),
+        None => {
+            settings.decide_num_envs(None)?;
+            operant_learn::cpu::backend(env, &settings.learner, threads)
+        }
         Some((cuda, ordinal)) => {
             let gpu = cuda.open(*ordinal)?;
-            let memory_fraction = settings.run.memory_fraction;
-            // One of the words that the key takes.
-            let precision = settings.run.precision.parse().unwrap_or_default();
-            operant_learn::cuda::backend(
-                env,
-                config,
-                &gpu,
-                GpuOptions { precision, memory_fraction, threads },
-            )
+            let RunConfig { memory_fraction, overlap, .. } = settings.run;
+            let network = network_options(settings);
+            let options = GpuOptions { network, memory_fraction, threads, overlap };
+            if settings.num_envs_is_open() {
+                let most = settings.most_envs();
+                let chosen =
+                    operant_learn::cuda::choose_num_envs(&env, &settings.learner, &gpu, options, most)
+                        .map_err(|error| learn_error(settings, error))?;
+                settings.decide_num_envs(Some((chosen.num_envs, chosen.reason)))?;
+            }
+            operant_learn::cuda::backend(env, &settings.learner, &gpu, options)
         }
     };
     made.map_err(|error| learn_error(settings, error))
@@ -132,8 +236,8 @@ pub fn backend<E: Env>(mut env: E, settings: &Settings, device: &Device) -> Resu
 ///
 /// # Errors
 /// As [`backend`].
-pub fn registered(settings: &Settings, device: &Device) -> Result<Box<dyn Backend>> {
-    struct Make<'a>(&'a Settings, &'a Device);
+pub fn registered(settings: &mut Settings, device: &Device) -> Result<Box<dyn Backend>> {
+    struct Make<'a>(&'a mut Settings, &'a Device);
     impl Visitor for Make<'_> {
         type Output = Result<Box<dyn Backend>>;
 
@@ -141,7 +245,8 @@ pub fn registered(settings: &Settings, device: &Device) -> Result<Box<dyn Backen
             backend(env, self.0, self.1)
         }
     }
-    match registry::with_env(&settings.environment, &registry::EnvOptions::new(), Make(settings, device)) {
+    let environment = settings.environment.clone();
+    match registry::with_env(&environment, &registry::EnvOptions::new(), Make(settings, device)) {
         Ok(made) => made,
         Err(EnvError::Unknown(unknown)) => Err(unknown_env(&unknown)),
         Err(EnvError::Option(error)) => Err(Error::usage(error.to_string())),

@@ -1,20 +1,12 @@
 //! GPUs as a run asks for them: by the CUDA driver's numbers, found or missed with words that say what to do.
 
-use std::path::Path;
-
 use operant_cuda::{Cuda, CudaError, DeviceProperties};
+use operant_learn::presets;
 
 use crate::error::{Error, Result};
 
-/// What keeps `auto` from a GPU that is there.
-const NO_PRESETS: &str = "auto stays on the CPU until there are presets for thousands of environments";
-
 /// What is wrong where the driver starts and has no GPU.
 pub const SHOWS_NONE: &str = "the NVIDIA driver shows none";
-
-/// Files of the kernel's drivers, one of which every process that uses a GPU opens: the usual one, that of WSL, and that
-/// of Tegra.
-const DRIVER_FILES: &[&str] = &["/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-gpu"];
 
 /// The number of the GPU in `cuda` (0) or `cuda:K`.
 pub fn ordinal(device: &str) -> Option<usize> {
@@ -71,28 +63,42 @@ pub(crate) fn why_compiled_again(cuda: &Cuda) -> Option<String> {
     })
 }
 
-/// Why `auto` takes the CPU, in one line. Where there may be a GPU no driver is started to tell, since that can take as
-/// long as a short run.
-pub(crate) fn why_cpu() -> String {
-    if DRIVER_FILES.iter().any(|file| Path::new(file).exists()) {
-        return why_cpu_when(None);
+/// The GPU that `auto` takes for `env`, of a run that trained on `before` if it is not new; or why it takes the CPU, in one
+/// line.
+///
+/// A run that goes on stays on the kind of device that it has: few environments would only slow a GPU down.
+pub(crate) fn for_auto(
+    env: &str,
+    has_preset: bool,
+    before: Option<&str>,
+) -> std::result::Result<(Cuda, DeviceProperties), String> {
+    if before == Some("cpu") {
+        return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
     }
-    let problem = match Cuda::find().and_then(|cuda| cuda.devices()) {
-        Ok(devices) if !devices.is_empty() => return why_cpu_when(None),
-        Ok(_) => SHOWS_NONE.to_owned(),
-        Err(error) => error.parts().0,
+    if !has_preset {
+        return Err(format!("{env} has no preset for GPUs; --device cuda trains on one"));
+    }
+    let used = before.and_then(ordinal).unwrap_or(0);
+    let found = match find(used) {
+        Err(_) if used > 0 => find(0),
+        found => found,
     };
-    format!("{}; `operant info` says more", why_cpu_when(Some(&problem)))
+    found.map_err(|error| format!("{}; `operant info` says more", no_usable(&error.what)))
 }
 
-/// Why `auto` takes the CPU, in one line, given what is wrong with the GPU; None where there is one.
-pub fn why_cpu_when(problem: Option<&str>) -> String {
-    match problem {
-        None => {
-            format!("{NO_PRESETS}; --device cuda trains on the GPU")
+/// What `auto` takes on this machine and why, in one line, given its first GPU or what is wrong with it.
+pub fn auto_takes(first: std::result::Result<&DeviceProperties, &str>) -> (String, String) {
+    match first {
+        Ok(gpu) => {
+            let names: Vec<&str> = presets::names_with_gpu().collect();
+            (name(gpu.ordinal), format!("{}, which {} have presets for", gpu.name, names.join(", ")))
         }
-        Some(problem) => format!("no usable GPU: {problem}"),
+        Err(problem) => ("cpu".to_owned(), no_usable(problem)),
     }
+}
+
+fn no_usable(problem: &str) -> String {
+    format!("no usable GPU: {problem}")
 }
 
 #[cfg(test)]
@@ -108,9 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn why_the_cpu_is_one_line() {
-        for line in [why_cpu(), why_cpu_when(None), why_cpu_when(Some("no driver"))] {
-            assert!(!line.contains('\n') && !line.is_empty(), "{line}");
+    fn auto_stays_on_the_cpu_for_a_reason_in_one_line() {
+        let reason = for_auto("corridor", false, None).expect_err("no preset");
+        assert!(reason.starts_with("corridor has no preset for GPUs"), "{reason}");
+        let reason = for_auto("cartpole", true, Some("cpu")).expect_err("it trained on the CPU");
+        assert!(reason.starts_with("the run trained there before"), "{reason}");
+        if let Err(reason) = for_auto("cartpole", true, None) {
+            assert!(reason.starts_with("no usable GPU: ") && !reason.contains('\n'), "{reason}");
         }
+        assert_eq!(auto_takes(Err("no driver")), ("cpu".to_owned(), "no usable GPU: no driver".to_owned()));
     }
 }

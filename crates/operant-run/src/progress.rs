@@ -134,6 +134,8 @@ impl Bar {
 impl Progress for Bar {
     fn tick(&mut self, tick: &Tick) {
         self.bar.set_message(format!("{}/s  return {}", short(tick.sps), tick.episodic_return()));
+        // Known for certain only once the device has been chosen.
+        self.bar.set_length(tick.total);
         self.bar.set_position(tick.env_steps);
     }
 

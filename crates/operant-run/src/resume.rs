@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::{self, Checkpoint};
 use crate::dir::{self, RunDir};
 use crate::error::{Error, Result};
+use crate::runs::RunFile;
 
 /// An existing run, held by this process so that it can continue.
 #[derive(Debug)]
@@ -74,6 +75,11 @@ impl Resume {
         Err(Error::usage(format!("run {} trains {own}, not {env}", self.name()))
             .at(self.dir.path().display().to_string())
             .remedy(format!("resume it with `operant train {own} --resume {}`", self.name())))
+    }
+
+    /// The device that trained it last, as results name it; None when the run does not tell.
+    pub(crate) fn trained_on(&self) -> Option<String> {
+        RunFile::read(self.dir.path()).map(|file| file.device).filter(|device| !device.is_empty())
     }
 
     /// Its configuration as TOML text, for [`crate::config::settings`].

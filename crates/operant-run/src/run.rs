@@ -9,9 +9,9 @@ use operant_metrics::{Identity, Level, RunState};
 
 use crate::checkpoint::Store;
 use crate::config::{self, Settings};
-use crate::device::{self, Device};
+use crate::device::{self, Chosen, Device};
 use crate::dir::RunDir;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::Summary;
 use crate::log::Log;
 use crate::path_text;
@@ -102,23 +102,26 @@ impl Outcome {
 
 /// Carries out a run on the backend that `make_backend` builds from the settings for the device that was chosen.
 ///
-/// The device is chosen and the backend built first, so that settings they refuse leave nothing behind.
+/// The device is chosen and the backend built first, so that settings they refuse leave nothing behind. It may be asked for
+/// twice: where `auto` took a GPU that turns out unable to train this, the CPU is next, with the settings for it.
 ///
 /// # Errors
 /// Before training: settings, checkpoint or directory that cannot be used. During it: a device that fails, or
 /// [`crate::ErrorKind::Diverged`].
 pub fn train(
     job: Job,
-    make_backend: impl FnOnce(&Settings, &Device) -> Result<Box<dyn Backend>>,
+    make_backend: impl FnMut(&mut Settings, &Device) -> Result<Box<dyn Backend>>,
 ) -> Result<Outcome> {
-    let Job { settings, resume, started, signals, mut progress, log, ring_dir, ready } = job;
-    let saved_config = settings.to_saved_toml();
+    let Job { mut settings, resume, started, signals, mut progress, log, ring_dir, ready } = job;
     if let Some(resume) = &resume {
         resume.expect_env(&settings.environment)?;
         settings.check_resumes(&resume.config, resume.name())?;
+        // The checkpoint holds the states of as many as there were.
+        settings.decide_num_envs(None)?;
     }
-    let device = device::choose(&settings)?;
-    let mut backend = make_backend(&settings, &device)?;
+    let before = resume.as_ref().and_then(Resume::trained_on);
+    let Chosen { settings, device, mut backend } = device::start(&settings, before.as_deref(), make_backend)?;
+    let saved_config = settings.to_saved_toml();
     let fresh = resume.is_none();
     let (dir, checkpoint, warnings) = match resume {
         Some(resume) => (resume.dir, resume.checkpoint, resume.warnings),
@@ -156,7 +159,12 @@ pub fn train(
     };
     let place_warning = ring.as_ref().and_then(|ring| ring.warning.clone());
     let ring_path = ring.as_ref().map(|ring| ring.writer.path());
-    let (state_file, written) = StateFile::begin(dir.path(), RunFile::of(&identity, ring_path));
+    let run_file = RunFile {
+        num_envs: settings.learner.num_envs as u64,
+        num_envs_chosen: settings.num_envs_chosen().map(str::to_string),
+        ..RunFile::of(&identity, ring_path)
+    };
+    let (state_file, written) = StateFile::begin(dir.path(), run_file);
     let state_file = Arc::new(state_file);
     let publisher = Publisher::start(
         sinks,
@@ -199,6 +207,12 @@ pub fn train(
     if let Some(reason) = &device.reason {
         training.note(&format!("device: {}; {reason}", device.name));
     }
+    if let Some(how) = training.backend.how() {
+        training.note(&how);
+    }
+    if let Some(reason) = settings.num_envs_chosen() {
+        training.note(&format!("num_envs: {}, which auto chose: {reason}", settings.learner.num_envs));
+    }
     for warning in warnings {
         training.warn(&warning);
     }
@@ -227,7 +241,9 @@ pub fn train(
     }
     let ending = training.run();
     training.progress.finish();
-    let outcome = ending.and_then(|ending| finish(&mut training, &dir, &device, ending));
+    let outcome = ending
+        .and_then(|ending| finish(&mut training, &dir, &device, ending))
+        .map_err(|error| going_on(error, &dir, training.last_checkpoint.as_deref()));
     if let Ok(outcome) = &outcome {
         if let Err(error) = dir.write("result.json", &(outcome.result.to_json() + "\n")) {
             training.warn(&error.to_string());
@@ -236,6 +252,23 @@ pub fn train(
     }
     end(&mut training, &state_file, &outcome);
     outcome
+}
+
+/// A device that failed, with what is left of the run.
+fn going_on(error: Error, dir: &RunDir, checkpoint: Option<&Path>) -> Error {
+    if error.kind != ErrorKind::Device {
+        return error;
+    }
+    let left = match checkpoint {
+        Some(path) => {
+            let run = path_text::run_word(dir.path(), &config::usual_run_dir());
+            let path = path_text::shown(path);
+            format!("`operant train --resume {run}` goes on from the last checkpoint, {path}")
+        }
+        None => "no checkpoint had been saved".to_string(),
+    };
+    let remedy = error.remedy.as_ref().map_or_else(|| left.clone(), |remedy| format!("{remedy}; {left}"));
+    error.remedy(remedy)
 }
 
 /// The run, as its ring and run.json describe it.
@@ -295,7 +328,11 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
 
 /// On what a run trains: environment, preset, device, threads.
 fn means(settings: &Settings, device: &Device) -> String {
-    let preset = operant_learn::presets::preset(&settings.environment).map_or("no preset", |_| "its preset");
+    let preset = match operant_learn::presets::preset(&settings.environment) {
+        None => "no preset",
+        Some(_) if settings.uses_gpu_preset() => "its preset for GPUs",
+        Some(_) => "its preset",
+    };
     let threads = settings.threads();
     let plural = if threads == 1 { "" } else { "s" };
     let (env, device) = (&settings.environment, &device.name);

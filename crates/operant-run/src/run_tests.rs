@@ -63,7 +63,8 @@ fn carry_out(
     let mut job = Job::new(settings);
     (job.resume, job.signals, job.progress) = (resume, signals, Box::new(notes.clone()));
     job.ring_dir = Some(runs.to_path_buf());
-    let outcome = train(job, |_, _| Ok(Box::new(backend)));
+    let mut backend = Some(backend);
+    let outcome = train(job, |_, _| Ok(Box::new(backend.take().expect("asked for once"))));
     let calls = trace.lock().expect("unpoisoned").clone();
     let notes = notes.0.lock().expect("unpoisoned").clone();
     Run { outcome, calls, notes }

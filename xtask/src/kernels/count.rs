@@ -23,6 +23,9 @@ pub struct Counts {
     pub shared: f64,
     /// Loads from and stores to global memory.
     pub global: f64,
+    /// Cycles that shared memory takes for them at 128 bytes each, at least: a load of 8 or 16 bytes a lane takes half where
+    /// neighbouring lanes read the same, which the code does not tell.
+    pub shared_cycles: f64,
 }
 
 impl Add for Counts {
@@ -35,6 +38,7 @@ impl Add for Counts {
             ffma: self.ffma + other.ffma,
             shared: self.shared + other.shared,
             global: self.global + other.global,
+            shared_cycles: self.shared_cycles + other.shared_cycles,
         }
     }
 }
@@ -47,16 +51,31 @@ impl AddAssign for Counts {
 
 impl Counts {
     /// Code that is executed `times`.
-    fn of(code: &[Instruction], times: f64) -> Counts {
+    pub fn of(code: &[Instruction], times: f64) -> Counts {
         let named = |names: &[&str]| code.iter().filter(|i| names.contains(&i.name())).count() as f64 * times;
         Counts {
             all: code.len() as f64 * times,
             hmma: named(&["HMMA"]),
             mufu: named(&["MUFU"]),
             ffma: named(&["FFMA"]),
-            shared: named(&["LDS", "STS", "LDSM", "ATOMS"]),
+            shared: named(&["LDS", "STS", "LDSM", "STSM", "ATOMS"]),
             global: named(&["LDG", "STG", "LD", "ST", "RED", "ATOMG"]),
+            shared_cycles: code.iter().map(shared_cycles).sum::<f64>() * times,
         }
+    }
+}
+
+/// Of one instruction.
+fn shared_cycles(instruction: &Instruction) -> f64 {
+    let has = |modifier: &str| instruction.opcode.split('.').any(|part| part == modifier);
+    let (wide, widest) = (has("64"), has("128"));
+    match instruction.name() {
+        "LDS" if widest => 2.0,
+        "STS" if widest => 4.0,
+        "STS" if wide => 2.0,
+        "LDSM" | "STSM" => instruction.opcode.rsplit('.').find_map(|part| part.parse().ok()).unwrap_or(1.0),
+        "LDS" | "STS" | "ATOMS" => 1.0,
+        _ => 0.0,
     }
 }
 
@@ -97,7 +116,7 @@ fn draws(instruction: &Instruction) -> bool {
 /// # Errors
 /// When the loop, or how often one inside it turns, cannot be told.
 pub fn turn(kernel: &Kernel, facts: Facts) -> Result<Turn> {
-    let graph = Graph { successors: kernel.blocks.iter().map(|block| block.successors.clone()).collect() };
+    let graph = kernel.graph();
     let loops = graph.loops(0);
     let over_steps = over_steps(kernel, &loops)?;
     let times = times(kernel, &graph, &loops, over_steps, facts)?;
@@ -139,7 +158,7 @@ pub fn turn(kernel: &Kernel, facts: Facts) -> Result<Turn> {
 }
 
 fn scaled(counts: Counts, by: f64) -> Counts {
-    let Counts { all, hmma, mufu, ffma, shared, global } = counts;
+    let Counts { all, hmma, mufu, ffma, shared, global, shared_cycles } = counts;
     Counts {
         all: all * by,
         hmma: hmma * by,
@@ -147,6 +166,7 @@ fn scaled(counts: Counts, by: f64) -> Counts {
         ffma: ffma * by,
         shared: shared * by,
         global: global * by,
+        shared_cycles: shared_cycles * by,
     }
 }
 

@@ -8,8 +8,12 @@ use operant_cuda::kernels::{KernelText, ProgramText};
 use operant_env::lane::{Bundle, Draws, Purpose};
 use operant_env::{ActionSpace, Env, EnvOptions, ObsSpace, RowsMut, Visitor, registry, with_env};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
-use operant_learn::cuda::{pack_program, play_program, replay_program, rollout_program, update_program};
+use operant_learn::cuda::{
+    Form, layers_rollout_program, layers_update_program, math_program, pack_program, play_program,
+    replay_program, rollout_program, update_program,
+};
 use operant_learn::network::{Architecture, Network};
+use operant_learn::sample::SampleLayout;
 use operant_learn::{Activation, Config, Precision, presets};
 
 use super::count::Facts;
@@ -34,6 +38,9 @@ const ARCHITECTURES: [(u32, Limits); 6] = [
 /// Threads a block of `random_play`, as 8,192 environments get them.
 const PLAY_THREADS: u32 = 64;
 
+/// The environment and the networks whose Adam step is counted.
+const STEPPED: [(&str, &str); 2] = [("cartpole", "shared 64-64"), ("cartpole", "shared 128-128")];
+
 /// Which part of everything is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
@@ -54,6 +61,18 @@ pub struct Measured {
     pub environments: f64,
     /// What the network must execute at least; None without one.
     pub work: Option<Work>,
+}
+
+/// An update whose Adam step is counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurement {
+    /// The network, and how the update was specialised for it.
+    pub network: Network,
+    pub update: UpdateSpecialisation,
+    /// Bytes of a sample.
+    pub sample: usize,
+    /// What a tile of the gradient must execute at least.
+    pub tile: Work,
 }
 
 /// One program for one architecture.
@@ -77,6 +96,8 @@ pub struct Job {
     pub program: Program,
     /// The loop that is counted, for the H200.
     pub measured: Option<Measured>,
+    /// The Adam step that is counted, for the H200.
+    pub adam: Option<Measurement>,
 }
 
 impl Job {
@@ -113,6 +134,7 @@ pub fn jobs(extent: Extent, known: &[u32]) -> Result<Vec<Job>> {
             }
             .program(),
             measured: None,
+            adam: None,
         });
         for name in registry::names() {
             if extent == Extent::All || architecture == H200 || name == "cartpole" {
@@ -145,6 +167,7 @@ impl Visitor for Programs {
             specialisation: None,
             program,
             measured: None,
+            adam: None,
         };
         let words = match &spec.actions {
             ActionSpace::Discrete(choices) => choices.len(),
@@ -197,9 +220,15 @@ impl Visitor for Programs {
                 if let Ok(update) = UpdateSpecialisation::new(&network, &config, precision, self.limits) {
                     let program = update_program(&env, &network, &config, &update);
                     let (weights_at, warps, shared) = (update.weights_at, update.warps, update.shared);
+                    let adam = (read && STEPPED.contains(&(spec.name, shown))).then(|| Measurement {
+                        network: network.clone(),
+                        sample: 4 * SampleLayout::new(&network.architecture, E::MASKED).stride,
+                        tile: Work::of_tile(&network, precision, update.warps),
+                        update: update.clone(),
+                    });
                     let placed = Specialisation { weights_at, warps, shared, ..update.forward };
                     let job = with_network("ppo_update", program, None);
-                    jobs.push(Job { specialisation: Some(placed), ..job });
+                    jobs.push(Job { specialisation: Some(placed), adam, ..job });
                 }
                 if words.is_some() {
                     let program = pack_program(&network, &config, &specialisation);
@@ -207,11 +236,29 @@ impl Visitor for Programs {
                 }
             }
         }
+        // A network that no kernel holds; its products are the library's.
+        let config = Config { norm_reward: true, ..wide(512) };
+        let network = Network::new(Architecture::of(&spec, &config)?);
+        for precision in Precision::ALL {
+            let form = Form::new(&network, precision);
+            for (kernel, program) in [
+                ("layers_rollout", layers_rollout_program(&env, &network, &config, &form, 1)),
+                ("layers_update", layers_update_program(&env, &network, &form)),
+                ("layers", math_program(&form)),
+            ] {
+                // The last is the same for all environments.
+                if kernel == "layers" && spec.name != "cartpole" {
+                    continue;
+                }
+                let (network, precision) = (Some("shared 512-512"), Some(precision));
+                jobs.push(Job { network, precision, ..job(kernel, program) });
+            }
+        }
         Ok(jobs)
     }
 }
 
-/// The shipped preset of an environment, with as many environments as the page is about.
+/// The shipped preset of an environment for GPUs, with as many environments as the page is about.
 fn preset(environment: &str) -> Result<Config> {
     let defaults = "the shipped defaults are not as they should be";
     let mut table: toml::Table = presets::DEFAULTS.parse().context(defaults)?;
@@ -219,7 +266,8 @@ fn preset(environment: &str) -> Result<Config> {
         .unwrap_or_default()
         .parse()
         .with_context(|| format!("the shipped preset of {environment} is no TOML"))?;
-    for (key, value) in preset {
+    let gpu = preset.get(presets::GPU_TABLE).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+    for (key, value) in preset.into_iter().chain(gpu) {
         // Keys that are none of the learner's are a run's: how often to evaluate, say.
         if let Some(default) = table.get_mut(&key) {
             *default = value;

@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, Result, bail};
 use operant_cuda::Resources;
 
+mod adam_step;
+mod constants;
 mod count;
+mod expected;
 mod graph;
 mod matrix;
 mod page;
@@ -18,7 +21,10 @@ mod tools;
 mod trips;
 mod work;
 
+use adam_step::AdamStep;
+use constants::Launch;
 use count::Turn;
+use expected::Grid;
 use matrix::{Extent, Job};
 use sass::Kernel;
 use tools::Tools;
@@ -31,6 +37,8 @@ struct Compiled {
     job: Job,
     resources: Vec<Resources>,
     turn: Option<Turn>,
+    grid: Option<Grid>,
+    adam: Option<AdamStep>,
 }
 
 /// What is asked for.
@@ -157,7 +165,23 @@ fn one(tools: &Tools, job: &Job) -> Result<Compiled> {
             Some(turn)
         }
     };
-    Ok(Compiled { job: job.clone(), resources, turn })
+    let grid = match (&job.adam, resources.iter().find(|kernel| kernel.kernel == "ppo_update")) {
+        (Some(measurement), Some(kernel)) => Some(Grid::of(measurement, kernel.registers)),
+        _ => None,
+    };
+    let adam = match (&job.adam, grid) {
+        (Some(measurement), Some(grid)) => {
+            let text = tools.disassemble(&job.name(), &image.code)?;
+            let launch = Launch {
+                threads: measurement.update.threads(),
+                blocks: grid.blocks as u32,
+                busy: grid.busy() as u32,
+            };
+            Some(adam_step::count(&text, adam_step::Facts { launch, tile: measurement.tile })?)
+        }
+        _ => None,
+    };
+    Ok(Compiled { job: job.clone(), resources, turn, grid, adam })
 }
 
 /// Kernels that may not spill, and the bytes of stack that they may have: calls of double precision's divisions and roots,

@@ -7,16 +7,17 @@ use operant_learn::cuda::specialise::WeightsAt;
 
 use super::Compiled;
 use super::count::Counts;
+use super::expected;
 use super::matrix::NUM_ENVS;
 
 /// Multiprocessors of an H200, schedulers of each, and its clock in GHz.
-const MULTIPROCESSORS: f64 = 132.0;
-const SCHEDULERS: f64 = 4.0;
-const GHZ: f64 = 1.755;
+pub const MULTIPROCESSORS: f64 = 132.0;
+pub const SCHEDULERS: f64 = 4.0;
+pub const GHZ: f64 = 1.755;
 /// Instructions a cycle and multiprocessor: a special function for 16 lanes of 32; m16n8k16 in bf16, or m16n8k8 in tf32, at
 /// 1,024 or 512 multiply-adds.
-const MUFU: f64 = 16.0 / 32.0;
-const HMMA: f64 = 1_024.0 / (16.0 * 8.0 * 16.0);
+pub const MUFU: f64 = 16.0 / 32.0;
+pub const HMMA: f64 = 1_024.0 / (16.0 * 8.0 * 16.0);
 
 /// The whole page.
 pub fn page(compiled: &[Compiled], version: Version) -> String {
@@ -31,6 +32,8 @@ pub fn page(compiled: &[Compiled], version: Version) -> String {
     text.push_str(&steps(compiled));
     text.push_str("\nThe networks of the presets:\n\n");
     text.push_str(&presets(compiled));
+    text.push_str("\n## One Adam step on sm_90\n\n");
+    text.push_str(&expected::section(compiled));
     text.push_str("\n## What each kernel uses\n\n");
     text.push_str(RESOURCES);
     text.push_str(&resources(compiled));
@@ -115,7 +118,7 @@ fn rounded(count: f64) -> String {
 }
 
 /// Steps a second in units of 10^9 that an H200 cannot exceed, and what limits them.
-fn bound(step: &Counts, environments: f64) -> (f64, &'static str) {
+pub fn bound(step: &Counts, environments: f64) -> (f64, &'static str) {
     let limits = [(step.all / SCHEDULERS, "issue"), (step.mufu / MUFU, "MUFU"), (step.hmma / HMMA, "HMMA")];
     let (cycles, limit) =
         limits.into_iter().fold((0.0, "none"), |most, next| if next.0 > most.0 { next } else { most });

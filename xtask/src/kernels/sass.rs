@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use anyhow::{Context, Result, bail};
 
+use super::graph::Graph;
+
 /// One instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
@@ -41,7 +43,8 @@ impl Instruction {
     }
 }
 
-fn is_predicate(operand: &str) -> bool {
+/// Whether an operand is a predicate that an instruction can write, such as `P0`, or its inverse.
+pub fn is_predicate(operand: &str) -> bool {
     let name = operand.trim_start_matches(['!', '~']);
     let number = name.strip_prefix("UP").or_else(|| name.strip_prefix('P'));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -99,6 +102,11 @@ impl Kernel {
         let blocks =
             blocks(&instructions, &labels).with_context(|| format!("the machine code of `{name}`"))?;
         Ok(Kernel { instructions, blocks })
+    }
+
+    /// Which block may come after which.
+    pub fn graph(&self) -> Graph {
+        Graph { successors: self.blocks.iter().map(|block| block.successors.clone()).collect() }
     }
 
     /// The instructions of a block.

@@ -49,6 +49,65 @@ impl Work {
         Work { hmma: hmma as f64, ffma: ffma as f64, mufu: mufu as f64 }
     }
 
+    /// Of a tile of the gradient, for the warp of its block that does the most: forward, the gradients of the inputs, and its
+    /// share of those of the weights, as `kernels/gradient_rows.cuh` and `gradient_fragments.cuh` compute them. The
+    /// observations are numbers.
+    pub fn of_tile(network: &Network, precision: Precision, warps: usize) -> Work {
+        let forward = Work::of(network, precision);
+        let (threads, samples) = (warps * 32, warps * 16);
+        let k_tile = if precision == Precision::Bf16 { 16 } else { 8 };
+        let slope = usize::from(network.architecture.activation == Activation::Tanh);
+        let (mut hmma, mut ffma) = (0, 0);
+        for chain in &network.chains {
+            for (number, layer) in chain.layers.iter().enumerate() {
+                let hidden = number + 1 < chain.layers.len();
+                let inputs = if number > 0 { layer.inputs.next_multiple_of(32) } else { layer.inputs };
+                let outputs =
+                    |multiple: usize| layer.outputs.next_multiple_of(if hidden { 32 } else { multiple });
+                if precision == Precision::F32 {
+                    let (k, n) = rectangle(inputs, outputs(4), threads);
+                    let turns = (inputs / k * (outputs(4) / n)).div_ceil(threads);
+                    // Where a rectangle takes all outputs, it leaves out those that only pad.
+                    let n = if n == outputs(4) { layer.outputs } else { n };
+                    ffma += turns * k * n * samples;
+                } else {
+                    let tiles = outputs(16) / 16 * inputs.div_ceil(8);
+                    hmma += tiles.div_ceil(warps) * (samples / k_tile);
+                }
+                if number > 0 {
+                    if precision == Precision::F32 {
+                        ffma += inputs * outputs(4) * 16 / 32;
+                    } else {
+                        hmma += outputs(k_tile) / k_tile * (inputs / 8);
+                    }
+                    ffma += slope * inputs * 16 / 32;
+                }
+            }
+        }
+        Work { hmma: forward.hmma + hmma as f64, ffma: forward.ffma + ffma as f64, mufu: forward.mufu }
+    }
+
+    /// Whether a tile's instructions are these, and few more for the losses.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn check_tile(&self, tile: &Counts) -> Result<()> {
+        ensure!(
+            tile.hmma == self.hmma
+                && (self.mufu..=self.mufu + 16.0).contains(&tile.mufu)
+                && (self.ffma..=1.02 * self.ffma + 60.0).contains(&tile.ffma),
+            "a tile of the gradient has {} HMMA, {} FFMA and {} MUFU in the machine code, and the network's sizes say {}, {} and \
+             {}",
+            tile.hmma,
+            tile.ffma,
+            tile.mufu,
+            self.hmma,
+            self.ffma,
+            self.mufu
+        );
+        Ok(())
+    }
+
     /// Whether the policy's instructions are these; anything else means that a loop was missed or counted wrongly.
     ///
     /// # Errors
@@ -67,6 +126,16 @@ impl Work {
         );
         Ok(())
     }
+}
+
+/// Inputs x outputs whose gradients a thread forms at a time, in single precision.
+fn rectangle(inputs: usize, outputs: usize, threads: usize) -> (usize, usize) {
+    let fills = |k: usize, n: usize| {
+        inputs.is_multiple_of(k) && outputs.is_multiple_of(n) && inputs / k * (outputs / n) >= threads
+    };
+    let k = [4, 2].into_iter().find(|k| fills(*k, 4)).unwrap_or(1);
+    let n = [8, 4].into_iter().find(|n| fills(k, *n)).unwrap_or(2);
+    (k, n)
 }
 
 /// Multiply-adds: at least as many, and few more, since the assembler now and then writes a product as one.

@@ -1,6 +1,7 @@
 //! `operant config`: the effective configuration of an environment, with where each value came from.
 
 use operant_run::config::{self, EnvFacts};
+use operant_run::device::{self, Device};
 
 use super::overrides::Overrides;
 use crate::output;
@@ -28,6 +29,9 @@ itself under [env]:
   [minatar_breakout.env]
   sticky_action_prob = 0.1
 
+A preset has a table for GPUs, which lies over the rest of the preset where a GPU
+trains; --device cuda shows it on any machine, and auto shows what it would take.
+
 Any key can come from the process environment, in upper case after OPERANT_:
   OPERANT_NUM_ENVS=64  OPERANT_HIDDEN=64,64  OPERANT_ENV_STICKY_ACTION_PROB=0.1";
 
@@ -35,6 +39,17 @@ Any key can come from the process environment, in upper case after OPERANT_:
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let facts = EnvFacts::registered(&args.env)?;
     let settings = config::settings(facts, &args.overrides.command_line(), None)?;
+    let (settings, auto) = device::foreseen(&settings)?;
+    if let Some(Device { name, reason: Some(reason), .. }) = &auto {
+        output::print(&format!("# auto takes {name}: {reason}\n"))?;
+    }
+    // A GPU that is asked for by name need not be there.
+    let device = auto.or_else(|| device::choose(&settings, None).ok().map(|(_, device)| device));
+    match device.map(|device| device::kernels(&settings, &device)) {
+        Some(Ok(Some(choice))) => output::print(&format!("# {choice}\n"))?,
+        Some(Err(error)) => output::print(&format!("# kernels: none; {}\n", error.what))?,
+        Some(Ok(None)) | None => {}
+    }
     output::print(&settings.to_toml(true))?;
     Ok(0)
 }

@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let settings = config::settings(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
     let result = eval::evaluate(&target, &settings, settings.run.eval_episodes, |settings| {
         // Greedy episodes are few; whatever trained, the CPU plays them.
-        operant_run::registered(settings, &operant_run::Device::cpu())
+        operant_run::registered(&mut settings.clone(), &operant_run::Device::cpu())
     })?;
     output::print(&if args.json { json(&result)? } else { summary(&result, settings.run.solved_at) })?;
     Ok(0)

@@ -3,10 +3,14 @@
 mod build;
 mod show;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use operant_cuda::{Compiler, DeviceProperties, Inspection, Part};
 use operant_host::{CoreKind, CpuCore};
+use operant_learn::cuda::fused_up_to;
+use operant_learn::network::{Architecture, Head, Input, Network};
+use operant_learn::{Config, Precision};
 use operant_run::{config, gpu, path_text};
 use serde::Serialize;
 
@@ -19,13 +23,17 @@ pub struct Args {
     /// Print one JSON object; null stands where nothing is, or nothing is told
     #[arg(long)]
     json: bool,
+    /// Name every place where a missing library was looked for
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 const AFTER_HELP: &str = "\
 Nothing that is missing is an error: the exit code is 0.
 
 Where is looked:
-  OPERANT_CUDA_LIBRARIES  a directory to look in first, for libcuda and libnvrtc
+  OPERANT_CUDA_LIBRARIES  a directory to look in first, for libcuda, libnvrtc
+                          and libcublasLt
   then what the loader knows, CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the
   packages of the active Python (`pip install nvidia-cuda-nvrtc` brings NVRTC)
   OPERANT_CACHE_DIR       where compiled kernels are kept, instead of
@@ -35,7 +43,7 @@ Where is looked:
 /// Prints what was found.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let info = Info::gather();
-    let text = if args.json { serde_json::to_string(&info)? + "\n" } else { show::text(&info) };
+    let text = if args.json { serde_json::to_string(&info)? + "\n" } else { show::text(&info, args.verbose) };
     output::print(&text)?;
     Ok(0)
 }
@@ -48,6 +56,8 @@ struct Info {
     cpu: Cpu,
     driver: Driver,
     compiler: Nvrtc,
+    /// cuBLASLt, which is optional, with its own version.
+    blas: Found,
     kernel_cache: Option<KernelCache>,
     gpus: Vec<Gpu>,
     auto: Auto,
@@ -81,6 +91,8 @@ struct Found {
     version: Option<String>,
     problem: Option<String>,
     remedy: Option<String>,
+    /// Every place where it is looked for, in order.
+    searched: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,6 +136,9 @@ struct Gpu {
     registers_per_multiprocessor: u32,
     l2_bytes: Option<usize>,
     cooperative: bool,
+    /// By precision: the widest two hidden layers under CartPole's observation that run inside the kernels; wider networks are
+    /// matrix products.
+    fused_up_to: BTreeMap<&'static str, usize>,
 }
 
 /// What `--device auto` takes.
@@ -138,10 +153,10 @@ impl Info {
         let inspection = operant_cuda::inspect(None);
         let newest = inspection.driver.found.as_ref().and_then(|library| library.version);
         let compiler = inspection.compiler.found.as_ref().and_then(|_| Compiler::find(None, newest).ok());
-        let auto = Auto {
-            device: operant_run::Device::cpu().name,
-            reason: gpu::why_cpu_when(problem(&inspection).as_deref()),
-        };
+        let missing = problem(&inspection);
+        let first = inspection.devices.first().ok_or(gpu::SHOWS_NONE);
+        let (device, reason) = gpu::auto_takes(missing.as_deref().map_or(first, Err));
+        let auto = Auto { device, reason };
         Info {
             version: env!("CARGO_PKG_VERSION"),
             target: build::Target::of_this_build(),
@@ -154,6 +169,7 @@ impl Info {
                 found: Found::of(inspection.compiler),
                 architectures: compiler.map(|compiler| compiler.architectures()),
             },
+            blas: Found::of(inspection.blas),
             kernel_cache: inspection.cache.map(|cache| KernelCache::of(&cache.join("kernels"))),
             gpus: inspection.devices.iter().map(Gpu::of).collect(),
             auto,
@@ -198,7 +214,7 @@ impl Found {
         let (path, version) =
             part.found.map_or((None, None), |library| (Some(library.path), library.version));
         let version = version.map(|version| version.to_string());
-        Found { path, version, problem: part.problem, remedy: part.remedy }
+        Found { path, version, problem: part.problem, remedy: part.remedy, searched: part.searched }
     }
 }
 
@@ -236,8 +252,18 @@ impl Gpu {
             registers_per_multiprocessor: gpu.registers_per_multiprocessor,
             l2_bytes: Some(gpu.l2_bytes).filter(|bytes| *bytes > 0),
             cooperative: gpu.cooperative,
+            fused_up_to: Precision::ALL
+                .map(|precision| (precision.name(), fused_up_to(two_layers, precision, gpu.into())))
+                .into(),
         }
     }
+}
+
+/// Two hidden layers of a width under the observation and over the actions of CartPole.
+fn two_layers(width: usize) -> (Network, Config) {
+    let config = Config { hidden: vec![width, width], shared_trunk: true, ..Config::default() };
+    let (input, head) = (Input::Dense(4), Head::MultiDiscrete(vec![2]));
+    (Network::new(Architecture::new(&config, input, head)), config)
 }
 
 #[cfg(test)]
@@ -250,10 +276,12 @@ mod tests {
             found: None,
             problem: problem.map(str::to_owned),
             remedy: problem.map(|problem| format!("mend {problem}")),
+            searched: Vec::new(),
         };
         Inspection {
             driver: part("driver", driver),
             compiler: part("compiler", compiler),
+            blas: part("blas", None),
             devices: Vec::new(),
             minimum_driver: operant_cuda::MINIMUM_DRIVER,
             cache: None,

@@ -1,5 +1,6 @@
 //! One file per subcommand. Each has `Args` for clap and `run`, which returns the exit code.
 
+pub mod bench;
 pub mod checkpoint;
 pub mod config;
 pub mod emit;

@@ -8,7 +8,8 @@ use operant_run::CommandLine;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct Overrides {
-    /// Environments stepped in parallel (num_envs)
+    /// Environments stepped in parallel (num_envs). auto: on a GPU as many as fit memory_fraction of its free memory and
+    /// leave 100 updates within the steps, since more would not learn; on the CPU as many as the preset has
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub envs: Option<String>,
     /// Environment steps to train for, over all environments (total_timesteps); 2e5 and 200_000 are both understood
@@ -17,13 +18,16 @@ pub struct Overrides {
     /// Seed of every random stream
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub seed: Option<String>,
-    /// What trains: auto, cpu, cuda or cuda:K (K as CUDA counts GPUs); auto takes the CPU until there are presets
-    /// for GPUs
+    /// What trains: auto, cpu, cuda or cuda:K (K as CUDA counts GPUs); auto takes a GPU where one is usable and the
+    /// environment has a preset for GPUs
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// What the network's matrix products are computed in: f32, or on a GPU tf32 or bf16
     #[arg(long, value_name = "PRECISION")]
     pub precision: Option<String>,
+    /// Play each horizon beside the update before it (overlap), so with weights that are one update old; on GPUs only
+    #[arg(long)]
+    pub overlap: bool,
     /// TOML file laid over the preset and both operant.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -50,11 +54,14 @@ impl Overrides {
             ("run_dir", "--run-dir", &self.run_dir),
             ("name", "--name", &self.name),
         ];
+        let switches = [("overlap", "--overlap", self.overlap)];
         let given = |(key, flag, value): (_, _, &Option<String>)| Some((key, flag, value.clone()?));
+        let on =
+            switches.into_iter().filter(|(.., on)| *on).map(|(key, flag, _)| (key, flag, "true".to_string()));
         CommandLine {
             config: self.config.clone(),
             set: self.set.clone(),
-            flags: flags.into_iter().filter_map(given).collect(),
+            flags: flags.into_iter().filter_map(given).chain(on).collect(),
         }
     }
 }

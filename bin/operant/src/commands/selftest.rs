@@ -32,8 +32,11 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Checks that lanes and kernels compute what the scalar CPU does (environments,
-rollouts, updates, replay) and that CartPole is learned, and measures speeds.
-Nothing is compiled but kernels: a binary copied to a GPU machine is enough.
+rollouts, updates, replay) and that the presets learn, and measures speeds. On a
+GPU also: what the ring and eight monitors cost, utilization and power, the time
+from process start to CartPole solved, and each goal beside what was measured. A
+goal that is missed fails no check. Nothing is compiled but kernels: a binary
+copied to a GPU machine is enough. --quick takes sizes that mean nothing as speeds.
 
 Examples:
   operant selftest gpu --out h200.json    parity and speed of the first GPU
@@ -69,7 +72,9 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         match check_gpu(&mut report, extent, args.gpu) {
             Err(error) if args.target == Some(Target::Gpu) => {
                 let (problem, remedy) = error.parts();
-                return Err(Error::new(operant_run::ErrorKind::Device, problem).remedy(remedy).into());
+                let place = format!("selftest gpu --gpu {}", args.gpu);
+                let error = Error::new(operant_run::ErrorKind::Device, problem).at(place);
+                return Err(error.remedy(remedy).into());
             }
             Err(error) => eprintln!("gpu: not tested: {error}"),
             Ok(()) => {}

@@ -48,16 +48,17 @@ Examples:
   operant train acrobot --name night --detach && operant monitor night
 
 Configuration, each over the one before:
-  built-in defaults, the environment's preset,
+  built-in defaults, the environment's preset, on a GPU that preset's [gpu],
   the user's operant.toml (in $XDG_CONFIG_HOME/operant), ./operant.toml,
   --config FILE, OPERANT_* variables (such as OPERANT_LEARNING_RATE=0.001),
   the configuration of a resumed run, and last --set and flags.
 `operant config ENV` shows the outcome, and where each value came from.
 
 Devices: `operant info` shows what this machine has, and what auto takes and why.
-auto stays on the CPU, and says so, until there are presets for thousands of
-environments; cuda trains on a GPU: give it many with --envs. A run may resume on
-another device, where it goes on with the same state and other roundings.
+auto takes a GPU where one is usable, the environment has a preset for GPUs and the
+run fits, else the CPU, and says why. Presets have thousands of environments on a
+GPU and few on the CPU. A run may resume on another device, where it goes on with
+the same state and settings and other roundings; auto leaves it where it was.
 
 Signals (`operant stop` and `operant checkpoint` send them by a run's name):
   SIGINT, SIGTERM  finish the update, save a checkpoint, exit 75; a second one

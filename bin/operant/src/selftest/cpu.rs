@@ -1,6 +1,5 @@
 //! The CPU's self-test: wide lanes against scalar ones, CartPole learned, and speeds.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use operant_env::random_play::{RandomPlay, Totals};
@@ -9,6 +8,7 @@ use operant_lane::Wide;
 use serde_json::{Value, json};
 
 use super::Extent;
+use super::child::train;
 use super::report::{Report, Row};
 
 /// Runs everything.
@@ -30,12 +30,12 @@ pub fn check_cpu(report: &mut Report, extent: Extent) {
     for &seed in seeds {
         let mut result = Value::Null;
         report.check("cpu", format!("cartpole is learned with seed {seed}"), || {
-            result = train("cpu", seed)?;
+            result = train(&["cartpole", "--device", "cpu", "--seed", &seed.to_string()])?;
             let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
             Ok(if mean >= 475.0 { Vec::new() } else { vec![format!("it reached {mean}, less than 475")] })
         });
         if let Some(sps) = result["sps"].as_f64() {
-            report.row(trained("cpu", sps, &result, seed));
+            report.row(trained(sps, &result, seed));
         }
     }
 }
@@ -92,11 +92,11 @@ impl Visitor for Speed {
 }
 
 /// The row of a training run.
-pub(super) fn trained(device: &str, sps: f64, result: &Value, seed: u64) -> Row {
+fn trained(sps: f64, result: &Value, seed: u64) -> Row {
     Row {
         bench: "train",
         env: "cartpole".to_owned(),
-        device: device.to_owned(),
+        device: "cpu".to_owned(),
         precision: "f32",
         envs: 16,
         what: "its preset".to_owned(),
@@ -107,24 +107,4 @@ pub(super) fn trained(device: &str, sps: f64, result: &Value, seed: u64) -> Row 
         peak_flops: None,
         more: json!({"solved_at_s": result["solved_at_s"], "wall_s": result["wall_s"], "seed": seed}),
     }
-}
-
-/// The JSON result of a training run in a process of its own, in a directory that is removed after it.
-pub(super) fn train(device: &str, seed: u64) -> Result<Value, String> {
-    let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
-    let place = std::env::temp_dir().join(format!("operant-selftest-{}-{seed}", std::process::id()));
-    let output = Command::new(program)
-        .args(["train", "cartpole", "--device", device, "--json", "--quiet", "--no-ring", "--seed"])
-        .arg(seed.to_string())
-        .arg("--run-dir")
-        .arg(&place)
-        .output()
-        .map_err(|error| format!("training cannot be started: {error}"));
-    // A directory that cannot be removed is no fault of what is tested.
-    let _ = std::fs::remove_dir_all(&place);
-    let output = output?;
-    if !output.status.success() {
-        return Err(format!("training failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("its result is no JSON: {error}"))
 }

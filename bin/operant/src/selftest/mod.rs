@@ -1,8 +1,10 @@
 //! What `operant selftest` runs: checks that pass or fail, and speeds, on this machine and without a toolchain.
 
+mod child;
 mod cpu;
 mod gpu;
 mod report;
+mod watch;
 
 pub use cpu::check_cpu;
 pub use gpu::check_gpu;

@@ -1,5 +1,6 @@
 //! What a self-test found, and its two forms: lines as they come, and one JSON object.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -55,6 +56,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The GPU, if one was tested.
     pub gpu: Option<Value>,
+    /// What else was found, by the name of its part of the result.
+    pub parts: BTreeMap<&'static str, Value>,
 }
 
 impl Report {
@@ -95,6 +98,12 @@ impl Report {
         self.rows.push(row);
     }
 
+    /// Takes down a part of the result and says on stderr what it comes to.
+    pub fn part(&mut self, name: &'static str, value: Value, line: &str) {
+        eprintln!("{name}: {line}");
+        self.parts.insert(name, value);
+    }
+
     /// Whether every check passed.
     pub fn good(&self) -> bool {
         self.checks.iter().all(|check| check.problems.is_empty())
@@ -116,7 +125,7 @@ impl Report {
             })
             .collect();
         let rows: Vec<Value> = self.rows.iter().map(row_to_json).collect();
-        json!({
+        let mut value = json!({
             "operant": env!("CARGO_PKG_VERSION"),
             "commit": option_env!("OPERANT_COMMIT"),
             "unix_time": std::time::SystemTime::now()
@@ -126,7 +135,11 @@ impl Report {
             "gpu": self.gpu,
             "checks": checks,
             "speeds": rows,
-        })
+        });
+        for (name, part) in &self.parts {
+            value[*name] = part.clone();
+        }
+        value
     }
 }
 

@@ -58,6 +58,8 @@ impl Place {
         }
         command.env("HOME", self.path()).env("XDG_CONFIG_HOME", self.path().join("xdg"));
         command.env("OPERANT_RING_DIR", self.rings());
+        // The same on a machine with a GPU as on one without; a test of devices asks for its own.
+        command.env("OPERANT_DEVICE", "cpu");
         command
     }
 

@@ -12,6 +12,13 @@ pub enum Kind {
         /// Greatest allowed.
         most: i64,
     },
+    /// The same, or `auto`, which the device turns into a number.
+    CountOrAuto {
+        /// Least allowed.
+        least: i64,
+        /// Greatest allowed.
+        most: i64,
+    },
     /// A finite real number in a range.
     Real(Range),
     /// true or false.
@@ -85,6 +92,12 @@ const fn count(least: i64, most: i64) -> Kind {
     Kind::Count { least, most }
 }
 
+/// Most environments accepted.
+pub(super) const MOST_ENVS: i64 = 1 << 22;
+
+/// Stands for a number that the device decides.
+pub(super) const AUTO: &str = "auto";
+
 /// Widest hidden layer accepted.
 const WIDEST: i64 = 1 << 14;
 
@@ -93,7 +106,7 @@ const WIDEST: i64 = 1 << 14;
 pub const KEYS: &[Key] = &[
     learner("seed", count(0, i64::MAX)),
     learner("total_timesteps", count(1, i64::MAX)),
-    learner("num_envs", count(1, 1 << 22)),
+    learner("num_envs", Kind::CountOrAuto { least: 1, most: MOST_ENVS }),
     learner("num_steps", count(1, 1 << 20)),
     learner("learning_rate", Kind::Real(Range::Positive)),
     learner("anneal_lr", Kind::Switch),
@@ -123,7 +136,9 @@ pub const KEYS: &[Key] = &[
     run("threads", count(0, 4096)),
     run("device", Kind::Text),
     run("precision", Kind::Choice(&["f32", "tf32", "bf16"])),
+    run("kernels", Kind::Choice(&["auto", "fused", "layers"])),
     run("memory_fraction", Kind::Real(Range::Unit)),
+    run("overlap", Kind::Switch),
     run("run_dir", Kind::Text),
     run("name", Kind::Text),
     run("checkpoint_interval", count(0, i64::MAX)),
@@ -165,6 +180,13 @@ impl Key {
                 } else {
                     refuse("is too large", format!("give a whole number of at most {most}"))
                 }
+            }
+            (Kind::CountOrAuto { .. }, Value::String(word)) if word == AUTO => Ok(Value::String(word)),
+            (Kind::CountOrAuto { least, most }, value @ (Value::Integer(_) | Value::Float(_))) => {
+                Key { kind: count(least, most), ..*self }.accept(value)
+            }
+            (Kind::CountOrAuto { .. }, _) => {
+                refuse("is not a whole number", "give a whole number such as 64, or auto".into())
             }
             (Kind::Count { .. }, _) => {
                 refuse("is not a whole number", "give a whole number such as 64".into())

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use operant_learn::presets;
+use operant_learn::presets::{self, GPU_TABLE};
 use toml::{Table, Value};
 
-use super::keys::{self, KEYS};
+use super::keys::{self, AUTO, KEYS, Key};
 use crate::error::{Error, Result, did_you_mean};
 
 /// Variables that begin with `OPERANT_` and are not configuration keys.
@@ -24,12 +24,17 @@ const OTHER_VARIABLES: &[&str] = &[
     // Of the test suite, which also runs the command.
     "OPERANT_TENSORBOARD_PYTHON",
     "OPERANT_NVRTC_DIR",
+    "OPERANT_CUBLASLT_DIR",
     // Of the stand-in for a GPU, which the test suite gives to the command.
     "OPERANT_STAND_IN",
+    "OPERANT_HOST_BLAS_REFUSES",
+    "OPERANT_HOST_BLAS_VERSION",
     "OPERANT_HOST_DEVICES",
     "OPERANT_HOST_DRIVER_VERSION",
     "OPERANT_HOST_SEED",
     "OPERANT_HOST_STACK",
+    "OPERANT_HOST_STREAMS",
+    "OPERANT_HOST_LAUNCHES",
 ];
 
 /// Where a value came from.
@@ -41,6 +46,8 @@ pub enum Origin {
     Environment(String),
     /// The preset of this environment.
     Preset(String),
+    /// The table of that preset which is for GPUs.
+    PresetGpu(String),
     /// A file, at a line where known.
     File(PathBuf, Option<usize>),
     /// A variable of the process environment.
@@ -49,12 +56,14 @@ pub enum Origin {
     Resumed(String),
     /// `--set`, or a flag of its own.
     Flag(String),
+    /// The device, as `auto` asked for; why.
+    Chosen(String),
 }
 
 impl Origin {
     /// Whether a person chose the value, as opposed to a default or preset.
     pub fn is_explicit(&self) -> bool {
-        !matches!(self, Origin::Default | Origin::Environment(_) | Origin::Preset(_))
+        !matches!(self, Origin::Default | Origin::Environment(_) | Origin::Preset(_) | Origin::PresetGpu(_))
     }
 }
 
@@ -64,11 +73,13 @@ impl fmt::Display for Origin {
             Origin::Default => write!(f, "default"),
             Origin::Environment(env) => write!(f, "environment {env}"),
             Origin::Preset(env) => write!(f, "preset {env}"),
+            Origin::PresetGpu(env) => write!(f, "preset {env} [{GPU_TABLE}]"),
             Origin::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
             Origin::File(path, None) => write!(f, "{}", path.display()),
             Origin::Variable(name) => write!(f, "{name}"),
             Origin::Resumed(run) => write!(f, "run {run}"),
             Origin::Flag(flag) => write!(f, "{flag}"),
+            Origin::Chosen(reason) => write!(f, "auto: {reason}"),
         }
     }
 }
@@ -100,17 +111,27 @@ pub struct Layers {
     pub(super) facts: EnvFacts,
     pub(super) entries: BTreeMap<&'static str, Entry>,
     pub(super) options: BTreeMap<String, Entry>,
+    /// What the environment's preset has for GPUs.
+    pub(super) gpu: BTreeMap<&'static str, Entry>,
+    /// Who asked that the device decide `num_envs`; its entry is what lies below that.
+    pub(super) auto_envs: Option<Origin>,
 }
 
 impl Layers {
     /// The lowest layers: built-in defaults, then the environment's preset where there is one.
     pub fn new(facts: EnvFacts) -> Result<Self> {
         let name = facts.name.clone();
-        let mut layers = Layers { facts, entries: BTreeMap::new(), options: BTreeMap::new() };
+        let mut layers = Layers {
+            facts,
+            entries: BTreeMap::new(),
+            options: BTreeMap::new(),
+            gpu: BTreeMap::new(),
+            auto_envs: None,
+        };
         layers.text(presets::DEFAULTS, &|_| Origin::Default)?;
         layers.text(include_str!("defaults.toml"), &|_| Origin::Default)?;
         if let Some(preset) = presets::preset(&name) {
-            layers.text(preset, &|_| Origin::Preset(name.clone()))?;
+            layers.preset(preset, &name)?;
         }
         if let Some(threshold) = layers.facts.solved_at
             && !layers.entries.contains_key("solved_at")
@@ -118,6 +139,19 @@ impl Layers {
             layers.put("solved_at", Value::Float(threshold), Origin::Environment(name))?;
         }
         Ok(layers)
+    }
+
+    /// A preset, whose table for GPUs is kept apart until it is known what trains.
+    pub(super) fn preset(&mut self, text: &str, name: &str) -> Result<()> {
+        let mut table = parsed(text, &|_| Origin::Preset(name.to_string()))?;
+        let gpu = table.remove(GPU_TABLE);
+        self.table(table, &Lines::default(), &|_| Origin::Preset(name.to_string()))?;
+        for (key, value) in gpu.as_ref().and_then(Value::as_table).into_iter().flatten() {
+            let origin = Origin::PresetGpu(name.to_string());
+            let known = keys::find(key).ok_or_else(|| self.unknown(key, &origin))?;
+            self.gpu.insert(known.name, accepted(known, value.clone(), origin)?);
+        }
+        Ok(())
     }
 
     /// A file that must exist, such as `--config` names.
@@ -144,6 +178,7 @@ impl Layers {
     /// where the run had nothing of its own, such as an option of the environment.
     pub fn resumed(&mut self, run: &str, text: &str) -> Result<()> {
         self.entries.retain(|_, entry| !entry.origin.is_explicit());
+        self.auto_envs = None;
         self.options.clear();
         self.text(text, &|_| Origin::Resumed(run.to_string()))
     }
@@ -202,13 +237,10 @@ impl Layers {
 
     /// Lays a document over the layers so far; `origin` makes an origin from a line number.
     fn text(&mut self, text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<()> {
-        let table: Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error.span().map(|span| line_of(text, span.start));
-            Error::usage(format!("not valid TOML: {}", error.message().trim()))
-                .at(origin(line).to_string())
-                .remedy("correct or remove that line; `operant config ENV` prints a valid file")
-        })?;
-        let lines = Lines::of(text);
+        self.table(parsed(text, origin)?, &Lines::of(text), origin)
+    }
+
+    fn table(&mut self, table: Table, lines: &Lines, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<()> {
         let mut own = None;
         for (name, value) in table {
             let here = origin(lines.get(&[&name]));
@@ -291,18 +323,37 @@ impl Layers {
 
     pub(super) fn put(&mut self, name: &'static str, value: Value, origin: Origin) -> Result<()> {
         let key = keys::find(name).expect("callers pass names from the table");
-        match key.accept(value) {
-            Ok(value) => {
-                self.entries.insert(name, Entry { value, origin });
-                Ok(())
+        let entry = accepted(key, value, origin)?;
+        if name == "num_envs" {
+            let auto = entry.value.as_str() == Some(AUTO);
+            self.auto_envs = auto.then(|| entry.origin.clone());
+            if auto {
+                return Ok(());
             }
-            Err((problem, remedy)) => Err(Error::usage(problem).at(origin.to_string()).remedy(remedy)),
         }
+        self.entries.insert(name, entry);
+        Ok(())
     }
 
     fn unknown(&self, name: &str, origin: &Origin) -> Error {
         unknown_key(name, origin)
     }
+}
+
+fn accepted(key: &Key, value: Value, origin: Origin) -> Result<Entry> {
+    match key.accept(value) {
+        Ok(value) => Ok(Entry { value, origin }),
+        Err((problem, remedy)) => Err(Error::usage(problem).at(origin.to_string()).remedy(remedy)),
+    }
+}
+
+fn parsed(text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<Table> {
+    text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map(|span| line_of(text, span.start));
+        Error::usage(format!("not valid TOML: {}", error.message().trim()))
+            .at(origin(line).to_string())
+            .remedy("correct or remove that line; `operant config ENV` prints a valid file")
+    })
 }
 
 fn unknown_key(name: &str, origin: &Origin) -> Error {
@@ -321,6 +372,7 @@ fn check_names(table: &Table, origin: &dyn Fn(&str) -> Origin) -> Result<()> {
 }
 
 /// The line of each key of a document, by its path.
+#[derive(Default)]
 struct Lines(BTreeMap<Vec<String>, usize>);
 
 impl Lines {

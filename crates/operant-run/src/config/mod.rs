@@ -1,8 +1,10 @@
 //! The configuration of a run: layers of TOML, variables and flags become one set of checked [`Settings`].
 //!
-//! Precedence, lowest first: built-in defaults, the environment's preset, the user's `operant.toml`, the working
-//! directory's `operant.toml`, `--config FILE`, `OPERANT_*` variables, the configuration of a resumed run, and last
-//! `--set` and flags. Every value keeps its [`Origin`], which `operant config ENV` shows and every error names.
+//! Precedence, lowest first: built-in defaults, the environment's preset, that preset's `[gpu]` where a GPU trains, the
+//! user's `operant.toml`, the working directory's `operant.toml`, `--config FILE`, `OPERANT_*` variables, the configuration of
+//! a resumed run, and last `--set` and flags. Every value keeps its [`Origin`], which `operant config ENV` shows and every
+//! error names. What trains is itself a key (`device`), so it is known before `[gpu]` is laid; where `auto` leaves it open,
+//! [`crate::device`] chooses and asks for [`Settings::on_gpu`].
 //!
 //! An `operant.toml` may hold tables named after environments, such as `[cartpole]`: their values override the rest
 //! of that file for that environment only. `[env]` (or `[cartpole.env]`) holds options of the environment itself.
@@ -27,7 +29,8 @@ pub(crate) use validate::{Wish, check_run_name};
 
 use crate::error::Result;
 
-/// How a run is carried out. Nothing here changes what an update computes.
+/// How a run is carried out. Nothing here but `precision` changes what an update computes, and nothing but that and `overlap`
+/// what a horizon plays.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunConfig {
@@ -37,8 +40,13 @@ pub struct RunConfig {
     pub device: String,
     /// What matrix products are computed in: `f32`, on the CPU the only one, `tf32` or `bf16`.
     pub precision: String,
+    /// Which kernels run the network on a GPU: `fused` has it inside, `layers` runs it as matrix products, and `auto` takes what
+    /// suits its shape.
+    pub kernels: String,
     /// Share of the free memory of a GPU that a run may take.
     pub memory_fraction: f64,
+    /// On a GPU, play each horizon beside the update before it, with weights that are one update old.
+    pub overlap: bool,
     /// Directory that holds the runs' directories.
     pub run_dir: PathBuf,
     /// The run's name; made from environment, seed and time when absent.
@@ -80,17 +88,63 @@ pub struct Settings {
     entries: BTreeMap<&'static str, Entry>,
     /// The same for environment options.
     options: BTreeMap<String, Entry>,
+    /// What the environment's preset has for GPUs, by key.
+    gpu: BTreeMap<&'static str, Entry>,
+    /// Who asked that the device decide `num_envs`, while it has not.
+    auto_envs: Option<Origin>,
 }
 
 impl Settings {
     /// Where the value of a key came from.
     pub fn origin(&self, key: &str) -> Option<&Origin> {
-        self.entries.get(key).map(|entry| &entry.origin)
+        match &self.auto_envs {
+            Some(origin) if key == "num_envs" => Some(origin),
+            _ => self.entries.get(key).map(|entry| &entry.origin),
+        }
+    }
+
+    /// Whether the device is yet to decide `num_envs`; until then it is the number of the layers below.
+    pub fn num_envs_is_open(&self) -> bool {
+        self.auto_envs.is_some()
+    }
+
+    /// Why there are so many environments, where the device decided.
+    pub fn num_envs_chosen(&self) -> Option<&str> {
+        match self.origin("num_envs") {
+            Some(Origin::Chosen(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Decides `num_envs` where that is open: the number that was chosen and why, or with None the one of the layers below.
+    ///
+    /// # Errors
+    /// When other values do not fit it.
+    pub(crate) fn decide_num_envs(&mut self, chosen: Option<(usize, String)>) -> Result<()> {
+        if self.auto_envs.take().is_none() {
+            return Ok(());
+        }
+        if let Some((num_envs, reason)) = chosen {
+            self.learner.num_envs = num_envs;
+            let value = toml::Value::Integer(i64::try_from(num_envs).unwrap_or(i64::MAX));
+            self.entries.insert("num_envs", Entry { value, origin: Origin::Chosen(reason) });
+        }
+        self.check()
     }
 
     /// Where an environment option came from.
     pub fn option_origin(&self, option: &str) -> Option<&Origin> {
         self.options.get(option).map(|entry| &entry.origin)
+    }
+
+    /// Whether the environment's preset has a part for GPUs.
+    pub fn has_gpu_preset(&self) -> bool {
+        !self.gpu.is_empty()
+    }
+
+    /// Whether any value comes from that part.
+    pub fn uses_gpu_preset(&self) -> bool {
+        self.entries.values().any(|entry| matches!(entry.origin, Origin::PresetGpu(_)))
     }
 
     /// Worker threads: as many as asked for, or as the process may use.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use toml::Value;
 
 use super::Settings;
-use super::keys::{Group, KEYS};
+use super::keys::{AUTO, Group, KEYS};
 
 impl Settings {
     /// The effective configuration, one key a line, each with its origin as a comment when `origins`.
@@ -19,7 +19,9 @@ impl Settings {
                 lines.push((String::new(), String::new()));
                 group = key.group;
             }
-            if let Some(entry) = self.entries.get(key.name) {
+            if let (Some(origin), "num_envs") = (&self.auto_envs, key.name) {
+                lines.push((format!("num_envs = {}", Value::String(AUTO.to_string())), origin.to_string()));
+            } else if let Some(entry) = self.entries.get(key.name) {
                 lines.push((format!("{} = {}", key.name, entry.value), entry.origin.to_string()));
             }
         }
@@ -50,7 +52,13 @@ impl Settings {
         let mut saved = self.clone();
         saved.entries.remove("name");
         saved.entries.remove("run_dir");
-        format!("# Effective configuration of this run; usable with --config.\n{}", saved.to_toml(false))
+        let chosen = self.num_envs_chosen().map_or_else(String::new, |reason| {
+            format!("# auto chose num_envs = {}: {reason}.\n", self.learner.num_envs)
+        });
+        format!(
+            "# Effective configuration of this run; usable with --config.\n{chosen}{}",
+            saved.to_toml(false)
+        )
     }
 }
 

@@ -281,12 +281,89 @@ fn broken_files_are_refused_with_their_line() {
 }
 
 #[test]
-fn every_preset_is_valid_for_its_environment() {
+fn every_preset_is_valid_for_its_environment_on_every_device() {
     for name in operant_learn::presets::names() {
-        let facts = EnvFacts { name: name.to_string(), ..facts() };
-        let settings = layered(facts, &CommandLine::default(), None, None, Path::new("/nonexistent"), []);
-        assert!(settings.is_ok(), "{name}: {settings:?}");
+        for device in ["cpu", "auto", "cuda"] {
+            let facts = EnvFacts { name: name.to_string(), ..facts() };
+            let line = set(&[&format!("device={device}")]);
+            let settings = layered(facts, &line, None, None, Path::new("/nonexistent"), []).expect(name);
+            assert!(settings.has_gpu_preset() && settings.on_gpu().is_ok(), "{name}");
+            assert_eq!(settings.uses_gpu_preset(), device == "cuda", "{name} on {device}");
+            assert!(settings.on_gpu().expect("valid").learner.num_envs >= 1024, "{name}");
+        }
     }
+    assert!(operant_learn::presets::names_with_gpu().eq(operant_learn::presets::names()));
+}
+
+#[test]
+fn the_part_for_gpus_lies_over_the_preset_and_under_everything_else() {
+    let table = Origin::PresetGpu("cartpole".into());
+    assert_eq!(table.to_string(), "preset cartpole [gpu]");
+    let on_cpu = with_files("", "", &set(&["device=cpu"]), &[]).expect("valid");
+    assert_eq!(on_cpu.origin("num_envs"), Some(&Origin::Preset("cartpole".into())));
+
+    // Each way to say what trains leads to it, and to nothing else of the preset.
+    let nothing = CommandLine::default();
+    let flag = CommandLine { flags: vec![("device", "--device", "cuda:1".into())], ..nothing.clone() };
+    let by_variable = [("OPERANT_DEVICE", "cuda")];
+    for settings in [
+        with_files("", "", &set(&["device=cuda"]), &[]),
+        with_files("device = \"cuda\"", "", &nothing, &[]),
+        with_files("", "[cartpole]\ndevice = \"cuda:0\"", &nothing, &[]),
+        with_files("", "", &nothing, &by_variable),
+        with_files("device = \"cpu\"", "", &flag, &by_variable),
+    ] {
+        let settings = settings.expect("valid");
+        assert_eq!(settings.origin("num_envs"), Some(&table));
+        assert_eq!(settings.origin("gamma"), Some(&Origin::Preset("cartpole".into())));
+        assert_eq!(settings.origin("adam_eps"), Some(&Origin::Default));
+        assert!(settings.to_toml(true).contains("# preset cartpole [gpu]"), "{}", settings.to_toml(true));
+        assert_ne!(settings.learner, on_cpu.learner);
+    }
+    let overruled = with_files("device = \"cuda\"", "", &flag, &[("OPERANT_DEVICE", "cpu")]).expect("valid");
+    assert_eq!(overruled.origin("num_envs"), Some(&table));
+    let cpu = with_files("device = \"cuda\"", "", &nothing, &[("OPERANT_DEVICE", "cpu")]).expect("valid");
+    assert_eq!(cpu.learner, on_cpu.learner);
+
+    for user in ["num_envs = 64", "[cartpole]\nnum_envs = 64"] {
+        let settings = with_files("", user, &set(&["device=cuda"]), &[]).expect("valid");
+        assert_eq!(settings.learner.num_envs, 64);
+        assert_eq!(settings.origin("num_steps"), Some(&table));
+    }
+}
+
+#[test]
+fn a_key_that_is_none_in_the_part_for_gpus_is_refused() {
+    let mut layers = Layers::new(EnvFacts { name: "bare".into(), ..facts() }).expect("valid");
+    let error = layers.preset("gamma = 0.5\n[gpu]\nnum_env = 4096\n", "bare").expect_err("no such key");
+    assert!(error.what.contains("did you mean \"num_envs\""), "{error}");
+    assert_eq!(error.place.as_deref(), Some("preset bare [gpu]"));
+    let error = layers.preset("[gpu]\nnum_envs = 0\n", "bare").expect_err("out of range");
+    assert!(error.what.contains("num_envs = 0 is too small"), "{error}");
+}
+
+#[test]
+fn a_resumed_run_keeps_its_own_configuration_on_any_device() {
+    let saved = with_files("", "", &set(&["device=cpu"]), &[]).expect("valid").to_saved_toml();
+    for device in ["cuda", "auto"] {
+        let line = set(&[&format!("device={device}")]);
+        let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), [])
+            .and_then(|settings| settings.on_gpu())
+            .expect("valid");
+        assert_eq!(resumed.origin("num_envs"), Some(&Origin::Resumed("old".into())));
+        assert!(!resumed.uses_gpu_preset());
+        resumed.check_resumes(&saved, "old").expect("it goes on");
+    }
+}
+
+#[test]
+fn auto_may_ask_for_what_only_one_device_takes() {
+    // 2,048 minibatches divide the batch of thousands of environments, and not that of a few.
+    let settings = with_files("", "", &set(&["num_minibatches=2048"]), &[]).expect("a GPU takes it");
+    assert_eq!(settings.on_gpu().expect("valid").learner.num_minibatches, 2048);
+    assert!(settings.check().is_err());
+    assert!(with_files("", "", &set(&["num_minibatches=2048", "device=cpu"]), &[]).is_err());
+    assert!(with_files("", "", &set(&["num_minibatches=1009"]), &[]).is_err(), "neither takes it");
 }
 
 #[test]
@@ -295,4 +372,72 @@ fn the_users_file_is_where_xdg_says() {
     assert_eq!(user_file(home), Some("/home/u/.config/operant/operant.toml".into()));
     let xdg = |name: &str| Some(OsString::from(if name == "HOME" { "/home/u" } else { "/etc/x" }));
     assert_eq!(user_file(xdg), Some("/etc/x/operant/operant.toml".into()));
+}
+
+#[test]
+fn the_number_of_environments_may_be_left_to_the_device() {
+    let nothing = CommandLine::default();
+    let preset = with_files("", "", &nothing, &[]).expect("valid").learner.num_envs;
+    let flag = CommandLine { flags: vec![("num_envs", "--envs", "auto".into())], ..nothing.clone() };
+    for (settings, origin) in [
+        (with_files("num_envs = \"auto\"", "", &nothing, &[]), "user.toml:1"),
+        (with_files("", "[cartpole]\nnum_envs = \"auto\"", &nothing, &[]), "operant.toml:2"),
+        (with_files("", "", &nothing, &[("OPERANT_NUM_ENVS", "auto")]), "OPERANT_NUM_ENVS"),
+        (with_files("", "", &set(&["num_envs=auto"]), &[]), "--set"),
+        (with_files("", "", &flag, &[]), "--envs"),
+    ] {
+        let mut settings = settings.expect("valid");
+        assert!(settings.num_envs_is_open() && settings.num_envs_chosen().is_none());
+        assert!(settings.origin("num_envs").expect("an origin").to_string().ends_with(origin));
+        assert!(settings.to_toml(false).contains("num_envs = \"auto\"\n"), "{}", settings.to_toml(false));
+        // The layers below are there for a device that has no opinion.
+        assert_eq!(settings.learner.num_envs, preset);
+        let mut on_cpu = settings.clone();
+        on_cpu.decide_num_envs(None).expect("the preset's fit");
+        assert!(!on_cpu.num_envs_is_open() && on_cpu.learner.num_envs == preset);
+        assert!(on_cpu.to_saved_toml().contains(&format!("\nnum_envs = {preset}\n")));
+
+        let mut on_gpu = settings.on_gpu().expect("valid");
+        assert!(on_gpu.num_envs_is_open());
+        on_gpu.decide_num_envs(Some((4224, "as many as fit".into()))).expect("they fit");
+        assert_eq!((on_gpu.learner.num_envs, on_gpu.num_envs_chosen()), (4224, Some("as many as fit")));
+        let saved = on_gpu.to_saved_toml();
+        assert!(saved.contains("# auto chose num_envs = 4224: as many as fit.\n"), "{saved}");
+        assert!(saved.contains("\nnum_envs = 4224\n"), "{saved}");
+        on_gpu.decide_num_envs(Some((1, "again".into()))).expect("nothing is open");
+        assert_eq!(on_gpu.learner.num_envs, 4224);
+        // What does not divide is found once there is a number.
+        settings.learner.num_minibatches = 7;
+        settings.check().expect("nothing to divide yet");
+        settings.decide_num_envs(Some((64, "why".into()))).expect_err("7 does not divide it");
+    }
+    // A number over it is a number, and a resumed run has its own.
+    let line = CommandLine { set: vec!["num_envs=64".into()], ..nothing.clone() };
+    assert!(!with_files("num_envs = \"auto\"", "", &line, &[]).expect("valid").num_envs_is_open());
+    let resumed = Some(("old", "num_envs = 16"));
+    let nowhere = Path::new("/nonexistent");
+    let settings =
+        layered(facts(), &nothing, resumed, None, nowhere, [("OPERANT_NUM_ENVS".into(), "auto".into())]);
+    let settings = settings.expect("valid");
+    assert!(!settings.num_envs_is_open() && settings.learner.num_envs == 16);
+    let mut settings = layered(facts(), &flag, resumed, None, nowhere, []).expect("valid");
+    settings.check_resumes("num_envs = 16", "old").expect("auto asks for no other number");
+    settings.decide_num_envs(None).expect("its own");
+    assert_eq!(settings.learner.num_envs, 16);
+
+    let error = error_of(&set(&["num_envs=many"]));
+    assert!(error.remedy.expect("a remedy").contains("auto"));
+    assert!(error_of(&set(&["num_steps=auto"])).what.contains("not a whole number"));
+}
+
+#[test]
+fn overlap_is_for_gpus() {
+    let error = error_of(&set(&["device=cpu", "overlap=true"]));
+    assert!(error.what.contains("overlap = true exists on GPUs only"), "{error}");
+    for device in ["cuda", "auto"] {
+        let settings = with_files("", "", &set(&["overlap=true", &format!("device={device}")]), &[]);
+        let settings = settings.expect("a GPU may be there");
+        assert!(settings.run.overlap && settings.check_for_cpu().is_err());
+    }
+    assert!(!with_files("", "", &CommandLine::default(), &[]).expect("valid").run.overlap);
 }

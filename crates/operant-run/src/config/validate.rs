@@ -1,10 +1,12 @@
 //! What no single value can decide: keys that must fit together, and changes a checkpoint cannot take.
 
+use std::collections::BTreeMap;
+
 use operant_learn::Precision;
 use toml::{Table, Value};
 
-use super::keys::{Group, KEYS};
-use super::layers::{Layers, Origin};
+use super::keys::{Group, KEYS, MOST_ENVS};
+use super::layers::{Entry, Layers, Origin};
 use super::{RunConfig, Settings};
 use crate::error::{Error, Result};
 use crate::gpu;
@@ -24,15 +26,51 @@ pub(crate) enum Wish {
 }
 
 impl Layers {
-    /// Checks the whole and makes settings of it.
+    /// Checks the whole and makes settings of it: with the preset for GPUs where a GPU is asked for. `auto` may take one, too;
+    /// then [`Settings::on_gpu`] has it.
     ///
     /// # Errors
     /// The first thing that does not fit, with the value, its origin and a remedy.
     pub fn build(self) -> Result<Settings> {
+        let Layers { facts, entries, options, gpu, auto_envs } = self;
+        let settings = Settings { auto_envs, ..Settings::of(facts.name, entries, options, gpu)? };
+        match settings.wish() {
+            Some(Wish::Cuda(_)) => settings.on_gpu(),
+            // What fits one device alone is for whoever chooses it.
+            Some(Wish::Auto) if settings.has_gpu_preset() && settings.on_gpu().is_ok() => Ok(settings),
+            _ => settings.check().map(|()| settings),
+        }
+    }
+}
+
+impl Settings {
+    /// The same layers for a GPU: what the preset has for GPUs lies over the rest of it, and under everything that somebody
+    /// asked for.
+    ///
+    /// # Errors
+    /// As [`Layers::build`].
+    pub fn on_gpu(&self) -> Result<Settings> {
+        let Settings { environment, mut entries, options, gpu, auto_envs, .. } = self.clone();
+        for (key, entry) in &gpu {
+            if entries.get(key).is_none_or(|below| !below.origin.is_explicit()) {
+                entries.insert(key, entry.clone());
+            }
+        }
+        let settings = Settings { auto_envs, ..Settings::of(environment, entries, options, gpu)? };
+        settings.check().map(|()| settings)
+    }
+
+    /// Settings whose values are of their types and not yet known to fit together.
+    fn of(
+        environment: String,
+        entries: BTreeMap<&'static str, Entry>,
+        options: BTreeMap<String, Entry>,
+        gpu: BTreeMap<&'static str, Entry>,
+    ) -> Result<Settings> {
         let table = |group: Group| -> Table {
             KEYS.iter()
                 .filter(|key| key.group == group)
-                .filter_map(|key| Some((key.name.to_string(), self.entries.get(key.name)?.value.clone())))
+                .filter_map(|key| Some((key.name.to_string(), entries.get(key.name)?.value.clone())))
                 .collect()
         };
         let incomplete = |error: toml::de::Error| {
@@ -42,28 +80,32 @@ impl Layers {
         let learner: operant_learn::Config =
             Value::Table(table(Group::Learner)).try_into().map_err(incomplete)?;
         let run: RunConfig = Value::Table(table(Group::Run)).try_into().map_err(incomplete)?;
-        let env_options = self
-            .options
+        let env_options = options
             .iter()
             .filter_map(|(name, entry)| Some((name.clone(), entry.value.as_float()?)))
             .collect();
-        let settings = Settings {
-            environment: self.facts.name,
-            learner,
-            run,
-            env_options,
-            entries: self.entries,
-            options: self.options,
-        };
-        settings.check()?;
-        Ok(settings)
+        let auto_envs = None;
+        Ok(Settings { environment, learner, run, env_options, entries, options, gpu, auto_envs })
+    }
+}
+
+/// The device that a word asks for; None for one that names none.
+fn wish(device: &str) -> Option<Wish> {
+    match device {
+        "auto" => Some(Wish::Auto),
+        "cpu" => Some(Wish::Cpu),
+        device => gpu::ordinal(device).map(Wish::Cuda),
     }
 }
 
 impl Settings {
-    fn check(&self) -> Result<()> {
+    /// Whether all values fit together; which `auto` leaves open where the device decides.
+    pub(crate) fn check(&self) -> Result<()> {
         self.check_device()?;
-        self.check_minibatches()?;
+        // Until the device has decided there is no number to check.
+        if !self.num_envs_is_open() {
+            self.check_minibatches()?;
+        }
         if let Some(name) = &self.run.name {
             check_run_name(name).map_err(|error| self.placed(error, "name"))?;
         }
@@ -86,13 +128,18 @@ impl Settings {
                     .remedy("give auto, cpu, cuda or cuda:K");
                 Err(self.placed(error, "device"))
             }
-            Some(Wish::Cpu) => self.check_precision_of_cpu(),
+            Some(Wish::Cpu) => self.check_for_cpu(),
             Some(Wish::Auto | Wish::Cuda(_)) => Ok(()),
         }
     }
 
-    /// Refuses a precision that the CPU does not compute in.
-    pub(crate) fn check_precision_of_cpu(&self) -> Result<()> {
+    /// Refuses what exists on GPUs only.
+    pub(crate) fn check_for_cpu(&self) -> Result<()> {
+        if self.run.overlap {
+            let error = Error::usage("overlap = true exists on GPUs only: the CPU does one thing at a time")
+                .remedy("leave overlap out, or set it to false");
+            return Err(self.placed(error, "overlap"));
+        }
         if self.run.precision == Precision::F32.name() {
             return Ok(());
         }
@@ -103,11 +150,13 @@ impl Settings {
 
     /// The device that is asked for; None for a word that names none, which no checked settings hold.
     pub(crate) fn wish(&self) -> Option<Wish> {
-        match self.run.device.as_str() {
-            "auto" => Some(Wish::Auto),
-            "cpu" => Some(Wish::Cpu),
-            device => gpu::ordinal(device).map(Wish::Cuda),
-        }
+        wish(&self.run.device)
+    }
+
+    /// The most environments that a run may have.
+    pub(crate) fn most_envs(&self) -> usize {
+        let by_samples = MOST_SAMPLES / (self.learner.num_steps as u64).max(1);
+        usize::try_from(by_samples.min(MOST_ENVS as u64)).unwrap_or(usize::MAX)
     }
 
     fn check_minibatches(&self) -> Result<()> {

@@ -40,6 +40,10 @@ pub struct RunFile {
     pub seed: u64,
     /// Environment steps that the run is to take.
     pub total_steps: u64,
+    /// Environments; 0 where an earlier version wrote the file.
+    pub num_envs: u64,
+    /// Why so many, where `auto` chose that.
+    pub num_envs_chosen: Option<String>,
     /// Environment steps taken, once the process has ended.
     pub env_steps: Option<u64>,
     /// Environment steps per second of training, once the process has ended.
@@ -70,7 +74,7 @@ impl RunFile {
             &mut self.boot_id,
             &mut self.started,
         ];
-        for text in texts {
+        for text in texts.into_iter().chain(&mut self.num_envs_chosen) {
             *text = plain(text);
         }
         self

@@ -6,6 +6,9 @@ use operant_run::path_text;
 
 use super::{Core, Cpu, Found, Gpu, Info};
 
+/// Places that are named without `--verbose`, at most.
+const FEW: usize = 4;
+
 /// The rows of the page: a label, a text, and whether it says that something is missing.
 #[derive(Debug, Default)]
 struct Page(Vec<(String, String, bool)>);
@@ -20,7 +23,7 @@ impl Page {
     }
 
     /// A library: where it is, or what is wrong and what to do.
-    fn found(&mut self, label: &str, found: &Found, more: &str) {
+    fn found(&mut self, label: &str, found: &Found, more: &str, verbose: bool) {
         if let Some(path) = &found.path {
             let version =
                 found.version.as_ref().map_or_else(String::new, |version| format!("CUDA {version}, "));
@@ -32,6 +35,38 @@ impl Page {
         }
         if let Some(remedy) = &found.remedy {
             self.warning("", format!("remedy: {remedy}"));
+        }
+        if found.path.is_none() || verbose {
+            self.searched(found, verbose);
+        }
+    }
+
+    /// Where a library was looked for: few places, or the number of many.
+    fn searched(&mut self, found: &Found, verbose: bool) {
+        let (named, rest) = found.searched.split_at(match found.searched.len() {
+            count if verbose || count <= FEW => count,
+            _ => 0,
+        });
+        for (position, place) in named.iter().enumerate() {
+            let lead = if position == 0 { "looked in: " } else { "           " };
+            self.row("", format!("{lead}{place}"));
+        }
+        if !rest.is_empty() {
+            self.row("", format!("looked in {} places, which --verbose and --json name", rest.len()));
+        }
+    }
+
+    /// A library that only some networks want, with a version of its own.
+    fn optional(&mut self, label: &str, found: &Found, wanted_by: &str, verbose: bool) {
+        let version = found.version.as_ref().map_or_else(String::new, |version| format!("{version}, "));
+        if let Some(path) = &found.path {
+            self.row(label, format!("{version}{}", path_text::shown(path)));
+        } else if let Some(problem) = &found.problem {
+            self.row(label, format!("optional, for {wanted_by}: {problem}"));
+            self.row("", format!("to get it: {}", found.remedy.as_deref().unwrap_or_default()));
+        }
+        if verbose {
+            self.searched(found, verbose);
         }
     }
 
@@ -55,7 +90,7 @@ impl Page {
 }
 
 /// The page.
-pub fn text(info: &Info) -> String {
+pub fn text(info: &Info, verbose: bool) -> String {
     let mut page = Page::default();
     let target = &info.target;
     page.row("operant", format!("{}, built for {} {}", info.version, target.os, target.arch));
@@ -65,12 +100,18 @@ pub fn text(info: &Info) -> String {
         page.warning("", "remedy: build operant on this machine, where cargo takes target-cpu=native");
     }
     cpu(&mut page, &info.cpu);
-    page.found("CUDA driver", &info.driver.found, &format!(" ({} is the least)", info.driver.minimum));
+    page.found(
+        "CUDA driver",
+        &info.driver.found,
+        &format!(" ({} is the least)", info.driver.minimum),
+        verbose,
+    );
     let architectures = info.compiler.architectures.as_ref().map_or_else(String::new, |list| {
         let list: Vec<String> = list.iter().map(u32::to_string).collect();
         format!(", compiles for sm_{}", list.join(", "))
     });
-    page.found("NVRTC", &info.compiler.found, &architectures);
+    page.found("NVRTC", &info.compiler.found, &architectures, verbose);
+    page.optional("cuBLASLt", &info.blas, "wide networks", verbose);
     match &info.kernel_cache {
         Some(cache) => page.row(
             "kernel cache",
@@ -147,6 +188,15 @@ fn gpu(page: &mut Page, gpu: &Gpu) {
     let cache =
         gpu.l2_bytes.map_or_else(String::new, |bytes| format!(", {} of L2 cache", size(bytes as u64)));
     page.row("", format!("{} of memory{}{bus}{cache}", size(gpu.memory_total), clock(gpu.memory_clock)));
+    let widths: Vec<String> =
+        gpu.fused_up_to.iter().map(|(precision, width)| format!("{width} in {precision}")).collect();
+    page.row(
+        "",
+        format!(
+            "two hidden layers of up to {} run inside the kernels, wider ones by cuBLASLt",
+            widths.join(", ")
+        ),
+    );
     if !gpu.cooperative {
         page.warning("", "no cooperative launch: an update takes a launch for each phase");
     }

@@ -1,0 +1,93 @@
+//! This program as a process of its own: training runs of the self-test, in a directory that is removed after them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use operant_run::config::KEYS;
+use serde_json::Value;
+
+/// A directory for what a test leaves behind, removed with it.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new one below `parent`.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn below(parent: &Path) -> Result<Self, String> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("operant-selftest-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path)
+            .map_err(|error| format!("{} cannot be made: {error}", path.display()))?;
+        Ok(Scratch(path))
+    }
+
+    /// A new one where temporary files are.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new() -> Result<Self, String> {
+        Scratch::below(&std::env::temp_dir())
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A directory that cannot be removed is no fault of what is tested.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// `operant train` with these arguments, its runs in `place`, with no word on stderr but warnings; its result on a pipe.
+///
+/// # Errors
+/// When this program's own file is not known.
+pub fn training(args: &[&str], place: &Path) -> Result<Command, String> {
+    let mut command = this_program()?;
+    // What the user's files and variables say of runs is no part of the test.
+    command.current_dir(place).env("XDG_CONFIG_HOME", place);
+    for key in KEYS {
+        command.env_remove(format!("OPERANT_{}", key.name.to_uppercase()));
+    }
+    command.arg("train").args(args).args(["--json", "--quiet", "--run-dir"]).arg(place.join("runs"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// This program.
+///
+/// # Errors
+/// When its file is not known.
+pub fn this_program() -> Result<Command, String> {
+    let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
+    Ok(Command::new(program))
+}
+
+/// The result of a training process that has ended.
+///
+/// # Errors
+/// When it failed, with its own words.
+pub fn result(output: &std::process::Output) -> Result<Value, String> {
+    if !output.status.success() {
+        return Err(format!("training failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("its result is no JSON: {error}"))
+}
+
+/// Trains in a process of its own, without a ring, and gives its result.
+///
+/// # Errors
+/// When it cannot be started, or fails.
+pub fn train(args: &[&str]) -> Result<Value, String> {
+    let place = Scratch::new()?;
+    let mut command = training(&[args, &["--no-ring"]].concat(), place.path())?;
+    let output = command.output().map_err(|error| format!("training cannot be started: {error}"))?;
+    result(&output)
+}

@@ -1,0 +1,267 @@
+//! `operant bench` as a user runs it, in sizes that take moments: what it prints, and what it refuses. No figure is judged.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
+mod stand_in;
+
+use common::{Finished, Place};
+use serde_json::Value;
+
+/// What the contract promises of every row.
+const KEYS: [&str; 13] = [
+    "bench",
+    "env",
+    "device",
+    "precision",
+    "envs",
+    "threads",
+    "sps_median",
+    "sps_min",
+    "sps_max",
+    "reps",
+    "flops_per_step",
+    "peak_flops",
+    "fraction_of_peak",
+];
+
+/// The least that can be measured.
+const TINY: &[&str] =
+    &["--steps", "4", "--hidden", "4", "--minibatch", "32", "--budget", "0.05", "--threads", "2"];
+
+const ENVIRONMENTS: [&str; 6] =
+    ["cartpole", "mountain_car", "mountain_car_continuous", "pendulum", "acrobot", "minatar_breakout"];
+
+fn bench(place: &Place, args: &[&str], more: &[&str]) -> Finished {
+    place.operant(&[&["bench"], args, more].concat())
+}
+
+/// The rows on stdout, each checked for what all rows have.
+fn rows(finished: &Finished) -> Vec<Value> {
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    let row = |line: &str| -> Value {
+        let row: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let object = row.as_object().unwrap_or_else(|| panic!("no object: {line}"));
+        assert!(KEYS.iter().all(|key| object.contains_key(*key)), "{line}");
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("no {key} in {line}"));
+        assert!(number("sps_min") > 0.0 && number("sps_min") <= number("sps_median"), "{line}");
+        assert!(number("sps_median") <= number("sps_max"), "{line}");
+        assert!(number("reps") >= 2.0 && number("bytes_per_step") > 0.0, "{line}");
+        for key in ["flops_per_step", "peak_flops", "fraction_of_peak"] {
+            assert_eq!(row[key].is_null(), row["bench"] == "env", "{key} of {line}");
+        }
+        if row["bench"] != "env" {
+            let share = number("flops_per_step") * number("sps_median") / number("peak_flops");
+            assert!((number("fraction_of_peak") / share - 1.0).abs() < 1e-9, "{line}");
+        }
+        row
+    };
+    finished.stdout.lines().map(row).collect()
+}
+
+#[test]
+fn every_environment_is_measured_in_all_three_ways() {
+    let place = Place::new();
+    let finished = bench(&place, &["--env", "all", "--envs", "17", "--json"], TINY);
+    let rows = rows(&finished);
+    assert_eq!(finished.stderr, "");
+    let mut expected = Vec::new();
+    for env in ENVIRONMENTS {
+        expected.extend(["env", "rollout", "train"].map(|bench| (bench.to_owned(), env.to_owned())));
+    }
+    let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let found: Vec<_> = rows.iter().map(|row| (text(row, "bench"), text(row, "env"))).collect();
+    assert_eq!(found, expected);
+    for row in &rows {
+        assert_eq!((&row["envs"], &row["threads"]), (&17.into(), &2.into()), "{row}");
+        assert_eq!((&row["device"], &row["precision"]), (&"cpu".into(), &"f32".into()), "{row}");
+        assert_eq!(row.get("update_s").is_some(), row["bench"] == "train", "{row}");
+    }
+}
+
+#[test]
+fn lists_are_swept_and_shown_as_a_table_and_drawn() {
+    let place = Place::new();
+    let sweep = ["train", "env", "--envs", "16,48", "--plot", "out.svg", "--steps", "4", "--hidden", "4"];
+    let sweep = [&sweep[..], &["--minibatch", "32", "--budget", "0.05", "--threads", "1,2"]].concat();
+    let rows = rows(&bench(&place, &sweep, &["--json"]));
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| (row["bench"].as_str().unwrap_or_default(), row["envs"].as_u64(), row["threads"].as_u64()))
+        .collect();
+    let mut expected = Vec::new();
+    for envs in [16, 48] {
+        for threads in [1, 2] {
+            expected.extend(["env", "train"].map(|bench| (bench, Some(envs), Some(threads))));
+        }
+    }
+    assert_eq!(found, expected, "in the order of benches, whatever the order on the command line");
+    let svg = std::fs::read_to_string(place.path().join("out.svg")).expect("drawn");
+    assert!(svg.starts_with("<svg") && svg.contains("environments") && svg.contains("train cartpole cpu"));
+
+    let table = bench(&place, &sweep, &[]);
+    assert_eq!(table.code, Some(0), "{table:#?}");
+    for word in ["bench", "steps/s", "of peak", "train", "48", "FLOP/s of multiply-adds", "B/s of memory"] {
+        assert!(table.stdout.contains(word), "no {word:?} in {}", table.stdout);
+    }
+    assert!(!table.stdout.contains("NaN") && !table.stdout.contains("inf"), "{}", table.stdout);
+}
+
+#[test]
+fn a_run_is_compared_with_an_earlier_one() {
+    let place = Place::new();
+    let args = ["env", "rollout", "--envs", "32"];
+    let before = bench(&place, &args, &[TINY, &["--json"]].concat());
+    assert_eq!(rows(&before).len(), 2);
+    place.write("before.jsonl", &before.stdout);
+    let after = bench(&place, &args, &[TINY, &["--json", "--compare", "before.jsonl"]].concat());
+    for row in rows(&after) {
+        let verdict = row["compare"]["verdict"].as_str().unwrap_or_default();
+        assert!(["faster", "slower", "same"].contains(&verdict), "{row}");
+        assert!(row["compare"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{row}");
+    }
+    // Rows of other work have nothing to be compared with, which is no error.
+    let other = bench(&place, &["env", "--envs", "64"], &[TINY, &["--compare", "before.jsonl"]].concat());
+    assert_eq!(other.code, Some(0), "{other:#?}");
+    assert!(other.stdout.contains("verdict") && other.stdout.contains("new"), "{other:#?}");
+    // A run ten times as fast a while ago: the verdict is certain, and the exit code still 0.
+    let mut row: Value =
+        serde_json::from_str(before.stdout.lines().next().unwrap_or_default()).expect("a row");
+    for key in ["sps_min", "sps_median", "sps_max"] {
+        row[key] = 1e15.into();
+    }
+    place.write("fast.jsonl", &row.to_string());
+    let slower =
+        bench(&place, &["env", "--envs", "32"], &[TINY, &["--json", "--compare", "fast.jsonl"]].concat());
+    assert_eq!(rows(&slower)[0]["compare"]["verdict"], "slower");
+}
+
+#[test]
+fn a_profile_accounts_for_the_whole_update_and_names_what_holds_it_back() {
+    const KINDS: [&str; 7] =
+        ["rollout", "policy", "environment", "reduction", "synchronisation", "host", "transfer"];
+    let place = Place::new();
+    let args = ["--envs", "32", "--profile"];
+    let rows = rows(&bench(&place, &args, &[TINY, &["--json"]].concat()));
+    assert_eq!(rows.iter().filter(|row| row.get("profile").is_some()).count(), 1);
+    let profile = &rows[2]["profile"];
+    assert_eq!(rows[2]["bench"], "train");
+    let operations = profile["operations"].as_array().expect("operations");
+    let sum: f64 = operations.iter().filter_map(|operation| operation["share"].as_f64()).sum();
+    assert!((sum - 1.0).abs() < 1e-6, "{profile}");
+    for name in ["environment", "policy", "sampling", "samples gathered", "forward", "loss", "backward"] {
+        let found = operations.iter().find(|operation| operation["operation"] == name);
+        let found = found.unwrap_or_else(|| panic!("no {name} in {profile}"));
+        assert!(found["calls"].as_f64().is_some_and(|calls| calls > 0.0), "{found}");
+    }
+    for operation in operations {
+        assert!(KINDS.contains(&operation["kind"].as_str().unwrap_or_default()), "{operation}");
+        assert!(
+            ["laps", "left", "clock"].contains(&operation["how"].as_str().unwrap_or_default()),
+            "{operation}"
+        );
+    }
+    assert!(KINDS.contains(&profile["bottleneck"].as_str().unwrap_or_default()), "{profile}");
+
+    let text = bench(&place, &["rollout", "--envs", "300", "--profile"], TINY);
+    for word in ["phases: rollout", "waiting at joins", "bottleneck: ", "  laps: ", "  left: "] {
+        assert!(text.stdout.contains(word), "no {word:?} in {text:#?}");
+    }
+}
+
+#[test]
+fn files_and_presets_do_not_change_the_work_but_how_it_is_carried_out() {
+    let place = Place::new();
+    let args = ["train", "--env", "pendulum", "--envs", "32", "--steps", "4", "--budget", "0.05", "--json"];
+    let work = |row: &Value| row["work"].as_str().unwrap_or_default().to_owned();
+    let plain = rows(&bench(&place, &args, &[]));
+    place.write("operant.toml", "hidden = [8]\nnum_minibatches = 7\nthreads = 1\nnorm_obs = true\n");
+    let configured = rows(&bench(&place, &args, &[]));
+    assert_eq!(work(&configured[0]), work(&plain[0]));
+    assert_eq!(configured[0]["threads"], 1);
+    let set = ["--set", "update_epochs=2", "--set", "num_minibatches=4", "--set", "shared_trunk=true"];
+    let changed = rows(&bench(&place, &args, &set));
+    assert_eq!(work(&changed[0]), "3-64-64-(1+1), 4 steps, 4 minibatches, 2 epochs");
+}
+
+#[test]
+fn what_cannot_be_measured_is_told_before_anything_is() {
+    let place = Place::new();
+    place.write("no.jsonl", "{\"bench\":\"train\"}\n");
+    place.write("empty.jsonl", "");
+    std::fs::write(place.path().join("bytes.jsonl"), [0xff, 0xfe]).expect("written");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--env", "cartpol"], &["\"cartpol\"", "did you mean \"cartpole\"?", "where: --env"]),
+        (&["--env", "cartpole,"], &["where: --env"]),
+        (&["trian"], &["\"trian\"", "did you mean \"train\"?"]),
+        (&["--envs", "64,many"], &["num_envs = \"many\"", "where: --envs"]),
+        (&["--envs", "64,,128"], &["where: --envs"]),
+        (&["--envs", "0"], &["num_envs = 0", "where: --envs"]),
+        (&["--envs", "auto"], &["auto", "where: --envs"]),
+        (&["--threads", "1,-2"], &["threads = -2", "where: --threads"]),
+        (&["--threads", "two"], &["threads = \"two\"", "where: --threads"]),
+        (&["--device", "tpu"], &["is no device", "where: --device"]),
+        (&["--device", "cpu,cuda:x"], &["is no device", "where: --device"]),
+        (&["--precision", "bf16"], &["needs a GPU", "where: --precision"]),
+        (&["--precision", "f64"], &["is not one of the choices", "where: --precision"]),
+        (&["--hidden", "64,0"], &["width 0", "where: --hidden"]),
+        (&["--steps", "0"], &["num_steps = 0", "where: --steps"]),
+        (&["--set", "num_envs=3"], &["has a flag of its own", "--envs"]),
+        (&["--set", "learning_rat=1"], &["did you mean \"learning_rate\"?", "where: --set"]),
+        (&["--set", "env.gravity=3"], &["gravity", "where: --set"]),
+        (&["--set", "num_minibatches=7", "--envs", "64"], &["does not divide", "where: --set"]),
+        (&["--compare", "missing.jsonl"], &["cannot be read", "where: --compare missing.jsonl"]),
+        (&["--compare", "no.jsonl"], &["no row", "where: --compare no.jsonl:1"]),
+        (&["--compare", "empty.jsonl"], &["no rows", "where: --compare empty.jsonl"]),
+        (&["--compare", "bytes.jsonl"], &["no text", "where: --compare bytes.jsonl"]),
+        (&["--plot", "no/such/out.svg"], &["cannot be written", "where: --plot no/such/out.svg"]),
+    ];
+    for (args, parts) in cases {
+        bench(&place, args, &["--budget", "0.05"]).assert_error(2, parts);
+    }
+    for args in [&["--budget", "long"][..], &["--minibatch", "0"], &["--nonsense"]] {
+        let finished = bench(&place, args, &[]);
+        assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""), "{finished:#?}");
+    }
+}
+
+#[test]
+fn a_gpu_is_measured_beside_the_cpu() {
+    let Some(libraries) = stand_in::directory("operant bench on a GPU") else { return };
+    let place = Place::new();
+    let on_stand_in = |args: &[&str]| {
+        let mut command = place.command(args);
+        for (name, value) in stand_in::environment(&libraries) {
+            command.env(name, value);
+        }
+        Finished::of(command.output().expect("started"))
+    };
+    let args =
+        ["bench", "--device", "cpu,cuda:2", "--precision", "f32,bf16", "--envs", "32", "--json", "--profile"];
+    let finished = on_stand_in(&[&args[..], TINY].concat());
+    let rows = rows(&finished);
+    let kind = |row: &Value| {
+        ["bench", "device", "precision"].map(|key| row[key].as_str().unwrap_or_default().to_owned())
+    };
+    let mut expected = Vec::new();
+    for (device, precision) in [("cpu", "f32"), ("cuda:2", "f32"), ("cuda:2", "bf16")] {
+        let of = |bench: &str| [bench.to_owned(), device.to_owned(), precision.to_owned()];
+        expected.extend(["env", "rollout", "train"].map(of));
+    }
+    assert_eq!(rows.iter().map(kind).collect::<Vec<_>>(), expected);
+    for row in rows.iter().filter(|row| row["device"] == "cuda:2") {
+        assert!(row["threads"].is_null(), "{row}");
+        if row["bench"] == "train" {
+            let operations = row["profile"]["operations"].as_array().expect("a profile");
+            assert!(operations.iter().any(|operation| operation["how"] == "events"), "{row}");
+            assert!(row["profile"]["gae_s"].is_null() && row["bus_bytes"].as_f64() > Some(0.0), "{row}");
+        } else {
+            assert_eq!((&row["launches"], &row["bus_bytes"]), (&1.0.into(), &0.0.into()), "{row}");
+        }
+    }
+
+    let auto = on_stand_in(&[&["bench", "env", "--device", "auto", "--envs", "32", "--json"], TINY].concat());
+    assert_eq!(self::rows(&auto)[0]["device"], "cuda:0");
+    on_stand_in(&["bench", "--device", "cuda:9"]).assert_error(2, &["cuda:9", "where: --device"]);
+}
