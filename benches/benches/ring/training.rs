@@ -63,7 +63,9 @@ impl Bench<'_> {
         let (name, rings) = (format!("bench-{}", self.runs), self.rings());
         let mut command = Command::new(&self.operant);
         command.current_dir(self.dir).env("OPERANT_RING_DIR", &rings).env("XDG_CONFIG_HOME", self.dir);
-        command.args(["train", "cartpole", "--device", "cpu", "--json", "--quiet", "--seed", "1", "--name", &name]);
+        command.args([
+            "train", "cartpole", "--device", "cpu", "--json", "--quiet", "--seed", "1", "--name", &name,
+        ]);
         command.arg("--steps").arg(steps.to_string()).arg("--run-dir").arg(self.dir.join("runs"));
         // Evaluations and files are no part of the question, in no arm.
         let threads = format!("threads={}", self.trainer.len());

@@ -179,6 +179,25 @@ fn without_libraries_it_says_what_to_install() {
     assert!(operant.run(&["config", "cartpole"], "").stdout.starts_with("# auto takes cpu: no usable GPU: "));
     assert!(info["cpu"]["threads"].as_u64().is_some_and(|threads| threads >= 1), "{info}");
     assert_eq!(info["cpu"]["lane_width"], 16);
+    let plan = info["cpu"]["plan"].as_array().expect("a list");
+    for (name, value) in
+        [("threads", Some(info["cpu"]["threads"].to_string())), ("pinning", None), ("waiting", None)]
+    {
+        let setting = plan.iter().find(|setting| setting["name"] == name).expect("a setting");
+        let (told, reason) = (setting["value"].as_str().expect("text"), setting["reason"].as_str());
+        assert!(value.is_none_or(|value| value == told), "{info}");
+        let reason = reason.filter(|reason| !reason.is_empty()).expect("a reason");
+        assert!(lines(&page).contains(&format!("{name} {told}: {reason}")), "no {name} in:\n{page}");
+    }
+    // As the configuration has it; and what cannot be used keeps nobody from looking.
+    operant.place.write("operant.toml", "threads = 3\nwaiting = \"yield\"\n");
+    let plan = &operant.info()["cpu"]["plan"];
+    assert_eq!((&plan[0]["value"], &plan[0]["reason"]), (&"3".into(), &"as asked for".into()), "{plan}");
+    assert_eq!((&plan[2]["name"], &plan[2]["value"]), (&"waiting".into(), &"yield".into()), "{plan}");
+    operant.place.write("operant.toml", "threads = -1\n");
+    let info = operant.info();
+    assert!(info["cpu"]["plan_problem"].as_str().is_some_and(|text| text.contains("threads = -1")), "{info}");
+    std::fs::remove_file(operant.place.path().join("operant.toml")).expect("removed");
     assert_eq!(info["kernel_cache"]["kernels"], 0);
 
     let line = operant.trains_on_cpu();

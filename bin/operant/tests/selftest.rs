@@ -49,7 +49,10 @@ fn the_gpu_test_passes_on_the_stand_in_and_writes_what_it_found() {
         for key in ["sample_epochs_per_s", "rollout_s", "update_s", "launches"] {
             assert!(row["more"][key].as_f64().is_some_and(|x| x > 0.0), "{key}: {row}");
         }
-        assert!(row["more"]["bus_bytes"].as_f64().is_some_and(|bytes| bytes > 0.0 && bytes <= 4096.0), "{row}");
+        assert!(
+            row["more"]["bus_bytes"].as_f64().is_some_and(|bytes| bytes > 0.0 && bytes <= 4096.0),
+            "{row}"
+        );
     }
     structure(&value);
     assert!(stderr.contains("goal: ") && stderr.contains("not judged"), "{stderr}");
@@ -65,7 +68,10 @@ fn structure(value: &Value) {
 
     let telemetry = &value["telemetry"];
     for arm in ["no_ring", "ring", "ring_8_monitors"] {
-        assert!(number(&telemetry[arm]["sps_median"]) && number(&telemetry[arm]["to_no_ring"]), "{telemetry}");
+        assert!(
+            number(&telemetry[arm]["sps_median"]) && number(&telemetry[arm]["to_no_ring"]),
+            "{telemetry}"
+        );
     }
     assert!(number(&telemetry["monitor_lines"]), "monitors read: {telemetry}");
 

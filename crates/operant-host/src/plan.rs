@@ -137,7 +137,7 @@ impl Plan {
         let (pinned, reason) = pinning(topology, wishes, &cores, threads);
         let pin = if pinned { order[..threads].to_vec() } else { Vec::new() };
         set("pinning", if pinned { list(&pin) } else { "off".to_owned() }, reason);
-        let (waiting, reason) = waiting(topology, wishes, cores.len(), threads);
+        let (waiting, reason) = waiting(topology, wishes, hardware_threads(&cores), threads);
         set("waiting", waiting.to_string(), reason);
 
         let workers = &order[..threads.min(order.len())];
@@ -171,73 +171,61 @@ fn threads(topology: &Topology, wishes: &Wishes, cores: &[Core]) -> (usize, Stri
         let reason = "all that the process may run at once; nothing is suited to the machine";
         return (topology.parallelism.max(1), reason.to_owned());
     }
-    let count = cores.len().max(1);
+    let cpus = hardware_threads(cores).max(1);
     let quota = topology.whole_quota().unwrap_or(usize::MAX);
     if wishes.gpu {
-        let threads = count.min(quota).min(THREADS_BESIDE_GPU);
+        let threads = cpus.min(quota).min(THREADS_BESIDE_GPU);
         return (threads, "the GPU trains; these play evaluations".to_owned());
     }
-    let threads = count.min(quota).min(MOST_THREADS);
+    let threads = cpus.min(quota).min(MOST_THREADS);
+    let siblings = cpus > cores.len().max(1);
     let mut reasons = Vec::new();
-    if threads < count {
+    if threads < cpus {
         reasons.push(match &topology.limits.cpu {
             Some(limit) if quota <= MOST_THREADS => {
-                format!("{} grants {} CPUs, of {count} usable cores", limit.file.display(), limit.value)
+                format!("{} grants {} CPUs, of {cpus} usable", limit.file.display(), limit.value)
             }
-            _ => format!("of {count} usable cores; more seldom gain, and threads = N takes them"),
+            _ => format!("of {cpus} usable CPUs; more seldom gain, and threads = N takes them"),
         });
     } else {
-        reasons.push(match (count, kinds(cores)) {
-            (1, _) => "the one usable core".to_owned(),
-            (_, 1) => "one to a usable core".to_owned(),
-            _ => {
-                let slow = cores.iter().filter(|core| core.kind == CoreKind::Efficiency).count();
-                format!(
-                    "all usable cores, {} performance and {slow} efficiency: who is done sooner takes more",
-                    count - slow
-                )
-            }
+        let slow = cores.iter().filter(|core| core.kind == CoreKind::Efficiency).count();
+        let of = format!("{} performance and {slow} efficiency cores", cores.len() - slow);
+        reasons.push(match (kinds(cores), siblings) {
+            (1, false) if cpus == 1 => "the one usable core".to_owned(),
+            (1, false) => "one to a usable core".to_owned(),
+            (1, true) => format!("all usable hardware threads of {} cores", cores.len()),
+            (_, true) => format!("all usable hardware threads of {of}: who is done sooner takes more"),
+            (_, false) => format!("all usable cores, {of}: who is done sooner takes more"),
         });
     }
-    if cores.iter().any(|core| core.threads.len() > 1) {
-        reasons.push(
-            "hardware threads of a core share its arithmetic units, `operant tune` measures whether more pay"
-                .to_owned(),
-        );
+    if threads > cores.len().max(1) {
+        reasons.push("whether siblings pay is not measured here: compare threads = N".to_owned());
     }
     (threads, reasons.join("; "))
 }
 
+/// CPUs of these cores.
+fn hardware_threads(cores: &[Core]) -> usize {
+    cores.iter().map(|core| core.threads.len()).sum()
+}
+
+/// Only for who asks: beside other load, a bound thread waits for its CPU while another is free, and all wait for it.
 fn pinning(topology: &Topology, wishes: &Wishes, cores: &[Core], threads: usize) -> (bool, String) {
-    let cpus: usize = cores.iter().map(|core| core.threads.len()).sum();
-    let kinds = kinds(cores);
+    let cpus = hardware_threads(cores);
     let no = |reason: &str| (false, reason.to_owned());
     match wishes.pin {
         Some(false) => no("as asked for"),
-        _ if !topology.pinnable && wishes.pin.is_some() => no("this system binds no thread to a CPU"),
+        Some(true) if wishes.gpu => no("the GPU trains"),
+        Some(true) if !topology.pinnable => no("this system binds no thread to a CPU"),
         Some(true) if threads > cpus => {
             (false, format!("{threads} threads do not fit on {cpus} CPUs one to each"))
         }
         Some(true) => (true, "as asked for".to_owned()),
-        None if wishes.gpu => no("the GPU trains"),
-        None if !wishes.optimize => no("nothing is suited to the machine"),
-        None if !topology.pinnable => no("this system binds no thread to a CPU"),
-        None if !topology.is_whole() => {
-            no("others have CPUs of this machine: the scheduler knows who runs where")
-        }
-        None if topology.limits.cpu.is_some() => no("a quota stops threads wherever they run"),
-        None if threads > cpus => no("more threads than CPUs"),
-        None if kinds > 1 => {
-            (true, format!("{kinds} kinds of cores: a thread keeps its own, and its caches"))
-        }
-        None if topology.nodes.len() > 1 => {
-            (true, format!("{} NUMA nodes: a thread stays near its memory", topology.nodes.len()))
-        }
-        None => no("one kind of core and one NUMA node: the scheduler does as well"),
+        None => no("beside other load, bound threads wait for a CPU while others are free; pin = true binds"),
     }
 }
 
-fn waiting(topology: &Topology, wishes: &Wishes, cores: usize, threads: usize) -> (Waiting, String) {
+fn waiting(topology: &Topology, wishes: &Wishes, cpus: usize, threads: usize) -> (Waiting, String) {
     let quota = topology.limits.cpu.as_ref().filter(|limit| limit.value < threads as f64);
     match (wishes.waiting, quota) {
         (Some(asked), _) => (asked, "as asked for".to_owned()),
@@ -247,8 +235,8 @@ fn waiting(topology: &Topology, wishes: &Wishes, cores: usize, threads: usize) -
         (None, Some(limit)) => {
             (Waiting::Sleep, format!("waiting awake would use up a quota of {} CPUs", limit.value))
         }
-        (None, None) if threads > cores => (Waiting::Yield, format!("{threads} threads share {cores} cores")),
-        (None, None) => (Waiting::Spin, "every thread has a core".to_owned()),
+        (None, None) if threads > cpus => (Waiting::Yield, format!("{threads} threads share {cpus} CPUs")),
+        (None, None) => (Waiting::Spin, "every thread has a CPU".to_owned()),
     }
 }
 

@@ -26,6 +26,11 @@ fn wishing(name: &str, wishes: Wishes) -> Plan {
     Plan::new(&machine(name), &wishes, &WORK)
 }
 
+/// With threads bound, as many as asked for.
+fn pinned(name: &str, threads: Option<usize>) -> Plan {
+    wishing(name, Wishes { threads, pin: Some(true), ..Wishes::default() })
+}
+
 /// Value and reason of a setting.
 fn told<'a>(plan: &'a Plan, name: &str) -> (&'a str, &'a str) {
     let setting = plan.settings.iter().find(|setting| setting.name == name);
@@ -45,11 +50,14 @@ fn because(plan: &Plan, name: &str, words: &[&str]) {
 fn big_little_uses_every_core() {
     let plan = plan("apple-m2");
     assert_eq!((plan.threads, plan.waiting), (8, Waiting::Spin));
-    // The fast cores first, then the frugal ones: all of them.
-    assert_eq!(plan.pin, [4, 5, 6, 7, 0, 1, 2, 3]);
-    assert_eq!(told(&plan, "pinning").0, "4-7,0-3");
+    // All of them, and bound to none.
+    assert_eq!((plan.pin.len(), told(&plan, "pinning").0), (0, "off"));
+    because(&plan, "pinning", &["beside other load", "pin = true"]);
     because(&plan, "threads", &["all usable cores", "4 performance and 4 efficiency"]);
-    because(&plan, "pinning", &["2 kinds of cores"]);
+    // Where that is asked for, the fast cores come first, then the frugal ones.
+    let pinned = pinned("apple-m2", None);
+    assert_eq!(pinned.pin, [4, 5, 6, 7, 0, 1, 2, 3]);
+    assert_eq!(told(&pinned, "pinning"), ("4-7,0-3", "as asked for"));
     // The frugal cores decide what fits: 64 KiB of L1, a quarter of 4 MiB of L2.
     assert_eq!(plan.hidden_l1, Some(128));
     assert_eq!(plan.envs_per_worker, 512);
@@ -57,54 +65,52 @@ fn big_little_uses_every_core() {
 }
 
 #[test]
-fn intel_hybrid_has_a_thread_to_a_core_and_not_to_a_sibling() {
+fn intel_hybrid_uses_every_hardware_thread_and_says_that_siblings_are_not_measured() {
     let plan = plan("intel-i7-12700");
-    assert_eq!(plan.threads, 12);
-    assert_eq!(plan.pin, [0, 2, 4, 6, 8, 10, 12, 14, 16, 17, 18, 19]);
-    because(&plan, "threads", &["8 performance and 4 efficiency", "operant tune"]);
-    // All hardware threads, when asked for: siblings come last.
-    let all = wishing("intel-i7-12700", Wishes { threads: Some(20), ..Wishes::default() });
-    assert_eq!(all.pin[8..], [16, 17, 18, 19, 1, 3, 5, 7, 9, 11, 13, 15]);
-    assert_eq!(all.waiting, Waiting::Yield, "{:?}", told(&all, "waiting"));
-    assert_eq!(all.hidden_l1, Some(48), "siblings share an L1 of 48 KiB");
-    assert_eq!(told(&all, "threads").1, "as asked for");
-    // Few threads go to fast cores.
-    assert_eq!(wishing("intel-i7-12700", Wishes { threads: Some(2), ..Wishes::default() }).pin, [0, 2]);
+    assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (20, 0, Waiting::Spin));
+    because(&plan, "threads", &["8 performance and 4 efficiency", "hardware threads", "not measured"]);
+    assert_eq!(plan.hidden_l1, Some(48), "siblings share an L1 of 48 KiB");
+    // Bound ones take siblings last, and few of them fast cores.
+    let all = pinned("intel-i7-12700", None);
+    assert_eq!(all.pin, [0, 2, 4, 6, 8, 10, 12, 14, 16, 17, 18, 19, 1, 3, 5, 7, 9, 11, 13, 15]);
+    assert_eq!(pinned("intel-i7-12700", Some(2)).pin, [0, 2]);
+    let one_each = wishing("intel-i7-12700", Wishes { threads: Some(12), ..Wishes::default() });
+    assert_eq!(told(&one_each, "threads").1, "as asked for");
+    let more = wishing("intel-i7-12700", Wishes { threads: Some(21), ..Wishes::default() });
+    assert_eq!(more.waiting, Waiting::Yield, "{:?}", told(&more, "waiting"));
 }
 
 #[test]
-fn many_cores_are_taken_node_by_node_up_to_32() {
+fn many_cores_are_taken_up_to_32() {
     let plan = plan("amd-epyc-7543-2p");
-    assert_eq!((plan.threads, plan.waiting), (32, Waiting::Spin));
-    assert_eq!(plan.pin, (0..32).collect::<Vec<_>>(), "the cores of one node");
-    because(&plan, "threads", &["of 64 usable cores"]);
-    because(&plan, "pinning", &["2 NUMA nodes"]);
+    assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (32, 0, Waiting::Spin));
+    because(&plan, "threads", &["of 128 usable CPUs"]);
+    assert!(!told(&plan, "threads").1.contains("siblings"), "32 threads have a core each of 64");
+    assert_eq!(pinned("amd-epyc-7543-2p", None).pin, (0..32).collect::<Vec<_>>(), "the cores of one node");
     // Eight core complexes of 32 MiB.
     assert_eq!(plan.batch, Some((256 << 20) / 2 / 64));
     assert_eq!(plan.minibatch, 64 * 4 * 64);
-    let all = wishing("amd-epyc-7543-2p", Wishes { threads: Some(128), ..Wishes::default() });
-    assert_eq!(all.pin, (0..128).collect::<Vec<_>>());
-    assert_eq!(all.waiting, Waiting::Yield);
-    let more = wishing("amd-epyc-7543-2p", Wishes { threads: Some(129), ..Wishes::default() });
+    let all = pinned("amd-epyc-7543-2p", Some(128));
+    assert_eq!((all.pin, all.waiting), ((0..128).collect::<Vec<_>>(), Waiting::Spin));
+    let more = pinned("amd-epyc-7543-2p", Some(129));
     assert!(more.pin.is_empty() && more.threads == 129);
+    because(&more, "pinning", &["129 threads do not fit on 128 CPUs"]);
 }
 
 #[test]
 fn nodes_are_filled_one_after_the_other_however_they_are_numbered() {
-    let plan = plan("intel-xeon-e5-2620v4-2s");
-    assert_eq!(plan.threads, 16);
+    assert_eq!(plan("intel-xeon-e5-2620v4-2s").threads, 32);
+    let plan = pinned("intel-xeon-e5-2620v4-2s", Some(16));
     assert_eq!(plan.pin, (0..16).step_by(2).chain((1..16).step_by(2)).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_mask_leaves_placing_to_the_scheduler() {
+fn a_mask_is_kept_to() {
     let plan = plan("ampere-altra-masked");
     assert_eq!((plan.threads, plan.pin.len()), (32, 0));
-    because(&plan, "threads", &["of 76 usable cores"]);
-    because(&plan, "pinning", &["others"]);
+    because(&plan, "threads", &["of 76 usable CPUs"]);
     assert_eq!(plan.hidden_l1, Some(128));
-    let pinned =
-        wishing("ampere-altra-masked", Wishes { threads: Some(72), pin: Some(true), ..Wishes::default() });
+    let pinned = pinned("ampere-altra-masked", Some(72));
     assert_eq!(pinned.pin[69..], [69, 72, 75], "only CPUs that the process may use");
 }
 
@@ -112,8 +118,7 @@ fn a_mask_leaves_placing_to_the_scheduler() {
 fn a_quota_limits_threads_and_keeps_them_from_spinning() {
     let plan = plan("container-1.5");
     assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (1, 0, Waiting::Spin));
-    because(&plan, "threads", &["/sys/fs/cgroup/cpu.max", "1.5", "2 usable cores"]);
-    because(&plan, "pinning", &["quota"]);
+    because(&plan, "threads", &["/sys/fs/cgroup/cpu.max", "1.5", "of 2 usable"]);
     // Two threads on a quota of 1.5 would spend it waiting.
     let two = wishing("container-1.5", Wishes { threads: Some(2), ..Wishes::default() });
     assert_eq!((two.threads, two.waiting), (2, Waiting::Sleep));
@@ -124,7 +129,7 @@ fn a_quota_limits_threads_and_keeps_them_from_spinning() {
 fn a_uniform_machine_is_left_to_its_scheduler() {
     let plan = plan("amd-epyc-guest");
     assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (2, 0, Waiting::Spin));
-    because(&plan, "pinning", &["one kind of core and one NUMA node"]);
+    because(&plan, "threads", &["one to a usable core"]);
     assert_eq!(plan.hidden_l1, Some(96));
     let hidden = plan.hidden_l2.expect("a known cache") as u64;
     let bytes = |hidden: u64| 3 * 4 * hidden * hidden + 6 * 256 * hidden;

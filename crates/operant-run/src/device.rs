@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use operant_cuda::{Cuda, DeviceProperties};
 use operant_env::registry::{self, EnvError, Visitor};
 use operant_env::{Env, EnvSpec, OptionError};
+use operant_learn::cpu::backend_with;
 use operant_learn::cuda::{self, Choice, GpuOptions, NetworkOptions};
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{Backend, LearnError};
@@ -12,6 +13,7 @@ use operant_learn::{Backend, LearnError};
 use crate::config::{EnvFacts, RunConfig, Settings, Wish};
 use crate::error::{Error, Result};
 use crate::gpu;
+use crate::machine;
 
 /// What a run trains on.
 #[derive(Debug, Clone)]
@@ -199,7 +201,7 @@ fn unknown_env(unknown: &registry::UnknownEnv) -> Error {
 }
 
 /// The backend for an environment of any crate on the device that was chosen, with the options and threads that the settings
-/// ask for. Where they leave `num_envs` to the device they have a number after this.
+/// ask for, and the machine's plan where they do not. Where they leave `num_envs` to the device they have a number after this.
 ///
 /// # Errors
 /// When the environment refuses an option, or the learner the hyperparameters, each with its origin; or when the device has
@@ -208,17 +210,23 @@ pub fn backend<E: Env>(mut env: E, settings: &mut Settings, device: &Device) -> 
     for (name, value) in &settings.env_options {
         env.set_option(name, *value).map_err(|error| option_error(settings, name, &error))?;
     }
-    let threads = settings.threads();
+    let gpu = device.cuda.is_some();
+    let plan = machine::plan(&settings.run, &settings.learner, gpu);
+    let mut unbound = None;
     let made = match &device.cuda {
         None => {
             settings.decide_num_envs(None)?;
-            operant_learn::cpu::backend(env, &settings.learner, threads)
+            let started = backend_with(env, &settings.learner, &machine::cpu_options(&plan));
+            started.map(|started| {
+                unbound = started.unbound;
+                started.backend
+            })
         }
         Some((cuda, ordinal)) => {
             let gpu = cuda.open(*ordinal)?;
             let RunConfig { memory_fraction, overlap, .. } = settings.run;
             let network = network_options(settings);
-            let options = GpuOptions { network, memory_fraction, threads, overlap };
+            let options = GpuOptions { network, memory_fraction, threads: plan.threads, overlap };
             if settings.num_envs_is_open() {
                 let most = settings.most_envs();
                 let chosen =
@@ -229,7 +237,9 @@ pub fn backend<E: Env>(mut env: E, settings: &mut Settings, device: &Device) -> 
             operant_learn::cuda::backend(env, &settings.learner, &gpu, options)
         }
     };
-    made.map_err(|error| learn_error(settings, error))
+    let made = made.map_err(|error| learn_error(settings, error))?;
+    settings.apply(machine::applied(&plan, &settings.run, gpu, unbound));
+    Ok(made)
 }
 
 /// The backend for the registered environment that the settings name.

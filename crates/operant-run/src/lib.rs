@@ -29,6 +29,7 @@ pub mod eval;
 pub mod evaluate;
 pub mod gpu;
 pub mod log;
+pub mod machine;
 pub mod path_text;
 pub mod progress;
 mod result;

@@ -207,6 +207,13 @@ pub fn train(
     if let Some(reason) = &device.reason {
         training.note(&format!("device: {}; {reason}", device.name));
     }
+    let applied = training.settings.applied();
+    if let Some(applied) = applied {
+        training.note(&applied.note);
+    }
+    if let Some(unbound) = applied.and_then(|applied| applied.unbound.as_ref()) {
+        training.warn(&format!("pin = true: {unbound}"));
+    }
     if let Some(how) = training.backend.how() {
         training.note(&how);
     }

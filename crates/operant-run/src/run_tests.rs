@@ -525,3 +525,37 @@ fn run_json_tells_how_each_run_ended() {
     assert_eq!(told, [("whole", "finished"), ("stopped", "preempted"), ("nan", "failed")]);
     assert!(own.iter().all(|run| run.pid.is_none() && run.env_steps.is_some()), "{own:#?}");
 }
+
+#[test]
+fn what_is_made_of_the_machine_is_told_once_and_changes_no_bit() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let trained = |name: &str, more: &[&str]| {
+        let set = ["num_envs=32", "num_steps=16", "num_minibatches=2", "total_timesteps=2048", "device=cpu"];
+        let set = set.iter().chain(&["ring=false", "eval_episodes=2"]).chain(more);
+        let mut set: Vec<String> = set.map(ToString::to_string).collect();
+        set.extend([format!("name={name}"), format!("run_dir={}", runs.path().display())]);
+        let facts = EnvFacts::registered("cartpole").expect("registered");
+        let line = CommandLine { set, ..CommandLine::default() };
+        let notes = Notes::default();
+        let mut job = Job::new(crate::config::settings(facts, &line, None).expect("valid"));
+        job.progress = Box::new(notes.clone());
+        train(job, crate::registered).expect("finished");
+        let notes = notes.0.lock().expect("unpoisoned");
+        let of = |start: &str| notes.iter().filter(|note| note.starts_with(start)).cloned().collect();
+        let (plans, warnings): (Vec<String>, Vec<String>) = (of("plan: "), of("warning: pin"));
+        assert_eq!(plans.len(), 1, "{notes:?}");
+        let threads = plans[0].split(' ').nth(1).expect("a number").to_owned();
+        assert!(notes[0].contains(&format!("on cpu with {threads} thread")), "{notes:?}");
+        assert!(warnings.len() <= 1 && (warnings.is_empty() || more.contains(&"pin=true")), "{notes:?}");
+        (plans[0].clone(), latest(runs.path(), name).1.snapshot)
+    };
+    let (plan, suited) = trained("suited", &["optimize_perf=true"]);
+    assert!(plan.contains("waiting: ") && !plan.contains("nothing is suited"), "{plan}");
+    let (plan, plain) = trained("plain", &["optimize_perf=false"]);
+    assert!(plan.contains("nothing is suited to the machine"), "{plan}");
+    assert!(suited == plain, "the machine's settings change the time alone");
+    let (plan, asked) = trained("asked", &["threads=3", "waiting=sleep", "pin=true"]);
+    assert!(plan.starts_with("plan: 3 threads (as asked for); pinning: "), "{plan}");
+    assert!(plan.ends_with("waiting: sleep (as asked for)"), "{plan}");
+    assert!(suited == asked);
+}

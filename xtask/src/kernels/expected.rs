@@ -65,9 +65,8 @@ Microseconds:
 - Step: the sum. At most: full training with 128 such steps after a rollout at the first table's bound. Goal: what is wanted,
   and the step that it leaves room for.
 
-Assumed, because nothing here can measure it: 260 cycles a trip and 33 for an own one (published for this generation: 200 to
-270, and 30 to 40), 5.5 TB/s from L2 (published: 5.5 to 7), and 1 microsecond a barrier (published: 1 to 2). An upper bound of
-the speed, and no forecast.
+Assumed, because nothing here can measure it: 260 cycles a trip and 33 for an own one, 5.5 TB/s from L2, and 1 microsecond a
+barrier, where 2 are as likely. An upper bound of the speed, and no forecast.
 
 ";
 

@@ -147,7 +147,14 @@ impl Plan {
                     ];
                     let case = wishes.case(env, number, place, flags)?;
                     for &bench in &benches {
-                        let case = Case { bench, ..case.clone() };
+                        let mut case = Case { bench, ..case.clone() };
+                        if bench == Bench::Env {
+                            // They have no network, and compute in f32 always.
+                            if *precision != precisions[0] {
+                                continue;
+                            }
+                            case.network.precision = Precision::F32;
+                        }
                         case.check_memory(place)?;
                         cases.push(case);
                     }

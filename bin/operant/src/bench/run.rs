@@ -1,7 +1,7 @@
 //! The measurements themselves: several sittings of each case, in turn, so that what else the machine does meets all of them, until
 //! the spread is known or the time is up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use operant_learn::measure::{
@@ -82,6 +82,7 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
     let mut entries: Vec<Entry> =
         plan.cases.iter().map(|case| Entry { case, sittings: Vec::new() }).collect();
     for round in 0..SITTINGS {
+        let mut limited = BTreeSet::new();
         for number in 0..entries.len() {
             let left = measuring.saturating_sub(begin.elapsed());
             // Everything is measured once whatever it takes, and the rest as far as there is time.
@@ -92,7 +93,7 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
             let place = &plan.places[case.place];
             let done = begin.elapsed().as_secs_f64() / budget.as_secs_f64().max(1e-9);
             progress.at(&format!("{} {} on {}", case.bench, case.env, place.name()), done.min(1.0));
-            if number == 0 || key(entries[number - 1].case) != key(case) {
+            if limited.insert(key(case)) {
                 let limits = limits.entry(key(case)).or_default();
                 limits.measure(place, case, budget.mul_f64(LIMITS_SHARE))?;
             }
@@ -123,13 +124,10 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
     Ok(rows)
 }
 
-/// The cases whose rows carry a profile: one for each of what differs in more than the bench, that of training where it is among
-/// them.
+/// The cases whose rows carry a profile: those of training, or of the bench nearest to it that is measured.
 fn profiled(cases: &[Case]) -> Vec<usize> {
-    let kind = |case: &Case| (case.env, case.config.num_envs, key(case));
-    let last = |number: &usize| cases.get(number + 1).is_none_or(|next| kind(next) != kind(&cases[*number]));
-    // Benches of a kind stand together, training last.
-    (0..cases.len()).filter(last).collect()
+    let most = cases.iter().map(|case| case.bench).max();
+    (0..cases.len()).filter(|number| Some(cases[*number].bench) == most).collect()
 }
 
 fn row(plan: &Plan, entry: &Entry<'_>, limits: &Limits) -> Row {

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use operant_cuda::{Compiler, DeviceProperties, Inspection, Part};
-use operant_host::{CoreKind, CpuCore};
+use operant_host::{CoreKind, CpuCore, Setting};
 use operant_learn::cuda::fused_up_to;
 use operant_learn::network::{Architecture, Head, Input, Network};
 use operant_learn::{Config, Precision};
-use operant_run::{config, gpu, path_text};
+use operant_run::{config, gpu, machine, path_text};
 use serde::Serialize;
 
 use crate::output;
@@ -73,8 +73,20 @@ struct Cpu {
     memory_available: Option<u64>,
     /// Environments that one vector steps.
     lane_width: usize,
-    /// Threads that training takes unless it is told.
+    /// Threads that training takes.
     threads: usize,
+    /// What is made of the machine where the CPU trains.
+    plan: Vec<Planned>,
+    /// Why the plan leaves out what the configuration says, where that cannot be used.
+    plan_problem: Option<String>,
+}
+
+/// A setting of the plan: what is applied, or recommended.
+#[derive(Debug, Serialize)]
+struct Planned {
+    name: &'static str,
+    value: String,
+    reason: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -187,14 +199,26 @@ fn problem(inspection: &Inspection) -> Option<String> {
 impl Cpu {
     fn gather() -> Self {
         let memory = operant_host::machine::memory();
+        let (plan, plan_problem) = match config::of_no_environment() {
+            Ok(settings) => (machine::plan(&settings.run, &settings.learner, false), None),
+            Err(error) => (machine::usual(), Some(error.to_string().lines().collect::<Vec<_>>().join("; "))),
+        };
         Cpu {
             model: operant_host::machine::processor(),
             cores: operant_host::cores::usable().into_iter().map(Core::of).collect(),
             memory_total: memory.map(|memory| memory.total),
             memory_available: memory.map(|memory| memory.available),
             lane_width: operant_learn::cpu::LANE_WIDTH,
-            threads: config::every_thread(),
+            threads: plan.threads,
+            plan: plan.settings.into_iter().map(Planned::of).collect(),
+            plan_problem,
         }
+    }
+}
+
+impl Planned {
+    fn of(setting: Setting) -> Self {
+        Planned { name: setting.name, value: setting.value, reason: setting.reason }
     }
 }
 

@@ -28,6 +28,9 @@ pub struct Overrides {
     /// Play each horizon beside the update before it (overlap), so with weights that are one update old; on GPUs only
     #[arg(long)]
     pub overlap: bool,
+    /// Suit threads and their waiting to this machine (optimize_perf), or take plain defaults: true or false
+    #[arg(long, value_name = "BOOL")]
+    pub optimize_perf: Option<String>,
     /// TOML file laid over the preset and both operant.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -51,6 +54,7 @@ impl Overrides {
             ("seed", "--seed", &self.seed),
             ("device", "--device", &self.device),
             ("precision", "--precision", &self.precision),
+            ("optimize_perf", "--optimize-perf", &self.optimize_perf),
             ("run_dir", "--run-dir", &self.run_dir),
             ("name", "--name", &self.name),
         ];

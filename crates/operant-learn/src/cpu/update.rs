@@ -25,9 +25,11 @@ use crate::sample::SampleLayout;
 use crate::shuffle::Shuffle;
 
 /// Most chunks of a minibatch.
-const MAX_CHUNKS: usize = 64;
+pub const MAX_CHUNKS: usize = 64;
 /// Least number of chunks that a large network's minibatch may be cut into.
-const MIN_CHUNKS: usize = 8;
+pub const MIN_CHUNKS: usize = 8;
+/// Least number of tiles in a chunk where there are more than [`MIN_CHUNKS`] of them.
+pub const CHUNK_TILES: usize = 4;
 /// Floats that the gradients of all chunks may take together, where that leaves [`MIN_CHUNKS`].
 const CHUNK_FLOATS: usize = 1 << 23;
 /// Parameters that are summed over the chunks at a time.
@@ -248,7 +250,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// eight, then four tiles or more, because a chunk's sums cost about half a tile to finish.
 fn chunk_count(tiles: usize, params: usize) -> usize {
     let most = (CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS);
-    tiles.min((tiles / 4).max(MIN_CHUNKS)).min(most)
+    tiles.min((tiles / CHUNK_TILES).max(MIN_CHUNKS)).min(most)
 }
 
 /// Whether so many chunks are worth spreading over threads.

@@ -37,6 +37,9 @@ const OTHER_VARIABLES: &[&str] = &[
     "OPERANT_HOST_LAUNCHES",
 ];
 
+/// The variable that may be given without `OPERANT_`, and its key; the full name has precedence.
+const SHORT: (&str, &str) = ("OPTIMIZE_PERF", "optimize_perf");
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -183,11 +186,14 @@ impl Layers {
         self.text(text, &|_| Origin::Resumed(run.to_string()))
     }
 
-    /// The `OPERANT_*` variables among `variables`. `OPERANT_ENV_X` sets the environment option `x`; empty values
-    /// count as unset.
+    /// The `OPERANT_*` variables among `variables`, and `OPTIMIZE_PERF`. `OPERANT_ENV_X` sets the environment option `x`; empty
+    /// values count as unset.
     pub fn variables(&mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<()> {
+        let mut variables: Vec<(OsString, OsString)> = variables.into_iter().collect();
+        variables.sort_by_key(|(name, _)| name != SHORT.0);
         for (name, value) in variables {
-            let Some(name) = name.to_str().filter(|name| name.starts_with("OPERANT_")) else { continue };
+            let ours = |name: &&str| name.starts_with("OPERANT_") || *name == SHORT.0;
+            let Some(name) = name.to_str().filter(ours) else { continue };
             if OTHER_VARIABLES.contains(&name) || value.is_empty() {
                 continue;
             }
@@ -195,7 +201,7 @@ impl Layers {
                 return Err(Error::usage("the variable's value is not UTF-8 text").at(name));
             };
             let origin = Origin::Variable(name.to_string());
-            let lower = name["OPERANT_".len()..].to_lowercase();
+            let lower = name.strip_prefix("OPERANT_").map_or(SHORT.1.to_owned(), str::to_lowercase);
             if let Some(option) = lower.strip_prefix("env_") {
                 self.option(option, keys::parse_value(value), origin)?;
             } else if let Some(key) = keys::find(&lower) {

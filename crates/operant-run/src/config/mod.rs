@@ -28,14 +28,22 @@ pub use show::environment_of;
 pub(crate) use validate::{Wish, check_run_name};
 
 use crate::error::Result;
+use crate::machine::Applied;
 
 /// How a run is carried out. Nothing here but `precision` changes what an update computes, and nothing but that and `overlap`
 /// what a horizon plays.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunConfig {
-    /// Worker threads; 0 takes every core that the process may use. Changes the time, never the result.
+    /// Worker threads; 0 leaves their number to the plan for the machine, which takes every hardware thread that the process may
+    /// use, up to 32. Changes the time, never the result.
     pub threads: usize,
+    /// Suit threads and their waiting to the machine; without, plain defaults are taken. Changes the time, never the result.
+    pub optimize_perf: bool,
+    /// Bind each worker thread to a CPU of its own.
+    pub pin: bool,
+    /// How worker threads wait for the next small job: `spin`, `yield`, `sleep`, or `auto`, which leaves it to the plan.
+    pub waiting: String,
     /// `auto`, `cpu` or `cuda[:K]`, where K counts as the CUDA driver does.
     pub device: String,
     /// What matrix products are computed in: `f32`, on the CPU the only one, `tf32` or `bf16`.
@@ -92,6 +100,8 @@ pub struct Settings {
     gpu: BTreeMap<&'static str, Entry>,
     /// Who asked that the device decide `num_envs`, while it has not.
     auto_envs: Option<Origin>,
+    /// What was made of the machine, once there is a backend.
+    applied: Option<Applied>,
 }
 
 impl Settings {
@@ -147,12 +157,23 @@ impl Settings {
         self.entries.values().any(|entry| matches!(entry.origin, Origin::PresetGpu(_)))
     }
 
-    /// Worker threads: as many as asked for, or as the process may use.
+    /// Worker threads: those of the backend where there is one, else as many as asked for or as the process may use.
     pub fn threads(&self) -> usize {
-        match self.run.threads {
-            0 => every_thread(),
-            asked => asked,
+        match (&self.applied, self.run.threads) {
+            (Some(applied), _) => applied.threads,
+            (None, 0) => every_thread(),
+            (None, asked) => asked,
         }
+    }
+
+    /// What was made of the machine, once there is a backend that [`crate::backend`] built.
+    pub fn applied(&self) -> Option<&Applied> {
+        self.applied.as_ref()
+    }
+
+    /// Keeps what was made of the machine.
+    pub(crate) fn apply(&mut self, applied: Applied) {
+        self.applied = Some(applied);
     }
 
     /// Updates that reach `total_timesteps`, the last one rounded up.
@@ -171,7 +192,7 @@ impl Settings {
     }
 }
 
-/// As many threads as the process may use: what `threads = 0` stands for.
+/// As many threads as the process may run at once.
 pub fn every_thread() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -195,6 +216,15 @@ pub struct CommandLine {
 pub fn settings(facts: EnvFacts, line: &CommandLine, resumed: Option<(&str, &str)>) -> Result<Settings> {
     let user = user_file(|name| std::env::var_os(name));
     layered(facts, line, resumed, user.as_deref(), Path::new("operant.toml"), std::env::vars_os())
+}
+
+/// The configuration as far as no environment decides it: what files and variables say over the built-in defaults.
+///
+/// # Errors
+/// As [`settings`].
+pub fn of_no_environment() -> Result<Settings> {
+    let facts = EnvFacts { known: EnvFacts::known(), ..EnvFacts::default() };
+    settings(facts, &CommandLine::default(), None)
 }
 
 /// Where runs are kept, as every layer but a run's own says; for commands that look for a run before they know its

@@ -441,3 +441,39 @@ fn overlap_is_for_gpus() {
     }
     assert!(!with_files("", "", &CommandLine::default(), &[]).expect("valid").run.overlap);
 }
+
+#[test]
+fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
+    let nothing = CommandLine::default();
+    let usual = with_files("", "", &nothing, &[]).expect("valid");
+    assert!(usual.run.optimize_perf && !usual.run.pin && usual.applied().is_none());
+    assert_eq!((usual.run.threads, usual.run.waiting.as_str()), (0, "auto"));
+
+    let off = |settings: Result<Settings>, origin: &str| {
+        let settings = settings.expect("valid");
+        assert!(!settings.run.optimize_perf);
+        assert_eq!(settings.origin("optimize_perf").map(ToString::to_string).as_deref(), Some(origin));
+    };
+    let (short, full) = ("OPTIMIZE_PERF", "OPERANT_OPTIMIZE_PERF");
+    off(with_files("", "optimize_perf = true", &nothing, &[(short, "false")]), short);
+    off(with_files("", "", &nothing, &[(full, "false")]), full);
+    // In whichever order the system has them.
+    off(with_files("", "", &nothing, &[(short, "true"), (full, "false")]), full);
+    off(with_files("", "", &nothing, &[(full, "false"), (short, "true")]), full);
+    let flag = ("optimize_perf", "--optimize-perf", "false".to_string());
+    let line = CommandLine { flags: vec![flag], ..nothing.clone() };
+    off(with_files("", "", &line, &[(short, "true"), (full, "true")]), "--optimize-perf");
+    off(with_files("", "", &set(&["optimize_perf=false"]), &[(short, "")]), "--set");
+    let error = with_files("", "", &nothing, &[(short, "no")]).expect_err("no switch");
+    assert_eq!(error.place.as_deref(), Some(short));
+    assert!(error.what.contains("neither true nor false"), "{error}");
+
+    for waiting in ["auto", "spin", "yield", "sleep"] {
+        let line = set(&[&format!("waiting={waiting}"), "pin=true"]);
+        let settings = with_files("", "", &line, &[]).expect("valid");
+        assert!(settings.run.pin && settings.run.waiting == waiting);
+    }
+    assert!(error_of(&set(&["waiting=park"])).remedy.expect("a remedy").contains("auto, spin, yield, sleep"));
+    assert!(error_of(&set(&["pin=2"])).what.contains("neither true nor false"));
+    assert!(error_of(&set(&["optimise_perf=true"])).what.contains("did you mean \"optimize_perf\""));
+}

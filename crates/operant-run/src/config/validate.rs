@@ -84,8 +84,8 @@ impl Settings {
             .iter()
             .filter_map(|(name, entry)| Some((name.clone(), entry.value.as_float()?)))
             .collect();
-        let auto_envs = None;
-        Ok(Settings { environment, learner, run, env_options, entries, options, gpu, auto_envs })
+        let (auto_envs, applied) = (None, None);
+        Ok(Settings { environment, learner, run, env_options, entries, options, gpu, auto_envs, applied })
     }
 }
 

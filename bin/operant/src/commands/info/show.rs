@@ -148,6 +148,13 @@ fn cpu(page: &mut Page, cpu: &Cpu) {
         "",
         format!("{} environments to a vector; training takes {} thread{plural}", cpu.lane_width, cpu.threads),
     );
+    if let Some(problem) = &cpu.plan_problem {
+        page.warning("plan", format!("without the configuration, which cannot be used: {problem}"));
+    }
+    for (position, setting) in cpu.plan.iter().enumerate() {
+        let label = if position == 0 && cpu.plan_problem.is_none() { "plan" } else { "" };
+        page.row(label, format!("{} {}: {}", setting.name, setting.value, setting.reason));
+    }
 }
 
 /// `8 performance and 4 efficiency cores`; hardware threads count each.
@@ -233,6 +240,36 @@ mod tests {
             [0, 1023, 1024, 232_448, 150_754_820_096].map(size),
             ["0 bytes", "1023 bytes", "1 KiB", "227 KiB", "140.4 GiB"]
         );
+    }
+
+    #[test]
+    fn the_plan_is_told_with_its_reasons() {
+        let setting = |name, value: &str, reason: &str| super::super::Planned {
+            name,
+            value: value.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let mut of = Cpu {
+            model: None,
+            cores: Vec::new(),
+            memory_total: None,
+            memory_available: None,
+            lane_width: 16,
+            threads: 2,
+            plan: vec![setting("threads", "2", "two cores"), setting("pinning", "off", "why")],
+            plan_problem: None,
+        };
+        let rows = |of: &Cpu| {
+            let mut page = Page::default();
+            cpu(&mut page, of);
+            page.0.split_off(3)
+        };
+        let row = |label: &str, text: &str, warns| (label.to_owned(), text.to_owned(), warns);
+        let told = [row("plan", "threads 2: two cores", false), row("", "pinning off: why", false)];
+        assert_eq!(rows(&of), told);
+        of.plan_problem = Some("threads = -1".to_owned());
+        let problem = rows(&of).swap_remove(0);
+        assert!(problem.0 == "plan" && problem.1.ends_with("threads = -1") && problem.2, "{problem:?}");
     }
 
     #[test]

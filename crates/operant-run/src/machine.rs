@@ -1,0 +1,147 @@
+//! The plan for this machine, applied: how many worker threads a run takes, where they run and how they wait. It changes the
+//! time that a run takes and never its result.
+
+use operant_host::{Plan, Topology, Waiting, Wishes, Work};
+use operant_learn::Config;
+use operant_learn::cpu::{self, CpuOptions};
+
+use crate::config::RunConfig;
+
+/// Bytes of a sample of a small environment: a cache line.
+const SAMPLE_BYTES: usize = 64;
+
+/// What was made of the machine for a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// Worker threads.
+    pub threads: usize,
+    /// Each setting with its reason, in one line.
+    pub note: String,
+    /// Why threads run unbound that were to be bound to CPUs.
+    pub unbound: Option<String>,
+}
+
+/// What to make of this machine for a run under this configuration, on its CPU or on a GPU.
+pub fn plan(run: &RunConfig, learner: &Config, gpu: bool) -> Plan {
+    Plan::new(&Topology::read(), &wishes(run, gpu), &work(learner))
+}
+
+/// The same for a CPU where nothing is asked for.
+pub fn usual() -> Plan {
+    Plan::new(&Topology::read(), &Wishes::default(), &work(&Config::default()))
+}
+
+/// What the configuration asks for, and what it leaves to the plan.
+fn wishes(run: &RunConfig, gpu: bool) -> Wishes {
+    Wishes {
+        optimize: run.optimize_perf,
+        threads: (run.threads > 0).then_some(run.threads),
+        // Nothing binds threads by itself, so false has nothing to overrule.
+        pin: run.pin.then_some(true),
+        waiting: match run.waiting.as_str() {
+            "spin" => Some(Waiting::Spin),
+            "yield" => Some(Waiting::Yield),
+            "sleep" => Some(Waiting::Sleep),
+            _ => None,
+        },
+        gpu,
+    }
+}
+
+/// What is known of the work before there is an environment.
+fn work(learner: &Config) -> Work {
+    Work {
+        tile: cpu::tile::TILE,
+        num_envs: None,
+        rollout_tile: cpu::tile::TILE,
+        layers: learner.hidden.len(),
+        networks: if learner.shared_trunk { 1 } else { 2 },
+        sample_bytes: SAMPLE_BYTES,
+        most_parts: cpu::update::MAX_CHUNKS,
+        parts_of_one_tile: cpu::update::MIN_CHUNKS,
+        tiles_of_part: cpu::update::CHUNK_TILES,
+    }
+}
+
+/// The plan's threads as the CPU backend takes them.
+pub(crate) fn cpu_options(plan: &Plan) -> CpuOptions {
+    let waiting = match plan.waiting {
+        Waiting::Spin => cpu::Waiting::Spin,
+        Waiting::Yield => cpu::Waiting::Yield,
+        Waiting::Sleep => cpu::Waiting::Sleep,
+    };
+    CpuOptions { threads: plan.threads, pin: plan.pin.clone(), waiting }
+}
+
+/// What of a plan was applied, in the words of a log. A GPU's host threads wait in their own way, and pinning is told where
+/// it was asked for.
+pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<String>) -> Applied {
+    let told = |name: &str| match name {
+        "threads" => true,
+        "pinning" => run.pin,
+        "waiting" => !gpu,
+        _ => false,
+    };
+    let settings: Vec<String> = plan
+        .settings
+        .iter()
+        .filter(|setting| told(setting.name))
+        .map(|setting| match (setting.name, setting.value.as_str()) {
+            ("threads", "1") => format!("1 thread ({})", setting.reason),
+            ("threads", count) => format!("{count} threads ({})", setting.reason),
+            (name, value) => format!("{name}: {value} ({})", setting.reason),
+        })
+        .collect();
+    Applied { threads: plan.threads, note: format!("plan: {}", settings.join("; ")), unbound }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{CommandLine, EnvFacts, Settings, settings};
+
+    fn with(assignments: &[&str]) -> Settings {
+        let set = assignments.iter().map(ToString::to_string).collect();
+        let facts = EnvFacts::registered("cartpole").expect("registered");
+        settings(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid")
+    }
+
+    fn planned(settings: &Settings, gpu: bool) -> (Plan, Applied) {
+        let work = work(&settings.learner);
+        let plan = Plan::new(&Topology::of_parallelism(4), &wishes(&settings.run, gpu), &work);
+        let applied = applied(&plan, &settings.run, gpu, None);
+        (plan, applied)
+    }
+
+    #[test]
+    fn a_log_has_one_line_with_what_was_applied_and_why() {
+        let base = ["optimize_perf=true", "threads=0", "pin=false", "waiting=auto"];
+        let (plan, applied) = planned(&with(&base), false);
+        assert_eq!((plan.threads, plan.waiting, applied.threads), (4, Waiting::Spin, 4));
+        assert_eq!(
+            applied.note,
+            "plan: 4 threads (one to a usable core); waiting: spin (every thread has a CPU)"
+        );
+        // Beside a GPU neither waiting nor pinning is the plan's.
+        let (_, beside) = planned(&with(&base), true);
+        assert_eq!(beside.note, "plan: 4 threads (the GPU trains; these play evaluations)");
+    }
+
+    #[test]
+    fn keys_overrule_the_plan_with_and_without_optimisation() {
+        for optimize in ["optimize_perf=true", "optimize_perf=false"] {
+            let settings = with(&[optimize, "threads=3", "waiting=sleep", "pin=true"]);
+            let (plan, applied) = planned(&settings, false);
+            assert_eq!((plan.threads, plan.waiting), (3, Waiting::Sleep));
+            assert_eq!(cpu_options(&plan).waiting, cpu::Waiting::Sleep);
+            assert!(applied.note.contains("3 threads (as asked for)"), "{}", applied.note);
+            assert!(applied.note.contains("waiting: sleep (as asked for)"), "{}", applied.note);
+            assert!(applied.note.contains("pinning: off (this system"), "{}", applied.note);
+        }
+        let (plan, applied) =
+            planned(&with(&["optimize_perf=false", "threads=0", "waiting=auto", "pin=false"]), false);
+        assert_eq!(cpu_options(&plan), CpuOptions::new(4));
+        assert!(applied.note.contains("nothing is suited to the machine"), "{}", applied.note);
+        assert!(!applied.note.contains("pinning"), "{}", applied.note);
+    }
+}
