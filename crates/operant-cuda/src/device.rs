@@ -239,6 +239,14 @@ impl Device {
         Blas::open(&self.0)
     }
 
+    /// Whether [`Device::blas`] would find the library, without opening one.
+    ///
+    /// # Errors
+    /// [`CudaError::NoBlas`] with what to install.
+    pub fn has_blas(&self) -> Result<(), CudaError> {
+        self.0.cuda.has_blas()
+    }
+
     /// Waits until all work on the device is done.
     ///
     /// # Errors

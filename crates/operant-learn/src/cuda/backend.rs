@@ -121,7 +121,7 @@ fn decided<E: Env>(
 ) -> Result<(GpuOptions, String), LearnError> {
     let network = Network::new(Architecture::of(&env.spec(), config)?);
     let limits = Limits::from(device.properties());
-    let chosen = choose(&network, config, options.network, limits, || device.blas().map(|_| ()))?;
+    let chosen = choose(&network, config, options.network, limits, || device.has_blas())?;
     let network = NetworkOptions { kernels: chosen.kernels, ..options.network };
     Ok((GpuOptions { network, ..options }, chosen.to_string()))
 }

@@ -121,7 +121,7 @@ impl<E: Env> CudaRollout<E> {
         let kernels = match options.kernels {
             Kernels::Auto => {
                 let limits = Limits::from(device.properties());
-                choose(&network, config, options, limits, || device.blas().map(|_| ()))?.kernels
+                choose(&network, config, options, limits, || device.has_blas())?.kernels
             }
             asked => asked,
         };

@@ -80,7 +80,7 @@ impl CudaLearner {
         let samples = config.num_envs * config.num_steps;
         let minibatches = config.num_minibatches.clamp(1, samples);
         let kernels = match options.kernels {
-            Kernels::Auto => choose(network, config, options, limits, || device.blas().map(|_| ()))?.kernels,
+            Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,
             asked => asked,
         };
         let engine = if kernels == Kernels::Layers {
