@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use operant_host::Topology;
 use operant_learn::cpu::measure::{Triad, on_threads, peak_flops};
-use operant_learn::measure::Spread;
-use operant_learn::{Precision, cuda};
+use operant_learn::cuda;
 use operant_run::Result;
 
 use super::place::{Place, threads};
@@ -18,61 +17,44 @@ const TIMES_CACHE: usize = 6;
 /// Repetitions in one sitting on a CPU, a few milliseconds each.
 const REPETITIONS: usize = 5;
 
-/// The limits of one device with so many threads and in one precision.
-#[derive(Debug, Clone, Default)]
-pub struct Limits {
-    flops: Vec<f64>,
-    bandwidth: Vec<f64>,
-}
+/// Whose bandwidth it is: a device, and threads of it.
+pub type Key = (usize, Option<usize>);
 
-/// Whose limits they are.
-pub type Key = (usize, Option<usize>, &'static str);
-
-/// The key of a case's limits.
+/// The key of a case's bandwidth.
 pub fn key(case: &Case) -> Key {
-    (case.place, case.threads.as_ref().map(|options| options.threads), case.network.precision.name())
+    (case.place, case.threads.as_ref().map(|options| options.threads))
 }
 
-impl Limits {
-    /// Measures them once more.
-    ///
-    /// # Errors
-    /// When the system gives no threads, or the device fails.
-    pub fn measure(&mut self, place: &Place, case: &Case, budget: Duration) -> Result<()> {
-        match place {
-            Place::Cpu { .. } => {
-                let (flops, bandwidth) = on_threads(&threads(case), processor)?;
-                self.flops.extend(flops);
-                self.bandwidth.extend(bandwidth);
-            }
-            Place::Gpu { device, .. } => {
-                let precision: Precision = case.network.precision;
-                self.flops.push(cuda::measure::peak_flops(device, precision, budget / 2)?.median);
-                // Two of them fit, with what else is there.
-                let free = device.memory()?.free as usize;
-                let bytes = (8 * device.properties().l2_bytes).max(256 << 20).min(free / 8);
-                self.bandwidth.push(cuda::measure::bandwidth(device, bytes, budget / 2)?.median);
-            }
+/// Operations per second of multiply-adds, two each, as the case's network would do them.
+///
+/// # Errors
+/// When the system gives no threads, or the device fails.
+pub fn flops(place: &Place, case: &Case, budget: Duration) -> Result<Vec<f64>> {
+    Ok(match place {
+        Place::Cpu { .. } => on_threads(&threads(case), || (0..REPETITIONS).map(|_| peak_flops()).collect())?,
+        Place::Gpu { device, .. } => {
+            vec![cuda::measure::peak_flops(device, case.network.precision, budget)?.median]
         }
-        Ok(())
-    }
-
-    /// Operations per second of multiply-adds, two each.
-    pub fn flops(&self) -> Spread {
-        Spread::of(self.flops.clone())
-    }
-
-    /// Bytes per second from and to memory.
-    pub fn bandwidth(&self) -> Spread {
-        Spread::of(self.bandwidth.clone())
-    }
+    })
 }
 
-/// Repetitions on the threads of the current pool.
-fn processor() -> (Vec<f64>, Vec<f64>) {
-    let flops = (0..REPETITIONS).map(|_| peak_flops()).collect();
-    let mut triad = Triad::new(bytes());
-    (flops, (0..REPETITIONS).map(|_| triad.pass()).collect())
+/// Bytes per second from and to memory.
+///
+/// # Errors
+/// As [`flops`].
+pub fn bandwidth(place: &Place, case: &Case, budget: Duration) -> Result<Vec<f64>> {
+    Ok(match place {
+        Place::Cpu { .. } => on_threads(&threads(case), || {
+            let mut triad = Triad::new(bytes());
+            (0..REPETITIONS).map(|_| triad.pass()).collect()
+        })?,
+        Place::Gpu { device, .. } => {
+            // Two of them fit, with what else is there.
+            let free = device.memory()?.free as usize;
+            let bytes = (8 * device.properties().l2_bytes).max(256 << 20).min(free / 8);
+            vec![cuda::measure::bandwidth(device, bytes, budget)?.median]
+        }
+    })
 }
 
 /// Bytes far beyond the last cache, and far within the machine's memory.

@@ -13,7 +13,7 @@ use operant_run::Result;
 use serde_json::json;
 
 use super::Bench;
-use super::limits::{Key, Limits, key};
+use super::limits::{self, Key, key};
 use super::place::Sitting;
 use super::plan::{Case, Plan};
 use super::row::Row;
@@ -28,7 +28,7 @@ const NARROW: f64 = 0.02;
 const LEAST: usize = 2;
 /// Share of the time that a profile takes, where one is asked for.
 const PROFILE_SHARE: f64 = 0.25;
-/// Share of the time that the limits of the devices take on a GPU, where they can be had in any time.
+/// Share of the time that a measurement of a GPU's limits takes; that of a CPU has its own length.
 const LIMITS_SHARE: f64 = 0.02;
 
 /// How it goes.
@@ -41,6 +41,8 @@ pub trait Progress {
 struct Entry<'a> {
     case: &'a Case,
     sittings: Vec<Sitting>,
+    /// Multiply-adds at most, measured just before each sitting.
+    peaks: Vec<f64>,
 }
 
 impl Entry<'_> {
@@ -78,9 +80,9 @@ fn is_known(samples: &[f64], sittings: usize) -> bool {
 pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Progress) -> Result<Vec<Row>> {
     let begin = Instant::now();
     let measuring = if profile { budget.mul_f64(1.0 - PROFILE_SHARE) } else { budget };
-    let mut limits: BTreeMap<Key, Limits> = BTreeMap::new();
+    let mut bandwidths: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     let mut entries: Vec<Entry> =
-        plan.cases.iter().map(|case| Entry { case, sittings: Vec::new() }).collect();
+        plan.cases.iter().map(|case| Entry { case, sittings: Vec::new(), peaks: Vec::new() }).collect();
     for round in 0..SITTINGS {
         let mut limited = BTreeSet::new();
         for number in 0..entries.len() {
@@ -94,8 +96,12 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
             let done = begin.elapsed().as_secs_f64() / budget.as_secs_f64().max(1e-9);
             progress.at(&format!("{} {} on {}", case.bench, case.env, place.name()), done.min(1.0));
             if limited.insert(key(case)) {
-                let limits = limits.entry(key(case)).or_default();
-                limits.measure(place, case, budget.mul_f64(LIMITS_SHARE))?;
+                let measured = limits::bandwidth(place, case, budget.mul_f64(LIMITS_SHARE))?;
+                bandwidths.entry(key(case)).or_default().extend(measured);
+            }
+            if case.bench != Bench::Env {
+                let peaks = limits::flops(place, case, budget.mul_f64(LIMITS_SHARE / 4.0))?;
+                entries[number].peaks.extend(peaks);
             }
             let all: f64 = entries.iter().map(Entry::weight).sum();
             let entry = &mut entries[number];
@@ -106,9 +112,8 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
             entry.sittings.push(place.sit(case, Effort { budget: left.mul_f64(share), least })?);
         }
     }
-    let none = Limits::default();
-    let mut rows: Vec<Row> =
-        entries.iter().map(|entry| row(plan, entry, limits.get(&key(entry.case)).unwrap_or(&none))).collect();
+    let bandwidth = |case| Spread::of(bandwidths.get(&key(case)).cloned().unwrap_or_default());
+    let mut rows: Vec<Row> = entries.iter().map(|entry| row(plan, entry, bandwidth(entry.case))).collect();
     if profile {
         let chosen = profiled(&plan.cases);
         for (turn, number) in chosen.iter().enumerate() {
@@ -130,8 +135,8 @@ fn profiled(cases: &[Case]) -> Vec<usize> {
     (0..cases.len()).filter(|number| Some(cases[*number].bench) == most).collect()
 }
 
-fn row(plan: &Plan, entry: &Entry<'_>, limits: &Limits) -> Row {
-    let Entry { case, sittings } = entry;
+fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
+    let Entry { case, sittings, peaks } = entry;
     let (place, config) = (&plan.places[case.place], &case.config);
     let samples = entry.samples();
     let network = Network::new(case.architecture.clone());
@@ -156,9 +161,9 @@ fn row(plan: &Plan, entry: &Entry<'_>, limits: &Limits) -> Row {
         middle_half: middle_half(&samples),
         sps: Spread::of(samples),
         flops_per_step,
-        peak_flops: limits.flops(),
+        peak_flops: Spread::of(peaks.clone()),
         bytes_per_step,
-        bandwidth: limits.bandwidth(),
+        bandwidth,
         phases: (!phases.is_empty()).then(|| Phases::median(&phases)),
         launches: last.map_or(0.0, |sitting| sitting.speed.launches),
         bus_bytes: last.map_or(0.0, |sitting| sitting.speed.bus_bytes),

@@ -11,6 +11,9 @@ use super::row::Row;
 /// Lines around a table and under its header; many rows stand closer without more.
 const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none());
 
+/// Above this share of the median the middle half of repetitions is far apart.
+const BUSY: f64 = 0.1;
+
 /// Everything: the table, the limits that its fractions are of, and the profiles.
 pub fn text(plan: &Plan, rows: &[Row]) -> String {
     let mut text = format!("{}\n", table(rows));
@@ -88,10 +91,19 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// One line for each device, number of threads and precision that limits were measured for.
+/// One line for each device, number of threads and precision that limits were measured for: over all rows.
 fn limits(plan: &Plan, rows: &[Row]) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
+    let mut seen: Vec<(&str, Option<usize>, &str)> = Vec::new();
+    let mut lines = Vec::new();
     for row in rows {
+        let key = (row.device.as_str(), row.threads, row.precision);
+        if seen.contains(&key) {
+            continue;
+        }
+        seen.push(key);
+        let alike = rows.iter().filter(|row| (row.device.as_str(), row.threads, row.precision) == key);
+        let peaks: Vec<Spread> =
+            alike.filter(|row| row.flops_per_step.is_some()).map(|row| row.peak_flops).collect();
         let place = plan.places.iter().find(|place| place.name() == row.device);
         let about = place.map_or("", |place| place.about());
         let threads = match row.threads {
@@ -99,18 +111,31 @@ fn limits(plan: &Plan, rows: &[Row]) -> Vec<String> {
             Some(threads) => format!(", {threads} threads"),
             None => String::new(),
         };
-        let line = format!(
-            "{} ({about}{threads}): {} FLOP/s of multiply-adds in {}, {} B/s of memory, measured beside the rows\n",
+        let flops = together(&peaks).map_or_else(String::new, |peak| {
+            format!("{} FLOP/s of multiply-adds in {}, ", spread(peak), row.precision)
+        });
+        lines.push(format!(
+            "{} ({about}{threads}): {flops}{} B/s of memory, measured beside the rows\n",
             row.device,
-            spread(row.peak_flops),
-            row.precision,
-            spread(row.bandwidth),
-        );
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
+            spread(row.bandwidth)
+        ));
+    }
+    let busy = rows.iter().map(|row| row.middle_half).filter(|half| half.is_finite()).fold(0.0, f64::max);
+    if busy > BUSY {
+        lines.push(format!(
+            "repetitions differ by up to {}, the least and the greatest aside: does anything else run here?\n",
+            percent(busy)
+        ));
     }
     lines
+}
+
+/// The median of medians, with the extremes of all; None of none.
+fn together(spreads: &[Spread]) -> Option<Spread> {
+    let median = Spread::of(spreads.iter().map(|spread| spread.median).collect()).median;
+    let min = spreads.iter().map(|spread| spread.min).reduce(f64::min)?;
+    let max = spreads.iter().map(|spread| spread.max).reduce(f64::max)?;
+    Some(Spread { median, min, max })
 }
 
 fn profile(row: &Row, profile: &Profile) -> String {
