@@ -109,9 +109,9 @@ fn forward(policy: &Policy, network: &Network, samples: usize) {
 
 /// A batch of plausible samples: what matters is that advantages vary and ratios stay near 1.
 fn batch(config: &Config, layout: &SampleLayout) -> Batch {
-    let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps, 64.min(config.num_envs));
+    let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps);
     let fields = layout.clone();
-    batch.tiles_mut().into_par_iter().enumerate().for_each(|(k, mut tile)| {
+    batch.tiles_mut(4).into_par_iter().enumerate().for_each(|(k, mut tile)| {
         for t in 0..tile.num_steps() {
             let number = |salt: usize| -> Row<4> {
                 core::array::from_fn(|v| {

@@ -371,9 +371,27 @@ fn auto_takes_a_gpu_with_the_preset_for_it_and_else_the_cpu_with_its_own() {
     let asked = [&["train", "cartpole", "--device", "cuda"], &none[..]].concat();
     operant.run(&asked, "").assert_error(2, &["num_envs", "memory"]);
     let tensor = [&["train", "cartpole", "--precision", "bf16"], &none[..]].concat();
-    operant
-        .run(&tensor, "")
-        .assert_error(2, &["needs a GPU", "auto takes the CPU: cuda:0 cannot train this"]);
+    operant.run(&tensor, "").assert_error(2, &["needs a GPU", "the CPU is taken: cuda:0 cannot train this"]);
+
+    // An order of devices: the first that is there and can. What a file prefers gives way to the CPU.
+    let order = ["--set", "device=cuda:7,cuda:0,cpu", "--envs", "64", "--set", "num_minibatches=2"];
+    let (result, line) = train(&[&["--name", "first", "--steps", "2048"], &order[..]].concat());
+    assert_eq!(result["device"], "cuda:0");
+    assert!(line.starts_with("device: cuda:0; cuda:7 is not used: "), "{line}");
+    let file = operant.place.path().join("operant.toml");
+    std::fs::write(&file, "precision = \"bf16\"\n").expect("written");
+    let (result, line) = train(&[&["--name", "last", "--steps", "2048"], &order[..], &none[..]].concat());
+    std::fs::remove_file(&file).expect("removed");
+    assert_eq!(result["device"], "cpu");
+    let told = [
+        "cuda:0 cannot train this: ",
+        "the CPU has no precision = \"bf16\"",
+        "operant.toml:1",
+        "it is \"f32\"",
+    ];
+    assert!(told.iter().all(|told| line.contains(told)), "{line}");
+    let missing = ["train", "cartpole", "--device", "cuda:7,cuda:8"];
+    operant.run(&missing, "").assert_error(2, &["cannot be used: cuda:7 is not used", "where: --device"]);
 
     // It stays where it was, and so does the other.
     let sets = ["--set", "ring=false", "--set", "memory_fraction=0.9", "--json"];

@@ -11,7 +11,8 @@ fn main() {
     let work = Work {
         tile: 64,
         num_envs: None,
-        rollout_tile: 64,
+        rollout_tiles: &[(16, 1.0), (32, 1.5), (64, 2.5)],
+        lane_widths: &[8, 16],
         layers: 2,
         networks: 1,
         sample_bytes: 64,

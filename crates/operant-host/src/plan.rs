@@ -13,6 +13,8 @@ use crate::topology::{Core, Topology};
 
 /// Most worker threads that a plan takes by itself: beyond, one run seldom has enough to hand out.
 const MOST_THREADS: usize = 32;
+/// How fast an efficiency core is beside a performance core of the same machine, about.
+const EFFICIENCY_SPEED: f64 = 0.5;
 /// Worker threads beside a GPU. They play evaluations: a hundred episodes, in tiles of 16, keep seven busy.
 const THREADS_BESIDE_GPU: usize = 8;
 
@@ -55,25 +57,39 @@ pub struct Wishes {
     pub pin: Option<bool>,
     /// How they wait.
     pub waiting: Option<Waiting>,
+    /// Environments of a rollout's tile.
+    pub rollout_tile: Option<usize>,
+    /// Environments of a lane.
+    pub lane_width: Option<usize>,
     /// Whether a GPU trains.
     pub gpu: bool,
 }
 
 impl Default for Wishes {
     fn default() -> Self {
-        Wishes { optimize: true, threads: None, pin: None, waiting: None, gpu: false }
+        Wishes {
+            optimize: true,
+            threads: None,
+            pin: None,
+            waiting: None,
+            rollout_tile: None,
+            lane_width: None,
+            gpu: false,
+        }
     }
 }
 
 /// What the work is like, as far as it matters to caches and threads. The learner's constants and its network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
     /// Samples that are worked on side by side.
     pub tile: usize,
     /// Environments, where that is settled.
     pub num_envs: Option<usize>,
-    /// Environments of a rollout that go to one worker together.
-    pub rollout_tile: usize,
+    /// Environments of a rollout that can go to one worker together, the fewest first, and how long they take it, in any unit.
+    pub rollout_tiles: &'static [(usize, f64)],
+    /// Environments that can make a lane, the fewest first.
+    pub lane_widths: &'static [usize],
     /// Hidden layers of a network.
     pub layers: usize,
     /// Networks: 1 where policy and value share their hidden layers, else 2.
@@ -108,8 +124,10 @@ pub struct Plan {
     pub pin: Vec<u32>,
     /// How workers wait.
     pub waiting: Waiting,
-    /// Single-precision numbers in a vector of the instructions that this program was built with.
+    /// Environments that one instruction steps, or the few that make a lane.
     pub lane_width: usize,
+    /// Environments of a rollout that go to one worker together; None where their number is not settled.
+    pub rollout_tile: Option<usize>,
     /// Hidden units of a layer up to which a tile's inputs and outputs of it stay in a worker's first-level cache.
     pub hidden_l1: Option<usize>,
     /// Hidden units up to which all that the update of a tile touches stays in a worker's second-level cache.
@@ -142,10 +160,13 @@ impl Plan {
 
         let workers = &order[..threads.min(order.len())];
         let sizes = sizes::Sizes::new(topology, work, workers, threads, kinds(&cores));
-        let (lane_width, instructions) = sizes::compiled_lanes();
+        let (lane_width, lanes) = sizes::lane_width(wishes, work);
+        let (rollout_tile, tiles) = sizes::rollout_tile(wishes, work, &speeds(&cores, threads));
         // Where a GPU trains, these would only be noise.
         if !wishes.gpu {
-            set("lane_width", lane_width.to_string(), format!("{instructions} in this build"));
+            set("lane_width", lane_width.to_string(), lanes);
+            let tile = rollout_tile.map_or_else(|| "by num_envs".to_owned(), |tile| tile.to_string());
+            set("rollout_tile", tile, tiles);
             sizes.tell(work, threads, &mut set);
         }
         Plan {
@@ -153,6 +174,7 @@ impl Plan {
             pin,
             waiting,
             lane_width,
+            rollout_tile,
             hidden_l1: sizes.hidden_l1,
             hidden_l2: sizes.hidden_l2,
             envs_per_worker: sizes.envs_per_worker,
@@ -250,6 +272,14 @@ fn order(cores: &[Core]) -> Vec<u32> {
     });
     let most = cores.iter().map(|core| core.threads.len()).max().unwrap_or(0);
     (0..most).flat_map(|k| cores.iter().filter_map(move |core| core.threads.get(k).copied())).collect()
+}
+
+/// How fast each worker is, beside the fastest, the way [`order`] has them; those that share a core are as fast as the rest.
+fn speeds(cores: &[Core], threads: usize) -> Vec<f64> {
+    let slow = |core: &Core| core.kind == CoreKind::Efficiency;
+    let fast: usize = cores.iter().filter(|core| !slow(core)).map(|core| core.threads.len()).sum();
+    let fast = if fast == 0 { threads } else { fast };
+    (0..threads).map(|worker| if worker < fast { 1.0 } else { EFFICIENCY_SPEED }).collect()
 }
 
 /// Kinds of cores among these, at least 1.

@@ -9,7 +9,8 @@ use support::machine;
 const WORK: Work = Work {
     tile: 64,
     num_envs: None,
-    rollout_tile: 64,
+    rollout_tiles: &[(16, 1.0), (32, 1.5), (64, 2.5)],
+    lane_widths: &[8, 16],
     layers: 2,
     networks: 1,
     sample_bytes: 64,
@@ -165,14 +166,39 @@ fn beside_a_gpu_the_plan_stays_out_of_the_way() {
 
 #[test]
 fn a_rollout_of_few_environments_tells_who_waits() {
-    let work = Work { num_envs: Some(64), rollout_tile: 16, ..WORK };
-    let plan = Plan::new(&machine("apple-m2"), &Wishes::default(), &work);
-    assert_eq!(told(&plan, "envs_per_worker").0, "8");
-    because(&plan, "envs_per_worker", &["4 tiles of 16", "4 of 8 workers wait"]);
-    let work = Work { num_envs: Some(8192), ..WORK };
-    let plan = Plan::new(&machine("apple-m2"), &Wishes::default(), &work);
-    assert_eq!(told(&plan, "envs_per_worker").0, "1024");
-    because(&plan, "envs_per_worker", &["128 tiles of 64 for 8 workers"]);
+    let with = |num_envs, rollout_tile| {
+        let wishes = Wishes { rollout_tile, ..Wishes::default() };
+        Plan::new(&machine("apple-m2"), &wishes, &Work { num_envs: Some(num_envs), ..WORK })
+    };
+    let plan = with(64, None);
+    assert_eq!((plan.rollout_tile, told(&plan, "envs_per_worker").0), (Some(16), "8"));
+    because(&plan, "rollout_tile", &["64 environments are 4 tiles for 8 workers, 4 of which wait"]);
+    let plan = with(8192, None);
+    assert_eq!((plan.rollout_tile, told(&plan, "envs_per_worker").0), (Some(64), "1024"));
+    because(&plan, "rollout_tile", &["128 tiles for 8 workers"]);
+    // Four fast workers take one of 64 each; six would leave two for slow ones, which smaller tiles keep busy throughout.
+    assert_eq!((with(256, None).rollout_tile, with(384, None).rollout_tile), (Some(64), Some(32)));
+    let plan = with(8192, Some(16));
+    assert_eq!((plan.rollout_tile, told(&plan, "rollout_tile").0), (Some(16), "16"));
+    because(&plan, "rollout_tile", &["as asked for", "512 tiles"]);
+}
+
+#[test]
+fn many_workers_are_given_small_tiles_rather_than_none() {
+    let work = Work { num_envs: Some(1024), ..WORK };
+    let plan = Plan::new(&machine("amd-epyc-7543-2p"), &Wishes::default(), &work);
+    assert_eq!(
+        (plan.threads, plan.rollout_tile),
+        (32, Some(32)),
+        "16 tiles of 64 would leave half of them idle"
+    );
+    // Two workers: as many as leave neither waiting, and no small ones beyond that.
+    let two = |num_envs| {
+        let work = Work { num_envs: Some(num_envs), ..WORK };
+        Plan::new(&machine("amd-epyc-guest"), &Wishes::default(), &work).rollout_tile
+    };
+    let sizes = [1, 16, 17, 32, 64, 96, 128, 256, 1024, 1 << 22].map(two);
+    assert_eq!(sizes, [16, 16, 16, 16, 32, 64, 64, 64, 64, 64].map(Some));
 }
 
 #[test]
@@ -206,7 +232,7 @@ fn every_reason_is_one_line_and_the_plan_is_a_function() {
         assert_eq!(one, again, "{name}");
         let lanes: usize = told(&one, "lane_width").0.parse().expect("a number");
         assert_eq!(lanes, one.lane_width);
-        assert!([1, 4, 8, 16].contains(&lanes), "{lanes}");
+        assert!(WORK.lane_widths.contains(&lanes), "{lanes}");
         for setting in &one.settings {
             assert!(!setting.reason.is_empty() && !setting.reason.contains('\n'), "{setting:?}");
             assert!(!setting.value.is_empty() && !setting.value.contains('\n'), "{setting:?}");

@@ -1,4 +1,4 @@
-//! Where threads run and how they wait changes no bit of training on the CPU.
+//! Where threads run, how they wait and how many environments they play side by side changes no bit of training on the CPU.
 
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
@@ -6,7 +6,8 @@ mod locks;
 use locks::Locks;
 use operant_env::Env;
 use operant_env::cartpole::CartPole;
-use operant_learn::cpu::{CpuOptions, Started, Waiting, backend, backend_with};
+use operant_env::pendulum::Pendulum;
+use operant_learn::cpu::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Started, Waiting, backend, backend_with};
 use operant_learn::{Backend, Config, Snapshot};
 
 /// A rollout of several tiles, small minibatches, and a number of environments that fills neither.
@@ -24,34 +25,47 @@ fn config(num_envs: usize) -> Config {
     }
 }
 
-fn after(mut backend: Box<dyn Backend>) -> Snapshot {
+/// What is left of three updates: the state, and what each reported of its episodes and losses.
+fn after(mut backend: Box<dyn Backend>) -> (Snapshot, Vec<[u64; 6]>) {
+    let mut reports = Vec::new();
     for _ in 0..3 {
         backend.enqueue_update().expect("an update");
-        backend.poll(true).expect("no failure").expect("a finished update");
+        let stats = backend.poll(true).expect("no failure").expect("a finished update");
+        let reals = [
+            stats.episodic_return_mean,
+            stats.episodic_return_std,
+            stats.episodic_length_mean,
+            stats.policy_loss,
+            stats.explained_variance,
+        ];
+        let [a, b, c, d, e] = reals.map(f64::to_bits);
+        reports.push([stats.episodes, a, b, c, d, e]);
     }
-    backend.save().expect("a snapshot")
+    (backend.save().expect("a snapshot"), reports)
 }
 
-fn check<E: Env>(env: E, num_envs: usize) {
-    let config = config(num_envs);
-    let plain = after(backend(env.clone(), &config, 1).expect("a good configuration"));
+fn check<E: Env>(env: E, config: &Config) {
+    let (plain, reported) = after(backend(env.clone(), config, 1).expect("a good configuration"));
+    let same = |options: CpuOptions| {
+        let name = env.spec().name;
+        let started = backend_with(env.clone(), config, &options).expect("a good configuration");
+        let (snapshot, reports) = after(started.backend);
+        assert_eq!(snapshot.counters, plain.counters, "{name}, {options:?}");
+        assert_eq!(reports, reported, "{name}, {} environments, {options:?}", config.num_envs);
+        for (a, b) in plain.tensors.iter().zip(&snapshot.tensors) {
+            assert!(a == b, "{name}, {} environments, {options:?}: {} differs", config.num_envs, a.name);
+        }
+    };
+    for rollout_tile in ROLLOUT_TILES {
+        for lane_width in LANE_WIDTHS {
+            same(CpuOptions { rollout_tile, lane_width, ..CpuOptions::new(2) });
+        }
+    }
     for waiting in [Waiting::Spin, Waiting::Yield, Waiting::Sleep] {
         // Bound to one CPU together, to one each, and to one that is not there; more threads than the list has.
         for pin in [vec![], vec![0], vec![0, 0, 0], vec![0, 1], vec![1023, 0]] {
             for threads in [2, 3] {
-                let options = CpuOptions { threads, pin: pin.clone(), waiting };
-                let Started { backend, .. } =
-                    backend_with(env.clone(), &config, &options).expect("a good configuration");
-                let snapshot = after(backend);
-                assert_eq!(snapshot.counters, plain.counters, "{options:?}");
-                for (a, b) in plain.tensors.iter().zip(&snapshot.tensors) {
-                    assert!(
-                        a == b,
-                        "{}, {num_envs} environments, {options:?}: {} differs",
-                        env.spec().name,
-                        a.name
-                    );
-                }
+                same(CpuOptions { pin: pin.clone(), waiting, ..CpuOptions::new(threads) });
             }
         }
     }
@@ -60,8 +74,11 @@ fn check<E: Env>(env: E, num_envs: usize) {
 #[test]
 fn options_never_change_a_bit() {
     for num_envs in [33, 300] {
-        check(CartPole, num_envs);
-        check(Locks, num_envs);
+        let config = config(num_envs);
+        check(CartPole, &config);
+        check(Locks, &config);
+        // Real rewards and observations, whose sums tell in which order they were added.
+        check(Pendulum, &Config { norm_obs: true, num_steps: 210, ..config });
     }
 }
 

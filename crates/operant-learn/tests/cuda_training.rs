@@ -13,13 +13,13 @@ use operant_learn::cuda::CudaRollout;
 use operant_learn::network::init_params;
 use operant_learn::{Config, Precision};
 
-/// Environments of a tile of the batch.
+/// Environments of a block of the batch.
 const LANES: usize = 16;
 
 /// Puts the device's samples, `(T, N)`, where the learner reads them, tile by tile.
 fn fill(batch: &mut Batch, samples: &[u32], config: &Config) {
     let stride = batch.layout().stride;
-    for (k, tile) in batch.tiles_mut().into_iter().enumerate() {
+    for (k, tile) in batch.tiles_mut(1).into_iter().enumerate() {
         for t in 0..config.num_steps {
             let from = (t * config.num_envs + k * LANES) * stride;
             let to = t * tile.lanes * stride;
@@ -55,7 +55,7 @@ impl Visitor for Learn<'_> {
         let network = rollout.network().clone();
         let mut state = LearnerState::new(init_params(&network, config.seed));
         let mut learner = Learner::new(network, rollout.layout().clone(), config.clone());
-        let mut batch = Batch::new(rollout.layout().clone(), config.num_envs, config.num_steps, LANES);
+        let mut batch = Batch::new(rollout.layout().clone(), config.num_envs, config.num_steps);
         let (mut first, mut last) = (None, (0.0, 0.0));
         for update in 0..self.updates {
             rollout.set_params(&state.params).expect("parameters");

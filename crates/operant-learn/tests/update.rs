@@ -159,7 +159,7 @@ fn nonfinite_minibatches_are_skipped_and_counted() {
         let mut case = cases::all().remove(0);
         let layout = case.layout.clone();
         case.config.norm_adv = false;
-        case.batch.tiles_mut()[0].put(3, layout.advantage, &[f32x16::splat(poison)]);
+        case.batch.tiles_mut(1)[0].put(3, layout.advantage, &[f32x16::splat(poison)]);
         // Sixteen poisoned samples of 512: in each epoch some minibatches hold one.
         let (state, losses) = run(&case, 1, 2);
         let minibatches = (case.config.update_epochs * case.config.num_minibatches) as u64;
@@ -177,7 +177,7 @@ fn one_poisoned_minibatch_leaves_the_state_untouched() {
     let mut case = cases::all().remove(0);
     case.config.num_minibatches = 1;
     let layout = case.layout.clone();
-    case.batch.tiles_mut()[0].put(0, layout.obs, &[f32x16::splat(f32::NAN)]);
+    case.batch.tiles_mut(1)[0].put(0, layout.obs, &[f32x16::splat(f32::NAN)]);
     let (state, losses) = run(&case, 1, 2);
     assert_eq!((state.step, losses.nonfinite), (0, case.config.update_epochs as u64));
     assert!(state == LearnerState::new(case.params.clone()));

@@ -8,12 +8,15 @@ use operant_env::{Env, EnvSpec, OptionError};
 use operant_learn::cpu::backend_with;
 use operant_learn::cuda::{self, Choice, GpuOptions, NetworkOptions};
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{Backend, LearnError};
+use operant_learn::{Backend, LearnError, Precision};
 
 use crate::config::{EnvFacts, RunConfig, Settings, Wish};
 use crate::error::{Error, Result};
 use crate::gpu;
 use crate::machine;
+
+/// The compute capability from which tensor cores multiply tf32 and bf16.
+const TENSOR_CORES: (u32, u32) = (8, 0);
 
 /// What a run trains on.
 #[derive(Debug, Clone)]
@@ -56,25 +59,64 @@ pub(crate) struct Chosen {
 pub fn choose(settings: &Settings, before: Option<&str>) -> Result<(Settings, Device)> {
     match settings.wish() {
         Some(Wish::Cuda(ordinal)) => {
-            let (cuda, gpu) = gpu::find_for(&settings.run.device, ordinal)
-                .map_err(|error| settings.placed(error, "device"))?;
-            Ok((settings.clone(), Device::gpu(cuda, &gpu)))
+            let found = gpu::find_for(&settings.run.device, ordinal, settings.run.cache_dir.as_deref());
+            on_gpu(settings, found.map_err(|error| settings.placed(error, "device"))?, None)
         }
-        Some(Wish::Auto) => match gpu::for_auto(&settings.environment, settings.has_gpu_preset(), before) {
+        Some(Wish::Auto) => match gpu::for_auto(settings, before) {
             Ok((cuda, gpu)) => {
-                let mut device = Device::gpu(cuda, &gpu);
                 let taken = format!("{}, which auto takes", gpu.name);
-                device.reason =
-                    Some(device.reason.map_or(taken.clone(), |slowed| format!("{taken}; {slowed}")));
-                Ok((settings.on_gpu()?, device))
+                on_gpu(settings, (cuda, gpu), Some(taken))
             }
-            Err(reason) => on_cpu(settings, reason),
+            Err(reason) => on_cpu(settings, Some(reason)),
         },
-        Some(Wish::Cpu) | None => {
-            settings.check_for_cpu()?;
-            Ok((settings.clone(), Device::cpu()))
+        Some(Wish::Order(order)) => first_of(settings, &order, Vec::new()),
+        Some(Wish::Cpu) | None => on_cpu(settings, None),
+    }
+}
+
+/// The first of `order` that is there, after those that were `tried` and why they were not taken.
+fn first_of(settings: &Settings, order: &[Wish], mut tried: Vec<String>) -> Result<(Settings, Device)> {
+    let told = |tried: &[String]| (!tried.is_empty()).then(|| tried.join("; "));
+    for wish in order {
+        let Wish::Cuda(ordinal) = wish else { return on_cpu(settings, told(&tried)) };
+        match gpu::find(*ordinal, settings.run.cache_dir.as_deref()) {
+            Ok(found) => return on_gpu(settings, found, told(&tried)),
+            Err(error) => tried.push(format!("{} is not used: {}", gpu::name(*ordinal), first_line(&error))),
         }
     }
+    let what = format!("device = \"{}\" cannot be used: {}", settings.run.device, tried.join("; "));
+    Err(settings.placed(Error::usage(what).remedy("end the order with cpu to train without"), "device"))
+}
+
+/// A GPU, with the settings for it and what is to be known of the choice.
+fn on_gpu(
+    settings: &Settings,
+    (cuda, gpu): (Cuda, DeviceProperties),
+    reason: Option<String>,
+) -> Result<(Settings, Device)> {
+    let mut settings = settings.on_gpu()?;
+    if settings.run.precision != Precision::F32.name() && gpu.compute_capability < TENSOR_CORES {
+        let what = format!("precision = \"{}\" is not in {}", settings.run.precision, gpu.name);
+        if settings.is_demanded("precision") {
+            let error = Error::usage(what).remedy("leave precision out, or set it to f32");
+            return Err(settings.placed(error, "precision"));
+        }
+        let f32 = toml::Value::String(Precision::F32.name().to_owned());
+        settings = settings.giving_way([("precision", f32)], &gpu.name)?;
+    }
+    let mut device = Device::gpu(cuda, &gpu);
+    device.reason = lines([reason, settings.gave_way(), device.reason]);
+    Ok((settings, device))
+}
+
+/// What is to be known, in one line.
+fn lines<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
+    let told: Vec<String> = parts.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+fn first_line(error: &Error) -> &str {
+    error.what.lines().next().unwrap_or_default()
 }
 
 /// Which kernels would run the network of the registered environment that the settings name on that device; None on the CPU.
@@ -110,31 +152,34 @@ fn network_options(settings: &Settings) -> NetworkOptions {
     }
 }
 
-/// What `auto` would take, with the settings as layered for it; None, and the settings as they are, where a device is asked for
-/// by name, which need not be there. Whether it has room for the run is found out by training.
+/// What `auto` or an order would take, with the settings as layered for it; None, and the settings as they are, where one device
+/// is asked for by name, which need not be there. Whether it has room for the run is found out by training.
 ///
 /// # Errors
 /// As [`choose`].
 pub fn foreseen(settings: &Settings) -> Result<(Settings, Option<Device>)> {
-    if settings.wish() != Some(Wish::Auto) {
+    if !matches!(settings.wish(), Some(Wish::Auto | Wish::Order(_))) {
         return Ok((settings.clone(), None));
     }
     let (chosen, device) = choose(settings, None)?;
     Ok((chosen, Some(device)))
 }
 
-/// The CPU, where `auto` falls back on it for this reason.
-fn on_cpu(settings: &Settings, reason: String) -> Result<(Settings, Device)> {
+/// The CPU, which is taken for this reason where it was not asked for by name.
+fn on_cpu(settings: &Settings, reason: Option<String>) -> Result<(Settings, Device)> {
     // What fits a GPU alone is found out only now.
-    settings.check().and_then(|()| settings.check_for_cpu()).map_err(|mut error| {
-        error.what = format!("{}, and auto takes the CPU: {reason}", error.what);
+    let settings = settings.on_cpu().map_err(|mut error| {
+        if let Some(reason) = &reason {
+            error.what = format!("{}, and the CPU is taken: {reason}", error.what);
+        }
         error
     })?;
-    Ok((settings.clone(), Device { reason: Some(reason), ..Device::cpu() }))
+    let reason = lines([reason, settings.gave_way()]);
+    Ok((settings, Device { reason, ..Device::cpu() }))
 }
 
-/// As [`choose`], with the backend that `make_backend` builds there. Where `auto` chose a GPU that cannot train under the
-/// settings, the CPU is taken instead, with the settings for it.
+/// As [`choose`], with the backend that `make_backend` builds there. Where `auto` or an order chose a GPU that cannot train under
+/// the settings, what comes after it is taken instead, with the settings for that.
 ///
 /// # Errors
 /// As [`choose`], and those of `make_backend`.
@@ -143,17 +188,27 @@ pub(crate) fn start(
     before: Option<&str>,
     mut make_backend: impl FnMut(&mut Settings, &Device) -> Result<Box<dyn Backend>>,
 ) -> Result<Chosen> {
-    let (mut chosen, device) = choose(settings, before)?;
-    match make_backend(&mut chosen, &device) {
-        Ok(backend) => Ok(Chosen { settings: chosen, device, backend }),
-        Err(error) if device.cuda.is_some() && settings.wish() == Some(Wish::Auto) => {
-            let problem = error.what.lines().next().unwrap_or_default();
-            let reason = format!("{} cannot train this: {problem}", device.name);
-            let (mut settings, device) = on_cpu(settings, reason)?;
-            let backend = make_backend(&mut settings, &device)?;
-            Ok(Chosen { settings, device, backend })
+    let (mut chosen, mut device) = choose(settings, before)?;
+    let mut order = match settings.wish() {
+        Some(Wish::Auto) => vec![Wish::Cpu],
+        Some(Wish::Order(order)) => order,
+        _ => Vec::new(),
+    };
+    let mut tried = Vec::new();
+    loop {
+        let error = match make_backend(&mut chosen, &device) {
+            Ok(backend) => return Ok(Chosen { settings: chosen, device, backend }),
+            Err(error) => error,
+        };
+        let taken = device.cuda.as_ref().map(|(_, ordinal)| Wish::Cuda(*ordinal));
+        // What stood before the one that failed was not there.
+        let past = order.iter().position(|wish| Some(wish) == taken.as_ref()).map_or(0, |at| at + 1);
+        order.drain(..past);
+        if taken.is_none() || order.is_empty() {
+            return Err(error);
         }
-        Err(error) => Err(error),
+        tried.push(format!("{} cannot train this: {}", device.name, first_line(&error)));
+        (chosen, device) = first_of(settings, &order, tried.clone())?;
     }
 }
 
@@ -211,18 +266,21 @@ pub fn backend<E: Env>(mut env: E, settings: &mut Settings, device: &Device) -> 
         env.set_option(name, *value).map_err(|error| option_error(settings, name, &error))?;
     }
     let gpu = device.cuda.is_some();
-    let plan = machine::plan(&settings.run, &settings.learner, gpu);
     let mut unbound = None;
-    let made = match &device.cuda {
+    let (plan, made) = match &device.cuda {
         None => {
             settings.decide_num_envs(None)?;
+            let num_envs = Some(settings.learner.num_envs);
+            let plan = machine::plan(&settings.run, &settings.learner, num_envs, gpu);
             let started = backend_with(env, &settings.learner, &machine::cpu_options(&plan));
-            started.map(|started| {
+            let made = started.map(|started| {
                 unbound = started.unbound;
                 started.backend
-            })
+            });
+            (plan, made)
         }
         Some((cuda, ordinal)) => {
+            let plan = machine::plan(&settings.run, &settings.learner, None, gpu);
             let gpu = cuda.open(*ordinal)?;
             let RunConfig { memory_fraction, overlap, .. } = settings.run;
             let network = network_options(settings);
@@ -234,7 +292,7 @@ pub fn backend<E: Env>(mut env: E, settings: &mut Settings, device: &Device) -> 
                         .map_err(|error| learn_error(settings, error))?;
                 settings.decide_num_envs(Some((chosen.num_envs, chosen.reason)))?;
             }
-            operant_learn::cuda::backend(env, &settings.learner, &gpu, options)
+            (plan, operant_learn::cuda::backend(env, &settings.learner, &gpu, options))
         }
     };
     let made = made.map_err(|error| learn_error(settings, error))?;

@@ -1,9 +1,15 @@
 //! GPUs as a run asks for them: by the CUDA driver's numbers, found or missed with words that say what to do.
 
+use std::path::Path;
+
 use operant_cuda::{Cuda, CudaError, DeviceProperties};
 use operant_learn::presets;
 
+use crate::config::Settings;
 use crate::error::{Error, Result};
+
+/// Where in a cache directory compiled kernels are.
+const KERNELS: &str = "kernels";
 
 /// What is wrong where the driver starts and has no GPU.
 pub const SHOWS_NONE: &str = "the NVIDIA driver shows none";
@@ -25,12 +31,16 @@ pub fn name(ordinal: usize) -> String {
     format!("cuda:{ordinal}")
 }
 
-/// The libraries, and the GPU of this number as the driver counts them: `CUDA_VISIBLE_DEVICES` applies.
+/// The libraries, with compiled kernels kept in `cache_dir` if one is named, and the GPU of this number as the driver counts
+/// them: `CUDA_VISIBLE_DEVICES` applies.
 ///
 /// # Errors
 /// What is missing: the driver, a compiler, or a GPU of that number.
-pub fn find(ordinal: usize) -> Result<(Cuda, DeviceProperties)> {
-    let cuda = Cuda::find()?;
+pub fn find(ordinal: usize, cache_dir: Option<&Path>) -> Result<(Cuda, DeviceProperties)> {
+    let mut cuda = Cuda::find()?;
+    if let Some(directory) = cache_dir {
+        cuda = cuda.cached_in(Some(&directory.join(KERNELS)));
+    }
     let mut devices = cuda.devices()?;
     if ordinal >= devices.len() {
         return Err(CudaError::NoSuchDevice { ordinal, count: devices.len() }.into());
@@ -39,8 +49,12 @@ pub fn find(ordinal: usize) -> Result<(Cuda, DeviceProperties)> {
 }
 
 /// The same for a run that asks for `device`, whose error says how to train without.
-pub(crate) fn find_for(device: &str, ordinal: usize) -> Result<(Cuda, DeviceProperties)> {
-    find(ordinal).map_err(|error| {
+pub(crate) fn find_for(
+    device: &str,
+    ordinal: usize,
+    cache_dir: Option<&Path>,
+) -> Result<(Cuda, DeviceProperties)> {
+    find(ordinal, cache_dir).map_err(|error| {
         let remedy = error.remedy.map_or_else(String::new, |remedy| format!("{remedy}; or "));
         Error::usage(format!("device = \"{device}\" cannot be used: {}", error.what))
             .remedy(format!("{remedy}train with --device cpu"))
@@ -50,35 +64,36 @@ pub(crate) fn find_for(device: &str, ordinal: usize) -> Result<(Cuda, DeviceProp
 /// Why each start takes seconds longer than it need, where compiled kernels cannot be kept.
 pub(crate) fn why_compiled_again(cuda: &Cuda) -> Option<String> {
     let Some(cache) = cuda.compiler().cache_directory() else {
-        return Some("kernels are compiled at every start; set OPERANT_CACHE_DIR to keep them".to_owned());
+        return Some("kernels are compiled at every start; set cache_dir to keep them".to_owned());
     };
     let probe = cache.join(format!(".writable-{}", std::process::id()));
     let written = std::fs::create_dir_all(cache).and_then(|()| std::fs::write(&probe, []));
     let _ = std::fs::remove_file(&probe);
     written.err().map(|error| {
         format!(
-            "kernels are compiled at every start, since {} cannot be written ({error}); set OPERANT_CACHE_DIR to another",
+            "kernels are compiled at every start, since {} cannot be written ({error}); set cache_dir to another",
             cache.display()
         )
     })
 }
 
-/// The GPU that `auto` takes for `env`, of a run that trained on `before` if it is not new; or why it takes the CPU, in one
+/// The GPU that `auto` takes under these settings, of a run that trained on `before` if it is not new; or why it takes the CPU, in one
 /// line.
 ///
 /// A run that goes on stays on the kind of device that it has: few environments would only slow a GPU down.
 pub(crate) fn for_auto(
-    env: &str,
-    has_preset: bool,
+    settings: &Settings,
     before: Option<&str>,
 ) -> std::result::Result<(Cuda, DeviceProperties), String> {
     if before == Some("cpu") {
         return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
     }
-    if !has_preset {
+    if !settings.has_gpu_preset() {
+        let env = &settings.environment;
         return Err(format!("{env} has no preset for GPUs; --device cuda trains on one"));
     }
     let used = before.and_then(ordinal).unwrap_or(0);
+    let find = |ordinal| find(ordinal, settings.run.cache_dir.as_deref());
     let found = match find(used) {
         Err(_) if used > 0 => find(0),
         found => found,
@@ -104,6 +119,7 @@ fn no_usable(problem: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{CommandLine, EnvFacts, settings};
 
     #[test]
     fn devices_name_their_gpu() {
@@ -115,11 +131,14 @@ mod tests {
 
     #[test]
     fn auto_stays_on_the_cpu_for_a_reason_in_one_line() {
-        let reason = for_auto("corridor", false, None).expect_err("no preset");
+        let of = |facts| settings(facts, &CommandLine::default(), None).expect("valid");
+        let corridor = of(EnvFacts { name: "corridor".to_owned(), ..EnvFacts::default() });
+        let reason = for_auto(&corridor, None).expect_err("no preset");
         assert!(reason.starts_with("corridor has no preset for GPUs"), "{reason}");
-        let reason = for_auto("cartpole", true, Some("cpu")).expect_err("it trained on the CPU");
+        let cartpole = of(EnvFacts::registered("cartpole").expect("registered"));
+        let reason = for_auto(&cartpole, Some("cpu")).expect_err("it trained on the CPU");
         assert!(reason.starts_with("the run trained there before"), "{reason}");
-        if let Err(reason) = for_auto("cartpole", true, None) {
+        if let Err(reason) = for_auto(&cartpole, None) {
             assert!(reason.starts_with("no usable GPU: ") && !reason.contains('\n'), "{reason}");
         }
         assert_eq!(auto_takes(Err("no driver")), ("cpu".to_owned(), "no usable GPU: no driver".to_owned()));

@@ -1,5 +1,5 @@
-//! The plan for this machine, applied: how many worker threads a run takes, where they run and how they wait. It changes the
-//! time that a run takes and never its result.
+//! The plan for this machine, applied: how many worker threads a run takes, where they run, how they wait and what each plays side
+//! by side. It changes the time that a run takes and never its result.
 
 use operant_host::{Plan, Topology, Waiting, Wishes, Work};
 use operant_learn::Config;
@@ -9,6 +9,10 @@ use crate::config::RunConfig;
 
 /// Bytes of a sample of a small environment: a cache line.
 const SAMPLE_BYTES: usize = 64;
+
+/// Environments of a tile, and how long it takes a thread beside the smallest: CartPole with networks of 64-64, by
+/// `operant bench rollout --set rollout_tile=..`.
+const ROLLOUT_TILES: [(usize, f64); 3] = [(16, 1.0), (32, 1.5), (64, 2.5)];
 
 /// What was made of the machine for a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +25,15 @@ pub struct Applied {
     pub unbound: Option<String>,
 }
 
-/// What to make of this machine for a run under this configuration, on its CPU or on a GPU.
-pub fn plan(run: &RunConfig, learner: &Config, gpu: bool) -> Plan {
-    Plan::new(&Topology::read(), &wishes(run, gpu), &work(learner))
+/// What to make of this machine for a run under this configuration, with so many environments if that is settled, on its CPU or
+/// on a GPU.
+pub fn plan(run: &RunConfig, learner: &Config, num_envs: Option<usize>, gpu: bool) -> Plan {
+    Plan::new(&Topology::read(), &wishes(run, gpu), &work(learner, num_envs))
 }
 
 /// The same for a CPU where nothing is asked for.
 pub fn usual() -> Plan {
-    Plan::new(&Topology::read(), &Wishes::default(), &work(&Config::default()))
+    Plan::new(&Topology::read(), &Wishes::default(), &work(&Config::default(), None))
 }
 
 /// What the configuration asks for, and what it leaves to the plan.
@@ -44,16 +49,19 @@ fn wishes(run: &RunConfig, gpu: bool) -> Wishes {
             "sleep" => Some(Waiting::Sleep),
             _ => None,
         },
+        rollout_tile: (run.rollout_tile > 0).then_some(run.rollout_tile),
+        lane_width: (run.lane_width > 0).then_some(run.lane_width),
         gpu,
     }
 }
 
 /// What is known of the work before there is an environment.
-fn work(learner: &Config) -> Work {
+fn work(learner: &Config, num_envs: Option<usize>) -> Work {
     Work {
         tile: cpu::tile::TILE,
-        num_envs: None,
-        rollout_tile: cpu::tile::TILE,
+        num_envs,
+        rollout_tiles: &ROLLOUT_TILES,
+        lane_widths: &cpu::LANE_WIDTHS,
         layers: learner.hidden.len(),
         networks: if learner.shared_trunk { 1 } else { 2 },
         sample_bytes: SAMPLE_BYTES,
@@ -64,13 +72,19 @@ fn work(learner: &Config) -> Work {
 }
 
 /// The plan's threads as the CPU backend takes them.
-pub(crate) fn cpu_options(plan: &Plan) -> CpuOptions {
+pub fn cpu_options(plan: &Plan) -> CpuOptions {
     let waiting = match plan.waiting {
         Waiting::Spin => cpu::Waiting::Spin,
         Waiting::Yield => cpu::Waiting::Yield,
         Waiting::Sleep => cpu::Waiting::Sleep,
     };
-    CpuOptions { threads: plan.threads, pin: plan.pin.clone(), waiting }
+    CpuOptions {
+        threads: plan.threads,
+        pin: plan.pin.clone(),
+        waiting,
+        rollout_tile: plan.rollout_tile.unwrap_or(0),
+        lane_width: plan.lane_width,
+    }
 }
 
 /// What of a plan was applied, in the words of a log. A GPU's host threads wait in their own way, and pinning is told where
@@ -80,6 +94,7 @@ pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<S
         "threads" => true,
         "pinning" => run.pin,
         "waiting" => !gpu,
+        "rollout_tile" | "lane_width" => !gpu,
         _ => false,
     };
     let settings: Vec<String> = plan
@@ -107,10 +122,15 @@ mod tests {
     }
 
     fn planned(settings: &Settings, gpu: bool) -> (Plan, Applied) {
-        let work = work(&settings.learner);
+        let work = work(&settings.learner, Some(1024));
         let plan = Plan::new(&Topology::of_parallelism(4), &wishes(&settings.run, gpu), &work);
         let applied = applied(&plan, &settings.run, gpu, None);
         (plan, applied)
+    }
+
+    #[test]
+    fn every_tile_has_its_time() {
+        assert_eq!(ROLLOUT_TILES.map(|(tile, _)| tile), cpu::ROLLOUT_TILES);
     }
 
     #[test]
@@ -119,9 +139,11 @@ mod tests {
         let (plan, applied) = planned(&with(&base), false);
         assert_eq!((plan.threads, plan.waiting, applied.threads), (4, Waiting::Spin, 4));
         assert_eq!(
-            applied.note,
-            "plan: 4 threads (one to a usable core); waiting: spin (every thread has a CPU)"
+            applied.note.split("; lane_width: ").next(),
+            Some("plan: 4 threads (one to a usable core); waiting: spin (every thread has a CPU)")
         );
+        let tile = "; rollout_tile: 64 (1024 environments are 16 tiles for 4 workers)";
+        assert!(applied.note.ends_with(tile), "{}", applied.note);
         // Beside a GPU neither waiting nor pinning is the plan's.
         let (_, beside) = planned(&with(&base), true);
         assert_eq!(beside.note, "plan: 4 threads (the GPU trains; these play evaluations)");
@@ -130,17 +152,19 @@ mod tests {
     #[test]
     fn keys_overrule_the_plan_with_and_without_optimisation() {
         for optimize in ["optimize_perf=true", "optimize_perf=false"] {
-            let settings = with(&[optimize, "threads=3", "waiting=sleep", "pin=true"]);
+            let asked = ["threads=3", "waiting=sleep", "pin=true", "rollout_tile=32", "lane_width=8"];
+            let settings = with(&[&[optimize], &asked[..]].concat());
             let (plan, applied) = planned(&settings, false);
             assert_eq!((plan.threads, plan.waiting), (3, Waiting::Sleep));
-            assert_eq!(cpu_options(&plan).waiting, cpu::Waiting::Sleep);
+            let CpuOptions { waiting, rollout_tile, lane_width, .. } = cpu_options(&plan);
+            assert_eq!((waiting, rollout_tile, lane_width), (cpu::Waiting::Sleep, 32, 8));
             assert!(applied.note.contains("3 threads (as asked for)"), "{}", applied.note);
             assert!(applied.note.contains("waiting: sleep (as asked for)"), "{}", applied.note);
             assert!(applied.note.contains("pinning: off (this system"), "{}", applied.note);
         }
         let (plan, applied) =
             planned(&with(&["optimize_perf=false", "threads=0", "waiting=auto", "pin=false"]), false);
-        assert_eq!(cpu_options(&plan), CpuOptions::new(4));
+        assert_eq!(CpuOptions { lane_width: 0, ..cpu_options(&plan) }, CpuOptions::new(4));
         assert!(applied.note.contains("nothing is suited to the machine"), "{}", applied.note);
         assert!(!applied.note.contains("pinning"), "{}", applied.note);
     }

@@ -7,7 +7,7 @@ use operant_env::{Env, Visitor, registry};
 use operant_learn::measure::{Effort, Phases, Speed, TrainingSpeed};
 use operant_learn::profile::Profile;
 use operant_learn::{LearnError, cpu, cuda};
-use operant_run::{Error, ErrorKind, Result, gpu};
+use operant_run::{Error, ErrorKind, Result, config, gpu};
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -48,7 +48,7 @@ impl Place {
     /// When a GPU is asked for that is not there.
     pub fn find(device: &str, warn: &mut dyn FnMut(&str)) -> Result<Self> {
         let open = |ordinal| -> Result<Place> {
-            let (cuda, properties) = gpu::find(ordinal)?;
+            let (cuda, properties) = gpu::find(ordinal, config::usual_cache_dir().as_deref())?;
             Ok(Place::Gpu { name: gpu::name(properties.ordinal), device: cuda.open(ordinal)? })
         };
         match gpu::ordinal(device) {

@@ -14,7 +14,7 @@ use operant_learn::network::Architecture;
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, Precision};
 use operant_run::config::{self, EnvFacts, Layers, RunConfig};
-use operant_run::{CommandLine, Error, Result};
+use operant_run::{CommandLine, Error, Result, machine};
 
 use super::Bench;
 use super::place::Place;
@@ -228,15 +228,14 @@ impl Wishes {
         })?;
         let (spec, masked, state_words) = shape;
         let architecture = Architecture::of(&spec, &config)?;
-        let threads = match run.config.threads {
-            0 => config::every_thread(),
-            threads => threads,
-        };
+        // As a run would have them.
+        let threads =
+            || machine::cpu_options(&machine::plan(&run.config, &config, Some(config.num_envs), false));
         Ok(Case {
             bench: Bench::Env,
             env,
             place: number,
-            threads: place.is_cpu().then(|| CpuOptions::new(threads)),
+            threads: place.is_cpu().then(threads),
             network: NetworkOptions {
                 // Words that the keys take, and no others.
                 precision: run.config.precision.parse().unwrap_or_default(),

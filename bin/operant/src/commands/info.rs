@@ -169,6 +169,7 @@ impl Info {
         let first = inspection.devices.first().ok_or(gpu::SHOWS_NONE);
         let (device, reason) = gpu::auto_takes(missing.as_deref().map_or(first, Err));
         let auto = Auto { device, reason };
+        let cache = config::usual_cache_dir().or(inspection.cache);
         Info {
             version: env!("CARGO_PKG_VERSION"),
             target: build::Target::of_this_build(),
@@ -182,7 +183,7 @@ impl Info {
                 architectures: compiler.map(|compiler| compiler.architectures()),
             },
             blas: Found::of(inspection.blas),
-            kernel_cache: inspection.cache.map(|cache| KernelCache::of(&cache.join("kernels"))),
+            kernel_cache: cache.map(|cache| KernelCache::of(&cache.join("kernels"))),
             gpus: inspection.devices.iter().map(Gpu::of).collect(),
             auto,
         }
@@ -200,7 +201,7 @@ impl Cpu {
     fn gather() -> Self {
         let memory = operant_host::machine::memory();
         let (plan, plan_problem) = match config::of_no_environment() {
-            Ok(settings) => (machine::plan(&settings.run, &settings.learner, false), None),
+            Ok(settings) => (machine::plan(&settings.run, &settings.learner, None, false), None),
             Err(error) => (machine::usual(), Some(error.to_string().lines().collect::<Vec<_>>().join("; "))),
         };
         Cpu {

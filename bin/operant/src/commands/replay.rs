@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 use operant_cuda::Device;
 use operant_env::replay::{Arithmetic, Case, CaseWords, Outcome, replay, to_words};
 use operant_env::{Env, EnvOptions, Visitor, registry};
-use operant_run::{Error, gpu};
+use operant_run::{Error, config, gpu};
 use serde_json::{Value, json};
 
 use crate::output;
@@ -100,7 +100,7 @@ fn arithmetic(args: &Args) -> Result<Arithmetic, Error> {
 }
 
 fn open(ordinal: usize) -> Result<Device, Error> {
-    let (cuda, gpu) = gpu::find(ordinal)?;
+    let (cuda, gpu) = gpu::find(ordinal, config::usual_cache_dir().as_deref())?;
     Ok(cuda.open(gpu.ordinal)?)
 }
 

@@ -1,6 +1,6 @@
 //! Sizes that suit caches and threads: recommendations, as they decide what is learned, and what fits where.
 
-use super::Work;
+use super::{Wishes, Work};
 use crate::topology::Topology;
 
 /// Bytes of a single-precision number.
@@ -9,6 +9,9 @@ const FLOAT: usize = 4;
 const PIECES: usize = 4;
 /// The same where cores differ in speed: a slow one must not begin a piece that all others wait for.
 const PIECES_OF_MIXED: usize = 8;
+
+/// Tiles for each worker that are dealt out one by one; further ones are spread evenly.
+const EVEN_TILES: usize = 64;
 
 /// See the fields of [`super::Plan`].
 pub(super) struct Sizes {
@@ -62,20 +65,7 @@ impl Sizes {
         let even = self.envs_per_worker;
         match work.num_envs {
             Some(num_envs) => {
-                let tiles = num_envs.div_ceil(work.rollout_tile.max(1));
-                let reason = if tiles < threads {
-                    format!(
-                        "{num_envs} environments are {tiles} tiles of {}: {} of {threads} workers wait in rollouts",
-                        work.rollout_tile,
-                        threads - tiles
-                    )
-                } else {
-                    format!(
-                        "{num_envs} environments are {tiles} tiles of {} for {threads} workers",
-                        work.rollout_tile
-                    )
-                };
-                let reason = format!("{reason}; from {even} to a worker they are spread evenly");
+                let reason = format!("from {even} to a worker a rollout is spread evenly");
                 set("envs_per_worker", num_envs.div_ceil(threads).to_string(), reason);
             }
             None => {
@@ -96,8 +86,71 @@ impl Sizes {
     }
 }
 
+/// Environments of a lane, and why so many: as many as a vector holds, or the fewest that there are lanes of.
+pub(super) fn lane_width(wishes: &Wishes, work: &Work) -> (usize, String) {
+    if let Some(asked) = wishes.lane_width {
+        return (asked, "as asked for".to_owned());
+    }
+    let (vector, instructions) = compiled_vectors();
+    let fits = work.lane_widths.iter().rev().find(|&&lanes| lanes <= vector);
+    let lanes = fits.or(work.lane_widths.first()).copied().unwrap_or(vector);
+    let vectors =
+        if lanes > vector { format!(", {} vectors to a lane", lanes / vector) } else { String::new() };
+    (lanes, format!("{instructions} in this build{vectors}"))
+}
+
+/// Environments of a rollout's tile, and why: those with which workers of these speeds are done soonest. Large tiles take less
+/// time for an environment, small ones leave nobody waiting.
+pub(super) fn rollout_tile(wishes: &Wishes, work: &Work, speeds: &[f64]) -> (Option<usize>, String) {
+    let threads = speeds.len();
+    let told = |tile: usize, num_envs: usize| {
+        let tiles = num_envs.div_ceil(tile.max(1));
+        let waiting = match threads.saturating_sub(tiles) {
+            0 => String::new(),
+            waiting => format!(", {waiting} of which wait in rollouts"),
+        };
+        let (a_tile, workers) = (
+            if tiles == 1 { "1 tile" } else { &format!("{tiles} tiles") },
+            if threads == 1 { "worker" } else { "workers" },
+        );
+        format!("{num_envs} environments are {a_tile} for {threads} {workers}{waiting}")
+    };
+    match (wishes.rollout_tile, work.num_envs) {
+        (Some(asked), None) => (Some(asked), "as asked for".to_owned()),
+        (Some(asked), Some(num_envs)) => (Some(asked), format!("as asked for; {}", told(asked, num_envs))),
+        (None, _) if !wishes.optimize => (None, "nothing is suited to the machine".to_owned()),
+        (None, None) => (None, "the one with which the workers are done soonest".to_owned()),
+        (None, Some(num_envs)) => {
+            // The last of those that are equally soon.
+            let soonest = work
+                .rollout_tiles
+                .iter()
+                .rev()
+                .map(|&(tile, time)| (tile, makespan(num_envs.div_ceil(tile.max(1)), time, speeds)));
+            let best = soonest.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(tile, _)| tile);
+            (best, told(best.unwrap_or(1), num_envs))
+        }
+    }
+}
+
+/// When workers of these speeds are done with `tiles` tiles that take a worker of speed 1 `time` each, and whoever is free first
+/// takes the next.
+fn makespan(tiles: usize, time: f64, speeds: &[f64]) -> f64 {
+    let mut free = vec![0.0; speeds.len()];
+    // So many that it does not matter who takes the last.
+    let even = tiles.saturating_sub(EVEN_TILES * speeds.len());
+    for _ in even..tiles {
+        let begun = free.iter().zip(speeds).enumerate();
+        let next = begun.min_by(|(_, a), (_, b)| (a.0 + time / a.1).total_cmp(&(b.0 + time / b.1)));
+        if let Some((worker, (_, speed))) = next {
+            free[worker] += time / speed;
+        }
+    }
+    even as f64 * time / speeds.iter().sum::<f64>() + free.into_iter().fold(0.0, f64::max)
+}
+
 /// Single-precision numbers in a vector of the instructions that this program was built with, and their name.
-pub(super) fn compiled_lanes() -> (usize, &'static str) {
+fn compiled_vectors() -> (usize, &'static str) {
     if cfg!(target_feature = "avx512f") {
         (16, "AVX-512")
     } else if cfg!(target_feature = "avx2") {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use operant_env::{Env, EnvSpec};
-use operant_lane::Packed;
+use operant_lane::{Packed, Wide};
 use rayon::prelude::*;
 
 use super::adam::LearnerState;
@@ -16,7 +16,7 @@ use super::normalise::RunningNorm;
 use super::policy::Policy;
 use super::pool::{CpuOptions, pool};
 use super::rollout::{EnvLane, Horizon, Tile};
-use super::tile::LANES;
+use super::tile::{LANES, TILE_VECTORS};
 use super::update::Learner;
 use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
@@ -24,8 +24,18 @@ use crate::network::{Architecture, Network, init_params};
 use crate::sample::SampleLayout;
 use crate::snapshot::Snapshot;
 
-/// Environments up to which tiles are 16 wide, so that there is one for every thread.
-pub(super) const NARROW: usize = 256;
+/// Environments up to which tiles are of one block unless asked for: more blocks to a tile take less time each, and leave fewer
+/// tiles for the threads.
+const NARROW: usize = 64;
+
+/// Blocks of 16 environments in a tile: 1, 2 or 4.
+pub(super) fn blocks(config: &Config, options: &CpuOptions) -> usize {
+    match options.rollout_tile {
+        0 if config.num_envs <= NARROW => 1,
+        0 => TILE_VECTORS,
+        environments => (environments / LANES).clamp(1, TILE_VECTORS),
+    }
+}
 
 /// The CPU backend for `env` on `threads` threads; their number changes the time, never a bit.
 ///
@@ -56,10 +66,10 @@ pub fn backend_with<E: Env>(env: E, config: &Config, options: &CpuOptions) -> Re
         let (backend, unbound) = CpuBackend::<E, V>::on(env, config, options)?;
         Ok(Started { backend: Box::new(backend), unbound })
     }
-    if config.num_envs <= NARROW {
-        started::<E, 1>(env, config, options)
-    } else {
-        started::<E, 4>(env, config, options)
+    match blocks(config, options) {
+        1 => started::<E, 1>(env, config, options),
+        2 => started::<E, 2>(env, config, options),
+        _ => started::<E, TILE_VECTORS>(env, config, options),
     }
 }
 
@@ -70,6 +80,8 @@ pub(super) struct CpuBackend<E: Env, const V: usize> {
     pub(super) config: Config,
     pub(super) pool: Arc<rayon::ThreadPool>,
     pub(super) tiles: Vec<Tile<V>>,
+    /// Environments of a lane.
+    lane_width: usize,
     pub(super) policy: Policy,
     pub(super) learner: Learner,
     pub(super) state: LearnerState,
@@ -110,7 +122,8 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             pool: Arc::new(pool),
             tiles,
             policy,
-            batch: Batch::new(layout, config.num_envs, config.num_steps, width),
+            lane_width: if options.lane_width == 0 { LANE_WIDTH } else { options.lane_width },
+            batch: Batch::new(layout, config.num_envs, config.num_steps),
             pulse: Arc::clone(learner.pulse()),
             learner,
             state,
@@ -145,12 +158,17 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
         };
         let seconds: f64 = {
-            let samples = self.batch.tiles_mut();
+            let samples = self.batch.tiles_mut(V);
+            let lane_width = self.lane_width;
             let work = self.tiles.par_iter_mut().zip(samples).with_max_len(1);
             let times: Vec<f64> = work
                 .map(|(tile, mut samples)| {
                     let start = Instant::now();
-                    tile.roll(&horizon, &mut samples);
+                    if lane_width < LANES {
+                        tile.roll::<Wide<8>, E>(&horizon, &mut samples);
+                    } else {
+                        tile.roll::<Wide<16>, E>(&horizon, &mut samples);
+                    }
                     start.elapsed().as_secs_f64()
                 })
                 .collect();
@@ -158,14 +176,14 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
         };
         // Statistics were frozen during the horizon; now they move, in the tiles' order.
         if self.config.norm_obs {
-            self.obs_norm.merge(self.tiles.iter().map(|tile| &tile.obs_sums));
+            self.obs_norm.merge(self.tiles.iter().flat_map(|tile| &tile.obs_sums));
         }
         if self.config.norm_reward {
-            self.reward_norm.merge(self.tiles.iter().map(|tile| &tile.reward_sums));
+            self.reward_norm.merge(self.tiles.iter().flat_map(|tile| &tile.reward_sums));
         }
         let mut episodes = Episodes::default();
-        for tile in &self.tiles {
-            episodes.merge(&tile.episodes);
+        for block in self.tiles.iter().flat_map(|tile| &tile.episodes) {
+            episodes.merge(block);
         }
         let gae: f64 = self.tiles.iter().map(|tile| tile.gae_seconds).sum();
         (episodes, gae / seconds)
@@ -210,7 +228,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
     }
 }
 
-/// Environments per lane, for those who print it.
+/// Environments of a lane unless another width is asked for.
 pub const LANE_WIDTH: usize = EnvLane::WIDTH;
 
 impl<E: Env, const V: usize> Backend for CpuBackend<E, V> {

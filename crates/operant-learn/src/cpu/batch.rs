@@ -1,8 +1,9 @@
 //! The samples of one update, packed an array of structs: a shuffled gather touches one or two cache lines a sample.
 //!
-//! Environments are grouped into tiles; a tile's samples lie together, step by step, so that the worker which steps its
-//! environments writes one contiguous block. Sample (tile, t, lane) has index `tile * T * lanes + t * lanes_of_tile + lane`.
+//! Environments are grouped into blocks of 16; a block's samples lie together, step by step. Sample (block, t, lane) has index
+//! `block * T * 16 + t * lanes_of_block + lane`, whoever plays how many blocks at once.
 
+use prefetch_index::prefetch_index;
 use wide::{f32x16, u32x16};
 
 use super::tile::{BitRow, LANES, Row, TILE};
@@ -18,36 +19,30 @@ pub struct Batch {
     layout: SampleLayout,
     num_envs: usize,
     num_steps: usize,
-    lanes: usize,
     /// Starts at a cache line from `start` on.
     words: Vec<u32>,
     start: usize,
 }
 
-/// The samples of up to 64 environments over T steps, to be written.
+/// The samples of some neighbouring blocks of environments over T steps, to be written.
 #[derive(Debug)]
 pub struct BatchTile<'a> {
     /// Where each field lies.
     pub layout: &'a SampleLayout,
     /// Environments of this tile.
     pub lanes: usize,
-    /// `[step][lane][word]`.
+    /// `[block][step][lane][word]`.
     pub words: &'a mut [u32],
 }
 
 impl Batch {
-    /// Room for `num_envs` x `num_steps` samples, all zero, in tiles of `lanes` environments (16, 32 or 64; the last tile
-    /// takes the rest). `lanes` decides which sample has which index, so it must not depend on the number of threads.
-    pub fn new(layout: SampleLayout, num_envs: usize, num_steps: usize, lanes: usize) -> Self {
-        assert!(
-            lanes <= TILE && lanes.is_multiple_of(LANES),
-            "a tile has 16, 32 or 64 environments, not {lanes}"
-        );
+    /// Room for `num_envs` x `num_steps` samples, all zero.
+    pub fn new(layout: SampleLayout, num_envs: usize, num_steps: usize) -> Self {
         let length = num_envs * num_steps * layout.stride;
         let words = vec![0u32; length + LINE];
         // An offset is safe to keep: the allocation never moves, and a clone is merely less well aligned.
         let start = words.as_ptr().align_offset(LINE * size_of::<u32>()).min(LINE);
-        Self { layout, num_envs, num_steps, lanes, words, start }
+        Self { layout, num_envs, num_steps, words, start }
     }
 
     /// B: samples.
@@ -78,9 +73,28 @@ impl Batch {
         f32::from_bits(self.words[self.start + index * self.layout.stride + field])
     }
 
-    /// The tiles, to be written by one worker each.
-    pub fn tiles_mut(&mut self) -> Vec<BatchTile<'_>> {
-        let tile = self.num_steps * self.lanes * self.layout.stride;
+    /// Asks for samples that are needed soon, so that they come while something else is computed.
+    #[inline]
+    pub fn prefetch(&self, indices: &[u32; TILE]) {
+        for &index in indices {
+            let first = self.start + index as usize * self.layout.stride;
+            for line in (first..first + self.layout.stride).step_by(LINE) {
+                prefetch_index(&self.words, line);
+            }
+        }
+    }
+
+    /// The same for one field of them.
+    #[inline]
+    pub fn prefetch_field(&self, indices: &[u32; TILE], field: usize) {
+        for &index in indices {
+            prefetch_index(&self.words, self.start + index as usize * self.layout.stride + field);
+        }
+    }
+
+    /// Tiles of `blocks` blocks each, to be written by one worker each; the last one takes the rest.
+    pub fn tiles_mut(&mut self, blocks: usize) -> Vec<BatchTile<'_>> {
+        let tile = self.num_steps * blocks * LANES * self.layout.stride;
         let end = self.start + self.num_envs * self.num_steps * self.layout.stride;
         let (layout, num_steps) = (&self.layout, self.num_steps);
         self.words[self.start..end]
@@ -116,24 +130,14 @@ impl BatchTile<'_> {
         }
     }
 
-    /// Reads one row of floats back; lanes past the tile's environments are 0.
-    #[inline]
-    pub fn get<const V: usize>(&self, t: usize, field: usize) -> Row<V> {
-        let size = self.lanes * self.layout.stride;
-        let mut row = [f32x16::ZERO; V];
-        let samples = self.words[t * size..(t + 1) * size].chunks_exact(self.layout.stride);
-        for (s, sample) in samples.enumerate() {
-            row[s / LANES].as_mut_array()[s % LANES] = f32::from_bits(sample[field]);
-        }
-        row
-    }
-
-    /// The samples of step `t`, 16 at a time.
+    /// The samples of step `t`, block by block.
     #[inline]
     fn step(&mut self, t: usize) -> impl Iterator<Item = core::slice::ChunksExactMut<'_, u32>> {
-        let (size, stride) = (self.lanes * self.layout.stride, self.layout.stride);
-        let samples = &mut self.words[t * size..(t + 1) * size];
-        samples.chunks_mut(LANES * stride).map(move |samples| samples.chunks_exact_mut(stride))
+        let (steps, stride) = (self.num_steps(), self.layout.stride);
+        self.words.chunks_mut(steps * LANES * stride).map(move |block| {
+            let size = block.len() / steps;
+            block[t * size..(t + 1) * size].chunks_exact_mut(stride)
+        })
     }
 }
 
@@ -210,21 +214,21 @@ mod tests {
     use crate::network::{Architecture, Head};
 
     #[test]
-    fn what_is_put_into_tiles_is_gathered() {
+    fn what_is_put_into_tiles_is_gathered_whatever_their_size() {
         let layout = SampleLayout::new(&architecture(3, Head::MultiDiscrete(vec![2, 3])), true);
-        for (envs, lanes) in [(1, 16), (17, 16), (65, 64), (100, 32)] {
-            let mut batch = Batch::new(layout.clone(), envs, 5, lanes);
+        for (envs, blocks) in [(1, 1), (17, 1), (65, 4), (100, 2), (100, 1)] {
+            let mut batch = Batch::new(layout.clone(), envs, 5);
             let mut seen = 0;
-            for (k, mut tile) in batch.tiles_mut().into_iter().enumerate() {
+            for (k, mut tile) in batch.tiles_mut(blocks).into_iter().enumerate() {
                 assert_eq!(tile.num_steps(), 5);
                 for t in 0..5 {
                     let row: Row<4> = core::array::from_fn(|v| {
-                        f32x16::new(core::array::from_fn(|l| (k * 10_000 + t * 100 + v * 16 + l) as f32))
+                        let block = k * blocks + v;
+                        f32x16::new(core::array::from_fn(|l| (block * 10_000 + t * 100 + l) as f32))
                     });
                     tile.put(t, layout.advantage, &row);
-                    tile.put_bits(t, layout.mask, &[u32x16::splat(k as u32); 4]);
-                    let back: Row<4> = tile.get(t, layout.advantage);
-                    assert_eq!(back[0].as_array()[0], (k * 10_000 + t * 100) as f32);
+                    let bits = core::array::from_fn(|v| u32x16::splat((k * blocks + v) as u32));
+                    tile.put_bits::<4>(t, layout.mask, &bits);
                 }
                 seen += tile.lanes;
             }
@@ -234,12 +238,11 @@ mod tests {
             gathered.gather(&batch, &indices);
             let advantages = gathered.float(layout.advantage);
             for (s, &index) in indices.iter().enumerate() {
-                let (index, tile_size) = (index as usize, lanes * 5);
-                let (tile, within) = (index / tile_size, index % tile_size);
-                let width = lanes.min(envs - tile * lanes);
-                let expected = (tile * 10_000 + within / width * 100 + within % width) as f32;
+                let (block, within) = (index as usize / (16 * 5), index as usize % (16 * 5));
+                let width = 16.min(envs - block * 16);
+                let expected = (block * 10_000 + within / width * 100 + within % width) as f32;
                 assert_eq!(advantages[s / 16].as_array()[s % 16], expected);
-                assert_eq!(gathered.mask[0][s / 16].as_array()[s % 16], tile as u32);
+                assert_eq!(gathered.mask[0][s / 16].as_array()[s % 16], block as u32);
             }
         }
     }

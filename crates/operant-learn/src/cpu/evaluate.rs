@@ -62,14 +62,19 @@ fn sixteen<E: Env>(greedy: &Greedy<'_, E>, first: u32, round: u64) -> [(f64, u64
             greedy.pulse.fetch_add(1, Ordering::Relaxed);
         }
         for (lane, current) in lanes.iter().enumerate() {
-            env.observe(&current.state).store(&mut rows_mut::<1>(&mut obs, lane));
+            env.observe(&current.state).store(&mut rows_mut::<EnvLane, 1>(&mut obs, lane));
         }
         for (x, (shift, scale)) in obs.iter_mut().zip(greedy.obs_norm) {
             *x = normalised(*x, *shift, *scale, greedy.clip_obs);
         }
         forward(greedy.policy, &obs, &mut activations);
         if E::MASKED {
-            legal_bits(env, &spec.actions, lanes.iter().map(|current| &current.state), &mut mask);
+            legal_bits::<EnvLane, E, 1>(
+                env,
+                &spec.actions,
+                lanes.iter().map(|current| &current.state),
+                &mut mask,
+            );
             policy_head.set_mask(&mask);
         }
         policy_head.greedy(activations.policy(), &mut actions);

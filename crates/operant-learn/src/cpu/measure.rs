@@ -10,9 +10,10 @@ use operant_lane::{Float, Packed};
 use rayon::prelude::*;
 use wide::f32x16;
 
-use super::backend::{CpuBackend, NARROW, backend_with};
+use super::backend::{CpuBackend, backend_with, blocks};
 use super::pool::{CpuOptions, pool};
 use super::rollout::EnvLane;
+use super::tile::TILE_VECTORS;
 use crate::LearnError;
 use crate::config::Config;
 use crate::measure::{Effort, Phases, Speed, TrainingSpeed, time};
@@ -170,10 +171,10 @@ pub fn rollout<E: Env>(
         })
     }
     let begin = Instant::now();
-    Ok(if config.num_envs <= NARROW {
-        run(CpuBackend::<E, 1>::on(env.clone(), config, threads)?.0, effort, begin)
-    } else {
-        run(CpuBackend::<E, 4>::on(env.clone(), config, threads)?.0, effort, begin)
+    Ok(match blocks(config, threads) {
+        1 => run(CpuBackend::<E, 1>::on(env.clone(), config, threads)?.0, effort, begin),
+        2 => run(CpuBackend::<E, 2>::on(env.clone(), config, threads)?.0, effort, begin),
+        _ => run(CpuBackend::<E, TILE_VECTORS>::on(env.clone(), config, threads)?.0, effort, begin),
     })
 }
 

@@ -28,4 +28,4 @@ mod weight_gradient;
 mod worker;
 
 pub use backend::{LANE_WIDTH, Started, backend, backend_with};
-pub use pool::{CpuOptions, Waiting};
+pub use pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Waiting};

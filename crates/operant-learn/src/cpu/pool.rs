@@ -1,5 +1,7 @@
-//! The threads of the CPU backend: how many, on which CPUs, and how they wait. All of it changes the time, never a bit.
+//! How the CPU backend uses the machine: how many threads, on which CPUs, how they wait, and how many environments each plays
+//! side by side. All of it changes the time, never a bit.
 
+use super::tile::{LANES, TILE};
 use crate::backend::LearnError;
 
 /// How threads wait for the next small job of an update.
@@ -26,7 +28,7 @@ impl Waiting {
     }
 }
 
-/// The threads of a CPU backend.
+/// How a CPU backend uses the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuOptions {
     /// How many, at least 1; 0 is as many as the process may run at once.
@@ -35,12 +37,23 @@ pub struct CpuOptions {
     pub pin: Vec<u32>,
     /// How they wait.
     pub waiting: Waiting,
+    /// Environments of a tile, which a thread plays side by side: one of [`ROLLOUT_TILES`], or 0 for what their number suggests.
+    pub rollout_tile: usize,
+    /// Environments of a lane, which one instruction steps: one of [`LANE_WIDTHS`], or 0 for the widest that the processor has.
+    pub lane_width: usize,
 }
 
+/// What [`CpuOptions::rollout_tile`] may be.
+pub const ROLLOUT_TILES: [usize; 3] = [LANES, 2 * LANES, TILE];
+
+/// What [`CpuOptions::lane_width`] may be; where the processor has no such vectors, several make one.
+pub const LANE_WIDTHS: [usize; 2] = [8, 16];
+
 impl CpuOptions {
-    /// So many threads, left to the scheduler.
+    /// So many threads, left to the scheduler, and the rest as it comes.
     pub fn new(threads: usize) -> Self {
-        Self { threads, pin: Vec::new(), waiting: Waiting::default() }
+        let waiting = Waiting::default();
+        Self { threads, pin: Vec::new(), waiting, rollout_tile: 0, lane_width: 0 }
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use operant_env::Env;
 use operant_lane::bundle::leaves_of;
 
-use super::backend::{CpuBackend, NARROW};
+use super::backend::{CpuBackend, blocks};
 use super::laps::{Account, Lap};
 use super::pool::CpuOptions;
+use super::tile::TILE_VECTORS;
 use crate::LearnError;
 use crate::config::Config;
 use crate::measure::{Effort, Phases, Spread};
@@ -31,10 +32,10 @@ pub fn profile<E: Env>(
 ) -> Result<Profile, LearnError> {
     let begin = Instant::now();
     let network = Network::new(Architecture::of(&env.spec(), config)?);
-    let updates = if config.num_envs <= NARROW {
-        updates(CpuBackend::<E, 1>::on(env.clone(), config, threads)?.0, effort, begin)
-    } else {
-        updates(CpuBackend::<E, 4>::on(env.clone(), config, threads)?.0, effort, begin)
+    let updates = match blocks(config, threads) {
+        1 => updates(CpuBackend::<E, 1>::on(env.clone(), config, threads)?.0, effort, begin),
+        2 => updates(CpuBackend::<E, 2>::on(env.clone(), config, threads)?.0, effort, begin),
+        _ => updates(CpuBackend::<E, TILE_VECTORS>::on(env.clone(), config, threads)?.0, effort, begin),
     };
     let bytes = Bytes {
         layout: SampleLayout::new(&network.architecture, E::MASKED),

@@ -3,7 +3,6 @@
 use operant_env::{Current, Env, EnvSpec, Rows, RowsMut};
 use operant_lane::Packed;
 
-use super::rollout::EnvLane;
 use crate::backend::Episode;
 use crate::state::leaves;
 
@@ -37,18 +36,18 @@ pub struct Recorder {
 impl Recorder {
     /// Notes the state that the next step starts from.
     #[inline(always)]
-    pub fn before_step<E: Env>(&mut self, current: &Current<EnvLane, E>) {
+    pub fn before_step<L: Packed, E: Env>(&mut self, current: &Current<L, E>) {
         if self.phase == Phase::Recording {
             self.note(current);
         }
     }
 
     #[cold]
-    fn note<E: Env>(&mut self, current: &Current<EnvLane, E>) {
+    fn note<L: Packed, E: Env>(&mut self, current: &Current<L, E>) {
         let mut lane = core::mem::take(&mut self.lane);
-        lane.resize(leaves::<E>() * EnvLane::WIDTH, 0);
-        current.store(&mut RowsMut::new(&mut lane, EnvLane::WIDTH, 0));
-        self.frame(lane.iter().step_by(EnvLane::WIDTH).copied());
+        lane.resize(leaves::<E>() * L::WIDTH, 0);
+        current.store(&mut RowsMut::new(&mut lane, L::WIDTH, 0));
+        self.frame(lane.iter().step_by(L::WIDTH).copied());
         self.lane = lane;
     }
 

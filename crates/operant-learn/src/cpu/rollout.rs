@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use operant_env::{ActionSpace, Clock, Current, Env, ObsSpace, Rows, RowsMut};
 use operant_lane::draws::unit;
-use operant_lane::{ActionDraws, Bundle, Float, Lane, Packed, Purpose, Source, Wide};
+use operant_lane::{ActionDraws, Bundle, Float, Packed, Purpose, Source, Wide};
 use wide::{bytemuck, f32x16, u32x16};
 
 use super::batch::BatchTile;
@@ -21,10 +21,10 @@ use super::tile::{LANES, Row, splat};
 use crate::config::Config;
 use crate::state::leaves;
 
-/// The lane that environments run on here: the widest that the machine has. Its width never changes a bit.
+/// The lane that environments run on unless another is asked for: the widest that the machine has. Its width never changes a bit.
 #[cfg(target_feature = "avx512f")]
 pub type EnvLane = Wide<16>;
-/// The lane that environments run on here: the widest that the machine has. Its width never changes a bit.
+/// The lane that environments run on unless another is asked for: the widest that the machine has. Its width never changes a bit.
 #[cfg(not(target_feature = "avx512f"))]
 pub type EnvLane = Wide<8>;
 
@@ -58,12 +58,12 @@ pub struct Tile<const V: usize> {
     pub environments: Vec<u32>,
     /// Discounted return of each environment, for reward normalisation.
     pub discounted: Row<V>,
-    /// Sums of this horizon's observations.
-    pub obs_sums: NormSums,
-    /// Sums of this horizon's discounted returns.
-    pub reward_sums: NormSums,
-    /// Episodes that ended in this horizon.
-    pub episodes: Episodes,
+    /// Sums of this horizon's observations, by 16 environments.
+    pub obs_sums: Vec<NormSums>,
+    /// Sums of this horizon's discounted returns, by 16 environments.
+    pub reward_sums: Vec<NormSums>,
+    /// Episodes that ended in this horizon, by 16 environments.
+    pub episodes: [Episodes; V],
     /// Seconds spent in GAE.
     pub gae_seconds: f64,
     /// Records the first environment on demand.
@@ -118,9 +118,9 @@ impl<const V: usize> Tile<V> {
             count,
             environments,
             discounted: splat(0.0),
-            obs_sums: NormSums::new(features),
-            reward_sums: NormSums::new(1),
-            episodes: Episodes::default(),
+            obs_sums: vec![NormSums::new(features); V],
+            reward_sums: vec![NormSums::new(1); V],
+            episodes: [Episodes::default(); V],
             gae_seconds: 0.0,
             recorder: Recorder::default(),
             laps: Laps::default(),
@@ -142,17 +142,16 @@ impl<const V: usize> Tile<V> {
         }
     }
 
-    /// Plays one horizon and writes its samples.
-    pub fn roll<E: Env>(&mut self, horizon: &Horizon<'_, E>, batch: &mut BatchTile<'_>) {
-        self.episodes = Episodes::default();
-        self.obs_sums.clear();
-        self.reward_sums.clear();
+    /// Plays one horizon on lanes of L and writes its samples.
+    pub fn roll<L: Packed, E: Env>(&mut self, horizon: &Horizon<'_, E>, batch: &mut BatchTile<'_>) {
+        self.episodes = [Episodes::default(); V];
+        self.obs_sums.iter_mut().chain(&mut self.reward_sums).for_each(NormSums::clear);
         self.laps.begin();
-        let columns = (0..V * LANES).step_by(EnvLane::WIDTH);
+        let columns = (0..V * LANES).step_by(L::WIDTH);
         let load = |column| Current::load(&mut Rows::new(&self.environments, V * LANES, column));
-        let mut lanes: Vec<Current<EnvLane, E>> = columns.clone().map(load).collect();
+        let mut lanes: Vec<Current<L, E>> = columns.clone().map(load).collect();
         for (lane, current) in lanes.iter().enumerate() {
-            horizon.env.observe(&current.state).store(&mut rows_mut::<V>(&mut self.obs, lane));
+            horizon.env.observe(&current.state).store(&mut rows_mut::<L, V>(&mut self.obs, lane));
         }
         self.laps.lap(Lap::Booking);
         for t in 0..horizon.config.num_steps {
@@ -179,10 +178,10 @@ impl<const V: usize> Tile<V> {
     }
 
     /// Forward pass, sampling, and the sample's fields that are known before the step.
-    fn decide<E: Env>(
+    fn decide<L: Packed, E: Env>(
         &mut self,
         horizon: &Horizon<'_, E>,
-        lanes: &[Current<EnvLane, E>],
+        lanes: &[Current<L, E>],
         batch: &mut BatchTile<'_>,
         t: usize,
     ) {
@@ -198,7 +197,7 @@ impl<const V: usize> Tile<V> {
 
         if E::MASKED {
             let states = lanes.iter().map(|current| &current.state);
-            legal_bits(horizon.env, horizon.actions, states, &mut self.mask);
+            legal_bits::<L, E, V>(horizon.env, horizon.actions, states, &mut self.mask);
             self.head.set_mask(&self.mask);
             for (word, row) in self.mask.iter().enumerate() {
                 batch.put_bits(t, layout.mask + word, row);
@@ -224,55 +223,59 @@ impl<const V: usize> Tile<V> {
     }
 
     /// Steps the environments and books rewards, ends and statistics.
-    fn advance<E: Env>(&mut self, horizon: &Horizon<'_, E>, lanes: &mut [Current<EnvLane, E>], t: usize) {
-        const WIDTH: usize = EnvLane::WIDTH;
+    fn advance<L: Packed, E: Env>(
+        &mut self,
+        horizon: &Horizon<'_, E>,
+        lanes: &mut [Current<L, E>],
+        t: usize,
+    ) {
         let mut rewards = splat::<V>(0.0);
         let mut done = splat::<V>(0.0);
         let mut cut = [0u32; V];
         let step = horizon.step + t as u64;
         for (lane, current) in lanes.iter_mut().enumerate() {
-            let column = lane * WIDTH;
+            let column = lane * L::WIDTH;
             let action = E::Action::load(&mut ActionSource::<V> {
                 rows: &self.action_rows,
                 space: horizon.actions,
                 column,
                 component: 0,
             });
-            let environment = numbers::<EnvLane>(self.first + column as u32);
+            let environment = numbers::<L>(self.first + column as u32);
             let clock = Clock { seed: horizon.config.seed, environment, step, evaluation: false };
             if lane == 0 {
                 self.recorder.before_step(current);
             }
             let transition = current.step(horizon.env, horizon.time_limit, &action, &clock);
-            transition.obs.store(&mut rows_mut::<V>(&mut self.obs, lane));
+            transition.obs.store(&mut rows_mut::<L, V>(&mut self.obs, lane));
 
             let floats = |row: &mut Row<V>, value| {
-                EnvLane::store_float(value, &mut bytemuck::cast_slice_mut::<f32x16, f32>(row)[column..]);
+                L::store_float(value, &mut bytemuck::cast_slice_mut::<f32x16, f32>(row)[column..]);
             };
             floats(&mut rewards, transition.reward);
-            let terminated = EnvLane::bits(transition.terminated);
-            let ended = terminated | EnvLane::bits(transition.truncated);
+            let terminated = L::bits(transition.terminated);
+            let ended = terminated | L::bits(transition.truncated);
             if ended == 0 {
                 continue;
             }
             let ones: &mut [f32] =
-                &mut bytemuck::cast_slice_mut::<f32x16, f32>(&mut done)[column..column + WIDTH];
+                &mut bytemuck::cast_slice_mut::<f32x16, f32>(&mut done)[column..column + L::WIDTH];
             for (i, one) in ones.iter_mut().enumerate() {
                 *one = f32::from(ended >> i & 1 == 1);
             }
-            let (mut returns, mut lengths) = ([0.0f32; WIDTH], [0u32; WIDTH]);
-            EnvLane::store_float(transition.episodic_return, &mut returns);
-            EnvLane::store_uint(transition.episodic_length, &mut lengths);
+            let (mut returns, mut lengths) = ([0.0f32; LANES], [0u32; LANES]);
+            L::store_float(transition.episodic_return, &mut returns);
+            L::store_uint(transition.episodic_length, &mut lengths);
             if lane == 0 && ended & 1 == 1 {
                 self.recorder.episode_ended(returns[0]);
             }
-            for i in (0..WIDTH).filter(|i| ended >> i & 1 == 1 && column + i < self.count) {
-                self.episodes.add(f64::from(returns[i]), u64::from(lengths[i]));
+            for i in (0..L::WIDTH).filter(|i| ended >> i & 1 == 1 && column + i < self.count) {
+                self.episodes[column / LANES].add(f64::from(returns[i]), u64::from(lengths[i]));
             }
             let only_cut = ended & !terminated;
             if only_cut != 0 {
                 cut[column / LANES] |= only_cut << (column % LANES);
-                transition.final_obs.store(&mut rows_mut::<V>(&mut self.final_obs, lane));
+                transition.final_obs.store(&mut rows_mut::<L, V>(&mut self.final_obs, lane));
             }
         }
         self.laps.lap(Lap::Environment);
@@ -293,9 +296,9 @@ impl<const V: usize> Tile<V> {
         for v in 0..V {
             self.discounted[v] = Float::mul_add(self.discounted[v], gamma, rewards[v]);
         }
-        let count = self.count;
-        let row: &[f32] = bytemuck::cast_slice(&self.discounted);
-        self.reward_sums.add(count, |_| row);
+        for (v, sums) in self.reward_sums.iter_mut().enumerate() {
+            sums.add(in_block(self.count, v), |_| self.discounted[v].as_array());
+        }
         for v in 0..V {
             self.discounted[v] *= f32x16::ONE - done[v];
             rewards[v] = Float::clamp(rewards[v] * scale, Float::splat(-limit), Float::splat(limit));
@@ -333,7 +336,9 @@ impl<const V: usize> Tile<V> {
         }
         if count {
             let flat: &[f32] = bytemuck::cast_slice(&self.obs);
-            self.obs_sums.add(self.count, |feature| &flat[feature * V * LANES..]);
+            for (v, sums) in self.obs_sums.iter_mut().enumerate() {
+                sums.add(in_block(self.count, v), |feature| &flat[(feature * V + v) * LANES..]);
+            }
         }
         let rows = self.normalised.as_chunks_mut::<V>().0.iter_mut().zip(self.obs.as_chunks::<V>().0);
         for ((to, from), (shift, scale)) in rows.zip(horizon.obs_norm) {
@@ -352,13 +357,13 @@ pub fn normalised(x: f32x16, shift: f32, scale: f32, clip: f64) -> f32x16 {
 }
 
 /// The legal choices of V x 16 environments as bits, one per logit over all components.
-pub fn legal_bits<'a, E: Env, const V: usize>(
+pub fn legal_bits<'a, L: Packed, E: Env, const V: usize>(
     env: &E,
     actions: &ActionSpace,
-    states: impl Iterator<Item = &'a E::State<EnvLane>>,
+    states: impl Iterator<Item = &'a E::State<L>>,
     mask: &mut [[u32x16; V]],
 ) where
-    E::State<EnvLane>: 'a,
+    E::State<L>: 'a,
 {
     let ActionSpace::Discrete(choices) = actions else { return };
     mask.fill([u32x16::ZERO; V]);
@@ -366,15 +371,20 @@ pub fn legal_bits<'a, E: Env, const V: usize>(
         let mut logit = 0;
         for (component, &count) in choices.iter().enumerate() {
             for choice in 0..count {
-                let legal = EnvLane::bits(env.legal(state, component, choice));
+                let legal = L::bits(env.legal(state, component, choice));
                 let row = bytemuck::cast_slice_mut::<u32x16, u32>(&mut mask[logit / 32]);
-                for (i, word) in row[lane * EnvLane::WIDTH..][..EnvLane::WIDTH].iter_mut().enumerate() {
+                for (i, word) in row[lane * L::WIDTH..][..L::WIDTH].iter_mut().enumerate() {
                     *word |= (legal >> i & 1) << (logit % 32);
                 }
                 logit += 1;
             }
         }
     }
+}
+
+/// Of `count` environments from the start of a tile, those in its 16 number `v`.
+fn in_block(count: usize, v: usize) -> usize {
+    count.saturating_sub(v * LANES).min(LANES)
 }
 
 /// `first, first + 1, ..` across a lane.
@@ -384,8 +394,8 @@ pub fn numbers<L: Packed>(first: u32) -> L::Uint {
 }
 
 /// The rows of the environments in lane number `lane`.
-pub fn rows_mut<const V: usize>(words: &mut [f32x16], lane: usize) -> RowsMut<'_> {
-    RowsMut::new(bytemuck::cast_slice_mut(words), V * LANES, lane * EnvLane::WIDTH)
+pub fn rows_mut<L: Packed, const V: usize>(words: &mut [f32x16], lane: usize) -> RowsMut<'_> {
+    RowsMut::new(bytemuck::cast_slice_mut(words), V * LANES, lane * L::WIDTH)
 }
 
 /// Runs the policy on observations laid out `(words, V)`.
@@ -423,29 +433,29 @@ pub struct ActionSource<'a, const V: usize> {
 
 impl<const V: usize> ActionSource<'_, V> {
     #[inline(always)]
-    fn next(&mut self) -> <EnvLane as Lane>::Float {
+    fn next<L: Packed>(&mut self) -> L::Float {
         let row: &[f32] = bytemuck::cast_slice(&self.rows[self.component]);
         self.component += 1;
-        EnvLane::load_float(&row[self.column..])
+        L::load_float(&row[self.column..])
     }
 }
 
-impl<const V: usize> Source<EnvLane> for ActionSource<'_, V> {
+impl<L: Packed, const V: usize> Source<L> for ActionSource<'_, V> {
     #[inline(always)]
-    fn float(&mut self) -> <EnvLane as Lane>::Float {
+    fn float(&mut self) -> L::Float {
         let ActionSpace::Box { low, high } = self.space else { unreachable!("real actions live in a box") };
         let (low, high) = (Float::splat(low[self.component]), Float::splat(high[self.component]));
-        Float::clamp(self.next(), low, high)
+        Float::clamp(self.next::<L>(), low, high)
     }
     #[inline(always)]
-    fn uint(&mut self) -> <EnvLane as Lane>::Uint {
+    fn uint(&mut self) -> L::Uint {
         use operant_lane::Int;
-        Float::to_int(self.next()).to_uint()
+        Float::to_int(self.next::<L>()).to_uint()
     }
-    fn int(&mut self) -> <EnvLane as Lane>::Int {
+    fn int(&mut self) -> L::Int {
         unreachable!("no action is a signed integer")
     }
-    fn mask(&mut self) -> <EnvLane as Lane>::Mask {
+    fn mask(&mut self) -> L::Mask {
         unreachable!("no action is a truth value")
     }
 }

@@ -9,6 +9,8 @@ use crate::shuffle::Shuffle;
 
 /// Samples per block.
 const BLOCK: usize = 4_096;
+/// Tiles whose samples are on their way.
+const AHEAD: usize = 4;
 
 /// Shift and scale that make the advantages at positions `first .. end` zero-mean and unit-deviation: `(A - shift) scale`
 /// with scale = 1 / (std + 1e-8), std with Bessel's correction. A single sample has no deviation; it becomes 0.
@@ -19,11 +21,19 @@ pub(crate) fn advantage_shift_scale(
     end: usize,
 ) -> (f32, f32) {
     let field = batch.layout().advantage;
+    let ask = |tile: usize| {
+        let indices = shuffled(shuffle, tile, end);
+        batch.prefetch_field(&indices, field);
+        indices
+    };
+    // Several tiles are on their way, because one is summed faster than the next arrives.
+    let mut coming: [[u32; TILE]; AHEAD] = core::array::from_fn(|k| ask((first + k * TILE).min(end - 1)));
     let mut moments = Moments::default();
     for block in (first..end).step_by(BLOCK) {
         let mut part = Moments::default();
         for tile in (block..end.min(block + BLOCK)).step_by(TILE) {
-            let indices = shuffled(shuffle, tile, end);
+            let coming = &mut coming[(tile - first) / TILE % AHEAD];
+            let indices = core::mem::replace(coming, ask((tile + AHEAD * TILE).min(end - 1)));
             let size = TILE.min(end - tile);
             let mut values = [0.0; TILE];
             for (value, &index) in values[..size].iter_mut().zip(&indices) {

@@ -39,6 +39,8 @@ pub(crate) struct Minibatch<'a> {
 #[derive(Debug)]
 pub(crate) struct Worker {
     gathered: Gathered,
+    /// The samples of the next tile, which are on their way.
+    next: [u32; TILE],
     input: LossInput,
     activations: Activations<TILE_VECTORS>,
     deltas: Activations<TILE_VECTORS>,
@@ -54,6 +56,7 @@ impl Worker {
     pub fn new(network: &Network, layout: &SampleLayout, pulse: &Arc<AtomicU64>) -> Self {
         Self {
             gathered: Gathered::new(&network.architecture.input, layout),
+            next: [0; TILE],
             input: LossInput::new(layout.components),
             activations: Activations::new(network),
             deltas: Activations::new(network),
@@ -74,12 +77,18 @@ impl Worker {
         flat: &mut [f32],
     ) -> LossSums {
         self.laps.begin();
+        self.ask(minibatch, tiles.start);
+        self.laps.lap(Lap::Gather);
         self.gradient.clear();
         self.laps.lap(Lap::Reduction);
         let mut sums = LossSums::default();
-        for tile in tiles {
+        for tile in tiles.clone() {
             if tile.is_multiple_of(PULSE_TILES) {
                 self.pulse.fetch_add(1, Ordering::Relaxed);
+            }
+            self.gathered.gather(minibatch.batch, &self.next);
+            if tile + 1 < tiles.end {
+                self.ask(minibatch, tile + 1);
             }
             sums = sums + self.tile(policy, coefficients, minibatch, tile);
         }
@@ -88,6 +97,14 @@ impl Worker {
         sums
     }
 
+    /// Asks for the samples of a tile, which is the next one.
+    fn ask(&mut self, minibatch: &Minibatch<'_>, tile: usize) {
+        let Minibatch { batch, ref shuffle, first, size, .. } = *minibatch;
+        self.next = shuffled(shuffle, first + tile * TILE, first + size);
+        batch.prefetch(&self.next);
+    }
+
+    /// Losses and gradient of the tile that has been gathered.
     fn tile(
         &mut self,
         policy: &Policy,
@@ -95,10 +112,8 @@ impl Worker {
         minibatch: &Minibatch<'_>,
         tile: usize,
     ) -> LossSums {
-        let Minibatch { batch, ref shuffle, first, size, advantages } = *minibatch;
+        let Minibatch { batch, size, advantages, .. } = *minibatch;
         let layout = batch.layout();
-        let indices = shuffled(shuffle, first + tile * TILE, first + size);
-        self.gathered.gather(batch, &indices);
         let input = &mut self.input;
         for (k, action) in input.actions.iter_mut().enumerate() {
             *action = self.gathered.float(layout.actions + k);

@@ -95,9 +95,9 @@ fn random_batch(
     random: &mut Random,
 ) -> Batch {
     let params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
-    let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps, 16);
+    let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps);
     let head = &network.architecture.head;
-    for tile in batch.tiles_mut() {
+    for tile in batch.tiles_mut(1) {
         for words in tile.words.chunks_exact_mut(layout.stride) {
             match network.architecture.input {
                 Input::Dense(n) => {
@@ -135,7 +135,7 @@ fn random_batch(
     // Log-probabilities and values follow from the rest.
     let samples: Vec<_> = (0..batch.len()).map(|i| reference::unpack(network, &batch, i)).collect();
     let mut i = 0;
-    for tile in batch.tiles_mut() {
+    for tile in batch.tiles_mut(1) {
         for words in tile.words.chunks_exact_mut(layout.stride) {
             let (logprob, value) = reference::logprob_and_value(network, &params, &samples[i]);
             words[layout.logprob] = ((logprob + 0.4 * random.float()) as f32).to_bits();

@@ -1,5 +1,6 @@
 //! Every configuration key: its name, what values it takes, and what it means.
 
+use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
 use toml::Value;
 
 /// What values a key takes.
@@ -19,6 +20,8 @@ pub enum Kind {
         /// Greatest allowed.
         most: i64,
     },
+    /// One of these numbers, or 0, which leaves it to the plan for the machine.
+    Size(&'static [usize]),
     /// A finite real number in a range.
     Real(Range),
     /// true or false.
@@ -137,11 +140,14 @@ pub const KEYS: &[Key] = &[
     run("optimize_perf", Kind::Switch),
     run("pin", Kind::Switch),
     run("waiting", Kind::Choice(&["auto", "spin", "yield", "sleep"])),
+    run("rollout_tile", Kind::Size(&ROLLOUT_TILES)),
+    run("lane_width", Kind::Size(&LANE_WIDTHS)),
     run("device", Kind::Text),
     run("precision", Kind::Choice(&["f32", "tf32", "bf16"])),
     run("kernels", Kind::Choice(&["auto", "fused", "layers"])),
     run("memory_fraction", Kind::Real(Range::Unit)),
     run("overlap", Kind::Switch),
+    run("cache_dir", Kind::Text),
     run("run_dir", Kind::Text),
     run("name", Kind::Text),
     run("checkpoint_interval", count(0, i64::MAX)),
@@ -193,6 +199,15 @@ impl Key {
             }
             (Kind::Count { .. }, _) => {
                 refuse("is not a whole number", "give a whole number such as 64".into())
+            }
+            (Kind::Size(sizes), Value::Integer(n))
+                if n == 0 || usize::try_from(n).is_ok_and(|n| sizes.contains(&n)) =>
+            {
+                Ok(Value::Integer(n))
+            }
+            (Kind::Size(sizes), _) => {
+                let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+                refuse("is not one of the sizes", format!("give 0 for the plan's, or {}", sizes.join(" or ")))
             }
             #[allow(clippy::cast_precision_loss)] // a real was asked for
             (Kind::Real(range), Value::Integer(n)) => {

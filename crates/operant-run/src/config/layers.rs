@@ -16,9 +16,8 @@ const OTHER_VARIABLES: &[&str] = &[
     "OPERANT_LOG",
     // Where rings are.
     "OPERANT_RING_DIR",
-    // Where the CUDA libraries are looked for first, and where compiled kernels are kept.
+    // Where the CUDA libraries are looked for first.
     "OPERANT_CUDA_LIBRARIES",
-    "OPERANT_CACHE_DIR",
     // Set by `train --detach` for the process that it starts.
     "OPERANT_DETACHED",
     // Of the test suite, which also runs the command.
@@ -61,6 +60,8 @@ pub enum Origin {
     Flag(String),
     /// The device, as `auto` asked for; why.
     Chosen(String),
+    /// The device, which has no other value; whose wish gave way.
+    GaveWay(String),
 }
 
 impl Origin {
@@ -83,6 +84,7 @@ impl fmt::Display for Origin {
             Origin::Resumed(run) => write!(f, "run {run}"),
             Origin::Flag(flag) => write!(f, "{flag}"),
             Origin::Chosen(reason) => write!(f, "auto: {reason}"),
+            Origin::GaveWay(reason) => write!(f, "{reason}"),
         }
     }
 }
@@ -170,6 +172,12 @@ impl Layers {
                 .remedy("give a TOML file; `operant config ENV > FILE` writes one to start from")
         })?;
         self.text(&text, &|line| Origin::File(path.to_path_buf(), line))
+    }
+
+    /// Where runs are kept, as far as the layers say.
+    pub(super) fn run_dir(&self) -> PathBuf {
+        let entry = self.entries.get("run_dir").and_then(|entry| entry.value.as_str());
+        PathBuf::from(entry.unwrap_or("runs"))
     }
 
     /// A file that may be missing, such as an `operant.toml`.

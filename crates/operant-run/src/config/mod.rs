@@ -1,7 +1,7 @@
 //! The configuration of a run: layers of TOML, variables and flags become one set of checked [`Settings`].
 //!
 //! Precedence, lowest first: built-in defaults, the environment's preset, that preset's `[gpu]` where a GPU trains, the
-//! user's `operant.toml`, the working directory's `operant.toml`, `--config FILE`, `OPERANT_*` variables, the configuration of
+//! user's `operant.toml`, the working directory's, the one in the directory that holds the runs, `--config FILE`, `OPERANT_*` variables, the configuration of
 //! a resumed run, and last `--set` and flags. Every value keeps its [`Origin`], which `operant config ENV` shows and every
 //! error names. What trains is itself a key (`device`), so it is known before `[gpu]` is laid; where `auto` leaves it open,
 //! [`crate::device`] chooses and asks for [`Settings::on_gpu`].
@@ -27,7 +27,7 @@ pub use layers::{Entry, EnvFacts, Layers, Origin};
 pub use show::environment_of;
 pub(crate) use validate::{Wish, check_run_name};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::machine::Applied;
 
 /// How a run is carried out. Nothing here but `precision` changes what an update computes, and nothing but that and `overlap`
@@ -44,7 +44,13 @@ pub struct RunConfig {
     pub pin: bool,
     /// How worker threads wait for the next small job: `spin`, `yield`, `sleep`, or `auto`, which leaves it to the plan.
     pub waiting: String,
-    /// `auto`, `cpu` or `cuda[:K]`, where K counts as the CUDA driver does.
+    /// Environments that a worker thread plays side by side; 0 leaves it to the plan, which takes as many as leave every thread
+    /// several such tiles.
+    pub rollout_tile: usize,
+    /// Environments that one instruction steps; 0 takes as many as the processor's vectors hold.
+    pub lane_width: usize,
+    /// `auto`, `cpu` or `cuda[:K]`, where K counts as the CUDA driver does; or several with commas between them, of which the first
+    /// that can train this is taken.
     pub device: String,
     /// What matrix products are computed in: `f32`, on the CPU the only one, `tf32` or `bf16`.
     pub precision: String,
@@ -55,6 +61,8 @@ pub struct RunConfig {
     pub memory_fraction: f64,
     /// On a GPU, play each horizon beside the update before it, with weights that are one update old.
     pub overlap: bool,
+    /// Directory that keeps compiled kernels; the user's cache directory when absent.
+    pub cache_dir: Option<PathBuf>,
     /// Directory that holds the runs' directories.
     pub run_dir: PathBuf,
     /// The run's name; made from environment, seed and time when absent.
@@ -235,15 +243,20 @@ pub fn of_no_environment() -> Result<Settings> {
 pub fn run_dir(known: BTreeMap<String, String>, line: &CommandLine) -> Result<PathBuf> {
     let facts = EnvFacts { known, ..EnvFacts::default() };
     let user = user_file(|name| std::env::var_os(name));
-    let layers = stack(facts, line, None, user.as_deref(), Path::new("operant.toml"), std::env::vars_os())?;
-    let entry = layers.entries.get("run_dir").and_then(|entry| entry.value.as_str());
-    Ok(PathBuf::from(entry.unwrap_or("runs")))
+    let files = [user.as_deref(), Some(Path::new("operant.toml"))];
+    Ok(stack(facts, line, None, files, std::env::vars_os())?.run_dir())
 }
 
 /// The directory that holds the runs where no flag names another.
 pub fn usual_run_dir() -> PathBuf {
     // A layer that cannot be used is the error of whoever needs it.
     run_dir(EnvFacts::known(), &CommandLine::default()).unwrap_or_else(|_| PathBuf::from("runs"))
+}
+
+/// The directory for compiled kernels that files and variables name, if any does.
+pub fn usual_cache_dir() -> Option<PathBuf> {
+    // As above.
+    of_no_environment().ok()?.run.cache_dir
 }
 
 fn layered(
@@ -254,22 +267,36 @@ fn layered(
     here: &Path,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Settings> {
-    stack(facts, line, resumed, user, here, variables)?.build()
+    let variables: Vec<_> = variables.into_iter().collect();
+    let layers = stack(facts.clone(), line, resumed, [user, Some(here)], variables.clone())?;
+    // Where the runs are is itself a key, which the file beside them therefore cannot have.
+    let beside = layers.run_dir().join("operant.toml");
+    let same = || beside.canonicalize().ok() == here.canonicalize().ok();
+    if !beside.is_file() || same() {
+        return layers.build();
+    }
+    let run_dir = layers.run_dir();
+    let layers = stack(facts, line, resumed, [user, Some(here), Some(&beside)], variables)?;
+    if layers.run_dir() != run_dir {
+        return Err(Error::usage("run_dir cannot be set by a file that is found through it")
+            .at(beside.display().to_string())
+            .remedy("set it in the operant.toml of the working directory, or with --run-dir"));
+    }
+    layers.build()
 }
 
-fn stack(
+/// The layers with these files, the lowest first, each if it is there.
+fn stack<const FILES: usize>(
     facts: EnvFacts,
     line: &CommandLine,
     resumed: Option<(&str, &str)>,
-    user: Option<&Path>,
-    here: &Path,
+    files: [Option<&Path>; FILES],
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Layers> {
     let mut layers = Layers::new(facts)?;
-    if let Some(user) = user {
-        layers.file_if_there(user)?;
+    for file in files.into_iter().flatten() {
+        layers.file_if_there(file)?;
     }
-    layers.file_if_there(here)?;
     if let Some(path) = &line.config {
         layers.file(path)?;
     }

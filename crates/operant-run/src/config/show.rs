@@ -46,12 +46,13 @@ impl Settings {
         text
     }
 
-    /// What a run's config.toml and checkpoints keep: everything but the name and place of the run itself, so that
+    /// What a run's config.toml and checkpoints keep: everything but the name of the run and the places on this machine, so that
     /// the file serves as a `--config` for another.
     pub fn to_saved_toml(&self) -> String {
         let mut saved = self.clone();
-        saved.entries.remove("name");
-        saved.entries.remove("run_dir");
+        for place in ["name", "run_dir", "cache_dir"] {
+            saved.entries.remove(place);
+        }
         let chosen = self.num_envs_chosen().map_or_else(String::new, |reason| {
             format!("# auto chose num_envs = {}: {reason}.\n", self.learner.num_envs)
         });

@@ -443,6 +443,80 @@ fn overlap_is_for_gpus() {
 }
 
 #[test]
+fn what_a_file_prefers_gives_way_to_the_device_and_what_the_command_line_demands_does_not() {
+    let file = "precision = \"bf16\"\noverlap = true\n";
+    let settings = with_files("", file, &set(&["device=cpu"]), &[]).expect("the CPU has others");
+    assert_eq!((settings.run.precision.as_str(), settings.run.overlap), ("f32", false));
+    let told = settings.gave_way().expect("told");
+    let [precision, overlap] =
+        ["the CPU has no precision = \"bf16\", which ", "operant.toml:2 asks for: it is false"];
+    assert!(told.contains(precision) && told.contains(overlap) && !told.contains('\n'), "{told}");
+    assert!(settings.to_toml(true).contains("# the CPU has no precision"), "`config` shows it");
+    // A GPU has both, and nothing gives way.
+    let settings = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid");
+    assert_eq!((settings.run.precision.as_str(), settings.run.overlap), ("bf16", true));
+    assert_eq!(settings.gave_way(), None);
+    let variable = [("OPERANT_PRECISION", "tf32")];
+    let settings = with_files("", "", &set(&["device=cpu"]), &variable).expect("valid");
+    assert_eq!(settings.run.precision, "f32");
+    // A run that trained in bf16 goes on where there is none.
+    let saved = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid").to_saved_toml();
+    let line = set(&["device=cpu"]);
+    let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), []);
+    assert_eq!(resumed.expect("valid").run.precision, "f32");
+}
+
+#[test]
+fn devices_may_be_named_in_order() {
+    for order in ["cuda:1,cuda:0,cpu", "cuda, cpu", "cuda:3,cuda:2"] {
+        let settings = with_files("", "", &set(&[&format!("device={order}"), "precision=bf16"]), &[]);
+        assert!(matches!(settings.expect("valid").wish(), Some(Wish::Order(_))), "{order}");
+    }
+    for order in ["cpu,cuda", "auto,cpu", "cuda,,cpu", "cuda,tpu", ","] {
+        let error = error_of(&set(&[&format!("device={order}")]));
+        assert!(error.what.contains("is no device"), "{order}: {error}");
+    }
+}
+
+#[test]
+fn the_file_beside_the_runs_lies_over_the_working_directorys() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (here, runs) = (dir.path().join("operant.toml"), dir.path().join("runs"));
+    std::fs::create_dir(&runs).expect("created");
+    let beside = runs.join("operant.toml");
+    std::fs::write(&here, format!("run_dir = {:?}\nseed = 1\nnum_steps = 32\n", runs)).expect("written");
+    std::fs::write(&beside, "seed = 2\n").expect("written");
+    let with = |line: &CommandLine| layered(facts(), line, None, None, &here, []);
+    let settings = with(&CommandLine::default()).expect("valid");
+    assert_eq!((settings.learner.seed, settings.learner.num_steps), (2, 32));
+    assert_eq!(settings.origin("seed"), Some(&Origin::File(beside.clone(), Some(1))));
+    assert_eq!(with(&set(&["seed=3"])).expect("valid").learner.seed, 3);
+    std::fs::write(&beside, "seed = 2\nrun_dir = \"elsewhere\"\n").expect("written");
+    let error = with(&CommandLine::default()).expect_err("it would not be found there");
+    assert!(error.what.contains("run_dir cannot be set by a file that is found through it"), "{error}");
+    // Where the runs are in the working directory itself there is one file.
+    let line = set(&[&format!("run_dir={}", dir.path().display())]);
+    assert_eq!(with(&line).expect("valid").learner.seed, 1);
+}
+
+#[test]
+fn sizes_are_those_that_there_are() {
+    for (key, good, bad) in [("rollout_tile", ["0", "16", "64"], "48"), ("lane_width", ["0", "8", "16"], "4")]
+    {
+        for value in good {
+            assert!(with_files("", "", &set(&[&format!("{key}={value}")]), &[]).is_ok(), "{key}={value}");
+        }
+        for value in [bad, "-8", "16.5", "wide"] {
+            let error = error_of(&set(&[&format!("{key}={value}")]));
+            assert!(
+                error.remedy.is_some_and(|remedy| remedy.starts_with("give 0 for the plan's")),
+                "{value}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
     let nothing = CommandLine::default();
     let usual = with_files("", "", &nothing, &[]).expect("valid");

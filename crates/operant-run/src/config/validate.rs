@@ -15,7 +15,7 @@ use crate::gpu;
 const MOST_SAMPLES: u64 = 1 << 28;
 
 /// A device that is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// The best that can train this configuration.
     Auto,
@@ -23,6 +23,8 @@ pub(crate) enum Wish {
     Cpu,
     /// The GPU of this number.
     Cuda(usize),
+    /// The first of these that can: two or more, none of them `Auto` or an order itself, and the CPU the last if at all.
+    Order(Vec<Wish>),
 }
 
 impl Layers {
@@ -38,6 +40,8 @@ impl Layers {
             Some(Wish::Cuda(_)) => settings.on_gpu(),
             // What fits one device alone is for whoever chooses it.
             Some(Wish::Auto) if settings.has_gpu_preset() && settings.on_gpu().is_ok() => Ok(settings),
+            Some(Wish::Order(_)) if settings.on_gpu().is_ok() => Ok(settings),
+            Some(Wish::Cpu) => settings.on_cpu(),
             _ => settings.check().map(|()| settings),
         }
     }
@@ -58,6 +62,50 @@ impl Settings {
         }
         let settings = Settings { auto_envs, ..Settings::of(environment, entries, options, gpu)? };
         settings.check().map(|()| settings)
+    }
+
+    /// The same layers for the CPU. What exists on GPUs only gives way where a file or a variable prefers it, and is refused
+    /// where the command line demands it.
+    ///
+    /// # Errors
+    /// As [`Layers::build`].
+    pub(crate) fn on_cpu(&self) -> Result<Settings> {
+        self.check_for_cpu()?;
+        let overlap = self.run.overlap.then_some(("overlap", Value::Boolean(false)));
+        let precision = Value::String(Precision::F32.name().to_owned());
+        let precision = (self.run.precision != Precision::F32.name()).then_some(("precision", precision));
+        let settings = self.giving_way([overlap, precision].into_iter().flatten(), "the CPU")?;
+        settings.check().map(|()| settings)
+    }
+
+    /// The same layers with the one value that a device has for each of these keys.
+    pub(crate) fn giving_way(
+        &self,
+        values: impl IntoIterator<Item = (&'static str, Value)>,
+        device: &str,
+    ) -> Result<Settings> {
+        let Settings { environment, mut entries, options, gpu, auto_envs, .. } = self.clone();
+        for (key, value) in values {
+            let Some(entry) = entries.get_mut(key) else { continue };
+            let reason = format!("{device} has no {key} = {}, which {} asks for", entry.value, entry.origin);
+            *entry = Entry { value, origin: Origin::GaveWay(reason) };
+        }
+        Ok(Settings { auto_envs, ..Settings::of(environment, entries, options, gpu)? })
+    }
+
+    /// What gave way to the device, in one line.
+    pub(crate) fn gave_way(&self) -> Option<String> {
+        let told = |entry: &Entry| match &entry.origin {
+            Origin::GaveWay(reason) => Some(format!("{reason}: it is {}", entry.value)),
+            _ => None,
+        };
+        let told: Vec<String> = self.entries.values().filter_map(told).collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+
+    /// Whether the command line demands this key's value.
+    pub(crate) fn is_demanded(&self, key: &str) -> bool {
+        matches!(self.origin(key), Some(Origin::Flag(_)))
     }
 
     /// Settings whose values are of their types and not yet known to fit together.
@@ -94,6 +142,13 @@ fn wish(device: &str) -> Option<Wish> {
     match device {
         "auto" => Some(Wish::Auto),
         "cpu" => Some(Wish::Cpu),
+        device if device.contains(',') => {
+            let order: Option<Vec<Wish>> = device.split(',').map(|device| wish(device.trim())).collect();
+            let order = order.filter(|order| order.iter().all(|wish| *wish != Wish::Auto))?;
+            // Behind the CPU nothing is ever reached.
+            let cpu = order.iter().position(|wish| *wish == Wish::Cpu);
+            cpu.is_none_or(|cpu| cpu + 1 == order.len()).then_some(Wish::Order(order))
+        }
         device => gpu::ordinal(device).map(Wish::Cuda),
     }
 }
@@ -125,22 +180,23 @@ impl Settings {
         match self.wish() {
             None => {
                 let error = Error::usage(format!("device = \"{}\" is no device", self.run.device))
-                    .remedy("give auto, cpu, cuda or cuda:K");
+                    .remedy("give auto, cpu, cuda or cuda:K, or several in order with the CPU last: cuda:1,cuda:0,cpu");
                 Err(self.placed(error, "device"))
             }
             Some(Wish::Cpu) => self.check_for_cpu(),
-            Some(Wish::Auto | Wish::Cuda(_)) => Ok(()),
+            Some(Wish::Auto | Wish::Cuda(_) | Wish::Order(_)) => Ok(()),
         }
     }
 
-    /// Refuses what exists on GPUs only.
+    /// Refuses what exists on GPUs only where the command line demands it; elsewhere it is a preference, see
+    /// [`Settings::on_cpu`].
     pub(crate) fn check_for_cpu(&self) -> Result<()> {
-        if self.run.overlap {
+        if self.run.overlap && self.is_demanded("overlap") {
             let error = Error::usage("overlap = true exists on GPUs only: the CPU does one thing at a time")
                 .remedy("leave overlap out, or set it to false");
             return Err(self.placed(error, "overlap"));
         }
-        if self.run.precision == Precision::F32.name() {
+        if self.run.precision == Precision::F32.name() || !self.is_demanded("precision") {
             return Ok(());
         }
         let error = Error::usage(format!("precision = \"{}\" needs a GPU to train on", self.run.precision))

@@ -124,7 +124,7 @@ pub fn text(info: &Info, verbose: bool) -> String {
         ),
         None => {
             page.warning("kernel cache", "missing: no directory for compiled kernels");
-            page.warning("", "remedy: set HOME, XDG_CACHE_HOME or OPERANT_CACHE_DIR");
+            page.warning("", "remedy: set HOME, XDG_CACHE_HOME or cache_dir");
         }
     }
     for device in &info.gpus {

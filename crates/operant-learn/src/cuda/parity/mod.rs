@@ -20,7 +20,7 @@ use crate::config::{Activation, Config};
 use crate::cpu::batch::Batch;
 use crate::cpu::normalise::RunningNorm;
 use crate::cpu::policy::Policy;
-use crate::cpu::rollout::{Horizon, Tile};
+use crate::cpu::rollout::{EnvLane, Horizon, Tile};
 use crate::network::{Head, Input, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
@@ -345,7 +345,7 @@ impl<'a, E: Env> Reference<'a, E> {
         };
         let tiles = (0..config.num_envs).step_by(super::specialise::TILE).map(tile).collect();
         let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
-        let batch = Batch::new(layout, config.num_envs, 1, super::specialise::TILE);
+        let batch = Batch::new(layout, config.num_envs, 1);
         let (obs_norm, reward_norm) = (RunningNorm::new(features), RunningNorm::new(1));
         Self { env, config, network, params, policy, tiles, batch, obs_norm, reward_norm }
     }
@@ -389,14 +389,14 @@ impl<'a, E: Env> Reference<'a, E> {
             obs_norm: &obs_norm,
             reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
         };
-        for (tile, mut samples) in self.tiles.iter_mut().zip(self.batch.tiles_mut()) {
-            tile.roll(&horizon, &mut samples);
+        for (tile, mut samples) in self.tiles.iter_mut().zip(self.batch.tiles_mut(1)) {
+            tile.roll::<EnvLane, E>(&horizon, &mut samples);
         }
         if self.config.norm_obs {
-            self.obs_norm.merge(self.tiles.iter().map(|tile| &tile.obs_sums));
+            self.obs_norm.merge(self.tiles.iter().flat_map(|tile| &tile.obs_sums));
         }
         if self.config.norm_reward {
-            self.reward_norm.merge(self.tiles.iter().map(|tile| &tile.reward_sums));
+            self.reward_norm.merge(self.tiles.iter().flat_map(|tile| &tile.reward_sums));
         }
         (0..self.batch.len()).flat_map(|index| self.batch.sample(index).to_vec()).collect()
     }

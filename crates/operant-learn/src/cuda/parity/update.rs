@@ -101,10 +101,10 @@ pub fn compare_update<E: Env>(
 
     // One row of B environments has the device's order of samples.
     let count = config.num_envs * config.num_steps;
-    let mut batch = Batch::new(rollout.layout().clone(), count, 1, 64);
+    let mut batch = Batch::new(rollout.layout().clone(), count, 1);
     let samples = rollout.samples()?;
     let mut next = samples.as_slice();
-    for tile in batch.tiles_mut() {
+    for tile in batch.tiles_mut(1) {
         let (own, rest) = next.split_at(tile.words.len());
         tile.words.copy_from_slice(own);
         next = rest;
