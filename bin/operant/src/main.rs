@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+mod bar;
 mod bench;
 mod commands;
 mod daemon;
 mod output;
 mod report;
 mod selftest;
+mod tune;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -33,6 +35,7 @@ Examples:
   operant config cartpole                 every setting, and where it comes from
   operant info                            what this machine has, and what is missing
   operant bench                           how fast it is, in a minute
+  operant tune cartpole                   find faster settings for this machine
 
 Exit codes:
   0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
@@ -64,6 +67,8 @@ enum Command {
     Selftest(commands::selftest::Args),
     /// Measure environments, rollout and training on this machine
     Bench(commands::bench::Args),
+    /// Find the best settings for an environment on this machine, and write them to operant.toml
+    Tune(commands::tune::Args),
     /// Print the CUDA source that an environment becomes
     Emit(commands::emit::Args),
 }
@@ -95,6 +100,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => commands::replay::run(&args),
         Command::Selftest(args) => commands::selftest::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
+        Command::Tune(args) => commands::tune::run(&args),
         Command::Emit(args) => commands::emit::run(&args),
     };
     match outcome {

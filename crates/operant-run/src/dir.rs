@@ -225,6 +225,13 @@ pub(crate) fn timestamp(unix_ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
+/// `2026-11-21`: the day now, in UTC.
+pub fn today() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let [year, month, day, ..] = calendar(seconds);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
 /// Year, month, day, hour, minute and second in UTC, of seconds since 1970.
 fn calendar(seconds: u64) -> [u64; 6] {
     let (year, month, day) = date(seconds / 86_400);

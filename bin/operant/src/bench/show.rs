@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::row::Row;
 
 /// Lines around a table and under its header; many rows stand closer without more.
-const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none());
+pub const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none());
 
 /// Above this share of the median the middle half of repetitions is far apart.
 const BUSY: f64 = 0.1;

@@ -1,16 +1,15 @@
 //! `operant bench`: how fast this machine is, how near to its limits, and where the time goes.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use operant_run::Error;
 
 use super::place::seconds;
+use crate::bar::Bar;
 use crate::bench::compare::Earlier;
 use crate::bench::plan::{Plan, Wishes};
-use crate::bench::run::{Progress, run as measure};
+use crate::bench::run::run as measure;
 use crate::bench::{plot, show};
 use crate::output;
 
@@ -136,37 +135,4 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     };
     output::print(&text)?;
     Ok(0)
-}
-
-/// How it goes, on a terminal.
-struct Bar(Option<ProgressBar>);
-
-impl Bar {
-    const WHOLE: u64 = 1_000;
-
-    fn new() -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Bar(None);
-        }
-        let bar = ProgressBar::with_draw_target(Some(Self::WHOLE), ProgressDrawTarget::stderr_with_hz(10));
-        if let Ok(style) = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}") {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        Bar(Some(bar))
-    }
-
-    fn finish(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl Progress for Bar {
-    fn at(&mut self, what: &str, done: f64) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(what.to_owned());
-            bar.set_position((done * Self::WHOLE as f64) as u64);
-        }
-    }
 }

@@ -15,3 +15,4 @@ pub mod runs;
 pub mod selftest;
 pub mod stop;
 pub mod train;
+pub mod tune;

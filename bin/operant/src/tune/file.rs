@@ -1,0 +1,168 @@
+//! The operant.toml that tuning writes: the environment's table gets what was found, and everything else stays as it is.
+
+use std::io::{ErrorKind as Io, Write as _};
+use std::path::{Path, PathBuf};
+
+use operant_run::{Error, Result};
+use toml_edit::{DocumentMut, Item, Table};
+
+use super::space::Choice;
+
+/// What stands over a table that was tuned.
+const MARK: &str = "# operant tune ";
+
+/// A file that can be written, with what it holds.
+#[derive(Debug)]
+pub struct ConfigFile {
+    path: PathBuf,
+    document: DocumentMut,
+}
+
+impl ConfigFile {
+    /// Reads the file, which need not exist yet, and finds out whether it can be written.
+    ///
+    /// # Errors
+    /// When it is no TOML, or its directory takes no file.
+    pub fn open(path: &Path) -> Result<Self> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == Io::NotFound => String::new(),
+            Err(error) => return Err(cannot("read", path, &error)),
+        };
+        let document = text.parse::<DocumentMut>().map_err(|error| {
+            Error::usage(format!("not valid TOML: {}", error.message().trim()))
+                .at(path.display().to_string())
+                .remedy("correct it, or write elsewhere with --output FILE")
+        })?;
+        // Found out now, not after minutes; it is gone again at once.
+        beside(path).map_err(|error| cannot("written", path, &error))?;
+        Ok(Self { path: path.to_path_buf(), document })
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the environment's table these values, takes `lost` from it, and writes the file whole or not at all. `about` says in a
+    /// line how the values came about; `names` are what the environment is called, the usual name first.
+    ///
+    /// # Errors
+    /// When the file cannot be written; then it is as it was.
+    pub fn write(&mut self, names: &[&str], choice: &Choice, lost: &[&str], about: &str) -> Result<()> {
+        let is_table = |name: &&&str| self.document.get(name).is_some_and(Item::is_table);
+        let name = names.iter().find(is_table).or(names.first()).copied().unwrap_or_default().to_owned();
+        let last = self.document.iter().filter_map(|(_, item)| item.as_table()?.position()).max();
+        let follows = !self.document.is_empty() && !self.document.contains_key(&name);
+        let table = self.document.entry(&name).or_insert_with(|| {
+            let mut table = Table::new();
+            table.set_position(last.map(|last| last + 1));
+            Item::Table(table)
+        });
+        let Some(table) = table.as_table_mut() else {
+            let what = format!("{name} is no table here");
+            return Err(Error::usage(what).at(self.path.display().to_string()).remedy("remove it"));
+        };
+        for key in lost {
+            table.remove(key);
+        }
+        for (key, value) in choice {
+            // Texts that the search made, and that TOML reads.
+            let value: toml_edit::Value = value.parse().unwrap_or_else(|_| value.as_str().into());
+            table[*key] = toml_edit::value(value);
+        }
+        let before = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default().to_owned();
+        let kept: String =
+            before.lines().filter(|line| !line.starts_with(MARK)).map(|line| format!("{line}\n")).collect();
+        let kept = if follows { "\n".to_owned() } else { kept };
+        table.decor_mut().set_prefix(format!("{kept}{MARK}{about}\n"));
+        // A table without keys is still written, with what was found out.
+        table.set_implicit(false);
+        let written = beside(&self.path).and_then(|mut file| {
+            file.write_all(self.document.to_string().as_bytes())?;
+            file.as_file().sync_all()?;
+            if let Ok(old) = std::fs::metadata(&self.path) {
+                file.as_file().set_permissions(old.permissions())?;
+            }
+            file.persist(&self.path).map(drop).map_err(|error| error.error)
+        });
+        written.map_err(|error| cannot("written", &self.path, &error))
+    }
+}
+
+/// A file of no name yet in the directory of `path`, readable as any other.
+fn beside(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.prefix(".operant.toml-").tempfile_in(parent)
+}
+
+fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::usage(format!("the configuration file cannot be {what}: {error}"))
+        .at(path.display().to_string())
+        .remedy("name a file in a directory that you can write to with --output FILE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(values: &[(&'static str, &str)]) -> Choice {
+        values.iter().map(|(key, value)| (*key, (*value).to_owned())).collect()
+    }
+
+    /// What becomes of a file, and of it once more.
+    fn written(text: &str, values: &[(&'static str, &str)], lost: &[&str]) -> String {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("operant.toml");
+        if !text.is_empty() {
+            std::fs::write(&path, text).expect("written");
+        }
+        let write = || {
+            let mut file = ConfigFile::open(&path).expect("a file");
+            file.write(&["cartpole", "CartPole-v1"], &choice(values), lost, "then").expect("written");
+            std::fs::read_to_string(&path).expect("there")
+        };
+        let (once, again) = (write(), write());
+        assert_eq!(once, again, "it comes to rest");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 1, "nothing else is left");
+        once
+    }
+
+    #[test]
+    fn a_new_file_has_the_table_and_how_it_came_about() {
+        let text = written("", &[("threads", "2"), ("waiting", "\"sleep\"")], &[]);
+        assert_eq!(text, "# operant tune then\n[cartpole]\nthreads = 2\nwaiting = \"sleep\"\n");
+        assert_eq!(written("", &[], &["threads"]), "# operant tune then\n[cartpole]\n");
+    }
+
+    #[test]
+    fn everything_else_stays_as_it_is() {
+        let before = "# mine\nseed = 3 # three\n\n# a table\n[cartpole]\n# why\ngamma = 0.9\nthreads = 7\n\n[pendulum]\nseed = 4\n";
+        let text = written(before, &[("num_envs", "64")], &["threads"]);
+        let after = "# mine\nseed = 3 # three\n\n# a table\n# operant tune then\n[cartpole]\n# why\ngamma = 0.9\nnum_envs = 64\n\n[pendulum]\nseed = 4\n";
+        assert_eq!(text, after);
+        // A table under the environment's other name is that environment's.
+        let text = written("[CartPole-v1]\nseed = 1\n", &[("threads", "1")], &[]);
+        assert_eq!(text, "# operant tune then\n[CartPole-v1]\nseed = 1\nthreads = 1\n");
+        let text = written("seed = 1\n[pendulum]\nseed = 2\n", &[("threads", "1")], &[]);
+        assert_eq!(text, "seed = 1\n[pendulum]\nseed = 2\n\n# operant tune then\n[cartpole]\nthreads = 1\n");
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_written_is_told_before_anything_else() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("operant.toml");
+        std::fs::write(&path, "seed = \n").expect("written");
+        let error = ConfigFile::open(&path).expect_err("no TOML");
+        assert!(error.what.contains("not valid TOML") && error.remedy.is_some(), "{error}");
+        let error = ConfigFile::open(&dir.path().join("missing/operant.toml")).expect_err("no directory");
+        assert!(error.what.contains("cannot be written") && error.exit_code() == 2, "{error}");
+        assert!(ConfigFile::open(dir.path()).is_err(), "a directory");
+    }
+}

@@ -1,0 +1,279 @@
+//! What tuning may change: settings of the machine, which change the time alone, and settings of learning, which change what is
+//! learned and have to prove that it is still enough.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use operant_host::Topology;
+use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
+use operant_run::config::{self, EnvFacts, Layers, Origin};
+use operant_run::{CommandLine, Result, Settings, device, machine};
+use serde_json::Value;
+
+/// Values that are changed, by key, as TOML has them.
+pub type Choice = BTreeMap<&'static str, String>;
+
+/// Settings of the machine that are tried on a CPU, with what leaves them to the plan.
+const ON_CPU: [(&str, &str); 4] =
+    [("threads", "0"), ("rollout_tile", "0"), ("lane_width", "0"), ("waiting", "\"auto\"")];
+/// The same on a GPU.
+const ON_GPU: [(&str, &str); 1] = [("kernels", "\"auto\"")];
+/// Settings of learning that are tried.
+const LEARNING: [&str; 2] = ["num_envs", "num_minibatches"];
+/// How many times as many environments are tried.
+const TIMES_ENVS: [(usize, usize); 6] = [(1, 2), (1, 1), (2, 1), (4, 1), (8, 1), (16, 1)];
+/// Updates that a run must at least have: fewer do not learn.
+const LEAST_UPDATES: u64 = 10;
+
+/// A setting of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Knob {
+    /// Its key.
+    pub key: &'static str,
+    /// The values besides the automatic one.
+    pub values: Vec<String>,
+}
+
+/// Everything that may be tried.
+#[derive(Debug)]
+pub struct Space {
+    facts: EnvFacts,
+    line: CommandLine,
+    /// What makes the automatic settings of what is tried.
+    automatic: Choice,
+    /// Settings of the machine, in the order in which they are tried.
+    pub machine: Vec<Knob>,
+    /// Changed settings of learning.
+    pub learning: Vec<Choice>,
+    /// The name of the device that trains.
+    pub device: String,
+    /// It, in words.
+    pub about: String,
+    /// Why something is not tried.
+    pub notes: Vec<String>,
+}
+
+impl Space {
+    /// For the environment `env` under the configuration that the command line and all files make, where what `output` has for it
+    /// was tuned before. What the command line sets is not tried.
+    ///
+    /// # Errors
+    /// The first thing in the configuration that cannot be used.
+    pub fn new(env: &str, line: CommandLine, output: &Path) -> Result<Self> {
+        let facts = EnvFacts::registered(env)?;
+        let now = config::settings(facts.clone(), &line, None)?;
+        let (now, place) = device::choose(&now, None)?;
+        let on_cpu = place.name == "cpu";
+        let is_free = |key: &str| !matches!(now.origin(key), Some(Origin::Flag(_)));
+        let mut automatic = Choice::new();
+        let keys: &[(&str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
+        for (key, value) in keys.iter().filter(|(key, _)| is_free(key)) {
+            automatic.insert(key, (*value).to_owned());
+        }
+        let preset = Layers::new(facts.clone())?.build()?;
+        let preset = if on_cpu { preset } else { preset.on_gpu()? };
+        for key in LEARNING.into_iter().filter(|key| is_free(key)) {
+            let tuned = matches!(now.origin(key), Some(Origin::File(path, _)) if is_same(path, output));
+            let from = if tuned { &preset } else { &now };
+            automatic.insert(key, of_learning(from, key).to_string());
+        }
+        let mut space = Space {
+            facts,
+            line,
+            automatic,
+            machine: Vec::new(),
+            learning: Vec::new(),
+            about: about(&place.name),
+            device: place.name,
+            notes: Vec::new(),
+        };
+        // The GPU that was chosen, and no other, in every trial.
+        space.line.set.push(format!("device={}", space.device));
+        let base = space.settings(&Choice::new())?;
+        for (key, _) in keys.iter().filter(|(key, _)| space.automatic.contains_key(key)) {
+            let values = machine_values(key, &base);
+            if !values.is_empty() {
+                space.machine.push(Knob { key, values });
+            }
+        }
+        match base.run.solved_at {
+            None => space.notes.push(format!(
+                "settings of learning are not tried: {env} has no threshold that they would have to reach"
+            )),
+            Some(_) => space.learning = space.learning_choices(&base),
+        }
+        Ok(space)
+    }
+
+    /// The settings under a choice.
+    ///
+    /// # Errors
+    /// When they do not fit together.
+    pub fn settings(&self, choice: &Choice) -> Result<Settings> {
+        let mut line = self.line.clone();
+        let all = self.automatic.iter().chain(choice);
+        line.set.extend(all.map(|(key, value)| format!("{key}={value}")));
+        config::settings(self.facts.clone(), &line, None)
+    }
+
+    /// What of the choice has to be written for it to hold, and which keys a file has to lose: a key is left out where nothing
+    /// but the preset and the plan would be heard.
+    pub fn to_write(&self, choice: &Choice, output: &Path) -> Result<(Choice, Vec<&'static str>)> {
+        let now = config::settings(self.facts.clone(), &self.line, None)?;
+        let elsewhere = |key: &str| match now.origin(key) {
+            Some(Origin::File(path, _)) => !is_same(path, output),
+            origin => origin.is_some_and(Origin::is_explicit),
+        };
+        let kept = self.automatic.iter().filter(|(key, _)| choice.contains_key(*key) || elsewhere(key));
+        let written: Choice =
+            kept.map(|(key, value)| (*key, choice.get(key).unwrap_or(value).clone())).collect();
+        let lost = self.automatic.keys().copied().filter(|key| !written.contains_key(key)).collect();
+        Ok((written, lost))
+    }
+
+    /// Grids of environments and minibatches around the base that fit together.
+    fn learning_choices(&self, base: &Settings) -> Vec<Choice> {
+        let [envs_free, parts_free] = LEARNING.map(|key| self.automatic.contains_key(key));
+        let [envs, parts] = LEARNING.map(|key| of_learning(base, key));
+        let mut choices = Vec::new();
+        for (times, over) in TIMES_ENVS.into_iter().filter(|times| envs_free || *times == (1, 1)) {
+            let num_envs = envs * times / over;
+            // The same samples in a minibatch, fewer and more; and the same number of minibatches.
+            let same = parts * times / over;
+            let mut counts = vec![same, same / 2, same * 2, parts];
+            counts.retain(|count| parts_free || *count == parts);
+            for (k, count) in counts.clone().into_iter().enumerate() {
+                let is_new = (num_envs, count) != (envs, parts) && !counts[..k].contains(&count);
+                let choice =
+                    Choice::from([(LEARNING[0], num_envs.to_string()), (LEARNING[1], count.to_string())]);
+                let choice: Choice = choice
+                    .into_iter()
+                    .filter(|(key, value)| self.automatic.get(key).is_some_and(|a| a != value))
+                    .collect();
+                let fits = |settings: Settings| settings.updates() >= LEAST_UPDATES;
+                if is_new && num_envs > 0 && count > 0 && self.settings(&choice).is_ok_and(fits) {
+                    choices.push(choice);
+                }
+            }
+        }
+        choices
+    }
+}
+
+/// A device in words.
+fn about(device: &str) -> String {
+    if device != "cpu" {
+        return device.to_owned();
+    }
+    let processor = operant_host::machine::processor().unwrap_or_else(|| "CPU".to_owned());
+    let cpus = hardware_threads();
+    format!("{processor}, {cpus} hardware thread{}", if cpus == 1 { "" } else { "s" })
+}
+
+/// Hardware threads that this process may use.
+fn hardware_threads() -> usize {
+    Topology::read().usable_cores().iter().map(|core| core.threads.len()).sum()
+}
+
+/// The number that a key of learning has.
+fn of_learning(settings: &Settings, key: &str) -> usize {
+    if key == LEARNING[0] { settings.learner.num_envs } else { settings.learner.num_minibatches }
+}
+
+/// What a setting of the machine may be besides what the plan makes of it.
+fn machine_values(key: &str, base: &Settings) -> Vec<String> {
+    let num_envs = Some(base.learner.num_envs);
+    let plan = machine::plan(&base.run, &base.learner, num_envs, false);
+    let besides = |values: &[usize], own: usize| -> Vec<String> {
+        values.iter().filter(|&&value| value != own).map(ToString::to_string).collect()
+    };
+    let words = |words: [&str; 3], own: &str| -> Vec<String> {
+        words.into_iter().filter(|word| *word != own).map(|word| format!("{word:?}")).collect()
+    };
+    match key {
+        "threads" => {
+            let cpus = hardware_threads();
+            let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&threads| threads < cpus);
+            besides(&powers.chain([cpus]).collect::<Vec<_>>(), plan.threads)
+        }
+        "rollout_tile" => besides(&ROLLOUT_TILES, plan.rollout_tile.unwrap_or(0)),
+        "lane_width" => besides(&LANE_WIDTHS, plan.lane_width),
+        "waiting" => words(["spin", "yield", "sleep"], plan.waiting.name()),
+        _ => ["\"fused\"", "\"layers\""].map(str::to_owned).into(),
+    }
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| -> PathBuf { path.canonicalize().unwrap_or_else(|_| path.to_path_buf()) };
+    whole(a) == whole(b)
+}
+
+/// A choice as JSON: numbers where they are numbers.
+pub fn to_json(choice: &Choice) -> Value {
+    let value = |text: &String| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
+    choice
+        .iter()
+        .map(|(key, text)| ((*key).to_owned(), value(text)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+/// A choice for a person; the automatic settings where it is empty.
+pub fn shown(choice: &Choice) -> String {
+    if choice.is_empty() {
+        return "automatic".to_owned();
+    }
+    choice.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(set: &[&str]) -> Space {
+        let set = ["device=cpu"].iter().chain(set).map(ToString::to_string).collect();
+        let line = CommandLine { set, ..CommandLine::default() };
+        Space::new("cartpole", line, Path::new("/nonexistent/operant.toml")).expect("a space")
+    }
+
+    #[test]
+    fn what_is_tried_is_valid_and_differs_from_what_is_automatic() {
+        let space = space(&[]);
+        let base = space.settings(&Choice::new()).expect("valid");
+        assert_eq!((base.learner.num_envs, base.learner.num_minibatches, base.run.threads), (16, 4, 0));
+        let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
+        assert!(keys.ends_with(&["rollout_tile", "lane_width", "waiting"]), "{keys:?}");
+        for knob in &space.machine {
+            assert!(!knob.values.is_empty());
+            for value in &knob.values {
+                space.settings(&Choice::from([(knob.key, value.clone())])).expect("valid");
+            }
+        }
+        assert!(space.learning.len() > 8, "{:?}", space.learning);
+        for (k, choice) in space.learning.iter().enumerate() {
+            let settings = space.settings(choice).expect("valid");
+            let own = (settings.learner.num_envs, settings.learner.num_minibatches);
+            assert!(own != (16, 4) && settings.updates() >= LEAST_UPDATES, "{choice:?}");
+            assert!(!space.learning[..k].contains(choice), "{choice:?} twice");
+        }
+    }
+
+    #[test]
+    fn what_the_command_line_sets_is_not_tried() {
+        let space = space(&["num_envs=32", "threads=1", "rollout_tile=16"]);
+        let base = space.settings(&Choice::new()).expect("valid");
+        assert_eq!((base.learner.num_envs, base.run.threads, base.run.rollout_tile), (32, 1, 16));
+        let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
+        assert_eq!(keys, ["lane_width", "waiting"]);
+        assert!(!space.learning.is_empty());
+        assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
+    }
+
+    #[test]
+    fn choices_read_well() {
+        let choice = Choice::from([("threads", "2".to_owned()), ("waiting", "\"sleep\"".to_owned())]);
+        assert_eq!(shown(&choice), "threads = 2, waiting = \"sleep\"");
+        assert_eq!(to_json(&choice).to_string(), r#"{"threads":2,"waiting":"sleep"}"#);
+        assert_eq!(shown(&Choice::new()), "automatic");
+    }
+}

@@ -1,0 +1,152 @@
+//! `operant tune` as a user runs it, in budgets of moments: what it prints and writes, and what it refuses. No figure is judged.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
+mod stand_in;
+
+use common::{Finished, Place};
+use serde_json::Value;
+
+/// Two seconds, on the CPU.
+const BRIEF: [&str; 5] = ["--budget", "2", "--device", "cpu", "--json"];
+
+/// Settings of the machine that are given, so that learning alone is tried.
+const MACHINE: [&str; 8] =
+    ["--set", "threads=1", "--set", "rollout_tile=16", "--set", "lane_width=8", "--set", "waiting=sleep"];
+
+fn tune(place: &Place, args: &[&str]) -> Finished {
+    place.operant(&[&["tune", "cartpole"], args].concat())
+}
+
+/// What it found, checked for what all reports have.
+fn report(finished: &Finished) -> Value {
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    assert_eq!(finished.stdout.lines().count(), 1, "{finished:#?}");
+    let report: Value = serde_json::from_str(&finished.stdout).expect("an object");
+    for spread in ["automatic", "best", "gain"] {
+        let [min, median, max] =
+            ["min", "median", "max"].map(|key| report[spread][key].as_f64().expect("a number"));
+        assert!(0.0 < min && min <= median && median <= max, "{spread} of {report}");
+    }
+    assert!(["faster", "same", "slower"].contains(&report["verdict"].as_str().expect("a word")), "{report}");
+    let tried = report["tried"].as_array().expect("a list");
+    assert_eq!((&tried[0]["outcome"], &tried[0]["settings"]), (&"reference".into(), &serde_json::json!({})));
+    report
+}
+
+/// The settings of all that was tried.
+fn tried(report: &Value) -> Vec<String> {
+    let list = report["tried"].as_array().expect("a list");
+    list.iter().map(|tried| tried["settings"].to_string()).collect()
+}
+
+fn config(place: &Place) -> String {
+    place.operant(&["config", "cartpole", "--device", "cpu"]).stdout
+}
+
+#[test]
+fn what_is_found_is_written_and_trained_with() {
+    let place = Place::new();
+    // One environment: with more in a tile that has room for 16 it is faster by far, and every episode solves this.
+    let mine = "# mine\nseed = 7\nsolved_at = 1\neval_episodes = 1\neval_interval = 1\n";
+    let file = place.path().join("operant.toml");
+    std::fs::write(&file, mine).expect("written");
+    place.write("slow.toml", "num_envs = 1\nnum_steps = 16\nupdate_epochs = 1\n");
+    let args = [&["--config", "slow.toml", "--set", "num_minibatches=4"], &MACHINE[..], &BRIEF].concat();
+    let found = report(&tune(&place, &args));
+    assert_eq!((&found["for"], &found["device"]), (&"sps".into(), &"cpu".into()));
+    assert_eq!(found["verdict"], "faster", "{found}");
+    assert!(found["gain"]["min"].as_f64().expect("a number") > 1.0, "{found}");
+    assert_eq!(found["file"], "operant.toml");
+    let taken = found["tried"].as_array().expect("a list").iter().rfind(|tried| tried["outcome"] == "taken");
+    assert_eq!(taken.expect("one was taken")["solved"], 3, "{found}");
+
+    let text = std::fs::read_to_string(&file).expect("there");
+    assert!(text.starts_with(mine), "{text}");
+    let about = text.lines().find(|line| line.starts_with("# operant tune cartpole, 20"));
+    assert!(about.is_some_and(|line| line.contains(" x in steps/s over the automatic settings")), "{text}");
+    let settings = found["settings"].as_object().expect("settings");
+    assert!(!settings.is_empty());
+    for (key, value) in settings {
+        let shown = config(&place);
+        let line = shown.lines().find(|line| line.starts_with(&format!("{key} = "))).expect("shown");
+        assert!(line.contains(&format!("{key} = {value}")) && line.contains("operant.toml:"), "{line}");
+    }
+
+    // The preset's settings again: what was tuned before is no part of the base, and makes room.
+    let again = report(&tune(&place, &[&MACHINE[..], &BRIEF].concat()));
+    let text = std::fs::read_to_string(&file).expect("there");
+    assert_eq!(text.matches("# operant tune").count(), 1, "{text}");
+    if again["settings"].as_object().expect("settings").is_empty() {
+        assert!(text.ends_with("[cartpole]\n"), "{text}");
+    }
+}
+
+#[test]
+fn every_setting_is_tried_unless_it_is_given() {
+    let place = Place::new();
+    let found = report(&tune(&place, &[&["--dry-run"], &BRIEF[..]].concat()));
+    assert!(found["file"].is_null() && !place.path().join("operant.toml").exists(), "nothing is written");
+    let all = tried(&found).join(" ");
+    for key in ["rollout_tile", "lane_width", "waiting"] {
+        assert!(all.contains(key), "{key} was not tried: {all}");
+    }
+    assert!(!place.path().join("runs").exists(), "no run is left behind");
+    let found = report(&tune(&place, &[&MACHINE[..], &["--envs", "16", "--dry-run"], &BRIEF].concat()));
+    let all = tried(&found);
+    let only = |set: &String| set.starts_with("{\"num_minibatches\":") && !set.contains("num_envs");
+    assert!(all.len() > 1 && all[1..].iter().all(|set| set == "{}" || only(set)), "{all:?}");
+}
+
+#[test]
+fn times_to_solve_are_of_runs_that_solved() {
+    let place = Place::new();
+    let sets = ["solved_at=1", "eval_episodes=1", "eval_interval=1", "num_steps=16"];
+    let mut easy = vec!["--for", "solve"];
+    easy.extend(sets.iter().flat_map(|set| ["--set", *set]).chain(MACHINE));
+    let found = report(&tune(&place, &[&easy[..], &BRIEF].concat()));
+    assert_eq!(found["for"], "solve");
+    let tried = found["tried"].as_array().expect("a list");
+    assert!(tried.iter().any(|tried| tried["unit"] == "s" && tried["solved"] == 3), "{found}");
+    // A table for a person has them all.
+    let person = ["tune", "cartpole", "--dry-run", "--budget", "1", "--device", "cpu"];
+    let shown = place.operant(&[&person[..], &easy].concat());
+    assert_eq!(shown.code, Some(0), "{shown:#?}");
+    for word in ["settings", "times better", "automatic", "time to solve", "nothing was written"] {
+        assert!(shown.stdout.contains(word), "{word} is missing: {}", shown.stdout);
+    }
+}
+
+#[test]
+fn what_cannot_be_tuned_is_told_at_once() {
+    let place = Place::new();
+    place.operant(&["tune", "cartpol"]).assert_error(2, &["cartpol", "did you mean \"cartpole\""]);
+    assert_eq!(tune(&place, &["--for", "fun"]).code, Some(2));
+    assert_eq!(tune(&place, &["--budget", "-1"]).code, Some(2));
+    let missing = ["--output", "missing/operant.toml"];
+    tune(&place, &missing).assert_error(2, &["cannot be written", "missing/operant.toml"]);
+    place.write("broken.toml", "seed = \n");
+    let broken = ["--output", "broken.toml"];
+    tune(&place, &broken).assert_error(2, &["not valid TOML", "broken.toml", "--output FILE"]);
+    tune(&place, &["--device", "cuda:9"]).assert_error(2, &["cannot be used"]);
+    let text = std::fs::read_to_string(place.path().join("broken.toml")).expect("there");
+    assert_eq!(text, "seed = \n", "it is as it was");
+}
+
+#[test]
+fn a_gpu_is_tuned_by_its_own_settings() {
+    let Some(directory) = stand_in::directory("tuning on a GPU") else { return };
+    let place = Place::new();
+    let small =
+        ["num_envs=32", "num_steps=8", "hidden=8", "num_minibatches=2", "update_epochs=1", "solved_at=1"];
+    let mut args = vec!["tune", "cartpole", "--device", "cuda", "--budget", "1", "--json", "--dry-run"];
+    args.extend(small.iter().chain(&["eval_episodes=1"]).flat_map(|set| ["--set", *set]));
+    let mut command = place.command(&args);
+    let found = command.envs(stand_in::environment(&directory)).output().expect("operant starts");
+    let found = report(&Finished::of(found));
+    assert_eq!(found["device"], "cuda:0");
+    let all = tried(&found).join(" ");
+    assert!(all.contains("kernels") && !all.contains("threads") && !all.contains("lane_width"), "{all}");
+}
