@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use super::Bench;
 use super::row::Row;
 
+/// By less than this share a machine differs from itself, minutes later: seen between runs whose own spread was narrower.
+const DRIFT: f64 = 0.03;
+
 /// What became of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -136,11 +139,10 @@ impl Earlier {
             None => Comparison { verdict: Verdict::New, before: None, ratio: f64::NAN },
             Some(known) => {
                 let after = [row.sps.median, row.sps.min, row.sps.max];
-                Comparison {
-                    verdict: Verdict::of(known.sps, after),
-                    before: Some(known.sps),
-                    ratio: row.sps.median / known.sps[0],
-                }
+                let ratio = row.sps.median / known.sps[0];
+                let is_drift = (ratio - 1.0).abs() < DRIFT;
+                let verdict = if is_drift { Verdict::Same } else { Verdict::of(known.sps, after) };
+                Comparison { verdict, before: Some(known.sps), ratio }
             }
         }
     }
@@ -210,6 +212,11 @@ mod tests {
         let comparison = earlier.compare(&new);
         assert_eq!((comparison.verdict, comparison.ratio), (Verdict::Faster, 1.5));
         assert_eq!(comparison.before, Some([100.0, 95.0, 104.0]));
+        // Beyond both spreads, and no more than a machine differs from itself.
+        let near = row(Bench::Train, [102.9, 102.8, 103.0]);
+        let narrow = Earlier::parse(&text(&[row(Bench::Train, [100.0, 99.9, 100.1])])).expect("rows");
+        assert_eq!(narrow.compare(&near).verdict, Verdict::Same);
+        assert_eq!(narrow.compare(&row(Bench::Train, [103.1, 103.0, 103.2])).verdict, Verdict::Faster);
         for other in [
             Row { threads: Some(1), ..new.clone() },
             Row { threads: None, ..new.clone() },

@@ -20,8 +20,10 @@ use super::row::Row;
 
 /// Sittings of a case at most. Each makes what it measures anew, so that where its memory lies is part of the spread.
 const SITTINGS: usize = 4;
-/// A spread is known when the middle half of at least so many repetitions, of two sittings or more, lies within so little.
+/// A spread is known when the middle half of at least so many repetitions, of so many sittings, lies within so little.
 const ENOUGH: usize = 12;
+/// See [`ENOUGH`].
+const ENOUGH_SITTINGS: usize = 3;
 /// See [`ENOUGH`].
 const NARROW: f64 = 0.02;
 /// Repetitions of a first sitting, however long they take.
@@ -70,7 +72,7 @@ impl Entry<'_> {
 
 /// Whether the spread of repetitions is known well enough to stop.
 fn is_known(samples: &[f64], sittings: usize) -> bool {
-    sittings >= 2 && samples.len() >= ENOUGH && middle_half(samples) < NARROW
+    sittings >= ENOUGH_SITTINGS && samples.len() >= ENOUGH && middle_half(samples) < NARROW
 }
 
 /// Measures everything within about `budget`, and at least twice.
@@ -178,15 +180,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_is_known_after_two_sittings_that_agree() {
+    fn a_spread_is_known_after_three_sittings_that_agree() {
         let quiet: Vec<f64> = (0..12).map(|i| 100.0 + f64::from(i % 3)).collect();
-        assert!(is_known(&quiet, 2));
-        assert!(!is_known(&quiet, 1), "one sitting does not know what the next finds");
-        assert!(!is_known(&quiet[..11], 2));
+        assert!(is_known(&quiet, 3));
+        assert!(!is_known(&quiet, 2), "two sittings do not know what the next finds");
+        assert!(!is_known(&quiet[..11], 3));
         let wide: Vec<f64> = (0..40).map(|i| 100.0 + f64::from(i % 10)).collect();
         assert!(!is_known(&wide, 3));
         // Two sittings that disagree.
         let apart: Vec<f64> = (0..24).map(|i| if i < 12 { 100.0 } else { 105.0 }).collect();
-        assert!(!is_known(&apart, 2));
+        assert!(!is_known(&apart, 3));
     }
 }

@@ -84,7 +84,8 @@ network's share of the multiply-adds, and `of memory` the samples' share of the
 bandwidth, that the same threads reached in the same process.
 
 A row is faster or slower than an earlier one when neither median lies between the
-least and the greatest of the other; the exit code does not depend on it.
+least and the greatest of the other, and they differ by 3% at least; the exit code
+does not depend on it.
 
 The work is the same everywhere: CleanRL's hyperparameters, networks of 64-64, and
 what is said here. Presets, files and variables do not change it; what they say of
