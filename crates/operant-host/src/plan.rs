@@ -161,7 +161,7 @@ impl Plan {
         let workers = &order[..threads.min(order.len())];
         let sizes = sizes::Sizes::new(topology, work, workers, threads, kinds(&cores));
         let (lane_width, lanes) = sizes::lane_width(wishes, work);
-        let (rollout_tile, tiles) = sizes::rollout_tile(wishes, work, &speeds(&cores, threads));
+        let (rollout_tile, tiles) = sizes::rollout_tile(wishes, work, &speeds(&cores, &order, threads));
         // Where a GPU trains, these would only be noise.
         if !wishes.gpu {
             set("lane_width", lane_width.to_string(), lanes);
@@ -274,12 +274,17 @@ fn order(cores: &[Core]) -> Vec<u32> {
     (0..most).flat_map(|k| cores.iter().filter_map(move |core| core.threads.get(k).copied())).collect()
 }
 
-/// How fast each worker is, beside the fastest, the way [`order`] has them; those that share a core are as fast as the rest.
-fn speeds(cores: &[Core], threads: usize) -> Vec<f64> {
-    let slow = |core: &Core| core.kind == CoreKind::Efficiency;
-    let fast: usize = cores.iter().filter(|core| !slow(core)).map(|core| core.threads.len()).sum();
-    let fast = if fast == 0 { threads } else { fast };
-    (0..threads).map(|worker| if worker < fast { 1.0 } else { EFFICIENCY_SPEED }).collect()
+/// How fast each worker is beside the fastest, the workers in the order in which they take CPUs; further ones share those.
+fn speeds(cores: &[Core], order: &[u32], threads: usize) -> Vec<f64> {
+    let of = |cpu: u32| {
+        let core = cores.iter().find(|core| core.threads.contains(&cpu));
+        if core.is_some_and(|core| core.kind == CoreKind::Efficiency) { EFFICIENCY_SPEED } else { 1.0 }
+    };
+    let speeds: Vec<f64> = order.iter().map(|&cpu| of(cpu)).collect();
+    let fastest = speeds.iter().copied().fold(EFFICIENCY_SPEED, f64::max);
+    (0..threads)
+        .map(|worker| speeds.get(worker % speeds.len().max(1)).unwrap_or(&fastest) / fastest)
+        .collect()
 }
 
 /// Kinds of cores among these, at least 1.

@@ -74,18 +74,26 @@ pub fn choose(settings: &Settings, before: Option<&str>) -> Result<(Settings, De
     }
 }
 
-/// The first of `order` that is there, after those that were `tried` and why they were not taken.
+/// The first of `order` that is there and takes the settings, after those that were `tried` and why they were not taken.
 fn first_of(settings: &Settings, order: &[Wish], mut tried: Vec<String>) -> Result<(Settings, Device)> {
     let told = |tried: &[String]| (!tried.is_empty()).then(|| tried.join("; "));
+    let mut last = None;
     for wish in order {
         let Wish::Cuda(ordinal) = wish else { return on_cpu(settings, told(&tried)) };
-        match gpu::find(*ordinal, settings.run.cache_dir.as_deref()) {
-            Ok(found) => return on_gpu(settings, found, told(&tried)),
-            Err(error) => tried.push(format!("{} is not used: {}", gpu::name(*ordinal), first_line(&error))),
+        let found = gpu::find(*ordinal, settings.run.cache_dir.as_deref());
+        match found.and_then(|found| on_gpu(settings, found, told(&tried))) {
+            Ok(chosen) => return Ok(chosen),
+            Err(error) => {
+                tried.push(format!("{} is not used: {}", gpu::name(*ordinal), first_line(&error)));
+                last = Some(error);
+            }
         }
     }
     let what = format!("device = \"{}\" cannot be used: {}", settings.run.device, tried.join("; "));
-    Err(settings.placed(Error::usage(what).remedy("end the order with cpu to train without"), "device"))
+    let remedy =
+        last.and_then(|error| error.remedy).map_or_else(String::new, |remedy| format!("{remedy}; or "));
+    let error = Error::usage(what).remedy(format!("{remedy}end the order with cpu to train without a GPU"));
+    Err(settings.placed(error, "device"))
 }
 
 /// A GPU, with the settings for it and what is to be known of the choice.

@@ -60,23 +60,30 @@ impl Run {
 /// # Errors
 /// When no device trains under them, or it fails.
 pub fn sps(settings: &Settings, time: Duration) -> Result<f64> {
-    let (mut run, settings) = Run::start(settings)?;
     let begin = Instant::now();
+    let (mut run, chosen) = Run::start(settings)?;
     // The first touches memory, and on a GPU loads kernels.
-    while run.collected == 0 || begin.elapsed() < time.mul_f64(WARM_UP) {
-        run.next(u64::MAX)?;
+    let warm = begin.elapsed() + time.mul_f64(WARM_UP);
+    while run.collected == 0 || (begin.elapsed() < warm && run.collected < chosen.updates()) {
+        run.next(chosen.updates())?;
     }
-    let (begin, before) = (Instant::now(), run.collected);
-    while run.collected == before || begin.elapsed() < time.mul_f64(1.0 - WARM_UP) {
-        run.next(u64::MAX)?;
+    let (mut updates, mut seconds) = (0, 0.0);
+    while updates == 0 || seconds < time.as_secs_f64() * (1.0 - WARM_UP) {
+        // What comes after a run's last update is no training: the learning rate has run out.
+        if run.collected == chosen.updates() {
+            run = Run::start(settings)?.0;
+        }
+        let start = Instant::now();
+        run.next(chosen.updates())?;
+        (updates, seconds) = (updates + 1, seconds + start.elapsed().as_secs_f64());
     }
     #[allow(clippy::cast_precision_loss)] // counts
-    let steps = ((run.collected - before) * settings.batch()) as f64;
-    Ok(steps / begin.elapsed().as_secs_f64())
+    let steps = (updates * chosen.batch()) as f64;
+    Ok(steps / seconds)
 }
 
 /// Seconds from the start of training to the end of the first evaluation that reaches the threshold, tried as `operant train`
-/// tries; None where `limit` or the steps of the configuration are spent before.
+/// tries, the last one after all steps; None where that does not reach it either, or `limit` is spent before.
 ///
 /// # Errors
 /// When no device trains under these settings, or it fails.
@@ -84,7 +91,12 @@ pub fn seconds_to_solve(settings: &Settings, limit: Duration) -> Result<Option<f
     let begin = Instant::now();
     let (mut run, settings) = Run::start(settings)?;
     let (threshold, updates) = (settings.run.solved_at, settings.updates());
-    let (mut attempts, mut round) = (Attempts::default(), 0);
+    // Round 0 is the last evaluation's.
+    let (mut attempts, mut round) = (Attempts::default(), 1);
+    let solves = |run: &mut Run, round| -> Result<bool> {
+        let evaluation = run.backend.evaluate(settings.run.eval_episodes, round)?;
+        Ok(Summary::of(&evaluation).solves(threshold))
+    };
     while run.collected < updates && begin.elapsed() < limit {
         let stats = run.next(updates)?;
         if stats.nonfinite_in_a_row > 0 {
@@ -92,17 +104,19 @@ pub fn seconds_to_solve(settings: &Settings, limit: Duration) -> Result<Option<f
         }
         attempts.record(&stats);
         if attempts.due(run.collected, threshold, settings.run.eval_interval) {
-            attempts.tried(run.collected);
             // Weights are evaluated between updates.
             while run.in_flight > 0 {
                 attempts.record(&run.next(run.collected + run.in_flight)?);
             }
-            let evaluation = run.backend.evaluate(settings.run.eval_episodes, round)?;
-            if Summary::of(&evaluation).solves(threshold) {
+            attempts.tried(run.collected);
+            if solves(&mut run, round)? {
                 return Ok(Some(begin.elapsed().as_secs_f64()));
             }
             round += 1;
         }
+    }
+    if run.collected == updates && solves(&mut run, 0)? {
+        return Ok(Some(begin.elapsed().as_secs_f64()));
     }
     Ok(None)
 }
@@ -132,6 +146,9 @@ mod tests {
         let easy = with(&["solved_at=1", "eval_episodes=1", "total_timesteps=20480"]);
         let seconds = seconds_to_solve(&easy, limit).expect("trained").expect("solved");
         assert!(seconds > 0.0 && seconds < 600.0, "{seconds}");
+        // Too few updates for an attempt: the last evaluation counts.
+        let last = with(&["solved_at=1", "eval_episodes=1", "total_timesteps=1024", "eval_interval=1000"]);
+        assert!(seconds_to_solve(&last, limit).expect("trained").is_some());
         let short = with(&["solved_at=1e9", "total_timesteps=2048", "eval_episodes=1"]);
         assert_eq!(seconds_to_solve(&short, limit).expect("trained"), None, "no steps are left");
         assert_eq!(seconds_to_solve(&easy, Duration::ZERO).expect("trained"), None, "no time is left");

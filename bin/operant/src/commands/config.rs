@@ -32,6 +32,9 @@ itself under [env]:
 A preset has a table for GPUs, which lies over the rest of the preset where a GPU
 trains; --device cuda shows it on any machine, and auto shows what it would take.
 
+Files, lowest first: the user's in $XDG_CONFIG_HOME/operant, ./operant.toml, the one in the
+directory that holds the runs, --config FILE. docs/configuration.md has every key.
+
 Any key can come from the process environment, in upper case after OPERANT_:
   OPERANT_NUM_ENVS=64  OPERANT_HIDDEN=64,64  OPERANT_ENV_STICKY_ACTION_PROB=0.1";
 
@@ -41,7 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let settings = config::settings(facts, &args.overrides.command_line(), None)?;
     let (settings, auto) = device::foreseen(&settings)?;
     if let Some(Device { name, reason: Some(reason), .. }) = &auto {
-        output::print(&format!("# auto takes {name}: {reason}\n"))?;
+        output::print(&format!("# {} takes {name}: {reason}\n", settings.run.device))?;
     }
     // A GPU that is asked for by name need not be there.
     let device = auto.or_else(|| device::choose(&settings, None).ok().map(|(_, device)| device));

@@ -36,7 +36,7 @@ Where is looked:
                           and libcublasLt
   then what the loader knows, CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the
   packages of the active Python (`pip install nvidia-cuda-nvrtc` brings NVRTC)
-  OPERANT_CACHE_DIR       where compiled kernels are kept, instead of
+  OPERANT_CACHE_DIR       where compiled kernels are kept (the key cache_dir), instead of
                           $XDG_CACHE_HOME/operant or ~/.cache/operant
   CUDA_VISIBLE_DEVICES    which GPUs the driver shows, and so how they are numbered";
 
@@ -209,7 +209,7 @@ impl Cpu {
             cores: operant_host::cores::usable().into_iter().map(Core::of).collect(),
             memory_total: memory.map(|memory| memory.total),
             memory_available: memory.map(|memory| memory.available),
-            lane_width: operant_learn::cpu::LANE_WIDTH,
+            lane_width: plan.lane_width,
             threads: plan.threads,
             plan: plan.settings.into_iter().map(Planned::of).collect(),
             plan_problem,

@@ -18,8 +18,8 @@ pub struct Overrides {
     /// Seed of every random stream
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub seed: Option<String>,
-    /// What trains: auto, cpu, cuda or cuda:K (K as CUDA counts GPUs); auto takes a GPU where one is usable and the
-    /// environment has a preset for GPUs
+    /// What trains: auto, cpu, cuda or cuda:K (K as CUDA counts GPUs), or several in order (cuda:1,cpu); auto takes a GPU where
+    /// one is usable and the environment has a preset for GPUs
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// What the network's matrix products are computed in: f32, or on a GPU tf32 or bf16
@@ -31,7 +31,7 @@ pub struct Overrides {
     /// Suit threads and their waiting to this machine (optimize_perf), or take plain defaults: true or false
     #[arg(long, value_name = "BOOL")]
     pub optimize_perf: Option<String>,
-    /// TOML file laid over the preset and both operant.toml
+    /// TOML file laid over the preset and every operant.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Set any key of the configuration; repeatable (env.NAME=VALUE sets an option of the environment)

@@ -49,14 +49,15 @@ Examples:
 
 Configuration, each over the one before:
   built-in defaults, the environment's preset, on a GPU that preset's [gpu],
-  the user's operant.toml (in $XDG_CONFIG_HOME/operant), ./operant.toml,
-  --config FILE, OPERANT_* variables (such as OPERANT_LEARNING_RATE=0.001),
+  the user's operant.toml (in $XDG_CONFIG_HOME/operant), ./operant.toml, the one in
+  the runs' directory, --config FILE, OPERANT_* variables (such as OPERANT_LEARNING_RATE=0.001),
   the configuration of a resumed run, and last --set and flags.
 `operant config ENV` shows the outcome, and where each value came from.
 
 Devices: `operant info` shows what this machine has, and what auto takes and why.
 auto takes a GPU where one is usable, the environment has a preset for GPUs and the
-run fits, else the CPU, and says why. Presets have thousands of environments on a
+run fits, else the CPU, and says why; cuda:1,cuda:0,cpu is an order of one's own.
+What a file prefers and a device lacks (precision, overlap) gives way. Presets have thousands of environments on a
 GPU and few on the CPU. A run may resume on another device, where it goes on with
 the same state and settings and other roundings; auto leaves it where it was.
 

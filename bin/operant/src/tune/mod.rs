@@ -62,6 +62,8 @@ pub enum Fate {
     Left,
     /// It does not reach the threshold under this seed: not in its steps, in the time that was left, or in any that could win.
     NotSolved(u64),
+    /// No time was left to see whether it still learns.
+    NotTried,
     /// No device trains under it, for this reason.
     Refused(String),
 }
@@ -91,7 +93,7 @@ pub struct Report {
     pub env: String,
     /// What trained.
     pub device: String,
-    /// As its maker names it.
+    /// It, in words.
     pub machine: String,
     /// What was sought.
     pub goal: Goal,
@@ -109,7 +111,7 @@ pub struct Report {
     pub verdict: Verdict,
     /// What makes the best settings; empty where the automatic ones are.
     pub choice: Choice,
-    /// How many times faster the best settings of the machine were than the automatic ones, learning unchanged.
+    /// How many times faster the settings of the machine that were taken are than the automatic ones, learning unchanged.
     pub machine_gain: Option<f64>,
     /// Everything that was tried, in order.
     pub tried: Vec<Tried>,
@@ -163,6 +165,7 @@ impl Fate {
             Fate::Taken => "taken",
             Fate::Left => "left",
             Fate::NotSolved(_) => "not_solved",
+            Fate::NotTried => "not_tried",
             Fate::Refused(_) => "refused",
         }
     }
@@ -171,6 +174,7 @@ impl Fate {
     pub fn problem(&self) -> Option<String> {
         match self {
             Fate::NotSolved(seed) => Some(format!("not solved in time under seed {seed}")),
+            Fate::NotTried => Some("no time was left to see whether it learns".to_owned()),
             Fate::Refused(reason) => Some(reason.clone()),
             _ => None,
         }

@@ -25,6 +25,8 @@ const WORTH: f64 = 1.03;
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// Seeds of the last comparison of times to solve.
 const LAST_SEEDS: std::ops::Range<u64> = 101..112;
+/// Share of the budget that a run of the last comparison has at least.
+const LAST_SHARE: f64 = 0.05;
 /// A run that takes so many times as long as the best so far will not be the best.
 const HOPELESS: f64 = 3.0;
 
@@ -35,6 +37,7 @@ struct Search<'a> {
     begin: Instant,
     budget: Duration,
     tried: Vec<Tried>,
+    notes: Vec<String>,
     progress: &'a mut dyn Progress,
 }
 
@@ -52,19 +55,21 @@ struct Trial {
 /// When no device trains under the automatic settings, or it fails.
 pub fn search(space: &Space, goal: Goal, budget: Duration, progress: &mut dyn Progress) -> Result<Report> {
     let begin = Instant::now();
-    let mut search = Search { space, goal, begin, budget, tried: Vec::new(), progress };
+    let (tried, notes) = (Vec::new(), space.notes.clone());
+    let mut search = Search { space, goal, begin, budget, tried, notes, progress };
     let (mut best, machine_gain) = search.machine()?;
-    let mut notes = space.notes.clone();
     if !space.learning.is_empty() {
         match search.left(PARTS[1]) {
-            Duration::ZERO => notes.push("settings of learning were not tried: no time was left".to_owned()),
+            Duration::ZERO => {
+                search.notes.push("settings of learning were not tried: no time was left".to_owned())
+            }
             _ => best = search.learning(best)?,
         }
     }
-    let (automatic, best_values, unsolved) = search.compare(&best)?;
-    if let Some(seed) = unsolved {
-        let best = space::shown(&std::mem::take(&mut best));
-        notes.push(format!("{best} is not taken: not solved under seed {seed} in the last comparison"));
+    let (automatic, best_values, problem) = search.compare(&best)?;
+    if let Some(problem) = problem {
+        search.notes.push(format!("in the last comparison {problem}"));
+        best = Choice::new();
     }
     let ratios: Vec<f64> =
         automatic.iter().zip(&best_values).map(|(old, new)| goal.ratio(*old, *new)).collect();
@@ -76,6 +81,13 @@ pub fn search(space: &Space, goal: Goal, budget: Duration, progress: &mut dyn Pr
     };
     let (automatic, found, gain) = (Spread::of(automatic), Spread::of(best_values), Spread::of(ratios));
     let better = verdict == Verdict::Faster;
+    if !better {
+        search
+            .tried
+            .iter_mut()
+            .filter(|tried| tried.fate == Fate::Taken)
+            .for_each(|tried| tried.fate = Fate::Left);
+    }
     Ok(Report {
         env: space.settings(&Choice::new())?.environment,
         device: space.device.clone(),
@@ -85,12 +97,12 @@ pub fn search(space: &Space, goal: Goal, budget: Duration, progress: &mut dyn Pr
         spent: begin.elapsed(),
         automatic,
         best: if better { found } else { automatic },
-        gain: if better || best.is_empty() { gain } else { Spread { median: 1.0, min: 1.0, max: 1.0 } },
+        gain: if better { gain } else { Spread { median: 1.0, min: 1.0, max: 1.0 } },
         verdict,
         choice: if better { best } else { Choice::new() },
         machine_gain,
         tried: search.tried,
-        notes,
+        notes: search.notes,
     })
 }
 
@@ -111,7 +123,7 @@ impl Search<'_> {
     }
 
     /// Each setting of the machine while the others stay, the best of each for those after it. Returns what was taken, and how
-    /// many times faster the fastest was than the automatic settings.
+    /// many times faster that is than the automatic settings, each setting's gain times the next one's.
     fn machine(&mut self) -> Result<(Choice, Option<f64>)> {
         let (mut best, mut gain) = (Choice::new(), None);
         let knobs = self.space.machine.len();
@@ -125,10 +137,9 @@ impl Search<'_> {
             let share = self.left(PARTS[0]).div_f64((knobs - k) as f64);
             self.in_turn(&mut trials, share)?;
             let (taken, median) = self.judge(&trials, WORTH_A_LINE);
-            // The settings so far were taken for being faster each time.
             let so_far: &mut f64 = gain.get_or_insert(1.0);
-            *so_far *= median.max(1.0);
             if let Some(taken) = taken {
+                *so_far *= median;
                 best = trials[taken].choice.clone();
             }
         }
@@ -168,7 +179,7 @@ impl Search<'_> {
     }
 
     /// Notes what became of trials of speed. The one to take: the best of those that were faster than the reference in every
-    /// round, in the median at least `worth` times. With the median of the fastest.
+    /// round, in the median at least `worth` times. With its median.
     fn judge(&mut self, trials: &[Trial], worth: f64) -> (Option<usize>, f64) {
         let ratios: Vec<Vec<f64>> = trials.iter().map(|trial| ratios(&trials[0], trial)).collect();
         let spread = |number: &usize| Spread::of(ratios[*number].clone());
@@ -176,7 +187,7 @@ impl Search<'_> {
         let sooner = |a: &usize, b: &usize| spread(a).median.total_cmp(&spread(b).median);
         let better = |number: &usize| spread(number).min > 1.0 && spread(number).median >= worth;
         let taken = others().filter(better).max_by(sooner);
-        let fastest = others().max_by(sooner).map_or(1.0, |number| spread(&number).median);
+        let gain = taken.map_or(1.0, |number| spread(&number).median);
         for (number, trial) in trials.iter().enumerate() {
             let fate = match &trial.problem {
                 Some(problem) => Fate::Refused(problem.clone()),
@@ -191,7 +202,7 @@ impl Search<'_> {
                 self.tried.push(Tried { choice, is_speed: true, values, ratios, solved: 0, fate });
             }
         }
-        (taken, fastest)
+        (taken, gain)
     }
 
     /// Changed learning on top of the best settings of the machine, for the goal.
@@ -228,26 +239,30 @@ impl Search<'_> {
             .for_each(|tried| tried.fate = Fate::Left);
         for number in order {
             let choice = self.tried[number].choice.clone();
-            let failed = self.first_unsolved(&choice, number)?;
-            self.tried[number].fate = failed.map_or(Fate::Taken, Fate::NotSolved);
-            if failed.is_none() {
+            let fate = self.whether_it_solves(&choice, number)?;
+            self.tried[number].fate = fate.clone();
+            if fate == Fate::Taken {
                 return Ok(choice);
             }
         }
         Ok(best)
     }
 
-    /// The first seed under which the choice does not solve the environment; counts those before it.
-    fn first_unsolved(&mut self, choice: &Choice, number: usize) -> Result<Option<u64>> {
+    /// Taken if it solves the environment under every seed, which are counted.
+    fn whether_it_solves(&mut self, choice: &Choice, number: usize) -> Result<Fate> {
         for seed in SEEDS {
             self.at(&format!("{}: whether it learns", space::shown(choice)));
             let limit = self.left(PARTS[1]);
-            if limit.is_zero() || self.solve(choice, seed, limit)?.is_none() {
-                return Ok(Some(seed));
+            if limit.is_zero() {
+                return Ok(Fate::NotTried);
             }
-            self.tried[number].solved += 1;
+            match self.solve(choice, seed, limit) {
+                Ok(Some(_)) => self.tried[number].solved += 1,
+                Ok(None) => return Ok(Fate::NotSolved(seed)),
+                Err(error) => return Ok(Fate::Refused(first_line(&error))),
+            }
         }
-        Ok(None)
+        Ok(Fate::Taken)
     }
 
     /// Seconds to solve under a seed.
@@ -277,24 +292,33 @@ impl Search<'_> {
             for &number in &alive {
                 let left = self.left(PARTS[1]);
                 if left.is_zero() {
-                    break;
+                    if number != from {
+                        self.tried[number].fate = Fate::NotTried;
+                    }
+                    continue;
                 }
                 let hopeless = Duration::try_from_secs_f64(HOPELESS * soonest).unwrap_or(left);
                 let choice = self.tried[number].choice.clone();
                 self.at(&format!("{}, seed {seed}", space::shown(&choice)));
                 // The reference says how long it takes, whatever that is.
                 let limit = if number == from { left } else { left.min(hopeless) };
-                match self.solve(&choice, seed, limit)? {
-                    Some(seconds) => {
+                match self.solve(&choice, seed, limit) {
+                    Ok(Some(seconds)) => {
                         soonest = soonest.min(seconds);
-                        let reference = self.tried[from].values.get(round).copied().unwrap_or(seconds);
+                        let reference = self.tried[from].values.get(round).copied();
                         let tried = &mut self.tried[number];
                         tried.values.push(seconds);
-                        tried.ratios.push(reference / seconds);
+                        tried.ratios.extend(if number == from {
+                            Some(1.0)
+                        } else {
+                            reference.map(|old| old / seconds)
+                        });
                         tried.solved += 1;
                     }
-                    None if number != from => self.tried[number].fate = Fate::NotSolved(seed),
-                    None => {}
+                    Err(error) if number == from => return Err(error),
+                    Err(error) => self.tried[number].fate = Fate::Refused(first_line(&error)),
+                    Ok(None) if number != from => self.tried[number].fate = Fate::NotSolved(seed),
+                    Ok(None) => {}
                 }
             }
             alive.retain(|&number| number == from || self.tried[number].values.len() > round);
@@ -316,45 +340,53 @@ impl Search<'_> {
         }
     }
 
-    /// The automatic settings and `best`, in turn until the budget is spent: the figures of each.
-    /// And the first seed under which the best did not solve the environment.
-    fn compare(&mut self, best: &Choice) -> Result<(Vec<f64>, Vec<f64>, Option<u64>)> {
+    /// The automatic settings and `best`, in turn once more: the figures of each, and what speaks against the best.
+    fn compare(&mut self, best: &Choice) -> Result<(Vec<f64>, Vec<f64>, Option<String>)> {
         let mut trials = vec![self.trial(Choice::new())?, self.trial(best.clone())?];
         // Nothing better was found: the spread of the automatic settings alone.
         trials.truncate(if best.is_empty() { 1 } else { 2 });
-        let unsolved = match self.goal {
-            Goal::Sps => {
-                self.in_turn(&mut trials, self.left(1.0))?;
-                None
-            }
+        match self.goal {
+            Goal::Sps => self.in_turn(&mut trials, self.left(1.0))?,
             Goal::Solve => self.in_turn_solving(&mut trials)?,
-        };
-        let automatic = trials[0].values.clone();
-        let found = trials.get(1).map_or_else(|| automatic.clone(), |trial| trial.values.clone());
-        Ok((automatic, found, unsolved))
+        }
+        let [automatic, found] = [0, 1].map(|k| trials.get(k).unwrap_or(&trials[0]).values.clone());
+        let problem = trials.get(1).and_then(|trial| {
+            let problem = trial.problem.as_ref()?;
+            Some(format!("{} fails: {problem}", space::shown(&trial.choice)))
+        });
+        Ok((automatic, found, problem))
     }
 
-    /// Times to solve under seeds that were not tried before; and the first under which a trial besides the reference failed.
-    fn in_turn_solving(&mut self, trials: &mut [Trial]) -> Result<Option<u64>> {
-        let mut unsolved = None;
+    /// Times to solve under seeds that were not tried before. A run that does not solve counts as long as it took, and is a problem.
+    fn in_turn_solving(&mut self, trials: &mut [Trial]) -> Result<()> {
         for (round, seed) in LAST_SEEDS.enumerate() {
             if round >= *ROUNDS.start() && self.left(1.0).is_zero() {
                 break;
             }
             for (number, trial) in trials.iter_mut().enumerate() {
                 self.at(&format!("{}, seed {seed}", space::shown(&trial.choice)));
-                // What is never solved counts as long as it was tried.
-                let (limit, begin) = (self.budget, Instant::now());
-                let seconds = self.solve(&trial.choice, seed, limit)?;
-                if seconds.is_none() && number > 0 {
-                    unsolved.get_or_insert(seed);
+                // Some time for each, however long the search took.
+                let limit = self.left(1.0).max(self.budget.mul_f64(LAST_SHARE));
+                let begin = Instant::now();
+                let solved = match self.solve(&trial.choice, seed, limit) {
+                    Err(error) if number == 0 => return Err(error),
+                    Err(error) => {
+                        trial.problem.get_or_insert(first_line(&error));
+                        None
+                    }
+                    Ok(solved) => solved,
+                };
+                if solved.is_none() {
+                    trial.problem.get_or_insert(format!("not solved in time under seed {seed}"));
                 }
-                trial
-                    .values
-                    .push(seconds.unwrap_or_else(|| begin.elapsed().as_secs_f64().max(limit.as_secs_f64())));
+                trial.values.push(solved.unwrap_or_else(|| begin.elapsed().as_secs_f64()));
             }
         }
-        Ok(unsolved)
+        if let Some(problem) = &trials[0].problem {
+            self.notes
+                .push(format!("the automatic settings: {problem}, which counts as solved when it ended"));
+        }
+        Ok(())
     }
 }
 

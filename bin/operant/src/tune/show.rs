@@ -18,7 +18,7 @@ pub fn text(report: &Report) -> String {
     if let Some(gain) = report.machine_gain {
         let share = 100.0 / gain;
         text.push_str(&format!(
-            "the machine's automatic settings reach {share:.1}% of the fastest that were tried, learning unchanged\n"
+            "the machine's automatic settings reach {share:.1}% of the best that was found, learning unchanged\n"
         ));
     }
     text

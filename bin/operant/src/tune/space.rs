@@ -10,6 +10,8 @@ use operant_run::config::{self, EnvFacts, Layers, Origin};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 use serde_json::Value;
 
+use super::file::ConfigFile;
+
 /// Values that are changed, by key, as TOML has them.
 pub type Choice = BTreeMap<&'static str, String>;
 
@@ -20,6 +22,8 @@ const ON_CPU: [(&str, &str); 4] =
 const ON_GPU: [(&str, &str); 1] = [("kernels", "\"auto\"")];
 /// Settings of learning that are tried.
 const LEARNING: [&str; 2] = ["num_envs", "num_minibatches"];
+/// Settings of learning that a choice depends on.
+const HELD: [&str; 4] = ["num_envs", "num_minibatches", "num_steps", "total_timesteps"];
 /// How many times as many environments are tried.
 const TIMES_ENVS: [(usize, usize); 6] = [(1, 2), (1, 1), (2, 1), (4, 1), (8, 1), (16, 1)];
 /// Updates that a run must at least have: fewer do not learn.
@@ -39,6 +43,8 @@ pub struct Knob {
 pub struct Space {
     facts: EnvFacts,
     line: CommandLine,
+    /// What was not left to be tried and belongs to what is found: keys of learning and their values.
+    held: Choice,
     /// What makes the automatic settings of what is tried.
     automatic: Choice,
     /// Settings of the machine, in the order in which they are tried.
@@ -54,17 +60,18 @@ pub struct Space {
 }
 
 impl Space {
-    /// For the environment `env` under the configuration that the command line and all files make, where what `output` has for it
-    /// was tuned before. What the command line sets is not tried.
+    /// For the environment `env` under the configuration that the command line and all files make. What `file` has from an earlier
+    /// tuning is a choice among others. What the command line or a variable sets is not tried: no file would be heard.
     ///
     /// # Errors
     /// The first thing in the configuration that cannot be used.
-    pub fn new(env: &str, line: CommandLine, output: &Path) -> Result<Self> {
+    pub fn new(env: &str, line: CommandLine, file: &ConfigFile) -> Result<Self> {
         let facts = EnvFacts::registered(env)?;
         let now = config::settings(facts.clone(), &line, None)?;
         let (now, place) = device::choose(&now, None)?;
         let on_cpu = place.name == "cpu";
-        let is_free = |key: &str| !matches!(now.origin(key), Some(Origin::Flag(_)));
+        let is_free = |key: &str| !matches!(now.origin(key), Some(Origin::Flag(_) | Origin::Variable(_)));
+        let was_tuned = |key: &str| file.was_tuned(key) && is_from(now.origin(key), file.path());
         let mut automatic = Choice::new();
         let keys: &[(&str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
         for (key, value) in keys.iter().filter(|(key, _)| is_free(key)) {
@@ -73,13 +80,21 @@ impl Space {
         let preset = Layers::new(facts.clone())?.build()?;
         let preset = if on_cpu { preset } else { preset.on_gpu()? };
         for key in LEARNING.into_iter().filter(|key| is_free(key)) {
-            let tuned = matches!(now.origin(key), Some(Origin::File(path, _)) if is_same(path, output));
-            let from = if tuned { &preset } else { &now };
+            let from = if was_tuned(key) { &preset } else { &now };
             automatic.insert(key, of_learning(from, key).to_string());
         }
+        let held = HELD.into_iter().filter(|key| matches!(now.origin(key), Some(Origin::Flag(_))));
+        let held = held.filter_map(|key| Some((key, now.value(key)?.to_string()))).collect();
+        let before: Choice = LEARNING
+            .into_iter()
+            .filter(|key| is_free(key) && was_tuned(key))
+            .map(|key| (key, of_learning(&now, key).to_string()))
+            .filter(|(key, value)| automatic.get(key) != Some(value))
+            .collect();
         let mut space = Space {
             facts,
             line,
+            held,
             automatic,
             machine: Vec::new(),
             learning: Vec::new(),
@@ -87,8 +102,6 @@ impl Space {
             device: place.name,
             notes: Vec::new(),
         };
-        // The GPU that was chosen, and no other, in every trial.
-        space.line.set.push(format!("device={}", space.device));
         let base = space.settings(&Choice::new())?;
         for (key, _) in keys.iter().filter(|(key, _)| space.automatic.contains_key(key)) {
             let values = machine_values(key, &base);
@@ -102,33 +115,54 @@ impl Space {
             )),
             Some(_) => space.learning = space.learning_choices(&base),
         }
+        if !before.is_empty() && !space.learning.contains(&before) {
+            space.learning.push(before);
+        }
         Ok(space)
     }
 
-    /// The settings under a choice.
+    /// The settings under a choice, on the device that was chosen and no other.
     ///
     /// # Errors
     /// When they do not fit together.
     pub fn settings(&self, choice: &Choice) -> Result<Settings> {
         let mut line = self.line.clone();
-        let all = self.automatic.iter().chain(choice);
-        line.set.extend(all.map(|(key, value)| format!("{key}={value}")));
+        let device = [("device", &self.device)];
+        // Flags, the last ones: nothing is laid over them.
+        let all = self.automatic.iter().chain(choice).map(|(key, value)| (*key, value)).chain(device);
+        line.flags.extend(all.map(|(key, value)| (key, "operant tune", value.clone())));
         config::settings(self.facts.clone(), &line, None)
     }
 
-    /// What of the choice has to be written for it to hold, and which keys a file has to lose: a key is left out where nothing
-    /// but the preset and the plan would be heard.
-    pub fn to_write(&self, choice: &Choice, output: &Path) -> Result<(Choice, Vec<&'static str>)> {
-        let now = config::settings(self.facts.clone(), &self.line, None)?;
-        let elsewhere = |key: &str| match now.origin(key) {
-            Some(Origin::File(path, _)) => !is_same(path, output),
-            origin => origin.is_some_and(Origin::is_explicit),
+    /// What has to be written for a choice to hold: itself, and where it is of learning also the device and the settings of learning
+    /// that it was found with.
+    pub fn to_write(&self, choice: &Choice) -> Choice {
+        let mut written = choice.clone();
+        if LEARNING.iter().any(|key| choice.contains_key(key)) {
+            let device = self.device.split(':').next().unwrap_or_default();
+            written.insert("device", format!("{device:?}"));
+            written.extend(self.held.clone());
+        }
+        written
+    }
+
+    /// What of a choice that `file` has now would not be heard, or is not as it was in the trials, without the command line: each with
+    /// the value that holds and where that comes from.
+    ///
+    /// # Errors
+    /// When the configuration cannot be used.
+    pub fn unheard(&self, choice: &Choice) -> Result<Vec<String>> {
+        let line = CommandLine { config: self.line.config.clone(), ..CommandLine::default() };
+        let now = config::settings(self.facts.clone(), &line, None)?;
+        let now = if self.device == "cpu" || now.uses_gpu_preset() { now } else { now.on_gpu()? };
+        let mut wanted = self.automatic.clone();
+        wanted.extend(choice.clone());
+        let differs = |(key, value): (&&'static str, &String)| {
+            let holds = now.value(key)?;
+            let by = now.origin(key)?;
+            (holds.to_string() != *value).then(|| format!("{key} = {holds} holds, by {by}, and not {value}"))
         };
-        let kept = self.automatic.iter().filter(|(key, _)| choice.contains_key(*key) || elsewhere(key));
-        let written: Choice =
-            kept.map(|(key, value)| (*key, choice.get(key).unwrap_or(value).clone())).collect();
-        let lost = self.automatic.keys().copied().filter(|key| !written.contains_key(key)).collect();
-        Ok((written, lost))
+        Ok(wanted.iter().filter_map(differs).collect())
     }
 
     /// Grids of environments and minibatches around the base that fit together.
@@ -203,6 +237,11 @@ fn machine_values(key: &str, base: &Settings) -> Vec<String> {
     }
 }
 
+/// Whether a value comes from this file.
+fn is_from(origin: Option<&Origin>, file: &Path) -> bool {
+    matches!(origin, Some(Origin::File(path, _)) if is_same(path, file))
+}
+
 fn is_same(a: &Path, b: &Path) -> bool {
     let whole = |path: &Path| -> PathBuf { path.canonicalize().unwrap_or_else(|_| path.to_path_buf()) };
     whole(a) == whole(b)
@@ -230,15 +269,17 @@ pub fn shown(choice: &Choice) -> String {
 mod tests {
     use super::*;
 
-    fn space(set: &[&str]) -> Space {
+    fn space(set: &[&str], flags: &[(&'static str, &str)]) -> Space {
         let set = ["device=cpu"].iter().chain(set).map(ToString::to_string).collect();
-        let line = CommandLine { set, ..CommandLine::default() };
-        Space::new("cartpole", line, Path::new("/nonexistent/operant.toml")).expect("a space")
+        let flags = flags.iter().map(|(key, value)| (*key, "--flag", (*value).to_owned())).collect();
+        let line = CommandLine { set, flags, ..CommandLine::default() };
+        let file = ConfigFile::read(Path::new("/nonexistent/operant.toml"), &["cartpole"]).expect("no file");
+        Space::new("cartpole", line, &file).expect("a space")
     }
 
     #[test]
     fn what_is_tried_is_valid_and_differs_from_what_is_automatic() {
-        let space = space(&[]);
+        let space = space(&[], &[]);
         let base = space.settings(&Choice::new()).expect("valid");
         assert_eq!((base.learner.num_envs, base.learner.num_minibatches, base.run.threads), (16, 4, 0));
         let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
@@ -260,13 +301,22 @@ mod tests {
 
     #[test]
     fn what_the_command_line_sets_is_not_tried() {
-        let space = space(&["num_envs=32", "threads=1", "rollout_tile=16"]);
+        let space = space(&["num_envs=32", "threads=1"], &[("rollout_tile", "16"), ("seed", "9")]);
         let base = space.settings(&Choice::new()).expect("valid");
         assert_eq!((base.learner.num_envs, base.run.threads, base.run.rollout_tile), (32, 1, 16));
         let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
         assert_eq!(keys, ["lane_width", "waiting"]);
         assert!(!space.learning.is_empty());
         assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
+        // A trial has its own seed and device, whatever the flags say.
+        let own = space.settings(&Choice::from([("seed", "3".to_owned())])).expect("valid");
+        assert_eq!((own.learner.seed, own.run.device.as_str()), (3, "cpu"));
+        // What was found with 32 environments holds with them alone.
+        let found = Choice::from([("num_minibatches", "8".to_owned())]);
+        let written = space.to_write(&found);
+        assert_eq!((written["num_envs"].as_str(), written["device"].as_str()), ("32", "\"cpu\""));
+        let of_the_machine = Choice::from([("lane_width", "8".to_owned())]);
+        assert_eq!(space.to_write(&of_the_machine), of_the_machine);
     }
 
     #[test]

@@ -133,17 +133,22 @@ pub(super) fn rollout_tile(wishes: &Wishes, work: &Work, speeds: &[f64]) -> (Opt
     }
 }
 
-/// When workers of these speeds are done with `tiles` tiles that take a worker of speed 1 `time` each, and whoever is free first
-/// takes the next.
+/// When workers of these speeds are done with `tiles` tiles that take a worker of speed 1 `time` each: whoever is free first takes
+/// the next, of several the slowest, as nobody knows who will.
 fn makespan(tiles: usize, time: f64, speeds: &[f64]) -> f64 {
     let mut free = vec![0.0; speeds.len()];
     // So many that it does not matter who takes the last.
     let even = tiles.saturating_sub(EVEN_TILES * speeds.len());
     for _ in even..tiles {
-        let begun = free.iter().zip(speeds).enumerate();
-        let next = begun.min_by(|(_, a), (_, b)| (a.0 + time / a.1).total_cmp(&(b.0 + time / b.1)));
-        if let Some((worker, (_, speed))) = next {
-            free[worker] += time / speed;
+        let mut next = 0;
+        for worker in 1..free.len() {
+            let (sooner, slower) = (free[worker] < free[next], speeds[worker] <= speeds[next]);
+            if sooner || (free[worker] == free[next] && slower) {
+                next = worker;
+            }
+        }
+        if let Some(free) = free.get_mut(next) {
+            *free += time / speeds[next];
         }
     }
     even as f64 * time / speeds.iter().sum::<f64>() + free.into_iter().fold(0.0, f64::max)

@@ -186,9 +186,11 @@ impl Layers {
     }
 
     /// The configuration of the run being resumed. Nothing that a file or variable has said since shows through
-    /// where the run had nothing of its own, such as an option of the environment.
+    /// where the run had nothing of its own, such as an option of the environment; but for places on this machine, which
+    /// a run has none of.
     pub fn resumed(&mut self, run: &str, text: &str) -> Result<()> {
-        self.entries.retain(|_, entry| !entry.origin.is_explicit());
+        let is_place = |key: &str| matches!(key, "run_dir" | "cache_dir");
+        self.entries.retain(|key, entry| is_place(key) || !entry.origin.is_explicit());
         self.auto_envs = None;
         self.options.clear();
         self.text(text, &|_| Origin::Resumed(run.to_string()))

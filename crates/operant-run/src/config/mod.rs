@@ -44,8 +44,8 @@ pub struct RunConfig {
     pub pin: bool,
     /// How worker threads wait for the next small job: `spin`, `yield`, `sleep`, or `auto`, which leaves it to the plan.
     pub waiting: String,
-    /// Environments that a worker thread plays side by side; 0 leaves it to the plan, which takes as many as leave every thread
-    /// several such tiles.
+    /// Environments that a worker thread plays side by side; 0 leaves it to the plan, which takes the number with which all threads
+    /// are done soonest.
     pub rollout_tile: usize,
     /// Environments that one instruction steps; 0 takes as many as the processor's vectors hold.
     pub lane_width: usize,
@@ -119,6 +119,12 @@ impl Settings {
             Some(origin) if key == "num_envs" => Some(origin),
             _ => self.entries.get(key).map(|entry| &entry.origin),
         }
+    }
+
+    /// The value of a key, as TOML has it; None where it has none, or the device is yet to decide.
+    pub fn value(&self, key: &str) -> Option<&toml::Value> {
+        let is_open = key == "num_envs" && self.num_envs_is_open();
+        self.entries.get(key).filter(|_| !is_open).map(|entry| &entry.value)
     }
 
     /// Whether the device is yet to decide `num_envs`; until then it is the number of the layers below.
