@@ -1,7 +1,7 @@
 //! What every environment gets and none contains: the time limit, same-step auto-reset, the final observation and
 //! episode statistics.
 
-use operant_lane::{Bundle, Draws, Float, Lane, Purpose, Uint};
+use operant_lane::{Bundle, Draws, Float, Lane, Purpose, Rule, Uint};
 
 use crate::env::Env;
 
@@ -69,6 +69,23 @@ impl<L: Lane, E: Env> Clone for Transition<L, E> {
 }
 impl<L: Lane, E: Env> Copy for Transition<L, E> {}
 
+/// The next episode, in place of one that ended.
+struct Restart<'a, L: Lane, E> {
+    env: &'a E,
+    clock: &'a Clock<L>,
+}
+
+/// State and observation, and the steps and the return of the episode.
+type Begun<L, E> = ((<E as Env>::State<L>, <E as Env>::Obs<L>), (<L as Lane>::Uint, <L as Lane>::Float));
+
+impl<L: Lane, E: Env> Rule<Begun<L, E>> for Restart<'_, L, E> {
+    #[inline(always)]
+    fn apply(self, _: Begun<L, E>) -> Begun<L, E> {
+        let state = self.env.reset(&mut self.clock.draws(Purpose::Reset, Purpose::EvalReset));
+        ((state, self.env.observe(&state)), (L::Uint::splat(0), L::Float::splat(0.0)))
+    }
+}
+
 impl<L: Lane, E: Env> Current<L, E> {
     /// Environments at the start of their first episode.
     #[inline(always)]
@@ -96,10 +113,7 @@ impl<L: Lane, E: Env> Current<L, E> {
 
         // Resets cost nothing while no environment needs one.
         let before = ((step.state, final_obs), (episodic_length, episodic_return));
-        let ((state, obs), (elapsed, sum)) = L::when(done, before, |_| {
-            let state = env.reset(&mut clock.draws(Purpose::Reset, Purpose::EvalReset));
-            ((state, env.observe(&state)), (L::Uint::splat(0), L::Float::splat(0.0)))
-        });
+        let ((state, obs), (elapsed, sum)) = L::when_rule(done, before, Restart { env, clock });
         *self = Self { state, elapsed, episodic_return: sum };
         let reward = step.reward;
         Transition { obs, final_obs, reward, terminated, truncated, episodic_return, episodic_length }

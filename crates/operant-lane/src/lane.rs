@@ -30,8 +30,21 @@ pub trait Lane: Copy {
     /// needs it. It must draw on nothing but its argument and what it captures.
     fn when<B: Bundle<Self>>(mask: Self::Mask, value: B, rule: impl FnOnce(B) -> B) -> B;
 
+    /// [`Lane::when`] for a rule that is inlined wherever it stands, which a closure of several callers need not be: then what of
+    /// its results nobody reads is not computed.
+    #[inline(always)]
+    fn when_rule<B: Bundle<Self>>(mask: Self::Mask, value: B, rule: impl Rule<B>) -> B {
+        Self::when(mask, value, |value| rule.apply(value))
+    }
+
     /// The bounded loop: folds `rule(0, value)`, `rule(1, ..)`, .. `count` times.
     fn repeat<B: Bundle<Self>>(count: u32, value: B, rule: impl Fn(Self::Uint, B) -> B) -> B;
+}
+
+/// A rule for [`Lane::when_rule`]; mark `apply` `#[inline(always)]`.
+pub trait Rule<B> {
+    /// The value after the rule.
+    fn apply(self, value: B) -> B;
 }
 
 /// A lane whose environments lie in memory, WIDTH side by side; `f32` and the SIMD lanes.

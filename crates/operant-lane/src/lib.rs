@@ -19,5 +19,5 @@ pub mod trace;
 
 pub use bundle::{Bundle, Kind, Leaf, Sink, Source};
 pub use draws::{ActionDraws, Draws, Purpose};
-pub use lane::{Float, Int, Lane, Mask, Packed, Select, Uint};
+pub use lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint};
 pub use simd::{Mask8, Mask16, Wide};

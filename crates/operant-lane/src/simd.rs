@@ -4,7 +4,7 @@ use wide::bytemuck::cast;
 use wide::{f32x8, f32x16, i32x8, i32x16, u32x8, u32x16};
 
 use crate::bundle::{Bundle, leaf_bundle};
-use crate::lane::{Float, Int, Lane, Mask, Packed, Select, Uint};
+use crate::lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint};
 
 /// The lane of N environments side by side; implemented for 8 and 16.
 #[derive(Debug, Clone, Copy)]
@@ -243,6 +243,10 @@ macro_rules! simd_lane {
             #[inline(always)]
             fn when<B: Bundle<Self>>(mask: $mask, value: B, rule: impl FnOnce(B) -> B) -> B {
                 if mask.0.any() { B::select(mask, rule(value), value) } else { value }
+            }
+            #[inline(always)]
+            fn when_rule<B: Bundle<Self>>(mask: $mask, value: B, rule: impl Rule<B>) -> B {
+                if mask.0.any() { B::select(mask, rule.apply(value), value) } else { value }
             }
             #[inline(always)]
             fn repeat<B: Bundle<Self>>(count: u32, mut value: B, rule: impl Fn(Self::Uint, B) -> B) -> B {
