@@ -106,10 +106,10 @@ fn times_to_solve_are_of_runs_that_solved() {
     let sets = ["solved_at=1", "eval_episodes=1", "eval_interval=1", "num_steps=16"];
     let mut easy = vec!["--for", "solve"];
     easy.extend(sets.iter().flat_map(|set| ["--set", *set]).chain(MACHINE));
-    let found = report(&tune(&place, &[&easy[..], &BRIEF].concat()));
+    let found = report(&tune(&place, &[&easy[..], &["--envs", "16", "--seed", "5"], &BRIEF].concat()));
     assert_eq!(found["for"], "solve");
     let tried = found["tried"].as_array().expect("a list");
-    assert!(tried.iter().any(|tried| tried["unit"] == "s" && tried["solved"] == 3), "{found}");
+    assert!(tried.iter().filter(|tried| tried["unit"] == "s" && tried["solved"] == 3).count() > 1, "{found}");
     // A table for a person has them all.
     let person = ["tune", "cartpole", "--dry-run", "--budget", "1", "--device", "cpu"];
     let shown = place.operant(&[&person[..], &easy].concat());

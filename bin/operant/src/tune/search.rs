@@ -1,5 +1,5 @@
-//! The search: each setting of the machine in turn, then settings of learning, then a last comparison of the best with the automatic
-//! ones. Trials run in turn against a reference, so that a machine that changes its speed changes it for both.
+//! The search: each setting of the machine in turn, then settings of learning ([`super::learning`]), then a last comparison of the
+//! best with the automatic ones. Trials run in turn against a reference, so that a machine that changes its speed changes it for both.
 
 use std::time::{Duration, Instant};
 
@@ -16,34 +16,28 @@ const ROUNDS: std::ops::RangeInclusive<usize> = 3..=7;
 /// Seconds of a measurement of speed, at least and at most.
 const SITTING: [f64; 2] = [0.01, 1.0];
 /// Where in the budget each part is to end: settings of the machine, and of learning.
-const PARTS: [f64; 2] = [0.35, 0.8];
+pub(super) const PARTS: [f64; 2] = [0.35, 0.8];
 /// Faster by less than so much, a setting of the machine is not worth a line in a file.
 const WORTH_A_LINE: f64 = 1.01;
-/// Faster by less than so much, learning is not put at risk for it.
-const WORTH: f64 = 1.03;
-/// Seeds under which changed learning has to solve the environment.
-const SEEDS: [u64; 3] = [1, 2, 3];
 /// Seeds of the last comparison of times to solve.
 const LAST_SEEDS: std::ops::Range<u64> = 101..112;
 /// Share of the budget that a run of the last comparison has at least.
 const LAST_SHARE: f64 = 0.05;
-/// A run that takes so many times as long as the best so far will not be the best.
-const HOPELESS: f64 = 3.0;
 
 /// The search and what it has found.
-struct Search<'a> {
-    space: &'a Space,
-    goal: Goal,
+pub(super) struct Search<'a> {
+    pub space: &'a Space,
+    pub goal: Goal,
     begin: Instant,
     budget: Duration,
-    tried: Vec<Tried>,
+    pub tried: Vec<Tried>,
     notes: Vec<String>,
     progress: &'a mut dyn Progress,
 }
 
 /// Settings under trial.
-struct Trial {
-    choice: Choice,
+pub(super) struct Trial {
+    pub choice: Choice,
     settings: Settings,
     values: Vec<f64>,
     problem: Option<String>,
@@ -108,16 +102,16 @@ pub fn search(space: &Space, goal: Goal, budget: Duration, progress: &mut dyn Pr
 
 impl Search<'_> {
     /// Time until `share` of the budget is spent.
-    fn left(&self, share: f64) -> Duration {
+    pub(super) fn left(&self, share: f64) -> Duration {
         self.budget.mul_f64(share).saturating_sub(self.begin.elapsed())
     }
 
-    fn at(&mut self, what: &str) {
+    pub(super) fn at(&mut self, what: &str) {
         let done = self.begin.elapsed().as_secs_f64() / self.budget.as_secs_f64().max(1e-9);
         self.progress.at(what, done.min(1.0));
     }
 
-    fn trial(&self, choice: Choice) -> Result<Trial> {
+    pub(super) fn trial(&self, choice: Choice) -> Result<Trial> {
         let settings = self.space.settings(&choice)?;
         Ok(Trial { choice, settings, values: Vec::new(), problem: None })
     }
@@ -147,7 +141,7 @@ impl Search<'_> {
     }
 
     /// Measures the speed of all trials, the first of which is the reference, round after round for about `time`.
-    fn in_turn(&mut self, trials: &mut [Trial], time: Duration) -> Result<()> {
+    pub(super) fn in_turn(&mut self, trials: &mut [Trial], time: Duration) -> Result<()> {
         let begin = Instant::now();
         let sittings = (*ROUNDS.end() * trials.len()) as f64;
         let sitting = Duration::from_secs_f64((time.as_secs_f64() / sittings).clamp(SITTING[0], SITTING[1]));
@@ -180,7 +174,7 @@ impl Search<'_> {
 
     /// Notes what became of trials of speed. The one to take: the best of those that were faster than the reference in every
     /// round, in the median at least `worth` times. With its median.
-    fn judge(&mut self, trials: &[Trial], worth: f64) -> (Option<usize>, f64) {
+    pub(super) fn judge(&mut self, trials: &[Trial], worth: f64) -> (Option<usize>, f64) {
         let ratios: Vec<Vec<f64>> = trials.iter().map(|trial| ratios(&trials[0], trial)).collect();
         let spread = |number: &usize| Spread::of(ratios[*number].clone());
         let others = || (1..trials.len()).filter(|&number| trials[number].problem.is_none());
@@ -205,139 +199,11 @@ impl Search<'_> {
         (taken, gain)
     }
 
-    /// Changed learning on top of the best settings of the machine, for the goal.
-    fn learning(&mut self, best: Choice) -> Result<Choice> {
-        let mut trials = vec![self.trial(best.clone())?];
-        for change in &self.space.learning {
-            let mut choice = best.clone();
-            choice.extend(change.clone());
-            trials.push(self.trial(choice)?);
-        }
-        match self.goal {
-            Goal::Sps => self.fastest_that_solves(trials, best),
-            Goal::Solve => self.soonest(trials, best),
-        }
-    }
-
-    /// The fastest that still solves the environment under every seed.
-    fn fastest_that_solves(&mut self, mut trials: Vec<Trial>, best: Choice) -> Result<Choice> {
-        let time = self.left(PARTS[1]).mul_f64(0.4);
-        self.in_turn(&mut trials, time)?;
-        let from = self.tried.len();
-        self.judge(&trials, WORTH);
-        let is_worth = |tried: &Tried| {
-            let ratio = Spread::of(tried.ratios.clone());
-            matches!(tried.fate, Fate::Taken | Fate::Left) && ratio.min > 1.0 && ratio.median >= WORTH
-        };
-        let mut order: Vec<usize> = (from..self.tried.len()).filter(|&k| is_worth(&self.tried[k])).collect();
-        let median = |tried: &Tried| Spread::of(tried.ratios.clone()).median;
-        order.sort_by(|&a, &b| median(&self.tried[b]).total_cmp(&median(&self.tried[a])));
-        // Whether it may be taken is yet to be seen.
-        self.tried[from..]
-            .iter_mut()
-            .filter(|tried| tried.fate == Fate::Taken)
-            .for_each(|tried| tried.fate = Fate::Left);
-        for number in order {
-            let choice = self.tried[number].choice.clone();
-            let fate = self.whether_it_solves(&choice, number)?;
-            self.tried[number].fate = fate.clone();
-            if fate == Fate::Taken {
-                return Ok(choice);
-            }
-        }
-        Ok(best)
-    }
-
-    /// Taken if it solves the environment under every seed, which are counted.
-    fn whether_it_solves(&mut self, choice: &Choice, number: usize) -> Result<Fate> {
-        for seed in SEEDS {
-            self.at(&format!("{}: whether it learns", space::shown(choice)));
-            let limit = self.left(PARTS[1]);
-            if limit.is_zero() {
-                return Ok(Fate::NotTried);
-            }
-            match self.solve(choice, seed, limit) {
-                Ok(Some(_)) => self.tried[number].solved += 1,
-                Ok(None) => return Ok(Fate::NotSolved(seed)),
-                Err(error) => return Ok(Fate::Refused(first_line(&error))),
-            }
-        }
-        Ok(Fate::Taken)
-    }
-
     /// Seconds to solve under a seed.
-    fn solve(&self, choice: &Choice, seed: u64, limit: Duration) -> Result<Option<f64>> {
+    pub(super) fn solve(&self, choice: &Choice, seed: u64, limit: Duration) -> Result<Option<f64>> {
         let mut choice = choice.clone();
         choice.insert("seed", seed.to_string());
         trial::seconds_to_solve(&self.space.settings(&choice)?, limit)
-    }
-
-    /// The one that solves the environment soonest in the median of the seeds, and under each of them; after every seed the
-    /// better half stays.
-    fn soonest(&mut self, trials: Vec<Trial>, best: Choice) -> Result<Choice> {
-        let from = self.tried.len();
-        let tried = |trial: Trial| Tried {
-            choice: trial.choice,
-            is_speed: false,
-            values: Vec::new(),
-            ratios: Vec::new(),
-            solved: 0,
-            fate: Fate::Left,
-        };
-        self.tried.extend(trials.into_iter().map(tried));
-        self.tried[from].fate = Fate::Reference;
-        let mut alive: Vec<usize> = (from..self.tried.len()).collect();
-        let mut soonest = f64::INFINITY;
-        for (round, seed) in SEEDS.into_iter().enumerate() {
-            for &number in &alive {
-                let left = self.left(PARTS[1]);
-                if left.is_zero() {
-                    if number != from {
-                        self.tried[number].fate = Fate::NotTried;
-                    }
-                    continue;
-                }
-                let hopeless = Duration::try_from_secs_f64(HOPELESS * soonest).unwrap_or(left);
-                let choice = self.tried[number].choice.clone();
-                self.at(&format!("{}, seed {seed}", space::shown(&choice)));
-                // The reference says how long it takes, whatever that is.
-                let limit = if number == from { left } else { left.min(hopeless) };
-                match self.solve(&choice, seed, limit) {
-                    Ok(Some(seconds)) => {
-                        soonest = soonest.min(seconds);
-                        let reference = self.tried[from].values.get(round).copied();
-                        let tried = &mut self.tried[number];
-                        tried.values.push(seconds);
-                        tried.ratios.extend(if number == from {
-                            Some(1.0)
-                        } else {
-                            reference.map(|old| old / seconds)
-                        });
-                        tried.solved += 1;
-                    }
-                    Err(error) if number == from => return Err(error),
-                    Err(error) => self.tried[number].fate = Fate::Refused(first_line(&error)),
-                    Ok(None) if number != from => self.tried[number].fate = Fate::NotSolved(seed),
-                    Ok(None) => {}
-                }
-            }
-            alive.retain(|&number| number == from || self.tried[number].values.len() > round);
-            alive[1..].sort_by(|&a, &b| middle(&self.tried[a]).total_cmp(&middle(&self.tried[b])));
-            alive.truncate(alive.len() / 2 + 1);
-        }
-        let complete = |number: &&usize| self.tried[**number].solved == SEEDS.len();
-        let found = alive[1..]
-            .iter()
-            .filter(complete)
-            .min_by(|&&a, &&b| middle(&self.tried[a]).total_cmp(&middle(&self.tried[b])));
-        let reference = middle(&self.tried[from]);
-        match found {
-            Some(&number) if reference.is_nan() || middle(&self.tried[number]) < reference => {
-                self.tried[number].fate = Fate::Taken;
-                Ok(self.tried[number].choice.clone())
-            }
-            _ => Ok(best),
-        }
     }
 
     /// The automatic settings and `best`, in turn once more: the figures of each, and what speaks against the best.
@@ -408,10 +274,6 @@ fn middle_speeds(times: &[f64]) -> [f64; 3] {
     extremes(&speeds[quarter..speeds.len() - quarter])
 }
 
-fn middle(tried: &Tried) -> f64 {
-    Spread::of(tried.values.clone()).median
-}
-
-fn first_line(error: &Error) -> String {
+pub(super) fn first_line(error: &Error) -> String {
     error.what.lines().next().unwrap_or_default().to_owned()
 }

@@ -71,7 +71,8 @@ fn row(report: &Report, tried: &Tried) -> Vec<String> {
         if tried.fate == Fate::Reference { "1".to_owned() } else { factor(Spread::of(tried.ratios.clone())) };
     let mut outcome = tried.fate.problem().unwrap_or_else(|| tried.fate.word().to_owned());
     if tried.solved > 0 {
-        outcome.push_str(&format!("; solved under {} seeds", tried.solved));
+        let plural = if tried.solved == 1 { "" } else { "s" };
+        outcome.push_str(&format!("; solved under {} seed{plural}", tried.solved));
     }
     vec![
         shown(&tried.choice),
