@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import matplotlib
 
-from report import Results, pairs, ratios, spread
+from report import Results, pairs, ratios, spread, times
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -52,7 +52,7 @@ def draw_bar(axes: Axes, bar: Bar, colour: str) -> None:
     middle, low, high = spread(bar.ratios)
     axes.barh(bar.place, middle, 0.72, color=colour, xerr=[[middle - low], [high - middle]], ecolor=INK)
     style = {"textcoords": "offset points", "va": "center", "fontsize": FONT_SIZE}
-    axes.annotate(f"{middle:.3g} x", (high, bar.place), (6, 0), **style)
+    axes.annotate(f"{times(middle)} x", (high, bar.place), (6, 0), **style)
     if bar.first:
         axes.annotate(
             bar.comparison, (0, bar.place - 0.85), (4, 0), ("axes fraction", "data"), style="italic", **style

@@ -30,6 +30,11 @@ def amount(value: float, unit: str) -> str:
     return f"{value:.3g}"
 
 
+def times(ratio: float) -> str:
+    """A ratio with three digits that count."""
+    return f"{ratio:.3g}" if ratio < 1e3 else f"{ratio:,.0f}"
+
+
 def span(values: list[float], unit: str) -> str:
     """Median (min .. max)."""
     median, low, high = (amount(value, unit) for value in spread(values))
@@ -73,7 +78,7 @@ def row(comparison: Results, operant: Results, peer: Results) -> str:
         measured(operant, unit),
         peer["label"] + settings(peer),
         measured(peer, unit),
-        f"**{middle:.3g}** ({low:.3g} .. {high:.3g})" if found else "",
+        f"**{times(middle)}** ({times(low)} .. {times(high)})" if found else "",
         str(len(found)),
     ]
     return "| " + " | ".join(cells) + " |"

@@ -45,20 +45,24 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  operant tune cartpole                      two minutes, then `operant train cartpole` is as fast as it gets
-  operant tune cartpole --for solve          the least time until it is solved
+  operant tune cartpole                          two minutes, for steps per second
+  operant tune cartpole --for solve              the least time until it is solved
   operant tune pendulum --budget 600 --envs 32   leave the environments, vary the rest
 
 Tried in turn, each against the settings so far, round after round:
-  the machine   threads, rollout_tile, lane_width, waiting; on a GPU kernels. No result depends on them on a CPU.
-  learning      num_envs and num_minibatches. They change what is learned: one is taken only if training still
-                reaches the preset's threshold under three seeds, within the preset's steps.
-Last, the best and the automatic settings take turns once more, and the gain is told with its spread.
-One that is not in every round (for `solve`: not outside the middle half of times) is none, and is not taken.
+  the machine   threads, rollout_tile, lane_width, waiting; on a GPU kernels.
+                On a CPU no result depends on them.
+  learning      num_envs and num_minibatches. They change what is learned: one is
+                taken only if training still reaches the preset's threshold under
+                three seeds, within the preset's steps.
+Last, the best and the automatic settings take turns once more, and the gain is told
+with its spread. One that is not in every round (for `solve`: not outside the middle
+half of times) is none, and is not taken.
 
-What a flag, --set or a variable says is not tried. The environment's table of the file gets
-what was found, each key marked, and loses what was tuned before; the rest of the file stays as it is. Settings
-of learning are written with the device that they were found on.";
+What a flag, --set or a variable says is not tried. The environment's table of the
+file gets what was found, each key marked, and loses what was tuned before; the rest
+of the file stays as it is. Settings of learning are written with the device that
+they were found on.";
 
 /// Searches, prints and writes.
 pub fn run(args: &Args) -> anyhow::Result<u8> {

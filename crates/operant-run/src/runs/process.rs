@@ -1,55 +1,101 @@
 //! One process, held by a descriptor so that no other can take its place between a look at it and a signal.
 
-use std::os::fd::OwnedFd;
-use std::time::Duration;
+pub(super) use system::Process;
 
-use operant_metrics::process_start;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+#[cfg(target_os = "linux")]
+mod system {
+    use std::os::fd::OwnedFd;
+    use std::time::Duration;
 
-/// A process that is there, and is the one meant.
-#[derive(Debug)]
-pub(super) struct Process(OwnedFd);
+    use operant_metrics::process_start;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-impl Process {
-    /// The process `pid` that started `start` clock ticks after the boot `boot_id`; none when it has ended, whatever has
-    /// its number now.
-    pub fn find(pid: u32, start: u64, boot_id: &str) -> Option<Self> {
-        if start == 0 || boot_id != operant_metrics::boot_id() {
-            return None;
+    /// A process that is there, and is the one meant.
+    #[derive(Debug)]
+    pub struct Process(OwnedFd);
+
+    impl Process {
+        /// The process `pid` that started `start` clock ticks after the boot `boot_id`; none when it has ended, whatever has
+        /// its number now.
+        pub fn find(pid: u32, start: u64, boot_id: &str) -> Option<Self> {
+            if start == 0 || boot_id != operant_metrics::boot_id() {
+                return None;
+            }
+            let pid_number = Pid::from_raw(i32::try_from(pid).ok()?)?;
+            // Held first and looked at then: from here on the number cannot change hands unnoticed.
+            let held = Process(pidfd_open(pid_number, PidfdFlags::empty()).ok()?);
+            (process_start(pid) == Some(start) && !held.has_ended()).then_some(held)
         }
-        let pid_number = Pid::from_raw(i32::try_from(pid).ok()?)?;
-        // Held first and looked at then: from here on the number cannot change hands unnoticed.
-        let held = Process(pidfd_open(pid_number, PidfdFlags::empty()).ok()?);
-        (process_start(pid) == Some(start) && !held.has_ended()).then_some(held)
-    }
 
-    /// Sends a signal.
-    ///
-    /// # Errors
-    /// When the process has ended (`NotFound` is the caller's to expect), or belongs to another user.
-    pub fn send(&self, signal: Signal) -> std::io::Result<()> {
-        Ok(pidfd_send_signal(&self.0, signal)?)
-    }
+        /// Sends a signal.
+        ///
+        /// # Errors
+        /// When the process has ended (`NotFound` is the caller's to expect), or belongs to another user.
+        pub fn send(&self, signal: Signal) -> std::io::Result<()> {
+            Ok(pidfd_send_signal(&self.0, signal)?)
+        }
 
-    /// Whether it has ended.
-    pub fn has_ended(&self) -> bool {
-        self.wait(Duration::ZERO)
-    }
+        /// Whether it has ended.
+        pub fn has_ended(&self) -> bool {
+            self.wait(Duration::ZERO)
+        }
 
-    /// Waits for its end; whether it came in time.
-    pub fn wait(&self, timeout: Duration) -> bool {
-        let time = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-        // An interrupted wait counts as not ended: the caller asks again.
-        poll(&mut fds, Some(&time)).is_ok_and(|ready| ready > 0)
+        /// Waits for its end; whether it came in time.
+        pub fn wait(&self, timeout: Duration) -> bool {
+            let time =
+                Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+            let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+            // An interrupted wait counts as not ended: the caller asks again.
+            poll(&mut fds, Some(&time)).is_ok_and(|ready| ready > 0)
+        }
     }
 }
 
-#[cfg(test)]
+/// Elsewhere nothing holds a process, and none is found: a run's lock tells whether it lives, and no signal goes to a stranger.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use rustix::process::Signal;
+
+    /// A process that is there.
+    #[derive(Debug)]
+    pub struct Process(Infallible);
+
+    impl Process {
+        /// None.
+        pub fn find(_: u32, _: u64, _: &str) -> Option<Self> {
+            None
+        }
+
+        /// Sends a signal.
+        pub fn send(&self, _: Signal) -> std::io::Result<()> {
+            match self.0 {}
+        }
+
+        /// Whether it has ended.
+        pub fn has_ended(&self) -> bool {
+            match self.0 {}
+        }
+
+        /// Waits for its end.
+        pub fn wait(&self, _: Duration) -> bool {
+            match self.0 {}
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::*;
     use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use operant_metrics::process_start;
+    use rustix::process::Signal;
+
+    use super::*;
 
     #[test]
     fn only_the_very_process_is_found_and_its_end_seen() {
