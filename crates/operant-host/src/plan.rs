@@ -221,7 +221,7 @@ fn threads(topology: &Topology, wishes: &Wishes, cores: &[Core]) -> (usize, Stri
         });
     }
     if threads > cores.len().max(1) {
-        reasons.push("whether siblings pay is not measured here: compare threads = N".to_owned());
+        reasons.push("whether siblings pay is not measured here: `operant tune` does".to_owned());
     }
     (threads, reasons.join("; "))
 }
