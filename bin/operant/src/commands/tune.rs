@@ -12,7 +12,7 @@ use crate::bar::Bar;
 use crate::output;
 use crate::tune::file::ConfigFile;
 use crate::tune::search::search;
-use crate::tune::space::Space;
+use crate::tune::space::{Space, is_same};
 use crate::tune::{Goal, Report, show};
 
 /// The file that every run from here reads.
@@ -104,6 +104,6 @@ fn write(file: &mut ConfigFile, space: &Space, report: &Report) -> operant_run::
     let about = format!("{}, {}, {}: {}", report.env, dir::today(), report.machine, show::outcome(report));
     file.write(&space.to_write(&report.choice), &about)?;
     // Another file than the usual one is for whoever names it.
-    let is_heard = file.path() == Path::new(USUAL) && !report.choice.is_empty();
+    let is_heard = is_same(file.path(), Path::new(USUAL)) && !report.choice.is_empty();
     if is_heard { space.unheard(&report.choice) } else { Ok(Vec::new()) }
 }

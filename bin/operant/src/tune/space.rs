@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
-use operant_run::config::{self, EnvFacts, Layers, Origin};
+use operant_run::config::{self, EnvFacts, Group, KEYS, Layers, Origin};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 use serde_json::Value;
 
@@ -22,8 +22,6 @@ const ON_CPU: [(&str, &str); 4] =
 const ON_GPU: [(&str, &str); 1] = [("kernels", "\"auto\"")];
 /// Settings of learning that are tried.
 const LEARNING: [&str; 2] = ["num_envs", "num_minibatches"];
-/// Settings of learning that a choice depends on.
-const HELD: [&str; 4] = ["num_envs", "num_minibatches", "num_steps", "total_timesteps"];
 /// How many times as many environments are tried.
 const TIMES_ENVS: [(usize, usize); 6] = [(1, 2), (1, 1), (2, 1), (4, 1), (8, 1), (16, 1)];
 /// Updates that a run must at least have: fewer do not learn.
@@ -43,7 +41,7 @@ pub struct Knob {
 pub struct Space {
     facts: EnvFacts,
     line: CommandLine,
-    /// What was not left to be tried and belongs to what is found: keys of learning and their values.
+    /// What the command line says of learning, seeds apart: what is found is found with it.
     held: Choice,
     /// What makes the automatic settings of what is tried.
     automatic: Choice,
@@ -83,7 +81,8 @@ impl Space {
             let from = if was_tuned(key) { &preset } else { &now };
             automatic.insert(key, of_learning(from, key).to_string());
         }
-        let held = HELD.into_iter().filter(|key| matches!(now.origin(key), Some(Origin::Flag(_))));
+        let held = KEYS.iter().filter(|key| key.group == Group::Learner && key.name != "seed");
+        let held = held.map(|key| key.name).filter(|key| matches!(now.origin(key), Some(Origin::Flag(_))));
         let held = held.filter_map(|key| Some((key, now.value(key)?.to_string()))).collect();
         let before: Choice = LEARNING
             .into_iter()
@@ -242,7 +241,8 @@ fn is_from(origin: Option<&Origin>, file: &Path) -> bool {
     matches!(origin, Some(Origin::File(path, _)) if is_same(path, file))
 }
 
-fn is_same(a: &Path, b: &Path) -> bool {
+/// Whether two paths lead to one file.
+pub fn is_same(a: &Path, b: &Path) -> bool {
     let whole = |path: &Path| -> PathBuf { path.canonicalize().unwrap_or_else(|_| path.to_path_buf()) };
     whole(a) == whole(b)
 }
@@ -301,7 +301,8 @@ mod tests {
 
     #[test]
     fn what_the_command_line_sets_is_not_tried() {
-        let space = space(&["num_envs=32", "threads=1"], &[("rollout_tile", "16"), ("seed", "9")]);
+        let space =
+            space(&["num_envs=32", "threads=1", "update_epochs=3"], &[("rollout_tile", "16"), ("seed", "9")]);
         let base = space.settings(&Choice::new()).expect("valid");
         assert_eq!((base.learner.num_envs, base.run.threads, base.run.rollout_tile), (32, 1, 16));
         let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
@@ -315,6 +316,7 @@ mod tests {
         let found = Choice::from([("num_minibatches", "8".to_owned())]);
         let written = space.to_write(&found);
         assert_eq!((written["num_envs"].as_str(), written["device"].as_str()), ("32", "\"cpu\""));
+        assert_eq!((written["update_epochs"].as_str(), written.get("seed")), ("3", None));
         let of_the_machine = Choice::from([("lane_width", "8".to_owned())]);
         assert_eq!(space.to_write(&of_the_machine), of_the_machine);
     }
