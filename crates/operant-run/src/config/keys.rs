@@ -207,7 +207,10 @@ impl Key {
             }
             (Kind::Size(sizes), _) => {
                 let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-                refuse("is not one of the sizes", format!("give 0 for the plan's, or {}", sizes.join(" or ")))
+                refuse(
+                    "is not one of the sizes",
+                    format!("give 0 for the plan's, or one of: {}", sizes.join(", ")),
+                )
             }
             #[allow(clippy::cast_precision_loss)] // a real was asked for
             (Kind::Real(range), Value::Integer(n)) => {
