@@ -322,6 +322,31 @@ mod tests {
     }
 
     #[test]
+    fn what_was_tuned_before_is_a_choice_and_what_a_person_wrote_is_the_base() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("operant.toml");
+        let with = |text: &str| {
+            std::fs::write(&path, text).expect("written");
+            let set = vec!["device=cpu".to_owned()];
+            let line = CommandLine { config: Some(path.clone()), set, ..CommandLine::default() };
+            let file = ConfigFile::read(&path, &["cartpole"]).expect("a file");
+            let space = Space::new("cartpole", line, &file).expect("a space");
+            let base = space.settings(&Choice::new()).expect("valid").learner.num_envs;
+            // Three times the preset's: in no grid around it.
+            let before = space.learning.contains(&Choice::from([("num_envs", "48".to_owned())]));
+            (base, before, space)
+        };
+        let (base, before, _) = with("[cartpole]\nnum_envs = 48 # operant tune\n");
+        assert_eq!((base, before), (16, true));
+        let (base, before, space) = with("[cartpole]\nnum_envs = 48\n");
+        assert_eq!((base, before), (48, false));
+        // Nothing of another value is heard where a file says otherwise.
+        let unheard = space.unheard(&Choice::from([("num_envs", "96".to_owned())])).expect("valid");
+        assert!(unheard.len() == 1 && unheard[0].starts_with("num_envs = 48 holds, by "), "{unheard:?}");
+        assert_eq!(space.unheard(&Choice::new()).expect("valid"), [""; 0]);
+    }
+
+    #[test]
     fn choices_read_well() {
         let choice = Choice::from([("threads", "2".to_owned()), ("waiting", "\"sleep\"".to_owned())]);
         assert_eq!(shown(&choice), "threads = 2, waiting = \"sleep\"");
