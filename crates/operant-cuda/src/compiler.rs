@@ -114,7 +114,7 @@ impl Compiler {
         Err(CudaError::NoCompiler { problem, remedy: remedy(newest) })
     }
 
-    /// Keeps what is compiled in this directory; None keeps nothing.
+    /// Keeps what is compiled in `kernels` in this directory; None keeps nothing.
     #[must_use]
     pub fn cached_in(mut self, directory: Option<&Path>) -> Compiler {
         self.cache = Cache::new(directory.map(Path::to_path_buf));
@@ -131,7 +131,7 @@ impl Compiler {
         &self.library.path
     }
 
-    /// Where compiled kernels are kept.
+    /// The directory in which `kernels` is where compiled ones are kept.
     pub fn cache_directory(&self) -> Option<&Path> {
         self.cache.directory()
     }

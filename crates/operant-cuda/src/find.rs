@@ -63,7 +63,7 @@ impl Cuda {
         Ok(Cuda { driver: Arc::new(driver), compiler, places, blas })
     }
 
-    /// Keeps compiled kernels in this directory; None keeps none.
+    /// Keeps compiled kernels in `kernels` in this directory; None keeps none.
     #[must_use]
     pub fn cached_in(mut self, directory: Option<&Path>) -> Cuda {
         self.compiler = self.compiler.cached_in(directory);

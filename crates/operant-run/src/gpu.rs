@@ -8,9 +8,6 @@ use operant_learn::presets;
 use crate::config::Settings;
 use crate::error::{Error, Result};
 
-/// Where in a cache directory compiled kernels are.
-const KERNELS: &str = "kernels";
-
 /// What is wrong where the driver starts and has no GPU.
 pub const SHOWS_NONE: &str = "the NVIDIA driver shows none";
 
@@ -39,7 +36,7 @@ pub fn name(ordinal: usize) -> String {
 pub fn find(ordinal: usize, cache_dir: Option<&Path>) -> Result<(Cuda, DeviceProperties)> {
     let mut cuda = Cuda::find()?;
     if let Some(directory) = cache_dir {
-        cuda = cuda.cached_in(Some(&directory.join(KERNELS)));
+        cuda = cuda.cached_in(Some(directory));
     }
     let mut devices = cuda.devices()?;
     if ordinal >= devices.len() {
