@@ -392,6 +392,14 @@ fn auto_takes_a_gpu_with_the_preset_for_it_and_else_the_cpu_with_its_own() {
     assert!(told.iter().all(|told| line.contains(told)), "{line}");
     let missing = ["train", "cartpole", "--device", "cuda:7,cuda:8"];
     operant.run(&missing, "").assert_error(2, &["cannot be used: cuda:7 is not used", "where: --device"]);
+    // They can be looked at all the same, as one that is named alone.
+    let shown = |device| operant.run(&["config", "cartpole", "--device", device], "");
+    let (order, alone) = (shown("cuda:7,cuda:8"), shown("cuda:7"));
+    assert_eq!((order.code, alone.code), (Some(0), Some(0)), "{order:#?}");
+    let but_devices = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.starts_with("device = ")).map(str::to_owned).collect()
+    };
+    assert_eq!(but_devices(&order.stdout), but_devices(&alone.stdout));
 
     // It stays where it was, and so does the other.
     let sets = ["--set", "ring=false", "--set", "memory_fraction=0.9", "--json"];
@@ -405,6 +413,13 @@ fn auto_takes_a_gpu_with_the_preset_for_it_and_else_the_cpu_with_its_own() {
     assert!(said.contains("device: cpu; the run trained there before"), "{said}");
     assert_eq!(resume("many", "4096").0, "cuda:0");
     assert_eq!(saved("many"), ["num_envs = 64", "num_steps = 32"]);
+    // An order that the run was started with lets it stay, too; one that is given now is an order.
+    let (device, said) = resume("last", "4096");
+    assert_eq!(device, "cpu");
+    assert!(said.contains("device: cpu; the run trained there before"), "{said}");
+    let now = ["train", "--resume", "last", "--steps", "6144", "--device", "cuda:0,cpu"];
+    let finished = operant.run(&[&now, &sets[..]].concat(), "");
+    assert_eq!(finished.json()["device"], "cuda:0", "{finished:#?}");
 }
 
 #[test]

@@ -139,14 +139,28 @@ fn what_cannot_be_tuned_is_told_at_once() {
 fn a_gpu_is_tuned_by_its_own_settings() {
     let Some(directory) = stand_in::directory("tuning on a GPU") else { return };
     let place = Place::new();
-    let small =
-        ["num_envs=32", "num_steps=8", "hidden=8", "num_minibatches=2", "update_epochs=1", "solved_at=1"];
-    let mut args = vec!["tune", "cartpole", "--device", "cuda", "--budget", "1", "--json", "--dry-run"];
-    args.extend(small.iter().chain(&["eval_episodes=1"]).flat_map(|set| ["--set", *set]));
-    let mut command = place.command(&args);
-    let found = command.envs(stand_in::environment(&directory)).output().expect("operant starts");
-    let found = report(&Finished::of(found));
-    assert_eq!(found["device"], "cuda:0");
-    let all = tried(&found).join(" ");
-    assert!(all.contains("kernels") && !all.contains("threads") && !all.contains("lane_width"), "{all}");
+    let tune = |more: &[&str]| {
+        let mut args = vec!["tune", "cartpole", "--device", "cuda", "--budget", "1", "--json", "--dry-run"];
+        let small = ["num_envs=32", "num_steps=8", "hidden=8", "num_minibatches=2", "update_epochs=1"];
+        let sets = small.iter().chain(&["solved_at=1", "eval_episodes=1"]).chain(more);
+        args.extend(sets.flat_map(|set| ["--set", *set]));
+        let mut command = place.command(&args);
+        let found = command.envs(stand_in::environment(&directory)).output().expect("operant starts");
+        let found = report(&Finished::of(found));
+        assert_eq!(found["device"], "cuda:0");
+        tried(&found)
+    };
+    assert_eq!(
+        tune(&["precision=f32", "overlap=false"]),
+        ["{}", r#"{"kernels":"fused"}"#, r#"{"kernels":"layers"}"#]
+    );
+    let of_gpus = [
+        "{}",
+        r#"{"overlap":true}"#,
+        r#"{"precision":"tf32"}"#,
+        r#"{"overlap":true,"precision":"tf32"}"#,
+        r#"{"precision":"bf16"}"#,
+        r#"{"overlap":true,"precision":"bf16"}"#,
+    ];
+    assert_eq!(tune(&["kernels=fused"]), of_gpus);
 }

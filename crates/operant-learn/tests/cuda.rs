@@ -1,13 +1,14 @@
 //! The GPU's rollout without a GPU: the real kernels, compiled for the host and run thread by thread by a stand-in for the
 //! driver, against the CPU backend.
 
+#[path = "support/gpu.rs"]
+mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
-#[path = "../../operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
 
+use gpu::{device, stand_in};
 use locks::Locks;
-use operant_cuda::{Cuda, Device};
+use operant_cuda::Device;
 use operant_env::{Env, Visitor, registry};
 use operant_learn::cuda::parity::{
     check_gae, check_horizon, compare_rollout, differing_environments, tolerance,
@@ -19,13 +20,6 @@ use operant_learn::{Activation, Config, Precision};
 
 /// Threads in order, in reverse and shuffled: a result that depends on it misses a barrier.
 const ORDERS: [usize; 3] = [0, 1, 2];
-
-fn device(ordinal: usize) -> Option<Device> {
-    let directory = stand_in::directory("the GPU's rollout on the host")?;
-    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
-    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
-    Some(cuda.open(ordinal).expect("the stand-in has this device"))
-}
 
 fn config(num_envs: usize, hidden: &[usize]) -> Config {
     Config {

@@ -1,22 +1,16 @@
 //! The GPU backend without a GPU: what the training loop asks of a [`Backend`], with the real kernels on the host's stand-in.
 
+#[path = "support/gpu.rs"]
+mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
-#[path = "../../operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
 
+use gpu::{device, stand_in};
 use locks::Locks;
-use operant_cuda::{Cuda, Device};
+use operant_cuda::Device;
 use operant_env::{Env, Visitor, registry};
 use operant_learn::cuda::GpuOptions;
 use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats, cpu, cuda};
-
-fn device(ordinal: usize) -> Option<Device> {
-    let directory = stand_in::directory("the GPU backend on the host")?;
-    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
-    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
-    Some(cuda.open(ordinal).expect("the stand-in has this device"))
-}
 
 fn config() -> Config {
     Config {
@@ -149,14 +143,11 @@ fn evaluation_and_scene_serve_the_loop() {
 
 #[test]
 fn a_lost_device_is_an_error_and_never_a_hang() {
-    let Some(directory) = stand_in::directory("a lost GPU") else { return };
     if !stand_in::is_child() {
         let Some(output) = stand_in::rerun("a_lost_device_is_an_error_and_never_a_hang") else { return };
         return stand_in::must_pass(&output);
     }
-    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
-    let device =
-        cuda.cached_in(Some(&stand_in::cache(&directory))).open(5).expect("the device that gets lost");
+    let Some(device) = device(5) else { return };
     let outcome = cuda::backend(Locks, &config(), &device, GpuOptions::default()).and_then(|mut backend| {
         for _ in 0..4 {
             backend.enqueue_update()?;

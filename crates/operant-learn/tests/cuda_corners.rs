@@ -3,20 +3,21 @@
 
 #[path = "../../operant-env/tests/support/crane.rs"]
 mod crane;
+#[path = "support/gpu.rs"]
+mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
 #[path = "../../operant-env/tests/support/random_play.rs"]
 #[allow(dead_code, reason = "each suite uses its own part")]
 mod random_play;
-#[path = "../../operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
 #[path = "../../operant-env/tests/support/switchboard.rs"]
 mod switchboard;
 
 use crane::{Crane, HIGH, LOW};
+use gpu::{device, stand_in};
 use locks::Locks;
+use operant_cuda::Device;
 use operant_cuda::kernels::{Episodes, RunningNorm};
-use operant_cuda::{Cuda, Device};
 use operant_env::cartpole::CartPole;
 use operant_env::{ActionSpace, Clock, Current, Env, Rows, RowsMut};
 use operant_lane::bundle::leaves_of;
@@ -27,13 +28,6 @@ use operant_learn::cuda::{CudaPlay, CudaRollout, PlayOptions};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
 use switchboard::Switchboard;
-
-fn device(ordinal: usize) -> Option<Device> {
-    let directory = stand_in::directory("corners of the GPU's rollout on the host")?;
-    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
-    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
-    Some(cuda.open(ordinal).expect("the stand-in has this device"))
-}
 
 fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {
     Config { num_envs, num_steps, seed: 3, hidden: hidden.to_vec(), shared_trunk: true, ..Config::default() }

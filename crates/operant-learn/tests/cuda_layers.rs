@@ -1,13 +1,14 @@
 //! Networks that run as matrix products, without a GPU: the real kernels between products on the host's stand-in, products by a
 //! stand-in for cuBLASLt, against the CPU backend.
 
+#[path = "support/gpu.rs"]
+mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
-#[path = "../../operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
 
+use gpu::{device, stand_in};
 use locks::Locks;
-use operant_cuda::{Cuda, Device};
+use operant_cuda::Device;
 use operant_env::{Env, Visitor, registry};
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cuda::parity::{
@@ -16,13 +17,6 @@ use operant_learn::cuda::parity::{
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
-
-fn device(ordinal: usize) -> Option<Device> {
-    let directory = stand_in::directory("networks of matrix products on the host")?;
-    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
-    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
-    Some(cuda.open(ordinal).expect("the stand-in has this device"))
-}
 
 fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {
     Config {

@@ -1,27 +1,21 @@
 //! The loop on a GPU without one: rollouts beside updates, reports by a stream of their own, and nothing allocated on the way; with
 //! the real kernels on the host's stand-in, whose streams run in other orders than that of the calls where a test asks for it.
 
+#[path = "support/gpu.rs"]
+mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
-#[path = "../../operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
 
+use gpu::{device, stand_in};
 use std::sync::{Mutex, PoisonError};
 
 use locks::Locks;
-use operant_cuda::{Cuda, Device};
+use operant_cuda::Device;
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cuda::memory::Footprint;
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions, Kernels, NetworkOptions};
 use operant_learn::network::init_params;
 use operant_learn::{Backend, Config, LearnError, Precision, Snapshot, UpdateStats, cuda};
-
-fn device(ordinal: usize) -> Option<Device> {
-    let directory = stand_in::directory("the loop on a GPU")?;
-    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
-    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
-    Some(cuda.open(ordinal).expect("the stand-in has this device"))
-}
 
 fn options(network: impl Into<NetworkOptions>, overlap: bool) -> GpuOptions {
     GpuOptions { network: network.into(), overlap, ..GpuOptions::default() }

@@ -1,10 +1,11 @@
 //! Learning from the kernels' samples: rollouts by the GPU's kernels on the host's stand-in, updates by the CPU's learner. Only
 //! a test: it shows that what a horizon leaves is all that a learner needs, end to end.
 
-#[path = "../../operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
+#[path = "support/gpu.rs"]
+mod gpu;
 
-use operant_cuda::{Cuda, Device};
+use gpu::device;
+use operant_cuda::Device;
 use operant_env::{Env, Visitor, registry};
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cpu::batch::Batch;
@@ -74,11 +75,8 @@ impl Visitor for Learn<'_> {
 
 #[test]
 fn cartpole_is_learned_from_the_kernels_samples() {
-    let Some(directory) = stand_in::directory("learning from the GPU's kernels") else { return };
-    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
-    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
     for (ordinal, precision) in [(0, Precision::F32), (2, Precision::Bf16)] {
-        let device = cuda.open(ordinal).expect("the stand-in has this device");
+        let Some(device) = device(ordinal) else { return };
         let learn = Learn { device: &device, precision, updates: 60 };
         let [first, last] = registry::with_env("cartpole", &Default::default(), learn).expect("cartpole");
         assert!(first < 40.0 && last > 150.0, "{precision}: {first} at first, {last} at last");

@@ -1,25 +1,19 @@
 //! The GPU's update without a GPU: the real kernel on the host's stand-in, against the CPU's learner over the same samples.
 
+#[path = "support/gpu.rs"]
+mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
-#[path = "../../operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
 
+use gpu::{device, stand_in};
 use locks::Locks;
-use operant_cuda::{Cuda, Device};
+use operant_cuda::Device;
 use operant_env::{Env, Visitor, registry};
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cuda::parity::{UpdatePath, compare_gradient, compare_update};
 use operant_learn::cuda::{CudaLearner, CudaRollout};
 use operant_learn::network::init_params;
 use operant_learn::{Activation, Config, Precision};
-
-fn device(ordinal: usize) -> Option<Device> {
-    let directory = stand_in::directory("the GPU's update on the host")?;
-    let cuda = Cuda::find_in(Some(&directory)).expect("the stand-in is found");
-    let cuda = cuda.cached_in(Some(&stand_in::cache(&directory)));
-    Some(cuda.open(ordinal).expect("the stand-in has this device"))
-}
 
 fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {
     Config {

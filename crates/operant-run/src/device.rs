@@ -69,9 +69,28 @@ pub fn choose(settings: &Settings, before: Option<&str>) -> Result<(Settings, De
             }
             Err(reason) => on_cpu(settings, Some(reason)),
         },
-        Some(Wish::Order(order)) => first_of(settings, &order, Vec::new()),
+        Some(Wish::Order(order)) => {
+            let stays = staying(settings, &order, before);
+            let (settings, mut device) = first_of(settings, &stays, Vec::new())?;
+            if stays != order && before == Some(&device.name) {
+                let why = "the run trained there before".to_owned();
+                device.reason = lines([Some(why), device.reason]);
+            }
+            Ok((settings, device))
+        }
         Some(Wish::Cpu) | None => on_cpu(settings, None),
     }
+}
+
+/// The order for a run that trained on `before` if it is not new: as with `auto` it stays where it is, but for an order that the
+/// command line gives.
+fn staying(settings: &Settings, order: &[Wish], before: Option<&str>) -> Vec<Wish> {
+    let mut order = order.to_vec();
+    let before = before.and_then(Wish::of).filter(|_| !settings.is_demanded("device"));
+    if let Some(at) = order.iter().position(|wish| Some(wish) == before.as_ref()) {
+        order[..=at].rotate_right(1);
+    }
+    order
 }
 
 /// The first of `order` that is there and takes the settings, after those that were `tried` and why they were not taken.
@@ -160,17 +179,22 @@ fn network_options(settings: &Settings) -> NetworkOptions {
     }
 }
 
-/// What `auto` or an order would take, with the settings as layered for it; None, and the settings as they are, where one device
-/// is asked for by name, which need not be there. Whether it has room for the run is found out by training.
+/// What `auto` or an order would take, with the settings as layered for it. Where one device is asked for by name, which need not be
+/// there, or an order of which none can be used: none, and the settings as they are for such a device. Whether it has room for
+/// the run is found out by training.
 ///
 /// # Errors
-/// As [`choose`].
+/// When the CPU would have to be taken and the settings do not fit it.
 pub fn foreseen(settings: &Settings) -> Result<(Settings, Option<Device>)> {
-    if !matches!(settings.wish(), Some(Wish::Auto | Wish::Order(_))) {
-        return Ok((settings.clone(), None));
-    }
-    let (chosen, device) = choose(settings, None)?;
-    Ok((chosen, Some(device)))
+    let chosen = match settings.wish() {
+        Some(Wish::Auto) => choose(settings, None)?,
+        Some(Wish::Order(order)) => match choose(settings, None) {
+            Err(_) if !order.contains(&Wish::Cpu) => return Ok((settings.on_gpu()?, None)),
+            chosen => chosen?,
+        },
+        _ => return Ok((settings.clone(), None)),
+    };
+    Ok((chosen.0, Some(chosen.1)))
 }
 
 /// The CPU, which is taken for this reason where it was not asked for by name.
@@ -199,7 +223,7 @@ pub(crate) fn start(
     let (mut chosen, mut device) = choose(settings, before)?;
     let mut order = match settings.wish() {
         Some(Wish::Auto) => vec![Wish::Cpu],
-        Some(Wish::Order(order)) => order,
+        Some(Wish::Order(order)) => staying(settings, &order, before),
         _ => Vec::new(),
     };
     let mut tried = Vec::new();

@@ -52,9 +52,10 @@ Examples:
 Tried in turn, each against the settings so far, round after round:
   the machine   threads, rollout_tile, lane_width, waiting; on a GPU kernels.
                 On a CPU no result depends on them.
-  learning      num_envs and num_minibatches. They change what is learned: one is
-                taken only if training still reaches the preset's threshold under
-                three seeds, within the preset's steps.
+  learning      num_envs and num_minibatches; on a GPU precision and overlap.
+                They change what is learned: one is taken only if training still
+                reaches the preset's threshold under three seeds, within the
+                preset's steps.
 Last, the best and the automatic settings take turns once more, and the gain is told
 with its spread. One that is not in every round (for `solve`: not outside the middle
 half of times) is none, and is not taken.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
-use operant_run::config::{self, EnvFacts, Group, KEYS, Layers, Origin};
+use operant_run::config::{self, EnvFacts, Group, KEYS, Key, Layers, Origin};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 use serde_json::Value;
 
@@ -20,8 +20,11 @@ const ON_CPU: [(&str, &str); 4] =
     [("threads", "0"), ("rollout_tile", "0"), ("lane_width", "0"), ("waiting", "\"auto\"")];
 /// The same on a GPU.
 const ON_GPU: [(&str, &str); 1] = [("kernels", "\"auto\"")];
-/// Settings of learning that are tried.
-const LEARNING: [&str; 2] = ["num_envs", "num_minibatches"];
+/// Settings of learning that are tried together.
+const GRID: [&str; 2] = ["num_envs", "num_minibatches"];
+/// Those that only a GPU has, with their values.
+const OF_GPUS: [(&str, &[&str]); 2] =
+    [("precision", &["\"f32\"", "\"tf32\"", "\"bf16\""]), ("overlap", &["false", "true"])];
 /// How many times as many environments are tried.
 const TIMES_ENVS: [(usize, usize); 6] = [(1, 2), (1, 1), (2, 1), (4, 1), (8, 1), (16, 1)];
 /// Updates that a run must at least have: fewer do not learn.
@@ -63,13 +66,19 @@ impl Space {
     ///
     /// # Errors
     /// The first thing in the configuration that cannot be used.
-    pub fn new(env: &str, line: CommandLine, file: &ConfigFile) -> Result<Self> {
+    pub fn new(env: &str, mut line: CommandLine, file: &ConfigFile) -> Result<Self> {
         let facts = EnvFacts::registered(env)?;
         let now = config::settings(facts.clone(), &line, None)?;
-        let (now, place) = device::choose(&now, None)?;
+        let (asked, place) = device::choose(&now, None)?;
         let on_cpu = place.name == "cpu";
-        let is_free = |key: &str| !matches!(now.origin(key), Some(Origin::Flag(_) | Origin::Variable(_)));
-        let was_tuned = |key: &str| file.was_tuned(key) && is_from(now.origin(key), file.path());
+        let is_free = |key: &str| !matches!(asked.origin(key), Some(Origin::Flag(_) | Origin::Variable(_)));
+        let was_tuned = |key: &str| file.was_tuned(key) && is_from(asked.origin(key), file.path());
+        let mut now = asked.clone();
+        if asked.num_envs_is_open() {
+            // As many as the device takes are tried as that number, whoever asked for them.
+            drop(device::registered(&mut now, &place)?);
+            line.flags.push(("num_envs", "operant tune", now.learner.num_envs.to_string()));
+        }
         let mut automatic = Choice::new();
         let keys: &[(&str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
         for (key, value) in keys.iter().filter(|(key, _)| is_free(key)) {
@@ -77,17 +86,19 @@ impl Space {
         }
         let preset = Layers::new(facts.clone())?.build()?;
         let preset = if on_cpu { preset } else { preset.on_gpu()? };
-        for key in LEARNING.into_iter().filter(|key| is_free(key)) {
+        let of_gpus = OF_GPUS.map(|(key, _)| key);
+        let learned = || GRID.into_iter().chain(of_gpus.into_iter().filter(|_| !on_cpu));
+        for key in learned().filter(|key| is_free(key)) {
             let from = if was_tuned(key) { &preset } else { &now };
-            automatic.insert(key, of_learning(from, key).to_string());
+            automatic.extend(Some(key).zip(value_of(from, key)));
         }
-        let held = KEYS.iter().filter(|key| key.group == Group::Learner && key.name != "seed");
-        let held = held.map(|key| key.name).filter(|key| matches!(now.origin(key), Some(Origin::Flag(_))));
-        let held = held.filter_map(|key| Some((key, now.value(key)?.to_string()))).collect();
-        let before: Choice = LEARNING
-            .into_iter()
+        let is_learned = |key: &Key| key.group == Group::Learner || of_gpus.contains(&key.name);
+        let held = KEYS.iter().filter(|key| is_learned(key) && key.name != "seed").map(|key| key.name);
+        let held = held.filter(|key| matches!(asked.origin(key), Some(Origin::Flag(_))));
+        let held = held.filter_map(|key| Some((key, value_of(&now, key)?))).collect();
+        let before: Choice = learned()
             .filter(|key| is_free(key) && was_tuned(key))
-            .map(|key| (key, of_learning(&now, key).to_string()))
+            .filter_map(|key| Some((key, value_of(&now, key)?)))
             .filter(|(key, value)| automatic.get(key) != Some(value))
             .collect();
         let mut space = Space {
@@ -137,7 +148,7 @@ impl Space {
     /// that it was found with.
     pub fn to_write(&self, choice: &Choice) -> Choice {
         let mut written = choice.clone();
-        if LEARNING.iter().any(|key| choice.contains_key(key)) {
+        if choice.keys().any(|key| GRID.contains(key) || OF_GPUS.iter().any(|(of_gpus, _)| of_gpus == key)) {
             let device = self.device.split(':').next().unwrap_or_default();
             written.insert("device", format!("{device:?}"));
             written.extend(self.held.clone());
@@ -164,10 +175,32 @@ impl Space {
         Ok(wanted.iter().filter_map(differs).collect())
     }
 
-    /// Grids of environments and minibatches around the base that fit together.
+    /// Environments and minibatches around the base that fit together, then what only GPUs have.
     fn learning_choices(&self, base: &Settings) -> Vec<Choice> {
-        let [envs_free, parts_free] = LEARNING.map(|key| self.automatic.contains_key(key));
-        let [envs, parts] = LEARNING.map(|key| of_learning(base, key));
+        let mut choices = self.grid(base);
+        // The automatic value is no change.
+        let changes = |(key, values): (&'static str, &[&str])| -> Vec<Choice> {
+            let own = self.automatic.get(key);
+            let others = values.iter().filter(|value| own.is_some_and(|own| own != *value));
+            let others = others.map(|value| Choice::from([(key, (*value).to_owned())]));
+            std::iter::once(Choice::new()).chain(others).collect()
+        };
+        let [precisions, overlaps] = OF_GPUS.map(changes);
+        for precision in precisions {
+            choices.extend(overlaps.iter().map(|overlap| {
+                let mut choice = precision.clone();
+                choice.extend(overlap.clone());
+                choice
+            }));
+        }
+        choices.retain(|choice| !choice.is_empty());
+        choices
+    }
+
+    /// Environments and minibatches around the base that fit together.
+    fn grid(&self, base: &Settings) -> Vec<Choice> {
+        let [envs_free, parts_free] = GRID.map(|key| self.automatic.contains_key(key));
+        let (envs, parts) = (base.learner.num_envs, base.learner.num_minibatches);
         let mut choices = Vec::new();
         for (times, over) in TIMES_ENVS.into_iter().filter(|times| envs_free || *times == (1, 1)) {
             let num_envs = envs * times / over;
@@ -177,8 +210,7 @@ impl Space {
             counts.retain(|count| parts_free || *count == parts);
             for (k, count) in counts.clone().into_iter().enumerate() {
                 let is_new = (num_envs, count) != (envs, parts) && !counts[..k].contains(&count);
-                let choice =
-                    Choice::from([(LEARNING[0], num_envs.to_string()), (LEARNING[1], count.to_string())]);
+                let choice = Choice::from([(GRID[0], num_envs.to_string()), (GRID[1], count.to_string())]);
                 let choice: Choice = choice
                     .into_iter()
                     .filter(|(key, value)| self.automatic.get(key).is_some_and(|a| a != value))
@@ -208,9 +240,9 @@ fn hardware_threads() -> usize {
     Topology::read().usable_cores().iter().map(|core| core.threads.len()).sum()
 }
 
-/// The number that a key of learning has.
-fn of_learning(settings: &Settings, key: &str) -> usize {
-    if key == LEARNING[0] { settings.learner.num_envs } else { settings.learner.num_minibatches }
+/// The value that a key has, as TOML has it.
+fn value_of(settings: &Settings, key: &'static str) -> Option<String> {
+    settings.value(key).map(ToString::to_string)
 }
 
 /// What a setting of the machine may be besides what the plan makes of it.
@@ -309,6 +341,16 @@ mod tests {
         assert_eq!(keys, ["lane_width", "waiting"]);
         assert!(!space.learning.is_empty());
         assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
+        // As many as the device takes are so many.
+        let space = self::space(&["num_envs=auto"], &[]);
+        let base = space.settings(&Choice::new()).expect("valid");
+        assert_eq!((base.learner.num_envs, base.num_envs_is_open()), (16, false));
+        assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
+    }
+
+    #[test]
+    fn what_is_found_is_written_with_what_it_was_found_with() {
+        let space = space(&["num_envs=32", "update_epochs=3"], &[("seed", "9")]);
         // A trial has its own seed and device, whatever the flags say.
         let own = space.settings(&Choice::from([("seed", "3".to_owned())])).expect("valid");
         assert_eq!((own.learner.seed, own.run.device.as_str()), (3, "cpu"));

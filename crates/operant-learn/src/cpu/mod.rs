@@ -16,7 +16,7 @@ mod loss;
 pub mod measure;
 pub mod normalise;
 pub mod policy;
-mod pool;
+pub(crate) mod pool;
 pub mod profile;
 pub(crate) mod recorder;
 pub(crate) mod rollout;

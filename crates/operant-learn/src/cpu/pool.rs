@@ -57,21 +57,26 @@ impl CpuOptions {
     }
 }
 
+/// So many threads, left to the scheduler; 0 is as many as the process may run at once.
+///
+/// # Errors
+/// When the system gives none.
+pub(crate) fn threads(count: usize) -> Result<rayon::ThreadPool, LearnError> {
+    let pool =
+        rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(|index| format!("operant-{index}"));
+    pool.build().map_err(|error| LearnError::Config {
+        key: "threads",
+        problem: format!("{count} threads cannot be started: {error}"),
+        remedy: "ask for fewer".to_owned(),
+    })
+}
+
 /// The pool, and why threads of it run unbound though they were to be bound, in one line.
 ///
 /// # Errors
 /// When the system gives no threads.
 pub(crate) fn pool(options: &CpuOptions) -> Result<(rayon::ThreadPool, Option<String>), LearnError> {
-    let threads = options.threads;
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|index| format!("operant-{index}"))
-        .build()
-        .map_err(|error| LearnError::Config {
-            key: "threads",
-            problem: format!("{threads} threads cannot be started: {error}"),
-            remedy: "ask for fewer".to_owned(),
-        })?;
+    let pool = threads(options.threads)?;
     if options.pin.is_empty() {
         return Ok((pool, None));
     }

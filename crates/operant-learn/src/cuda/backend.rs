@@ -49,6 +49,7 @@ use crate::cpu::adam::LearnerState;
 use crate::cpu::evaluate::{Greedy, evaluate};
 use crate::cpu::normalise::RunningNorm;
 use crate::cpu::policy::Policy;
+use crate::cpu::pool;
 use crate::cpu::recorder::Recorder;
 use crate::network::{Architecture, Network, init_params};
 use crate::snapshot::Snapshot;
@@ -205,15 +206,7 @@ struct CudaBackend<E: Env> {
 impl<E: Env> CudaBackend<E> {
     fn new(env: E, config: &Config, room: &Room, options: GpuOptions) -> Result<Self, LearnError> {
         let GpuOptions { network: how, threads, overlap, .. } = options;
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|index| format!("operant-{index}"))
-            .build()
-            .map_err(|error| LearnError::Config {
-                key: "threads",
-                problem: format!("{threads} threads cannot be started: {error}"),
-                remedy: "ask for fewer".to_owned(),
-            })?;
+        let pool = pool::threads(threads)?;
         let (device, side) = (room.device(), room.device().stream()?);
         let network = Network::new(Architecture::of(&env.spec(), config)?);
         let learner = CudaLearner::within(room, &side, &env, &network, config, how)?;

@@ -137,19 +137,22 @@ impl Settings {
     }
 }
 
-/// The device that a word asks for; None for one that names none.
-fn wish(device: &str) -> Option<Wish> {
-    match device {
-        "auto" => Some(Wish::Auto),
-        "cpu" => Some(Wish::Cpu),
-        device if device.contains(',') => {
-            let order: Option<Vec<Wish>> = device.split(',').map(|device| wish(device.trim())).collect();
-            let order = order.filter(|order| order.iter().all(|wish| *wish != Wish::Auto))?;
-            // Behind the CPU nothing is ever reached.
-            let cpu = order.iter().position(|wish| *wish == Wish::Cpu);
-            cpu.is_none_or(|cpu| cpu + 1 == order.len()).then_some(Wish::Order(order))
+impl Wish {
+    /// The device that a word asks for; None for one that names none.
+    pub(crate) fn of(device: &str) -> Option<Wish> {
+        match device {
+            "auto" => Some(Wish::Auto),
+            "cpu" => Some(Wish::Cpu),
+            device if device.contains(',') => {
+                let order: Option<Vec<Wish>> =
+                    device.split(',').map(|device| Wish::of(device.trim())).collect();
+                let order = order.filter(|order| order.iter().all(|wish| *wish != Wish::Auto))?;
+                // Behind the CPU nothing is ever reached.
+                let cpu = order.iter().position(|wish| *wish == Wish::Cpu);
+                cpu.is_none_or(|cpu| cpu + 1 == order.len()).then_some(Wish::Order(order))
+            }
+            device => gpu::ordinal(device).map(Wish::Cuda),
         }
-        device => gpu::ordinal(device).map(Wish::Cuda),
     }
 }
 
@@ -206,7 +209,7 @@ impl Settings {
 
     /// The device that is asked for; None for a word that names none, which no checked settings hold.
     pub(crate) fn wish(&self) -> Option<Wish> {
-        wish(&self.run.device)
+        Wish::of(&self.run.device)
     }
 
     /// The most environments that a run may have.
