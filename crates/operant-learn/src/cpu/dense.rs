@@ -42,7 +42,15 @@ impl Panels {
             panels.zip(&mut self.bias).zip(weight.chunks(PANEL * self.inputs).zip(bias.chunks(PANEL)))
         {
             packed_bias[..bias.len()].copy_from_slice(bias);
-            for (r, row) in rows.chunks_exact(self.inputs).enumerate() {
+            let mut rows = rows.chunks_exact(self.inputs);
+            if rows.len() == PANEL {
+                // All four at once, which becomes shuffles of whole vectors.
+                let [a, b, c, d] = core::array::from_fn(|_| rows.next().unwrap_or_default());
+                for ((((packed, &a), &b), &c), &d) in panel.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                    *packed = [a, b, c, d];
+                }
+            }
+            for (r, row) in rows.enumerate() {
                 for (packed, &w) in panel.iter_mut().zip(row) {
                     packed[r] = w;
                 }
@@ -54,9 +62,12 @@ impl Panels {
     pub fn pack_transposed(&mut self, weight: &[f32]) {
         for (p, panel) in self.weights.chunks_exact_mut(self.inputs).enumerate() {
             let first = p * PANEL;
-            let width = PANEL.min(self.outputs - first);
             for (packed, row) in panel.iter_mut().zip(weight.chunks_exact(self.outputs)) {
-                packed[..width].copy_from_slice(&row[first..first + width]);
+                match row[first..].first_chunk() {
+                    // A copy of a known size is no call.
+                    Some(row) => *packed = *row,
+                    None => packed[..row.len() - first].copy_from_slice(&row[first..]),
+                }
             }
         }
     }
@@ -70,16 +81,29 @@ impl Panels {
         finish: impl Fn(usize, Row<V>) -> Row<V>,
     ) {
         assert_eq!((x.len(), y.len()), (self.inputs, self.outputs));
-        let panels = self.weights.chunks_exact(self.inputs).zip(&self.bias);
-        for (p, ((weights, bias), y)) in panels.zip(y.chunks_mut(PANEL)).enumerate() {
-            let j = p * PANEL;
+        // One vector wide, a panel has four chains of sums, half of what hides the latency; where there are registers for
+        // eight, two panels go abreast.
+        let pairs = if V == 1 && cfg!(target_feature = "avx512f") { y.len() / (2 * PANEL) } else { 0 };
+        let (abreast, rest) = y.split_at_mut(2 * PANEL * pairs);
+        for (p, y) in abreast.chunks_exact_mut(2 * PANEL).enumerate() {
+            let sums = pair([self.panel(2 * p), self.panel(2 * p + 1)], x);
+            store(2 * PANEL * p, sums, y, &finish);
+        }
+        for (p, y) in (2 * pairs..).zip(rest.chunks_mut(PANEL)) {
+            let (j, panel) = (PANEL * p, self.panel(p));
             match y.len() {
-                PANEL => store(j, block::<V, 4>(weights, bias, x), y, &finish),
-                3 => store(j, block::<V, 3>(weights, bias, x), y, &finish),
-                2 => store(j, block::<V, 2>(weights, bias, x), y, &finish),
-                _ => store(j, block::<V, 1>(weights, bias, x), y, &finish),
+                PANEL => store(j, block::<V, 4>(panel, x), y, &finish),
+                3 => store(j, block::<V, 3>(panel, x), y, &finish),
+                2 => store(j, block::<V, 2>(panel, x), y, &finish),
+                _ => store(j, block::<V, 1>(panel, x), y, &finish),
             }
         }
+    }
+
+    /// Weights, input by input, and biases of four outputs.
+    #[inline(always)]
+    fn panel(&self, number: usize) -> (&[[f32; PANEL]], &[f32; PANEL]) {
+        (&self.weights[number * self.inputs..][..self.inputs], &self.bias[number])
     }
 }
 
@@ -95,11 +119,29 @@ fn store<const V: usize, const R: usize>(
     }
 }
 
+/// The outputs of two panels.
+#[inline(always)]
+fn pair<const V: usize>(
+    [(low, low_bias), (high, high_bias)]: [(&[[f32; PANEL]], &[f32; PANEL]); 2],
+    x: &[Row<V>],
+) -> [Row<V>; 2 * PANEL] {
+    let bias = |r: usize| if r < PANEL { low_bias[r] } else { high_bias[r - PANEL] };
+    let mut sums: [Row<V>; 2 * PANEL] = core::array::from_fn(|r| splat(bias(r)));
+    for ((low, high), x) in low.iter().zip(high).zip(x) {
+        for r in 0..PANEL {
+            for (v, &x) in x.iter().enumerate() {
+                sums[r][v] = fma(f32x16::splat(low[r]), x, sums[r][v]);
+                sums[PANEL + r][v] = fma(f32x16::splat(high[r]), x, sums[PANEL + r][v]);
+            }
+        }
+    }
+    sums
+}
+
 /// R outputs of a panel.
 #[inline(always)]
 fn block<const V: usize, const R: usize>(
-    weights: &[[f32; PANEL]],
-    bias: &[f32; PANEL],
+    (weights, bias): (&[[f32; PANEL]], &[f32; PANEL]),
     x: &[Row<V>],
 ) -> [Row<V>; R] {
     let mut sums: [Row<V>; R] = core::array::from_fn(|r| splat(bias[r]));
@@ -135,37 +177,41 @@ mod tests {
 
     #[test]
     fn both_packings_match_a_scalar_loop_bit_for_bit() {
-        for (inputs, outputs) in [(1, 1), (4, 64), (5, 7), (17, 6), (64, 3)] {
-            let weight: Vec<f32> =
-                (0..inputs * outputs).map(|k| ((k * 37 % 101) as f32 - 50.0) / 33.0).collect();
-            let bias: Vec<f32> = (0..outputs).map(|k| k as f32 / 7.0).collect();
-            let x: Vec<Row<2>> = (0..inputs)
-                .map(|i| {
-                    core::array::from_fn(|v| {
-                        f32x16::new(core::array::from_fn(|l| ((i * 5 + v * 16 + l) % 13) as f32 / 3.0))
-                    })
+        for (inputs, outputs) in [(1, 1), (4, 64), (5, 7), (17, 6), (64, 3), (3, 19)] {
+            matches_a_scalar_loop::<1>(inputs, outputs);
+            matches_a_scalar_loop::<2>(inputs, outputs);
+        }
+    }
+
+    fn matches_a_scalar_loop<const V: usize>(inputs: usize, outputs: usize) {
+        let weight: Vec<f32> = (0..inputs * outputs).map(|k| ((k * 37 % 101) as f32 - 50.0) / 33.0).collect();
+        let bias: Vec<f32> = (0..outputs).map(|k| k as f32 / 7.0).collect();
+        let x: Vec<Row<V>> = (0..inputs)
+            .map(|i| {
+                core::array::from_fn(|v| {
+                    f32x16::new(core::array::from_fn(|l| ((i * 5 + v * 16 + l) % 13) as f32 / 3.0))
                 })
-                .collect();
-            let mut panels = Panels::new(inputs, outputs);
-            panels.pack(&weight, &bias);
-            let mut y = vec![splat::<2>(0.0); outputs];
-            panels.apply(&x, &mut y, |_, sum| sum);
-            let transposed: Vec<f32> =
-                (0..inputs * outputs).map(|k| weight[(k % outputs) * inputs + k / outputs]).collect();
-            let mut back = Panels::new(inputs, outputs);
-            back.pack_transposed(&transposed);
-            let mut z = vec![splat::<2>(0.0); outputs];
-            back.apply(&x, &mut z, |_, sum| sum);
-            for j in 0..outputs {
-                for s in 0..32 {
-                    let sum = |start: f32| {
-                        (0..inputs).fold(start, |sum, i| {
-                            weight[j * inputs + i].mul_add(x[i][s / 16].as_array()[s % 16], sum)
-                        })
-                    };
-                    assert_eq!(y[j][s / 16].as_array()[s % 16], sum(bias[j]));
-                    assert_eq!(z[j][s / 16].as_array()[s % 16], sum(0.0));
-                }
+            })
+            .collect();
+        let mut panels = Panels::new(inputs, outputs);
+        panels.pack(&weight, &bias);
+        let mut y = vec![splat::<V>(0.0); outputs];
+        panels.apply(&x, &mut y, |_, sum| sum);
+        let transposed: Vec<f32> =
+            (0..inputs * outputs).map(|k| weight[(k % outputs) * inputs + k / outputs]).collect();
+        let mut back = Panels::new(inputs, outputs);
+        back.pack_transposed(&transposed);
+        let mut z = vec![splat::<V>(0.0); outputs];
+        back.apply(&x, &mut z, |_, sum| sum);
+        for j in 0..outputs {
+            for s in 0..16 * V {
+                let sum = |start: f32| {
+                    (0..inputs).fold(start, |sum, i| {
+                        weight[j * inputs + i].mul_add(x[i][s / 16].as_array()[s % 16], sum)
+                    })
+                };
+                assert_eq!(y[j][s / 16].as_array()[s % 16], sum(bias[j]), "{inputs} x {outputs}");
+                assert_eq!(z[j][s / 16].as_array()[s % 16], sum(0.0), "{inputs} x {outputs}");
             }
         }
     }
