@@ -81,9 +81,9 @@ impl Panels {
         finish: impl Fn(usize, Row<V>) -> Row<V>,
     ) {
         assert_eq!((x.len(), y.len()), (self.inputs, self.outputs));
-        // One vector wide, a panel has four chains of sums, half of what hides the latency; where there are registers for
-        // eight, two panels go abreast.
-        let pairs = if V == 1 && cfg!(target_feature = "avx512f") { y.len() / (2 * PANEL) } else { 0 };
+        // One vector wide, a panel has four chains of sums, half of what hides the latency, and two wide just enough; where
+        // there are registers for more, two panels go abreast.
+        let pairs = if V <= 2 && cfg!(target_feature = "avx512f") { y.len() / (2 * PANEL) } else { 0 };
         let (abreast, rest) = y.split_at_mut(2 * PANEL * pairs);
         for (p, y) in abreast.chunks_exact_mut(2 * PANEL).enumerate() {
             let sums = pair([self.panel(2 * p), self.panel(2 * p + 1)], x);
