@@ -399,12 +399,15 @@ fn the_driver_checks_its_arguments() {
     }
 }
 
-/// What a kernel does that ends its process; each is run by `faults_end_the_process` in a process of its own.
+/// What a kernel does that ends its process, and what that says; run in a process of its own.
 macro_rules! fault {
-    ($name:ident, $threads:expr, $count:expr) => {
+    ($name:ident, $rerun:path, $threads:expr, $count:expr, $words:expr) => {
         #[test]
-        #[ignore = "ends its process; a test runs it in another"]
         fn $name() {
+            if !stand_in::is_child() {
+                let Some(child) = $rerun(stringify!($name)) else { return };
+                return stand_in::must_fail(&child, &$words);
+            }
             let Some(host) = host(0) else { return };
             let kernel = stringify!($name).trim_start_matches("fault_");
             // Just the shared memory that the kernels need, and just the words of one block of 64 or two of 32.
@@ -413,45 +416,44 @@ macro_rules! fault {
     };
 }
 
-fault!(fault_barrier_in_a_branch, 64, 0);
-fault!(fault_parted, 32, 0);
-fault!(fault_part_of_the_warp, 32, 0);
-fault!(fault_warps_parted, 64, 0);
-fault!(fault_together, 64, 0);
-fault!(fault_beyond_shared, 32, 1);
-fault!(fault_beyond_memory, 32, 1);
-fault!(fault_shift_too_far, 32, 1);
-
-#[test]
-fn faults_of_waiting_end_the_process_with_a_message() {
-    let faults = [
-        (
-            "fault_barrier_in_a_branch",
-            &["warp 1 of block 0", "thread 32 waits at __syncthreads (test.cu:", "thread 40 has ended"][..],
-        ),
-        ("fault_parted", &["kernel parted", "waits at a shuffle (test.cu:", "waits at a vote"]),
-        ("fault_part_of_the_warp", &["does not name all 32 lanes (test.cu:"]),
-        ("fault_warps_parted", &["threads wait for ever", "waits at __syncthreads", "has ended"]),
-        ("fault_together", &["GRID_BARRIER", "in an ordinary launch"]),
-    ];
-    for (test, words) in faults {
-        let Some(child) = stand_in::rerun(test) else { return };
-        stand_in::must_fail(&child, words);
-    }
-}
-
-#[test]
-fn sanitizers_find_what_leaves_its_memory() {
-    let faults = [
-        ("fault_beyond_shared", &["AddressSanitizer: heap-buffer-overflow", "test.cu:"][..]),
-        ("fault_beyond_memory", &["AddressSanitizer: heap-buffer-overflow", "test.cu:"]),
-        ("fault_shift_too_far", &["shift exponent 32 is too large"]),
-    ];
-    for (test, words) in faults {
-        let Some(child) = stand_in::rerun_sanitized(test) else { return };
-        stand_in::must_fail(&child, words);
-    }
-}
+fault!(
+    fault_barrier_in_a_branch,
+    stand_in::rerun,
+    64,
+    0,
+    ["warp 1 of block 0", "thread 32 waits at __syncthreads (test.cu:", "thread 40 has ended"]
+);
+fault!(
+    fault_parted,
+    stand_in::rerun,
+    32,
+    0,
+    ["kernel parted", "waits at a shuffle (test.cu:", "waits at a vote"]
+);
+fault!(fault_part_of_the_warp, stand_in::rerun, 32, 0, ["does not name all 32 lanes (test.cu:"]);
+fault!(
+    fault_warps_parted,
+    stand_in::rerun,
+    64,
+    0,
+    ["threads wait for ever", "waits at __syncthreads", "has ended"]
+);
+fault!(fault_together, stand_in::rerun, 64, 0, ["GRID_BARRIER", "in an ordinary launch"]);
+fault!(
+    fault_beyond_shared,
+    stand_in::rerun_sanitized,
+    32,
+    1,
+    ["AddressSanitizer: heap-buffer-overflow", "test.cu:"]
+);
+fault!(
+    fault_beyond_memory,
+    stand_in::rerun_sanitized,
+    32,
+    1,
+    ["AddressSanitizer: heap-buffer-overflow", "test.cu:"]
+);
+fault!(fault_shift_too_far, stand_in::rerun_sanitized, 32, 1, ["shift exponent 32 is too large"]);
 
 #[test]
 fn the_portable_switch_of_threads_does_the_same() {

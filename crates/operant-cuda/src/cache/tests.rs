@@ -147,27 +147,26 @@ fn a_place_that_cannot_be_written_is_told_and_nothing_more() {
     assert_eq!(Cache::new(None).load(&key), None);
 }
 
+/// Tells one of two processes which cache they share.
 const DIRECTORY: &str = "OPERANT_TEST_OF_TWO_PROCESSES";
-
-/// What each of the two processes does.
-#[test]
-#[ignore = "run by two_processes_keep_the_same_program"]
-fn one_of_two_processes() {
-    let cache = Cache::new(std::env::var_os(DIRECTORY).map(PathBuf::from));
-    let key = key_of(&program());
-    for _ in 0..100 {
-        cache.store(&key, &[7; 200_000], "log").expect("it can be kept");
-        let (code, log) = cache.load(&key).expect("a whole file at every moment");
-        assert!(code == [7; 200_000] && log == "log");
-    }
-}
 
 #[test]
 fn two_processes_keep_the_same_program() {
+    let key = key_of(&program());
+    if let Some(shared) = std::env::var_os(DIRECTORY) {
+        // One of the two.
+        let cache = Cache::new(Some(shared.into()));
+        for _ in 0..100 {
+            cache.store(&key, &[7; 200_000], "log").expect("it can be kept");
+            let (code, log) = cache.load(&key).expect("a whole file at every moment");
+            assert!(code == [7; 200_000] && log == "log");
+        }
+        return;
+    }
     let (directory, cache) = cache();
     let child = || {
         let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
-        command.args(["--exact", "cache::tests::one_of_two_processes", "--ignored"]);
+        command.args(["--exact", "cache::tests::two_processes_keep_the_same_program"]);
         command.env(DIRECTORY, directory.path()).stdout(std::process::Stdio::piped());
         command.spawn().expect("it runs again")
     };
@@ -176,7 +175,7 @@ fn two_processes_keep_the_same_program() {
         let told = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && told.contains("1 passed"), "{told}");
     }
-    assert!(cache.load(&key_of(&program())).is_some());
+    assert!(cache.load(&key).is_some());
     let files = std::fs::read_dir(directory.path().join("kernels")).expect("a directory");
     assert_eq!(files.count(), 1, "nothing partial stays behind");
 }

@@ -8,22 +8,16 @@ use operant_cuda::{
 use tempfile::TempDir;
 
 use crate::case::{Case, EPILOGUES, shape};
-use crate::{cuda, device, directory, on_another_machine};
+use crate::{cuda, device, directory, stand_in};
 
 #[test]
-fn libraries_that_lack_something() {
-    on_another_machine(
-        "libraries::without_an_epilogue",
-        "OPERANT_HOST_BLAS_REFUSES",
-        "relu_bias,bias_gradient",
-    );
-    on_another_machine("libraries::with_an_older_driver", "OPERANT_HOST_DRIVER_VERSION", "12040");
-    on_another_machine("libraries::of_an_unknown_version", "OPERANT_HOST_BLAS_VERSION", "140000");
-}
-
-#[test]
-#[ignore = "run by libraries_that_lack_something"]
 fn without_an_epilogue() {
+    if !stand_in::is_machine(
+        "libraries::without_an_epilogue",
+        &[("OPERANT_HOST_BLAS_REFUSES", "relu_bias,bias_gradient")],
+    ) {
+        return;
+    }
     let Some((device, blas, stream)) = device(0) else { return };
     let shape = shape((4, 5, 6), Products::Tf32, Element::F32, 0);
     for epilogue in EPILOGUES {
@@ -114,8 +108,10 @@ fn something_else_of_its_name_is_named_with_what_it_lacks() {
 }
 
 #[test]
-#[ignore = "run by libraries_that_lack_something"]
 fn with_an_older_driver() {
+    if !stand_in::is_machine("libraries::with_an_older_driver", &[("OPERANT_HOST_DRIVER_VERSION", "12040")]) {
+        return;
+    }
     // The stand-in for NVRTC is of CUDA 13, so there is no `Cuda` here: only the inspection goes on.
     let Some(directory) = directory() else { return };
     let blas = inspect_at(&Places::only(&[directory])).blas;
@@ -134,8 +130,10 @@ fn with_an_older_driver() {
 }
 
 #[test]
-#[ignore = "run by libraries_that_lack_something"]
 fn of_an_unknown_version() {
+    if !stand_in::is_machine("libraries::of_an_unknown_version", &[("OPERANT_HOST_BLAS_VERSION", "140000")]) {
+        return;
+    }
     let Some(directory) = directory() else { return };
     let (problem, _) = no_blas(directory);
     assert!(

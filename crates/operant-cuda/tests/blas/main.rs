@@ -10,7 +10,6 @@ mod refusals;
 mod stand_in;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use operant_cuda::{Blas, Cuda, Device, Places, Stream};
@@ -31,17 +30,4 @@ fn device(ordinal: usize) -> Option<(Device, Blas, Stream)> {
     let blas = device.blas().unwrap_or_else(|error| panic!("{error}"));
     let stream = device.stream().expect("a stream");
     Some((device, blas, stream))
-}
-
-/// Runs a test in a process of its own, where a variable shows it another machine.
-fn on_another_machine(test: &str, variable: &str, value: &str) {
-    if directory().is_none() {
-        return;
-    }
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", test, "--include-ignored", "--nocapture"]).env(variable, value);
-    let output = command.output().expect("it runs again");
-    let told = stand_in::said(&output);
-    assert!(output.status.success(), "{test} with {variable}={value}:\n{told}");
-    assert!(told.contains("1 passed"), "{test} was not run:\n{told}");
 }

@@ -1,12 +1,10 @@
 //! What the machine shows: libraries, devices, versions that do not fit each other.
 
-use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
 
 use operant_cuda::{Cuda, CudaError, Version, inspect, inspect_at};
 
-use crate::{cuda, needs_stand_in, places};
+use crate::{cuda, needs_stand_in, places, stand_in};
 
 #[test]
 fn everything_is_found_and_told() {
@@ -55,39 +53,16 @@ fn a_device_that_does_not_exist_is_named() {
     assert!(error.to_string().starts_with("there is no GPU 6: the driver sees 6, numbered from 0; "));
 }
 
-/// Runs one of the tests below in a process of its own, where a variable shows it another machine.
-fn on_another_machine(test: &str, variable: &str, value: impl AsRef<OsStr>) {
-    let value = value.as_ref();
-    let program = std::env::current_exe().expect("this program");
-    let mut command = Command::new(program);
-    command.args(["--exact", test, "--ignored", "--nocapture"]).env(variable, value);
-    let output = command.output().expect("it runs again");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{test} with {variable}={value:?}:\n{told}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{test} was not run");
-}
-
-#[test]
-fn machines_that_lack_something() {
-    needs_stand_in!();
-    on_another_machine("machine::with_the_variable_set", "OPERANT_CUDA_LIBRARIES", directory());
-    on_another_machine("machine::without_devices", "OPERANT_HOST_DEVICES", "0");
-    on_another_machine("machine::with_an_old_driver", "OPERANT_HOST_DRIVER_VERSION", "11080");
-    on_another_machine(
-        "machine::with_a_compiler_newer_than_the_driver",
-        "OPERANT_HOST_DRIVER_VERSION",
-        "12020",
-    );
-}
-
 fn directory() -> &'static Path {
     crate::directory().expect("the stand-in")
 }
 
 #[test]
-#[ignore = "run by machines_that_lack_something"]
 fn with_the_variable_set() {
-    needs_stand_in!();
+    // Every such process has OPERANT_CUDA_LIBRARIES.
+    if !stand_in::is_machine("machine::with_the_variable_set", &[]) {
+        return;
+    }
     let cuda = Cuda::find().unwrap_or_else(|error| panic!("{error}"));
     assert!(cuda.driver_path().starts_with(directory()) && cuda.compiler().path().starts_with(directory()));
     assert_eq!(inspect(None).driver.found.expect("a driver").path, cuda.driver_path());
@@ -96,9 +71,10 @@ fn with_the_variable_set() {
 }
 
 #[test]
-#[ignore = "run by machines_that_lack_something"]
 fn without_devices() {
-    needs_stand_in!();
+    if !stand_in::is_machine("machine::without_devices", &[("OPERANT_HOST_DEVICES", "0")]) {
+        return;
+    }
     let error = Cuda::find_at(&places()).map(|_| ()).expect_err("no device");
     assert!(matches!(error, CudaError::NoDevice { .. }));
     let text = error.to_string();
@@ -109,9 +85,10 @@ fn without_devices() {
 }
 
 #[test]
-#[ignore = "run by machines_that_lack_something"]
 fn with_an_old_driver() {
-    needs_stand_in!();
+    if !stand_in::is_machine("machine::with_an_old_driver", &[("OPERANT_HOST_DRIVER_VERSION", "11080")]) {
+        return;
+    }
     let error = Cuda::find_at(&places()).map(|_| ()).expect_err("too old");
     let version = |major, minor| Version { major, minor };
     let CudaError::OldDriver { found, needed, .. } = error else { panic!("{error}") };
@@ -119,9 +96,13 @@ fn with_an_old_driver() {
 }
 
 #[test]
-#[ignore = "run by machines_that_lack_something"]
 fn with_a_compiler_newer_than_the_driver() {
-    needs_stand_in!();
+    if !stand_in::is_machine(
+        "machine::with_a_compiler_newer_than_the_driver",
+        &[("OPERANT_HOST_DRIVER_VERSION", "12020")],
+    ) {
+        return;
+    }
     let error = Cuda::find_at(&places()).map(|_| ()).expect_err("13 is newer than 12.2");
     assert!(matches!(error, CudaError::NoCompiler { .. }));
     let text = error.to_string();

@@ -109,7 +109,7 @@ pub fn sanitizer_environment() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Runs one test of this very binary, by its whole name, in a process of its own; tests that are ignored, too.
+/// Runs one test of this very binary, by its whole name, in a process of its own.
 pub fn rerun(test: &str) -> Option<Output> {
     let directory = plain(test)?;
     Some(run_child(test, &directory, &[]))
@@ -133,7 +133,21 @@ pub fn rerun_portable(test: &str) -> Option<Output> {
     Some(run_child(test, &directory, &[]))
 }
 
-/// Whether this process was started by [`rerun`] or [`rerun_sanitized`].
+/// Whether this is the process in which the test of this whole name sees the machine that these variables show. Elsewhere that
+/// process is started, and must pass.
+#[track_caller]
+pub fn is_machine(test: &str, variables: &[(&str, &str)]) -> bool {
+    if is_child() {
+        return true;
+    }
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    if let Some(child) = rerun_with(test, &variables) {
+        must_pass(&child);
+    }
+    false
+}
+
+/// Whether this process was started by one of these.
 pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
@@ -162,7 +176,7 @@ pub fn said(child: &Output) -> String {
 fn run_child(test: &str, directory: &Path, variables: &[(&str, String)]) -> Output {
     let binary = std::env::current_exe().expect("this test's binary");
     let output = Command::new(binary)
-        .args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"])
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(CHILD, directory)
         .envs(environment(directory))
         .envs(variables.iter().map(|(name, value)| (name, value)))
