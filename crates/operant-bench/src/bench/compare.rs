@@ -174,7 +174,7 @@ fn known(value: &Value) -> Option<Known> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::row::tests::row;
+    use crate::bench::row::made_up as row;
 
     #[test]
     fn a_verdict_respects_both_spreads() {

@@ -3,12 +3,10 @@
 
 pub mod compare;
 mod limits;
-mod place;
+pub mod place;
 pub mod plan;
-pub mod plot;
 pub mod row;
 pub mod run;
-pub mod show;
 
 use std::fmt;
 

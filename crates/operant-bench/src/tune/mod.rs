@@ -1,10 +1,9 @@
 //! What `operant tune` does: what may be tried ([`space`]), trials in turn against the automatic settings ([`search`]), and what
-//! becomes of the best of them: a report ([`show`]) and lines in an operant.toml ([`mod@file`]).
+//! becomes of the best of them: a report ([`Report`]) and lines in an operant.toml ([`mod@file`]).
 
 pub mod file;
 mod learning;
 pub mod search;
-pub mod show;
 pub mod space;
 
 use std::fmt;
