@@ -7,6 +7,7 @@ pub mod place;
 pub mod plan;
 pub mod row;
 pub mod run;
+pub mod verdict;
 
 use std::fmt;
 

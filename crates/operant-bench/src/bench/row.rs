@@ -5,7 +5,7 @@ use operant_learn::profile::Profile;
 use serde_json::{Map, Value, json};
 
 use super::Bench;
-use super::compare::Comparison;
+use super::verdict::Comparison;
 
 /// What was measured of one case.
 #[derive(Debug, Clone)]

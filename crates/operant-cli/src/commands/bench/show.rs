@@ -230,8 +230,8 @@ fn duration(seconds: f64) -> String {
 mod tests {
     use super::*;
     use operant_bench::bench::Bench;
-    use operant_bench::bench::compare::{Comparison, Verdict};
     use operant_bench::bench::row::made_up as row;
+    use operant_bench::bench::verdict::{Comparison, Verdict};
     use operant_learn::measure::Phases;
     use operant_learn::profile::{How, Kind, Operation, Phase};
 

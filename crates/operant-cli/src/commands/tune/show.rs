@@ -1,8 +1,8 @@
 //! What tuning found, for a person.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use operant_bench::bench::compare::Verdict;
-use operant_bench::tune::space::shown;
+use operant_bench::bench::verdict::Verdict;
+use operant_bench::tune::choice::shown;
 use operant_bench::tune::{Fate, Goal, Report, Tried};
 use operant_learn::measure::Spread;
 
