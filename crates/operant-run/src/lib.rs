@@ -38,6 +38,7 @@ mod run;
 pub mod runs;
 mod signals;
 pub mod sinks;
+mod start;
 mod state;
 mod telemetry;
 #[cfg(test)]

@@ -112,6 +112,8 @@ fn known(value: &Value) -> Option<Known> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::bench::row::made_up as row;
 
