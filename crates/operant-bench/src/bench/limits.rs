@@ -7,8 +7,8 @@ use operant_learn::cpu::measure::{Triad, on_threads, peak_flops};
 use operant_learn::cuda;
 use operant_run::Result;
 
+use super::case::Case;
 use super::place::{Place, threads};
-use super::plan::Case;
 
 /// Bytes of a measurement of memory, where caches are smaller than that: no cache holds a fourth of it.
 const LEAST_BYTES: usize = 96 << 20;

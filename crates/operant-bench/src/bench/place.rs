@@ -11,7 +11,7 @@ use operant_run::{Error, ErrorKind, Result, config, gpu};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::plan::Case;
+use super::case::Case;
 
 /// A device that measures.
 #[derive(Debug)]

@@ -13,9 +13,10 @@ use operant_run::Result;
 use serde_json::json;
 
 use super::Bench;
+use super::case::Case;
 use super::limits::{self, Key, key};
 use super::place::Sitting;
-use super::plan::{Case, Plan};
+use super::plan::Plan;
 use super::row::Row;
 
 /// Sittings of a case at most. Each makes what it measures anew, so that where its memory lies is part of the spread.
