@@ -109,6 +109,8 @@ impl From<LearnError> for Error {
             }
             LearnError::Snapshot(problem) => Error::usage(format!("the checkpoint does not fit: {problem}"))
                 .remedy("resume with the environment and network that it was trained with"),
+            LearnError::Environment(error) => Error::new(ErrorKind::Environment, error.to_string())
+                .remedy("`operant train --resume RUN` continues from the last checkpoint"),
             LearnError::Cuda(error) => error.into(),
         }
     }
