@@ -1,6 +1,6 @@
 //! operant-run carries out a run: the training loop over a device ([`operant_learn::Backend`]), its directory and
 //! checkpoints, signals, published metrics and evaluation, under a configuration laid in layers. It is not the
-//! command line (that is `bin/operant`) and knows no formula of PPO (that is operant-learn).
+//! command line (that is operant-cli) and knows no formula of PPO (that is operant-learn).
 //!
 //! A program with an environment of its own trains it through [`train`]: make [`config::Settings`] with
 //! [`config::settings`], put them into a [`Job`], and build the backend in the closure. It gets the same files, checkpoints, resume
@@ -39,6 +39,7 @@ mod run;
 pub mod runs;
 mod signals;
 pub mod sinks;
+mod start;
 mod state;
 mod telemetry;
 #[cfg(test)]

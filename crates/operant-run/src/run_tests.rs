@@ -7,6 +7,7 @@ use super::*;
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::{CommandLine, EnvFacts};
 use crate::error::ErrorKind;
+use crate::runs::RunFile;
 use crate::testing::{Quadratic, Trace};
 use operant_metrics::{Health, RingReader};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use operant_learn::measure::Spread;
 use operant_run::Result;
 
+use super::choice::{Choice, shown};
 use super::search::{PARTS, Search, Trial, first_line};
-use super::space::{self, Choice};
 use super::{Fate, Goal, Tried};
 
 /// Faster by less than so much, learning is not put at risk for it.
@@ -63,7 +63,7 @@ impl Search<'_> {
     /// Taken if it solves the environment under every seed, which are counted.
     fn whether_it_solves(&mut self, choice: &Choice, number: usize) -> Result<Fate> {
         for seed in SEEDS {
-            self.at(&format!("{}: whether it learns", space::shown(choice)));
+            self.at(&format!("{}: whether it learns", shown(choice)));
             let limit = self.left(PARTS[1]);
             if limit.is_zero() {
                 return Ok(Fate::NotTried);
@@ -104,7 +104,7 @@ impl Search<'_> {
                 }
                 let hopeless = Duration::try_from_secs_f64(HOPELESS * soonest).unwrap_or(left);
                 let choice = self.tried[number].choice.clone();
-                self.at(&format!("{}, seed {seed}", space::shown(&choice)));
+                self.at(&format!("{}, seed {seed}", shown(&choice)));
                 // The reference says how long it takes, whatever that is.
                 let limit = if number == from { left } else { left.min(hopeless) };
                 match self.solve(&choice, seed, limit) {

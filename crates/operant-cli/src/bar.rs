@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::bench::run::Progress;
+use operant_bench::bench::run::Progress;
 
 /// A bar on standard error, or nothing where that is no terminal.
 pub struct Bar(Option<ProgressBar>);

@@ -1,8 +1,14 @@
 //! `operant tune`: looks for better settings on this machine, and writes them to an operant.toml.
 
+mod show;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use operant_bench::tune::file::ConfigFile;
+use operant_bench::tune::search::search;
+use operant_bench::tune::space::{Space, is_same};
+use operant_bench::tune::{Goal, Report};
 use operant_run::config::EnvFacts;
 use operant_run::{CommandLine, dir};
 
@@ -10,10 +16,6 @@ use super::overrides::Overrides;
 use super::place::seconds;
 use crate::bar::Bar;
 use crate::output;
-use crate::tune::file::ConfigFile;
-use crate::tune::search::search;
-use crate::tune::space::{Space, is_same};
-use crate::tune::{Goal, Report, show};
 
 /// The file that every run from here reads.
 const USUAL: &str = "operant.toml";

@@ -5,7 +5,7 @@ use operant_learn::profile::Profile;
 use serde_json::{Map, Value, json};
 
 use super::Bench;
-use super::compare::Comparison;
+use super::verdict::Comparison;
 
 /// What was measured of one case.
 #[derive(Debug, Clone)]
@@ -147,36 +147,38 @@ fn profile_to_json(profile: &Profile) -> Value {
     })
 }
 
-#[cfg(test)]
-pub mod tests {
-    use super::*;
-
-    /// A made-up row.
-    pub fn row(bench: Bench, [median, min, max]: [f64; 3]) -> Row {
-        let known = |median| Spread { median, min: median, max: median };
-        Row {
-            bench,
-            env: "cartpole".to_owned(),
-            device: "cpu".to_owned(),
-            precision: "f32",
-            envs: 64,
-            threads: Some(2),
-            work: "some".to_owned(),
-            sps: Spread { median, min, max },
-            reps: 7,
-            middle_half: 0.01,
-            flops_per_step: (bench != Bench::Env).then_some(1_000.0),
-            peak_flops: known(1e10),
-            bytes_per_step: 32.0,
-            bandwidth: known(1e9),
-            phases: None,
-            launches: 0.0,
-            bus_bytes: 0.0,
-            more: json!({}),
-            profile: None,
-            comparison: None,
-        }
+/// A row of invented figures.
+#[cfg(any(test, feature = "testing"))]
+pub fn made_up(bench: Bench, [median, min, max]: [f64; 3]) -> Row {
+    let known = |median| Spread { median, min: median, max: median };
+    Row {
+        bench,
+        env: "cartpole".to_owned(),
+        device: "cpu".to_owned(),
+        precision: "f32",
+        envs: 64,
+        threads: Some(2),
+        work: "some".to_owned(),
+        sps: Spread { median, min, max },
+        reps: 7,
+        middle_half: 0.01,
+        flops_per_step: (bench != Bench::Env).then_some(1_000.0),
+        peak_flops: known(1e10),
+        bytes_per_step: 32.0,
+        bandwidth: known(1e9),
+        phases: None,
+        launches: 0.0,
+        bus_bytes: 0.0,
+        more: json!({}),
+        profile: None,
+        comparison: None,
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::made_up as row;
+    use super::*;
 
     #[test]
     fn a_row_has_the_keys_that_scripts_rely_on() {

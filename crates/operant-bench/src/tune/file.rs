@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use operant_run::{Error, Result};
 use toml_edit::{DocumentMut, Item, Table};
 
-use super::space::Choice;
+use super::choice::Choice;
 
 /// What stands over a table that was tuned.
 const MARK: &str = "# operant tune ";

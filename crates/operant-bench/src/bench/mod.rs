@@ -3,12 +3,11 @@
 
 pub mod compare;
 mod limits;
-mod place;
+pub mod place;
 pub mod plan;
-pub mod plot;
 pub mod row;
 pub mod run;
-pub mod show;
+pub mod verdict;
 
 use std::fmt;
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use operant_bench::selftest::{Extent, Report, check_cpu, check_gpu};
 use operant_run::Error;
 
 use crate::output;
-use crate::selftest::{Extent, Report, check_cpu, check_gpu};
 
 /// Check and measure this machine: lanes, kernels, learning
 #[derive(Debug, clap::Args)]

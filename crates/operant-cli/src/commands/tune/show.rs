@@ -1,12 +1,12 @@
 //! What tuning found, for a person.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use operant_bench::bench::verdict::Verdict;
+use operant_bench::tune::choice::shown;
+use operant_bench::tune::{Fate, Goal, Report, Tried};
 use operant_learn::measure::Spread;
 
-use super::space::shown;
-use super::{Fate, Goal, Report, Tried};
-use crate::bench::compare::Verdict;
-use crate::bench::show::STYLE;
+use crate::commands::bench::show::STYLE;
 
 /// Everything: what was tried, and what it comes to.
 pub fn text(report: &Report) -> String {

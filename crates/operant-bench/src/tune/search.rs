@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use operant_learn::measure::Spread;
 use operant_run::{Error, Result, Settings, trial};
 
-use super::space::{self, Choice, Space};
+use super::choice::{Choice, shown};
+use super::space::Space;
 use super::{Fate, Goal, Report, Tried};
-use crate::bench::compare::Verdict;
 use crate::bench::run::Progress;
+use crate::bench::verdict::Verdict;
 
 /// Rounds of trials: at least so many before anything is taken, and at most.
 const ROUNDS: std::ops::RangeInclusive<usize> = 3..=7;
@@ -161,7 +162,7 @@ impl Search<'_> {
                 if trial.problem.is_some() {
                     continue;
                 }
-                self.at(&space::shown(&trial.choice));
+                self.at(&shown(&trial.choice));
                 match trial::sps(&trial.settings, sitting) {
                     Ok(speed) => trial.values.push(speed),
                     Err(error) if is_reference => return Err(error),
@@ -218,7 +219,7 @@ impl Search<'_> {
         let [automatic, found] = [0, 1].map(|k| trials.get(k).unwrap_or(&trials[0]).values.clone());
         let problem = trials.get(1).and_then(|trial| {
             let problem = trial.problem.as_ref()?;
-            Some(format!("{} fails: {problem}", space::shown(&trial.choice)))
+            Some(format!("{} fails: {problem}", shown(&trial.choice)))
         });
         Ok((automatic, found, problem))
     }
@@ -230,7 +231,7 @@ impl Search<'_> {
                 break;
             }
             for (number, trial) in trials.iter_mut().enumerate() {
-                self.at(&format!("{}, seed {seed}", space::shown(&trial.choice)));
+                self.at(&format!("{}, seed {seed}", shown(&trial.choice)));
                 // Some time for each, however long the search took.
                 let limit = self.left(1.0).max(self.budget.mul_f64(LAST_SHARE));
                 let begin = Instant::now();

@@ -1,19 +1,15 @@
 //! What tuning may change: settings of the machine, which change the time alone, and settings of learning, which change what is
 //! learned and have to prove that it is still enough.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
 use operant_run::config::{self, EnvFacts, Group, KEYS, Key, Layers, Origin};
 use operant_run::{CommandLine, Result, Settings, device, machine};
-use serde_json::Value;
 
+use super::choice::Choice;
 use super::file::ConfigFile;
-
-/// Values that are changed, by key, as TOML has them.
-pub type Choice = BTreeMap<&'static str, String>;
 
 /// Settings of the machine that are tried on a CPU, with what leaves them to the plan.
 const ON_CPU: [(&str, &str); 4] =
@@ -279,24 +275,6 @@ pub fn is_same(a: &Path, b: &Path) -> bool {
     whole(a) == whole(b)
 }
 
-/// A choice as JSON: numbers where they are numbers.
-pub fn to_json(choice: &Choice) -> Value {
-    let value = |text: &String| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
-    choice
-        .iter()
-        .map(|(key, text)| ((*key).to_owned(), value(text)))
-        .collect::<serde_json::Map<_, _>>()
-        .into()
-}
-
-/// A choice for a person; the automatic settings where it is empty.
-pub fn shown(choice: &Choice) -> String {
-    if choice.is_empty() {
-        return "automatic".to_owned();
-    }
-    choice.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,13 +364,5 @@ mod tests {
         let unheard = space.unheard(&Choice::from([("num_envs", "96".to_owned())])).expect("valid");
         assert!(unheard.len() == 1 && unheard[0].starts_with("num_envs = 48 holds, by "), "{unheard:?}");
         assert_eq!(space.unheard(&Choice::new()).expect("valid"), [""; 0]);
-    }
-
-    #[test]
-    fn choices_read_well() {
-        let choice = Choice::from([("threads", "2".to_owned()), ("waiting", "\"sleep\"".to_owned())]);
-        assert_eq!(shown(&choice), "threads = 2, waiting = \"sleep\"");
-        assert_eq!(to_json(&choice).to_string(), r#"{"threads":2,"waiting":"sleep"}"#);
-        assert_eq!(shown(&Choice::new()), "automatic");
     }
 }

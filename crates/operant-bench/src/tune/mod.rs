@@ -1,10 +1,10 @@
 //! What `operant tune` does: what may be tried ([`space`]), trials in turn against the automatic settings ([`search`]), and what
-//! becomes of the best of them: a report ([`show`]) and lines in an operant.toml ([`mod@file`]).
+//! becomes of the best of them: a report ([`Report`]) and lines in an operant.toml ([`mod@file`]).
 
+pub mod choice;
 pub mod file;
 mod learning;
 pub mod search;
-pub mod show;
 pub mod space;
 
 use std::fmt;
@@ -13,8 +13,8 @@ use std::time::Duration;
 use operant_learn::measure::Spread;
 use serde_json::{Value, json};
 
-use crate::bench::compare::Verdict;
-use space::Choice;
+use crate::bench::verdict::Verdict;
+use choice::{Choice, to_json};
 
 /// What the settings are to be best at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -128,7 +128,7 @@ impl Report {
         let tried = self.tried.iter().map(|tried| {
             let values = Spread::of(tried.values.clone());
             json!({
-                "settings": space::to_json(&tried.choice),
+                "settings": to_json(&tried.choice),
                 "unit": if tried.is_speed { "steps/s" } else { "s" },
                 "value": spread(values),
                 "ratio": spread(Spread::of(tried.ratios.clone())),
@@ -149,7 +149,7 @@ impl Report {
             "best": spread(self.best),
             "gain": spread(self.gain),
             "verdict": self.verdict.name(),
-            "settings": space::to_json(&self.choice),
+            "settings": to_json(&self.choice),
             "machine_gain": self.machine_gain,
             "tried": tried.collect::<Vec<_>>(),
             "notes": self.notes,

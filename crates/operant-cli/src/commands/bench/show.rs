@@ -1,12 +1,11 @@
 //! Rows and profiles for a person.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle, presets};
+use operant_bench::bench::plan::Plan;
+use operant_bench::bench::row::Row;
 use operant_learn::measure::Spread;
 use operant_learn::profile::Profile;
 use operant_run::progress::short;
-
-use super::plan::Plan;
-use super::row::Row;
 
 /// Lines around a table and under its header; many rows stand closer without more.
 pub const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none());
@@ -230,9 +229,9 @@ fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Bench;
-    use crate::bench::compare::{Comparison, Verdict};
-    use crate::bench::row::tests::row;
+    use operant_bench::bench::Bench;
+    use operant_bench::bench::row::made_up as row;
+    use operant_bench::bench::verdict::{Comparison, Verdict};
     use operant_learn::measure::Phases;
     use operant_learn::profile::{How, Kind, Operation, Phase};
 

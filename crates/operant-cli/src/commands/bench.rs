@@ -1,16 +1,18 @@
 //! `operant bench`: how fast this machine is, how near to its limits, and where the time goes.
 
+mod plot;
+pub mod show;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
+use operant_bench::bench::compare::Earlier;
+use operant_bench::bench::plan::{Plan, Wishes};
+use operant_bench::bench::run::run as measure;
 use operant_run::Error;
 
 use super::place::seconds;
 use crate::bar::Bar;
-use crate::bench::compare::Earlier;
-use crate::bench::plan::{Plan, Wishes};
-use crate::bench::run::run as measure;
-use crate::bench::{plot, show};
 use crate::output;
 
 /// Measure environments, rollout and training on this machine

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use operant_bench::bench::row::Row;
 use operant_run::{Error, Result};
 use plotters::prelude::*;
-
-use super::row::Row;
 
 const SIZE: (u32, u32) = (960, 600);
 const FONT: (&str, u32) = ("sans-serif", 16);
@@ -163,8 +162,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Bench;
-    use crate::bench::row::tests::row;
+    use operant_bench::bench::Bench;
+    use operant_bench::bench::row::made_up as row;
 
     fn rows(envs: &[usize], threads: &[usize]) -> Vec<Row> {
         let mut rows = Vec::new();
