@@ -6,7 +6,7 @@ use std::time::Instant;
 use operant_learn::Backend;
 use operant_metrics::{Level, RunState};
 
-use crate::config::{self, Settings};
+use crate::config::Settings;
 use crate::device::{self, Chosen, Device};
 use crate::dir::RunDir;
 use crate::error::{Error, ErrorKind, Result};
@@ -165,7 +165,9 @@ pub fn train(
     training.progress.finish();
     let outcome = ending
         .and_then(|ending| finish(&mut training, dir, &device, ending))
-        .map_err(|error| going_on(error, dir, training.last_checkpoint.as_deref()));
+        .map_err(|error| {
+            going_on(error, dir, &settings.usual_run_dir(), training.last_checkpoint.as_deref())
+        });
     if let Ok(outcome) = &outcome {
         if let Err(error) = dir.write("result.json", &(outcome.result.to_json() + "\n")) {
             training.warn(&error.to_string());
@@ -191,13 +193,13 @@ fn begin(training: &mut Training<'_>, dir: &RunDir, notices: Vec<Notice>, resume
 }
 
 /// A device that failed, with what is left of the run.
-fn going_on(error: Error, dir: &RunDir, checkpoint: Option<&Path>) -> Error {
+fn going_on(error: Error, dir: &RunDir, runs: &Path, checkpoint: Option<&Path>) -> Error {
     if error.kind != ErrorKind::Device {
         return error;
     }
     let left = match checkpoint {
         Some(path) => {
-            let run = path_text::run_word(dir.path(), &config::usual_run_dir());
+            let run = path_text::run_word(dir.path(), runs);
             let path = path_text::shown(path);
             format!("`operant train --resume {run}` goes on from the last checkpoint, {path}")
         }
@@ -255,7 +257,7 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: En
     if !matches!(ending, Ending::Stopped(_)) {
         let last: Summary = training.evaluate(FINAL_ROUND)?;
         unsaved = training.save(Some(last.mean)).err().map(|error| {
-            let run = path_text::run_word(dir.path(), &config::usual_run_dir());
+            let run = path_text::run_word(dir.path(), &training.settings.usual_run_dir());
             let again = format!("then `operant train --resume {run}` repeats what is missing");
             let remedy =
                 error.remedy.clone().map_or_else(|| again.clone(), |remedy| format!("{remedy}; {again}"));

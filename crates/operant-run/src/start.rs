@@ -203,12 +203,12 @@ impl Start<'_> {
     fn means(&self) -> String {
         let (settings, device) = (self.settings, &self.device.name);
         let env = &settings.environment;
-        let preset = match operant_learn::presets::preset(env) {
-            None => "no preset",
-            Some(_) if settings.uses_gpu_preset() => "its preset for GPUs",
-            Some(_) => "its preset",
-        };
-        let threads = settings.threads();
+        let preset = match settings.has_preset() {
+        false => "no preset",
+        true if settings.uses_gpu_preset() => "its preset for GPUs",
+        true => "its preset",
+    };
+    let threads = settings.threads();
         let plural = if threads == 1 { "" } else { "s" };
         format!("{env} under {preset}, on {device} with {threads} thread{plural}")
     }
