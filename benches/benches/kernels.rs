@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use benches::Spread;
+use operant_bench::measure::Speed;
+use operant_bench::measure::gpu as measure;
 use operant_cuda::{Cuda, Device};
 use operant_env::random_play::RandomPlay;
 use operant_env::{Env, EnvOptions, Visitor, registry};
 use operant_lane::Wide;
-use operant_learn::cuda::measure::{self, Speed};
 use operant_learn::{Config, LearnError, Precision};
 
 const ENVIRONMENTS: usize = 8_192;

@@ -3,5 +3,5 @@
 
 #![forbid(unsafe_code)]
 
-pub use operant_learn::cpu::measure::{CHAINS, peak_flops};
-pub use operant_learn::measure::{Spread, time};
+pub use operant_bench::measure::cpu::{CHAINS, peak_flops};
+pub use operant_bench::measure::{Spread, time};

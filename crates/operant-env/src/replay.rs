@@ -46,7 +46,9 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CaseError {
     /// The environment cannot be put into a given state.
-    #[error("{env} cannot be put into a given state; replay one of the environments that `operant envs` lists")]
+    #[error(
+        "{env} cannot be put into a given state; replay one of the environments that `operant envs` lists"
+    )]
     Unsupported {
         /// Environment.
         env: String,

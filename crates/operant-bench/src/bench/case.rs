@@ -1,7 +1,9 @@
 //! One thing to measure: which bench of which environment, on which device and threads, with which hyperparameters.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use operant_env::AnyEnv;
 use operant_learn::Config;
 use operant_learn::cpu::CpuOptions;
 use operant_learn::cuda::NetworkOptions;
@@ -19,8 +21,10 @@ const ROWS: usize = 4 * size_of::<f32>();
 pub struct Case {
     /// What.
     pub bench: Bench,
-    /// The environment's name.
-    pub env: &'static str,
+    /// The environment, with its options.
+    pub env: Arc<dyn AnyEnv>,
+    /// Its name.
+    pub name: String,
     /// Number of the device among the plan's.
     pub place: usize,
     /// Threads of a CPU.

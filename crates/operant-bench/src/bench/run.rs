@@ -4,11 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use operant_learn::measure::{
-    Effort, Phases, Spread, middle_half, rollout_bytes, training_bytes, training_flops,
-};
 use operant_learn::network::Network;
-use operant_learn::{cpu, cuda};
 use operant_run::Result;
 use serde_json::json;
 
@@ -18,6 +14,8 @@ use super::limits::{self, Key, key};
 use super::place::Sitting;
 use super::plan::Plan;
 use super::row::Row;
+use crate::measure::{Effort, Phases, Spread, middle_half, rollout_bytes, training_bytes, training_flops};
+use crate::profile;
 
 /// Sittings of a case at most. Each makes what it measures anew, so that where its memory lies is part of the spread.
 const SITTINGS: usize = 4;
@@ -97,7 +95,7 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
             let case = entries[number].case;
             let place = &plan.places[case.place];
             let done = begin.elapsed().as_secs_f64() / budget.as_secs_f64().max(1e-9);
-            progress.at(&format!("{} {} on {}", case.bench, case.env, place.name()), done.min(1.0));
+            progress.at(&format!("{} {} on {}", case.bench, case.name, place.name()), done.min(1.0));
             if limited.insert(key(case)) {
                 let measured = limits::bandwidth(place, case, budget.mul_f64(LIMITS_SHARE))?;
                 bandwidths.entry(key(case)).or_default().extend(measured);
@@ -122,7 +120,7 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
         for (turn, number) in chosen.iter().enumerate() {
             let case = &plan.cases[*number];
             let (turn, turns) = (turn as f64, chosen.len() as f64);
-            progress.at(&format!("profile of {}", case.env), 1.0 - PROFILE_SHARE * (1.0 - turn / turns));
+            progress.at(&format!("profile of {}", case.name), 1.0 - PROFILE_SHARE * (1.0 - turn / turns));
             // What came before may have taken longer than it was to.
             let left = budget.saturating_sub(begin.elapsed()).div_f64(turns - turn);
             let share = left.max(budget.mul_f64(PROFILE_SHARE / turns));
@@ -143,7 +141,7 @@ fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
     let (place, config) = (&plan.places[case.place], &case.config);
     let samples = entry.samples();
     let network = Network::new(case.architecture.clone());
-    let line = if place.is_cpu() { cpu::profile::LINE } else { cuda::profile::SECTOR };
+    let line = if place.is_cpu() { profile::cpu::LINE } else { profile::gpu::SECTOR };
     let (flops_per_step, bytes_per_step) = match case.bench {
         // The states are read at the start of a horizon and written at its end.
         Bench::Env => (None, (2 * size_of::<u32>() * case.state_words) as f64 / config.num_steps as f64),
@@ -154,7 +152,7 @@ fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
     let last = sittings.last();
     Row {
         bench: case.bench,
-        env: case.env.to_owned(),
+        env: case.name.clone(),
         device: place.name().to_owned(),
         precision: case.network.precision.name(),
         envs: config.num_envs,

@@ -2,7 +2,9 @@
 //! learned and have to prove that it is still enough.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use operant_env::AnyEnv;
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
 use operant_run::config::{self, EnvFacts, Group, KEYS, Key, Layers, Origin};
@@ -38,6 +40,8 @@ pub struct Knob {
 /// Everything that may be tried.
 #[derive(Debug)]
 pub struct Space {
+    /// The environment.
+    pub env: Arc<dyn AnyEnv>,
     facts: EnvFacts,
     line: CommandLine,
     /// What the command line says of learning, seeds apart: what is found is found with it.
@@ -62,8 +66,12 @@ impl Space {
     ///
     /// # Errors
     /// The first thing in the configuration that cannot be used.
-    pub fn new(env: &str, mut line: CommandLine, file: &ConfigFile) -> Result<Self> {
-        let facts = EnvFacts::registered(env)?;
+    pub fn new(
+        env: &Arc<dyn AnyEnv>,
+        facts: EnvFacts,
+        mut line: CommandLine,
+        file: &ConfigFile,
+    ) -> Result<Self> {
         let now = config::settings(facts.clone(), &line, None)?;
         let (asked, place) = device::choose(&now, None)?;
         let on_cpu = place.name == "cpu";
@@ -72,7 +80,7 @@ impl Space {
         let mut now = asked.clone();
         if asked.num_envs_is_open() {
             // As many as the device takes are tried as that number, whoever asked for them.
-            drop(device::registered(&mut now, &place)?);
+            drop(device::backend(env, &mut now, &place)?);
             line.flags.push(("num_envs", "operant tune", now.learner.num_envs.to_string()));
         }
         let mut automatic = Choice::new();
@@ -98,6 +106,7 @@ impl Space {
             .filter(|(key, value)| automatic.get(key) != Some(value))
             .collect();
         let mut space = Space {
+            env: Arc::clone(env),
             facts,
             line,
             held,
@@ -117,7 +126,8 @@ impl Space {
         }
         match base.run.solved_at {
             None => space.notes.push(format!(
-                "settings of learning are not tried: {env} has no threshold that they would have to reach"
+                "settings of learning are not tried: {} has no threshold that they would have to reach",
+                base.environment
             )),
             Some(_) => space.learning = space.learning_choices(&base),
         }

@@ -1,17 +1,15 @@
 //! The GPU: environments, policy, samples and learner live on the device; a horizon is one launch, an update another.
 //!
 //! What is here turns an environment and a network into specialised kernels ([`specialise`]), holds their buffers
-//! ([`CudaRollout`], [`CudaLearner`], [`CudaPlay`], [`replay()`]), trains with them ([`backend()`]), checks them against the CPU
-//! ([`parity`]) and measures them ([`measure`]).
+//! ([`CudaRollout`], [`CudaLearner`], [`CudaPlay`], [`replay()`]), trains with them ([`backend()`]), and checks them against the CPU
+//! ([`parity`]).
 
 mod backend;
 mod graphs;
 mod layers;
-pub mod measure;
 pub mod memory;
 pub mod parity;
 mod play;
-pub mod profile;
 mod program;
 mod replay;
 mod rollout;

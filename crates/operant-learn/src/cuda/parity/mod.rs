@@ -318,9 +318,8 @@ impl<'a> Reference<'a> {
     /// `(leaves + 2, N)`.
     fn environments(&self) -> Vec<u32> {
         let tiles: Vec<_> = self.tiles.iter().map(|tile| (tile.environments(), tile.count)).collect();
-        let row = |row: usize| {
-            tiles.iter().flat_map(move |(words, count)| words[row * LANES..][..*count].to_vec())
-        };
+        let row =
+            |row: usize| tiles.iter().flat_map(move |(words, count)| words[row * LANES..][..*count].to_vec());
         (0..running_words(self.env)).flat_map(row).collect()
     }
 
