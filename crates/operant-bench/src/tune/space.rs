@@ -1,12 +1,14 @@
 //! What tuning may change: settings of the machine, which change the time alone, and settings of learning, which change what is
 //! learned and have to prove that it is still enough.
 
+use std::sync::Arc;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::AnyEnv;
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
+use operant_env::AnyEnv;
 use operant_run::config::{self, EnvFacts, Group, KEYS, Key, Layers, Origin};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 
@@ -289,12 +291,18 @@ pub fn is_same(a: &Path, b: &Path) -> bool {
 mod tests {
     use super::*;
 
+    fn made(line: CommandLine, file: &ConfigFile) -> Space {
+        let registry = operant_env::builtin();
+        let env = device::find(&registry, "cartpole").expect("registered");
+        Space::new(env, EnvFacts::of(&env.spec(), &registry), line, file).expect("a space")
+    }
+
     fn space(set: &[&str], flags: &[(&'static str, &str)]) -> Space {
         let set = ["device=cpu"].iter().chain(set).map(ToString::to_string).collect();
         let flags = flags.iter().map(|(key, value)| (*key, "--flag", (*value).to_owned())).collect();
         let line = CommandLine { set, flags, ..CommandLine::default() };
         let file = ConfigFile::read(Path::new("/nonexistent/operant.toml"), &["cartpole"]).expect("no file");
-        Space::new("cartpole", line, &file).expect("a space")
+        made(line, &file)
     }
 
     #[test]
@@ -360,7 +368,7 @@ mod tests {
             let set = vec!["device=cpu".to_owned()];
             let line = CommandLine { config: Some(path.clone()), set, ..CommandLine::default() };
             let file = ConfigFile::read(&path, &["cartpole"]).expect("a file");
-            let space = Space::new("cartpole", line, &file).expect("a space");
+            let space = made(line, &file);
             let base = space.settings(&Choice::new()).expect("valid").learner.num_envs;
             // Three times the preset's: in no grid around it.
             let before = space.learning.contains(&Choice::from([("num_envs", "48".to_owned())]));

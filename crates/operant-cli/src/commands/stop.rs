@@ -64,7 +64,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut code = 0;
     for (run, asked) in stopped {
         let (text, own_code) = match asked {
-            None => told(&runs::find(&parent, &run.dir.to_string_lossy()).unwrap_or(run), true),
+            None => told(&runs::find(&parent, &run.dir.to_string_lossy()).unwrap_or(run), registry, true),
             Some((_, asked)) if args.no_wait => (promise(&run, asked), 0),
             Some((live, _)) => match live.ended(args.timeout.saturating_sub(begun.elapsed())) {
                 Some(run) => told(&run, registry, false),

@@ -1,12 +1,13 @@
 //! `operant train`: trains an agent, or continues a run.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Instant;
 
 use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, path_text};
+use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, path_text, device};
 
 use super::overrides::Overrides;
 use super::place;
