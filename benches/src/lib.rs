@@ -1,5 +1,5 @@
 //! What every measurement needs: a clock, the spread of repetitions, and the machine's own limit. They are those of
-//! operant-learn, which `operant bench` uses too.
+//! operant-bench, which `operant bench` uses too.
 
 #![forbid(unsafe_code)]
 

@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod driver;
 pub mod measure;
+pub mod parity;
 pub mod profile;
 pub mod selftest;
 pub mod trial;

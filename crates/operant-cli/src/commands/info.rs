@@ -6,7 +6,6 @@ mod show;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use operant_env::Registry;
 use operant_cuda::{Compiler, DeviceProperties, Inspection, Part};
 use operant_env::Registry;
 use operant_host::{CoreKind, CpuCore, Setting};

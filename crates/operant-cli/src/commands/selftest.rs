@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use operant_env::Registry;
 use operant_bench::selftest::{Extent, Report, check_cpu, check_gpu};
 use operant_env::Registry;
 use operant_run::Error;

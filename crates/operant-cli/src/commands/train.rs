@@ -7,7 +7,7 @@ use std::time::Instant;
 use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, path_text, device};
+use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, device, path_text};
 
 use super::overrides::Overrides;
 use super::place;

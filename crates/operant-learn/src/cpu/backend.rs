@@ -49,7 +49,8 @@ pub fn backend(
     Ok(backend_with(env, config, &CpuOptions::new(threads))?.backend)
 }
 
-/// A CPU backend that can be measured: it plays a horizon without learning from it, and says where the time of its threads goes.
+/// A CPU backend that can be measured and compared with: it plays a horizon without learning from it, shows what it played, and
+/// says where the time of its threads goes.
 pub trait Instrumented: Backend {
     /// The threads that it computes on.
     fn pool(&self) -> Arc<rayon::ThreadPool>;
@@ -58,6 +59,14 @@ pub trait Instrumented: Backend {
     /// # Errors
     /// When an environment failed.
     fn roll(&mut self) -> Result<(), LearnError>;
+    /// Plays and trains with these parameters from now on.
+    fn set_params(&mut self, params: &[f32]);
+    /// The samples of the last horizon.
+    fn batch(&self) -> &Batch;
+    /// `(N, leaves + 2)`: the running environments.
+    fn environments(&self) -> Vec<u32>;
+    /// Running statistics of observations and of discounted returns.
+    fn running_norms(&self) -> [&RunningNorm; 2];
     /// Whether threads read the clock between the parts of an update from now on. It costs time, and changes no bit.
     fn time_parts(&mut self, on: bool);
     /// Adds to `times` what each part took since the last call.
@@ -300,6 +309,22 @@ impl<const V: usize> Instrumented for CpuBackend<V> {
         // Random numbers are functions of the global step.
         self.updates += 1;
         Ok(())
+    }
+
+    fn set_params(&mut self, params: &[f32]) {
+        self.state.params.copy_from_slice(params);
+    }
+
+    fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    fn environments(&self) -> Vec<u32> {
+        CpuBackend::environments(self)
+    }
+
+    fn running_norms(&self) -> [&RunningNorm; 2] {
+        [&self.obs_norm, &self.reward_norm]
     }
 
     fn time_parts(&mut self, on: bool) {
