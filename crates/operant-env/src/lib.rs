@@ -9,6 +9,7 @@ pub mod acrobot;
 pub mod cartpole;
 pub mod emit;
 mod env;
+pub mod grid;
 pub mod minatar_breakout;
 pub mod mountain_car;
 pub mod mountain_car_continuous;
@@ -19,6 +20,7 @@ pub mod replay;
 mod rows;
 mod scene;
 mod spec;
+pub mod sticky;
 mod vector;
 
 /// The lanes that environments are written over.
