@@ -38,7 +38,11 @@ fn rows(value: &Value) -> Vec<Vec<f64>> {
 
 fn case(line: &Value) -> Case {
     let one = |action: &Value| if action.is_array() { numbers(action) } else { vec![number(action)] };
-    Case { state: numbers(&line["state"]), actions: list(&line["actions"]).iter().map(one).collect() }
+    Case {
+        state: numbers(&line["state"]),
+        actions: list(&line["actions"]).iter().map(one).collect(),
+        draws: line.get("draws").map(rows),
+    }
 }
 
 /// The environments that have a reference.

@@ -150,7 +150,7 @@ fn random_case<E: Env>(env: &E, number: u32) -> Case {
             }
         }
     };
-    Case { state: env.pack(&leaves.0), actions: (0..40).map(action).collect() }
+    Case { state: env.pack(&leaves.0), actions: (0..40).map(action).collect(), draws: None }
 }
 
 /// The leaves of a state as numbers.
