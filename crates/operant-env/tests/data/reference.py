@@ -55,8 +55,8 @@ class Gym:
             "actions": {"box": [float(act.low[0]), float(act.high[0])]} if self.continuous else {"discrete": int(act.n)},
         }
 
-    def start(self, state, seed=0):
-        self.env.reset(seed=seed)
+    def start(self, state):
+        self.env.reset(seed=0)
         self.set(state)
 
     def set(self, state):
@@ -99,6 +99,7 @@ class MinAtar:
     from and to the attributes of `game`. The time limit is operant's own: the package has none."""
 
     package = "MinAtar 1.0.15"
+    seed = 0  # of what is drawn after `start`
 
     def __init__(self, name, time_limit, sticky_action_prob):
         self.name, self.time_limit, self.sticky_action_prob = name, time_limit, sticky_action_prob
@@ -125,8 +126,8 @@ class MinAtar:
         self.env.reset()
         self.steps = 0
 
-    def start(self, state, seed=0):
-        self.reset(seed)
+    def start(self, state):
+        self.reset(self.seed)
         self.set(state)
 
     def state(self):
