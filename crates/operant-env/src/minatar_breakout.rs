@@ -1,7 +1,14 @@
 //! MinAtar Breakout: a paddle, a ball and three rows of bricks on a 10 x 10 grid.
 //!
-//! Move for move the Breakout of the MinAtar package (Young and Tian, "MinAtar", 2019), order of checks included. Its
-//! grids are bit maps here: one bit a cell for the bricks, four for the observation.
+//! Move for move the Breakout of the MinAtar package (Young and Tian, "MinAtar", 2019), order of checks included: the
+//! paddle moves first; a side wall mirrors the ball and holds its column; then the first of ceiling, brick and bottom row
+//! applies. A broken brick sends the ball back in its row but not its column, and until it flies free again the ball
+//! passes other bricks unharmed. A cleared wall is rebuilt when the ball next reaches the bottom row, caught or lost.
+//!
+//! What differs: a new episode starts with no action executed before, where the package remembers the one of the episode
+//! before; and episodes are truncated after 5,000 steps.
+//!
+//! Grids are bit maps: one bit a cell for the bricks, four for the observation.
 //!
 //! Directions of the ball: 0 up left, 1 up right, 2 down right, 3 down left. So `^ 1` mirrors left and right, `^ 3` up
 //! and down, and `^ 2` both.
