@@ -63,15 +63,13 @@ pub struct MinatarBreakout {
 }
 
 /// Options, with the package's names.
-const OPTIONS: &[EnvOption] = &[
-    sticky::sticky_action_prob(0.0),
-    EnvOption {
-        name: "difficulty_ramping",
-        default: 1.0,
-        range: (0.0, 1.0),
-        help: "accepted as by the package, whose Breakout has a single level: it changes nothing",
-    },
-];
+fn options() -> Vec<EnvOption> {
+    let help = "accepted as by the package, whose Breakout has a single level: it changes nothing";
+    vec![
+        sticky::sticky_action_prob(0.0),
+        EnvOption { name: "difficulty_ramping".into(), default: 1.0, range: (0.0, 1.0), help: help.into() },
+    ]
+}
 
 impl Env for MinatarBreakout {
     type State<L: Lane> = State<L>;
@@ -80,15 +78,15 @@ impl Env for MinatarBreakout {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "minatar_breakout",
-            aliases: &["MinAtar/Breakout-v0", "Breakout-MinAtar", "breakout"],
-            summary: "break bricks with a ball on a 10x10 grid; 1 a brick",
+            name: "minatar_breakout".into(),
+            aliases: vec!["MinAtar/Breakout-v0".into(), "Breakout-MinAtar".into(), "breakout".into()],
+            summary: "break bricks with a ball on a 10x10 grid; 1 a brick".into(),
             obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, CHANNELS] },
             actions: ActionSpace::Discrete(vec![6]),
             time_limit: 5000,
             fps: 15.0,
-            solved_at: Some(30.0),
-            options: OPTIONS,
+            options: options(),
+            preset: Some(include_str!("../presets/minatar_breakout.toml").into()),
         }
     }
 

@@ -8,12 +8,12 @@ use crate::spec::EnvOption;
 pub const STICKY_ACTION_PROB: &str = "sticky_action_prob";
 
 /// The option, with this default.
-pub const fn sticky_action_prob(default: f64) -> EnvOption {
+pub fn sticky_action_prob(default: f64) -> EnvOption {
     EnvOption {
-        name: STICKY_ACTION_PROB,
+        name: STICKY_ACTION_PROB.into(),
         default,
         range: (0.0, 1.0),
-        help: "chance that an action is replaced by the one executed before",
+        help: "chance that an action is replaced by the one executed before".into(),
     }
 }
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use operant_env::replay::{Arithmetic, Case, Outcome, replay};
-use operant_env::{ActionSpace, Env, EnvOptions, EnvSpec, Visitor, registry};
+use operant_env::replay::{Arithmetic, Case, Outcome};
+use operant_env::{ActionSpace, AnyEnv, EnvOptions, EnvSpec, builtin};
 use serde_json::Value;
 
 fn data() -> PathBuf {
@@ -120,7 +120,7 @@ impl Reference {
     }
 
     /// Cases that were kept step by step: on f64 lanes, and single steps on f32 lanes, too.
-    fn check_cases<E: Env>(&self, env: &E) -> usize {
+    fn check_cases(&self, env: &dyn AnyEnv) -> usize {
         let cases = lines(&format!("{}.cases.jsonl", self.name));
         let expected = lines(&format!("{}.expected.jsonl", self.name));
         assert_eq!(cases.len(), expected.len());
@@ -128,7 +128,7 @@ impl Reference {
         for (number, (line, expected)) in cases.iter().zip(&expected).enumerate() {
             let case = case(line);
             let what = format!("case {number}");
-            let double = replay(env, Arithmetic::F64, &case).expect("a good case");
+            let double = env.replay(Arithmetic::F64, &case).expect("a good case");
             let single_step = case.actions.len() == 1;
             let state = self.tolerance(if single_step { "step" } else { "end" });
             let limits = Limits { state, obs: state, reward: self.tolerance("reward") };
@@ -138,7 +138,7 @@ impl Reference {
             if single_step || slack == 0.0 {
                 let limits = Limits { state: slack, obs: slack, reward: slack * 100.0 };
                 for arithmetic in [Arithmetic::F32, Arithmetic::Wide] {
-                    let got = replay(env, arithmetic, &case).expect("a good case");
+                    let got = env.replay(arithmetic, &case).expect("a good case");
                     self.compare(&format!("{what}, {arithmetic:?}"), &got, expected, &limits);
                 }
             }
@@ -147,11 +147,11 @@ impl Reference {
     }
 
     /// Episodes of which only the end was kept.
-    fn check_episodes<E: Env>(&self, env: &E) -> usize {
+    fn check_episodes(&self, env: &dyn AnyEnv) -> usize {
         let name = &self.name;
         let mut steps = 0;
         for (number, line) in lines(&format!("{name}.long.jsonl")).iter().enumerate() {
-            let got = replay(env, Arithmetic::F64, &case(line)).expect("a good case");
+            let got = env.replay(Arithmetic::F64, &case(line)).expect("a good case");
             let what = format!("long case {number}");
             let last = got.state.len() - 1;
             assert_eq!(Some(got.state.len() as u64), line["steps"].as_u64(), "{name} {what}");
@@ -192,38 +192,36 @@ impl Reference {
             }
         }
         let id = facts["id"].as_str().expect("an id");
-        assert_eq!(registry::canonical(id).expect("the package's id is an alias"), spec.name);
-    }
-}
-
-impl Visitor for &Reference {
-    type Output = ();
-    fn visit<E: Env>(self, env: E) {
-        let steps = self.check_cases(&env) + self.check_episodes(&env);
-        println!("{}: {steps} steps agree with {}", self.name, self.facts["package"]);
-        assert!(steps > 300, "{}: only {steps} steps compared", self.name);
+        assert_eq!(builtin().find(id).expect("the package's id is an alias").spec().name, spec.name);
     }
 }
 
 #[test]
 fn every_environment_with_a_reference_agrees_with_it() {
-    let names: BTreeSet<String> = registry::names().map(str::to_owned).collect();
-    let referenced = referenced();
-    assert!(referenced.is_subset(&names), "references of unknown environments: {referenced:?}");
-    assert!(referenced.len() >= 6, "references are missing: {referenced:?}");
-    for name in names.intersection(&referenced) {
-        let reference = Reference::of(name);
-        reference.check_facts(&registry::spec(name).expect("a registered name"));
-        registry::with_env(name, &reference.options(), &reference).expect("a registered name");
+    let mut missing = referenced();
+    assert!(missing.len() >= 6, "references are missing: {missing:?}");
+    for env in builtin().envs() {
+        let spec = env.spec();
+        if !missing.remove(&spec.name) {
+            continue;
+        }
+        let reference = Reference::of(&spec.name);
+        reference.check_facts(&spec);
+        let env = env.with_options(&reference.options()).expect("known options");
+        let steps = reference.check_cases(&*env) + reference.check_episodes(&*env);
+        println!("{}: {steps} steps agree with {}", spec.name, reference.facts["package"]);
+        assert!(steps > 300, "{}: only {steps} steps compared", spec.name);
     }
+    assert!(missing.is_empty(), "references of unknown environments: {missing:?}");
 }
 
 #[test]
 fn a_wrong_name_gets_the_nearest_right_one() {
-    let message = registry::canonical("cartpol").expect_err("no such environment").to_string();
-    assert!(message.contains("did you mean `cartpole`"), "{message}");
-    let message = registry::canonical("MountanCar-v0").expect_err("no such environment").to_string();
-    assert!(message.contains("`MountainCar-v0`"), "{message}");
-    let message = registry::canonical("chess").expect_err("no such environment").to_string();
-    assert!(!message.contains("did you mean"), "{message}");
+    let message =
+        |name| builtin().find(name).map(|env| env.spec()).expect_err("no such environment").to_string();
+    let known = [("cartpol", "did you mean \"cartpole\""), ("MountanCar-v0", "\"MountainCar-v0\"")];
+    for (name, hint) in known {
+        assert!(message(name).contains(hint), "{}", message(name));
+    }
+    assert!(!message("chess").contains("did you mean"), "{}", message("chess"));
 }

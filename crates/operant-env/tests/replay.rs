@@ -1,8 +1,8 @@
 //! Replaying steps whose random numbers are given: every lane of the host takes them, and a list that is not what the
 //! rules draw is refused.
 
-use operant_env::replay::{Arithmetic, Case, CaseError, replay, to_words};
-use operant_env::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step};
+use operant_env::replay::{Arithmetic, Case, CaseError};
+use operant_env::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step};
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
 bundle! {
@@ -28,15 +28,15 @@ impl Env for Dice {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "dice",
-            aliases: &[],
-            summary: "throw dice",
+            name: "dice".into(),
+            aliases: Vec::new(),
+            summary: "throw dice".into(),
             obs: ObsSpace::Box { low: vec![0.0], high: vec![1.0] },
             actions: ActionSpace::Discrete(vec![2]),
             time_limit: 10,
             fps: 10.0,
-            solved_at: None,
-            options: &[],
+            options: Vec::new(),
+            preset: None,
         }
     }
 
@@ -74,7 +74,7 @@ fn case(draws: &[&[f64]]) -> Case {
 fn given_draws_are_taken_in_order_on_every_lane() {
     let case = case(&[&[2.0, 0.0], &[5.0, 3.0, 0.75], &[1.0, 5.0]]);
     for arithmetic in [Arithmetic::F64, Arithmetic::F32, Arithmetic::Wide] {
-        let outcome = replay(&Dice, arithmetic, &case).expect("what the rules draw");
+        let outcome = Dice.replay(arithmetic, &case).expect("what the rules draw");
         let expected = [[2.0, 0.0, 0.25], [-5.0, 3.0, 0.75], [1.0, 5.0, 0.75]];
         assert_eq!(outcome.state, expected, "{arithmetic:?}");
     }
@@ -92,22 +92,22 @@ fn draws_that_the_rules_do_not_make_are_refused() {
         (&[2.0, 0.0, 0.5], "the step draws 2 numbers"),
     ];
     for (draws, expected) in bad {
-        let error = replay(&Dice, Arithmetic::Wide, &case(&[&[1.0, 1.0], draws])).expect_err("a wrong list");
+        let error = Dice.replay(Arithmetic::Wide, &case(&[&[1.0, 1.0], draws])).expect_err("a wrong list");
         let CaseError::Draws { index: 1, problem, .. } = &error else { panic!("{error}") };
         assert_eq!(problem, expected, "{draws:?}");
     }
     let mut short = case(&[&[1.0, 1.0]]);
     short.actions.push(vec![1.0]);
-    let error = replay(&Dice, Arithmetic::F64, &short).expect_err("a list is missing");
+    let error = Dice.replay(Arithmetic::F64, &short).expect_err("a list is missing");
     assert_eq!(error, CaseError::DrawsCount { got: 1, expected: 2 });
-    assert_eq!(to_words(&Dice, &case(&[])), Err(CaseError::DrawsOnDevice));
+    assert_eq!(Dice.case_words(&case(&[])), Err(CaseError::DrawsOnDevice));
 }
 
 #[test]
 fn without_given_draws_chance_is_that_of_a_stream() {
     let case = Case { draws: None, ..case(&[&[], &[]]) };
-    let once = replay(&Dice, Arithmetic::F32, &case).expect("a good case");
-    assert_eq!(once, replay(&Dice, Arithmetic::Wide, &case).expect("a good case"));
+    let once = Dice.replay(Arithmetic::F32, &case).expect("a good case");
+    assert_eq!(once, Dice.replay(Arithmetic::Wide, &case).expect("a good case"));
     assert!((1..=5).contains(&(once.state[0][0].abs() as i32)), "{once:?}");
 }
 
@@ -115,7 +115,7 @@ fn without_given_draws_chance_is_that_of_a_stream() {
 fn a_negative_number_is_refused_where_the_state_has_no_sign() {
     let error = |state: [f64; 3]| {
         let case = Case { state: state.to_vec(), actions: vec![vec![0.0]], draws: None };
-        replay(&Dice, Arithmetic::F64, &case).map(|_| ()).map_err(|error| error.to_string())
+        Dice.replay(Arithmetic::F64, &case).map(|_| ()).map_err(|error| error.to_string())
     };
     assert_eq!(error([-3.0, 1.0, -0.5]), Ok(()));
     assert_eq!(
