@@ -50,7 +50,7 @@ fn random_case(env: &dyn AnyEnv, number: u32) -> Result<Case, LearnError> {
             }
         }
     };
-    Ok(Case { state, actions: (0..40).map(action).collect() })
+    Ok(Case { state, actions: (0..40).map(action).collect(), draws: None })
 }
 
 impl Gpu<'_> {
