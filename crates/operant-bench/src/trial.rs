@@ -8,7 +8,7 @@ use operant_run::config::Settings;
 use operant_run::evaluate::{Attempts, Summary};
 use operant_run::{Result, device};
 
-use crate::driver::Driver;
+use crate::measure::driver::Driver;
 
 /// Share of a measurement's time that goes into warming up, in which rates and caches settle.
 const WARM_UP: f64 = 0.2;

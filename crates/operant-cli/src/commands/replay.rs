@@ -170,8 +170,7 @@ impl OnGpu<'_> {
 }
 
 fn parse(line: &str) -> Result<Case, Error> {
-    const SHAPE: &str =
-        "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}, and \"draws\":[lists of numbers] where chance is given";
+    const SHAPE: &str = "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}, and \"draws\":[lists of numbers] where chance is given";
     let bad = |what: String| Error::usage(what).remedy(SHAPE);
     let value: Value = serde_json::from_str(line).map_err(|error| bad(format!("it is not JSON: {error}")))?;
     let list = |key: &str| {
