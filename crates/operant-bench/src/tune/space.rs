@@ -62,7 +62,7 @@ pub struct Space {
 
 impl Space {
     /// For the environment `env` under the configuration that the command line and all files make. What `file` has from an earlier
-    /// tuning is a choice among others. What the command line or a variable sets is not tried: no file would be heard.
+    /// tuning is a choice among others. What the command line or a variable sets is not tried: a file could not change it.
     ///
     /// # Errors
     /// The first thing in the configuration that cannot be used.
@@ -79,12 +79,12 @@ impl Space {
         let was_tuned = |key: &str| file.was_tuned(key) && is_from(asked.origin(key), file.path());
         let mut now = asked.clone();
         if asked.num_envs_is_open() {
-            // As many as the device takes are tried as that number, whoever asked for them.
+            // `auto` is tried as the number that the device takes.
             drop(device::backend(env, &mut now, &place)?);
             line.flags.push(("num_envs", "operant tune", now.learner.num_envs.to_string()));
         }
         let mut automatic = Choice::new();
-        let keys: &[(&str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
+        let keys: &[(&'static str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
         for (key, value) in keys.iter().filter(|(key, _)| is_free(key)) {
             automatic.insert(key, (*value).to_owned());
         }
@@ -117,24 +117,30 @@ impl Space {
             device: place.name,
             notes: Vec::new(),
         };
-        let base = space.settings(&Choice::new())?;
-        for (key, _) in keys.iter().filter(|(key, _)| space.automatic.contains_key(key)) {
-            let values = machine_values(key, &base);
-            if !values.is_empty() {
-                space.machine.push(Knob { key, values });
-            }
-        }
-        match base.run.solved_at {
-            None => space.notes.push(format!(
-                "settings of learning are not tried: {} has no threshold that they would have to reach",
-                base.environment
-            )),
-            Some(_) => space.learning = space.learning_choices(&base),
-        }
+        space.fill(keys)?;
         if !before.is_empty() && !space.learning.contains(&before) {
             space.learning.push(before);
         }
         Ok(space)
+    }
+
+    /// Everything that may be tried: the values of the settings of the machine in `keys`, and changed settings of learning.
+    fn fill(&mut self, keys: &[(&'static str, &str)]) -> Result<()> {
+        let base = self.settings(&Choice::new())?;
+        for (key, _) in keys.iter().filter(|(key, _)| self.automatic.contains_key(key)) {
+            let values = machine_values(key, &base);
+            if !values.is_empty() {
+                self.machine.push(Knob { key, values });
+            }
+        }
+        match base.run.solved_at {
+            None => self.notes.push(format!(
+                "settings of learning are not tried: {} has no threshold that they would have to reach",
+                base.environment
+            )),
+            Some(_) => self.learning = self.learning_choices(&base),
+        }
+        Ok(())
     }
 
     /// The settings under a choice, on the device that was chosen and no other.
