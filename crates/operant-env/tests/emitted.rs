@@ -10,55 +10,38 @@ mod random_play;
 
 use std::path::Path;
 
-use operant_env::emit::emit;
-use operant_env::{ActionSpace, Clock, Current, Env, ObsSpace, RowsMut, Visitor, registry};
-use operant_lane::bundle::leaves_of;
-use operant_lane::{ActionDraws, Bundle, Kind, Packed, Purpose};
-use random_play::{HASH, fold};
+use operant_env::{ActionSpace, AnyEnv, LaneWidth, ObsSpace, TileSpec, builtin};
+use random_play::{HASH, RandomPlay, fold};
 
-const ENVIRONMENTS: u32 = 65;
-const STEPS: u64 = 4096;
+const ENVIRONMENTS: usize = 65;
+const STEPS: usize = 4096;
 
-/// Plays on the scalar lane: the actions taken, and one hash per environment over states, observations and outcomes.
-fn scalar<E: Env>(env: &E) -> (Vec<u32>, Vec<u64>) {
-    let limit = env.spec().time_limit;
-    let (mut actions, mut hashes) = (Vec::new(), Vec::new());
-    let sizes = [
-        leaves_of::<f32, E::Action<f32>>().len(),
-        leaves_of::<f32, E::State<f32>>().len() + leaves_of::<f32, E::Obs<f32>>().len() + 4,
-    ];
-    for number in 0..ENVIRONMENTS {
-        let environment = f32::load_uint(&[number]);
-        let clock = |step| Clock { seed: 7, environment, step, evaluation: false };
-        let mut current = Current::<f32, E>::start(env, &clock(0));
-        let mut draws = ActionDraws::new(7, environment, Purpose::RandomAction);
-        let mut hash = HASH;
-        for step in 0..STEPS {
-            let action = random_play::action(env, &current.state, &mut draws, step);
-            let mut words = vec![0u32; sizes[0]];
-            Bundle::<f32>::store(&action, &mut RowsMut::new(&mut words, 1, 0));
-            actions.extend(&words);
-            let t = current.step(env, limit, &action, &clock(step));
-            let mut words = vec![0u32; sizes[1]];
-            let mut rows = RowsMut::new(&mut words, 1, 0);
-            Bundle::<f32>::store(&(t.reward, t.terminated, (t.truncated, t.obs)), &mut rows);
-            Bundle::<f32>::store(&current.state, &mut rows);
-            words.truncate(sizes[1] - 1);
-            words.iter().for_each(|&word| fold(&mut hash, word));
+/// Plays on the scalar lane: the words of the actions taken, environment by environment, and one hash of each over states,
+/// observations and outcomes.
+fn scalar(env: &dyn AnyEnv) -> (Vec<u32>, Vec<u64>) {
+    let discrete = matches!(env.spec().actions, ActionSpace::Discrete(_));
+    let word = |action: f32| if discrete { action as u32 } else { action.to_bits() };
+    let tile = TileSpec::new(7, 0, ENVIRONMENTS.next_multiple_of(16));
+    let mut play = RandomPlay::new(env, TileSpec { lanes: LaneWidth::One, ..tile });
+    let (mut actions, mut hashes) = (vec![Vec::new(); ENVIRONMENTS], vec![HASH; ENVIRONMENTS]);
+    for _ in 0..STEPS {
+        play.step();
+        for (row, (actions, hash)) in actions.iter_mut().zip(&mut hashes).enumerate() {
+            actions.extend(play.action(row).into_iter().map(word));
+            fold(hash, &play.words(row));
         }
-        hashes.push(hash);
     }
-    (actions, hashes)
+    (actions.concat(), hashes)
 }
 
 /// A program that plays the same with the emitted functions, reading the actions and printing the hashes.
-fn driver<E: Env>(env: &E) -> String {
+fn driver(env: &dyn AnyEnv) -> String {
     let spec = env.spec();
-    let words = leaves_of::<f32, E::Action<f32>>();
-    let count = words.len();
-    let kind = if words[0].kind == Kind::Float { "float" } else { "unsigned" };
+    let count = spec.actions.components();
+    let kind = if matches!(spec.actions, ActionSpace::Box { .. }) { "float" } else { "unsigned" };
     let obs = if matches!(spec.obs, ObsSpace::Box { .. }) { "float" } else { "unsigned" };
-    let fold_state: String = leaves_of::<f32, E::State<f32>>()
+    let fold_state: String = env
+        .leaves()
         .iter()
         .map(|leaf| format!("            fold(hash, word(state.{}));\n", leaf.name))
         .collect();
@@ -103,16 +86,16 @@ int main() {{
     }}
 }}
 "#,
-        emitted = emit(env).replace("#pragma once\n", ""),
+        emitted = env.emit().expect("every `Env` is emitted").replace("#pragma once\n", ""),
     )
 }
 
-fn agrees<E: Env>(env: &E) {
+fn agrees(env: &dyn AnyEnv) {
     let name = env.spec().name;
     let Some(compiler) = cxx::compiler(&format!("emitted {name}")) else { return };
     let (actions, expected) = scalar(env);
     let input: Vec<u8> = actions.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let output = cxx::run(&compiler, name, &driver(env), &input);
+    let output = cxx::run(&compiler, &name, &driver(env), &input);
     let got: Vec<u64> = output
         .chunks_exact(8)
         .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
@@ -120,60 +103,39 @@ fn agrees<E: Env>(env: &E) {
     assert_eq!(got, expected, "{name}: emitted code and scalar lane");
 }
 
-struct Agrees;
-
-impl Visitor for Agrees {
-    type Output = ();
-    fn visit<E: Env>(self, env: E) {
-        agrees(&env);
-    }
-}
-
 #[test]
 fn emitted_code_gives_the_bits_of_the_scalar_lane() {
-    for name in registry::names() {
-        registry::with_env(name, &Default::default(), Agrees).expect("a registered name");
+    for env in builtin().envs() {
+        for options in env.spec().variants() {
+            agrees(&*env.with_options(&options).expect("known options"));
+        }
     }
-    let sticky = [("sticky_action_prob".to_owned(), 0.1)].into();
-    registry::with_env("minatar_breakout", &sticky, Agrees).expect("a known option");
     agrees(&locks::Locks);
 }
 
 #[test]
 fn emitted_masks_are_those_of_the_scalar_lane() {
-    let text = emit(&locks::Locks);
+    let text = locks::Locks.emit().expect("every `Env` is emitted");
     assert!(text.contains("legal[0] = !state.open[0];"), "{text}");
     assert!(text.contains("legal[6] = true;"), "{text}");
-    let ActionSpace::Discrete(choices) = locks::Locks.spec().actions else { panic!("discrete") };
+    let ActionSpace::Discrete(choices) = AnyEnv::spec(&locks::Locks).actions else { panic!("discrete") };
     assert_eq!(text.matches("    legal[").count(), choices.iter().sum::<usize>());
 }
 
-struct Golden {
-    name: &'static str,
-}
-
-impl Visitor for Golden {
-    type Output = ();
-    fn visit<E: Env>(self, env: E) {
-        let path =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../kernels/envs/{}.cuh", self.name));
-        let text = emit(&env);
+#[test]
+fn checked_in_kernels_are_what_the_environments_emit() {
+    for env in builtin().envs() {
+        let name = env.spec().name;
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../kernels/envs/{name}.cuh"));
+        let text = env.emit().expect("every built-in environment is emitted");
         if std::env::var_os("OPERANT_WRITE_GOLDENS").is_some() {
             std::fs::write(&path, &text).expect("the golden can be written");
         }
         let golden = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             golden == text,
-            "kernels/envs/{}.cuh is stale or missing: read the difference, then run \
+            "kernels/envs/{name}.cuh is stale or missing: read the difference, then run \
              `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-env --test emitted`",
-            self.name
         );
-    }
-}
-
-#[test]
-fn checked_in_kernels_are_what_the_environments_emit() {
-    for name in registry::names() {
-        registry::with_env(name, &Default::default(), Golden { name }).expect("a registered name");
     }
 }
