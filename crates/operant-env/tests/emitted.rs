@@ -3,35 +3,64 @@
 
 #[path = "../../operant-lane/tests/support/cxx.rs"]
 mod cxx;
+#[path = "support/hash.rs"]
+mod hash;
 #[path = "support/locks.rs"]
 mod locks;
-#[path = "support/random_play.rs"]
-mod random_play;
 
 use std::path::Path;
 
-use operant_env::{ActionSpace, AnyEnv, LaneWidth, ObsSpace, TileSpec, builtin};
-use random_play::{HASH, RandomPlay, fold};
+use hash::{HASH, fold};
+use operant_env::play::{Outputs, RandomActions};
+use operant_env::{ActionSpace, AnyEnv, LaneWidth, ObsSpace, TileSpec, builtin, running_words};
 
-const ENVIRONMENTS: usize = 65;
-const STEPS: usize = 4096;
+const ENVIRONMENTS: u32 = 65;
+const STEPS: u64 = 4096;
 
-/// Plays on the scalar lane: the words of the actions taken, environment by environment, and one hash of each over states,
-/// observations and outcomes.
+/// Environments of a tile.
+const ROWS: usize = 16;
+
+/// Plays on the scalar lane: the actions taken, and one hash per environment over states, observations and outcomes.
 fn scalar(env: &dyn AnyEnv) -> (Vec<u32>, Vec<u64>) {
-    let discrete = matches!(env.spec().actions, ActionSpace::Discrete(_));
-    let word = |action: f32| if discrete { action as u32 } else { action.to_bits() };
-    let tile = TileSpec::new(7, 0, ENVIRONMENTS.next_multiple_of(16));
-    let mut play = RandomPlay::new(env, TileSpec { lanes: LaneWidth::One, ..tile });
-    let (mut actions, mut hashes) = (vec![Vec::new(); ENVIRONMENTS], vec![HASH; ENVIRONMENTS]);
-    for _ in 0..STEPS {
-        play.step();
-        for (row, (actions, hash)) in actions.iter_mut().zip(&mut hashes).enumerate() {
-            actions.extend(play.action(row).into_iter().map(word));
-            fold(hash, &play.words(row));
+    let spec = env.spec();
+    let (leaves, components) = (env.leaves().len(), spec.actions.components());
+    let discrete = matches!(spec.actions, ActionSpace::Discrete(_));
+    let (mut taken, mut hashes) = (Vec::new(), Vec::new());
+    for first in (0..ENVIRONMENTS).step_by(ROWS) {
+        let tile = TileSpec { lanes: LaneWidth::One, ..TileSpec::new(7, first, ROWS) };
+        let mut stepper = env.stepper(tile).expect("made of lanes");
+        let mut outputs = Outputs::new(&spec, env.masked(), ROWS);
+        let mut random = RandomActions::new(spec.actions.clone(), 7, first, ROWS);
+        let mut actions = vec![0.0f32; components * ROWS];
+        let mut states = vec![0; running_words(env) * ROWS];
+        let mut tile_hashes = [HASH; ROWS];
+        let mut tile_taken = vec![Vec::new(); ROWS];
+        stepper.observe(outputs.seen()).expect("made of lanes");
+        for step in 0..STEPS {
+            random.fill(step, &outputs.legal, &mut actions);
+            if !discrete {
+                // Also beyond the bounds.
+                actions.iter_mut().for_each(|action| *action *= 1.5);
+            }
+            stepper.submit(&actions, step).expect("made of lanes");
+            stepper.collect(outputs.stepped()).expect("made of lanes");
+            stepper.save(&mut states);
+            for (row, hash) in tile_hashes.iter_mut().enumerate() {
+                let action = actions.iter().skip(row).step_by(ROWS);
+                tile_taken[row].extend(action.map(|a| if discrete { *a as u32 } else { a.to_bits() }));
+                fold(hash, outputs.rewards[row].to_bits());
+                outputs.ended(row).into_iter().for_each(|ended| fold(hash, u32::from(ended)));
+                let obs = outputs.obs.iter().skip(row).step_by(ROWS);
+                let state = states.iter().skip(row).step_by(ROWS).take(leaves);
+                obs.chain(state).for_each(|&word| fold(hash, word));
+            }
         }
+        taken.extend(tile_taken);
+        hashes.extend(tile_hashes);
     }
-    (actions.concat(), hashes)
+    taken.truncate(ENVIRONMENTS as usize);
+    hashes.truncate(ENVIRONMENTS as usize);
+    (taken.concat(), hashes)
 }
 
 /// A program that plays the same with the emitted functions, reading the actions and printing the hashes.
@@ -86,8 +115,13 @@ int main() {{
     }}
 }}
 "#,
-        emitted = env.emit().expect("every `Env` is emitted").replace("#pragma once\n", ""),
+        emitted = emitted(env).replace("#pragma once\n", ""),
     )
+}
+
+/// The CUDA source of an environment.
+fn emitted(env: &dyn AnyEnv) -> String {
+    env.emit().expect("made of lanes")
 }
 
 fn agrees(env: &dyn AnyEnv) {
@@ -115,7 +149,7 @@ fn emitted_code_gives_the_bits_of_the_scalar_lane() {
 
 #[test]
 fn emitted_masks_are_those_of_the_scalar_lane() {
-    let text = locks::Locks.emit().expect("every `Env` is emitted");
+    let text = emitted(&locks::Locks);
     assert!(text.contains("legal[0] = !state.open[0];"), "{text}");
     assert!(text.contains("legal[6] = true;"), "{text}");
     let ActionSpace::Discrete(choices) = AnyEnv::spec(&locks::Locks).actions else { panic!("discrete") };
@@ -125,9 +159,8 @@ fn emitted_masks_are_those_of_the_scalar_lane() {
 #[test]
 fn checked_in_kernels_are_what_the_environments_emit() {
     for env in builtin().envs() {
-        let name = env.spec().name;
+        let (name, text) = (env.spec().name, emitted(&**env));
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../kernels/envs/{name}.cuh"));
-        let text = env.emit().expect("every built-in environment is emitted");
         if std::env::var_os("OPERANT_WRITE_GOLDENS").is_some() {
             std::fs::write(&path, &text).expect("the golden can be written");
         }
@@ -135,7 +168,7 @@ fn checked_in_kernels_are_what_the_environments_emit() {
         assert!(
             golden == text,
             "kernels/envs/{name}.cuh is stale or missing: read the difference, then run \
-             `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-env --test emitted`",
+             `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-env --test emitted`"
         );
     }
 }

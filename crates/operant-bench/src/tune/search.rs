@@ -163,7 +163,7 @@ impl Search<'_> {
                     continue;
                 }
                 self.at(&shown(&trial.choice));
-                match trial::sps(&trial.settings, sitting) {
+                match trial::sps(&self.space.env, &trial.settings, sitting) {
                     Ok(speed) => trial.values.push(speed),
                     Err(error) if is_reference => return Err(error),
                     Err(error) => trial.problem = Some(first_line(&error)),
@@ -204,7 +204,7 @@ impl Search<'_> {
     pub(super) fn solve(&self, choice: &Choice, seed: u64, limit: Duration) -> Result<Option<f64>> {
         let mut choice = choice.clone();
         choice.insert("seed", seed.to_string());
-        trial::seconds_to_solve(&self.space.settings(&choice)?, limit)
+        trial::seconds_to_solve(&self.space.env, &self.space.settings(&choice)?, limit)
     }
 
     /// The automatic settings and `best`, in turn once more: the figures of each, and what speaks against the best.

@@ -1,10 +1,12 @@
 //! What tuning may change: settings of the machine, which change the time alone, and settings of learning, which change what is
 //! learned and have to prove that it is still enough.
 
+use std::sync::Arc;
 use std::path::{Path, PathBuf};
 
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
+use operant_env::AnyEnv;
 use operant_run::config::{self, EnvFacts, Group, KEYS, Key, Layers, Origin};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 
@@ -38,6 +40,8 @@ pub struct Knob {
 /// Everything that may be tried.
 #[derive(Debug)]
 pub struct Space {
+    /// The environment.
+    pub env: Arc<dyn AnyEnv>,
     facts: EnvFacts,
     line: CommandLine,
     /// What the command line says of learning, seeds apart: what is found is found with it.
@@ -62,8 +66,12 @@ impl Space {
     ///
     /// # Errors
     /// The first thing in the configuration that cannot be used.
-    pub fn new(env: &str, mut line: CommandLine, file: &ConfigFile) -> Result<Self> {
-        let facts = EnvFacts::registered(env)?;
+    pub fn new(
+        env: &Arc<dyn AnyEnv>,
+        facts: EnvFacts,
+        mut line: CommandLine,
+        file: &ConfigFile,
+    ) -> Result<Self> {
         let now = config::settings(facts.clone(), &line, None)?;
         let (asked, place) = device::choose(&now, None)?;
         let on_cpu = place.name == "cpu";
@@ -72,7 +80,7 @@ impl Space {
         let mut now = asked.clone();
         if asked.num_envs_is_open() {
             // As many as the device takes are tried as that number, whoever asked for them.
-            drop(device::registered(&mut now, &place)?);
+            drop(device::backend(env, &mut now, &place)?);
             line.flags.push(("num_envs", "operant tune", now.learner.num_envs.to_string()));
         }
         let mut automatic = Choice::new();
@@ -98,6 +106,7 @@ impl Space {
             .filter(|(key, value)| automatic.get(key) != Some(value))
             .collect();
         let mut space = Space {
+            env: Arc::clone(env),
             facts,
             line,
             held,
@@ -117,7 +126,8 @@ impl Space {
         }
         match base.run.solved_at {
             None => space.notes.push(format!(
-                "settings of learning are not tried: {env} has no threshold that they would have to reach"
+                "settings of learning are not tried: {} has no threshold that they would have to reach",
+                base.environment
             )),
             Some(_) => space.learning = space.learning_choices(&base),
         }
@@ -279,12 +289,18 @@ pub fn is_same(a: &Path, b: &Path) -> bool {
 mod tests {
     use super::*;
 
+    fn made(line: CommandLine, file: &ConfigFile) -> Space {
+        let registry = operant_env::builtin();
+        let env = device::find(&registry, "cartpole").expect("registered");
+        Space::new(env, EnvFacts::of(&env.spec(), &registry), line, file).expect("a space")
+    }
+
     fn space(set: &[&str], flags: &[(&'static str, &str)]) -> Space {
         let set = ["device=cpu"].iter().chain(set).map(ToString::to_string).collect();
         let flags = flags.iter().map(|(key, value)| (*key, "--flag", (*value).to_owned())).collect();
         let line = CommandLine { set, flags, ..CommandLine::default() };
         let file = ConfigFile::read(Path::new("/nonexistent/operant.toml"), &["cartpole"]).expect("no file");
-        Space::new("cartpole", line, &file).expect("a space")
+        made(line, &file)
     }
 
     #[test]
@@ -350,7 +366,7 @@ mod tests {
             let set = vec!["device=cpu".to_owned()];
             let line = CommandLine { config: Some(path.clone()), set, ..CommandLine::default() };
             let file = ConfigFile::read(&path, &["cartpole"]).expect("a file");
-            let space = Space::new("cartpole", line, &file).expect("a space");
+            let space = made(line, &file);
             let base = space.settings(&Choice::new()).expect("valid").learner.num_envs;
             // Three times the preset's: in no grid around it.
             let before = space.learning.contains(&Choice::from([("num_envs", "48".to_owned())]));

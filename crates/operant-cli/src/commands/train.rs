@@ -1,11 +1,13 @@
 //! `operant train`: trains an agent, or continues a run.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Instant;
 
+use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, path_text};
+use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, path_text, device};
 
 use super::overrides::Overrides;
 use super::place;
@@ -85,12 +87,12 @@ Under systemd, train in the foreground with Type=notify: the run reports that it
 is ready, how it stands, and pets the watchdog (WatchdogSec=) as training moves.";
 
 /// Trains, prints the result, and gives the exit code.
-pub fn run(args: &Args, started: Instant) -> anyhow::Result<u8> {
+pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
     if args.detach && !daemon::is_daemon() {
-        return detach(args);
+        return detach(args, registry);
     }
     let signals = Signals::listen()?;
-    let (resume, settings) = configure(args)?;
+    let (env, resume, settings) = configure(args, registry)?;
     let threshold = settings.run.solved_at;
     let progress: Box<dyn Progress> = match (args.quiet, std::io::stderr().is_terminal()) {
         (true, _) => Box::new(Quiet),
@@ -104,8 +106,8 @@ pub fn run(args: &Args, started: Instant) -> anyhow::Result<u8> {
         job.ready = Some(Box::new(daemon::ready));
     }
     job.signals = signals;
-    let outcome = operant_run::train(job, operant_run::registered)?;
-    let text = if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, threshold) };
+    let outcome = operant_run::train(job, |settings, device| operant_run::backend(&env, settings, device))?;
+    let text = if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, registry, threshold) };
     output::print(&text)?;
     match &outcome.unsaved {
         Some(error) => Err(error.clone().into()),
@@ -113,35 +115,39 @@ pub fn run(args: &Args, started: Instant) -> anyhow::Result<u8> {
     }
 }
 
-/// The run to continue, if any, and the whole configuration, checked.
-fn configure(args: &Args) -> operant_run::Result<(Option<Resume>, Settings)> {
+/// The environment, the run to continue, if any, and the whole configuration, checked.
+fn configure(
+    args: &Args,
+    registry: &Registry,
+) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Settings)> {
     let mut line = args.overrides.command_line();
     if args.no_ring {
         line.flags.push(("ring", "--no-ring", "false".to_string()));
     }
     // An unknown environment is an error whatever else is wrong.
-    let asked = args.env.as_deref().map(EnvFacts::registered).transpose()?;
+    let asked = args.env.as_deref().map(|name| device::find(registry, name)).transpose()?;
     let resume = match &args.resume {
-        Some(run) => Some(Resume::open(&config::run_dir(EnvFacts::known(), &line)?, run)?),
+        Some(run) => Some(Resume::open(&config::run_dir(registry.known(), &line)?, run)?),
         None => None,
     };
-    let facts = match (asked, &resume) {
-        (Some(facts), _) => facts,
-        (None, Some(resume)) => EnvFacts::registered(resume.environment())?,
+    let env = match (asked, &resume) {
+        (Some(env), _) => env,
+        (None, Some(resume)) => device::find(registry, resume.environment())?,
         (None, None) => unreachable!("clap asks for ENV or --resume"),
     };
+    let facts = EnvFacts::of(&env.spec(), registry);
     if let Some(resume) = &resume {
         resume.expect_env(&facts.name)?;
     }
     let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
     let settings = config::settings(facts, &line, resumed)?;
-    Ok((resume, settings))
+    Ok((Arc::clone(env), resume, settings))
 }
 
 /// Starts the daemon, once everything that can be wrong with the configuration has been looked for here.
-fn detach(args: &Args) -> anyhow::Result<u8> {
+fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     // Dropped at once: the daemon takes the run itself.
-    configure(args)?;
+    configure(args, registry)?;
     match daemon::start()? {
         Err(code) => Ok(code),
         Ok(started) => {
@@ -173,7 +179,7 @@ fn how_to_watch(started: &Started) -> String {
 
 /// The result for a person.
 #[allow(clippy::cast_precision_loss)] // counts shown to three figures
-fn summary(outcome: &Outcome, threshold: Option<f64>) -> String {
+fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> String {
     let result = &outcome.result;
     let ending = match outcome.ending {
         Ending::Finished => "finished".to_string(),
@@ -207,7 +213,7 @@ fn summary(outcome: &Outcome, threshold: Option<f64>) -> String {
         lines.push(format!("  checkpoint  {checkpoint}"));
     }
     if let Ending::Stopped(_) = outcome.ending {
-        lines.push(format!("  continue    operant train --resume {}", place::word(&outcome.dir)));
+        lines.push(format!("  continue    operant train --resume {}", place::word(registry, &outcome.dir)));
     }
     lines.join("\n") + "\n"
 }

@@ -1,92 +1,67 @@
-//! Random play with auto-reset, on any lane: what every lane has to agree on. Shared by the suites of operant-env.
+//! Random actions on any packed lane, for suites that step an environment by hand.
 
-use operant_env::play::{Outputs, RandomActions};
-use operant_env::{ActionSpace, AnyEnv, Stepper, TileSpec};
+use operant_env::{ActionSpace, Env};
+use operant_lane::{ActionDraws, Bundle, Float, Lane, Mask, Source, Uint};
 
-/// A tile of environments that plays random actions, real ones also outside their bounds.
-pub struct RandomPlay {
-    stepper: Box<dyn Stepper>,
-    random: RandomActions,
-    components: usize,
-    leaves: usize,
-    rows: usize,
-    step: u64,
-    /// `(components, R)` of the last step.
-    pub actions: Vec<f32>,
-    /// What the last step gave.
-    pub outputs: Outputs,
+/// Gives an action its components by the words drawn for them; illegal choices give way to the next legal one.
+pub struct RandomAction<'a, L: Lane> {
+    pub space: &'a ActionSpace,
+    pub words: Vec<L::Uint>,
+    pub legal: Vec<L::Mask>,
+    pub component: usize,
 }
 
-impl RandomPlay {
-    pub fn new(env: &dyn AnyEnv, tile: TileSpec) -> Self {
-        let spec = env.spec();
-        let mut outputs = Outputs::new(&spec, env.masked(), tile.rows);
-        let mut stepper = env.stepper(tile).expect("a tile");
-        stepper.observe(outputs.seen()).expect("an observation");
-        let components = spec.actions.components();
-        let space = match spec.actions {
-            ActionSpace::Box { low, high } => {
-                let wider = |bounds: Vec<f64>| bounds.into_iter().map(|bound| 1.5 * bound).collect();
-                ActionSpace::Box { low: wider(low), high: wider(high) }
+impl<L: Lane> Source<L> for RandomAction<'_, L> {
+    fn float(&mut self) -> L::Float {
+        let ActionSpace::Box { low, high } = self.space else { panic!("a box") };
+        let (low, high) = (1.5 * low[self.component], 1.5 * high[self.component]);
+        self.component += 1;
+        let unit = operant_lane::draws::unit::<L>(self.words[self.component - 1]);
+        unit.mul_add(L::Float::splat(high - low), L::Float::splat(low))
+    }
+    fn uint(&mut self) -> L::Uint {
+        let ActionSpace::Discrete(choices) = self.space else { panic!("discrete") };
+        let first: usize = choices[..self.component].iter().sum();
+        let count = choices[self.component];
+        let mut choice = self.words[self.component].mul_wide(L::Uint::splat(count as u32)).0;
+        self.component += 1;
+        for _ in 0..count {
+            let mut legal = L::Mask::splat(false);
+            for k in 0..count {
+                legal = legal | (choice.eq(L::Uint::splat(k as u32)) & self.legal[first + k]);
             }
-            discrete => discrete,
-        };
-        RandomPlay {
-            stepper,
-            random: RandomActions::new(space, tile.seed, tile.first, tile.rows),
-            components,
-            leaves: env.leaves().len(),
-            rows: tile.rows,
-            step: tile.step,
-            actions: vec![0.0; components * tile.rows],
-            outputs,
+            let next = choice + L::Uint::splat(1);
+            let next = next.eq(L::Uint::splat(count as u32)).select(L::Uint::splat(0), next);
+            choice = legal.select(choice, next);
         }
+        choice
     }
-
-    pub fn step(&mut self) {
-        self.random.fill(self.step, &self.outputs.legal, &mut self.actions);
-        self.stepper.submit(&self.actions, self.step).expect("a step");
-        self.stepper.collect(self.outputs.stepped()).expect("a step");
-        self.step += 1;
+    fn int(&mut self) -> L::Int {
+        unreachable!("no environment acts in signed integers")
     }
-
-    /// The action of one environment in the last step.
-    pub fn action(&self, row: usize) -> Vec<f32> {
-        (0..self.components).map(|component| self.actions[component * self.rows + row]).collect()
-    }
-
-    /// What the last step gave one environment: reward, flags, observation and state.
-    pub fn words(&self, row: usize) -> Vec<u32> {
-        let [terminated, truncated] = self.outputs.ended(row).map(u32::from);
-        let mut words = vec![self.outputs.rewards[row].to_bits(), terminated, truncated];
-        words.extend(self.outputs.obs.iter().skip(row).step_by(self.rows));
-        let mut state = vec![0; self.leaves];
-        self.stepper.state(row, &mut state);
-        words.extend(state);
-        words
-    }
-
-    /// What else a step gives: legal choices, the clock and the return that run on, and of an episode that ended its last
-    /// observation, its return and its length.
-    pub fn more_words(&self, row: usize) -> Vec<u32> {
-        let column = |words: &[u32]| words.iter().skip(row).step_by(self.rows).copied().collect::<Vec<_>>();
-        let mut saved = vec![0; (self.leaves + 2) * self.rows];
-        self.stepper.save(&mut saved);
-        let mut words = [column(&self.outputs.legal), column(&saved)].concat();
-        if self.outputs.ended(row) != [false; 2] {
-            words.extend(column(&self.outputs.final_obs));
-            words.extend([self.outputs.returns[row].to_bits(), self.outputs.lengths[row]]);
-        }
-        words
+    fn mask(&mut self) -> L::Mask {
+        unreachable!("no environment acts in truth values")
     }
 }
 
-/// FNV-1a over the words that one environment produced.
-pub fn fold(hash: &mut u64, words: &[u32]) {
-    for byte in words.iter().flat_map(|word| word.to_le_bytes()) {
-        *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
+/// The random action of a step.
+pub fn action<L: Lane, E: Env>(
+    env: &E,
+    state: &E::State<L>,
+    draws: &mut ActionDraws<L>,
+    step: u64,
+) -> E::Action<L> {
+    let space = env.spec().actions;
+    let components = space.components() as u32;
+    let words = (0..components).map(|c| draws.bits(step, c, components)).collect();
+    let legal = match &space {
+        ActionSpace::Discrete(choices) => choices
+            .iter()
+            .enumerate()
+            .flat_map(|(component, &count)| (0..count).map(move |choice| (component, choice)))
+            .map(|(component, choice)| env.legal(state, component, choice))
+            .collect(),
+        ActionSpace::Box { .. } => Vec::new(),
+    };
+    E::Action::load(&mut RandomAction { space: &space, words, legal, component: 0 })
 }
-
-/// Start of [`fold`].
-pub const HASH: u64 = 0xcbf2_9ce4_8422_2325;
