@@ -7,7 +7,7 @@ use crate::parity::{
     differing_environments,
 };
 use operant_env::replay::{Arithmetic, Case, StepWords};
-use operant_env::{ActionSpace, AnyEnv, EnvOptions, LaneWidth, TileSpec};
+use operant_env::{ActionSpace, AnyEnv, LaneWidth, TileSpec};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnError, Precision};
 
@@ -88,7 +88,8 @@ impl Gpu<'_> {
         let steps = if self.extent.quick { 1_024 } else { 4_096 };
         for spec in self.registry.specs() {
             for options in spec.variants() {
-                let with: String = options.iter().map(|(option, value)| format!(", {option} {value}")).collect();
+                let with: String =
+                    options.iter().map(|(option, value)| format!(", {option} {value}")).collect();
                 let name = &spec.name;
                 report.check("gpu", format!("{name}{with}: bits of 65 environments x {steps} steps"), || {
                     self.with_options(name, &options, |env| self.differing(env, steps))
