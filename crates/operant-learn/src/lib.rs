@@ -14,6 +14,7 @@ pub mod precision;
 pub mod presets;
 pub mod profile;
 pub mod sample;
+pub mod setting;
 pub mod shuffle;
 pub mod snapshot;
 mod state;

@@ -1,8 +1,5 @@
-//! The hyperparameters that ship with operant, as TOML text: one file per environment over common defaults. Its table `[gpu]`
-//! holds what replaces the rest of the file on a GPU, where environments are many and few updates suffice.
-
-/// CleanRL's defaults, which lie under every preset and serve environments that have none.
-pub const DEFAULTS: &str = include_str!("../presets/defaults.toml");
+//! The hyperparameters that ship with operant, as TOML text: one file per environment over the defaults of [`crate::Config`]. Its
+//! table `[gpu]` holds what replaces the rest of the file on a GPU, where environments are many and few updates suffice.
 
 /// Every preset by the environment's name.
 const PRESETS: &[(&str, &str)] = &[

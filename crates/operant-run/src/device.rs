@@ -10,7 +10,7 @@ use operant_learn::cuda::{self, Choice, GpuOptions, NetworkOptions};
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{Backend, LearnError, Precision};
 
-use crate::config::{EnvFacts, RunConfig, Settings, Wish};
+use crate::config::{DeviceName, DeviceRequest, EnvFacts, RunConfig, Settings};
 use crate::error::{Error, Result};
 use crate::gpu;
 use crate::machine;
@@ -57,58 +57,60 @@ pub(crate) struct Chosen {
 /// # Errors
 /// When it is not there, or does not train under these settings; each with its origin.
 pub fn choose(settings: &Settings, before: Option<&str>) -> Result<(Settings, Device)> {
-    match settings.wish() {
-        Some(Wish::Cuda(ordinal)) => {
-            let found = gpu::find_for(&settings.run.device, ordinal, settings.run.cache_dir.as_deref());
+    match &settings.run.device {
+        DeviceRequest::Only(DeviceName::Cuda(ordinal)) => {
+            let found =
+                gpu::find_for(&settings.assignment("device"), *ordinal, settings.run.cache_dir.as_deref());
             on_gpu(settings, found.map_err(|error| settings.placed(error, "device"))?, None)
         }
-        Some(Wish::Auto) => match gpu::for_auto(settings, before) {
+        DeviceRequest::Auto => match gpu::for_auto(settings, before) {
             Ok((cuda, gpu)) => {
                 let taken = format!("{}, which auto takes", gpu.name);
                 on_gpu(settings, (cuda, gpu), Some(taken))
             }
             Err(reason) => on_cpu(settings, Some(reason)),
         },
-        Some(Wish::Order(order)) => {
-            let stays = staying(settings, &order, before);
-            let (settings, mut device) = first_of(settings, &stays, Vec::new())?;
-            if stays != order && before == Some(&device.name) {
+        DeviceRequest::FirstOf(order) => {
+            let order_now = resumed_order(settings, order, before);
+            let (settings, mut device) = first_of(settings, &order_now, Vec::new())?;
+            if order_now != *order && before == Some(&device.name) {
                 let why = "the run trained there before".to_owned();
                 device.reason = lines([Some(why), device.reason]);
             }
             Ok((settings, device))
         }
-        Some(Wish::Cpu) | None => on_cpu(settings, None),
+        DeviceRequest::Only(DeviceName::Cpu) => on_cpu(settings, None),
     }
 }
 
-/// The order for a run that trained on `before` if it is not new: as with `auto` it stays where it is, but for an order that the
-/// command line gives.
-fn staying(settings: &Settings, order: &[Wish], before: Option<&str>) -> Vec<Wish> {
+/// The order of devices for a run that trained on `before` if it is not new: that device comes first, unless the command line gives
+/// the order.
+fn resumed_order(settings: &Settings, order: &[DeviceName], before: Option<&str>) -> Vec<DeviceName> {
     let mut order = order.to_vec();
-    let before = before.and_then(Wish::of).filter(|_| !settings.is_demanded("device"));
-    if let Some(at) = order.iter().position(|wish| Some(wish) == before.as_ref()) {
+    let before: Option<DeviceName> = before.and_then(|name| name.parse().ok());
+    let before = before.filter(|_| !settings.is_from_command_line("device"));
+    if let Some(at) = order.iter().position(|name| Some(*name) == before) {
         order[..=at].rotate_right(1);
     }
     order
 }
 
 /// The first of `order` that is there and takes the settings, after those that were `tried` and why they were not taken.
-fn first_of(settings: &Settings, order: &[Wish], mut tried: Vec<String>) -> Result<(Settings, Device)> {
+fn first_of(settings: &Settings, order: &[DeviceName], mut tried: Vec<String>) -> Result<(Settings, Device)> {
     let told = |tried: &[String]| (!tried.is_empty()).then(|| tried.join("; "));
     let mut last = None;
-    for wish in order {
-        let Wish::Cuda(ordinal) = wish else { return on_cpu(settings, told(&tried)) };
+    for name in order {
+        let DeviceName::Cuda(ordinal) = name else { return on_cpu(settings, told(&tried)) };
         let found = gpu::find(*ordinal, settings.run.cache_dir.as_deref());
         match found.and_then(|found| on_gpu(settings, found, told(&tried))) {
             Ok(chosen) => return Ok(chosen),
             Err(error) => {
-                tried.push(format!("{} is not used: {}", gpu::name(*ordinal), first_line(&error)));
+                tried.push(format!("{name} is not used: {}", first_line(&error)));
                 last = Some(error);
             }
         }
     }
-    let what = format!("device = \"{}\" cannot be used: {}", settings.run.device, tried.join("; "));
+    let what = format!("{} cannot be used: {}", settings.assignment("device"), tried.join("; "));
     let remedy =
         last.and_then(|error| error.remedy).map_or_else(String::new, |remedy| format!("{remedy}; or "));
     let error = Error::usage(what).remedy(format!("{remedy}end the order with cpu to train without a GPU"));
@@ -122,9 +124,9 @@ fn on_gpu(
     reason: Option<String>,
 ) -> Result<(Settings, Device)> {
     let mut settings = settings.on_gpu()?;
-    if settings.run.precision != Precision::F32.name() && gpu.compute_capability < TENSOR_CORES {
-        let what = format!("precision = \"{}\" is not in {}", settings.run.precision, gpu.name);
-        if settings.is_demanded("precision") {
+    if settings.run.precision != Precision::F32 && gpu.compute_capability < TENSOR_CORES {
+        let what = format!("{} is not in {}", settings.assignment("precision"), gpu.name);
+        if settings.is_from_command_line("precision") {
             let error = Error::usage(what).remedy("leave precision out, or set it to f32");
             return Err(settings.placed(error, "precision"));
         }
@@ -171,12 +173,8 @@ pub fn kernels(settings: &Settings, device: &Device) -> Result<Option<Choice>> {
     }
 }
 
-/// Words that the keys take, and no others.
 fn network_options(settings: &Settings) -> NetworkOptions {
-    NetworkOptions {
-        precision: settings.run.precision.parse().unwrap_or_default(),
-        kernels: settings.run.kernels.parse().unwrap_or_default(),
-    }
+    NetworkOptions { precision: settings.run.precision, kernels: settings.run.kernels }
 }
 
 /// What `auto` or an order would take, with the settings as layered for it. Where one device is asked for by name, which need not be
@@ -186,13 +184,13 @@ fn network_options(settings: &Settings) -> NetworkOptions {
 /// # Errors
 /// When the CPU would have to be taken and the settings do not fit it.
 pub fn foreseen(settings: &Settings) -> Result<(Settings, Option<Device>)> {
-    let chosen = match settings.wish() {
-        Some(Wish::Auto) => choose(settings, None)?,
-        Some(Wish::Order(order)) => match choose(settings, None) {
-            Err(_) if !order.contains(&Wish::Cpu) => return Ok((settings.on_gpu()?, None)),
+    let chosen = match &settings.run.device {
+        DeviceRequest::Auto => choose(settings, None)?,
+        DeviceRequest::FirstOf(order) => match choose(settings, None) {
+            Err(_) if !order.contains(&DeviceName::Cpu) => return Ok((settings.on_gpu()?, None)),
             chosen => chosen?,
         },
-        _ => return Ok((settings.clone(), None)),
+        DeviceRequest::Only(_) => return Ok((settings.clone(), None)),
     };
     Ok((chosen.0, Some(chosen.1)))
 }
@@ -221,10 +219,10 @@ pub(crate) fn start(
     mut make_backend: impl FnMut(&mut Settings, &Device) -> Result<Box<dyn Backend>>,
 ) -> Result<Chosen> {
     let (mut chosen, mut device) = choose(settings, before)?;
-    let mut order = match settings.wish() {
-        Some(Wish::Auto) => vec![Wish::Cpu],
-        Some(Wish::Order(order)) => staying(settings, &order, before),
-        _ => Vec::new(),
+    let mut order = match &settings.run.device {
+        DeviceRequest::Auto => vec![DeviceName::Cpu],
+        DeviceRequest::FirstOf(order) => resumed_order(settings, order, before),
+        DeviceRequest::Only(_) => Vec::new(),
     };
     let mut tried = Vec::new();
     loop {
@@ -232,9 +230,9 @@ pub(crate) fn start(
             Ok(backend) => return Ok(Chosen { settings: chosen, device, backend }),
             Err(error) => error,
         };
-        let taken = device.cuda.as_ref().map(|(_, ordinal)| Wish::Cuda(*ordinal));
+        let taken = device.cuda.as_ref().map(|(_, ordinal)| DeviceName::Cuda(*ordinal));
         // What stood before the one that failed was not there.
-        let past = order.iter().position(|wish| Some(wish) == taken.as_ref()).map_or(0, |at| at + 1);
+        let past = order.iter().position(|name| Some(*name) == taken).map_or(0, |at| at + 1);
         order.drain(..past);
         if taken.is_none() || order.is_empty() {
             return Err(error);

@@ -45,15 +45,15 @@ pub fn find(ordinal: usize, cache_dir: Option<&Path>) -> Result<(Cuda, DevicePro
     Ok((cuda, devices.swap_remove(ordinal)))
 }
 
-/// The same for a run that asks for `device`, whose error says how to train without.
+/// The same for a run that asks for this GPU alone, as `asked` (`device = "cuda"`), whose error says how to train without.
 pub(crate) fn find_for(
-    device: &str,
+    asked: &str,
     ordinal: usize,
     cache_dir: Option<&Path>,
 ) -> Result<(Cuda, DeviceProperties)> {
     find(ordinal, cache_dir).map_err(|error| {
         let remedy = error.remedy.map_or_else(String::new, |remedy| format!("{remedy}; or "));
-        Error::usage(format!("device = \"{device}\" cannot be used: {}", error.what))
+        Error::usage(format!("{asked} cannot be used: {}", error.what))
             .remedy(format!("{remedy}train with --device cpu"))
     })
 }

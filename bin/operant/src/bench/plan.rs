@@ -112,7 +112,7 @@ impl Plan {
         let first = envs.first().copied().unwrap_or("cartpole");
         let (usual, _) = wishes.settings(first, Vec::new())?;
         let mut places: Vec<Place> = Vec::new();
-        for device in or(&wishes.devices, &usual.device) {
+        for device in or(&wishes.devices, &usual.device.to_string()) {
             // Words that name no device are refused as everywhere.
             wishes.settings(first, vec![("device", "--device", device.clone()), f32()])?;
             let place = Place::find(&device, warn)?;
@@ -124,7 +124,7 @@ impl Plan {
         let mut cases = Vec::new();
         for (number, place) in places.iter().enumerate() {
             let mut precisions =
-                or(&wishes.precisions, if place.is_cpu() { "f32" } else { &usual.precision });
+                or(&wishes.precisions, if place.is_cpu() { "f32" } else { usual.precision.name() });
             if place.is_cpu() && with_gpu {
                 precisions.retain(|precision| precision == Precision::F32.name());
                 if precisions.is_empty() {
@@ -236,11 +236,7 @@ impl Wishes {
             env,
             place: number,
             threads: place.is_cpu().then(threads),
-            network: NetworkOptions {
-                // Words that the keys take, and no others.
-                precision: run.config.precision.parse().unwrap_or_default(),
-                kernels: run.config.kernels.parse().unwrap_or_default(),
-            },
+            network: NetworkOptions { precision: run.precision, kernels: run.kernels },
             options: run.options,
             layout: SampleLayout::new(&architecture, masked),
             architecture,

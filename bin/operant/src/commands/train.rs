@@ -25,9 +25,6 @@ pub struct Args {
     /// Train as a daemon: return when training begins, and print the run's name and how to watch it
     #[arg(long)]
     detach: bool,
-    /// Publish nothing into shared memory: monitors will not see the run
-    #[arg(long)]
-    no_ring: bool,
     /// Print the result as one JSON object on stdout; with --detach, run, pid, dir and ring
     #[arg(long)]
     json: bool,
@@ -115,10 +112,7 @@ pub fn run(args: &Args, started: Instant) -> anyhow::Result<u8> {
 
 /// The run to continue, if any, and the whole configuration, checked.
 fn configure(args: &Args) -> operant_run::Result<(Option<Resume>, Settings)> {
-    let mut line = args.overrides.command_line();
-    if args.no_ring {
-        line.flags.push(("ring", "--no-ring", "false".to_string()));
-    }
+    let line = args.overrides.command_line();
     // An unknown environment is an error whatever else is wrong.
     let asked = args.env.as_deref().map(EnvFacts::registered).transpose()?;
     let resume = match &args.resume {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
-use operant_run::config::{self, EnvFacts, Group, KEYS, Key, Layers, Origin};
+use operant_run::config::{self, EnvFacts, Group, Key, Layers, Origin};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ impl Space {
             automatic.extend(Some(key).zip(value_of(from, key)));
         }
         let is_learned = |key: &Key| key.group == Group::Learner || of_gpus.contains(&key.name);
-        let held = KEYS.iter().filter(|key| is_learned(key) && key.name != "seed").map(|key| key.name);
+        let held = config::keys().filter(|key| is_learned(key) && key.name != "seed").map(|key| key.name);
         let held = held.filter(|key| matches!(asked.origin(key), Some(Origin::Flag(_))));
         let held = held.filter_map(|key| Some((key, value_of(&now, key)?))).collect();
         let before: Choice = learned()
@@ -353,7 +353,7 @@ mod tests {
         let space = space(&["num_envs=32", "update_epochs=3"], &[("seed", "9")]);
         // A trial has its own seed and device, whatever the flags say.
         let own = space.settings(&Choice::from([("seed", "3".to_owned())])).expect("valid");
-        assert_eq!((own.learner.seed, own.run.device.as_str()), (3, "cpu"));
+        assert_eq!((own.learner.seed, own.run.device.to_string().as_str()), (3, "cpu"));
         // What was found with 32 environments holds with them alone.
         let found = Choice::from([("num_minibatches", "8".to_owned())]);
         let written = space.to_write(&found);

@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 use operant_learn::presets::{self, GPU_TABLE};
 use toml::{Table, Value};
 
-use super::keys::{self, AUTO, KEYS, Key};
+use operant_learn::Config;
+use operant_learn::setting::{Key, Refusal};
+
+use super::RunConfig;
+use super::keys::{self, AUTO, keys};
 use crate::error::{Error, Result, did_you_mean};
 
 /// Variables that begin with `OPERANT_` and are not configuration keys.
@@ -133,8 +137,9 @@ impl Layers {
             gpu: BTreeMap::new(),
             auto_envs: None,
         };
-        layers.text(presets::DEFAULTS, &|_| Origin::Default)?;
-        layers.text(include_str!("defaults.toml"), &|_| Origin::Default)?;
+        for defaults in [Table::try_from(Config::default()), Table::try_from(RunConfig::default())] {
+            layers.table(defaults.expect("settings are TOML"), &Lines::default(), &|_| Origin::Default)?;
+        }
         if let Some(preset) = presets::preset(&name) {
             layers.preset(preset, &name)?;
         }
@@ -189,8 +194,8 @@ impl Layers {
     /// where the run had nothing of its own, such as an option of the environment; but for places on this machine, which
     /// a run has none of.
     pub fn resumed(&mut self, run: &str, text: &str) -> Result<()> {
-        let is_place = |key: &str| matches!(key, "run_dir" | "cache_dir");
-        self.entries.retain(|key, entry| is_place(key) || !entry.origin.is_explicit());
+        let is_local = |key: &str| keys::find(key).is_some_and(|key| key.is_local);
+        self.entries.retain(|key, entry| is_local(key) || !entry.origin.is_explicit());
         self.auto_envs = None;
         self.options.clear();
         self.text(text, &|_| Origin::Resumed(run.to_string()))
@@ -215,10 +220,9 @@ impl Layers {
             if let Some(option) = lower.strip_prefix("env_") {
                 self.option(option, keys::parse_value(value), origin)?;
             } else if let Some(key) = keys::find(&lower) {
-                self.put(key.name, key.parse(value), origin)?;
+                self.put(key.name, keys::parse(key, value), origin)?;
             } else {
-                let names: Vec<String> =
-                    KEYS.iter().map(|key| format!("OPERANT_{}", key.name.to_uppercase())).collect();
+                let names: Vec<String> = keys().map(Key::variable).collect();
                 let hint = did_you_mean(name, names.iter().map(String::as_str));
                 return Err(Error::usage(format!("{name} names no configuration key{hint}"))
                     .at("the process environment")
@@ -240,7 +244,7 @@ impl Layers {
             return self.option(option, keys::parse_value(value.trim()), origin);
         }
         match keys::find(name) {
-            Some(key) => self.put(key.name, key.parse(value), origin),
+            Some(key) => self.put(key.name, keys::parse(key, value), origin),
             None => Err(self.unknown(name, &origin)),
         }
     }
@@ -248,7 +252,7 @@ impl Layers {
     /// One flag that stands for a key, such as `--envs` for `num_envs`, with its value as typed.
     pub fn flag(&mut self, key: &'static str, flag: &str, value: &str) -> Result<()> {
         let key = keys::find(key).expect("every flag stands for a key of the table");
-        self.put(key.name, key.parse(value), Origin::Flag(flag.to_string()))
+        self.put(key.name, keys::parse(key, value), Origin::Flag(flag.to_string()))
     }
 
     /// Lays a document over the layers so far; `origin` makes an origin from a line number.
@@ -357,9 +361,13 @@ impl Layers {
 }
 
 fn accepted(key: &Key, value: Value, origin: Origin) -> Result<Entry> {
-    match key.accept(value) {
+    let shown = value.to_string();
+    match keys::accept(key, value) {
         Ok(value) => Ok(Entry { value, origin }),
-        Err((problem, remedy)) => Err(Error::usage(problem).at(origin.to_string()).remedy(remedy)),
+        Err(Refusal { problem, remedy }) => {
+            let what = format!("{} = {shown} {problem}", key.name);
+            Err(Error::usage(what).at(origin.to_string()).remedy(remedy))
+        }
     }
 }
 
@@ -373,7 +381,7 @@ fn parsed(text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<Table>
 }
 
 fn unknown_key(name: &str, origin: &Origin) -> Error {
-    let hint = did_you_mean(name, KEYS.iter().map(|key| key.name));
+    let hint = did_you_mean(name, keys().map(|key| key.name));
     Error::usage(format!("\"{name}\" is no configuration key{hint}"))
         .at(origin.to_string())
         .remedy("`operant config ENV` prints every key; options of an environment are written env.NAME")

@@ -9,8 +9,11 @@
 //! An `operant.toml` may hold tables named after environments, such as `[cartpole]`: their values override the rest
 //! of that file for that environment only. `[env]` (or `[cartpole.env]`) holds options of the environment itself.
 
+mod device_request;
+mod doc;
 mod keys;
 mod layers;
+mod run_config;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -20,74 +23,17 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-pub use keys::{Group, KEYS, Key, Kind, Range};
+pub use device_request::{DeviceName, DeviceRequest};
+pub use doc::{insert_tables, tables};
+pub use keys::keys;
 pub use layers::{Entry, EnvFacts, Layers, Origin};
+pub use operant_learn::setting::{Flag, Group, Key};
+pub use run_config::{RunConfig, WaitingRequest};
 pub use show::environment_of;
-pub(crate) use validate::{Wish, check_run_name};
+pub(crate) use validate::check_run_name;
 
 use crate::error::{Error, Result};
 use crate::machine::Applied;
-
-/// How a run is carried out. Nothing here but `precision` changes what an update computes, and nothing but that and `overlap`
-/// what a horizon plays.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RunConfig {
-    /// Worker threads; 0 leaves their number to the plan for the machine, which takes every hardware thread that the process may
-    /// use, up to 32. Changes the time, never the result.
-    pub threads: usize,
-    /// Suit threads and their waiting to the machine; without, plain defaults are taken. Changes the time, never the result.
-    pub optimize_perf: bool,
-    /// Bind each worker thread to a CPU of its own.
-    pub pin: bool,
-    /// How worker threads wait for the next small job: `spin`, `yield`, `sleep`, or `auto`, which leaves it to the plan.
-    pub waiting: String,
-    /// Environments that a worker thread plays side by side; 0 leaves it to the plan, which takes the number with which all threads
-    /// are done soonest.
-    pub rollout_tile: usize,
-    /// Environments that one instruction steps; 0 takes as many as the processor's vectors hold.
-    pub lane_width: usize,
-    /// `auto`, `cpu` or `cuda[:K]`, where K counts as the CUDA driver does; or several with commas between them, of which the first
-    /// that can train this is taken.
-    pub device: String,
-    /// What matrix products are computed in: `f32`, on the CPU the only one, `tf32` or `bf16`.
-    pub precision: String,
-    /// Which kernels run the network on a GPU: `fused` has it inside, `layers` runs it as matrix products, and `auto` takes what
-    /// suits its shape.
-    pub kernels: String,
-    /// Share of the free memory of a GPU that a run may take.
-    pub memory_fraction: f64,
-    /// On a GPU, play each horizon beside the update before it, with weights that are one update old.
-    pub overlap: bool,
-    /// Directory that keeps compiled kernels; the user's cache directory when absent.
-    pub cache_dir: Option<PathBuf>,
-    /// Directory that holds the runs' directories.
-    pub run_dir: PathBuf,
-    /// The run's name; made from environment, seed and time when absent.
-    pub name: Option<String>,
-    /// Updates between checkpoints; 0 saves at the end only.
-    pub checkpoint_interval: u64,
-    /// How many of the latest checkpoints are kept; the best evaluated one stays besides.
-    pub keep_checkpoints: usize,
-    /// Greedy episodes in an evaluation.
-    pub eval_episodes: usize,
-    /// Least number of updates from one attempt to count as solved to the next.
-    pub eval_interval: u64,
-    /// Mean greedy return at which the environment counts as solved.
-    pub solved_at: Option<f64>,
-    /// Stop training at the first evaluation that reaches `solved_at`.
-    pub stop_when_solved: bool,
-    /// Write metrics.csv.
-    pub csv: bool,
-    /// Write a TensorBoard event file.
-    pub tensorboard: bool,
-    /// Publish into shared memory, where monitors read.
-    pub ring: bool,
-    /// Let members of the trainer's group read there too.
-    pub ring_group: bool,
-}
 
 /// A complete, checked configuration for one environment.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,6 +71,11 @@ impl Settings {
     pub fn value(&self, key: &str) -> Option<&toml::Value> {
         let is_open = key == "num_envs" && self.num_envs_is_open();
         self.entries.get(key).filter(|_| !is_open).map(|entry| &entry.value)
+    }
+
+    /// `key = value`, as TOML has it.
+    pub(crate) fn assignment(&self, key: &str) -> String {
+        self.entries.get(key).map_or_else(|| key.to_owned(), |entry| format!("{key} = {}", entry.value))
     }
 
     /// Whether the device is yet to decide `num_envs`; until then it is the number of the layers below.

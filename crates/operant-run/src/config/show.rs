@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use toml::Value;
 
+use super::Group;
 use super::Settings;
-use super::keys::{AUTO, Group, KEYS};
+use super::keys::{AUTO, keys};
 
 impl Settings {
     /// The effective configuration, one key a line, each with its origin as a comment when `origins`.
@@ -14,7 +15,7 @@ impl Settings {
         let mut group = Group::Learner;
         lines.push((format!("environment = {}", Value::String(self.environment.clone())), String::new()));
         lines.push((String::new(), String::new()));
-        for key in KEYS {
+        for key in keys() {
             if key.group != group {
                 lines.push((String::new(), String::new()));
                 group = key.group;
@@ -50,8 +51,8 @@ impl Settings {
     /// the file serves as a `--config` for another.
     pub fn to_saved_toml(&self) -> String {
         let mut saved = self.clone();
-        for place in ["name", "run_dir", "cache_dir"] {
-            saved.entries.remove(place);
+        for local in keys().filter(|key| key.is_local) {
+            saved.entries.remove(local.name);
         }
         let chosen = self.num_envs_chosen().map_or_else(String::new, |reason| {
             format!("# auto chose num_envs = {}: {reason}.\n", self.learner.num_envs)

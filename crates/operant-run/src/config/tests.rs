@@ -1,5 +1,8 @@
 //! Layering, origins, suggestions, ranges, and the round trip through `operant config`.
 
+use operant_learn::Precision;
+use operant_learn::cuda::Kernels;
+
 use super::*;
 use crate::error::{Error, ErrorKind};
 
@@ -207,10 +210,12 @@ fn values_out_of_range_are_refused() {
 
 #[test]
 fn a_configuration_may_ask_for_a_gpu_that_this_machine_has_not() {
-    for device in ["cuda", "cuda:0", "cuda:7"] {
+    for (device, ordinal) in [("cuda", 0), ("cuda:0", 0), ("cuda:7", 7)] {
         let line = set(&[&format!("device={device}"), "precision=bf16"]);
         let settings = with_files("", "", &line, &[]).expect("valid");
-        assert_eq!((settings.run.device.as_str(), settings.run.precision.as_str()), (device, "bf16"));
+        let asked = DeviceRequest::Only(DeviceName::Cuda(ordinal));
+        assert_eq!((&settings.run.device, settings.run.precision), (&asked, Precision::Bf16));
+        assert_eq!(settings.value("device").and_then(|value| value.as_str()), Some(device));
     }
     assert!(with_files("", "", &set(&["precision=tf32"]), &[]).is_ok(), "auto may find one");
     let error = error_of(&set(&["device=cpu", "precision=tf32"]));
@@ -446,7 +451,7 @@ fn overlap_is_for_gpus() {
 fn what_a_file_prefers_gives_way_to_the_device_and_what_the_command_line_demands_does_not() {
     let file = "precision = \"bf16\"\noverlap = true\n";
     let settings = with_files("", file, &set(&["device=cpu"]), &[]).expect("the CPU has others");
-    assert_eq!((settings.run.precision.as_str(), settings.run.overlap), ("f32", false));
+    assert_eq!((settings.run.precision, settings.run.overlap), (Precision::F32, false));
     let told = settings.gave_way().expect("told");
     let [precision, overlap] =
         ["the CPU has no precision = \"bf16\", which ", "operant.toml:2 asks for: it is false"];
@@ -454,23 +459,23 @@ fn what_a_file_prefers_gives_way_to_the_device_and_what_the_command_line_demands
     assert!(settings.to_toml(true).contains("# the CPU has no precision"), "`config` shows it");
     // A GPU has both, and nothing gives way.
     let settings = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid");
-    assert_eq!((settings.run.precision.as_str(), settings.run.overlap), ("bf16", true));
+    assert_eq!((settings.run.precision, settings.run.overlap), (Precision::Bf16, true));
     assert_eq!(settings.gave_way(), None);
     let variable = [("OPERANT_PRECISION", "tf32")];
     let settings = with_files("", "", &set(&["device=cpu"]), &variable).expect("valid");
-    assert_eq!(settings.run.precision, "f32");
+    assert_eq!(settings.run.precision, Precision::F32);
     // A run that trained in bf16 goes on where there is none.
     let saved = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid").to_saved_toml();
     let line = set(&["device=cpu"]);
     let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), []);
-    assert_eq!(resumed.expect("valid").run.precision, "f32");
+    assert_eq!(resumed.expect("valid").run.precision, Precision::F32);
 }
 
 #[test]
 fn devices_may_be_named_in_order() {
     for order in ["cuda:1,cuda:0,cpu", "cuda, cpu", "cuda:3,cuda:2"] {
         let settings = with_files("", "", &set(&[&format!("device={order}"), "precision=bf16"]), &[]);
-        assert!(matches!(settings.expect("valid").wish(), Some(Wish::Order(_))), "{order}");
+        assert!(matches!(settings.expect("valid").run.device, DeviceRequest::FirstOf(_)), "{order}");
     }
     for order in ["cpu,cuda", "auto,cpu", "cuda,,cpu", "cuda,tpu", ","] {
         let error = error_of(&set(&[&format!("device={order}")]));
@@ -521,7 +526,7 @@ fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
     let nothing = CommandLine::default();
     let usual = with_files("", "", &nothing, &[]).expect("valid");
     assert!(usual.run.optimize_perf && !usual.run.pin && usual.applied().is_none());
-    assert_eq!((usual.run.threads, usual.run.waiting.as_str()), (0, "auto"));
+    assert_eq!((usual.run.threads, usual.run.waiting), (0, WaitingRequest::Auto));
 
     let off = |settings: Result<Settings>, origin: &str| {
         let settings = settings.expect("valid");
@@ -542,7 +547,7 @@ fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
     assert_eq!(error.place.as_deref(), Some(short));
     assert!(error.what.contains("neither true nor false"), "{error}");
 
-    for waiting in ["auto", "spin", "yield", "sleep"] {
+    for waiting in WaitingRequest::ALL {
         let line = set(&[&format!("waiting={waiting}"), "pin=true"]);
         let settings = with_files("", "", &line, &[]).expect("valid");
         assert!(settings.run.pin && settings.run.waiting == waiting);
@@ -550,4 +555,30 @@ fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
     assert!(error_of(&set(&["waiting=park"])).remedy.expect("a remedy").contains("auto, spin, yield, sleep"));
     assert!(error_of(&set(&["pin=2"])).what.contains("neither true nor false"));
     assert!(error_of(&set(&["optimise_perf=true"])).what.contains("did you mean \"optimize_perf\""));
+}
+
+#[test]
+fn every_word_is_read_and_shown_as_it_is_written() {
+    for kernels in Kernels::ALL {
+        let settings = with_files("", "", &set(&[&format!("kernels={kernels}")]), &[]).expect("valid");
+        assert_eq!(settings.run.kernels, kernels);
+        assert!(settings.to_toml(false).contains(&format!("\nkernels = \"{kernels}\"\n")));
+    }
+    assert!(error_of(&set(&["kernels=cublas"])).remedy.expect("a remedy").contains("auto, fused, layers"));
+    for device in ["auto", "cpu", "cuda:3", "cuda:1,cuda:0,cpu"] {
+        assert_eq!(device.parse::<DeviceRequest>().map(|device| device.to_string()).as_deref(), Ok(device));
+    }
+}
+
+#[test]
+fn every_key_has_one_name_one_flag_and_a_meaning() {
+    let mut names: Vec<&str> = keys().map(|key| key.name).collect();
+    let mut flags: Vec<&str> = keys().filter_map(|key| key.flag).map(|flag| flag.name()).collect();
+    assert!(keys().all(|key| key.meaning().len() > 5) && flags.iter().all(|flag| flag.starts_with("--")));
+    for list in [&mut names, &mut flags] {
+        let all = list.len();
+        list.sort_unstable();
+        list.dedup();
+        assert_eq!(list.len(), all);
+    }
 }

@@ -3,29 +3,18 @@
 use std::collections::BTreeMap;
 
 use operant_learn::Precision;
+use operant_learn::config::MAX_ENVS;
+use operant_learn::setting::{Key, Refusal, Syntax};
 use toml::{Table, Value};
 
-use super::keys::{Group, KEYS, MOST_ENVS};
+use super::device_request::{DeviceName, DeviceRequest};
+use super::keys::keys;
 use super::layers::{Entry, Layers, Origin};
 use super::{RunConfig, Settings};
 use crate::error::{Error, Result};
-use crate::gpu;
 
 /// Samples that one update may hold; beyond, buffers outgrow the machines that exist.
 const MOST_SAMPLES: u64 = 1 << 28;
-
-/// A device that is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// The best that can train this configuration.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// The GPU of this number.
-    Cuda(usize),
-    /// The first of these that can: two or more, none of them `Auto` or an order itself, and the CPU the last if at all.
-    Order(Vec<Wish>),
-}
 
 impl Layers {
     /// Checks the whole and makes settings of it: with the preset for GPUs where a GPU is asked for. `auto` may take one, too;
@@ -36,12 +25,12 @@ impl Layers {
     pub fn build(self) -> Result<Settings> {
         let Layers { facts, entries, options, gpu, auto_envs } = self;
         let settings = Settings { auto_envs, ..Settings::of(facts.name, entries, options, gpu)? };
-        match settings.wish() {
-            Some(Wish::Cuda(_)) => settings.on_gpu(),
-            // What fits one device alone is for whoever chooses it.
-            Some(Wish::Auto) if settings.has_gpu_preset() && settings.on_gpu().is_ok() => Ok(settings),
-            Some(Wish::Order(_)) if settings.on_gpu().is_ok() => Ok(settings),
-            Some(Wish::Cpu) => settings.on_cpu(),
+        match &settings.run.device {
+            DeviceRequest::Only(DeviceName::Cuda(_)) => settings.on_gpu(),
+            DeviceRequest::Only(DeviceName::Cpu) => settings.on_cpu(),
+            // What fits a GPU alone is refused once the CPU is chosen.
+            DeviceRequest::Auto if settings.has_gpu_preset() && settings.on_gpu().is_ok() => Ok(settings),
+            DeviceRequest::FirstOf(_) if settings.on_gpu().is_ok() => Ok(settings),
             _ => settings.check().map(|()| settings),
         }
     }
@@ -73,7 +62,7 @@ impl Settings {
         self.check_for_cpu()?;
         let overlap = self.run.overlap.then_some(("overlap", Value::Boolean(false)));
         let precision = Value::String(Precision::F32.name().to_owned());
-        let precision = (self.run.precision != Precision::F32.name()).then_some(("precision", precision));
+        let precision = (self.run.precision != Precision::F32).then_some(("precision", precision));
         let settings = self.giving_way([overlap, precision].into_iter().flatten(), "the CPU")?;
         settings.check().map(|()| settings)
     }
@@ -103,8 +92,8 @@ impl Settings {
         (!told.is_empty()).then(|| told.join("; "))
     }
 
-    /// Whether the command line demands this key's value.
-    pub(crate) fn is_demanded(&self, key: &str) -> bool {
+    /// Whether the command line sets this key.
+    pub(crate) fn is_from_command_line(&self, key: &str) -> bool {
         matches!(self.origin(key), Some(Origin::Flag(_)))
     }
 
@@ -115,9 +104,8 @@ impl Settings {
         options: BTreeMap<String, Entry>,
         gpu: BTreeMap<&'static str, Entry>,
     ) -> Result<Settings> {
-        let table = |group: Group| -> Table {
-            KEYS.iter()
-                .filter(|key| key.group == group)
+        let table = |keys: &[Key]| -> Table {
+            keys.iter()
                 .filter_map(|key| Some((key.name.to_string(), entries.get(key.name)?.value.clone())))
                 .collect()
         };
@@ -126,8 +114,8 @@ impl Settings {
                 .remedy("set the key in a file or with --set")
         };
         let learner: operant_learn::Config =
-            Value::Table(table(Group::Learner)).try_into().map_err(incomplete)?;
-        let run: RunConfig = Value::Table(table(Group::Run)).try_into().map_err(incomplete)?;
+            Value::Table(table(operant_learn::Config::KEYS)).try_into().map_err(incomplete)?;
+        let run: RunConfig = Value::Table(table(RunConfig::KEYS)).try_into().map_err(incomplete)?;
         let env_options = options
             .iter()
             .filter_map(|(name, entry)| Some((name.clone(), entry.value.as_float()?)))
@@ -137,35 +125,15 @@ impl Settings {
     }
 }
 
-impl Wish {
-    /// The device that a word asks for; None for one that names none.
-    pub(crate) fn of(device: &str) -> Option<Wish> {
-        match device {
-            "auto" => Some(Wish::Auto),
-            "cpu" => Some(Wish::Cpu),
-            device if device.contains(',') => {
-                let order: Option<Vec<Wish>> =
-                    device.split(',').map(|device| Wish::of(device.trim())).collect();
-                let order = order.filter(|order| order.iter().all(|wish| *wish != Wish::Auto))?;
-                // Behind the CPU nothing is ever reached.
-                let cpu = order.iter().position(|wish| *wish == Wish::Cpu);
-                cpu.is_none_or(|cpu| cpu + 1 == order.len()).then_some(Wish::Order(order))
-            }
-            device => gpu::ordinal(device).map(Wish::Cuda),
-        }
-    }
-}
-
 impl Settings {
     /// Whether all values fit together; which `auto` leaves open where the device decides.
     pub(crate) fn check(&self) -> Result<()> {
-        self.check_device()?;
+        if self.run.device == DeviceRequest::Only(DeviceName::Cpu) {
+            self.check_for_cpu()?;
+        }
         // Until the device has decided there is no number to check.
         if !self.num_envs_is_open() {
             self.check_minibatches()?;
-        }
-        if let Some(name) = &self.run.name {
-            check_run_name(name).map_err(|error| self.placed(error, "name"))?;
         }
         Ok(())
     }
@@ -177,45 +145,26 @@ impl Settings {
         }
     }
 
-    /// Whether device and precision are words that fit together; whether the machine has the device is for
-    /// [`crate::device::choose`] to find out.
-    fn check_device(&self) -> Result<()> {
-        match self.wish() {
-            None => {
-                let error = Error::usage(format!("device = \"{}\" is no device", self.run.device))
-                    .remedy("give auto, cpu, cuda or cuda:K, or several in order with the CPU last: cuda:1,cuda:0,cpu");
-                Err(self.placed(error, "device"))
-            }
-            Some(Wish::Cpu) => self.check_for_cpu(),
-            Some(Wish::Auto | Wish::Cuda(_) | Wish::Order(_)) => Ok(()),
-        }
-    }
-
     /// Refuses what exists on GPUs only where the command line demands it; elsewhere it is a preference, see
     /// [`Settings::on_cpu`].
     pub(crate) fn check_for_cpu(&self) -> Result<()> {
-        if self.run.overlap && self.is_demanded("overlap") {
+        if self.run.overlap && self.is_from_command_line("overlap") {
             let error = Error::usage("overlap = true exists on GPUs only: the CPU does one thing at a time")
                 .remedy("leave overlap out, or set it to false");
             return Err(self.placed(error, "overlap"));
         }
-        if self.run.precision == Precision::F32.name() || !self.is_demanded("precision") {
+        if self.run.precision == Precision::F32 || !self.is_from_command_line("precision") {
             return Ok(());
         }
-        let error = Error::usage(format!("precision = \"{}\" needs a GPU to train on", self.run.precision))
+        let error = Error::usage(format!("{} needs a GPU to train on", self.assignment("precision")))
             .remedy("the CPU trains in f32: leave precision out, or set it to f32");
         Err(self.placed(error, "precision"))
-    }
-
-    /// The device that is asked for; None for a word that names none, which no checked settings hold.
-    pub(crate) fn wish(&self) -> Option<Wish> {
-        Wish::of(&self.run.device)
     }
 
     /// The most environments that a run may have.
     pub(crate) fn most_envs(&self) -> usize {
         let by_samples = MOST_SAMPLES / (self.learner.num_steps as u64).max(1);
-        usize::try_from(by_samples.min(MOST_ENVS as u64)).unwrap_or(usize::MAX)
+        usize::try_from(by_samples.min(MAX_ENVS as u64)).unwrap_or(usize::MAX)
     }
 
     fn check_minibatches(&self) -> Result<()> {
@@ -251,20 +200,12 @@ impl Settings {
     /// # Errors
     /// The first key whose change does not fit the checkpoint, with both values.
     pub fn check_resumes(&self, saved: &str, run: &str) -> Result<()> {
-        const FIXED: &[(&str, &str)] = &[
-            ("seed", "the run's random streams are keyed by it"),
-            ("num_envs", "the checkpoint holds the states of that many environments"),
-            ("hidden", "the checkpoint holds weights of that shape"),
-            ("activation", "the weights were trained for it"),
-            ("shared_trunk", "the checkpoint holds weights of that shape"),
-            ("norm_obs", "the weights were trained for it"),
-        ];
         let saved: Table = saved.parse().map_err(|error: toml::de::Error| {
             Error::usage(format!("the checkpoint's configuration is not valid TOML: {}", error.message()))
                 .at(run.to_string())
         })?;
-        for (key, reason) in FIXED {
-            let (Some(entry), Some(old)) = (self.entries.get(key), saved.get(*key)) else { continue };
+        for (key, reason) in keys().filter_map(|key| Some((key.name, key.fixed?))) {
+            let (Some(entry), Some(old)) = (self.entries.get(key), saved.get(key)) else { continue };
             if entry.value != *old {
                 let what =
                     format!("{key} = {} cannot resume a run with {key} = {old}: {reason}", entry.value);
@@ -287,11 +228,26 @@ fn divisors_of_product(n: u64, t: u64) -> Vec<u64> {
 }
 
 /// A run's name becomes a directory's.
+pub(super) static RUN_NAME: Syntax = Syntax {
+    about: "up to 128 letters, digits and - _ . + =",
+    check: |name| {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '=');
+        if name.len() <= 128 && name.chars().all(legal) && !name.starts_with(['.', '-']) && !name.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            "cannot name a run",
+            "use up to 128 letters, digits and - _ . + =, not beginning with a dot or a dash",
+        ))
+    },
+};
+
+/// Whether this can name a run.
+///
+/// # Errors
+/// When it cannot, with what can.
 pub(crate) fn check_run_name(name: &str) -> Result<()> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '=');
-    if name.len() <= 128 && name.chars().all(legal) && !name.starts_with(['.', '-']) && !name.is_empty() {
-        return Ok(());
-    }
-    Err(Error::usage(format!("name = \"{name}\" cannot name a run"))
-        .remedy("use up to 128 letters, digits and - _ . + =, not beginning with a dot or a dash"))
+    (RUN_NAME.check)(name).map_err(|Refusal { problem, remedy }| {
+        Error::usage(format!("name = \"{name}\" {problem}")).remedy(remedy)
+    })
 }
