@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use operant_cuda::kernels::{Episodes, RunningNorm as DeviceNorm, UpdateReport};
 use operant_cuda::{Buffer, Device, Event, Pinned, Stream};
-use operant_env::{Env, EnvSpec};
+use operant_env::{AnyEnv, running_words};
 
 use super::layers::{NetworkOptions, choose};
 use super::memory::{Chosen, Footprint, Room};
@@ -53,7 +53,7 @@ use crate::cpu::pool;
 use crate::cpu::recorder::Recorder;
 use crate::network::{Architecture, Network, init_params};
 use crate::snapshot::Snapshot;
-use crate::state::{BackendState, leaves};
+use crate::state::BackendState;
 
 /// Bytes that an update reports, the scene apart.
 const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<Episodes>();
@@ -84,14 +84,14 @@ impl Default for GpuOptions {
 ///
 /// # Errors
 /// When the configuration cannot be trained there, does not fit its memory, or the kernels do not compile.
-pub fn backend<E: Env>(
-    env: E,
+pub fn backend(
+    env: Arc<dyn AnyEnv>,
     config: &Config,
     device: &Device,
     options: GpuOptions,
 ) -> Result<Box<dyn Backend>, LearnError> {
-    let (options, how) = decided(&env, config, device, options)?;
-    let footprint = Footprint::new(&env, config, options, device.properties())?;
+    let (options, how) = decided(&*env, config, device, options)?;
+    let footprint = Footprint::new(&*env, config, options, device.properties())?;
     let room = Room::arena(device, footprint.check(device, options.memory_fraction)?)?;
     let made = CudaBackend::new(env, config, &room, options)?;
     Ok(Box::new(CudaBackend { how, ..made }))
@@ -101,8 +101,8 @@ pub fn backend<E: Env>(
 ///
 /// # Errors
 /// When the configuration cannot be trained there, or not even few environments fit.
-pub fn choose_num_envs<E: Env>(
-    env: &E,
+pub fn choose_num_envs(
+    env: &dyn AnyEnv,
     config: &Config,
     device: &Device,
     options: GpuOptions,
@@ -114,8 +114,8 @@ pub fn choose_num_envs<E: Env>(
 }
 
 /// The options with the kernels that run the network, and why these.
-fn decided<E: Env>(
-    env: &E,
+fn decided(
+    env: &dyn AnyEnv,
     config: &Config,
     device: &Device,
     options: GpuOptions,
@@ -177,13 +177,12 @@ struct Overlap {
     taken: Event,
 }
 
-struct CudaBackend<E: Env> {
-    env: E,
+struct CudaBackend {
+    env: Arc<dyn AnyEnv>,
     /// Which kernels run the network, and why.
     how: String,
-    spec: EnvSpec,
     config: Config,
-    rollout: CudaRollout<E>,
+    rollout: CudaRollout,
     learner: CudaLearner,
     overlap: Option<Overlap>,
     side: Stream,
@@ -203,18 +202,18 @@ struct CudaBackend<E: Env> {
     pulse: Arc<AtomicU64>,
 }
 
-impl<E: Env> CudaBackend<E> {
-    fn new(env: E, config: &Config, room: &Room, options: GpuOptions) -> Result<Self, LearnError> {
+impl CudaBackend {
+    fn new(env: Arc<dyn AnyEnv>, config: &Config, room: &Room, options: GpuOptions) -> Result<Self, LearnError> {
         let GpuOptions { network: how, threads, overlap, .. } = options;
         let pool = pool::threads(threads)?;
         let (device, side) = (room.device(), room.device().stream()?);
         let network = Network::new(Architecture::of(&env.spec(), config)?);
-        let learner = CudaLearner::within(room, &side, &env, &network, config, how)?;
+        let learner = CudaLearner::within(room, &side, &*env, &network, config, how)?;
         learner.load(&side, &LearnerState::new(init_params(&network, config.seed)), 0, 0)?;
         side.synchronize()?;
         let follows = (!overlap).then_some(&learner);
         let sample_buffers = if overlap { 2 } else { 1 };
-        let mut rollout = CudaRollout::within(room, &env, config, how, follows, sample_buffers)?;
+        let mut rollout = CudaRollout::within(room, &*env, config, how, follows, sample_buffers)?;
         if overlap {
             rollout.take_weights(rollout.stream(), &learner)?;
         }
@@ -230,7 +229,6 @@ impl<E: Env> CudaBackend<E> {
         let scene = rollout.scene_buffer().len();
         let slots = (0..SLOTS).map(|_| Slot::new(room, scene)).collect::<Result<_, _>>()?;
         Ok(Self {
-            spec: env.spec(),
             env,
             how: String::new(),
             config: config.clone(),
@@ -320,7 +318,7 @@ impl<E: Env> CudaBackend<E> {
 
     /// Feeds the recorder with what environment 0 did in a horizon.
     fn record(&mut self, slot: usize) -> Result<(), LearnError> {
-        let leaves = leaves::<E>();
+        let leaves = running_words(&*self.env);
         for step in self.slots[slot].to_scene.to_vec()?.chunks_exact(leaves + 2) {
             self.recorder.frame(step[..leaves].iter().copied());
             if step[leaves] != 0 {
@@ -374,7 +372,7 @@ impl<E: Env> CudaBackend<E> {
 
     /// Running statistics as the CPU keeps them: of observations, and of discounted returns.
     fn norms(&self) -> Result<(RunningNorm, RunningNorm), LearnError> {
-        let features = if self.config.norm_obs { self.spec.obs.size() } else { 0 };
+        let features = if self.config.norm_obs { self.env.spec().obs.size() } else { 0 };
         let (mut obs, mut reward) = (RunningNorm::new(features), RunningNorm::new(1));
         let all = self.rollout.running_norms()?;
         let (of_obs, of_reward) = all.split_at(features);
@@ -388,7 +386,7 @@ impl<E: Env> CudaBackend<E> {
     }
 }
 
-impl<E: Env> Backend for CudaBackend<E> {
+impl Backend for CudaBackend {
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError> {
         // Whoever enqueues more than there are slots waits for the oldest.
         if self.pending.len() == self.slots.len() {
@@ -417,14 +415,14 @@ impl<E: Env> Backend for CudaBackend<E> {
         let (obs, _) = self.norms()?;
         let obs_norm = if self.config.norm_obs { obs.shift_scale() } else { Vec::new() };
         let greedy = Greedy {
-            env: &self.env,
+            env: &*self.env,
             policy: &self.policy,
             seed: self.config.seed,
             obs_norm: &obs_norm,
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
         };
-        Ok(self.pool.install(|| evaluate(&greedy, episodes, round)))
+        self.pool.install(|| evaluate(&greedy, episodes, round))
     }
 
     fn how(&self) -> Option<String> {
@@ -436,7 +434,7 @@ impl<E: Env> Backend for CudaBackend<E> {
     }
 
     fn scene(&mut self) -> Option<Episode> {
-        self.recorder.take(&self.env, &self.spec)
+        self.recorder.take(&*self.env)
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {
@@ -456,19 +454,19 @@ impl<E: Env> Backend for CudaBackend<E> {
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
         };
-        Ok(state.to_snapshot::<E>(self.rollout.network(), &self.config))
+        Ok(state.to_snapshot(&*self.env, self.rollout.network(), &self.config))
     }
 
     fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
-        let features = if self.config.norm_obs { self.spec.obs.size() } else { 0 };
-        let state =
-            BackendState::from_snapshot::<E>(snapshot, self.rollout.network(), &self.config, features)?;
+        let features = if self.config.norm_obs { self.env.spec().obs.size() } else { 0 };
+        let (network, config) = (self.rollout.network(), &self.config);
+        let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
         self.rest()?;
         // What was under way is of a past that is left now.
         self.side.synchronize()?;
         self.pending.clear();
         self.finished.clear();
-        let (n, leaves) = (self.config.num_envs, leaves::<E>());
+        let (n, leaves) = (self.config.num_envs, running_words(&*self.env));
         let rows: Vec<u32> = (0..leaves)
             .flat_map(|leaf| state.environments.iter().skip(leaf).step_by(leaves).copied())
             .collect();

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use operant_cuda::kernels::{Episodes, Progress, RunningNorm, SUMS, UpdateReport};
 use operant_cuda::{Arena, Buffer, CudaError, Device, DeviceProperties, Memory, Plain};
-use operant_env::Env;
+use operant_env::{AnyEnv, running_words};
 
 use super::backend::{GpuOptions, SLOTS};
 use super::layers::{Form, Kernels, LayersEngine, THREADS};
@@ -16,7 +16,6 @@ use crate::config::Config;
 use crate::network::{Architecture, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
-use crate::state::leaves;
 
 /// Bytes beside what is counted: the driver's and the kernels' code.
 const MARGIN: usize = 32 << 20;
@@ -109,20 +108,20 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Of training in environments of kind `E`, with kernels that were chosen.
+    /// Of training in environments `env`, with kernels that were chosen.
     ///
     /// # Errors
     /// When the environment has no policy of a kind that can be trained.
-    pub fn new<E: Env>(
-        env: &E,
+    pub fn new(
+        env: &dyn AnyEnv,
         config: &Config,
         options: GpuOptions,
         properties: &DeviceProperties,
     ) -> Result<Self, LearnError> {
         let spec = env.spec();
         let network = Network::new(Architecture::of(&spec, config)?);
-        let layout = SampleLayout::new(&network.architecture, E::MASKED);
-        let running_words = leaves::<E>();
+        let layout = SampleLayout::new(&network.architecture, env.masked());
+        let running_words = running_words(env);
         Ok(Self {
             network,
             layout,

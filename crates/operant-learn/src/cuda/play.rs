@@ -2,8 +2,7 @@
 
 use operant_cuda::kernels::{Episodes, PlayBuffers, RandomPlay, Writes};
 use operant_cuda::{Buffer, Device, Stream};
-use operant_env::Env;
-use operant_lane::bundle::leaves_of;
+use operant_env::{AnyEnv, running_words};
 
 use super::program::play_program;
 use crate::LearnError;
@@ -56,9 +55,9 @@ impl CudaPlay {
     ///
     /// # Errors
     /// When the kernels do not compile, or the device has no room.
-    pub fn new<E: Env>(
+    pub fn new(
         device: &Device,
-        env: &E,
+        env: &dyn AnyEnv,
         num_envs: usize,
         options: PlayOptions,
     ) -> Result<Self, LearnError> {
@@ -75,7 +74,7 @@ impl CudaPlay {
         };
         let hashes = if options.hashes { Some(device.alloc(num_envs)?) } else { None };
         let made = Self {
-            environments: device.alloc((leaves_of::<f32, E::State<f32>>().len() + 2) * num_envs)?,
+            environments: device.alloc((running_words(env)) * num_envs)?,
             outputs,
             hashes,
             partials: device.alloc(play.blocks(num_envs))?,
@@ -160,9 +159,9 @@ impl CudaPlay {
 }
 
 /// The kernels for N environments of this kind.
-fn kernels<E: Env>(
+fn kernels(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     num_envs: usize,
     options: &PlayOptions,
 ) -> Result<RandomPlay, LearnError> {
@@ -170,16 +169,16 @@ fn kernels<E: Env>(
     let multiprocessors = device.properties().multiprocessors as usize;
     let threads = if num_envs <= 64 * 4 * multiprocessors { 64 } else { 128 };
     let (writes, hashes) = (options.writes.is_some(), options.hashes);
-    let module = device.load(&play_program(env, threads, writes, hashes))?;
-    let words = [leaves_of::<f32, E::State<f32>>().len() + 2, env.spec().obs.words()];
+    let module = device.load(&play_program(env, threads, writes, hashes)?)?;
+    let words = [running_words(env), env.spec().obs.words()];
     Ok(RandomPlay::new(&module, threads, words, writes, hashes)?)
 }
 
 /// Puts N environments at the start of their first episodes, `(leaves + 2, N)`; waits for the stream.
-pub(super) fn start<E: Env>(
+pub(super) fn start(
     device: &Device,
     stream: &Stream,
-    env: &E,
+    env: &dyn AnyEnv,
     environments: &Buffer<u32>,
     num_envs: usize,
     seed: u64,

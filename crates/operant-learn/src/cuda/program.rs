@@ -2,11 +2,11 @@
 
 use operant_cuda::Program;
 use operant_cuda::kernels::{KernelText, ProgramText};
-use operant_env::emit::emit;
-use operant_env::{Env, ObsSpace};
+use operant_env::{AnyEnv, ObsSpace};
 
 use super::layers::Form;
 use super::specialise::{Specialisation, UpdateSpecialisation};
+use crate::LearnError;
 use crate::config::Config;
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -15,29 +15,39 @@ fn define(name: &str, value: impl ToString) -> (String, String) {
     (name.to_owned(), value.to_string())
 }
 
-fn of_environment<E: Env>(env: &E, kernel: KernelText, defines: Vec<(String, String)>) -> Program {
-    ProgramText { kernel, name: env.spec().name, environment: Some(&emit(env)), defines }.program()
+fn of_environment(
+    env: &dyn AnyEnv,
+    kernel: KernelText,
+    defines: Vec<(String, String)>,
+) -> Result<Program, LearnError> {
+    let name = env.spec().name;
+    let source = env.emit().ok_or_else(|| LearnError::Config {
+        key: "device",
+        problem: format!("a GPU, but the environment {name} has no CUDA source"),
+        remedy: "set device = \"cpu\"".to_owned(),
+    })?;
+    Ok(ProgramText { kernel, name: &name, environment: Some(&source), defines }.program())
 }
 
 /// `rollout.cu` for an environment and a network.
-pub fn rollout_program<E: Env>(
-    env: &E,
+pub fn rollout_program(
+    env: &dyn AnyEnv,
     network: &Network,
     config: &Config,
     specialisation: &Specialisation,
-) -> Program {
-    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+) -> Result<Program, LearnError> {
+    let layout = SampleLayout::new(&network.architecture, env.masked());
     of_environment(env, KernelText::Rollout, specialisation.defines(network, config, &layout))
 }
 
 /// `ppo_update.cu` for an environment and a network.
-pub fn update_program<E: Env>(
-    env: &E,
+pub fn update_program(
+    env: &dyn AnyEnv,
     network: &Network,
     config: &Config,
     specialisation: &UpdateSpecialisation,
-) -> Program {
-    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+) -> Result<Program, LearnError> {
+    let layout = SampleLayout::new(&network.architecture, env.masked());
     of_environment(env, KernelText::Update, specialisation.defines(network, config, &layout))
 }
 
@@ -48,20 +58,20 @@ pub fn math_program(form: &Form) -> Program {
 }
 
 /// `layers_rollout.cu` for an environment and a network.
-pub fn layers_rollout_program<E: Env>(
-    env: &E,
+pub fn layers_rollout_program(
+    env: &dyn AnyEnv,
     network: &Network,
     config: &Config,
     form: &Form,
     norms: usize,
-) -> Program {
-    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+) -> Result<Program, LearnError> {
+    let layout = SampleLayout::new(&network.architecture, env.masked());
     of_environment(env, KernelText::LayersRollout, form.rollout_defines(network, config, &layout, norms))
 }
 
 /// `layers_update.cu` for an environment and a network.
-pub fn layers_update_program<E: Env>(env: &E, network: &Network, form: &Form) -> Program {
-    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+pub fn layers_update_program(env: &dyn AnyEnv, network: &Network, form: &Form) -> Result<Program, LearnError> {
+    let layout = SampleLayout::new(&network.architecture, env.masked());
     of_environment(env, KernelText::LayersUpdate, form.update_defines(network, &layout))
 }
 
@@ -84,7 +94,7 @@ pub fn pack_program(network: &Network, config: &Config, specialisation: &Special
 }
 
 /// `random_play.cu` for an environment.
-pub fn play_program<E: Env>(env: &E, threads: u32, writes: bool, hashes: bool) -> Program {
+pub fn play_program(env: &dyn AnyEnv, threads: u32, writes: bool, hashes: bool) -> Result<Program, LearnError> {
     let bits = matches!(env.spec().obs, ObsSpace::Binary { .. });
     let defines = vec![
         define("THREADS", threads),
@@ -96,7 +106,7 @@ pub fn play_program<E: Env>(env: &E, threads: u32, writes: bool, hashes: bool) -
 }
 
 /// `replay.cu` for an environment.
-pub fn replay_program<E: Env>(env: &E) -> Program {
+pub fn replay_program(env: &dyn AnyEnv) -> Result<Program, LearnError> {
     let bits = matches!(env.spec().obs, ObsSpace::Binary { .. });
     of_environment(env, KernelText::Replay, vec![define("OBS_BITS", u8::from(bits))])
 }

@@ -2,9 +2,8 @@
 
 use operant_cuda::Device;
 use operant_cuda::kernels::{Replay, ReplayBuffers};
-use operant_env::Env;
-use operant_env::replay::{CaseWords, Outcome, StepWords, from_words};
-use operant_lane::bundle::leaves_of;
+use operant_env::AnyEnv;
+use operant_env::replay::{CaseWords, Outcome, StepWords};
 
 use super::program::replay_program;
 use crate::LearnError;
@@ -13,14 +12,15 @@ use crate::LearnError;
 ///
 /// # Errors
 /// When the kernel does not compile, or the device has no room or fails.
-pub fn replay<E: Env>(device: &Device, env: &E, cases: &[CaseWords]) -> Result<Vec<Outcome>, LearnError> {
-    let (state_words, obs_words) = (leaves_of::<f32, E::State<f32>>().len(), env.spec().obs.words());
-    let components = env.spec().actions.components();
+pub fn replay(device: &Device, env: &dyn AnyEnv, cases: &[CaseWords]) -> Result<Vec<Outcome>, LearnError> {
+    let spec = env.spec();
+    let (state_words, obs_words) = (env.leaves().len(), spec.obs.words());
+    let components = spec.actions.components();
     let (count, most) = (cases.len(), cases.iter().map(|case| case.actions.len()).max().unwrap_or(0));
     if count == 0 || most == 0 {
         return Ok(vec![Outcome::default(); count]);
     }
-    let module = device.load(&replay_program(env))?;
+    let module = device.load(&replay_program(env)?)?;
     let kernel = Replay::new(&module, [state_words, obs_words, components])?;
     let stream = device.stream()?;
 
@@ -72,7 +72,7 @@ pub fn replay<E: Env>(device: &Device, env: &E, cases: &[CaseWords]) -> Result<V
             ended: [flags[*at] & 1 != 0, flags[*at] & 2 != 0],
             state,
         });
-        from_words(env, steps)
+        env.outcome(&steps.collect::<Vec<_>>())
     };
     Ok((0..count).map(outcome).collect())
 }

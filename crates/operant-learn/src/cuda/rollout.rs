@@ -1,13 +1,11 @@
 //! The rollout on a GPU: environments, weights and the buffers of a horizon on the device, one launch a horizon, or one graph.
 
-use std::marker::PhantomData;
 
 use operant_cuda::kernels::{
     Episodes, Gae, GaeBuffers, Horizon, Pack, Rollout, RolloutBuffers, RolloutShape, RunningNorm,
 };
 use operant_cuda::{Buffer, Device, Stream};
-use operant_env::Env;
-use operant_lane::bundle::leaves_of;
+use operant_env::{AnyEnv, running_words};
 
 use super::layers::{Kernels, LayersPolicy, NetworkOptions, choose};
 use super::memory::Room;
@@ -48,7 +46,7 @@ struct FusedPolicy {
 }
 
 /// N environments of one kind and the policy that plays them, on a GPU.
-pub struct CudaRollout<E: Env> {
+pub struct CudaRollout {
     config: Config,
     network: Network,
     layout: SampleLayout,
@@ -72,17 +70,16 @@ pub struct CudaRollout<E: Env> {
     ticket: Buffer<u32>,
     scene: Buffer<u32>,
     recording: bool,
-    kind: PhantomData<fn() -> E>,
 }
 
-impl<E: Env> CudaRollout<E> {
+impl CudaRollout {
     /// N environments at the start of their first episodes, and zero weights; [`CudaRollout::set_params`] brings real ones.
     ///
     /// # Errors
     /// When no kernels run the network, they do not compile, or the device has no room.
     pub fn new(
         device: &Device,
-        env: &E,
+        env: &dyn AnyEnv,
         config: &Config,
         options: impl Into<NetworkOptions>,
     ) -> Result<Self, LearnError> {
@@ -96,7 +93,7 @@ impl<E: Env> CudaRollout<E> {
     /// See [`CudaRollout::new`].
     pub(super) fn within(
         room: &Room,
-        env: &E,
+        env: &dyn AnyEnv,
         config: &Config,
         options: NetworkOptions,
         follows: Option<&CudaLearner>,
@@ -105,8 +102,8 @@ impl<E: Env> CudaRollout<E> {
         let device = room.device();
         let spec = env.spec();
         let network = Network::new(Architecture::of(&spec, config)?);
-        let layout = SampleLayout::new(&network.architecture, E::MASKED);
-        let running_words = leaves_of::<f32, E::State<f32>>().len() + 2;
+        let layout = SampleLayout::new(&network.architecture, env.masked());
+        let running_words = running_words(env);
         let log_std = network.log_std.map_or(0, |_| network.policy_outputs());
         let count_of_norms = norms_of(&network, config);
         let (n, samples) = (config.num_envs, config.num_envs * config.num_steps);
@@ -147,7 +144,7 @@ impl<E: Env> CudaRollout<E> {
                 threads: specialisation.threads(),
                 shared: specialisation.shared as u32,
             };
-            let module = device.load(&rollout_program(env, &network, config, &specialisation))?;
+            let module = device.load(&rollout_program(env, &network, config, &specialisation)?)?;
             let rollout = Rollout::new(&module, shape)?;
             let module = device.load(&pack_program(&network, config, &specialisation))?;
             let pack = Pack::new(&module, network.len(), specialisation.packed_words)?;
@@ -203,7 +200,6 @@ impl<E: Env> CudaRollout<E> {
             network,
             layout,
             stream,
-            kind: PhantomData,
         };
         made.clock.fill(&made.stream, 0)?;
         made.ticket.fill(&made.stream, 0)?;
@@ -367,7 +363,7 @@ impl<E: Env> CudaRollout<E> {
         Ok(self.environments.read(&self.stream)?)
     }
 
-    /// Puts the environments elsewhere, at lifetime step `step`.
+    /// Puts the environments elsewhere, at global step `step`.
     ///
     /// # Errors
     /// When there are not as many words, or the device fails.

@@ -5,7 +5,7 @@ use operant_cuda::kernels::{
     Phases, Progress, SUMS, Update, UpdateBuffers, UpdateLaunch, UpdateNumbers, UpdateReport, UpdateShape,
 };
 use operant_cuda::{Buffer, Device, Stream};
-use operant_env::Env;
+use operant_env::AnyEnv;
 
 use super::graphs::Graphs;
 use super::layers::{Kernels, LayersEngine, NetworkOptions, choose};
@@ -51,10 +51,10 @@ impl CudaLearner {
     ///
     /// # Errors
     /// When the network fits no fused update, the kernels do not compile, or the device has no room.
-    pub fn new<E: Env>(
+    pub fn new(
         device: &Device,
         stream: &Stream,
-        env: &E,
+        env: &dyn AnyEnv,
         network: &Network,
         config: &Config,
         options: impl Into<NetworkOptions>,
@@ -66,16 +66,16 @@ impl CudaLearner {
     ///
     /// # Errors
     /// See [`CudaLearner::new`].
-    pub(super) fn within<E: Env>(
+    pub(super) fn within(
         room: &Room,
         stream: &Stream,
-        env: &E,
+        env: &dyn AnyEnv,
         network: &Network,
         config: &Config,
         options: NetworkOptions,
     ) -> Result<Self, LearnError> {
         let device = room.device();
-        let layout = SampleLayout::new(&network.architecture, E::MASKED);
+        let layout = SampleLayout::new(&network.architecture, env.masked());
         let limits = Limits::from(device.properties());
         let samples = config.num_envs * config.num_steps;
         let minibatches = config.num_minibatches.clamp(1, samples);
@@ -96,7 +96,7 @@ impl CudaLearner {
                 threads: specialisation.threads(),
                 shared: specialisation.shared as u32,
             };
-            let module = device.load(&update_program(env, network, config, &specialisation))?;
+            let module = device.load(&update_program(env, network, config, &specialisation)?)?;
             let mut whole = module.function("ppo_update")?;
             whole.shared(specialisation.shared)?;
             let resident = whole.blocks_per_multiprocessor(shape.threads, specialisation.shared)? as usize

@@ -4,7 +4,7 @@ use operant_cuda::kernels::{
     Horizon, LayerMath, LayersBuffers, LayersRollout, LayersRolloutShape, RolloutBuffers,
 };
 use operant_cuda::{Buffer, Stream};
-use operant_env::Env;
+use operant_env::AnyEnv;
 
 use super::products::{Forward, Numbers, Weights};
 use super::{Form, form, math};
@@ -39,17 +39,17 @@ impl LayersPolicy {
     ///
     /// # Errors
     /// When cuBLASLt is missing, or the device has no room or fails.
-    pub(in crate::cuda) fn new<E: Env>(
+    pub(in crate::cuda) fn new(
         room: &Room,
         stream: &Stream,
-        env: &E,
+        env: &dyn AnyEnv,
         (network, config, precision): (&Network, &Config, Precision),
         [norms, running_words]: [usize; 2],
         weights: Option<[Buffer<f32>; 2]>,
     ) -> Result<Self, LearnError> {
         let (device, n) = (room.device(), config.num_envs);
         let form = Form::new(network, precision);
-        let layout = SampleLayout::new(&network.architecture, E::MASKED);
+        let layout = SampleLayout::new(&network.architecture, env.masked());
         let blas = device.blas()?;
         // Time limits that fit into a horizon, one begun before it included.
         let cuts = config.num_steps.div_ceil((env.spec().time_limit as usize).max(1));
@@ -72,7 +72,7 @@ impl LayersPolicy {
             threads: form::THREADS as u32,
             shared: form.rollout_shared(norms) as u32,
         };
-        let module = device.load(&layers_rollout_program(env, network, config, &form, norms))?;
+        let module = device.load(&layers_rollout_program(env, network, config, &form, norms)?)?;
         let [episode_words, sum_words] = shape.sum_words();
         let final_obs = room.alloc::<f32>(cuts * n * obs_words)?;
         let weights = match weights {

@@ -5,7 +5,7 @@ use operant_cuda::kernels::{
     LayerMath, LayersUpdate, LayersUpdateBuffers, Phases, UpdateBuffers, UpdateNumbers, UpdateShape,
 };
 use operant_cuda::{Buffer, Stream};
-use operant_env::Env;
+use operant_env::AnyEnv;
 
 use super::products::{Backward, Forward, Numbers, Weights};
 use super::{Form, form, math};
@@ -34,22 +34,22 @@ impl LayersEngine {
     ///
     /// # Errors
     /// When cuBLASLt is missing, or the device has no room or fails.
-    pub(in crate::cuda) fn new<E: Env>(
+    pub(in crate::cuda) fn new(
         room: &Room,
-        env: &E,
+        env: &dyn AnyEnv,
         network: &Network,
         config: &Config,
         precision: Precision,
     ) -> Result<Self, LearnError> {
         let device = room.device();
         let form = Form::new(network, precision);
-        let layout = SampleLayout::new(&network.architecture, E::MASKED);
+        let layout = SampleLayout::new(&network.architecture, env.masked());
         let blas = device.blas()?;
         let samples = config.num_envs * config.num_steps;
         let rows = samples.div_ceil(config.num_minibatches.clamp(1, samples));
         let shape = Self::shape(&form, network, &layout);
         let blocks = Self::blocks(network, rows, device.properties().multiprocessors as usize);
-        let module = device.load(&layers_update_program(env, network, &form))?;
+        let module = device.load(&layers_update_program(env, network, &form)?)?;
         Ok(Self {
             math: math(device, &form)?,
             kernels: LayersUpdate::new(&module, shape, blocks)?,
