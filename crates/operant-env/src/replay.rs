@@ -46,13 +46,13 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CaseError {
     /// The environment cannot be put into a given state.
-    #[error("{env} cannot be put into a given state; replay one of the environments that `operant envs` lists")]
+    #[error("{env} cannot be put into a given state")]
     Unsupported {
         /// Environment.
         env: String,
     },
     /// Wrong number of state entries.
-    #[error("`state` has {got} numbers; {env} has {expected}")]
+    #[error("`state` has {got} numbers")]
     State {
         /// Environment.
         env: String,
@@ -62,7 +62,7 @@ pub enum CaseError {
         expected: usize,
     },
     /// A number that its place in the state cannot hold.
-    #[error("`state[{index}]` = {value}; {env} has {what} there")]
+    #[error("`state[{index}]` = {value}")]
     Entry {
         /// Environment.
         env: String,
@@ -74,7 +74,7 @@ pub enum CaseError {
         what: &'static str,
     },
     /// Wrong number of action components, or a choice that does not exist.
-    #[error("`actions[{index}]` = {got:?}; {expected}")]
+    #[error("`actions[{index}]` = {got:?}")]
     Action {
         /// Which action.
         index: usize,
@@ -83,6 +83,20 @@ pub enum CaseError {
         /// What an action is.
         expected: String,
     },
+}
+
+impl CaseError {
+    /// What to do.
+    pub fn remedy(&self) -> String {
+        match self {
+            CaseError::Unsupported { .. } => {
+                "replay one of the environments that `operant envs` lists".to_owned()
+            }
+            CaseError::State { env, expected, .. } => format!("{env} has {expected}"),
+            CaseError::Entry { env, what, .. } => format!("{env} has {what} there"),
+            CaseError::Action { expected, .. } => expected.clone(),
+        }
+    }
 }
 
 /// Replays a case. Chance inside a step (sticky actions) draws from seed 0, environment 0.

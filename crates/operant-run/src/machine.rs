@@ -117,12 +117,12 @@ pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CommandLine, EnvFacts, Settings, settings};
+    use crate::config::{CommandLine, EnvFacts, Settings, requested};
 
     fn with(assignments: &[&str]) -> Settings {
         let set = assignments.iter().map(ToString::to_string).collect();
         let facts = EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered");
-        settings(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid")
+        requested(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid").settings
     }
 
     fn planned(settings: &Settings, gpu: bool) -> (Plan, Applied) {

@@ -1,4 +1,4 @@
-//! Training that leaves nothing behind: how fast it goes under some settings, and how soon it solves. For whoever tries settings.
+//! Training that leaves nothing behind: how fast it is under some settings, and how soon it solves; for tuning.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use operant_env::AnyEnv;
 use operant_learn::{Backend, LearnError, UpdateStats};
 
-use crate::config::Settings;
-use crate::device;
+use crate::config::{Requested, Settings};
+use crate::device::{self, Built, Device};
 use crate::error::Result;
 use crate::evaluate::{Attempts, Summary};
 
@@ -24,10 +24,10 @@ struct Run {
 }
 
 impl Run {
-    fn start(env: &Arc<dyn AnyEnv>, settings: &Settings) -> Result<(Self, Settings)> {
-        let chosen =
-            device::start(settings, None, |settings, device| device::backend(env, settings, device))?;
-        Ok((Self { backend: chosen.backend, in_flight: 0, collected: 0 }, chosen.settings))
+    fn start(env: &Arc<dyn AnyEnv>, requested: &Requested) -> Result<(Self, Settings)> {
+        let make = |requested: &Requested, device: &Device| device::backend(env, requested, device);
+        let (Built { backend, settings, .. }, _) = device::start(requested, None, make)?;
+        Ok((Self { backend, in_flight: 0, collected: 0 }, settings))
     }
 
     /// The next update's report, with no update enqueued beyond number `last`.
@@ -62,26 +62,26 @@ impl Run {
 ///
 /// # Errors
 /// When no device trains under them, or it fails.
-pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result<f64> {
+pub fn sps(env: &Arc<dyn AnyEnv>, requested: &Requested, time: Duration) -> Result<f64> {
     let begin = Instant::now();
-    let (mut run, chosen) = Run::start(env, settings)?;
+    let (mut run, settings) = Run::start(env, requested)?;
     // The first touches memory, and on a GPU loads kernels.
     let warm = begin.elapsed() + time.mul_f64(WARM_UP);
-    while run.collected == 0 || (begin.elapsed() < warm && run.collected < chosen.updates()) {
-        run.next(chosen.updates())?;
+    while run.collected == 0 || (begin.elapsed() < warm && run.collected < settings.updates()) {
+        run.next(settings.updates())?;
     }
     let (mut updates, mut seconds) = (0, 0.0);
     while updates == 0 || seconds < time.as_secs_f64() * (1.0 - WARM_UP) {
         // What comes after a run's last update is no training: the learning rate has run out.
-        if run.collected == chosen.updates() {
-            run = Run::start(env, settings)?.0;
+        if run.collected == settings.updates() {
+            run = Run::start(env, requested)?.0;
         }
         let start = Instant::now();
-        run.next(chosen.updates())?;
+        run.next(settings.updates())?;
         (updates, seconds) = (updates + 1, seconds + start.elapsed().as_secs_f64());
     }
     #[allow(clippy::cast_precision_loss)] // counts
-    let steps = (updates * chosen.batch()) as f64;
+    let steps = (updates * settings.batch()) as f64;
     Ok(steps / seconds)
 }
 
@@ -92,11 +92,11 @@ pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result
 /// When no device trains under these settings, or it fails.
 pub fn seconds_to_solve(
     env: &Arc<dyn AnyEnv>,
-    settings: &Settings,
+    requested: &Requested,
     limit: Duration,
 ) -> Result<Option<f64>> {
     let begin = Instant::now();
-    let (mut run, settings) = Run::start(env, settings)?;
+    let (mut run, settings) = Run::start(env, requested)?;
     let (threshold, updates) = (settings.run.solved_at, settings.updates());
     // Round 0 is the last evaluation's.
     let (mut attempts, mut round) = (Attempts::default(), 1);
@@ -131,22 +131,22 @@ pub fn seconds_to_solve(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CommandLine, EnvFacts, settings};
+    use crate::config::{CommandLine, EnvFacts, requested};
 
     fn cartpole() -> Arc<dyn AnyEnv> {
         Arc::new(operant_env::cartpole::CartPole)
     }
 
-    fn with(assignments: &[&str]) -> Settings {
+    fn with(assignments: &[&str]) -> Requested {
         let set = ["device=cpu"].iter().chain(assignments).map(ToString::to_string).collect();
         let facts = EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered");
-        settings(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid")
+        requested(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid")
     }
 
     #[test]
     fn a_speed_is_measured_however_short_the_time() {
-        let settings = with(&["num_envs=16", "num_steps=8", "num_minibatches=1", "update_epochs=1"]);
-        let speed = sps(&cartpole(), &settings, Duration::ZERO).expect("measured");
+        let requested = with(&["num_envs=16", "num_steps=8", "num_minibatches=1", "update_epochs=1"]);
+        let speed = sps(&cartpole(), &requested, Duration::ZERO).expect("measured");
         assert!(speed.is_finite() && speed > 0.0, "{speed}");
     }
 
@@ -162,6 +162,10 @@ mod tests {
         assert!(seconds_to_solve(&cartpole(), &last, limit).expect("trained").is_some());
         let short = with(&["solved_at=1e9", "total_timesteps=2048", "eval_episodes=1"]);
         assert_eq!(seconds_to_solve(&cartpole(), &short, limit).expect("trained"), None, "no steps are left");
-        assert_eq!(seconds_to_solve(&cartpole(), &easy, Duration::ZERO).expect("trained"), None, "no time is left");
+        assert_eq!(
+            seconds_to_solve(&cartpole(), &easy, Duration::ZERO).expect("trained"),
+            None,
+            "no time is left"
+        );
     }
 }

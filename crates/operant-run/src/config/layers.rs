@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use operant_learn::presets::{self, GPU_TABLE};
-use toml::{Table, Value};
-
 use operant_learn::Config;
+use operant_learn::presets::GPU_TABLE;
 use operant_learn::setting::{Key, Refusal};
+use toml::{Table, Value};
 
 use super::RunConfig;
 use super::keys::{self, AUTO, keys};
+use super::lines::{Lines, line_of};
+use super::origin::{Entries, Entry, EnvFacts, Origin};
 use crate::error::{Error, Result, did_you_mean};
 
 /// Variables that begin with `OPERANT_` and are not configuration keys.
@@ -43,83 +43,15 @@ const OTHER_VARIABLES: &[&str] = &[
 /// The variable that may be given without `OPERANT_`, and its key; the full name has precedence.
 const SHORT: (&str, &str) = ("OPTIMIZE_PERF", "optimize_perf");
 
-/// Where a value came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// Built in.
-    Default,
-    /// The preset of this environment.
-    Preset(String),
-    /// The table of that preset which is for GPUs.
-    PresetGpu(String),
-    /// A file, at a line where known.
-    File(PathBuf, Option<usize>),
-    /// A variable of the process environment.
-    Variable(String),
-    /// The configuration of the run being resumed.
-    Resumed(String),
-    /// `--set`, or a flag of its own.
-    Flag(String),
-    /// The device, as `auto` asked for; why.
-    Chosen(String),
-    /// The device, which has no other value; whose wish gave way.
-    GaveWay(String),
-}
-
-impl Origin {
-    /// Whether a person chose the value, as opposed to a default or preset.
-    pub fn is_explicit(&self) -> bool {
-        !matches!(self, Origin::Default | Origin::Preset(_) | Origin::PresetGpu(_))
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Origin::Default => write!(f, "default"),
-            Origin::Preset(env) => write!(f, "preset {env}"),
-            Origin::PresetGpu(env) => write!(f, "preset {env} [{GPU_TABLE}]"),
-            Origin::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
-            Origin::File(path, None) => write!(f, "{}", path.display()),
-            Origin::Variable(name) => write!(f, "{name}"),
-            Origin::Resumed(run) => write!(f, "run {run}"),
-            Origin::Flag(flag) => write!(f, "{flag}"),
-            Origin::Chosen(reason) => write!(f, "auto: {reason}"),
-            Origin::GaveWay(reason) => write!(f, "{reason}"),
-        }
-    }
-}
-
-/// What the configuration needs to know about an environment.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct EnvFacts {
-    /// Its name, as in `operant train NAME`.
-    pub name: String,
-    /// Its preset as TOML text, if it has one.
-    pub preset: Option<String>,
-    /// The environments whose tables an `operant.toml` may hold beside this one's: names and aliases, with the name
-    /// that each stands for.
-    pub known: BTreeMap<String, String>,
-}
-
-/// A value and where it came from.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    /// The value, already of its key's type.
-    pub value: Value,
-    /// Where it came from.
-    pub origin: Origin,
-}
-
 /// A stack of layers for one environment. Each call lays one more layer over those before it.
 #[derive(Debug, Clone)]
 pub struct Layers {
     pub(super) facts: EnvFacts,
-    pub(super) entries: BTreeMap<&'static str, Entry>,
+    pub(super) entries: Entries,
     pub(super) options: BTreeMap<String, Entry>,
     /// What the environment's preset has for GPUs.
-    pub(super) gpu: BTreeMap<&'static str, Entry>,
-    /// Who asked that the device decide `num_envs`; its entry is what lies below that.
+    pub(super) gpu: Entries,
+    /// Where `num_envs = "auto"` was asked for, if it was; the entry of `num_envs` is what lies below that.
     pub(super) auto_envs: Option<Origin>,
 }
 
@@ -129,9 +61,9 @@ impl Layers {
         let name = facts.name.clone();
         let mut layers = Layers {
             facts,
-            entries: BTreeMap::new(),
+            entries: Entries::new(),
             options: BTreeMap::new(),
-            gpu: BTreeMap::new(),
+            gpu: Entries::new(),
             auto_envs: None,
         };
         for defaults in [Table::try_from(Config::default()), Table::try_from(RunConfig::default())] {
@@ -385,43 +317,4 @@ fn check_names(table: &Table, origin: &dyn Fn(&str) -> Origin) -> Result<()> {
         Some(name) => Err(unknown_key(name, &origin(name))),
         None => Ok(()),
     }
-}
-
-/// The line of each key of a document, by its path.
-#[derive(Default)]
-struct Lines(BTreeMap<Vec<String>, usize>);
-
-impl Lines {
-    fn of(text: &str) -> Self {
-        fn walk(
-            text: &str,
-            table: &toml::de::DeTable<'_>,
-            path: &[String],
-            lines: &mut BTreeMap<Vec<String>, usize>,
-        ) {
-            for (key, value) in table {
-                let mut path = path.to_vec();
-                path.push(key.get_ref().to_string());
-                if let Some(inner) = value.get_ref().as_table() {
-                    walk(text, inner, &path, lines);
-                }
-                lines.insert(path, line_of(text, key.span().start));
-            }
-        }
-        let mut lines = BTreeMap::new();
-        if let Ok(document) = toml::de::DeTable::parse(text) {
-            walk(text, document.get_ref(), &[], &mut lines);
-        }
-        Lines(lines)
-    }
-
-    fn get(&self, path: &[&str]) -> Option<usize> {
-        let path: Vec<String> = path.iter().map(ToString::to_string).collect();
-        self.0.get(&path).copied()
-    }
-}
-
-/// The line, counted from 1, that holds a byte.
-fn line_of(text: &str, byte: usize) -> usize {
-    1 + text.bytes().take(byte).filter(|b| *b == b'\n').count()
 }

@@ -1,23 +1,30 @@
-//! The configuration of a run: layers of TOML, variables and flags become one set of checked [`Settings`].
+//! The configuration of a run, in three steps: sources (layers of TOML, variables and flags) -> [`Requested`] -> [`Settings`], which are
+//! resolved for a device and never change.
 //!
 //! Precedence, lowest first: built-in defaults, the environment's preset, that preset's `[gpu]` where a GPU trains, the
-//! user's `operant.toml`, the working directory's, the one in the directory that holds the runs, `--config FILE`, `OPERANT_*` variables, the configuration of
-//! a resumed run, and last `--set` and flags. Every value keeps its [`Origin`], which `operant config ENV` shows and every
-//! error names. What trains is itself a key (`device`), so it is known before `[gpu]` is laid; where `auto` leaves it open,
-//! [`crate::device`] chooses and asks for [`Settings::on_gpu`].
+//! user's `operant.toml`, the working directory's, the one in the directory that holds the runs, `--config FILE`, `OPERANT_*`
+//! variables, the configuration of a resumed run, and last `--set` and flags. Every value keeps its [`Origin`], which
+//! `operant config ENV` shows and every error names. The device is itself a key (`device`), so it is known before `[gpu]` is laid;
+//! where `auto` leaves it open, [`crate::device`] chooses and asks for [`Requested::on_gpu`].
 //!
 //! An `operant.toml` may hold tables named after environments, such as `[cartpole]`: their values override the rest
 //! of that file for that environment only. `[env]` (or `[cartpole.env]`) holds options of the environment itself.
+//!
+//! A setting is one row: of [`operant_learn::Config`] for the learner, of [`RunConfig`] for a run. Its field, default, range, variable,
+//! flag and documentation follow from the row.
 
 mod device_request;
 mod doc;
 mod keys;
 mod layers;
+mod lines;
+mod origin;
+mod requested;
 mod run_config;
+mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
-mod validate;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,153 +33,16 @@ use std::path::{Path, PathBuf};
 pub use device_request::{DeviceName, DeviceRequest};
 pub use doc::{insert_tables, tables};
 pub use keys::keys;
-pub use layers::{Entry, EnvFacts, Layers, Origin};
+pub use layers::Layers;
 pub use operant_learn::setting::{Flag, Group, Key};
+pub use origin::{Entry, EnvFacts, Origin};
+pub use requested::Requested;
+pub(crate) use run_config::check_run_name;
 pub use run_config::{RunConfig, WaitingRequest};
+pub use settings::Settings;
 pub use show::environment_of;
-pub(crate) use validate::check_run_name;
 
 use crate::error::{Error, Result};
-use crate::machine::Applied;
-
-/// A complete, checked configuration for one environment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// Name of the environment.
-    pub environment: String,
-    /// Hyperparameters.
-    pub learner: operant_learn::Config,
-    /// How the run is carried out.
-    pub run: RunConfig,
-    /// Options of the environment, by name.
-    pub env_options: BTreeMap<String, f64>,
-    /// Every value with its origin, by key.
-    entries: BTreeMap<&'static str, Entry>,
-    /// The same for environment options.
-    options: BTreeMap<String, Entry>,
-    /// What the environment's preset has for GPUs, by key.
-    gpu: BTreeMap<&'static str, Entry>,
-    /// Who asked that the device decide `num_envs`, while it has not.
-    auto_envs: Option<Origin>,
-    /// What was made of the machine, once there is a backend.
-    applied: Option<Applied>,
-    /// What the layers were made for.
-    facts: EnvFacts,
-}
-
-impl Settings {
-    /// Where the value of a key came from.
-    pub fn origin(&self, key: &str) -> Option<&Origin> {
-        match &self.auto_envs {
-            Some(origin) if key == "num_envs" => Some(origin),
-            _ => self.entries.get(key).map(|entry| &entry.origin),
-        }
-    }
-
-    /// The value of a key, as TOML has it; None where it has none, or the device is yet to decide.
-    pub fn value(&self, key: &str) -> Option<&toml::Value> {
-        let is_open = key == "num_envs" && self.num_envs_is_open();
-        self.entries.get(key).filter(|_| !is_open).map(|entry| &entry.value)
-    }
-
-    /// `key = value`, as TOML has it.
-    pub(crate) fn assignment(&self, key: &str) -> String {
-        self.entries.get(key).map_or_else(|| key.to_owned(), |entry| format!("{key} = {}", entry.value))
-    }
-
-    /// Whether the device is yet to decide `num_envs`; until then it is the number of the layers below.
-    pub fn num_envs_is_open(&self) -> bool {
-        self.auto_envs.is_some()
-    }
-
-    /// Why there are so many environments, where the device decided.
-    pub fn num_envs_chosen(&self) -> Option<&str> {
-        match self.origin("num_envs") {
-            Some(Origin::Chosen(reason)) => Some(reason),
-            _ => None,
-        }
-    }
-
-    /// Decides `num_envs` where that is open: the number that was chosen and why, or with None the one of the layers below.
-    ///
-    /// # Errors
-    /// When other values do not fit it.
-    pub(crate) fn decide_num_envs(&mut self, chosen: Option<(usize, String)>) -> Result<()> {
-        if self.auto_envs.take().is_none() {
-            return Ok(());
-        }
-        if let Some((num_envs, reason)) = chosen {
-            self.learner.num_envs = num_envs;
-            let value = toml::Value::Integer(i64::try_from(num_envs).unwrap_or(i64::MAX));
-            self.entries.insert("num_envs", Entry { value, origin: Origin::Chosen(reason) });
-        }
-        self.check()
-    }
-
-    /// Where an environment option came from.
-    pub fn option_origin(&self, option: &str) -> Option<&Origin> {
-        self.options.get(option).map(|entry| &entry.origin)
-    }
-
-    /// Whether the environment's preset has a part for GPUs.
-    pub fn has_gpu_preset(&self) -> bool {
-        !self.gpu.is_empty()
-    }
-
-    /// Whether any value comes from that part.
-    pub fn uses_gpu_preset(&self) -> bool {
-        self.entries.values().any(|entry| matches!(entry.origin, Origin::PresetGpu(_)))
-    }
-
-    /// Worker threads: those of the backend where there is one, else as many as asked for or as the process may use.
-    pub fn threads(&self) -> usize {
-        match (&self.applied, self.run.threads) {
-            (Some(applied), _) => applied.threads,
-            (None, 0) => every_thread(),
-            (None, asked) => asked,
-        }
-    }
-
-    /// What was made of the machine, once there is a backend that [`crate::backend`] built.
-    pub fn applied(&self) -> Option<&Applied> {
-        self.applied.as_ref()
-    }
-
-    /// Keeps what was made of the machine.
-    pub(crate) fn apply(&mut self, applied: Applied) {
-        self.applied = Some(applied);
-    }
-
-    /// Where runs are kept when no flag names another directory.
-    pub(crate) fn usual_run_dir(&self) -> PathBuf {
-        usual_run_dir(self.facts.known.clone())
-    }
-
-    /// Whether the environment has a preset.
-    pub fn has_preset(&self) -> bool {
-        self.facts.preset.is_some()
-    }
-
-    /// Updates that reach `total_timesteps`, the last one rounded up.
-    pub fn updates(&self) -> u64 {
-        self.learner.total_timesteps.div_ceil(self.batch())
-    }
-
-    /// Environment steps that a whole run takes: `total_timesteps`, rounded up to whole updates.
-    pub fn steps(&self) -> u64 {
-        self.updates() * self.batch()
-    }
-
-    /// N T: environment steps per update.
-    pub fn batch(&self) -> u64 {
-        self.learner.num_envs as u64 * self.learner.num_steps as u64
-    }
-}
-
-/// As many threads as the process may run at once.
-pub fn every_thread() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
 
 /// What the command line contributes to a configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -190,7 +60,7 @@ pub struct CommandLine {
 ///
 /// # Errors
 /// The first value that cannot be used, with its origin and a remedy.
-pub fn settings(facts: EnvFacts, line: &CommandLine, resumed: Option<(&str, &str)>) -> Result<Settings> {
+pub fn requested(facts: EnvFacts, line: &CommandLine, resumed: Option<(&str, &str)>) -> Result<Requested> {
     let user = user_file(|name| std::env::var_os(name));
     layered(facts, line, resumed, user.as_deref(), Path::new("operant.toml"), std::env::vars_os())
 }
@@ -198,17 +68,17 @@ pub fn settings(facts: EnvFacts, line: &CommandLine, resumed: Option<(&str, &str
 /// The configuration as far as no environment decides it: what files and variables say over the built-in defaults.
 ///
 /// # Errors
-/// As [`settings`].
-pub fn of_no_environment(known: BTreeMap<String, String>) -> Result<Settings> {
+/// As [`requested`].
+pub fn of_no_environment(known: BTreeMap<String, String>) -> Result<Requested> {
     let facts = EnvFacts { known, ..EnvFacts::default() };
-    settings(facts, &CommandLine::default(), None)
+    requested(facts, &CommandLine::default(), None)
 }
 
 /// Where runs are kept, as every layer but a run's own says; for commands that look for a run before they know its
 /// environment. `known` is as in [`EnvFacts`].
 ///
 /// # Errors
-/// As [`settings`].
+/// As [`requested`].
 pub fn run_dir(known: BTreeMap<String, String>, line: &CommandLine) -> Result<PathBuf> {
     let facts = EnvFacts { known, ..EnvFacts::default() };
     let user = user_file(|name| std::env::var_os(name));
@@ -225,7 +95,7 @@ pub fn usual_run_dir(known: BTreeMap<String, String>) -> PathBuf {
 /// The directory for compiled kernels that files and variables name, if any does.
 pub fn usual_cache_dir(known: BTreeMap<String, String>) -> Option<PathBuf> {
     // As above.
-    of_no_environment(known).ok()?.run.cache_dir
+    of_no_environment(known).ok()?.settings.run.cache_dir
 }
 
 fn layered(
@@ -235,7 +105,7 @@ fn layered(
     user: Option<&Path>,
     here: &Path,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<Settings> {
+) -> Result<Requested> {
     let variables: Vec<_> = variables.into_iter().collect();
     let layers = stack(facts.clone(), line, resumed, [user, Some(here)], variables.clone())?;
     // Where the runs are is itself a key, which the file beside them therefore cannot have.

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
 use operant_learn::cuda::Kernels;
+use operant_learn::setting::{Refusal, Syntax};
 use operant_learn::{Precision, choice, settings};
 
 use super::device_request::DeviceRequest;
-use super::validate::RUN_NAME;
+use crate::error::{Error, Result};
 
 settings! {
     /// How a run is carried out. Nothing here but `precision` changes what an update computes, and nothing but that and `overlap`
@@ -78,4 +79,29 @@ choice! {
         /// Sleep, and be woken for every job.
         Sleep = "sleep",
     }
+}
+
+/// A run's name becomes a directory's.
+static RUN_NAME: Syntax = Syntax {
+    about: "up to 128 letters, digits and - _ . + =",
+    check: |name| {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '=');
+        if name.len() <= 128 && name.chars().all(legal) && !name.starts_with(['.', '-']) && !name.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            "cannot name a run",
+            "use up to 128 letters, digits and - _ . + =, not beginning with a dot or a dash",
+        ))
+    },
+};
+
+/// Whether this can name a run.
+///
+/// # Errors
+/// When it cannot, with what can.
+pub(crate) fn check_run_name(name: &str) -> Result<()> {
+    (RUN_NAME.check)(name).map_err(|Refusal { problem, remedy }| {
+        Error::usage(format!("name = \"{name}\" {problem}")).remedy(remedy)
+    })
 }

@@ -4,13 +4,17 @@ use std::fmt::Write as _;
 
 use toml::Value;
 
-use super::Group;
-use super::Settings;
 use super::keys::{AUTO, keys};
+use super::{Group, Origin, Settings};
 
 impl Settings {
     /// The effective configuration, one key a line, each with its origin as a comment when `origins`.
     pub fn to_toml(&self, origins: bool) -> String {
+        self.shown(None, origins)
+    }
+
+    /// The same with `num_envs = "auto"` where that was asked for.
+    pub(super) fn shown(&self, auto_envs: Option<&Origin>, origins: bool) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let mut group = Group::Learner;
         lines.push((format!("environment = {}", Value::String(self.environment.clone())), String::new()));
@@ -20,7 +24,7 @@ impl Settings {
                 lines.push((String::new(), String::new()));
                 group = key.group;
             }
-            if let (Some(origin), "num_envs") = (&self.auto_envs, key.name) {
+            if let (Some(origin), "num_envs") = (auto_envs, key.name) {
                 lines.push((format!("num_envs = {}", Value::String(AUTO.to_string())), origin.to_string()));
             } else if let Some(entry) = self.entries.get(key.name) {
                 lines.push((format!("{} = {}", key.name, entry.value), entry.origin.to_string()));
