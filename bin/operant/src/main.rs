@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    operant_cli::main()
+    operant_cli::main(operant_cli::builtin())
 }

@@ -12,6 +12,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
+use operant_env::Registry;
+
+pub use operant_env::builtin;
 
 /// Trains reinforcement-learning agents at the speed of the machine.
 #[derive(Debug, Parser)]
@@ -70,8 +73,14 @@ enum Command {
     Emit(commands::emit::Args),
 }
 
-/// Runs the command that this process was started with, and gives the exit code to end with.
-pub fn main() -> ExitCode {
+/// Runs the command that this process was started with, for these environments, and gives the exit code to end with.
+///
+/// ```no_run
+/// fn main() -> std::process::ExitCode {
+///     operant_cli::main(operant_cli::builtin()) // .with(MyEnv)
+/// }
+/// ```
+pub fn main(registry: Registry) -> ExitCode {
     let started = Instant::now();
     if daemon::is_daemon() {
         daemon::leave_session();
@@ -86,20 +95,20 @@ pub fn main() -> ExitCode {
         }
     };
     let outcome = match cli.command {
-        Command::Train(args) => commands::train::run(&args, started),
+        Command::Train(args) => commands::train::run(&args, &registry, started),
         Command::Monitor(args) => commands::monitor::run(&args),
-        Command::Runs(args) => commands::runs::run(&args),
-        Command::Stop(args) => commands::stop::run(&args),
-        Command::Checkpoint(args) => commands::checkpoint::run(&args),
-        Command::Eval(args) => commands::eval::run(&args),
-        Command::Envs(args) => commands::envs::run(&args),
-        Command::Config(args) => commands::config::run(&args),
-        Command::Info(args) => commands::info::run(&args),
-        Command::Replay(args) => commands::replay::run(&args),
-        Command::Selftest(args) => commands::selftest::run(&args),
-        Command::Bench(args) => commands::bench::run(&args),
-        Command::Tune(args) => commands::tune::run(&args),
-        Command::Emit(args) => commands::emit::run(&args),
+        Command::Runs(args) => commands::runs::run(&args, &registry),
+        Command::Stop(args) => commands::stop::run(&args, &registry),
+        Command::Checkpoint(args) => commands::checkpoint::run(&args, &registry),
+        Command::Eval(args) => commands::eval::run(&args, &registry),
+        Command::Envs(args) => commands::envs::run(&args, &registry),
+        Command::Config(args) => commands::config::run(&args, &registry),
+        Command::Info(args) => commands::info::run(&args, &registry),
+        Command::Replay(args) => commands::replay::run(&args, &registry),
+        Command::Selftest(args) => commands::selftest::run(&args, &registry),
+        Command::Bench(args) => commands::bench::run(&args, &registry),
+        Command::Tune(args) => commands::tune::run(&args, &registry),
+        Command::Emit(args) => commands::emit::run(&args, &registry),
     };
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -239,7 +239,8 @@ impl CudaError {
             CudaError::Compile { log, .. } => format!("see the compiler's log:\n{log}"),
             CudaError::Call { failure, .. } => advice(failure).to_owned(),
             CudaError::Lost { .. } => {
-                "start the program again from its last checkpoint, and see `dmesg` for Xid messages".to_owned()
+                "start the program again from its last checkpoint, and see `dmesg` for Xid messages"
+                    .to_owned()
             }
             CudaError::OutOfMemory { .. } => {
                 "ask for less (fewer environments), or end what else uses the device (`nvidia-smi` lists it)"

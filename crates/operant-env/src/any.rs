@@ -1,6 +1,7 @@
 //! An environment as a value. [`AnyEnv`] is what learners, benchmarks, tests and the command line know of any environment;
 //! every [`Env`] is one, and so is whatever else implements it: a traced world, a pool of worker processes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use operant_lane::bundle::leaves_of;
@@ -199,6 +200,12 @@ pub trait AnyEnv: Send + Sync + 'static {
     fn outcome(&self, steps: &[StepWords<'_>]) -> Outcome {
         let _ = steps;
         Outcome::default()
+    }
+}
+
+impl fmt::Debug for dyn AnyEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "environment {}", self.spec().name)
     }
 }
 

@@ -49,8 +49,8 @@ pub struct Built {
     pub backend: Box<dyn Backend>,
     /// The settings, final.
     pub settings: Settings,
-    /// The plan for this machine as it was applied, if one was.
-    pub applied: Option<Applied>,
+    /// The threads that it has, and what else of the plan for this machine was applied.
+    pub applied: Applied,
 }
 
 /// The device that is requested, or that `auto` takes on this machine for a run that trained on `before` if it is not
@@ -292,7 +292,7 @@ fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested) -> Result<Built> {
     let plan = machine::plan(run, learner, Some(learner.num_envs), false);
     let started = backend_with(env, learner, &machine::cpu_options(&plan));
     let started = started.map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
-    let applied = Some(machine::applied(&plan, run, false, started.unbound));
+    let applied = machine::applied(&plan, run, false, started.unbound);
     Ok(Built { backend: started.backend, settings, applied })
 }
 
@@ -313,7 +313,7 @@ fn on_cuda(env: Arc<dyn AnyEnv>, requested: &Requested, gpu: &operant_cuda::Devi
     let settings = requested.resolve(chosen)?;
     let backend = cuda::backend(env, &settings.learner, gpu, options);
     let backend = backend.map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
-    let applied = Some(machine::applied(&plan, &settings.run, true, None));
+    let applied = machine::applied(&plan, &settings.run, true, None);
     Ok(Built { backend, settings, applied })
 }
 

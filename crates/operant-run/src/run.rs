@@ -123,7 +123,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         settings: &settings,
         device: &device,
         backend: &*backend,
-        applied: applied.as_ref(),
+        applied: &applied,
         signals: &signals,
     };
     let Shown { publisher, state_file, problems } = start.show(sinks, ring_dir, state.env_steps);
@@ -131,7 +131,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     tracing::info!(
         seed = settings.learner.seed,
         env = settings.environment,
-        threads = applied.as_ref().map(|applied| applied.threads),
+        threads = applied.threads,
         "begins"
     );
 

@@ -7,6 +7,7 @@ use super::*;
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::{CommandLine, EnvFacts};
 use crate::error::ErrorKind;
+use crate::machine::Applied;
 use crate::runs::RunFile;
 use crate::testing::{Quadratic, Trace};
 use operant_metrics::{Health, RingReader};
@@ -34,7 +35,8 @@ fn requested_for(env: &str, runs: &Path, resumed: Option<(&str, &str)>, assignme
 
 /// What a test trains, under the settings that are requested.
 fn built(backend: Quadratic, requested: &Requested) -> Result<Built> {
-    Ok(Built { backend: Box::new(backend), settings: requested.resolve(None)?, applied: None })
+    let applied = Applied { threads: 1, note: "plan: 1 thread".into(), unbound: None };
+    Ok(Built { backend: Box::new(backend), settings: requested.resolve(None)?, applied })
 }
 
 struct Run {

@@ -114,7 +114,7 @@ pub(crate) struct Start<'a> {
     pub settings: &'a Settings,
     pub device: &'a Device,
     pub backend: &'a dyn Backend,
-    pub applied: Option<&'a Applied>,
+    pub applied: &'a Applied,
     pub signals: &'a Signals,
 }
 
@@ -186,8 +186,8 @@ impl Start<'_> {
         if let Some(reason) = &device.reason {
             notices.push(Notice::Note(format!("device: {}; {reason}", device.name)));
         }
-        notices.extend(applied.map(|applied| Notice::Note(applied.note.clone())));
-        if let Some(unbound) = applied.and_then(|applied| applied.unbound.as_ref()) {
+        notices.push(Notice::Note(applied.note.clone()));
+        if let Some(unbound) = &applied.unbound {
             notices.push(Notice::Warning(format!("pin = true: {unbound}")));
         }
         notices.extend(backend.how().map(Notice::Note));
@@ -209,11 +209,8 @@ impl Start<'_> {
             true if settings.uses_gpu_preset() => "its preset for GPUs",
             true => "its preset",
         };
-        let threads = match self.applied.map(|applied| applied.threads) {
-            None => String::new(),
-            Some(1) => " with 1 thread".to_owned(),
-            Some(threads) => format!(" with {threads} threads"),
-        };
-        format!("{env} under {preset}, on {device}{threads}")
+        let threads = self.applied.threads;
+        let plural = if threads == 1 { "" } else { "s" };
+        format!("{env} under {preset}, on {device} with {threads} thread{plural}")
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use operant_cuda::Device;
-use operant_env::{Env, Visitor, registry};
+use operant_env::Registry;
 use operant_learn::measure::{Effort, Phases, Speed, TrainingSpeed};
 use operant_learn::profile::Profile;
 use operant_learn::{LearnError, cpu, cuda};
@@ -46,9 +46,10 @@ impl Place {
     ///
     /// # Errors
     /// When a GPU is asked for that is not there.
-    pub fn find(device: &str, warn: &mut dyn FnMut(&str)) -> Result<Self> {
+    pub fn find(registry: &Registry, device: &str, warn: &mut dyn FnMut(&str)) -> Result<Self> {
         let open = |ordinal| -> Result<Place> {
-            let (cuda, properties) = gpu::find(ordinal, config::usual_cache_dir().as_deref())?;
+            let (cuda, properties) =
+                gpu::find(ordinal, config::usual_cache_dir(registry.known()).as_deref())?;
             Ok(Place::Gpu { name: gpu::name(properties.ordinal), device: cuda.open(ordinal)? })
         };
         match gpu::ordinal(device) {
@@ -97,48 +98,11 @@ impl Place {
     /// # Errors
     /// When the case cannot be carried out, or the device fails.
     pub fn sit(&self, case: &Case, effort: Effort) -> Result<Sitting> {
-        visit(case, Sit { place: self, case, effort })
+        self.measured(case, effort).map_err(|error| of_case(case, error))
     }
 
-    /// Where the time of training goes.
-    ///
-    /// # Errors
-    /// As [`Place::sit`].
-    pub fn profile(&self, case: &Case, budget: Duration) -> Result<Profile> {
-        visit(case, Look { place: self, case, budget })
-    }
-}
-
-/// Visits the case's environment.
-fn visit<T, V: Visitor<Output = std::result::Result<T, LearnError>>>(case: &Case, visitor: V) -> Result<T> {
-    let visited = registry::with_env(case.env, &case.options, visitor);
-    visited.map_err(|error| Error::usage(error.to_string()))?.map_err(|error| {
-        let (bench, env) = (case.bench, case.env);
-        let error = Error::from(error);
-        match error.kind {
-            ErrorKind::Usage => error.at(format!("{bench} of {env}")),
-            _ => Error { what: format!("{bench} of {env}: {}", error.what), ..error },
-        }
-    })
-}
-
-/// The threads of a case on the CPU; every case there has some.
-pub fn threads(case: &Case) -> cpu::CpuOptions {
-    case.threads.clone().unwrap_or_else(|| cpu::CpuOptions::new(1))
-}
-
-struct Sit<'a> {
-    place: &'a Place,
-    case: &'a Case,
-    effort: Effort,
-}
-
-impl Visitor for Sit<'_> {
-    type Output = std::result::Result<Sitting, LearnError>;
-
-    fn visit<E: Env>(self, env: E) -> Self::Output {
-        let Self { place, case, effort } = self;
-        let config = &case.config;
+    fn measured(&self, case: &Case, effort: Effort) -> std::result::Result<Sitting, LearnError> {
+        let Case { config, env, .. } = case;
         let shape = [config.num_steps, config.num_envs];
         let alone = |speed| Sitting { speed, phases: None, more: json!({}) };
         let trained = |trained: TrainingSpeed| Sitting {
@@ -146,21 +110,21 @@ impl Visitor for Sit<'_> {
             phases: Some(trained.phases),
             more: json!({ "sample_epochs_per_s": trained.sample_epochs }),
         };
-        Ok(match (place, case.bench) {
+        Ok(match (self, case.bench) {
             (Place::Cpu { .. }, Bench::Env) => {
-                alone(cpu::measure::environments(&env, shape, &threads(case), effort)?)
+                alone(cpu::measure::environments(&**env, shape, &threads(case), effort)?)
             }
             (Place::Cpu { .. }, Bench::Rollout) => {
-                alone(cpu::measure::rollout(&env, config, &threads(case), effort)?)
+                alone(cpu::measure::rollout(env, config, &threads(case), effort)?)
             }
             (Place::Cpu { .. }, Bench::Train) => {
-                trained(cpu::measure::training(&env, config, &threads(case), effort)?)
+                trained(cpu::measure::training(env, config, &threads(case), effort)?)
             }
             (Place::Gpu { device, .. }, Bench::Env) => {
-                alone(cuda::measure::environments(device, &env, shape, false, effort.budget)?)
+                alone(cuda::measure::environments(device, &**env, shape, false, effort.budget)?)
             }
             (Place::Gpu { device, .. }, Bench::Rollout) => {
-                let measured = cuda::measure::rollout(device, &env, config, case.network, effort.budget)?;
+                let measured = cuda::measure::rollout(device, &**env, config, case.network, effort.budget)?;
                 let kernel = measured.kernel.map(|kernel| {
                     json!({
                         "registers": kernel.registers,
@@ -171,31 +135,38 @@ impl Visitor for Sit<'_> {
                 Sitting { more: json!({ "kernel": kernel }), ..alone(measured.speed) }
             }
             (Place::Gpu { device, .. }, Bench::Train) => {
-                trained(cuda::measure::training(device, &env, config, case.network, effort.budget)?)
+                trained(cuda::measure::training(device, env, config, case.network, effort.budget)?)
             }
         })
     }
-}
 
-struct Look<'a> {
-    place: &'a Place,
-    case: &'a Case,
-    budget: Duration,
-}
-
-impl Visitor for Look<'_> {
-    type Output = std::result::Result<Profile, LearnError>;
-
-    fn visit<E: Env>(self, env: E) -> Self::Output {
-        let Self { place, case, budget } = self;
-        match place {
+    /// Where the time of training goes.
+    ///
+    /// # Errors
+    /// As [`Place::sit`].
+    pub fn profile(&self, case: &Case, budget: Duration) -> Result<Profile> {
+        let Case { config, env, .. } = case;
+        let profile = match self {
             Place::Cpu { .. } => {
-                let effort = Effort { budget, least: 1 };
-                cpu::profile::profile(&env, &case.config, &threads(case), effort)
+                cpu::profile::profile(env, config, &threads(case), Effort { budget, least: 1 })
             }
-            Place::Gpu { device, .. } => {
-                cuda::profile::profile(device, &env, &case.config, case.network, budget)
-            }
-        }
+            Place::Gpu { device, .. } => cuda::profile::profile(device, env, config, case.network, budget),
+        };
+        profile.map_err(|error| of_case(case, error))
     }
+}
+
+/// What went wrong with a case.
+fn of_case(case: &Case, error: LearnError) -> Error {
+    let (bench, env) = (case.bench, &case.name);
+    let error = Error::from(error);
+    match error.kind {
+        ErrorKind::Usage => error.at(format!("{bench} of {env}")),
+        _ => Error { what: format!("{bench} of {env}: {}", error.what), ..error },
+    }
+}
+
+/// The threads of a case on the CPU; every case there has some.
+pub fn threads(case: &Case) -> cpu::CpuOptions {
+    case.threads.clone().unwrap_or_else(|| cpu::CpuOptions::new(1))
 }

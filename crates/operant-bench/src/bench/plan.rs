@@ -5,16 +5,16 @@
 //! of them only how a run is carried out counts: device, precision, threads, kernels.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use operant_env::{Env, EnvSpec, Visitor, registry};
-use operant_lane::bundle::leaves_of;
+use operant_env::{AnyEnv, Registry, running_words};
 use operant_learn::cpu::CpuOptions;
 use operant_learn::cuda::NetworkOptions;
 use operant_learn::network::Architecture;
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, Precision};
 use operant_run::config::{self, EnvFacts, Layers, RunConfig};
-use operant_run::{CommandLine, Error, Result, machine};
+use operant_run::{CommandLine, Error, Result, device, machine};
 
 use super::Bench;
 use super::place::Place;
@@ -52,8 +52,10 @@ pub struct Wishes {
 pub struct Case {
     /// What.
     pub bench: Bench,
-    /// The environment's name.
-    pub env: &'static str,
+    /// The environment, with its options.
+    pub env: Arc<dyn AnyEnv>,
+    /// Its name.
+    pub name: String,
     /// Number of the device among the plan's.
     pub place: usize,
     /// Threads of a CPU.
@@ -99,9 +101,10 @@ impl Plan {
     ///
     /// # Errors
     /// The first thing that cannot be used, with where it was said and what to do.
-    pub fn new(wishes: &Wishes, warn: &mut dyn FnMut(&str)) -> Result<Self> {
+    pub fn new(registry: &Registry, wishes: &Wishes, warn: &mut dyn FnMut(&str)) -> Result<Self> {
         let benches = benches(&wishes.benches)?;
-        let envs = environments(&wishes.envs)?;
+        let envs = environments(registry, &wishes.envs)?;
+        let wishes = Planner { registry, wishes };
         for assignment in &wishes.set {
             let key = assignment.split('=').next().unwrap_or_default().trim();
             if let Some((key, flag)) = FLAGS.iter().find(|(name, _)| *name == key) {
@@ -109,13 +112,16 @@ impl Plan {
                 return Err(error.remedy(format!("give it as {flag}")));
             }
         }
-        let first = envs.first().copied().unwrap_or("cartpole");
-        let (usual, _) = wishes.settings(first, Vec::new())?;
+        let first = match envs.first().or(registry.envs().first()) {
+            Some(env) => Arc::clone(env),
+            None => return Ok(Self { cases: Vec::new(), places: Vec::new() }),
+        };
+        let (usual, _) = wishes.settings(&*first, Vec::new())?;
         let mut places: Vec<Place> = Vec::new();
         for device in or(&wishes.devices, &usual.device.to_string()) {
             // Words that name no device are refused as everywhere.
-            wishes.settings(first, vec![("device", "--device", device.clone()), f32()])?;
-            let place = Place::find(&device, warn)?;
+            wishes.settings(&*first, vec![("device", "--device", device.clone()), f32()])?;
+            let place = Place::find(registry, &device, warn)?;
             if places.iter().all(|known| known.name() != place.name()) {
                 places.push(place);
             }
@@ -137,7 +143,7 @@ impl Plan {
                 false => vec!["0".to_owned()],
             };
             let sizes = or(&wishes.num_envs, "8192");
-            for (&env, precision) in product(&envs, &precisions) {
+            for (env, precision) in product(&envs, &precisions) {
                 for (num_envs, threads) in product(&sizes, &threads) {
                     let flags = vec![
                         ("device", "--device", place.name().to_owned()),
@@ -165,9 +171,23 @@ impl Plan {
     }
 }
 
-impl Wishes {
+/// What is asked for, and the environments that there are.
+struct Planner<'a> {
+    registry: &'a Registry,
+    wishes: &'a Wishes,
+}
+
+impl std::ops::Deref for Planner<'_> {
+    type Target = Wishes;
+
+    fn deref(&self) -> &Wishes {
+        self.wishes
+    }
+}
+
+impl Planner<'_> {
     /// How a run would be carried out, and the hyperparameters, with these flags besides those for all cases.
-    fn settings(&self, env: &str, more: Vec<Flag>) -> Result<(Run, Config)> {
+    fn settings(&self, env: &dyn AnyEnv, more: Vec<Flag>) -> Result<(Run, Config)> {
         let mut flags: Vec<Flag> = vec![
             ("num_steps", "--steps", self.num_steps.clone()),
             ("hidden", "--hidden", self.hidden.clone()),
@@ -188,14 +208,14 @@ impl Wishes {
         }
         let config = self.hyperparameters(&flags)?;
         let line = CommandLine { set: self.set.clone(), flags, ..CommandLine::default() };
-        let settings = config::settings(EnvFacts::registered(env)?, &line, None)?;
+        let settings = config::requested(EnvFacts::of(&env.spec(), self.registry), &line, None)?.settings;
         let run = Run { options: settings.env_options.clone(), config: settings.run.clone() };
         Ok((run, config))
     }
 
     /// The built-in defaults under what the command line says.
     fn hyperparameters(&self, flags: &[Flag]) -> Result<Config> {
-        let facts = EnvFacts { known: EnvFacts::known(), ..EnvFacts::default() };
+        let facts = EnvFacts { known: self.registry.known(), ..EnvFacts::default() };
         let mut layers = Layers::new(facts)?;
         for assignment in &self.set {
             layers.set(assignment)?;
@@ -207,13 +227,13 @@ impl Wishes {
         for (key, flag, value) in flags {
             layers.flag(key, flag, value)?;
         }
-        let settings = layers.build()?;
-        if settings.num_envs_is_open() {
+        let requested = layers.build()?;
+        if requested.num_envs_is_open() {
             return Err(Error::usage("num_envs = auto is no number to measure with")
                 .at("--envs")
                 .remedy("give numbers, such as --envs 1024,8192"));
         }
-        Ok(settings.learner)
+        Ok(requested.settings.learner)
     }
 
     /// The last `--set` of this key.
@@ -221,26 +241,27 @@ impl Wishes {
         self.set.iter().rev().find(|text| text.split('=').next().is_some_and(|name| name.trim() == key))
     }
 
-    fn case(&self, env: &'static str, number: usize, place: &Place, flags: Vec<Flag>) -> Result<Case> {
-        let (run, config) = self.settings(env, flags)?;
-        let shape = registry::with_env(env, &run.options, Shape).map_err(|error| {
+    fn case(&self, env: &Arc<dyn AnyEnv>, number: usize, place: &Place, flags: Vec<Flag>) -> Result<Case> {
+        let (run, config) = self.settings(&**env, flags)?;
+        let env = env.with_options(&run.options).map_err(|error| {
             Error::usage(error.to_string()).at("--set").remedy("`operant envs` lists the options of each")
         })?;
-        let (spec, masked, state_words) = shape;
+        let spec = env.spec();
         let architecture = Architecture::of(&spec, &config)?;
         // As a run would have them.
         let threads =
             || machine::cpu_options(&machine::plan(&run.config, &config, Some(config.num_envs), false));
         Ok(Case {
             bench: Bench::Env,
-            env,
             place: number,
             threads: place.is_cpu().then(threads),
             network: NetworkOptions { precision: run.precision, kernels: run.kernels },
             options: run.options,
-            layout: SampleLayout::new(&architecture, masked),
+            layout: SampleLayout::new(&architecture, env.masked()),
             architecture,
-            state_words,
+            state_words: running_words(&*env),
+            name: spec.name,
+            env,
             config,
         })
     }
@@ -257,18 +278,6 @@ impl std::ops::Deref for Run {
 
     fn deref(&self) -> &RunConfig {
         &self.config
-    }
-}
-
-/// What an environment looks like, whether it forbids actions, and the words of a running one.
-struct Shape;
-
-impl Visitor for Shape {
-    type Output = (EnvSpec, bool, usize);
-
-    fn visit<E: Env>(self, env: E) -> Self::Output {
-        // With the length and the return of the running episode.
-        (env.spec(), E::MASKED, leaves_of::<f32, E::State<f32>>().len() + 2)
     }
 }
 
@@ -355,16 +364,16 @@ fn benches(names: &[String]) -> Result<Vec<Bench>> {
     Ok(benches)
 }
 
-fn environments(names: &[String]) -> Result<Vec<&'static str>> {
-    let mut envs: Vec<&'static str> = Vec::new();
+fn environments(registry: &Registry, names: &[String]) -> Result<Vec<Arc<dyn AnyEnv>>> {
+    let mut envs: Vec<Arc<dyn AnyEnv>> = Vec::new();
     for name in names {
         let asked = match name.as_str() {
-            "all" => None,
-            name => Some(EnvFacts::registered(name).map_err(|error| error.at("--env"))?.name),
+            "all" => registry.envs(),
+            name => std::slice::from_ref(device::find(registry, name).map_err(|error| error.at("--env"))?),
         };
-        for known in registry::names().filter(|known| asked.as_ref().is_none_or(|asked| asked == known)) {
-            if !envs.contains(&known) {
-                envs.push(known);
+        for env in asked {
+            if !envs.iter().any(|known| known.spec().name == env.spec().name) {
+                envs.push(Arc::clone(env));
             }
         }
     }
@@ -384,6 +393,7 @@ fn minibatches(num_envs: usize, num_steps: usize, size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use operant_env::builtin;
 
     fn wishes() -> Wishes {
         let texts = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -415,7 +425,7 @@ mod tests {
 
     #[test]
     fn every_combination_is_a_case_once() {
-        let plan = Plan::new(&wishes(), &mut |note| panic!("{note}")).expect("a plan");
+        let plan = Plan::new(&builtin(), &wishes(), &mut |note| panic!("{note}")).expect("a plan");
         assert_eq!(plan.cases.len(), 12);
         let case = &plan.cases[5];
         assert_eq!((case.bench, case.config.num_envs), (Bench::Train, 32));
@@ -423,14 +433,14 @@ mod tests {
         assert_eq!((case.config.num_minibatches, case.config.target_kl), (2, 0.0));
         assert_eq!(case.work(), "4-8-2 and 4-8-1, 16 steps, 2 minibatches, 4 epochs");
         let all = Wishes { envs: vec!["all".to_owned(), "cartpole".to_owned()], ..wishes() };
-        let plan = Plan::new(&all, &mut |_| {}).expect("a plan");
-        assert_eq!(plan.cases.len(), 12 * registry::names().count());
+        let plan = Plan::new(&builtin(), &all, &mut |_| {}).expect("a plan");
+        assert_eq!(plan.cases.len(), 12 * builtin().envs().len());
     }
 
     #[test]
     fn what_is_set_counts_and_changes_the_work() {
         let set = vec!["num_minibatches=4".to_owned(), "learning_rate=0.1".to_owned()];
-        let plan = Plan::new(&Wishes { set, ..wishes() }, &mut |_| {}).expect("a plan");
+        let plan = Plan::new(&builtin(), &Wishes { set, ..wishes() }, &mut |_| {}).expect("a plan");
         let case = &plan.cases[2];
         assert_eq!((case.config.num_minibatches, case.config.learning_rate), (4, 0.1));
         assert!(case.work().ends_with("4 minibatches, 4 epochs, other hyperparameters"), "{}", case.work());

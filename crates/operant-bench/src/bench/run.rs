@@ -96,7 +96,7 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
             let case = entries[number].case;
             let place = &plan.places[case.place];
             let done = begin.elapsed().as_secs_f64() / budget.as_secs_f64().max(1e-9);
-            progress.at(&format!("{} {} on {}", case.bench, case.env, place.name()), done.min(1.0));
+            progress.at(&format!("{} {} on {}", case.bench, case.name, place.name()), done.min(1.0));
             if limited.insert(key(case)) {
                 let measured = limits::bandwidth(place, case, budget.mul_f64(LIMITS_SHARE))?;
                 bandwidths.entry(key(case)).or_default().extend(measured);
@@ -121,7 +121,7 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
         for (turn, number) in chosen.iter().enumerate() {
             let case = &plan.cases[*number];
             let (turn, turns) = (turn as f64, chosen.len() as f64);
-            progress.at(&format!("profile of {}", case.env), 1.0 - PROFILE_SHARE * (1.0 - turn / turns));
+            progress.at(&format!("profile of {}", case.name), 1.0 - PROFILE_SHARE * (1.0 - turn / turns));
             // What came before may have taken longer than it was to.
             let left = budget.saturating_sub(begin.elapsed()).div_f64(turns - turn);
             let share = left.max(budget.mul_f64(PROFILE_SHARE / turns));
@@ -153,7 +153,7 @@ fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
     let last = sittings.last();
     Row {
         bench: case.bench,
-        env: case.env.to_owned(),
+        env: case.name.clone(),
         device: place.name().to_owned(),
         precision: case.network.precision.name(),
         envs: config.num_envs,

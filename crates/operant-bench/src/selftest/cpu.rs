@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use operant_env::random_play::{RandomPlay, Totals};
-use operant_env::{Env, Visitor, registry};
-use operant_lane::Wide;
+use operant_env::{AnyEnv, LaneWidth, Registry, StepError};
 use serde_json::{Value, json};
 
 use super::Extent;
@@ -12,18 +10,20 @@ use super::child::train;
 use super::report::{Report, Row};
 
 /// Runs everything.
-pub fn check_cpu(report: &mut Report, extent: Extent) {
-    for name in registry::names() {
-        let steps = if extent.quick { 512 } else { 4_096 };
+pub fn check_cpu(report: &mut Report, registry: &Registry, extent: Extent) {
+    for env in registry.envs() {
+        let (name, steps) = (env.spec().name, if extent.quick { 512 } else { 4_096 });
         report.check("cpu", format!("{name}: wide lanes follow the scalar lane"), || {
-            registry::with_env(name, &Default::default(), Lanes { steps }).map_err(|error| error.to_string())
+            lanes(&**env, steps).map_err(|error| error.to_string())
         });
     }
-    let seconds = if extent.quick { 0.1 } else { 1.0 };
-    for name in registry::names() {
-        let speed = Speed { budget: Duration::from_secs_f64(seconds) };
-        if let Ok(row) = registry::with_env(name, &Default::default(), speed) {
-            report.row(row);
+    let budget = Duration::from_secs_f64(if extent.quick { 0.1 } else { 1.0 });
+    for env in registry.envs() {
+        match speed(&**env, budget) {
+            Ok(row) => report.row(row),
+            Err(error) => {
+                report.check("cpu", format!("{}: speed", env.spec().name), || Err(error.to_string()))
+            }
         }
     }
     let seeds: &[u64] = if extent.quick { &[1] } else { &[1, 2, 3] };
@@ -41,54 +41,38 @@ pub fn check_cpu(report: &mut Report, extent: Extent) {
 }
 
 /// Totals of random play must not depend on the lane.
-struct Lanes {
-    steps: u64,
-}
-
-impl Visitor for Lanes {
-    type Output = Vec<String>;
-
-    fn visit<E: Env>(self, env: E) -> Self::Output {
-        let scalar: Totals = RandomPlay::<f32, E>::new(env.clone(), 7, 0, 64).play(self.steps);
-        let wide = RandomPlay::<Wide<16>, E>::new(env, 7, 0, 64).play(self.steps);
-        if scalar == wide { Vec::new() } else { vec![format!("scalar {scalar:?}, wide {wide:?}")] }
-    }
+fn lanes(env: &dyn AnyEnv, steps: u64) -> Result<Vec<String>, StepError> {
+    let totals = |lanes| env.random_play(7, 0, 64, lanes)?.play(steps);
+    let (scalar, wide) = (totals(LaneWidth::One)?, totals(LaneWidth::Sixteen)?);
+    Ok(if scalar == wide { Vec::new() } else { vec![format!("scalar {scalar:?}, wide {wide:?}")] })
 }
 
 /// Environment steps per second of one core.
-struct Speed {
-    budget: Duration,
-}
-
-impl Visitor for Speed {
-    type Output = Row;
-
-    fn visit<E: Env>(self, env: E) -> Self::Output {
-        let (name, envs, steps) = (env.spec().name.to_owned(), 8_192, 16);
-        let mut play = RandomPlay::<Wide<16>, E>::new(env, 1, 0, envs);
-        play.play(steps);
-        let (mut speeds, begin) = (Vec::new(), Instant::now());
-        while speeds.len() < 5 || begin.elapsed() < self.budget {
-            let start = Instant::now();
-            let totals = play.play(steps);
-            speeds.push(totals.steps as f64 / start.elapsed().as_secs_f64());
-        }
-        speeds.sort_by(f64::total_cmp);
-        Row {
-            bench: "env",
-            env: name,
-            device: "cpu".to_owned(),
-            precision: "f32",
-            envs,
-            what: "random actions, one core".to_owned(),
-            threads: Some(1),
-            sps: [speeds[speeds.len() / 2], speeds[0], speeds[speeds.len() - 1]],
-            reps: speeds.len(),
-            flops_per_step: None,
-            peak_flops: None,
-            more: Value::Null,
-        }
+fn speed(env: &dyn AnyEnv, budget: Duration) -> Result<Row, StepError> {
+    let (envs, steps) = (8_192, 16);
+    let mut play = env.random_play(1, 0, envs, LaneWidth::Sixteen)?;
+    play.play(steps)?;
+    let (mut speeds, begin) = (Vec::new(), Instant::now());
+    while speeds.len() < 5 || begin.elapsed() < budget {
+        let start = Instant::now();
+        let totals = play.play(steps)?;
+        speeds.push(totals.steps as f64 / start.elapsed().as_secs_f64());
     }
+    speeds.sort_by(f64::total_cmp);
+    Ok(Row {
+        bench: "env",
+        env: env.spec().name,
+        device: "cpu".to_owned(),
+        precision: "f32",
+        envs,
+        what: "random actions, one core".to_owned(),
+        threads: Some(1),
+        sps: [speeds[speeds.len() / 2], speeds[0], speeds[speeds.len() - 1]],
+        reps: speeds.len(),
+        flops_per_step: None,
+        peak_flops: None,
+        more: Value::Null,
+    })
 }
 
 /// The row of a training run.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use operant_bench::bench::compare::Earlier;
 use operant_bench::bench::plan::{Plan, Wishes};
 use operant_bench::bench::run::run as measure;
+use operant_env::Registry;
 use operant_run::Error;
 
 use super::place::seconds;
@@ -94,7 +95,7 @@ what is said here. Presets, files and variables do not change it; what they say 
 device, threads, precision and kernels counts.";
 
 /// Measures and prints.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     // What cannot be read or written is found out now, not after a minute.
     let earlier = args.compare.as_deref().map(Earlier::read).transpose()?;
     if let Some(path) = &args.plot {
@@ -116,7 +117,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
         minibatch: args.minibatch as usize,
         set: args.set.clone(),
     };
-    let plan = Plan::new(&wishes, &mut |note| output::note(note))?;
+    let plan = Plan::new(registry, &wishes, &mut |note| output::note(note))?;
     let mut bar = Bar::new();
     let measured = measure(&plan, args.budget, args.profile, &mut bar);
     bar.finish();

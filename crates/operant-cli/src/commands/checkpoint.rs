@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use operant_env::Registry;
 use operant_run::Error;
 use operant_run::runs::{self, Live};
 
@@ -30,8 +31,8 @@ Examples:
 A paused run saves one too.";
 
 /// Asks, waits, prints the path, and gives the exit code.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let parent = place::run_dir(args.run_dir.as_deref())?;
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
     let run = runs::find(&parent, &args.run)?;
     let Some(live) = Live::of(&run)? else {
         let error = Error::usage(format!("run {} is not being trained: {}", run.run, run.health.name()))
@@ -40,7 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
             Some(path) => format!("its last checkpoint is {}", path.display()),
             None => format!(
                 "it has no checkpoint; `operant train --resume {}` starts it over",
-                place::word(&run.dir)
+                place::word(registry, &run.dir)
             ),
         };
         return Err(error.remedy(remedy).into());

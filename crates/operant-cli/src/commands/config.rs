@@ -1,5 +1,6 @@
 //! `operant config`: the effective configuration of an environment, with where each value came from.
 
+use operant_env::Registry;
 use operant_run::config::{self, EnvFacts};
 use operant_run::device::{self, Device};
 
@@ -39,20 +40,21 @@ Any key can come from the process environment, in upper case after OPERANT_:
   OPERANT_NUM_ENVS=64  OPERANT_HIDDEN=64,64  OPERANT_ENV_STICKY_ACTION_PROB=0.1";
 
 /// Prints the configuration.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let facts = EnvFacts::registered(&args.env)?;
-    let settings = config::settings(facts, &args.overrides.command_line(), None)?;
-    let (settings, auto) = device::foreseen(&settings)?;
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let env = device::find(registry, &args.env)?;
+    let facts = EnvFacts::of(&env.spec(), registry);
+    let requested = config::requested(facts, &args.overrides.command_line(), None)?;
+    let (requested, auto) = device::foreseen(&requested)?;
     if let Some(Device { name, reason: Some(reason), .. }) = &auto {
-        output::print(&format!("# {} takes {name}: {reason}\n", settings.run.device))?;
+        output::print(&format!("# {} takes {name}: {reason}\n", requested.settings.run.device))?;
     }
     // A GPU that is asked for by name need not be there.
-    let device = auto.or_else(|| device::choose(&settings, None).ok().map(|(_, device)| device));
-    match device.map(|device| device::kernels(&settings, &device)) {
+    let device = auto.or_else(|| device::choose(&requested, None).ok().map(|(_, device)| device));
+    match device.map(|device| device::kernels(&**env, &requested.settings, &device)) {
         Some(Ok(Some(choice))) => output::print(&format!("# {choice}\n"))?,
         Some(Err(error)) => output::print(&format!("# kernels: none; {}\n", error.what))?,
         Some(Ok(None)) | None => {}
     }
-    output::print(&settings.to_toml(true))?;
+    output::print(&requested.to_toml(true))?;
     Ok(0)
 }

@@ -1,7 +1,7 @@
 //! `operant emit`: the CUDA source that an environment becomes.
 
-use operant_env::{Env, EnvOptions, Visitor, emit::emit, registry};
-use operant_run::Error;
+use operant_env::Registry;
+use operant_run::{Error, device};
 
 use crate::output;
 
@@ -12,20 +12,13 @@ pub struct Args {
     env: String,
 }
 
-struct Emit;
-
-impl Visitor for Emit {
-    type Output = String;
-
-    fn visit<E: Env>(self, env: E) -> String {
-        emit(&env)
-    }
-}
-
 /// Prints the source.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let source = registry::with_env(&args.env, &EnvOptions::new(), Emit)
-        .map_err(|error| Error::usage(error.to_string()).remedy("`operant envs` lists them all"))?;
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let env = device::find(registry, &args.env)?;
+    let source = env.emit().ok_or_else(|| {
+        Error::usage(format!("the environment {} has no CUDA source", env.spec().name))
+            .remedy("it runs on the CPU only")
+    })?;
     output::print(&source)?;
     Ok(0)
 }

@@ -1,7 +1,8 @@
 //! `operant envs`: the environments, their spaces, limits and options.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use operant_env::{ActionSpace, EnvSpec, ObsSpace, registry};
+use operant_env::{ActionSpace, EnvSpec, ObsSpace, Registry};
+use operant_run::config::{EnvFacts, Layers};
 use serde_json::{Value, json};
 
 use crate::output;
@@ -15,10 +16,12 @@ pub struct Args {
 }
 
 /// Prints the list.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let specs = registry::specs();
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let specs = registry.specs();
+    let specs = specs.iter().map(|spec| Ok((spec, solved_at(spec, registry)?)));
+    let specs = specs.collect::<operant_run::Result<Vec<_>>>()?;
     let text = if args.json {
-        specs.iter().map(|spec| format!("{}\n", to_json(spec))).collect()
+        specs.iter().map(|(spec, threshold)| format!("{}\n", to_json(spec, *threshold))).collect()
     } else {
         format!("{}\n", table(&specs))
     };
@@ -26,18 +29,23 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn table(specs: &[EnvSpec]) -> Table {
+/// The return from which on it counts as solved, as its preset has it.
+fn solved_at(spec: &EnvSpec, registry: &Registry) -> operant_run::Result<Option<f64>> {
+    Ok(Layers::new(EnvFacts::of(spec, registry))?.build()?.settings.run.solved_at)
+}
+
+fn table(specs: &[(&EnvSpec, Option<f64>)]) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::UTF8_HORIZONTAL_ONLY)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(["environment", "observations", "actions", "time limit", "solved at", "about"]);
-    for spec in specs {
+    for (spec, threshold) in specs {
         let mut about = vec![spec.summary.to_string()];
         if !spec.aliases.is_empty() {
             about.push(format!("also: {}", spec.aliases.join(", ")));
         }
-        for option in spec.options {
+        for option in &spec.options {
             let (low, high) = option.range;
             about
                 .push(format!("env.{} = {} ({low} to {high}): {}", option.name, option.default, option.help));
@@ -47,7 +55,7 @@ fn table(specs: &[EnvSpec]) -> Table {
             observations(&spec.obs),
             actions(&spec.actions),
             spec.time_limit.to_string(),
-            spec.solved_at.map_or_else(|| "-".to_string(), |threshold| threshold.to_string()),
+            threshold.map_or_else(|| "-".to_string(), |threshold| threshold.to_string()),
             about.join("\n"),
         ]);
     }
@@ -77,7 +85,7 @@ fn actions(space: &ActionSpace) -> String {
 }
 
 /// Infinite bounds become null, which JSON has instead.
-fn to_json(spec: &EnvSpec) -> Value {
+fn to_json(spec: &EnvSpec, solved_at: Option<f64>) -> Value {
     let obs = match &spec.obs {
         ObsSpace::Box { low, high } => json!({"type": "box", "shape": [low.len()], "low": low, "high": high}),
         ObsSpace::Binary { shape } => json!({"type": "binary", "shape": shape}),
@@ -104,8 +112,8 @@ fn to_json(spec: &EnvSpec) -> Value {
         "obs": obs,
         "actions": actions,
         "time_limit": spec.time_limit,
-        "solved_at": spec.solved_at,
+        "solved_at": solved_at,
         "options": options,
-        "preset": operant_learn::presets::preset(spec.name).is_some(),
+        "preset": spec.preset.is_some(),
     })
 }

@@ -1,6 +1,8 @@
 //! `operant eval`: plays greedy episodes with a trained agent.
 
+use operant_env::Registry;
 use operant_run::config::{self, EnvFacts};
+use operant_run::device;
 use operant_run::eval::{self, EvalResult, Target};
 use operant_run::{CommandLine, Error};
 
@@ -33,25 +35,30 @@ The episodes are those of a run's last evaluation: with as many, a finished
 run's result is reproduced exactly.";
 
 /// Evaluates, prints the result, and gives the exit code.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut line = CommandLine::default();
     if let Some(dir) = &args.run_dir {
         line.flags.push(("run_dir", "--run-dir", dir.clone()));
     }
-    let parent = config::run_dir(EnvFacts::known(), &line)?;
+    let parent = config::run_dir(registry.known(), &line)?;
     line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
     let target = Target::find(&parent, &args.run)?;
     for warning in &target.warnings {
         output::warn(warning);
     }
-    let facts = EnvFacts::registered(&target.checkpoint.env)
+    let env = device::find(registry, &target.checkpoint.env)
         .map_err(|error| Error { place: Some(target.path.display().to_string()), ..error })?;
-    let settings = config::settings(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
-    let result = eval::evaluate(&target, &settings, settings.run.eval_episodes, |settings| {
+    let facts = EnvFacts::of(&env.spec(), registry);
+    let requested = config::requested(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
+    let result = eval::evaluate(&target, &requested, requested.settings.run.eval_episodes, |requested| {
         // Greedy episodes are few; whatever trained, the CPU plays them.
-        operant_run::registered(&mut settings.clone(), &operant_run::Device::cpu())
+        operant_run::backend(env, requested, &operant_run::Device::cpu())
     })?;
-    output::print(&if args.json { json(&result)? } else { summary(&result, settings.run.solved_at) })?;
+    output::print(&if args.json {
+        json(&result)?
+    } else {
+        summary(&result, requested.settings.run.solved_at)
+    })?;
     Ok(0)
 }
 

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use operant_cuda::{Compiler, DeviceProperties, Inspection, Part};
+use operant_env::Registry;
 use operant_host::{CoreKind, CpuCore, Setting};
 use operant_learn::cuda::fused_up_to;
 use operant_learn::network::{Architecture, Head, Input, Network};
 use operant_learn::{Config, Precision};
-use operant_run::{config, gpu, machine, path_text};
+use operant_run::{Requested, config, gpu, machine, path_text};
 use serde::Serialize;
 
 use crate::output;
@@ -41,8 +42,8 @@ Where is looked:
   CUDA_VISIBLE_DEVICES    which GPUs the driver shows, and so how they are numbered";
 
 /// Prints what was found.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let info = Info::gather();
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let info = Info::gather(registry);
     let text = if args.json { serde_json::to_string(&info)? + "\n" } else { show::text(&info, args.verbose) };
     output::print(&text)?;
     Ok(0)
@@ -161,19 +162,19 @@ struct Auto {
 }
 
 impl Info {
-    fn gather() -> Self {
+    fn gather(registry: &Registry) -> Self {
         let inspection = operant_cuda::inspect(None);
         let newest = inspection.driver.found.as_ref().and_then(|library| library.version);
         let compiler = inspection.compiler.found.as_ref().and_then(|_| Compiler::find(None, newest).ok());
         let missing = problem(&inspection);
         let first = inspection.devices.first().ok_or(gpu::SHOWS_NONE);
-        let (device, reason) = gpu::auto_takes(missing.as_deref().map_or(first, Err));
+        let (device, reason) = gpu::auto_takes(missing.as_deref().map_or(first, Err), registry);
         let auto = Auto { device, reason };
-        let cache = config::usual_cache_dir().or(inspection.cache);
+        let cache = config::usual_cache_dir(registry.known()).or(inspection.cache);
         Info {
             version: env!("CARGO_PKG_VERSION"),
             target: build::Target::of_this_build(),
-            cpu: Cpu::gather(),
+            cpu: Cpu::gather(registry),
             driver: Driver {
                 found: Found::of(inspection.driver),
                 minimum: inspection.minimum_driver.to_string(),
@@ -198,10 +199,12 @@ fn problem(inspection: &Inspection) -> Option<String> {
 }
 
 impl Cpu {
-    fn gather() -> Self {
+    fn gather(registry: &Registry) -> Self {
         let memory = operant_host::machine::memory();
-        let (plan, plan_problem) = match config::of_no_environment() {
-            Ok(settings) => (machine::plan(&settings.run, &settings.learner, None, false), None),
+        let (plan, plan_problem) = match config::of_no_environment(registry.known()) {
+            Ok(Requested { settings, .. }) => {
+                (machine::plan(&settings.run, &settings.learner, None, false), None)
+            }
             Err(error) => (machine::usual(), Some(error.to_string().lines().collect::<Vec<_>>().join("; "))),
         };
         Cpu {

@@ -3,24 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use operant_run::config::{self, EnvFacts};
+use operant_env::Registry;
+use operant_run::config;
 use operant_run::{CommandLine, Result, path_text};
 
 /// The directory that holds the runs: the flag's, or what the configuration says.
 ///
 /// # Errors
 /// When a layer of the configuration cannot be used.
-pub fn run_dir(flag: Option<&str>) -> Result<PathBuf> {
+pub fn run_dir(registry: &Registry, flag: Option<&str>) -> Result<PathBuf> {
     let mut line = CommandLine::default();
     if let Some(dir) = flag {
         line.flags.push(("run_dir", "--run-dir", dir.to_string()));
     }
-    config::run_dir(EnvFacts::known(), &line)
+    config::run_dir(registry.known(), &line)
 }
 
 /// The run in this directory, as `--resume` takes it when the words are pasted into a shell here.
-pub fn word(dir: &Path) -> String {
-    path_text::run_word(dir, &config::usual_run_dir())
+pub fn word(registry: &Registry, dir: &Path) -> String {
+    path_text::run_word(dir, &config::usual_run_dir(registry.known()))
 }
 
 /// A time in seconds, for clap.

@@ -3,9 +3,9 @@
 use std::io::{self, BufRead};
 
 use operant_cuda::Device;
-use operant_env::replay::{Arithmetic, Case, CaseWords, Outcome, replay, to_words};
-use operant_env::{Env, EnvOptions, Visitor, registry};
-use operant_run::{Error, config, gpu};
+use operant_env::replay::{Arithmetic, Case, CaseWords, Outcome};
+use operant_env::{AnyEnv, Registry};
+use operant_run::{Error, config, device, gpu};
 use serde_json::{Value, json};
 
 use crate::output;
@@ -57,28 +57,24 @@ fn on(text: &str) -> Result<On, String> {
 }
 
 /// Replays standard input.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let arithmetic = arithmetic(args)?;
-    let name = registry::canonical(&args.env).map_err(|unknown| usage(&unknown.to_string()))?;
-    let options = EnvOptions::new();
-    let played = match (arithmetic, args.device) {
-        (_, On::Cuda(ordinal)) => {
-            let device =
-                open(ordinal).map_err(|error| error.at(format!("--device {}", gpu::name(ordinal))))?;
-            registry::with_env(name, &options, OnGpu { device })
+    let env = device::find(registry, &args.env)?;
+    match args.device {
+        On::Cuda(ordinal) => {
+            let device = open(registry, ordinal)
+                .map_err(|error| error.at(format!("--device {}", gpu::name(ordinal))))?;
+            OnGpu { device, env: &**env }.play_all()?;
         }
-        (arithmetic, On::Scalar | On::Wide) => registry::with_env(name, &options, OnHost { arithmetic }),
-    };
-    played.map_err(|error| usage(&error.to_string()))??;
-    Ok(0)
-}
-
-/// An error of usage whose remedy stands behind a semicolon.
-fn usage(message: &str) -> Error {
-    match message.split_once("; ") {
-        Some((what, remedy)) => Error::usage(what).remedy(remedy),
-        None => Error::usage(message),
+        On::Scalar | On::Wide => {
+            for case in cases() {
+                let (case, place) = case?;
+                let outcome = env.replay(arithmetic, &case);
+                print(&outcome.map_err(|error| Error::from(error).at(place))?)?;
+            }
+        }
     }
+    Ok(0)
 }
 
 /// The arithmetic of the host; a GPU has that of `F32`.
@@ -99,8 +95,8 @@ fn arithmetic(args: &Args) -> Result<Arithmetic, Error> {
     }
 }
 
-fn open(ordinal: usize) -> Result<Device, Error> {
-    let (cuda, gpu) = gpu::find(ordinal, config::usual_cache_dir().as_deref())?;
+fn open(registry: &Registry, ordinal: usize) -> Result<Device, Error> {
+    let (cuda, gpu) = gpu::find(ordinal, config::usual_cache_dir(registry.known()).as_deref())?;
     Ok(cuda.open(gpu.ordinal)?)
 }
 
@@ -121,43 +117,24 @@ fn print(outcome: &Outcome) -> anyhow::Result<()> {
     output::print(&format!("{}\n", to_json(outcome)))
 }
 
-/// Plays line by line.
-struct OnHost {
-    arithmetic: Arithmetic,
-}
-
-impl Visitor for OnHost {
-    type Output = anyhow::Result<()>;
-
-    fn visit<E: Env>(self, env: E) -> Self::Output {
-        for case in cases() {
-            let (case, place) = case?;
-            let outcome = replay(&env, self.arithmetic, &case);
-            print(&outcome.map_err(|error| usage(&error.to_string()).at(place))?)?;
-        }
-        Ok(())
-    }
-}
-
 /// Plays as many lines at once as there is room for.
-struct OnGpu {
+struct OnGpu<'a> {
     device: Device,
+    env: &'a dyn AnyEnv,
 }
 
-impl Visitor for OnGpu {
-    type Output = anyhow::Result<()>;
-
-    fn visit<E: Env>(self, env: E) -> Self::Output {
+impl OnGpu<'_> {
+    fn play_all(&self) -> anyhow::Result<()> {
         let (mut batch, mut longest) = (Vec::new(), 0);
         for case in cases() {
             let words = case.and_then(|(case, place)| {
-                to_words(&env, &case).map_err(|error| usage(&error.to_string()).at(place))
+                self.env.case_words(&case).map_err(|error| Error::from(error).at(place))
             });
             match words {
                 Ok(words) => {
                     let with_it = longest.max(words.actions.len());
                     if !batch.is_empty() && (batch.len() + 1).saturating_mul(with_it) > MOST_STEPS {
-                        self.play(&env, &mut batch)?;
+                        self.play(&mut batch)?;
                         longest = 0;
                     }
                     longest = longest.max(words.actions.len());
@@ -165,22 +142,20 @@ impl Visitor for OnGpu {
                 }
                 Err(error) => {
                     // What stands before a bad line is played, as everywhere.
-                    self.play(&env, &mut batch)?;
+                    self.play(&mut batch)?;
                     return Err(error.into());
                 }
             }
         }
-        self.play(&env, &mut batch)
+        self.play(&mut batch)
     }
-}
 
-impl OnGpu {
     /// Plays and prints a batch, and leaves it empty.
-    fn play<E: Env>(&self, env: &E, batch: &mut Vec<CaseWords>) -> anyhow::Result<()> {
+    fn play(&self, batch: &mut Vec<CaseWords>) -> anyhow::Result<()> {
         if batch.is_empty() {
             return Ok(());
         }
-        let outcomes = operant_learn::cuda::replay(&self.device, env, batch).map_err(Error::from)?;
+        let outcomes = operant_learn::cuda::replay(&self.device, self.env, batch).map_err(Error::from)?;
         batch.clear();
         outcomes.iter().try_for_each(print)
     }

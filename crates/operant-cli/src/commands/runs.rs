@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, presets};
+use operant_env::Registry;
 use operant_metrics::plain;
 use operant_run::path_text;
 use operant_run::progress::short;
@@ -37,8 +38,8 @@ States:
   killed     ended without a word: kill -9, no memory left, a second signal";
 
 /// Lists the runs.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let parent = place::run_dir(args.run_dir.as_deref())?;
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
     let runs = runs::list(&parent);
     let text = match (args.json, runs.is_empty()) {
         (true, _) => runs.iter().map(to_json).collect::<anyhow::Result<_>>()?,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use operant_bench::selftest::{Extent, Report, check_cpu, check_gpu};
+use operant_env::Registry;
 use operant_run::Error;
 
 use crate::output;
@@ -53,7 +54,7 @@ enum Target {
 }
 
 /// Runs the tests.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     // A file that cannot be written is found out now, not after minutes.
     if let Some(path) = &args.out {
         let writable = fs::OpenOptions::new().create(true).append(true).open(path);
@@ -66,10 +67,10 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let mut report = Report::default();
     let extent = Extent { quick: args.quick };
     if args.target != Some(Target::Gpu) {
-        check_cpu(&mut report, extent);
+        check_cpu(&mut report, registry, extent);
     }
     if args.target != Some(Target::Cpu) {
-        match check_gpu(&mut report, extent, args.gpu) {
+        match check_gpu(&mut report, registry, extent, args.gpu) {
             Err(error) if args.target == Some(Target::Gpu) => {
                 let (problem, remedy) = error.parts();
                 let place = format!("selftest gpu --gpu {}", args.gpu);

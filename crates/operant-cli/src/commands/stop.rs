@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use operant_env::Registry;
 use operant_metrics::{Health, RunState, plain};
 use operant_run::path_text::shown;
 use operant_run::runs::{self, Asked, Live, Run};
@@ -42,8 +43,8 @@ Exit codes:
   2  there is no such run, or its trainer is out of reach";
 
 /// Stops the runs, prints what became of each, and gives the exit code.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let parent = place::run_dir(args.run_dir.as_deref())?;
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
     // All are found before any is stopped: a typo stops none.
     let mut found: Vec<Run> = Vec::new();
     for run in &args.runs {
@@ -63,10 +64,10 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let mut code = 0;
     for (run, asked) in stopped {
         let (text, own_code) = match asked {
-            None => told(&runs::find(&parent, &run.dir.to_string_lossy()).unwrap_or(run), true),
+            None => told(&runs::find(&parent, &run.dir.to_string_lossy()).unwrap_or(run), registry, true),
             Some((_, asked)) if args.no_wait => (promise(&run, asked), 0),
             Some((live, _)) => match live.ended(args.timeout.saturating_sub(begun.elapsed())) {
-                Some(run) => told(&run, false),
+                Some(run) => told(&run, registry, false),
                 None => (overdue(&run, args.timeout), 1),
             },
         };
@@ -95,7 +96,7 @@ fn overdue(run: &Run, timeout: Duration) -> String {
 }
 
 /// How a run has ended, and the exit code for it.
-fn told(run: &Run, before: bool) -> (String, u8) {
+fn told(run: &Run, registry: &Registry, before: bool) -> (String, u8) {
     let already = if before { "had ended already: " } else { "" };
     let mut text = format!("run {}: {already}{}", plain(&run.run), run.health.name());
     let code = match run.health {
@@ -114,7 +115,7 @@ fn told(run: &Run, before: bool) -> (String, u8) {
         let _ = writeln!(text, "  checkpoint  {}", shown(checkpoint));
     }
     if run.health != Health::Said(RunState::Finished) {
-        let _ = writeln!(text, "  continue    operant train --resume {}", place::word(&run.dir));
+        let _ = writeln!(text, "  continue    operant train --resume {}", place::word(registry, &run.dir));
     }
     (text, code)
 }

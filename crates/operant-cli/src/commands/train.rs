@@ -1,11 +1,13 @@
 //! `operant train`: trains an agent, or continues a run.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Instant;
 
+use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, path_text};
+use operant_run::{Ending, Job, Log, Outcome, Requested, Resume, Signals, device, path_text};
 
 use super::overrides::Overrides;
 use super::place;
@@ -54,7 +56,7 @@ Configuration, each over the one before:
 Devices: `operant info` shows what this machine has, and what auto takes and why.
 auto takes a GPU where one is usable, the environment has a preset for GPUs and the
 run fits, else the CPU, and says why; cuda:1,cuda:0,cpu is an order of one's own.
-What a file prefers and a device lacks (precision, overlap) gives way. Presets have thousands of environments on a
+A precision or overlap that a file sets and the device lacks is overridden. Presets have thousands of environments on a
 GPU and few on the CPU. A run may resume on another device, where it goes on with
 the same state and settings and other roundings; auto leaves it where it was.
 
@@ -82,27 +84,28 @@ Under systemd, train in the foreground with Type=notify: the run reports that it
 is ready, how it stands, and pets the watchdog (WatchdogSec=) as training moves.";
 
 /// Trains, prints the result, and gives the exit code.
-pub fn run(args: &Args, started: Instant) -> anyhow::Result<u8> {
+pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
     if args.detach && !daemon::is_daemon() {
-        return detach(args);
+        return detach(args, registry);
     }
     let signals = Signals::listen()?;
-    let (resume, settings) = configure(args)?;
-    let threshold = settings.run.solved_at;
+    let (env, resume, requested) = configure(args, registry)?;
+    let threshold = requested.settings.run.solved_at;
     let progress: Box<dyn Progress> = match (args.quiet, std::io::stderr().is_terminal()) {
         (true, _) => Box::new(Quiet),
         (false, _) if daemon::is_daemon() => Box::new(Notes),
-        (false, true) => Box::new(Bar::new(settings.steps())),
+        (false, true) => Box::new(Bar::new(requested.settings.steps())),
         (false, false) => Box::new(Lines::new(std::io::stderr())),
     };
-    let mut job = Job { resume, started, progress, log: Log::install(), ..Job::new(settings) };
+    let mut job = Job { resume, started, progress, log: Log::install(), ..Job::new(requested) };
     if daemon::is_daemon() {
         signals.ignore_hangup()?;
         job.ready = Some(Box::new(daemon::ready));
     }
     job.signals = signals;
-    let outcome = operant_run::train(job, operant_run::registered)?;
-    let text = if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, threshold) };
+    let outcome = operant_run::train(job, |requested, device| operant_run::backend(&env, requested, device))?;
+    let text =
+        if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, registry, threshold) };
     output::print(&text)?;
     match &outcome.unsaved {
         Some(error) => Err(error.clone().into()),
@@ -110,32 +113,36 @@ pub fn run(args: &Args, started: Instant) -> anyhow::Result<u8> {
     }
 }
 
-/// The run to continue, if any, and the whole configuration, checked.
-fn configure(args: &Args) -> operant_run::Result<(Option<Resume>, Settings)> {
+/// The environment, the run to continue, if any, and the whole configuration, checked.
+fn configure(
+    args: &Args,
+    registry: &Registry,
+) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Requested)> {
     let line = args.overrides.command_line();
     // An unknown environment is an error whatever else is wrong.
-    let asked = args.env.as_deref().map(EnvFacts::registered).transpose()?;
+    let asked = args.env.as_deref().map(|name| device::find(registry, name)).transpose()?;
     let resume = match &args.resume {
-        Some(run) => Some(Resume::open(&config::run_dir(EnvFacts::known(), &line)?, run)?),
+        Some(run) => Some(Resume::open(&config::run_dir(registry.known(), &line)?, run)?),
         None => None,
     };
-    let facts = match (asked, &resume) {
-        (Some(facts), _) => facts,
-        (None, Some(resume)) => EnvFacts::registered(resume.environment())?,
+    let env = match (asked, &resume) {
+        (Some(env), _) => env,
+        (None, Some(resume)) => device::find(registry, resume.environment())?,
         (None, None) => unreachable!("clap asks for ENV or --resume"),
     };
+    let facts = EnvFacts::of(&env.spec(), registry);
     if let Some(resume) = &resume {
         resume.expect_env(&facts.name)?;
     }
     let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
-    let settings = config::settings(facts, &line, resumed)?;
-    Ok((resume, settings))
+    let requested = config::requested(facts, &line, resumed)?;
+    Ok((Arc::clone(env), resume, requested))
 }
 
 /// Starts the daemon, once everything that can be wrong with the configuration has been looked for here.
-fn detach(args: &Args) -> anyhow::Result<u8> {
+fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     // Dropped at once: the daemon takes the run itself.
-    configure(args)?;
+    configure(args, registry)?;
     match daemon::start()? {
         Err(code) => Ok(code),
         Ok(started) => {
@@ -167,7 +174,7 @@ fn how_to_watch(started: &Started) -> String {
 
 /// The result for a person.
 #[allow(clippy::cast_precision_loss)] // counts shown to three figures
-fn summary(outcome: &Outcome, threshold: Option<f64>) -> String {
+fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> String {
     let result = &outcome.result;
     let ending = match outcome.ending {
         Ending::Finished => "finished".to_string(),
@@ -201,7 +208,7 @@ fn summary(outcome: &Outcome, threshold: Option<f64>) -> String {
         lines.push(format!("  checkpoint  {checkpoint}"));
     }
     if let Ending::Stopped(_) = outcome.ending {
-        lines.push(format!("  continue    operant train --resume {}", place::word(&outcome.dir)));
+        lines.push(format!("  continue    operant train --resume {}", place::word(registry, &outcome.dir)));
     }
     lines.join("\n") + "\n"
 }

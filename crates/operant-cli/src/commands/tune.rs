@@ -9,8 +9,9 @@ use operant_bench::tune::file::ConfigFile;
 use operant_bench::tune::search::search;
 use operant_bench::tune::space::{Space, is_same};
 use operant_bench::tune::{Goal, Report};
+use operant_env::Registry;
 use operant_run::config::EnvFacts;
-use operant_run::{CommandLine, dir};
+use operant_run::{CommandLine, device, dir};
 
 use super::overrides::Overrides;
 use super::place::seconds;
@@ -68,8 +69,9 @@ of the file stays as it is. Settings of learning are written with the device tha
 they were found on.";
 
 /// Searches, prints and writes.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
-    let facts = EnvFacts::registered(&args.env)?;
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let env = device::find(registry, &args.env)?;
+    let facts = EnvFacts::of(&env.spec(), registry);
     let line: CommandLine = args.overrides.command_line();
     let mut names = vec![facts.name.as_str()];
     let aliases = facts.known.iter().filter(|(alias, name)| **name == facts.name && **alias != facts.name);
@@ -78,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     if !args.dry_run {
         file.check_writable()?;
     }
-    let space = Space::new(&facts.name, line, &file)?;
+    let space = Space::new(env, facts.clone(), line, &file)?;
     let mut bar = Bar::new();
     let found = search(&space, args.goal, args.budget, &mut bar);
     bar.finish();

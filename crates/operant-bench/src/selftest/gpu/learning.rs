@@ -1,7 +1,7 @@
 //! What the presets for GPUs learn: every environment of classic control, in f32 and bf16, to its threshold.
 
-use operant_env::registry;
 use operant_learn::Precision;
+use operant_run::config::{CommandLine, EnvFacts, requested};
 use serde_json::{Value, json};
 
 use super::Gpu;
@@ -40,7 +40,7 @@ impl Gpu<'_> {
         let (environments, precisions) = if quick { (1, 1) } else { (ENVIRONMENTS.len(), PRECISIONS.len()) };
         let mut rows = Vec::new();
         for env in &ENVIRONMENTS[..environments] {
-            let threshold = registry::spec(env).ok().and_then(|spec| spec.solved_at).unwrap_or(f64::NAN);
+            let threshold = self.threshold(env).unwrap_or(f64::NAN);
             for precision in &PRECISIONS[..precisions] {
                 for seed in SEEDS.take(if quick { 1 } else { 3 }) {
                     let name = format!("{env}: its preset learns in {precision} with seed {seed}");
@@ -63,6 +63,12 @@ impl Gpu<'_> {
         let line = format!("{} of {} runs reached their threshold", solved.0, solved.1);
         report.part("learning", Value::Array(rows), &line);
         Learning { solved }
+    }
+
+    /// The return from which on the environment counts as solved.
+    fn threshold(&self, env: &str) -> Option<f64> {
+        let facts = EnvFacts::registered(self.registry, env).ok()?;
+        requested(facts, &CommandLine::default(), None).ok()?.settings.run.solved_at
     }
 
     fn learn(&self, env: &str, precision: Precision, seed: u64, threshold: f64) -> Result<Value, String> {

@@ -9,10 +9,11 @@ mod telemetry;
 mod training;
 mod verdict;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use operant_cuda::{Cuda, CudaError, Device};
-use operant_env::{Env, EnvOptions, Visitor, registry};
+use operant_env::{AnyEnv, EnvOptions, Registry};
 use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
 
@@ -24,7 +25,12 @@ use super::report::Report;
 ///
 /// # Errors
 /// When there is no such GPU, or no driver or compiler for it.
-pub fn check_gpu(report: &mut Report, extent: Extent, ordinal: usize) -> Result<(), CudaError> {
+pub fn check_gpu(
+    report: &mut Report,
+    registry: &Registry,
+    extent: Extent,
+    ordinal: usize,
+) -> Result<(), CudaError> {
     let cuda = Cuda::find()?;
     let device = cuda.open(ordinal)?;
     let properties = device.properties();
@@ -40,7 +46,7 @@ pub fn check_gpu(report: &mut Report, extent: Extent, ordinal: usize) -> Result<
         "driver": cuda.driver_version().to_string(),
         "compiler": cuda.compiler().version().to_string(),
     }));
-    let gpu = Gpu { device: &device, name: operant_run::gpu::name(ordinal), extent };
+    let gpu = Gpu { registry, device: &device, name: operant_run::gpu::name(ordinal), extent };
     gpu.prepare(report);
     gpu.parity(report);
     gpu.speeds(report);
@@ -53,6 +59,7 @@ pub fn check_gpu(report: &mut Report, extent: Extent, ordinal: usize) -> Result<
 }
 
 struct Gpu<'a> {
+    registry: &'a Registry,
     device: &'a Device,
     name: String,
     extent: Extent,
@@ -63,27 +70,31 @@ impl Gpu<'_> {
     fn budget(&self) -> Duration {
         Duration::from_secs_f64(if self.extent.quick { 0.02 } else { 1.0 })
     }
-}
 
-/// Runs a generic closure for a registered environment.
-trait ForEnv {
-    type Output;
-    fn run<E: Env>(self, env: &E) -> Result<Self::Output, LearnError>;
-}
-
-struct Visit<F>(F);
-
-impl<F: ForEnv> Visitor for Visit<F> {
-    type Output = Result<F::Output, LearnError>;
-
-    fn visit<E: Env>(self, env: E) -> Self::Output {
-        self.0.run(&env)
+    /// The names of all environments.
+    fn names(&self) -> Vec<String> {
+        self.registry.specs().into_iter().map(|spec| spec.name).collect()
     }
-}
 
-fn with<F: ForEnv>(name: &str, options: &EnvOptions, run: F) -> Result<F::Output, String> {
-    let outcome = registry::with_env(name, options, Visit(run)).map_err(|error| error.to_string())?;
-    outcome.map_err(|error| error.to_string())
+    /// Runs a closure for the environment of that name.
+    fn with<T>(
+        &self,
+        name: &str,
+        run: impl FnOnce(&Arc<dyn AnyEnv>) -> Result<T, LearnError>,
+    ) -> Result<T, String> {
+        self.with_options(name, &EnvOptions::new(), run)
+    }
+
+    /// The same with options of the environment.
+    fn with_options<T>(
+        &self,
+        name: &str,
+        options: &EnvOptions,
+        run: impl FnOnce(&Arc<dyn AnyEnv>) -> Result<T, LearnError>,
+    ) -> Result<T, String> {
+        let env = self.registry.make(name, options).map_err(|error| error.to_string())?;
+        run(&env).map_err(|error| error.to_string())
+    }
 }
 
 fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {

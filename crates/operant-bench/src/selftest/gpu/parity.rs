@@ -1,11 +1,9 @@
 //! Parity: every kernel against the CPU.
 
-use std::num::Wrapping;
+use std::sync::Arc;
 
-use operant_cuda::Device;
-use operant_env::replay::{Arithmetic, Case, replay, to_words};
-use operant_env::{ActionSpace, Env, EnvOptions, registry};
-use operant_lane::{Bundle, Draws, Purpose, Sink};
+use operant_env::replay::{Arithmetic, Case, StepWords};
+use operant_env::{ActionSpace, AnyEnv, EnvOptions, LaneWidth, TileSpec};
 use operant_learn::cuda::parity::{
     UpdatePath, check_gae, check_horizon, compare_gradient, compare_rollout, compare_update,
     differing_environments,
@@ -13,11 +11,11 @@ use operant_learn::cuda::parity::{
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnError, Precision};
 
-use super::{ForEnv, Gpu, config, with};
+use super::{Gpu, config};
 use crate::selftest::report::Report;
 
 /// Weights that choose and value as trained ones do, not nearly evenly as initial ones.
-fn weights<E: Env>(env: &E, config: &Config) -> Result<Vec<f32>, LearnError> {
+fn weights(env: &dyn AnyEnv, config: &Config) -> Result<Vec<f32>, LearnError> {
     let network = Network::new(Architecture::of(&env.spec(), config)?);
     let mut params = init_params(&network, 11);
     for tensor in &network.tensors {
@@ -31,116 +29,18 @@ fn weights<E: Env>(env: &E, config: &Config) -> Result<Vec<f32>, LearnError> {
     Ok(params)
 }
 
-struct Bits<'a> {
-    device: &'a Device,
-    steps: usize,
-}
-
-impl ForEnv for Bits<'_> {
-    type Output = Vec<String>;
-
-    fn run<E: Env>(self, env: &E) -> Result<Vec<String>, LearnError> {
-        let differing = differing_environments(self.device, env, 65, self.steps)?;
-        Ok(differing.first().map_or(Vec::new(), |first| {
-            vec![format!("{} of 65 environments differ, the first is {first}", differing.len())]
-        }))
-    }
-}
-
-struct Compare<'a> {
-    device: &'a Device,
-    config: Config,
-    precision: Precision,
-    steps: u64,
-}
-
-impl ForEnv for Compare<'_> {
-    type Output = Vec<String>;
-
-    fn run<E: Env>(self, env: &E) -> Result<Vec<String>, LearnError> {
-        let bits = env.spec().obs.words() != env.spec().obs.size();
-        let config = Config { norm_obs: self.config.norm_obs && !bits, ..self.config };
-        let params = weights(env, &config)?;
-        let found = compare_rollout(self.device, env, &config, self.precision, &params, self.steps)?;
-        Ok(found.problems(self.precision))
-    }
-}
-
-struct Horizon<'a> {
-    device: &'a Device,
-    config: Config,
-    precision: Precision,
-}
-
-impl ForEnv for Horizon<'_> {
-    type Output = Vec<String>;
-
-    fn run<E: Env>(self, env: &E) -> Result<Vec<String>, LearnError> {
-        let params = weights(env, &self.config)?;
-        let mut problems = check_horizon(self.device, env, &self.config, self.precision, &params)?;
-        problems.extend(check_gae(self.device, env, &self.config, self.precision, &params)?);
-        Ok(problems)
-    }
-}
-
-/// Updates in single precision, in both ways of launching, or a gradient in another.
-struct Updates<'a> {
-    device: &'a Device,
-    config: Config,
-    precision: Precision,
-    count: u64,
-}
-
-impl ForEnv for Updates<'_> {
-    type Output = Vec<String>;
-
-    fn run<E: Env>(self, env: &E) -> Result<Vec<String>, LearnError> {
-        let Self { device, config, precision, count } = self;
-        if precision != Precision::F32 {
-            return compare_gradient(device, env, &config, precision);
-        }
-        let whole = compare_update(device, env, &config, count, UpdatePath::Fused)?;
-        let phases = compare_update(device, env, &config, count, UpdatePath::Phases)?;
-        let mut problems = whole.problems;
-        if whole.state != phases.state {
-            problems.push("a launch a phase gives other bits than one for all".to_owned());
-        }
-        Ok(problems)
-    }
-}
-
-/// Given actions from a first state, against the scalar lane.
-struct Replays<'a>(&'a Device);
-
-impl ForEnv for Replays<'_> {
-    type Output = Vec<String>;
-
-    fn run<E: Env>(self, env: &E) -> Result<Vec<String>, LearnError> {
-        let cases: Vec<Case> = (0..8).map(|number| random_case(env, number)).collect();
-        let mut problems = Vec::new();
-        let words = cases.iter().map(|case| to_words(env, case)).collect::<Result<Vec<_>, _>>();
-        let words = match words {
-            Ok(words) => words,
-            Err(error) => return Ok(vec![error.to_string()]),
-        };
-        let played = operant_learn::cuda::replay(self.0, env, &words)?;
-        for (number, (case, got)) in cases.iter().zip(played).enumerate() {
-            if replay(env, Arithmetic::F32, case).ok() != Some(got) {
-                problems.push(format!("case {number} is not what the scalar lane gives"));
-            }
-        }
-        Ok(problems)
-    }
-}
-
 /// A first state and 40 actions that vary with `number`.
-fn random_case<E: Env>(env: &E, number: u32) -> Case {
-    let state = env.reset(&mut Draws::<f64>::at(9, Wrapping(number), 0, Purpose::Init));
-    let mut leaves = Leaves(Vec::new());
-    state.store(&mut leaves);
+fn random_case(env: &dyn AnyEnv, number: u32) -> Result<Case, LearnError> {
+    let spec = env.spec();
+    let tile = TileSpec { lanes: LaneWidth::One, ..TileSpec::new(9, number, 16) };
+    let mut state = vec![0; env.leaves().len()];
+    env.stepper(tile)?.state(0, &mut state);
+    let obs = vec![0; spec.obs.words()];
+    let first = StepWords { obs: &obs, reward: 0.0, ended: [false; 2], state: &state };
+    let state = env.outcome(&[first]).state.remove(0);
     let spread = |step: usize, k: usize| (step * 7 + k * 3 + number as usize * 5) % 11;
     let action = |step: usize| -> Vec<f64> {
-        match &env.spec().actions {
+        match &spec.actions {
             ActionSpace::Discrete(choices) => {
                 choices.iter().enumerate().map(|(k, count)| (spread(step, k) % count) as f64).collect()
             }
@@ -150,26 +50,7 @@ fn random_case<E: Env>(env: &E, number: u32) -> Case {
             }
         }
     };
-    Case { state: env.pack(&leaves.0), actions: (0..40).map(action).collect() }
-}
-
-/// The leaves of a state as numbers.
-struct Leaves(Vec<f64>);
-
-impl Sink<f64> for Leaves {
-    fn float(&mut self, value: f64) {
-        // What single precision holds, so that both start from the same state.
-        self.0.push(f64::from(value as f32));
-    }
-    fn uint(&mut self, value: Wrapping<u32>) {
-        self.0.push(f64::from(value.0));
-    }
-    fn int(&mut self, value: Wrapping<i32>) {
-        self.0.push(f64::from(value.0));
-    }
-    fn mask(&mut self, value: bool) {
-        self.0.push(f64::from(u8::from(value)));
-    }
+    Ok(Case { state, actions: (0..40).map(action).collect() })
 }
 
 impl Gpu<'_> {
@@ -185,21 +66,20 @@ impl Gpu<'_> {
     fn updates(&self, report: &mut Report) {
         let (envs, steps, count) = if self.extent.quick { (17, 9, 1) } else { (1_000, 33, 3) };
         for precision in Precision::ALL {
-            for name in registry::names() {
+            for name in self.names() {
                 let what = if precision == Precision::F32 { "updates" } else { "a gradient" };
                 report.check("gpu", format!("{name}: {what} in {precision}, 64-64, against the CPU"), || {
                     let config = config(envs, steps, &[64, 64]);
-                    let updates = Updates { device: self.device, config, precision, count };
-                    with(name, &EnvOptions::new(), updates)
+                    self.with(&name, |env| self.update_problems(&**env, &config, precision, count))
                 });
             }
         }
     }
 
     fn replays(&self, report: &mut Report) {
-        for name in registry::names() {
+        for name in self.names() {
             report.check("gpu", format!("{name}: replayed cases are the scalar lane's"), || {
-                with(name, &EnvOptions::new(), Replays(self.device))
+                self.with(&name, |env| self.replay_problems(&**env))
             });
         }
     }
@@ -209,11 +89,11 @@ impl Gpu<'_> {
         let sticky: EnvOptions = [("sticky_action_prob".to_owned(), 0.1)].into();
         let mut check = |name: &str, options: &EnvOptions, what: &str| {
             report.check("gpu", format!("{name}{what}: bits of 65 environments x {steps} steps"), || {
-                with(name, options, Bits { device: self.device, steps })
+                self.with_options(name, options, |env| self.differing(env, steps))
             });
         };
-        for name in registry::names() {
-            check(name, &EnvOptions::new(), "");
+        for name in self.names() {
+            check(&name, &EnvOptions::new(), "");
         }
         check("minatar_breakout", &sticky, " with sticky actions");
     }
@@ -222,13 +102,12 @@ impl Gpu<'_> {
         let (envs, steps) = if self.extent.quick { (17, 8) } else { (65, 64) };
         let mut check = |name: &str, what: &str, config: Config, precision: Precision| {
             report.check("gpu", format!("{name}: rollout in {precision}, {what}, against the CPU"), || {
-                let compare = Compare { device: self.device, config, precision, steps };
-                with(name, &EnvOptions::new(), compare)
+                self.with(name, |env| self.rollout_problems(&**env, config, precision, steps))
             });
         };
         for precision in Precision::ALL {
-            for name in registry::names() {
-                check(name, "64-64", config(envs, 1, &[64, 64]), precision);
+            for name in self.names() {
+                check(&name, "64-64", config(envs, 1, &[64, 64]), precision);
             }
             check("cartpole", "128-128", config(envs, 1, &[128, 128]), precision);
             let apart = Config { shared_trunk: false, ..config(envs, 1, &[33, 20]) };
@@ -251,10 +130,82 @@ impl Gpu<'_> {
                     format!("{name}: a horizon in {precision} is its steps, and GAE's"),
                     || {
                         let config = config(envs, steps, &[64, 64]);
-                        with(name, &EnvOptions::new(), Horizon { device: self.device, config, precision })
+                        self.with(name, |env| self.horizon_problems(&**env, &config, precision))
                     },
                 );
             }
         }
+    }
+
+    fn differing(&self, env: &Arc<dyn AnyEnv>, steps: usize) -> Result<Vec<String>, LearnError> {
+        let differing = differing_environments(self.device, &**env, 65, steps)?;
+        Ok(differing.first().map_or(Vec::new(), |first| {
+            vec![format!("{} of 65 environments differ, the first is {first}", differing.len())]
+        }))
+    }
+
+    fn rollout_problems(
+        &self,
+        env: &dyn AnyEnv,
+        config: Config,
+        precision: Precision,
+        steps: u64,
+    ) -> Result<Vec<String>, LearnError> {
+        let bits = env.spec().obs.words() != env.spec().obs.size();
+        let config = Config { norm_obs: config.norm_obs && !bits, ..config };
+        let params = weights(env, &config)?;
+        let found = compare_rollout(self.device, env, &config, precision, &params, steps)?;
+        Ok(found.problems(precision))
+    }
+
+    fn horizon_problems(
+        &self,
+        env: &dyn AnyEnv,
+        config: &Config,
+        precision: Precision,
+    ) -> Result<Vec<String>, LearnError> {
+        let params = weights(env, config)?;
+        let mut problems = check_horizon(self.device, env, config, precision, &params)?;
+        problems.extend(check_gae(self.device, env, config, precision, &params)?);
+        Ok(problems)
+    }
+
+    /// Updates in single precision, in both ways of launching, or a gradient in another.
+    fn update_problems(
+        &self,
+        env: &dyn AnyEnv,
+        config: &Config,
+        precision: Precision,
+        count: u64,
+    ) -> Result<Vec<String>, LearnError> {
+        let device = self.device;
+        if precision != Precision::F32 {
+            return compare_gradient(device, env, config, precision);
+        }
+        let whole = compare_update(device, env, config, count, UpdatePath::Fused)?;
+        let phases = compare_update(device, env, config, count, UpdatePath::Phases)?;
+        let mut problems = whole.problems;
+        if whole.state != phases.state {
+            problems.push("a launch a phase gives other bits than one for all".to_owned());
+        }
+        Ok(problems)
+    }
+
+    /// Given actions from a first state, against the scalar lane.
+    fn replay_problems(&self, env: &dyn AnyEnv) -> Result<Vec<String>, LearnError> {
+        let cases = (0..8).map(|number| random_case(env, number)).collect::<Result<Vec<_>, _>>()?;
+        let mut problems = Vec::new();
+        let words = cases.iter().map(|case| env.case_words(case)).collect::<Result<Vec<_>, _>>();
+        let words = match words {
+            Ok(words) => words,
+            Err(error) => return Ok(vec![error.to_string()]),
+        };
+        let played = operant_learn::cuda::replay(self.device, env, &words)?;
+        for (number, (case, got)) in cases.iter().zip(played).enumerate() {
+            if env.replay(Arithmetic::F32, case).ok() != Some(got) {
+                problems.push(format!("case {number} is not what the scalar lane gives"));
+            }
+        }
+        Ok(problems)
     }
 }

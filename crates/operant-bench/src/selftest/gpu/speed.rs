@@ -1,11 +1,11 @@
 //! Speeds of what the kernels do: environments alone, and rollouts.
 
-use operant_env::{Env, EnvOptions, registry};
+use operant_env::AnyEnv;
 use operant_learn::cuda::measure;
 use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
 
-use super::{ForEnv, Gpu, config, with};
+use super::{Gpu, config};
 use crate::selftest::report::{Report, Row};
 
 impl Gpu<'_> {
@@ -30,7 +30,7 @@ impl Gpu<'_> {
 
     fn environment_speeds(&self, report: &mut Report) {
         let sizes: &[usize] = if self.extent.quick { &[1_024] } else { &[8_192, 65_536, 1 << 20, 1 << 22] };
-        for name in registry::names() {
+        for name in self.names() {
             for &envs in sizes.iter().filter(|&&envs| name == "cartpole" || envs <= 1 << 20) {
                 for writes in [false, true] {
                     // Outputs of the largest would fill the memory of small devices.
@@ -39,8 +39,8 @@ impl Gpu<'_> {
                     }
                     let steps = if writes { 32 } else { 128 };
                     let steps = if self.extent.quick { 16 } else { steps };
-                    let run = EnvironmentSpeed { gpu: self, steps, envs, writes };
-                    self.measured(report, name, run);
+                    let row = self.with(&name, |env| self.environment_row(&**env, [steps, envs], writes));
+                    self.measured(report, &name, row);
                 }
             }
         }
@@ -52,22 +52,24 @@ impl Gpu<'_> {
         for precision in Precision::ALL {
             for hidden in [[64, 64], [128, 128]] {
                 for &envs in sizes {
-                    let run = RolloutSpeed { gpu: self, config: config(envs, steps, &hidden), precision };
-                    self.measured(report, "cartpole", run);
+                    let config = config(envs, steps, &hidden);
+                    let row = self.with("cartpole", |env| self.rollout_row(&**env, &config, precision));
+                    self.measured(report, "cartpole", row);
                 }
             }
             if !self.extent.quick {
-                for name in registry::names().filter(|name| *name != "cartpole") {
-                    let run = RolloutSpeed { gpu: self, config: config(8_192, steps, &[64, 64]), precision };
-                    self.measured(report, name, run);
+                for name in self.names().into_iter().filter(|name| name != "cartpole") {
+                    let config = config(8_192, steps, &[64, 64]);
+                    let row = self.with(&name, |env| self.rollout_row(&**env, &config, precision));
+                    self.measured(report, &name, row);
                 }
             }
         }
     }
 
     /// Takes down a measured row; one that cannot be measured is a failed check.
-    fn measured(&self, report: &mut Report, name: &str, run: impl ForEnv<Output = Row>) {
-        match with(name, &EnvOptions::new(), run) {
+    fn measured(&self, report: &mut Report, name: &str, row: Result<Row, String>) {
+        match row {
             Ok(row) => {
                 let horizon = (row.more["launches"].as_f64(), row.more["bus_bytes"].as_f64());
                 // A network outside the kernel takes a launch for each of its layers.
@@ -99,42 +101,28 @@ impl Gpu<'_> {
             more: json!({"launches": speed.launches, "bus_bytes": speed.bus_bytes}),
         }
     }
-}
 
-struct EnvironmentSpeed<'a> {
-    gpu: &'a Gpu<'a>,
-    steps: usize,
-    envs: usize,
-    writes: bool,
-}
-
-impl ForEnv for EnvironmentSpeed<'_> {
-    type Output = Row;
-
-    fn run<E: Env>(self, env: &E) -> Result<Row, LearnError> {
-        let gpu = self.gpu;
-        let shape = [self.steps, self.envs];
-        let speed = measure::environments(gpu.device, env, shape, self.writes, gpu.budget())?;
-        let bench = if self.writes { "env+writes" } else { "env" };
-        let what = format!("{} random steps a launch", self.steps);
-        Ok(Row { what, ..gpu.row(bench, env.spec().name, self.envs, &speed) })
+    fn environment_row(
+        &self,
+        env: &dyn AnyEnv,
+        [steps, envs]: [usize; 2],
+        writes: bool,
+    ) -> Result<Row, LearnError> {
+        let speed = measure::environments(self.device, env, [steps, envs], writes, self.budget())?;
+        let bench = if writes { "env+writes" } else { "env" };
+        let what = format!("{steps} random steps a launch");
+        Ok(Row { what, ..self.row(bench, &env.spec().name, envs, &speed) })
     }
-}
 
-struct RolloutSpeed<'a> {
-    gpu: &'a Gpu<'a>,
-    config: Config,
-    precision: Precision,
-}
-
-impl ForEnv for RolloutSpeed<'_> {
-    type Output = Row;
-
-    fn run<E: Env>(self, env: &E) -> Result<Row, LearnError> {
-        let (gpu, config) = (self.gpu, &self.config);
-        let measured = measure::rollout(gpu.device, env, config, self.precision, gpu.budget())?;
+    fn rollout_row(
+        &self,
+        env: &dyn AnyEnv,
+        config: &Config,
+        precision: Precision,
+    ) -> Result<Row, LearnError> {
+        let measured = measure::rollout(self.device, env, config, precision, self.budget())?;
         let widths: Vec<String> = config.hidden.iter().map(ToString::to_string).collect();
-        let row = gpu.row("rollout", env.spec().name, config.num_envs, &measured.speed);
+        let row = self.row("rollout", &env.spec().name, config.num_envs, &measured.speed);
         let mut more = row.more.clone();
         if let Some(kernel) = &measured.kernel {
             more["registers"] = json!(kernel.registers);
@@ -142,10 +130,10 @@ impl ForEnv for RolloutSpeed<'_> {
             more["weights_at"] = json!(format!("{:?}", kernel.weights_at).to_lowercase());
         }
         Ok(Row {
-            precision: self.precision.name(),
+            precision: precision.name(),
             what: format!("{} steps, {}", config.num_steps, widths.join("-")),
             flops_per_step: Some(measured.flops_per_step),
-            peak_flops: gpu.peak(self.precision),
+            peak_flops: self.peak(precision),
             more,
             ..row
         })

@@ -1,14 +1,15 @@
 //! Full PPO on the GPU: speed by number of environments, network and precision, with its phases, launches and bytes over the bus;
 //! and what NVML says of the GPU while the shape of the goals trains.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use operant_env::{Env, EnvOptions};
+use operant_env::AnyEnv;
 use operant_learn::cuda::measure;
 use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
 
-use super::{ForEnv, Gpu, config, with};
+use super::{Gpu, config};
 use crate::selftest::report::{Report, Row};
 use crate::selftest::watch::{Watched, watched};
 
@@ -62,11 +63,11 @@ impl Gpu<'_> {
                     // NVML's figures are means over up to a second.
                     let budget =
                         if is_goal && !self.extent.quick { Duration::from_secs(4) } else { self.budget() };
-                    let run =
-                        TrainingSpeed { gpu: self, config: shape(envs, steps, hidden), precision, budget };
+                    let config = shape(envs, steps, hidden);
                     let settled = budget.mul_f64(0.3);
                     let uuid = &self.device.properties().uuid;
-                    let train = || with("cartpole", &EnvOptions::new(), run);
+                    let train =
+                        || self.with("cartpole", |env| self.training_row(env, &config, precision, budget));
                     let (measured, seen) = match is_goal {
                         true => watched(uuid, settled, train),
                         false => (train(), Watched::default()),
@@ -90,32 +91,17 @@ impl Gpu<'_> {
         }
         training
     }
-}
 
-/// Minibatches of 32,768 samples, four to an epoch at least.
-pub fn shape(envs: usize, steps: usize, hidden: usize) -> Config {
-    Config {
-        num_minibatches: (envs * steps / MINIBATCH).max(4),
-        total_timesteps: 1 << 40,
-        ..config(envs, steps, &[hidden, hidden])
-    }
-}
-
-struct TrainingSpeed<'a> {
-    gpu: &'a Gpu<'a>,
-    config: Config,
-    precision: Precision,
-    budget: Duration,
-}
-
-impl ForEnv for TrainingSpeed<'_> {
-    type Output = Row;
-
-    fn run<E: Env>(self, env: &E) -> Result<Row, LearnError> {
-        let (gpu, config) = (self.gpu, &self.config);
-        let measured = measure::training(gpu.device, env, config, self.precision, self.budget)?;
+    fn training_row(
+        &self,
+        env: &Arc<dyn AnyEnv>,
+        config: &Config,
+        precision: Precision,
+        budget: Duration,
+    ) -> Result<Row, LearnError> {
+        let measured = measure::training(self.device, env, config, precision, budget)?;
         let widths: Vec<String> = config.hidden.iter().map(ToString::to_string).collect();
-        let row = gpu.row("train", env.spec().name, config.num_envs, &measured.speed);
+        let row = self.row("train", &env.spec().name, config.num_envs, &measured.speed);
         let mut more = row.more.clone();
         more["sample_epochs_per_s"] = json!(measured.sample_epochs);
         more["rollout_s"] = json!(measured.phases.rollout);
@@ -129,11 +115,20 @@ impl ForEnv for TrainingSpeed<'_> {
                 widths.join("-"),
                 config.num_minibatches
             ),
-            precision: self.precision.name(),
+            precision: precision.name(),
             flops_per_step: Some(measured.flops_per_step),
-            peak_flops: gpu.peak(self.precision),
+            peak_flops: self.peak(precision),
             more,
             ..row
         })
+    }
+}
+
+/// Minibatches of 32,768 samples, four to an epoch at least.
+pub fn shape(envs: usize, steps: usize, hidden: usize) -> Config {
+    Config {
+        num_minibatches: (envs * steps / MINIBATCH).max(4),
+        total_timesteps: 1 << 40,
+        ..config(envs, steps, &[hidden, hidden])
     }
 }
