@@ -78,8 +78,10 @@ fn a_restored_backend_goes_on_bit_for_bit() {
 #[test]
 fn snapshots_move_between_devices() {
     let Some(device) = device(0) else { return };
-    let (mut gpu, mut cpu) =
-        (on_gpu(&device, shared(Locks), &config()), cpu::backend(shared(Locks), &config(), 1).expect("a CPU"));
+    let (mut gpu, mut cpu) = (
+        on_gpu(&device, shared(Locks), &config()),
+        cpu::backend(shared(Locks), &config(), 1).expect("a CPU"),
+    );
     run(&mut *gpu, 2);
     let saved = gpu.save().expect("a snapshot");
     cpu.load(&saved).expect("the CPU takes it");
@@ -153,13 +155,14 @@ fn a_lost_device_is_an_error_and_never_a_hang() {
         return stand_in::must_pass(&output);
     }
     let Some(device) = device(5) else { return };
-    let outcome = cuda::backend(shared(Locks), &config(), &device, GpuOptions::default()).and_then(|mut backend| {
-        for _ in 0..4 {
-            backend.enqueue_update()?;
-            backend.poll(true)?;
-        }
-        Ok(())
-    });
+    let outcome =
+        cuda::backend(shared(Locks), &config(), &device, GpuOptions::default()).and_then(|mut backend| {
+            for _ in 0..4 {
+                backend.enqueue_update()?;
+                backend.poll(true)?;
+            }
+            Ok(())
+        });
     let error = outcome.expect_err("its launches fail");
     assert!(matches!(&error, LearnError::Cuda(error) if error.is_lost()), "{error}");
 }

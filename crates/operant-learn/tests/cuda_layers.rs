@@ -10,12 +10,12 @@ mod locks;
 
 use gpu::{device, stand_in};
 use locks::Locks;
+use operant_bench::parity::{
+    UpdatePath, check_gae, check_horizon, compare_gradient, compare_rollout, compare_update,
+};
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::adam::LearnerState;
-use operant_learn::cuda::parity::{
-    UpdatePath, check_gae, check_horizon, compare_gradient, compare_rollout, compare_update,
-};
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
@@ -64,7 +64,8 @@ impl Rollouts<'_> {
     fn visit(self, env: &Arc<dyn AnyEnv>) {
         let Self { device, config, precision } = self;
         let params = params(&**env, &config);
-        let found = compare_rollout(device, &**env, &config, layers(precision), &params, 8).expect("a rollout");
+        let found =
+            compare_rollout(device, &**env, &config, layers(precision), &params, 8).expect("a rollout");
         let problems = found.problems(precision);
         assert!(problems.is_empty(), "{} {precision}: {problems:#?} {found:?}", env.spec().name);
         assert_eq!(found.samples, 8 * config.num_envs);

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use locks::Locks;
 use operant_cuda::Device;
+use operant_env::AnyEnv;
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cuda::memory::Footprint;
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions, Kernels, NetworkOptions};
@@ -312,12 +313,14 @@ fn what_does_not_fit_with_overlap_is_refused_with_the_most_that_does() {
     let most = [false, true].map(|overlap| {
         let options = options(Precision::F32, overlap);
         let config = Config { num_envs: 8_190, num_minibatches: 3, ..config() };
-        let error = cuda::backend(shared(Locks), &config, &device, options).err().expect("no room").to_string();
+        let error =
+            cuda::backend(shared(Locks), &config, &device, options).err().expect("no room").to_string();
         assert_eq!(error.contains("with overlap"), overlap, "{error}");
         let most = error.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
         let most: usize = most.parse().expect("a number");
         let config = Config { num_envs: most, ..config };
-        let mut backend = cuda::backend(shared(Locks), &config, &device, options).expect("as many as it said");
+        let mut backend =
+            cuda::backend(shared(Locks), &config, &device, options).expect("as many as it said");
         run(&mut *backend, 2);
         drop(backend);
         let config = Config { num_envs: most + 3, ..config };
@@ -370,15 +373,16 @@ fn a_device_lost_in_the_midst_of_overlap_is_an_error_and_never_a_hang() {
         return;
     }
     let Some(device) = device(5) else { return };
-    let outcome =
-        cuda::backend(shared(Locks), &config(), &device, options(Precision::F32, true)).and_then(|mut backend| {
+    let outcome = cuda::backend(shared(Locks), &config(), &device, options(Precision::F32, true)).and_then(
+        |mut backend| {
             for _ in 0..4 {
                 backend.enqueue_update()?;
                 backend.enqueue_update()?;
                 backend.poll(true)?;
             }
             Ok(())
-        });
+        },
+    );
     let error = outcome.expect_err("its launches fail");
     assert!(matches!(&error, LearnError::Cuda(error) if error.is_lost()), "{error}");
 }

@@ -212,7 +212,7 @@ fn on_cpu(requested: &Requested, reason: Option<String>) -> Result<(Requested, D
 ///
 /// # Errors
 /// As [`choose`], and those of `make_backend`.
-pub(crate) fn start(
+pub fn start(
     requested: &Requested,
     before: Option<&str>,
     mut make_backend: impl FnMut(&Requested, &Device) -> Result<Built>,

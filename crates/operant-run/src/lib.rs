@@ -45,7 +45,6 @@ mod telemetry;
 #[cfg(test)]
 mod testing;
 mod train_loop;
-pub mod trial;
 
 pub use config::{CommandLine, EnvFacts, Requested, Settings};
 pub use device::{Built, Device, backend};

@@ -203,7 +203,12 @@ struct CudaBackend {
 }
 
 impl CudaBackend {
-    fn new(env: Arc<dyn AnyEnv>, config: &Config, room: &Room, options: GpuOptions) -> Result<Self, LearnError> {
+    fn new(
+        env: Arc<dyn AnyEnv>,
+        config: &Config,
+        room: &Room,
+        options: GpuOptions,
+    ) -> Result<Self, LearnError> {
         let GpuOptions { network: how, threads, overlap, .. } = options;
         let pool = pool::threads(threads)?;
         let (device, side) = (room.device(), room.device().stream()?);

@@ -1,17 +1,13 @@
 //! The GPU: environments, policy, samples and learner live on the device; a horizon is one launch, an update another.
 //!
 //! What is here turns an environment and a network into specialised kernels ([`specialise`]), holds their buffers
-//! ([`CudaRollout`], [`CudaLearner`], [`CudaPlay`], [`replay()`]), trains with them ([`backend()`]), checks them against the CPU
-//! ([`parity`]) and measures them ([`measure`]).
+//! ([`CudaRollout`], [`CudaLearner`], [`CudaPlay`], [`replay()`]), and trains with them ([`backend()`]).
 
 mod backend;
 mod graphs;
 mod layers;
-pub mod measure;
 pub mod memory;
-pub mod parity;
 mod play;
-pub mod profile;
 mod program;
 mod replay;
 mod rollout;
@@ -20,11 +16,11 @@ mod update;
 
 pub use backend::{GpuOptions, backend, choose_num_envs};
 pub use layers::{Choice, Form, Kernels, NetworkOptions, choose, fused_up_to};
-pub use play::{CudaPlay, PlayOptions};
+pub use play::{CudaPlay, HASH, PlayOptions};
 pub use program::{
     gae_program, layers_rollout_program, layers_update_program, math_program, pack_program, play_program,
     replay_program, rollout_program, update_program,
 };
 pub use replay::replay;
-pub use rollout::CudaRollout;
+pub use rollout::{CudaRollout, Returns};
 pub use update::CudaLearner;

@@ -70,7 +70,11 @@ pub fn layers_rollout_program(
 }
 
 /// `layers_update.cu` for an environment and a network.
-pub fn layers_update_program(env: &dyn AnyEnv, network: &Network, form: &Form) -> Result<Program, LearnError> {
+pub fn layers_update_program(
+    env: &dyn AnyEnv,
+    network: &Network,
+    form: &Form,
+) -> Result<Program, LearnError> {
     let layout = SampleLayout::new(&network.architecture, env.masked());
     of_environment(env, KernelText::LayersUpdate, form.update_defines(network, &layout))
 }
@@ -94,7 +98,12 @@ pub fn pack_program(network: &Network, config: &Config, specialisation: &Special
 }
 
 /// `random_play.cu` for an environment.
-pub fn play_program(env: &dyn AnyEnv, threads: u32, writes: bool, hashes: bool) -> Result<Program, LearnError> {
+pub fn play_program(
+    env: &dyn AnyEnv,
+    threads: u32,
+    writes: bool,
+    hashes: bool,
+) -> Result<Program, LearnError> {
     let bits = matches!(env.spec().obs, ObsSpace::Binary { .. });
     let defines = vec![
         define("THREADS", threads),

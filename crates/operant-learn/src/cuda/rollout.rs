@@ -1,6 +1,5 @@
 //! The rollout on a GPU: environments, weights and the buffers of a horizon on the device, one launch a horizon, or one graph.
 
-
 use operant_cuda::kernels::{
     Episodes, Gae, GaeBuffers, Horizon, Pack, Rollout, RolloutBuffers, RolloutShape, RunningNorm,
 };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use operant_env::AnyEnv;
-use operant_learn::cuda::measure;
 use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
 
 use super::{Gpu, config};
+use crate::measure::gpu as measure;
 use crate::selftest::report::{Report, Row};
 use crate::selftest::watch::{Watched, watched};
 

@@ -1,60 +1,24 @@
-//! Training that leaves nothing behind: how fast it is under some settings, and how soon it solves; for tuning.
+//! Training that leaves nothing behind: how fast it is under some settings, and how soon it solves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use operant_env::AnyEnv;
-use operant_learn::{Backend, LearnError, UpdateStats};
+use operant_run::Result;
+use operant_run::config::{Requested, Settings};
+use operant_run::device::{self, Built, Device};
+use operant_run::evaluate::{Attempts, Summary};
 
-use crate::config::{Requested, Settings};
-use crate::device::{self, Built, Device};
-use crate::error::Result;
-use crate::evaluate::{Attempts, Summary};
+use crate::driver::Driver;
 
-/// Updates that a device is given ahead of what it reports.
-const IN_FLIGHT: u64 = 2;
 /// Share of a measurement's time that goes into warming up, in which rates and caches settle.
 const WARM_UP: f64 = 0.2;
 
-/// Training that goes on from update to update.
-struct Run {
-    backend: Box<dyn Backend>,
-    in_flight: u64,
-    collected: u64,
-}
-
-impl Run {
-    fn start(env: &Arc<dyn AnyEnv>, requested: &Requested) -> Result<(Self, Settings)> {
-        let make = |requested: &Requested, device: &Device| device::backend(env, requested, device);
-        let (Built { backend, settings, .. }, _) = device::start(requested, None, make)?;
-        Ok((Self { backend, in_flight: 0, collected: 0 }, settings))
-    }
-
-    /// The next update's report, with no update enqueued beyond number `last`.
-    fn next(&mut self, last: u64) -> std::result::Result<UpdateStats, LearnError> {
-        loop {
-            while self.in_flight < IN_FLIGHT && self.collected + self.in_flight < last {
-                self.backend.enqueue_update()?;
-                self.in_flight += 1;
-                // What is done at once is told at once.
-                if let Some(stats) = self.taken(false)? {
-                    return Ok(stats);
-                }
-            }
-            if let Some(stats) = self.taken(true)? {
-                return Ok(stats);
-            }
-        }
-    }
-
-    fn taken(&mut self, wait: bool) -> std::result::Result<Option<UpdateStats>, LearnError> {
-        let stats = self.backend.poll(wait)?;
-        if stats.is_some() {
-            self.in_flight -= 1;
-            self.collected += 1;
-        }
-        Ok(stats)
-    }
+/// Starts training under these settings, on the device that they choose; with the settings as they are for that device.
+fn start(env: &Arc<dyn AnyEnv>, requested: &Requested) -> Result<(Driver, Settings)> {
+    let make = |requested: &Requested, device: &Device| device::backend(env, requested, device);
+    let (Built { backend, settings, .. }, _) = device::start(requested, None, make)?;
+    Ok((Driver::new(backend, settings.updates()), settings))
 }
 
 /// Environment steps per second of training under these settings, measured for about `time` after the start, and for two updates
@@ -64,21 +28,19 @@ impl Run {
 /// When no device trains under them, or it fails.
 pub fn sps(env: &Arc<dyn AnyEnv>, requested: &Requested, time: Duration) -> Result<f64> {
     let begin = Instant::now();
-    let (mut run, settings) = Run::start(env, requested)?;
+    let (mut driver, settings) = start(env, requested)?;
     // The first touches memory, and on a GPU loads kernels.
     let warm = begin.elapsed() + time.mul_f64(WARM_UP);
-    while run.collected == 0 || (begin.elapsed() < warm && run.collected < settings.updates()) {
-        run.next(settings.updates())?;
+    while driver.collected() == 0 || (begin.elapsed() < warm && !driver.is_done()) {
+        driver.next()?;
     }
     let (mut updates, mut seconds) = (0, 0.0);
     while updates == 0 || seconds < time.as_secs_f64() * (1.0 - WARM_UP) {
         // What comes after a run's last update is no training: the learning rate has run out.
-        if run.collected == settings.updates() {
-            run = Run::start(env, requested)?.0;
+        if driver.is_done() {
+            driver = start(env, requested)?.0;
         }
-        let start = Instant::now();
-        run.next(settings.updates())?;
-        (updates, seconds) = (updates + 1, seconds + start.elapsed().as_secs_f64());
+        (updates, seconds) = (updates + 1, seconds + driver.next()?.seconds);
     }
     #[allow(clippy::cast_precision_loss)] // counts
     let steps = (updates * settings.batch()) as f64;
@@ -96,33 +58,31 @@ pub fn seconds_to_solve(
     limit: Duration,
 ) -> Result<Option<f64>> {
     let begin = Instant::now();
-    let (mut run, settings) = Run::start(env, requested)?;
-    let (threshold, updates) = (settings.run.solved_at, settings.updates());
+    let (mut driver, settings) = start(env, requested)?;
+    let threshold = settings.run.solved_at;
     // Round 0 is the last evaluation's.
     let (mut attempts, mut round) = (Attempts::default(), 1);
-    let solves = |run: &mut Run, round| -> Result<bool> {
-        let evaluation = run.backend.evaluate(settings.run.eval_episodes, round)?;
+    let solves = |driver: &mut Driver, round| -> Result<bool> {
+        let evaluation = driver.backend().evaluate(settings.run.eval_episodes, round)?;
         Ok(Summary::of(&evaluation).solves(threshold))
     };
-    while run.collected < updates && begin.elapsed() < limit {
-        let stats = run.next(updates)?;
+    while !driver.is_done() && begin.elapsed() < limit {
+        let stats = driver.next()?.stats;
         if stats.nonfinite_in_a_row > 0 {
             continue;
         }
         attempts.record(&stats);
-        if attempts.due(run.collected, threshold, settings.run.eval_interval) {
+        if attempts.due(driver.collected(), threshold, settings.run.eval_interval) {
             // Weights are evaluated between updates.
-            while run.in_flight > 0 {
-                attempts.record(&run.next(run.collected + run.in_flight)?);
-            }
-            attempts.tried(run.collected);
-            if solves(&mut run, round)? {
+            driver.drain()?.iter().for_each(|update| attempts.record(&update.stats));
+            attempts.tried(driver.collected());
+            if solves(&mut driver, round)? {
                 return Ok(Some(begin.elapsed().as_secs_f64()));
             }
             round += 1;
         }
     }
-    if run.collected == updates && solves(&mut run, 0)? {
+    if driver.is_done() && solves(&mut driver, 0)? {
         return Ok(Some(begin.elapsed().as_secs_f64()));
     }
     Ok(None)
@@ -131,7 +91,7 @@ pub fn seconds_to_solve(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CommandLine, EnvFacts, requested};
+    use operant_run::config::{CommandLine, EnvFacts, requested};
 
     fn cartpole() -> Arc<dyn AnyEnv> {
         Arc::new(operant_env::cartpole::CartPole)
