@@ -1,5 +1,7 @@
 //! What an environment says of itself: name, spaces, limits and options.
 
+use crate::registry::EnvOptions;
+
 /// Name, spaces, limits and options of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvSpec {
@@ -163,6 +165,18 @@ impl OptionError {
 }
 
 impl EnvSpec {
+    /// The sets of options that the suites try: the defaults, and each option alone a tenth into its range, or at its least
+    /// value where that is the default.
+    pub fn variants(&self) -> Vec<EnvOptions> {
+        let other = |option: &EnvOption| {
+            let (low, high) = option.range;
+            let tenth = low + (high - low) / 10.0;
+            let value = if option.default == tenth { low } else { tenth };
+            EnvOptions::from([(option.name.clone(), value)])
+        };
+        std::iter::once(EnvOptions::new()).chain(self.options.iter().map(other)).collect()
+    }
+
     /// The option `name`, if `value` is in its range.
     pub fn check_option(&self, name: &str, value: f64) -> Result<&EnvOption, OptionError> {
         let option =
