@@ -3,11 +3,11 @@
 
 use std::process::ExitCode;
 
+mod doc;
 mod fuzz;
 mod gpu;
 mod kernels;
 mod learning;
-mod metrics_doc;
 mod operant;
 mod soak;
 mod test;
@@ -22,6 +22,8 @@ Chores:
           Stops at the first failure and prints the command that repeats it.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
+  config-doc
+          Writes the tables of docs/configuration.md from the rows of the settings.
   learning [--gpu-presets] [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md; with --gpu-presets on the CPU with the settings for GPUs, and the table of
@@ -52,7 +54,8 @@ fn main() -> ExitCode {
         ["gpu", ref args @ ..] => gpu::run(args),
         ["kernels", ref args @ ..] => kernels::run(args),
         ["learning", ref args @ ..] => learning::run(args),
-        ["metrics-doc"] => metrics_doc::run(),
+        ["metrics-doc"] => doc::run("metrics.md", "operant-metrics", "markdown"),
+        ["config-doc"] => doc::run("configuration.md", "operant-run", "configuration"),
         ["soak", ref args @ ..] => soak::run(args),
         ["test"] => test::run(),
         _ => {

@@ -260,8 +260,7 @@ impl Visitor for Programs {
 
 /// The shipped preset of an environment for GPUs, with as many environments as the page is about.
 fn preset(environment: &str) -> Result<Config> {
-    let defaults = "the shipped defaults are not as they should be";
-    let mut table: toml::Table = presets::DEFAULTS.parse().context(defaults)?;
+    let mut table = toml::Table::try_from(Config::default()).context("the defaults are no TOML")?;
     let preset: toml::Table = presets::preset(environment)
         .unwrap_or_default()
         .parse()
