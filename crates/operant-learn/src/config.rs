@@ -69,6 +69,14 @@ pub struct Config {
     pub max_nonfinite_updates: usize,
 }
 
+impl Config {
+    /// The factors of GAE in single precision: gamma, and gamma lambda.
+    pub fn discounts(&self) -> [f32; 2] {
+        let gamma = self.gamma as f32;
+        [gamma, gamma * self.gae_lambda as f32]
+    }
+}
+
 impl Default for Config {
     /// CleanRL's defaults, as shipped in `presets/defaults.toml`.
     fn default() -> Self {

@@ -3,15 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use operant_cuda::kernels::{Multiplier, Peak};
-use operant_cuda::{Device, Stream, Transfers};
+use operant_cuda::{Device, Multiplier, Peak, Stream, Transfers};
 use operant_env::Env;
 
-use super::backend::{GpuOptions, backend};
-use super::layers::NetworkOptions;
-use super::play::{CudaPlay, PlayOptions};
+use super::backend::backend;
+use super::choice::{GpuOptions, NetworkOptions};
+use super::fused::specialise::WeightsAt;
+use super::play::random_play::{CudaPlay, PlayOptions};
 use super::rollout::CudaRollout;
-use super::specialise::WeightsAt;
 use crate::LearnError;
 use crate::config::Config;
 use crate::measure::{Phases, Spread};
@@ -208,12 +207,12 @@ pub fn rollout<E: Env>(
     let speed = timed(device, rollout.stream(), steps, budget, || rollout.roll())?;
     let kernel = match (rollout.kernel(), rollout.specialisation()) {
         (Some(kernel), Some(specialisation)) => {
-            let (shape, function) = (kernel.shape(), kernel.function());
+            let (function, grid) = kernel;
             Some(RolloutKernel {
                 weights_at: specialisation.weights_at,
                 registers: function.registers()?,
                 blocks_per_multiprocessor: function
-                    .blocks_per_multiprocessor(shape.threads, shape.shared as usize)?,
+                    .blocks_per_multiprocessor(grid.threads, grid.shared as usize)?,
             })
         }
         _ => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use operant_cuda::Device;
 use operant_env::Env;
 
-use super::layers::NetworkOptions;
+use super::choice::NetworkOptions;
 use super::measure::{bus_seconds, environments, training};
 use crate::LearnError;
 use crate::config::Config;

@@ -6,14 +6,14 @@
 mod update;
 
 use operant_cuda::Device;
-use operant_cuda::kernels::RunningNorm as DeviceNorm;
 use operant_env::{ActionSpace, Clock, Current, Env, RowsMut};
 use operant_lane::bundle::leaves_of;
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Source, Uint};
 
-use super::layers::NetworkOptions;
-use super::play::{CudaPlay, HASH, PlayOptions};
+use super::choice::NetworkOptions;
+use super::common::structs::RunningNorm as DeviceNorm;
+use super::play::random_play::{CudaPlay, HASH, PlayOptions};
 use super::rollout::CudaRollout;
 use crate::LearnError;
 use crate::config::{Activation, Config};
@@ -340,10 +340,10 @@ impl<'a, E: Env> Reference<'a, E> {
         let mut policy = Policy::new(network);
         policy.pack(params);
         let tile = |first: usize| {
-            let count = super::specialise::TILE.min(config.num_envs - first);
+            let count = super::fused::specialise::TILE.min(config.num_envs - first);
             Tile::new(env, config, &policy, first as u32, count)
         };
-        let tiles = (0..config.num_envs).step_by(super::specialise::TILE).map(tile).collect();
+        let tiles = (0..config.num_envs).step_by(super::fused::specialise::TILE).map(tile).collect();
         let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
         let batch = Batch::new(layout, config.num_envs, 1);
         let (obs_norm, reward_norm) = (RunningNorm::new(features), RunningNorm::new(1));
@@ -352,7 +352,7 @@ impl<'a, E: Env> Reference<'a, E> {
 
     /// `(leaves + 2, N)`.
     fn environments(&self) -> Vec<u32> {
-        const WIDTH: usize = super::specialise::TILE;
+        const WIDTH: usize = super::fused::specialise::TILE;
         let rows = self.tiles[0].environments.len() / WIDTH;
         let row = |row: usize| {
             let of_tile = move |tile: &'_ Tile<1>| tile.environments[row * WIDTH..][..tile.count].to_vec();

@@ -9,9 +9,9 @@ use crate::config::Config;
 use crate::cpu::adam::LearnerState;
 use crate::cpu::batch::Batch;
 use crate::cpu::update::Learner;
-use crate::cuda::layers::{Kernels, NetworkOptions};
+use crate::cuda::choice::{Kernels, NetworkOptions};
 use crate::cuda::rollout::CudaRollout;
-use crate::cuda::update::CudaLearner;
+use crate::cuda::learner::CudaLearner;
 use crate::network::init_params;
 use crate::precision::Precision;
 
@@ -38,14 +38,14 @@ pub enum UpdatePath {
     /// The same phase by phase, as on devices without cooperative launches.
     Phases,
     /// As matrix products, and so the rollout.
-    Layers,
+    Gemm,
 }
 
 impl UpdatePath {
     fn kernels(self) -> Kernels {
         match self {
             UpdatePath::Fused | UpdatePath::Phases => Kernels::Fused,
-            UpdatePath::Layers => Kernels::Layers,
+            UpdatePath::Gemm => Kernels::Gemm,
         }
     }
 }
@@ -56,7 +56,7 @@ fn prepared<E: Env>(
     env: &E,
     config: &Config,
     kernels: Kernels,
-) -> Result<(CudaRollout<E>, LearnerState), LearnError> {
+) -> Result<(CudaRollout, LearnerState), LearnError> {
     let rollout =
         CudaRollout::new(device, env, config, NetworkOptions { precision: Precision::F32, kernels })?;
     let mut params = init_params(rollout.network(), 2);
