@@ -3,41 +3,44 @@
 
 use std::time::Instant;
 
-use operant_env::random_play::RandomPlay;
-use operant_env::{Env, EnvOptions, Visitor, registry};
-use operant_lane::{Packed, Wide};
+use operant_env::{AnyEnv, LaneWidth, builtin};
 
 const ENVIRONMENTS: usize = 8192;
 const HORIZON: u64 = 128;
 const REPETITIONS: usize = 15;
 
 /// Steps per second of each repetition, sorted.
-fn measure<L: Packed, E: Env>(env: &E) -> Vec<f64> {
-    let mut play = RandomPlay::<L, E>::new(env.clone(), 1, 0, ENVIRONMENTS);
-    play.play(HORIZON);
+fn measure(env: &dyn AnyEnv, lanes: LaneWidth) -> Vec<f64> {
+    let mut play = env.random_play(1, 0, ENVIRONMENTS, lanes).expect("made of lanes");
+    let mut totals = || play.play(HORIZON).expect("made of lanes");
+    totals();
     let mut rates: Vec<f64> = (0..REPETITIONS)
         .map(|_| {
             let start = Instant::now();
-            let totals = play.play(HORIZON);
-            totals.steps as f64 / start.elapsed().as_secs_f64()
+            let steps = totals().steps;
+            steps as f64 / start.elapsed().as_secs_f64()
         })
         .collect();
     rates.sort_by(f64::total_cmp);
     rates
 }
 
-struct Measure;
-
-impl Visitor for Measure {
-    type Output = ();
-    fn visit<E: Env>(self, env: E) {
+fn main() {
+    let only = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
+    println!(
+        "environments alone, one core, {ENVIRONMENTS} environments, median of {REPETITIONS} horizons (min .. max)"
+    );
+    for env in builtin().envs() {
         let name = env.spec().name;
-        let scalar = measure::<f32, E>(&env);
+        if only.as_deref().is_some_and(|only| only != name) {
+            continue;
+        }
+        let scalar = measure(&**env, LaneWidth::One);
         let base = scalar[REPETITIONS / 2];
         for (lane, rates) in [
             ("f32", scalar),
-            ("Wide<8>", measure::<Wide<8>, E>(&env)),
-            ("Wide<16>", measure::<Wide<16>, E>(&env)),
+            ("Wide<8>", measure(&**env, LaneWidth::Eight)),
+            ("Wide<16>", measure(&**env, LaneWidth::Sixteen)),
         ] {
             let median = rates[REPETITIONS / 2];
             println!(
@@ -48,15 +51,5 @@ impl Visitor for Measure {
                 median / base
             );
         }
-    }
-}
-
-fn main() {
-    let only = std::env::args().nth(1).filter(|argument| !argument.starts_with('-'));
-    println!(
-        "environments alone, one core, {ENVIRONMENTS} environments, median of {REPETITIONS} horizons (min .. max)"
-    );
-    for name in registry::names().filter(|name| only.as_deref().is_none_or(|only| only == *name)) {
-        registry::with_env(name, &EnvOptions::new(), Measure).expect("a registered name");
     }
 }

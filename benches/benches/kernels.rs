@@ -1,13 +1,11 @@
 //! Kernels on the first GPU: environments alone and the rollout, beside the same environments on one core of this CPU, in one
 //! run. `cargo bench -p benches --bench kernels`; says so where there is no GPU.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use benches::Spread;
 use operant_cuda::{Cuda, Device};
-use operant_env::random_play::RandomPlay;
-use operant_env::{Env, EnvOptions, Visitor, registry};
-use operant_lane::Wide;
+use operant_env::{AnyEnv, LaneWidth, builtin};
 use operant_learn::cuda::measure::{self, Speed};
 use operant_learn::{Config, LearnError, Precision};
 
@@ -30,59 +28,53 @@ fn main() {
         properties.multiprocessors,
         properties.clock_khz / 1_000
     );
-    for name in registry::names() {
-        let outcome =
-            registry::with_env(name, &EnvOptions::new(), Measure(&device)).expect("a registered name");
-        outcome.unwrap_or_else(|error| println!("{name}: {error}"));
+    for env in builtin().envs() {
+        measured(&device, &**env).unwrap_or_else(|error| println!("{}: {error}", env.spec().name));
     }
 }
 
-struct Measure<'a>(&'a Device);
-
-impl Visitor for Measure<'_> {
-    type Output = Result<(), LearnError>;
-
-    fn visit<E: Env>(self, env: E) -> Self::Output {
-        let name = env.spec().name;
-        let core = core_rate(&env);
-        println!("{name:24} one core, lanes     {:.1}", core.scaled(1e-6));
-        let say = |what: &str, speed: &Speed| {
-            let spread = Spread { median: speed.sps_median, min: speed.sps_min, max: speed.sps_max };
-            println!(
-                "{name:24} {what:20} {:.1}  {:8.1}x one core",
-                spread.scaled(1e-6),
-                spread.median / core.median
-            );
-        };
-        for (envs, writes) in [(ENVIRONMENTS, false), (ENVIRONMENTS, true), (1 << 20, false)] {
-            let speed = measure::environments(self.0, &env, [HORIZON, envs], writes, BUDGET)?;
-            say(&format!("{envs}{}", if writes { ", written" } else { "" }), &speed);
-        }
-        for precision in Precision::ALL {
-            for hidden in [vec![64, 64], vec![128, 128]] {
-                let what = format!("rollout {precision} H={}", hidden[0]);
-                let config = Config {
-                    num_envs: ENVIRONMENTS,
-                    num_steps: HORIZON,
-                    hidden,
-                    shared_trunk: true,
-                    ..Config::default()
-                };
-                say(&what, &measure::rollout(self.0, &env, &config, precision, BUDGET)?.speed);
-            }
-        }
-        Ok(())
+/// Prints the speeds of one environment.
+fn measured(device: &Device, env: &dyn AnyEnv) -> Result<(), LearnError> {
+    let name = env.spec().name;
+    let core = core_rate(env)?;
+    println!("{name:24} one core, lanes     {:.1}", core.scaled(1e-6));
+    let say = |what: &str, speed: &Speed| {
+        let spread = Spread { median: speed.sps_median, min: speed.sps_min, max: speed.sps_max };
+        println!(
+            "{name:24} {what:20} {:.1}  {:8.1}x one core",
+            spread.scaled(1e-6),
+            spread.median / core.median
+        );
+    };
+    for (envs, writes) in [(ENVIRONMENTS, false), (ENVIRONMENTS, true), (1 << 20, false)] {
+        let speed = measure::environments(device, env, [HORIZON, envs], writes, BUDGET)?;
+        say(&format!("{envs}{}", if writes { ", written" } else { "" }), &speed);
     }
+    for precision in Precision::ALL {
+        for hidden in [vec![64, 64], vec![128, 128]] {
+            let what = format!("rollout {precision} H={}", hidden[0]);
+            let config = Config {
+                num_envs: ENVIRONMENTS,
+                num_steps: HORIZON,
+                hidden,
+                shared_trunk: true,
+                ..Config::default()
+            };
+            say(&what, &measure::rollout(device, env, &config, precision, BUDGET)?.speed);
+        }
+    }
+    Ok(())
 }
 
 /// Steps per second of the environment on one core, random actions.
-fn core_rate<E: Env>(env: &E) -> Spread {
-    let mut play = RandomPlay::<Wide<16>, E>::new(env.clone(), 1, 0, ENVIRONMENTS);
-    play.play(HORIZON as u64);
-    let rate = |play: &mut RandomPlay<Wide<16>, E>| {
-        let mut steps = 0;
-        let seconds = benches::time(|| steps = play.play(HORIZON as u64).steps);
-        steps as f64 / seconds
-    };
-    Spread::of((0..7).map(|_| rate(&mut play)).collect())
+fn core_rate(env: &dyn AnyEnv) -> Result<Spread, LearnError> {
+    let mut play = env.random_play(1, 0, ENVIRONMENTS, LaneWidth::Sixteen)?;
+    play.play(HORIZON as u64)?;
+    let mut rates = Vec::new();
+    for _ in 0..7 {
+        let start = Instant::now();
+        let steps = play.play(HORIZON as u64)?.steps;
+        rates.push(steps as f64 / start.elapsed().as_secs_f64());
+    }
+    Ok(Spread::of(rates))
 }

@@ -4,6 +4,7 @@
 //! The network is 4-64-64-(2+1), tanh, shared trunk. Only the multiply-adds of matrices are counted: one forward pass in
 //! the rollout, forward and backward in each epoch. A fraction above 1 means a wrong peak or count, and fails.
 
+use std::sync::Arc;
 use std::process::ExitCode;
 
 use benches::{Spread, peak_flops, time};
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         let network = Network::new(Architecture::new(&config, Input::Dense(4), Head::MultiDiscrete(vec![2])));
         let flops = network.forward_flops() as f64
             + config.update_epochs as f64 * network.forward_backward_flops() as f64;
-        let mut learner = backend(CartPole, &config, threads).expect("a good configuration");
+        let mut learner = backend(Arc::new(CartPole), &config, threads).expect("a good configuration");
         let mut update = || {
             learner.enqueue_update().expect("an update");
             learner.poll(true).expect("no failure").expect("a finished update")

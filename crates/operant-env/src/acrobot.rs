@@ -86,15 +86,15 @@ impl Env for Acrobot {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "acrobot",
-            aliases: &["Acrobot-v1", "Acrobot"],
-            summary: "swing a two-link arm above a line; -1 a step",
+            name: "acrobot".into(),
+            aliases: vec!["Acrobot-v1".into(), "Acrobot".into()],
+            summary: "swing a two-link arm above a line; -1 a step".into(),
             obs: ObsSpace::symmetric(&[1.0, 1.0, 1.0, 1.0, MAX_SPEED[0], MAX_SPEED[1]]),
             actions: ActionSpace::Discrete(vec![3]),
             time_limit: 500,
             fps: 15.0,
-            solved_at: Some(-85.0),
-            options: &[],
+            options: Vec::new(),
+            preset: Some(include_str!("../presets/acrobot.toml").into()),
         }
     }
 

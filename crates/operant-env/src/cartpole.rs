@@ -53,15 +53,15 @@ impl Env for CartPole {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "cartpole",
-            aliases: &["CartPole-v1", "CartPole"],
-            summary: "balance a pole on a cart; 1 a step",
+            name: "cartpole".into(),
+            aliases: vec!["CartPole-v1".into(), "CartPole".into()],
+            summary: "balance a pole on a cart; 1 a step".into(),
             obs: ObsSpace::symmetric(&[2.0 * X_LIMIT, f64::INFINITY, 2.0 * THETA_LIMIT, f64::INFINITY]),
             actions: ActionSpace::Discrete(vec![2]),
             time_limit: 500,
             fps: 50.0,
-            solved_at: Some(475.0),
-            options: &[],
+            options: Vec::new(),
+            preset: Some(include_str!("../presets/cartpole.toml").into()),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::spec::{ActionSpace, ObsSpace};
 const DRAWS: [&str; 6] = ["seed_low", "seed_high", "environment", "step_low", "step_high", "purpose"];
 
 /// The source of an environment, ready for the rollout kernel.
-pub fn emit<E: Env>(env: &E) -> String {
+pub(crate) fn emit<E: Env>(env: &E) -> String {
     let spec = env.spec();
     let state = leaves_of::<f32, E::State<f32>>();
     let (obs_type, obs_size) = match spec.obs {

@@ -64,20 +64,22 @@ pub struct MinatarBreakout {
 }
 
 /// Options, with the package's names.
-const OPTIONS: &[EnvOption] = &[
-    EnvOption {
-        name: "sticky_action_prob",
-        default: 0.0,
-        range: (0.0, 1.0),
-        help: "chance that an action is replaced by the one executed before",
-    },
-    EnvOption {
-        name: "difficulty_ramping",
-        default: 1.0,
-        range: (0.0, 1.0),
-        help: "accepted as by the package, whose Breakout has a single level: it changes nothing",
-    },
-];
+fn options() -> Vec<EnvOption> {
+    vec![
+        EnvOption {
+            name: "sticky_action_prob".into(),
+            default: 0.0,
+            range: (0.0, 1.0),
+            help: "chance that an action is replaced by the one executed before".into(),
+        },
+        EnvOption {
+            name: "difficulty_ramping".into(),
+            default: 1.0,
+            range: (0.0, 1.0),
+            help: "accepted as by the package, whose Breakout has a single level: it changes nothing".into(),
+        },
+    ]
+}
 
 /// One word with the bit of cell number `cell` in word number `word`, zero in others.
 #[inline(always)]
@@ -113,15 +115,15 @@ impl Env for MinatarBreakout {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "minatar_breakout",
-            aliases: &["MinAtar/Breakout-v0", "Breakout-MinAtar", "breakout"],
-            summary: "break bricks with a ball on a 10x10 grid; 1 a brick",
+            name: "minatar_breakout".into(),
+            aliases: vec!["MinAtar/Breakout-v0".into(), "Breakout-MinAtar".into(), "breakout".into()],
+            summary: "break bricks with a ball on a 10x10 grid; 1 a brick".into(),
             obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, CHANNELS] },
             actions: ActionSpace::Discrete(vec![6]),
             time_limit: 5000,
             fps: 15.0,
-            solved_at: Some(30.0),
-            options: OPTIONS,
+            options: options(),
+            preset: Some(include_str!("../presets/minatar_breakout.toml").into()),
         }
     }
 

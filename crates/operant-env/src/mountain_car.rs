@@ -78,15 +78,15 @@ impl Env for MountainCar {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "mountain_car",
-            aliases: &["MountainCar-v0", "MountainCar"],
-            summary: "rock a weak car up a hill; -1 a step",
+            name: "mountain_car".into(),
+            aliases: vec!["MountainCar-v0".into(), "MountainCar".into()],
+            summary: "rock a weak car up a hill; -1 a step".into(),
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
             actions: ActionSpace::Discrete(vec![3]),
             time_limit: 200,
             fps: 30.0,
-            solved_at: Some(-115.0),
-            options: &[],
+            options: Vec::new(),
+            preset: Some(include_str!("../presets/mountain_car.toml").into()),
         }
     }
 

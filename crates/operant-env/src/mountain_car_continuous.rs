@@ -35,15 +35,15 @@ impl Env for MountainCarContinuous {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "mountain_car_continuous",
-            aliases: &["MountainCarContinuous-v0", "MountainCarContinuous"],
-            summary: "rock a weak car up a hill with little fuel; 100 at the flag",
+            name: "mountain_car_continuous".into(),
+            aliases: vec!["MountainCarContinuous-v0".into(), "MountainCarContinuous".into()],
+            summary: "rock a weak car up a hill with little fuel; 100 at the flag".into(),
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
             actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
             time_limit: 999,
             fps: 30.0,
-            solved_at: Some(90.0),
-            options: &[],
+            options: Vec::new(),
+            preset: Some(include_str!("../presets/mountain_car_continuous.toml").into()),
         }
     }
 

@@ -57,15 +57,15 @@ impl Env for Pendulum {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "pendulum",
-            aliases: &["Pendulum-v1", "Pendulum"],
-            summary: "swing a pendulum up with a weak motor; 0 at best",
+            name: "pendulum".into(),
+            aliases: vec!["Pendulum-v1".into(), "Pendulum".into()],
+            summary: "swing a pendulum up with a weak motor; 0 at best".into(),
             obs: ObsSpace::symmetric(&[1.0, 1.0, MAX_SPEED]),
             actions: ActionSpace::Box { low: vec![-MAX_TORQUE], high: vec![MAX_TORQUE] },
             time_limit: 200,
             fps: 30.0,
-            solved_at: Some(-170.0),
-            options: &[],
+            options: Vec::new(),
+            preset: Some(include_str!("../presets/pendulum.toml").into()),
         }
     }
 

@@ -1,62 +1,46 @@
-//! The registry: every environment by name. Adding one is its file and its line here.
+//! The registry: a list of environments that are found by name. [`builtin`] has those of this crate; a program adds its own
+//! with [`Registry::with`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::env::Env;
+use crate::any::AnyEnv;
 use crate::spec::{EnvSpec, OptionError};
 
-macro_rules! registry {
+/// Declares the modules of the environments, and [`builtin`] as the list of them.
+macro_rules! environments {
     ($($module:ident :: $env:ident),* $(,)?) => {
-        /// Every environment, as a specification.
-        pub fn specs() -> Vec<EnvSpec> {
-            vec![$($crate::$module::$env::default().spec()),*]
-        }
+        $(pub mod $module;)*
 
-        /// Calls `visitor` with the environment of that name or alias and those options.
-        pub fn with_env<V: Visitor>(name: &str, options: &EnvOptions, visitor: V) -> Result<V::Output, EnvError> {
-            let name = canonical(name)?;
-            $(
-                let mut env = $crate::$module::$env::default();
-                if env.spec().name == name {
-                    for (option, value) in options {
-                        env.set_option(option, *value)?;
-                    }
-                    return Ok(visitor.visit(env));
-                }
-            )*
-            unreachable!("a canonical name is registered")
+        /// The environments of this crate.
+        pub fn builtin() -> $crate::Registry {
+            $crate::Registry::default()$(.with($module::$env::default()))*
         }
     };
 }
-
-registry! {
-    cartpole::CartPole,
-    mountain_car::MountainCar,
-    mountain_car_continuous::MountainCarContinuous,
-    pendulum::Pendulum,
-    acrobot::Acrobot,
-    minatar_breakout::MinatarBreakout,
-}
+pub(crate) use environments;
 
 /// Options of an environment by name.
 pub type EnvOptions = BTreeMap<String, f64>;
 
-/// Receives an environment whose type is known only at run time.
-pub trait Visitor {
-    /// What the visit gives.
-    type Output;
-    /// Does its work with the environment.
-    fn visit<E: Env>(self, env: E) -> Self::Output;
+/// Environments by name.
+#[derive(Clone, Default)]
+pub struct Registry {
+    envs: Vec<Arc<dyn AnyEnv>>,
 }
 
 /// No environment has that name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown environment `{name}`; {hint}`operant envs` lists all")]
+#[error("there is no environment \"{name}\"{}", hint(nearest))]
 pub struct UnknownEnv {
     /// The name asked for.
     pub name: String,
-    /// A suggestion, or nothing.
-    pub hint: String,
+    /// The name or alias that is spelled most like it, if one is near.
+    pub nearest: Option<String>,
+}
+
+fn hint(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"))
 }
 
 /// An environment cannot be made as asked.
@@ -70,29 +54,67 @@ pub enum EnvError {
     Option(#[from] OptionError),
 }
 
-/// Names of all environments, in the registry's order.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    specs().into_iter().map(|spec| spec.name)
-}
-
-/// The name in snake_case of an environment called by it or by an alias.
-pub fn canonical(name: &str) -> Result<&'static str, UnknownEnv> {
-    let specs = specs();
-    if let Some(spec) = specs.iter().find(|spec| spec.name == name || spec.aliases.contains(&name)) {
-        return Ok(spec.name);
+impl Registry {
+    /// The list with one more environment, which replaces one of the same name.
+    #[must_use]
+    pub fn with(self, env: impl AnyEnv) -> Self {
+        self.with_shared(Arc::new(env))
     }
-    let distance = |known: &str| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase());
-    let nearest = specs
-        .iter()
-        .flat_map(|spec| std::iter::once(&spec.name).chain(spec.aliases))
-        .min_by_key(|known| distance(known))
-        .filter(|known| distance(known) <= 2 + known.len() / 4);
-    let hint = nearest.map_or(String::new(), |known| format!("did you mean `{known}`? "));
-    Err(UnknownEnv { name: name.to_owned(), hint })
-}
 
-/// The specification of an environment called by name or alias.
-pub fn spec(name: &str) -> Result<EnvSpec, UnknownEnv> {
-    let name = canonical(name)?;
-    Ok(specs().into_iter().find(|spec| spec.name == name).expect("a canonical name is registered"))
+    /// As [`Registry::with`].
+    #[must_use]
+    pub fn with_shared(mut self, env: Arc<dyn AnyEnv>) -> Self {
+        let name = env.spec().name;
+        self.envs.retain(|known| known.spec().name != name);
+        self.envs.push(env);
+        self
+    }
+
+    /// All environments, in the order in which they were added.
+    pub fn envs(&self) -> &[Arc<dyn AnyEnv>] {
+        &self.envs
+    }
+
+    /// The specifications of all environments.
+    pub fn specs(&self) -> Vec<EnvSpec> {
+        self.envs.iter().map(|env| env.spec()).collect()
+    }
+
+    /// Every name and alias, with the name that it stands for.
+    pub fn known(&self) -> BTreeMap<String, String> {
+        let mut known = BTreeMap::new();
+        for EnvSpec { name, aliases, .. } in self.specs() {
+            known.extend(aliases.into_iter().map(|alias| (alias, name.clone())));
+            known.insert(name.clone(), name);
+        }
+        known
+    }
+
+    /// The environment of that name or alias.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name that there is.
+    pub fn find(&self, name: &str) -> Result<&Arc<dyn AnyEnv>, UnknownEnv> {
+        let specs = self.specs();
+        let of_name = specs.iter().position(|spec| spec.name == name);
+        let found = of_name.or_else(|| specs.iter().position(|spec| spec.aliases.iter().any(|a| a == name)));
+        if let Some(index) = found {
+            return Ok(&self.envs[index]);
+        }
+        let distance = |known: &str| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase());
+        let nearest = specs
+            .iter()
+            .flat_map(|spec| std::iter::once(&spec.name).chain(&spec.aliases))
+            .min_by_key(|known| distance(known))
+            .filter(|known| distance(known) <= 2 + known.len() / 4);
+        Err(UnknownEnv { name: name.to_owned(), nearest: nearest.cloned() })
+    }
+
+    /// The environment of that name or alias with those options.
+    ///
+    /// # Errors
+    /// When there is none, or an option is unknown or out of range.
+    pub fn make(&self, name: &str, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, EnvError> {
+        Ok(self.find(name)?.with_options(options)?)
+    }
 }

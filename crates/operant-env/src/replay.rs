@@ -45,11 +45,17 @@ pub struct Outcome {
 /// A case that cannot be replayed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CaseError {
+    /// The environment cannot be put into a given state.
+    #[error("{env} cannot be put into a given state; replay one of the environments that `operant envs` lists")]
+    Unsupported {
+        /// Environment.
+        env: String,
+    },
     /// Wrong number of state entries.
     #[error("`state` has {got} numbers; {env} has {expected}")]
     State {
         /// Environment.
-        env: &'static str,
+        env: String,
         /// Numbers given.
         got: usize,
         /// Numbers of a state.
@@ -59,7 +65,7 @@ pub enum CaseError {
     #[error("`state[{index}]` = {value}; {env} has {what} there")]
     Entry {
         /// Environment.
-        env: &'static str,
+        env: String,
         /// Place in the state.
         index: usize,
         /// The number.
@@ -80,7 +86,7 @@ pub enum CaseError {
 }
 
 /// Replays a case. Chance inside a step (sticky actions) draws from seed 0, environment 0.
-pub fn replay<E: Env>(env: &E, arithmetic: Arithmetic, case: &Case) -> Result<Outcome, CaseError> {
+pub(crate) fn replay<E: Env>(env: &E, arithmetic: Arithmetic, case: &Case) -> Result<Outcome, CaseError> {
     check(env, case)?;
     Ok(match arithmetic {
         Arithmetic::F64 => run::<E, f64>(env, case),
@@ -94,7 +100,7 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
     let leaves = leaves_of::<f64, E::State<f64>>();
     let expected = env.pack(&vec![0.0; leaves.len()]).len();
     if case.state.len() != expected {
-        return Err(CaseError::State { env: spec.name, got: case.state.len(), expected });
+        return Err(CaseError::State { env: spec.name.clone(), got: case.state.len(), expected });
     }
     // In the public form whole numbers stand where the leaves are whole numbers, packed ones included.
     let whole = |index: usize| leaves.get(index).is_none_or(|leaf| leaf.kind != Kind::Float);
@@ -106,7 +112,7 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
         } else {
             continue;
         };
-        return Err(CaseError::Entry { env: spec.name, index, value, what });
+        return Err(CaseError::Entry { env: spec.name.clone(), index, value, what });
     }
     for (index, action) in case.actions.iter().enumerate() {
         let (fits, expected) = match &spec.actions {
@@ -156,7 +162,7 @@ pub struct StepWords<'a> {
 ///
 /// # Errors
 /// When the case is none of this environment's.
-pub fn to_words<E: Env>(env: &E, case: &Case) -> Result<CaseWords, CaseError> {
+pub(crate) fn to_words<E: Env>(env: &E, case: &Case) -> Result<CaseWords, CaseError> {
     check(env, case)?;
     let state = E::State::<f32>::load(&mut Splat(env.unpack(&case.state).iter()));
     let mut words = vec![0; leaves_of::<f32, E::State<f32>>().len()];
@@ -170,7 +176,7 @@ pub fn to_words<E: Env>(env: &E, case: &Case) -> Result<CaseWords, CaseError> {
 }
 
 /// The outcome of a case from what a device gave, step by step.
-pub fn from_words<'a, E: Env>(env: &E, steps: impl IntoIterator<Item = StepWords<'a>>) -> Outcome {
+pub(crate) fn from_words<E: Env>(env: &E, steps: &[StepWords<'_>]) -> Outcome {
     let space = env.spec().obs;
     let mut outcome = Outcome::default();
     for step in steps {

@@ -4,11 +4,11 @@
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvSpec {
     /// The name in snake_case.
-    pub name: &'static str,
+    pub name: String,
     /// Other names it answers to, Gymnasium's ids among them.
-    pub aliases: &'static [&'static str],
+    pub aliases: Vec<String>,
     /// One line for lists.
-    pub summary: &'static str,
+    pub summary: String,
     /// What the policy sees.
     pub obs: ObsSpace,
     /// What the policy does.
@@ -17,10 +17,11 @@ pub struct EnvSpec {
     pub time_limit: u32,
     /// Steps per second at which a person likes to watch it.
     pub fps: f32,
-    /// Mean return of 100 greedy episodes from which on it counts as solved.
-    pub solved_at: Option<f64>,
     /// What can be set.
-    pub options: &'static [EnvOption],
+    pub options: Vec<EnvOption>,
+    /// The settings that it is trained with unless others are given, as TOML: hyperparameters, the return from which on it counts
+    /// as solved (`solved_at`), and in a table `[gpu]` what differs on a GPU. None for the library's defaults.
+    pub preset: Option<String>,
 }
 
 /// Observations.
@@ -78,6 +79,14 @@ pub enum ActionSpace {
 }
 
 impl ActionSpace {
+    /// 32-bit words of an action mask: a bit for each choice of each component.
+    pub fn mask_words(&self) -> usize {
+        match self {
+            ActionSpace::Discrete(choices) => choices.iter().sum::<usize>().div_ceil(32),
+            ActionSpace::Box { .. } => 0,
+        }
+    }
+
     /// Components of an action.
     pub fn components(&self) -> usize {
         match self {
@@ -88,16 +97,16 @@ impl ActionSpace {
 }
 
 /// A number that changes the rules.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EnvOption {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Its value unless set.
     pub default: f64,
     /// Least and greatest value.
     pub range: (f64, f64),
     /// What it does.
-    pub help: &'static str,
+    pub help: String,
 }
 
 /// An option that cannot be set so.
@@ -107,7 +116,7 @@ pub enum OptionError {
     #[error("{env} has no option `{name}`; {known}")]
     Unknown {
         /// Environment.
-        env: &'static str,
+        env: String,
         /// The option asked for.
         name: String,
         /// What there is.
@@ -117,9 +126,9 @@ pub enum OptionError {
     #[error("{env}: option `{name}` = {value} is out of range; give a number from {low} to {high}")]
     Range {
         /// Environment.
-        env: &'static str,
+        env: String,
         /// The option.
-        name: &'static str,
+        name: String,
         /// The value asked for.
         value: f64,
         /// Least value.
@@ -132,23 +141,23 @@ pub enum OptionError {
 impl OptionError {
     /// The error for an option that `spec` does not list.
     pub fn unknown(spec: &EnvSpec, name: &str) -> Self {
-        let names: Vec<&str> = spec.options.iter().map(|option| option.name).collect();
+        let names: Vec<&str> = spec.options.iter().map(|option| option.name.as_str()).collect();
         let known =
             if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
-        OptionError::Unknown { env: spec.name, name: name.to_owned(), known }
+        OptionError::Unknown { env: spec.name.clone(), name: name.to_owned(), known }
     }
 }
 
 impl EnvSpec {
     /// The option `name`, if `value` is in its range.
-    pub fn check_option(&self, name: &str, value: f64) -> Result<&'static EnvOption, OptionError> {
+    pub fn check_option(&self, name: &str, value: f64) -> Result<&EnvOption, OptionError> {
         let option =
             self.options.iter().find(|option| option.name == name).ok_or(OptionError::unknown(self, name))?;
         let (low, high) = option.range;
         if (low..=high).contains(&value) {
             Ok(option)
         } else {
-            Err(OptionError::Range { env: self.name, name: option.name, value, low, high })
+            Err(OptionError::Range { env: self.name.clone(), name: option.name.clone(), value, low, high })
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What every environment gets and none contains: the time limit, same-step auto-reset, the final observation and
 //! episode statistics.
 
-use operant_lane::{Bundle, Draws, Float, Lane, Purpose, Rule, Uint};
+use operant_lane::{Bundle, Draws, Float, Lane, Packed, Purpose, Rule, Uint};
 
 use crate::env::Env;
 
@@ -12,7 +12,7 @@ pub struct Clock<L: Lane> {
     pub seed: u64,
     /// Global number of each environment.
     pub environment: L::Uint,
-    /// Lifetime step, counted from the start of the run.
+    /// Global step, counted from the start of the run.
     pub step: u64,
     /// Evaluation has random streams of its own.
     pub evaluation: bool,
@@ -23,6 +23,12 @@ impl<L: Lane> Clock<L> {
         let purpose = if self.evaluation { evaluation } else { training };
         Draws::at(self.seed, self.environment, self.step, purpose)
     }
+}
+
+/// `first, first + 1, ..` across a lane.
+pub fn numbers<L: Packed>(first: u32) -> L::Uint {
+    let list: [u32; 16] = core::array::from_fn(|i| first + i as u32);
+    L::load_uint(&list)
 }
 
 /// Environments in the middle of their episodes.

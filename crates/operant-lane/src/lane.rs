@@ -143,7 +143,7 @@ pub trait Float:
     /// `(m, e)` with `self = m 2^e` and `1 <= m < 2`, of a positive normal number.
     fn mantissa_exponent(self) -> (Self, Self::Int);
     /// `table[min(index, len - 1)]`, rounded to the lane's precision.
-    fn gather(table: &'static [f64], index: Self::Uint) -> Self;
+    fn gather(table: &[f64], index: Self::Uint) -> Self;
 
     /// Names the value in emitted code.
     #[inline(always)]
@@ -244,7 +244,7 @@ pub trait Uint:
     /// The same bits, signed.
     fn to_int(self) -> Self::Int;
     /// `table[min(index, len - 1)]`.
-    fn gather(table: &'static [u32], index: Self) -> Self;
+    fn gather(table: &[u32], index: Self) -> Self;
 
     /// Names the value in emitted code.
     #[inline(always)]

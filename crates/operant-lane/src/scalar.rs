@@ -67,7 +67,7 @@ impl Uint for Wrapping<u32> {
         Wrapping(self.0 as i32)
     }
     #[inline(always)]
-    fn gather(table: &'static [u32], index: Self) -> Self {
+    fn gather(table: &[u32], index: Self) -> Self {
         Wrapping(table[(index.0 as usize).min(table.len() - 1)])
     }
 }
@@ -170,7 +170,7 @@ macro_rules! scalar_lane {
                 ($float::from_bits(mantissa), Wrapping(exponent))
             }
             #[inline(always)]
-            fn gather(table: &'static [f64], index: Wrapping<u32>) -> Self {
+            fn gather(table: &[f64], index: Wrapping<u32>) -> Self {
                 table[(index.0 as usize).min(table.len() - 1)] as $float
             }
         }

@@ -117,7 +117,7 @@ macro_rules! simd_lane {
                 cast(self)
             }
             #[inline(always)]
-            fn gather(table: &'static [u32], index: Self) -> Self {
+            fn gather(table: &[u32], index: Self) -> Self {
                 let index: [u32; $width] = cast(index);
                 cast(index.map(|i| table[(i as usize).min(table.len() - 1)]))
             }
@@ -228,7 +228,7 @@ macro_rules! simd_lane {
                 (cast(mantissa), exponent)
             }
             #[inline(always)]
-            fn gather(table: &'static [f64], index: $uint) -> Self {
+            fn gather(table: &[f64], index: $uint) -> Self {
                 let index: [u32; $width] = cast(index);
                 $float::from(index.map(|i| table[(i as usize).min(table.len() - 1)] as f32))
             }

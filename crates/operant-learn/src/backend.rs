@@ -96,6 +96,9 @@ pub enum LearnError {
         /// What to do.
         remedy: String,
     },
+    /// An environment failed.
+    #[error(transparent)]
+    Environment(#[from] operant_env::StepError),
     /// A snapshot does not fit the environment or network.
     #[error("the snapshot does not fit: {0}")]
     Snapshot(String),

@@ -8,6 +8,7 @@ pub mod config;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod in_flight;
 pub mod measure;
 pub mod network;
 pub mod precision;
@@ -20,5 +21,6 @@ mod state;
 
 pub use backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{Activation, Config};
+pub use in_flight::InFlight;
 pub use precision::Precision;
 pub use snapshot::{Dtype, Snapshot, Tensor};

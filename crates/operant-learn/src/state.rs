@@ -1,8 +1,7 @@
 //! What a backend has to remember, whatever the device, as a [`Snapshot`] and back: one tensor per parameter, per moment and
 //! per field of the environments' state.
 
-use operant_env::Env;
-use operant_lane::bundle::leaves_of;
+use operant_env::{AnyEnv, running_words};
 use operant_lane::{Kind, Leaf};
 
 use crate::backend::LearnError;
@@ -11,11 +10,6 @@ use crate::cpu::adam::LearnerState;
 use crate::cpu::normalise::RunningNorm;
 use crate::network::Network;
 use crate::snapshot::{Dtype, Snapshot, Tensor};
-
-/// Words of a running environment: its state, the episode's length and return.
-pub(crate) fn leaves<E: Env>() -> usize {
-    leaves_of::<f32, E::State<f32>>().len() + 2
-}
 
 /// Everything that training continues from.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,10 +93,10 @@ struct Field {
     array: bool,
 }
 
-/// The fields of `E`'s running environments, array elements gathered.
-fn fields<E: Env>() -> Vec<Field> {
+/// The fields of running environments, array elements gathered.
+fn fields(env: &dyn AnyEnv) -> Vec<Field> {
     let mut fields: Vec<Field> = Vec::new();
-    for Leaf { name, kind } in leaves_of::<f32, E::State<f32>>() {
+    for Leaf { name, kind } in env.leaves() {
         let dtype = match kind {
             Kind::Float => Dtype::F32,
             Kind::Uint | Kind::Mask => Dtype::U32,
@@ -125,8 +119,8 @@ fn shape(field: &Field, environments: usize) -> Vec<usize> {
 }
 
 impl BackendState {
-    /// As a snapshot of `network` in environments of kind `E`.
-    pub fn to_snapshot<E: Env>(&self, network: &Network, config: &Config) -> Snapshot {
+    /// As a snapshot of `network` in environments `env`.
+    pub fn to_snapshot(&self, env: &dyn AnyEnv, network: &Network, config: &Config) -> Snapshot {
         let mut tensors = Vec::new();
         for (prefix, values) in [
             ("params", &self.learner.params),
@@ -138,9 +132,9 @@ impl BackendState {
                 tensors.push(words(format!("{prefix}.{}", spec.name), Dtype::F32, spec.shape.clone(), bits));
             }
         }
-        let (leaves, environments) = (leaves::<E>(), config.num_envs);
+        let (leaves, environments) = (running_words(env), config.num_envs);
         let mut first = 0;
-        for field in fields::<E>() {
+        for field in fields(env) {
             let values = self
                 .environments
                 .chunks_exact(leaves)
@@ -174,8 +168,9 @@ impl BackendState {
     ///
     /// # Errors
     /// When a tensor or counter is missing or has another shape.
-    pub fn from_snapshot<E: Env>(
+    pub fn from_snapshot(
         snapshot: &Snapshot,
+        env: &dyn AnyEnv,
         network: &Network,
         config: &Config,
         features: usize,
@@ -190,10 +185,10 @@ impl BackendState {
         };
         let (params, exp_avg, exp_avg_sq) = (read("params")?, read("exp_avg")?, read("exp_avg_sq")?);
 
-        let (leaves, count) = (leaves::<E>(), config.num_envs);
+        let (leaves, count) = (running_words(env), config.num_envs);
         let mut environments = vec![0u32; leaves * count];
         let mut first = 0;
-        for field in fields::<E>() {
+        for field in fields(env) {
             let data = find(snapshot, &field.name, field.dtype, &shape(&field, count))?;
             let values: Vec<u32> = read_words(data).collect();
             for (to, from) in environments.chunks_exact_mut(leaves).zip(values.chunks_exact(field.length)) {

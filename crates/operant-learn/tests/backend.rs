@@ -1,6 +1,8 @@
 //! The CPU backend as a whole: the same bits for any number of threads, exact continuation, learning, and a test-only
 //! environment with masks, several action components, arrays and loops.
 
+use std::sync::Arc;
+
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
 
@@ -8,9 +10,13 @@ use locks::Locks;
 use operant_env::cartpole::CartPole;
 use operant_env::minatar_breakout::MinatarBreakout;
 use operant_env::pendulum::Pendulum;
-use operant_env::{Env, Visitor, registry};
+use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::backend;
 use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats};
+
+fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
+    Arc::new(env)
+}
 
 fn config(num_envs: usize) -> Config {
     Config {
@@ -37,7 +43,7 @@ fn update(backend: &mut dyn Backend) -> UpdateStats {
 }
 
 /// What `updates` updates end in.
-fn after<E: Env>(env: E, config: &Config, threads: usize, updates: usize) -> Snapshot {
+fn after(env: Arc<dyn AnyEnv>, config: &Config, threads: usize, updates: usize) -> Snapshot {
     let mut backend = backend(env, config, threads).expect("a good configuration");
     for _ in 0..updates {
         update(&mut *backend);
@@ -55,15 +61,14 @@ fn assert_same(a: &Snapshot, b: &Snapshot, what: &str) {
 
 struct Threads(usize);
 
-impl Visitor for Threads {
-    type Output = ();
-    fn visit<E: Env>(self, env: E) {
+impl Threads {
+    fn visit(self, env: &Arc<dyn AnyEnv>) {
         let name = env.spec().name;
         let mut config = config(self.0);
         config.norm_obs = !name.starts_with("minatar");
-        let one = after(env.clone(), &config, 1, 3);
+        let one = after(Arc::clone(env), &config, 1, 3);
         for threads in [2, 5] {
-            let many = after(env.clone(), &config, threads, 3);
+            let many = after(Arc::clone(env), &config, threads, 3);
             assert_same(&one, &many, &format!("{name}, {} environments, {threads} threads", self.0));
         }
     }
@@ -71,18 +76,18 @@ impl Visitor for Threads {
 
 #[test]
 fn threads_never_change_a_bit() {
-    for name in registry::names() {
-        registry::with_env(name, &Default::default(), Threads(65)).expect("a registered name");
+    for env in builtin().envs() {
+        Threads(65).visit(env);
     }
     for num_envs in [1, 17, 320] {
-        Threads(num_envs).visit(Locks);
+        Threads(num_envs).visit(&shared(Locks));
     }
-    Threads(300).visit(CartPole);
+    Threads(300).visit(&shared(CartPole));
 }
 
 #[test]
 fn a_loaded_snapshot_continues_bit_for_bit() {
-    fn check<E: Env>(env: E, mut config: Config) {
+    fn check(env: Arc<dyn AnyEnv>, mut config: Config) {
         config.norm_obs = env.spec().name != "minatar_breakout";
         let straight = after(env.clone(), &config, 2, 6);
         let half = after(env.clone(), &config, 2, 3);
@@ -96,17 +101,17 @@ fn a_loaded_snapshot_continues_bit_for_bit() {
         }
         assert_same(&straight, &resumed.save().expect("a snapshot"), env.spec().name);
     }
-    check(CartPole, config(17));
-    check(Pendulum, config(300));
-    check(MinatarBreakout::default(), config(65));
-    check(Locks, config(20));
+    check(shared(CartPole), config(17));
+    check(shared(Pendulum), config(300));
+    check(shared(MinatarBreakout::default()), config(65));
+    check(shared(Locks), config(20));
 }
 
 #[test]
 fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
     let config = config(17);
-    let cartpole = after(CartPole, &config, 1, 1);
-    let mut pendulum = backend(Pendulum, &config, 1).expect("a good configuration");
+    let cartpole = after(shared(CartPole), &config, 1, 1);
+    let mut pendulum = backend(shared(Pendulum), &config, 1).expect("a good configuration");
     let before = pendulum.save().expect("a snapshot");
     let error = pendulum.load(&cartpole).expect_err("another environment");
     assert!(matches!(&error, LearnError::Snapshot(_)), "{error}");
@@ -114,7 +119,7 @@ fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
 
     let mut fewer = Config { num_envs: 16, ..config.clone() };
     fewer.hidden = vec![24, 16];
-    let mut other = backend(CartPole, &fewer, 1).expect("a good configuration");
+    let mut other = backend(shared(CartPole), &fewer, 1).expect("a good configuration");
     let message = other.load(&cartpole).expect_err("another number of environments").to_string();
     assert!(message.contains("[17") && message.contains("[16"), "{message}");
 }
@@ -122,7 +127,7 @@ fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
 #[test]
 fn evaluation_disturbs_nothing_and_repeats() {
     let config = config(17);
-    let mut backend = backend(CartPole, &config, 2).expect("a good configuration");
+    let mut backend = backend(shared(CartPole), &config, 2).expect("a good configuration");
     update(&mut *backend);
     let before = backend.save().expect("a snapshot");
     let first = backend.evaluate(21, 1).expect("an evaluation");
@@ -138,8 +143,8 @@ fn evaluation_disturbs_nothing_and_repeats() {
 #[test]
 fn watching_changes_no_bit_and_shows_whole_episodes() {
     let config = config(40);
-    let unwatched = after(CartPole, &config, 2, 12);
-    let mut watched = backend(CartPole, &config, 2).expect("a good configuration");
+    let unwatched = after(shared(CartPole), &config, 2, 12);
+    let mut watched = backend(shared(CartPole), &config, 2).expect("a good configuration");
     let mut episodes = Vec::new();
     for _ in 0..12 {
         episodes.extend(watched.scene());
@@ -164,7 +169,7 @@ fn watching_changes_no_bit_and_shows_whole_episodes() {
 fn the_pulse_moves_within_an_update_and_rests_with_the_device() {
     let mut config = config(300);
     config.update_epochs = 20;
-    let mut backend = backend(CartPole, &config, 2).expect("a good configuration");
+    let mut backend = backend(shared(CartPole), &config, 2).expect("a good configuration");
     let pulse = backend.pulse();
     let read = || pulse.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(read(), 0);
@@ -192,7 +197,7 @@ fn cartpole_is_learned() {
         total_timesteps: 200_000,
         ..config(32)
     };
-    let mut backend = backend(CartPole, &config, 2).expect("a good configuration");
+    let mut backend = backend(shared(CartPole), &config, 2).expect("a good configuration");
     let mut last = 0;
     while last < config.total_timesteps {
         let stats = update(&mut *backend);
@@ -221,7 +226,7 @@ fn masks_and_several_components_are_learned() {
         total_timesteps: 400_000,
         ..config(64)
     };
-    let mut backend = backend(Locks, &config, 2).expect("a good configuration");
+    let mut backend = backend(shared(Locks), &config, 2).expect("a good configuration");
     let first = update(&mut *backend).episodic_return_mean;
     for _ in 1..config.total_timesteps / (64 * 32) {
         update(&mut *backend);
@@ -235,6 +240,6 @@ fn masks_and_several_components_are_learned() {
 #[test]
 fn bits_cannot_be_normalised() {
     let config = Config { norm_obs: true, ..config(16) };
-    let error = backend(MinatarBreakout::default(), &config, 1).err().expect("a refusal").to_string();
+    let error = backend(shared(MinatarBreakout::default()), &config, 1).err().expect("a refusal").to_string();
     assert!(error.contains("norm_obs") && error.contains("set norm_obs = false"), "{error}");
 }

@@ -1,5 +1,7 @@
 //! Where threads run, how they wait and how many environments they play side by side changes no bit of training on the CPU.
 
+use std::sync::Arc;
+
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
 
@@ -11,6 +13,10 @@ use operant_learn::cpu::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Started, Waitin
 use operant_learn::{Backend, Config, Snapshot};
 
 /// A rollout of several tiles, small minibatches, and a number of environments that fills neither.
+fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
+    Arc::new(env)
+}
+
 fn config(num_envs: usize) -> Config {
     Config {
         seed: 5,
@@ -44,7 +50,7 @@ fn after(mut backend: Box<dyn Backend>) -> (Snapshot, Vec<[u64; 6]>) {
     (backend.save().expect("a snapshot"), reports)
 }
 
-fn check<E: Env>(env: E, config: &Config) {
+fn check(env: Arc<dyn AnyEnv>, config: &Config) {
     let (plain, reported) = after(backend(env.clone(), config, 1).expect("a good configuration"));
     let same = |options: CpuOptions| {
         let name = env.spec().name;
@@ -75,10 +81,10 @@ fn check<E: Env>(env: E, config: &Config) {
 fn options_never_change_a_bit() {
     for num_envs in [33, 300] {
         let config = config(num_envs);
-        check(CartPole, &config);
-        check(Locks, &config);
+        check(shared(CartPole), &config);
+        check(shared(Locks), &config);
         // Real rewards and observations, whose sums tell in which order they were added.
-        check(Pendulum, &Config { norm_obs: true, num_steps: 210, ..config });
+        check(shared(Pendulum), &Config { norm_obs: true, num_steps: 210, ..config });
     }
 }
 
@@ -87,10 +93,10 @@ fn a_cpu_that_is_not_there_is_told_and_training_goes_on() {
     let config = config(17);
     let options = CpuOptions { pin: vec![u32::MAX, u32::MAX], ..CpuOptions::new(2) };
     let Started { backend, unbound } =
-        backend_with(CartPole, &config, &options).expect("a good configuration");
+        backend_with(shared(CartPole), &config, &options).expect("a good configuration");
     let reason = unbound.expect("a reason");
     assert!(reason.contains("CPU 4294967295") && !reason.contains('\n'), "{reason}");
     after(backend);
-    let started = backend_with(CartPole, &config, &CpuOptions::new(2)).expect("a good configuration");
+    let started = backend_with(shared(CartPole), &config, &CpuOptions::new(2)).expect("a good configuration");
     assert_eq!(started.unbound, None, "nothing was asked for");
 }

@@ -1,6 +1,8 @@
 //! The GPU's rollout without a GPU: the real kernels, compiled for the host and run thread by thread by a stand-in for the
 //! driver, against the CPU backend.
 
+use std::sync::Arc;
+
 #[path = "support/gpu.rs"]
 mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
@@ -9,7 +11,7 @@ mod locks;
 use gpu::{device, stand_in};
 use locks::Locks;
 use operant_cuda::Device;
-use operant_env::{Env, Visitor, registry};
+use operant_env::{AnyEnv, builtin};
 use operant_learn::cuda::parity::{
     check_gae, check_horizon, compare_rollout, differing_environments, tolerance,
 };
@@ -20,6 +22,10 @@ use operant_learn::{Activation, Config, Precision};
 
 /// Threads in order, in reverse and shuffled: a result that depends on it misses a barrier.
 const ORDERS: [usize; 3] = [0, 1, 2];
+
+fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
+    Arc::new(env)
+}
 
 fn config(num_envs: usize, hidden: &[usize]) -> Config {
     Config {
@@ -33,7 +39,7 @@ fn config(num_envs: usize, hidden: &[usize]) -> Config {
 }
 
 /// Initial weights, the policy's last layer scaled up from CleanRL's 0.01 so that choices matter.
-fn params<E: Env>(env: &E, config: &Config) -> Vec<f32> {
+fn params(env: &dyn AnyEnv, config: &Config) -> Vec<f32> {
     let network = Network::new(Architecture::of(&env.spec(), config).expect("the environment's network"));
     let mut params = init_params(&network, 11);
     for tensor in network.tensors.iter().filter(|tensor| tensor.name == "policy.weight") {
@@ -47,7 +53,7 @@ fn params<E: Env>(env: &E, config: &Config) -> Vec<f32> {
     params
 }
 
-fn agrees<E: Env>(device: &Device, env: &E, config: &Config, precision: Precision, steps: u64) {
+fn agrees(device: &Device, env: &dyn AnyEnv, config: &Config, precision: Precision, steps: u64) {
     let params = params(env, config);
     let name = env.spec().name;
     let found = compare_rollout(device, env, config, precision, &params, steps).expect("a rollout");
@@ -59,38 +65,35 @@ fn agrees<E: Env>(device: &Device, env: &E, config: &Config, precision: Precisio
 #[test]
 fn environments_are_bit_for_bit_those_of_the_scalar_lane() {
     struct Check<'a>(&'a Device);
-    impl Visitor for Check<'_> {
-        type Output = ();
-        fn visit<E: Env>(self, env: E) {
-            let differing = differing_environments(self.0, &env, 65, 4_096).expect("random play");
+    impl Check<'_> {
+        fn visit(self, env: &Arc<dyn AnyEnv>) {
+            let differing = differing_environments(self.0, &**env, 65, 4_096).expect("random play");
             assert!(differing.is_empty(), "{}: environments {differing:?}", env.spec().name);
         }
     }
     let Some(device) = device(0) else { return };
-    for name in registry::names() {
-        registry::with_env(name, &Default::default(), Check(&device)).expect("a registered name");
+    for env in builtin().envs() {
+        Check(&device).visit(env);
     }
     let sticky = [("sticky_action_prob".to_owned(), 0.1)].into();
-    registry::with_env("minatar_breakout", &sticky, Check(&device)).expect("a known option");
-    Check(&device).visit(Locks);
+    Check(&device).visit(&builtin().make("minatar_breakout", &sticky).expect("a known option"));
+    Check(&device).visit(&shared(Locks));
 }
 
 #[test]
 fn rollouts_of_every_environment_follow_the_cpu() {
     struct Check<'a>(&'a Device, Precision);
-    impl Visitor for Check<'_> {
-        type Output = ();
-        fn visit<E: Env>(self, env: E) {
-            agrees(self.0, &env, &config(17, &[64, 64]), self.1, 24);
+    impl Check<'_> {
+        fn visit(self, env: &Arc<dyn AnyEnv>) {
+            agrees(self.0, &**env, &config(17, &[64, 64]), self.1, 24);
         }
     }
     for (ordinal, precision) in ORDERS.into_iter().zip(Precision::ALL) {
         let Some(device) = device(ordinal) else { return };
-        for name in registry::names() {
-            registry::with_env(name, &Default::default(), Check(&device, precision))
-                .expect("a registered name");
+        for env in builtin().envs() {
+            Check(&device, precision).visit(env);
         }
-        Check(&device, precision).visit(Locks);
+        Check(&device, precision).visit(&shared(Locks));
     }
 }
 
@@ -135,41 +138,38 @@ fn wide_networks_read_weights_from_each_memory() {
 #[test]
 fn normalisation_follows_the_cpu() {
     struct Check<'a>(&'a Device);
-    impl Visitor for Check<'_> {
-        type Output = ();
-        fn visit<E: Env>(self, env: E) {
+    impl Check<'_> {
+        fn visit(self, env: &Arc<dyn AnyEnv>) {
             let config = Config { norm_obs: true, norm_reward: true, ..config(33, &[32]) };
-            agrees(self.0, &env, &config, Precision::F32, 40);
+            agrees(self.0, &**env, &config, Precision::F32, 40);
         }
     }
     let Some(device) = device(2) else { return };
     for name in ["cartpole", "mountain_car", "pendulum"] {
-        registry::with_env(name, &Default::default(), Check(&device)).expect("a registered name");
+        Check(&device).visit(builtin().find(name).expect("registered"));
     }
-    Check(&device).visit(Locks);
+    Check(&device).visit(&shared(Locks));
 }
 
 #[test]
 fn a_horizon_is_its_steps() {
     struct Check<'a>(&'a Device, Precision);
-    impl Visitor for Check<'_> {
-        type Output = ();
-        fn visit<E: Env>(self, env: E) {
+    impl Check<'_> {
+        fn visit(self, env: &Arc<dyn AnyEnv>) {
             // Long enough for time limits and ends of episodes in between.
             let config = Config { num_steps: 230, ..config(18, &[32]) };
-            let params = params(&env, &config);
-            let mut problems = check_horizon(self.0, &env, &config, self.1, &params).expect("a horizon");
-            problems.extend(check_gae(self.0, &env, &config, self.1, &params).expect("advantages"));
+            let params = params(&**env, &config);
+            let mut problems = check_horizon(self.0, &**env, &config, self.1, &params).expect("a horizon");
+            problems.extend(check_gae(self.0, &**env, &config, self.1, &params).expect("advantages"));
             assert!(problems.is_empty(), "{}: {problems:#?}", env.spec().name);
         }
     }
     for (ordinal, precision) in ORDERS.into_iter().zip(Precision::ALL) {
         let Some(device) = device(ordinal) else { return };
         for name in ["cartpole", "mountain_car", "pendulum"] {
-            registry::with_env(name, &Default::default(), Check(&device, precision))
-                .expect("a registered name");
+            Check(&device, precision).visit(builtin().find(name).expect("registered"));
         }
-        Check(&device, precision).visit(Locks);
+        Check(&device, precision).visit(&shared(Locks));
     }
 }
 
@@ -255,16 +255,15 @@ fn kernels_stay_within_their_memory_and_the_language() {
 #[test]
 fn small_rollouts_of_every_kind() {
     struct Check<'a>(&'a Device, Precision);
-    impl Visitor for Check<'_> {
-        type Output = ();
-        fn visit<E: Env>(self, env: E) {
+    impl Check<'_> {
+        fn visit(self, env: &Arc<dyn AnyEnv>) {
             let bits = env.spec().obs.words() != env.spec().obs.size();
             let config = Config { norm_obs: !bits, norm_reward: true, num_steps: 12, ..config(17, &[20]) };
-            let rollout = CudaRollout::new(self.0, &env, &config, self.1).expect("a rollout");
-            rollout.set_params(&params(&env, &config)).expect("parameters");
+            let rollout = CudaRollout::new(self.0, &**env, &config, self.1).expect("a rollout");
+            rollout.set_params(&params(&**env, &config)).expect("parameters");
             rollout.roll().and_then(|()| rollout.roll()).expect("two horizons");
             assert!(rollout.returns().expect("values").values.iter().all(|value| value.is_finite()));
-            let differing = differing_environments(self.0, &env, 33, 64).expect("random play");
+            let differing = differing_environments(self.0, &**env, 33, 64).expect("random play");
             assert!(differing.is_empty(), "{}: environments {differing:?}", env.spec().name);
         }
     }
@@ -275,9 +274,9 @@ fn small_rollouts_of_every_kind() {
         (Precision::Tf32, "minatar_breakout"),
         (Precision::F32, "minatar_breakout"),
     ] {
-        registry::with_env(name, &Default::default(), Check(&device, precision)).expect("a registered name");
+        Check(&device, precision).visit(builtin().find(name).expect("registered"));
     }
-    Check(&device, Precision::Bf16).visit(Locks);
+    Check(&device, Precision::Bf16).visit(&shared(Locks));
     let wide = Config { num_steps: 2, ..config(16, &[256, 256]) };
     let rollout = CudaRollout::new(&device, &Locks, &wide, Precision::F32).expect("a rollout");
     assert_eq!(rollout.specialisation().map(|it| it.weights_at), Some(WeightsAt::Global));

@@ -1,5 +1,7 @@
 //! The GPU backend without a GPU: what the training loop asks of a [`Backend`], with the real kernels on the host's stand-in.
 
+use std::sync::Arc;
+
 #[path = "support/gpu.rs"]
 mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
@@ -8,9 +10,13 @@ mod locks;
 use gpu::{device, stand_in};
 use locks::Locks;
 use operant_cuda::Device;
-use operant_env::{Env, Visitor, registry};
+use operant_env::{AnyEnv, builtin};
 use operant_learn::cuda::GpuOptions;
 use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats, cpu, cuda};
+
+fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
+    Arc::new(env)
+}
 
 fn config() -> Config {
     Config {
@@ -25,7 +31,7 @@ fn config() -> Config {
     }
 }
 
-fn on_gpu<E: Env>(device: &Device, env: E, config: &Config) -> Box<dyn Backend> {
+fn on_gpu(device: &Device, env: Arc<dyn AnyEnv>, config: &Config) -> Box<dyn Backend> {
     cuda::backend(env, config, device, GpuOptions::default()).expect("a backend")
 }
 
@@ -54,13 +60,13 @@ fn assert_equal(a: &Snapshot, b: &Snapshot) {
 #[test]
 fn a_restored_backend_goes_on_bit_for_bit() {
     let Some(device) = device(2) else { return };
-    let mut straight = on_gpu(&device, Locks, &config());
+    let mut straight = on_gpu(&device, shared(Locks), &config());
     run(&mut *straight, 5);
-    let mut first = on_gpu(&device, Locks, &config());
+    let mut first = on_gpu(&device, shared(Locks), &config());
     run(&mut *first, 3);
     let saved = first.save().expect("a snapshot");
     assert_eq!(saved.counters["updates"], 3);
-    let mut second = on_gpu(&device, Locks, &config());
+    let mut second = on_gpu(&device, shared(Locks), &config());
     run(&mut *second, 1);
     second.load(&saved).expect("the same environment and configuration");
     assert_equal(&second.save().expect("a snapshot"), &saved);
@@ -72,8 +78,10 @@ fn a_restored_backend_goes_on_bit_for_bit() {
 #[test]
 fn snapshots_move_between_devices() {
     let Some(device) = device(0) else { return };
-    let (mut gpu, mut cpu) =
-        (on_gpu(&device, Locks, &config()), cpu::backend(Locks, &config(), 1).expect("a CPU"));
+    let (mut gpu, mut cpu) = (
+        on_gpu(&device, shared(Locks), &config()),
+        cpu::backend(shared(Locks), &config(), 1).expect("a CPU"),
+    );
     run(&mut *gpu, 2);
     let saved = gpu.save().expect("a snapshot");
     cpu.load(&saved).expect("the CPU takes it");
@@ -88,14 +96,13 @@ fn snapshots_move_between_devices() {
 #[test]
 fn early_updates_report_what_the_cpu_reports() {
     struct Check<'a>(&'a Device);
-    impl Visitor for Check<'_> {
-        type Output = ();
-        fn visit<E: Env>(self, env: E) {
+    impl Check<'_> {
+        fn visit(self, env: &Arc<dyn AnyEnv>) {
             // One minibatch, since the devices number their samples differently and so shuffle them differently.
             let config =
                 Config { norm_obs: false, norm_reward: false, num_minibatches: 1, num_steps: 64, ..config() };
-            let mut gpu = on_gpu(self.0, env.clone(), &config);
-            let mut cpu = cpu::backend(env, &config, 1).expect("a CPU");
+            let mut gpu = on_gpu(self.0, Arc::clone(env), &config);
+            let mut cpu = cpu::backend(Arc::clone(env), &config, 1).expect("a CPU");
             for (gpu, cpu) in run(&mut *gpu, 4).iter().zip(run(&mut *cpu, 4)) {
                 for (what, gpu, cpu) in [
                     ("policy_loss", gpu.policy_loss, cpu.policy_loss),
@@ -121,13 +128,13 @@ fn early_updates_report_what_the_cpu_reports() {
         }
     }
     let Some(device) = device(0) else { return };
-    registry::with_env("cartpole", &Default::default(), Check(&device)).expect("cartpole");
+    Check(&device).visit(builtin().find("cartpole").expect("registered"));
 }
 
 #[test]
 fn evaluation_and_scene_serve_the_loop() {
     let Some(device) = device(1) else { return };
-    let mut backend = on_gpu(&device, Locks, &config());
+    let mut backend = on_gpu(&device, shared(Locks), &config());
     assert!(backend.poll(false).expect("nothing yet").is_none());
     let before = backend.evaluate(8, 1).expect("episodes");
     assert_eq!((before.returns.len(), before.lengths.len()), (8, 8));
@@ -148,13 +155,14 @@ fn a_lost_device_is_an_error_and_never_a_hang() {
         return stand_in::must_pass(&output);
     }
     let Some(device) = device(5) else { return };
-    let outcome = cuda::backend(Locks, &config(), &device, GpuOptions::default()).and_then(|mut backend| {
-        for _ in 0..4 {
-            backend.enqueue_update()?;
-            backend.poll(true)?;
-        }
-        Ok(())
-    });
+    let outcome =
+        cuda::backend(shared(Locks), &config(), &device, GpuOptions::default()).and_then(|mut backend| {
+            for _ in 0..4 {
+                backend.enqueue_update()?;
+                backend.poll(true)?;
+            }
+            Ok(())
+        });
     let error = outcome.expect_err("its launches fail");
     assert!(matches!(&error, LearnError::Cuda(error) if error.is_lost()), "{error}");
 }
@@ -163,7 +171,7 @@ fn a_lost_device_is_an_error_and_never_a_hang() {
 fn what_does_not_fit_is_refused_with_its_size() {
     let Some(device) = device(3) else { return };
     let config = Config { num_envs: 8_192, num_steps: 12, num_minibatches: 1, ..config() };
-    let error = cuda::backend(Locks, &config, &device, GpuOptions::default()).err().expect("no room");
+    let error = cuda::backend(shared(Locks), &config, &device, GpuOptions::default()).err().expect("no room");
     let told = error.to_string();
     assert!(told.starts_with("num_envs: 8192 environments take") && told.contains("MiB"), "{told}");
     let most = told.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
@@ -171,6 +179,6 @@ fn what_does_not_fit_is_refused_with_its_size() {
     // What fits is no empty promise.
     let config = Config { num_envs: most, ..config };
     let mut backend =
-        cuda::backend(Locks, &config, &device, GpuOptions::default()).expect("as many as it said");
+        cuda::backend(shared(Locks), &config, &device, GpuOptions::default()).expect("as many as it said");
     run(&mut *backend, 1);
 }

@@ -1,6 +1,8 @@
 //! Networks that run as matrix products, without a GPU: the real kernels between products on the host's stand-in, products by a
 //! stand-in for cuBLASLt, against the CPU backend.
 
+use std::sync::Arc;
+
 #[path = "support/gpu.rs"]
 mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
@@ -9,7 +11,7 @@ mod locks;
 use gpu::{device, stand_in};
 use locks::Locks;
 use operant_cuda::Device;
-use operant_env::{Env, Visitor, registry};
+use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cuda::parity::{
     UpdatePath, check_gae, check_horizon, compare_gradient, compare_rollout, compare_update,
@@ -17,6 +19,10 @@ use operant_learn::cuda::parity::{
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
+
+fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
+    Arc::new(env)
+}
 
 fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {
     Config {
@@ -35,7 +41,7 @@ fn layers(precision: Precision) -> NetworkOptions {
 }
 
 /// Initial weights, the policy's last layer scaled up so that choices matter, and values away from zero.
-fn params<E: Env>(env: &E, config: &Config) -> Vec<f32> {
+fn params(env: &dyn AnyEnv, config: &Config) -> Vec<f32> {
     let network = Network::new(Architecture::of(&env.spec(), config).expect("the environment's network"));
     let mut params = init_params(&network, 11);
     for tensor in &network.tensors {
@@ -54,13 +60,12 @@ struct Rollouts<'a> {
     precision: Precision,
 }
 
-impl Visitor for Rollouts<'_> {
-    type Output = ();
-
-    fn visit<E: Env>(self, env: E) {
+impl Rollouts<'_> {
+    fn visit(self, env: &Arc<dyn AnyEnv>) {
         let Self { device, config, precision } = self;
-        let params = params(&env, &config);
-        let found = compare_rollout(device, &env, &config, layers(precision), &params, 8).expect("a rollout");
+        let params = params(&**env, &config);
+        let found =
+            compare_rollout(device, &**env, &config, layers(precision), &params, 8).expect("a rollout");
         let problems = found.problems(precision);
         assert!(problems.is_empty(), "{} {precision}: {problems:#?} {found:?}", env.spec().name);
         assert_eq!(found.samples, 8 * config.num_envs);
@@ -71,17 +76,17 @@ impl Visitor for Rollouts<'_> {
 fn rollouts_of_every_environment_follow_the_cpu() {
     for (ordinal, precision) in Precision::ALL.into_iter().enumerate() {
         let Some(device) = device(ordinal) else { return };
-        for name in registry::names() {
+        for env in builtin().envs() {
             let config = config(17, 1, &[40, 24]);
             let check = Rollouts { device: &device, config, precision };
-            registry::with_env(name, &Default::default(), check).expect("a registered name");
+            check.visit(env);
         }
         for config in [
             Config { shared_trunk: false, activation: Activation::Relu, ..config(33, 1, &[33, 20]) },
             config(1, 1, &[]),
             config(130, 1, &[300]),
         ] {
-            Rollouts { device: &device, config, precision }.visit(Locks);
+            Rollouts { device: &device, config, precision }.visit(&shared(Locks));
         }
     }
 }
@@ -92,30 +97,29 @@ fn normalisation_follows_the_cpu() {
     for name in ["acrobot", "mountain_car_continuous"] {
         let config = Config { norm_obs: true, norm_reward: true, ..config(21, 1, &[16]) };
         let check = Rollouts { device: &device, config, precision: Precision::F32 };
-        registry::with_env(name, &Default::default(), check).expect("a registered name");
+        check.visit(builtin().find(name).expect("registered"));
     }
 }
 
 #[test]
 fn a_horizon_is_its_steps_and_its_advantages_are_gae() {
     struct Check<'a>(&'a Device, Config);
-    impl Visitor for Check<'_> {
-        type Output = ();
-        fn visit<E: Env>(self, env: E) {
-            let params = params(&env, &self.1);
+    impl Check<'_> {
+        fn visit(self, env: &Arc<dyn AnyEnv>) {
+            let params = params(&**env, &self.1);
             for precision in [Precision::F32, Precision::Bf16] {
                 let options = layers(precision);
-                let horizon = check_horizon(self.0, &env, &self.1, options, &params).expect("a horizon");
-                let gae = check_gae(self.0, &env, &self.1, options, &params).expect("advantages");
+                let horizon = check_horizon(self.0, &**env, &self.1, options, &params).expect("a horizon");
+                let gae = check_gae(self.0, &**env, &self.1, options, &params).expect("advantages");
                 assert!(horizon.is_empty() && gae.is_empty(), "{horizon:#?} {gae:#?}");
             }
         }
     }
     let Some(device) = device(2) else { return };
-    Check(&device, config(33, 24, &[20])).visit(Locks);
+    Check(&device, config(33, 24, &[20])).visit(&shared(Locks));
     // Every environment meets its time limit of 200 steps twice or three times.
     let check = Check(&device, Config { shared_trunk: false, ..config(3, 450, &[8]) });
-    registry::with_env("mountain_car", &Default::default(), check).expect("a registered name");
+    check.visit(builtin().find("mountain_car").expect("registered"));
 }
 
 struct Compare<'a> {
@@ -124,13 +128,11 @@ struct Compare<'a> {
     updates: u64,
 }
 
-impl Visitor for Compare<'_> {
+impl Compare<'_> {
     /// The learner's state on the device.
-    type Output = LearnerState;
-
-    fn visit<E: Env>(self, env: E) -> LearnerState {
+    fn visit(self, env: &Arc<dyn AnyEnv>) -> LearnerState {
         let Self { device, config, updates } = self;
-        let found = compare_update(device, &env, &config, updates, UpdatePath::Gemm).expect("updates");
+        let found = compare_update(device, &**env, &config, updates, UpdatePath::Gemm).expect("updates");
         assert!(found.problems.is_empty(), "{} {config:?}: {:#?}", env.spec().name, found.problems);
         found.state
     }
@@ -149,13 +151,13 @@ fn updates_follow_the_cpu() {
         ("cartpole", 2, Config { activation: Activation::Relu, ..base(8, 8, &[600]) }),
     ] {
         let compare = Compare { device: &device, config, updates };
-        registry::with_env(name, &Default::default(), compare).expect("a registered name");
+        compare.visit(builtin().find(name).expect("registered"));
     }
     for config in [
         Config { shared_trunk: false, ent_coef: 0.1, ..base(33, 8, &[20, 40]) },
         Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32, 16]) },
     ] {
-        Compare { device: &device, config, updates: 2 }.visit(Locks);
+        Compare { device: &device, config, updates: 2 }.visit(&shared(Locks));
     }
 }
 
@@ -165,12 +167,10 @@ struct Rounded<'a> {
     precision: Precision,
 }
 
-impl Visitor for Rounded<'_> {
-    type Output = ();
-
-    fn visit<E: Env>(self, env: E) {
+impl Rounded<'_> {
+    fn visit(self, env: &Arc<dyn AnyEnv>) {
         let Self { device, config, precision } = self;
-        let problems = compare_gradient(device, &env, &config, layers(precision)).expect("gradients");
+        let problems = compare_gradient(device, &**env, &config, layers(precision)).expect("gradients");
         assert!(problems.is_empty(), "{} {precision} {:?}: {problems:#?}", env.spec().name, config.hidden);
     }
 }
@@ -188,9 +188,9 @@ fn gradients_on_tensor_cores_are_those_of_single_precision() {
             ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
         ] {
             let rounded = Rounded { device: &device, config, precision };
-            registry::with_env(name, &Default::default(), rounded).expect("a registered name");
+            rounded.visit(builtin().find(name).expect("registered"));
         }
-        Rounded { device: &device, config: base(&[20, 40]), precision }.visit(Locks);
+        Rounded { device: &device, config: base(&[20, 40]), precision }.visit(&shared(Locks));
     }
 }
 
@@ -229,11 +229,11 @@ fn a_small_network_follows_the_cpu() {
     ] {
         let config = Config { activation, shared_trunk: false, ..config(9, 4, &[24, 16]) };
         Rollouts { device: &device, config: Config { num_steps: 1, ..config.clone() }, precision }
-            .visit(Locks);
+            .visit(&shared(Locks));
         if precision == Precision::F32 {
-            Compare { device: &device, config, updates: 2 }.visit(Locks);
+            Compare { device: &device, config, updates: 2 }.visit(&shared(Locks));
         } else {
-            Rounded { device: &device, config, precision }.visit(Locks);
+            Rounded { device: &device, config, precision }.visit(&shared(Locks));
         }
     }
 }

@@ -7,6 +7,7 @@ mod gpu;
 mod locks;
 
 use gpu::{device, stand_in};
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use locks::Locks;
@@ -16,6 +17,10 @@ use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions, Kernels, NetworkOptions};
 use operant_learn::network::init_params;
 use operant_learn::{Backend, Config, LearnError, Precision, Snapshot, UpdateStats, cuda};
+
+fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
+    Arc::new(env)
+}
 
 fn options(network: impl Into<NetworkOptions>, overlap: bool) -> GpuOptions {
     GpuOptions { network: network.into(), overlap, ..GpuOptions::default() }
@@ -43,7 +48,7 @@ fn config() -> Config {
 }
 
 fn backend(device: &Device, network: impl Into<NetworkOptions>, overlap: bool) -> Box<dyn Backend> {
-    cuda::backend(Locks, &config(), device, options(network, overlap)).expect("a backend")
+    cuda::backend(shared(Locks), &config(), device, options(network, overlap)).expect("a backend")
 }
 
 /// Enqueues ahead as the training loop does, and collects all reports.
@@ -313,7 +318,7 @@ fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
         let foretold = Footprint::new(&Locks, config, options, device.properties()).expect("a footprint");
         let foretold = foretold.of(config.num_envs).expect("kernels for it");
         let before = (device.allocations(), device.memory().expect("a size").free);
-        let mut backend = cuda::backend(Locks, config, &device, options).expect("a backend");
+        let mut backend = cuda::backend(shared(Locks), config, &device, options).expect("a backend");
         let after = (device.allocations(), device.memory().expect("a size").free);
         // Each library for products has memory to work in.
         let (libraries, room) = if kernels == Gemm { (2, 2 << 25) } else { (0, 0) };
@@ -335,16 +340,18 @@ fn what_does_not_fit_with_overlap_is_refused_with_the_most_that_does() {
     let most = [false, true].map(|overlap| {
         let options = options(Precision::F32, overlap);
         let config = Config { num_envs: 8_190, num_minibatches: 3, ..config() };
-        let error = cuda::backend(Locks, &config, &device, options).err().expect("no room").to_string();
+        let error =
+            cuda::backend(shared(Locks), &config, &device, options).err().expect("no room").to_string();
         assert_eq!(error.contains("with overlap"), overlap, "{error}");
         let most = error.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
         let most: usize = most.parse().expect("a number");
         let config = Config { num_envs: most, ..config };
-        let mut backend = cuda::backend(Locks, &config, &device, options).expect("as many as it said");
+        let mut backend =
+            cuda::backend(shared(Locks), &config, &device, options).expect("as many as it said");
         run(&mut *backend, 2);
         drop(backend);
         let config = Config { num_envs: most + 3, ..config };
-        cuda::backend(Locks, &config, &device, options).err().expect("no more than it said");
+        cuda::backend(shared(Locks), &config, &device, options).err().expect("no more than it said");
         most
     });
     assert!(most[1] < most[0], "{most:?}");
@@ -378,7 +385,7 @@ fn as_many_environments_as_fit_or_as_learn_are_chosen() {
     assert!(choose(&little, &config, true).num_envs < chosen.num_envs);
     let config = Config { num_envs: chosen.num_envs, ..config };
     let mut backend =
-        cuda::backend(Locks, &config, &little, options(Precision::F32, false)).expect("it fits");
+        cuda::backend(shared(Locks), &config, &little, options(Precision::F32, false)).expect("it fits");
     run(&mut *backend, 1);
 }
 
@@ -393,15 +400,16 @@ fn a_device_lost_in_the_midst_of_overlap_is_an_error_and_never_a_hang() {
         return;
     }
     let Some(device) = device(5) else { return };
-    let outcome =
-        cuda::backend(Locks, &config(), &device, options(Precision::F32, true)).and_then(|mut backend| {
+    let outcome = cuda::backend(shared(Locks), &config(), &device, options(Precision::F32, true)).and_then(
+        |mut backend| {
             for _ in 0..4 {
                 backend.enqueue_update()?;
                 backend.enqueue_update()?;
                 backend.poll(true)?;
             }
             Ok(())
-        });
+        },
+    );
     let error = outcome.expect_err("its launches fail");
     assert!(matches!(&error, LearnError::Cuda(error) if error.is_lost()), "{error}");
 }

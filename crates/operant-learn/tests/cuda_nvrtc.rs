@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use operant_cuda::{Compiler, Places, Program};
-use operant_env::{Env, cartpole::CartPole, minatar_breakout::MinatarBreakout, pendulum::Pendulum};
+use operant_env::{AnyEnv, cartpole::CartPole, minatar_breakout::MinatarBreakout, pendulum::Pendulum};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
     Form, KernelEnv, gae_program, gemm_math_program, gemm_rollout_program, gemm_update_program, pack_program,
@@ -17,11 +17,11 @@ use operant_learn::{Config, Precision};
 const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
 
 /// Every program of an environment for a small network.
-fn programs<E: Env>(env: &E, precision: Precision) -> Vec<Program> {
+fn programs(env: &dyn AnyEnv, precision: Precision) -> Vec<Program> {
     let config = Config { hidden: vec![64, 64], norm_obs: true, norm_reward: true, ..Config::default() };
     let bits = matches!(env.spec().obs, operant_env::ObsSpace::Binary { .. });
     let config = Config { norm_obs: !bits, ..config };
-    let kernel_env = KernelEnv::of(env);
+    let kernel_env = KernelEnv::of(env).expect("CUDA source");
     let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
     let rollout = Specialisation::new(&network, &config, precision, H200).expect("it fits");
     let update = UpdateSpecialisation::new(&network, &config, precision, H200).expect("it fits");
@@ -50,8 +50,8 @@ fn every_kernel_compiles_without_a_warning() {
         return;
     };
     let compiler = Compiler::find_at(&Places::only(&[directory]), None).expect("a compiler").cached_in(None);
-    let mut all = programs(&CartPole::default(), Precision::F32);
-    all.extend(programs(&Pendulum::default(), Precision::Bf16));
+    let mut all = programs(&CartPole, Precision::F32);
+    all.extend(programs(&Pendulum, Precision::Bf16));
     all.extend(programs(&MinatarBreakout::default(), Precision::Tf32));
     for program in all {
         let image = compiler.compile(&program, 90).unwrap_or_else(|error| panic!("{error}"));

@@ -1,12 +1,14 @@
 //! Learning from the kernels' samples: rollouts by the GPU's kernels on the host's stand-in, updates by the CPU's learner. Only
 //! a test: it shows that what a horizon leaves is all that a learner needs, end to end.
 
+use std::sync::Arc;
+
 #[path = "support/gpu.rs"]
 mod gpu;
 
 use gpu::device;
 use operant_cuda::Device;
-use operant_env::{Env, Visitor, registry};
+use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::cpu::update::Learner;
@@ -40,7 +42,7 @@ impl Visitor for Learn<'_> {
     /// Mean return of the episodes of the first update and of the last ten.
     type Output = [f64; 2];
 
-    fn visit<E: Env>(self, env: E) -> [f64; 2] {
+    fn visit(self, env: &Arc<dyn AnyEnv>) -> [f64; 2] {
         let config = Config {
             total_timesteps: self.updates * 32 * 64,
             num_envs: 32,
@@ -52,7 +54,7 @@ impl Visitor for Learn<'_> {
             target_kl: 0.03,
             ..Config::default()
         };
-        let rollout = CudaRollout::new(self.device, &env, &config, self.precision).expect("a rollout");
+        let rollout = CudaRollout::new(self.device, &**env, &config, self.precision).expect("a rollout");
         let network = rollout.network().clone();
         let mut state = LearnerState::new(init_params(&network, config.seed));
         let mut learner = Learner::new(network, rollout.layout().clone(), config.clone());
@@ -78,7 +80,7 @@ fn cartpole_is_learned_from_the_kernels_samples() {
     for (ordinal, precision) in [(0, Precision::F32), (2, Precision::Bf16)] {
         let Some(device) = device(ordinal) else { return };
         let learn = Learn { device: &device, precision, updates: 60 };
-        let [first, last] = registry::with_env("cartpole", &Default::default(), learn).expect("cartpole");
+        let [first, last] = learn.visit(builtin().find("cartpole").expect("registered"));
         assert!(first < 40.0 && last > 150.0, "{precision}: {first} at first, {last} at last");
     }
 }

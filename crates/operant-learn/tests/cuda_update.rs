@@ -1,5 +1,7 @@
 //! The GPU's update without a GPU: the real kernel on the host's stand-in, against the CPU's learner over the same samples.
 
+use std::sync::Arc;
+
 #[path = "support/gpu.rs"]
 mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
@@ -8,12 +10,16 @@ mod locks;
 use gpu::{device, stand_in};
 use locks::Locks;
 use operant_cuda::Device;
-use operant_env::{Env, Visitor, registry};
+use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cuda::parity::{UpdatePath, compare_gradient, compare_update};
 use operant_learn::cuda::{CudaLearner, CudaRollout};
 use operant_learn::network::init_params;
 use operant_learn::{Activation, Config, Precision};
+
+fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
+    Arc::new(env)
+}
 
 fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {
     Config {
@@ -34,13 +40,11 @@ struct Compare<'a> {
     how: UpdatePath,
 }
 
-impl Visitor for Compare<'_> {
+impl Compare<'_> {
     /// The learner's state on the device.
-    type Output = LearnerState;
-
-    fn visit<E: Env>(self, env: E) -> LearnerState {
+    fn visit(self, env: &Arc<dyn AnyEnv>) -> LearnerState {
         let Self { device, config, updates, how } = self;
-        let found = compare_update(device, &env, &config, updates, how).expect("updates");
+        let found = compare_update(device, &**env, &config, updates, how).expect("updates");
         assert!(found.problems.is_empty(), "{} {config:?}: {:#?}", env.spec().name, found.problems);
         found.state
     }
@@ -48,9 +52,9 @@ impl Visitor for Compare<'_> {
 
 fn compare(name: &str, compare: Compare<'_>) -> LearnerState {
     if name == "locks" {
-        return compare.visit(Locks);
+        return compare.visit(&shared(Locks));
     }
-    registry::with_env(name, &Default::default(), compare).expect("a registered name")
+    compare.visit(builtin().find(name).expect("registered"))
 }
 
 #[test]
@@ -76,12 +80,10 @@ struct Rounded<'a> {
     precision: Precision,
 }
 
-impl Visitor for Rounded<'_> {
-    type Output = ();
-
-    fn visit<E: Env>(self, env: E) {
+impl Rounded<'_> {
+    fn visit(self, env: &Arc<dyn AnyEnv>) {
         let Self { device, config, precision } = self;
-        let problems = compare_gradient(device, &env, &config, precision).expect("gradients");
+        let problems = compare_gradient(device, &**env, &config, precision).expect("gradients");
         assert!(problems.is_empty(), "{} {precision} {:?}: {problems:#?}", env.spec().name, config.hidden);
     }
 }
@@ -99,14 +101,14 @@ fn gradients_on_tensor_cores_are_those_of_single_precision() {
             ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
         ] {
             let rounded = Rounded { device: &device, config, precision };
-            registry::with_env(name, &Default::default(), rounded).expect("a registered name");
+            rounded.visit(builtin().find(name).expect("registered"));
         }
-        Rounded { device: &device, config: base(&[20, 40]), precision }.visit(Locks);
+        Rounded { device: &device, config: base(&[20, 40]), precision }.visit(&shared(Locks));
     }
     // Too large for registers: gradients are added up in memory.
     let Some(device) = device(1) else { return };
     let wide = Config { shared_trunk: false, ..base(&[128, 128]) };
-    Rounded { device: &device, config: wide, precision: Precision::Bf16 }.visit(Locks);
+    Rounded { device: &device, config: wide, precision: Precision::Bf16 }.visit(&shared(Locks));
 }
 
 #[test]

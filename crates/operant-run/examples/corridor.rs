@@ -1,8 +1,10 @@
 //! An environment of one's own, defined and trained outside operant: `cargo run --release --example corridor`.
 //! docs/environments.md explains it step by step.
 
+use std::sync::Arc;
+
 use operant_env::lane::{Draws, Float, Lane, Mask, Uint, bundle};
-use operant_env::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
+use operant_env::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Registry, Scene, Shape, Step};
 use operant_run::{CommandLine, EnvFacts, Job, RunResult, backend, config, train};
 
 /// Half the length of the corridor, m.
@@ -11,6 +13,14 @@ const WALL: f64 = 2.0;
 const PUSH: f64 = 0.5;
 /// Time between steps, s.
 const DT: f64 = 0.1;
+/// What trains it unless other settings are given.
+const PRESET: &str = "
+solved_at = 160.0
+total_timesteps = 200_000
+num_envs = 64
+num_steps = 32
+learning_rate = 2e-3
+";
 
 bundle! {
     /// A cart in a corridor.
@@ -33,15 +43,15 @@ impl Env for Corridor {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "corridor",
-            aliases: &[],
-            summary: "keep a cart near the middle of a windy corridor; 1 a step at best",
+            name: "corridor".into(),
+            aliases: Vec::new(),
+            summary: "keep a cart near the middle of a windy corridor; 1 a step at best".into(),
             obs: ObsSpace::symmetric(&[WALL, f64::INFINITY]),
             actions: ActionSpace::Discrete(vec![3]),
             time_limit: 200,
             fps: 10.0,
-            solved_at: Some(160.0),
-            options: &[],
+            options: Vec::new(),
+            preset: Some(PRESET.into()),
         }
     }
 
@@ -75,16 +85,16 @@ impl Env for Corridor {
     }
 }
 
-/// Trains with these settings on top of the defaults, in `runs/` unless they say otherwise.
+/// Trains with these settings on top of the preset, in `runs/` unless they say otherwise.
 pub fn learn(settings: &[&str]) -> operant_run::Result<RunResult> {
     let set = settings.iter().map(|setting| (*setting).to_owned()).collect();
     let line = CommandLine { set, ..CommandLine::default() };
-    let settings = config::settings(EnvFacts::of(&Corridor.spec()), &line, None)?;
-    Ok(train(Job::new(settings), |settings, device| backend(Corridor, settings, device))?.result)
+    let env: Arc<dyn AnyEnv> = Arc::new(Corridor);
+    let settings = config::settings(EnvFacts::of(&env.spec(), &Registry::default()), &line, None)?;
+    Ok(train(Job::new(settings), |settings, device| backend(&env, settings, device))?.result)
 }
 
 fn main() -> operant_run::Result<()> {
-    let settings = ["total_timesteps=200_000", "num_envs=64", "num_steps=32", "learning_rate=2e-3"];
-    println!("{}", learn(&settings)?.to_json());
+    println!("{}", learn(&[])?.to_json());
     Ok(())
 }

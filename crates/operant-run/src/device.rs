@@ -1,10 +1,9 @@
 //! From settings to a device that trains: which one it is, and the registered environments and any other on it.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use operant_cuda::{Cuda, DeviceProperties};
-use operant_env::registry::{self, EnvError, Visitor};
-use operant_env::{Env, EnvSpec, OptionError};
+use operant_env::{AnyEnv, EnvOptions, EnvSpec, OptionError, Registry, UnknownEnv};
 use operant_learn::cpu::backend_with;
 use operant_learn::cuda::{self, Choice, GpuOptions, NetworkOptions};
 use operant_learn::network::{Architecture, Network};
@@ -146,29 +145,19 @@ fn first_line(error: &Error) -> &str {
     error.what.lines().next().unwrap_or_default()
 }
 
-/// Which kernels would run the network of the registered environment that the settings name on that device; None on the CPU.
+/// Which kernels would run the network for this environment on that device; None on the CPU.
 ///
 /// # Errors
 /// When none would, or the driver fails.
-pub fn kernels(settings: &Settings, device: &Device) -> Result<Option<Choice>> {
-    struct Choose<'a>(&'a Settings, &'a DeviceProperties, &'a Cuda);
-    impl Visitor for Choose<'_> {
-        type Output = std::result::Result<Choice, LearnError>;
-
-        fn visit<E: Env>(self, env: E) -> Self::Output {
-            let Self(settings, gpu, cuda) = self;
-            let network = Network::new(Architecture::of(&env.spec(), &settings.learner)?);
-            let options = network_options(settings);
-            cuda::choose(&network, &settings.learner, options, gpu.into(), || cuda.has_blas())
-        }
-    }
+pub fn kernels(env: &dyn AnyEnv, settings: &Settings, device: &Device) -> Result<Option<Choice>> {
     let Some((cuda, ordinal)) = &device.cuda else { return Ok(None) };
     let Some(gpu) = cuda.devices()?.into_iter().nth(*ordinal) else { return Ok(None) };
-    let choose = Choose(settings, &gpu, cuda);
-    match registry::with_env(&settings.environment, &registry::EnvOptions::new(), choose) {
-        Ok(choice) => choice.map(Some).map_err(|error| learn_error(settings, error)),
-        Err(error) => Err(Error::usage(error.to_string())),
-    }
+    let choose = || {
+        let network = Network::new(Architecture::of(&env.spec(), &settings.learner)?);
+        let options = network_options(settings);
+        cuda::choose(&network, &settings.learner, options, (&gpu).into(), || cuda.has_blas())
+    };
+    choose().map(Some).map_err(|error| learn_error(settings, error))
 }
 
 /// Words that the keys take, and no others.
@@ -245,58 +234,48 @@ pub(crate) fn start(
 }
 
 impl EnvFacts {
-    /// What the configuration needs to know of an environment, registered or not.
-    pub fn of(spec: &EnvSpec) -> Self {
-        let mut facts =
-            EnvFacts { name: spec.name.to_string(), solved_at: spec.solved_at, ..EnvFacts::default() };
-        facts.known = EnvFacts::known();
+    /// What the configuration needs to know of an environment. An `operant.toml` may also hold tables for those of `registry`.
+    pub fn of(spec: &EnvSpec, registry: &Registry) -> Self {
+        let mut known = registry.known();
         for name in spec.aliases.iter().chain([&spec.name]) {
-            facts.known.insert((*name).to_string(), spec.name.to_string());
+            known.insert(name.clone(), spec.name.clone());
         }
-        facts
+        EnvFacts { name: spec.name.clone(), preset: spec.preset.clone(), known }
     }
 
-    /// Every registered name and alias, with the name that it stands for.
-    pub fn known() -> BTreeMap<String, String> {
-        let mut known = BTreeMap::new();
-        for spec in registry::specs() {
-            for name in spec.aliases.iter().chain([&spec.name]) {
-                known.insert((*name).to_string(), spec.name.to_string());
-            }
-        }
-        known
-    }
-
-    /// The same for a registered environment, by name or alias.
+    /// The same for an environment of the registry, by name or alias.
     ///
     /// # Errors
     /// When there is none of that name, with the nearest that there is.
-    pub fn registered(name: &str) -> Result<Self> {
-        match registry::spec(name) {
-            Ok(spec) => Ok(EnvFacts::of(&spec)),
-            Err(unknown) => Err(unknown_env(&unknown)),
-        }
+    pub fn registered(registry: &Registry, name: &str) -> Result<Self> {
+        Ok(EnvFacts::of(&find(registry, name)?.spec(), registry))
     }
 }
 
-fn unknown_env(unknown: &registry::UnknownEnv) -> Error {
-    let specs = registry::specs();
-    let names = specs.iter().flat_map(|spec| std::iter::once(spec.name).chain(spec.aliases.iter().copied()));
-    let hint = crate::error::did_you_mean(&unknown.name, names);
-    Error::usage(format!("there is no environment \"{}\"{hint}", unknown.name))
-        .remedy("`operant envs` lists them all")
+/// The environment of that name or alias.
+///
+/// # Errors
+/// When there is none, with the nearest that there is.
+pub fn find<'a>(registry: &'a Registry, name: &str) -> Result<&'a Arc<dyn AnyEnv>> {
+    registry.find(name).map_err(|unknown| unknown_env(&unknown))
 }
 
-/// The backend for an environment of any crate on the device that was chosen, with the options and threads that the settings
+fn unknown_env(unknown: &UnknownEnv) -> Error {
+    Error::usage(unknown.to_string()).remedy("`operant envs` lists them all")
+}
+
+/// The backend for an environment on the device that was chosen, with the options and threads that the settings
 /// ask for, and the machine's plan where they do not. Where they leave `num_envs` to the device they have a number after this.
 ///
 /// # Errors
 /// When the environment refuses an option, or the learner the hyperparameters, each with its origin; or when the device has
 /// no room or fails.
-pub fn backend<E: Env>(mut env: E, settings: &mut Settings, device: &Device) -> Result<Box<dyn Backend>> {
-    for (name, value) in &settings.env_options {
-        env.set_option(name, *value).map_err(|error| option_error(settings, name, &error))?;
-    }
+pub fn backend(
+    env: &Arc<dyn AnyEnv>,
+    settings: &mut Settings,
+    device: &Device,
+) -> Result<Box<dyn Backend>> {
+    let env = with_options(&**env, settings)?;
     let gpu = device.cuda.is_some();
     let mut unbound = None;
     let (plan, made) = match &device.cuda {
@@ -320,7 +299,7 @@ pub fn backend<E: Env>(mut env: E, settings: &mut Settings, device: &Device) -> 
             if settings.num_envs_is_open() {
                 let most = settings.most_envs();
                 let chosen =
-                    operant_learn::cuda::choose_num_envs(&env, &settings.learner, &gpu, options, most)
+                    operant_learn::cuda::choose_num_envs(&*env, &settings.learner, &gpu, options, most)
                         .map_err(|error| learn_error(settings, error))?;
                 settings.decide_num_envs(Some((chosen.num_envs, chosen.reason)))?;
             }
@@ -332,25 +311,13 @@ pub fn backend<E: Env>(mut env: E, settings: &mut Settings, device: &Device) -> 
     Ok(made)
 }
 
-/// The backend for the registered environment that the settings name.
-///
-/// # Errors
-/// As [`backend`].
-pub fn registered(settings: &mut Settings, device: &Device) -> Result<Box<dyn Backend>> {
-    struct Make<'a>(&'a mut Settings, &'a Device);
-    impl Visitor for Make<'_> {
-        type Output = Result<Box<dyn Backend>>;
-
-        fn visit<E: Env>(self, env: E) -> Self::Output {
-            backend(env, self.0, self.1)
-        }
+/// The environment with the options that the settings have for it, each checked where it came from.
+fn with_options(env: &dyn AnyEnv, settings: &Settings) -> Result<Arc<dyn AnyEnv>> {
+    for (name, value) in &settings.env_options {
+        let one = EnvOptions::from([(name.clone(), *value)]);
+        env.with_options(&one).map_err(|error| option_error(settings, name, &error))?;
     }
-    let environment = settings.environment.clone();
-    match registry::with_env(&environment, &registry::EnvOptions::new(), Make(settings, device)) {
-        Ok(made) => made,
-        Err(EnvError::Unknown(unknown)) => Err(unknown_env(&unknown)),
-        Err(EnvError::Option(error)) => Err(Error::usage(error.to_string())),
-    }
+    env.with_options(&settings.env_options).map_err(|error| Error::usage(error.to_string()))
 }
 
 fn option_error(settings: &Settings, name: &str, error: &OptionError) -> Error {
@@ -366,7 +333,7 @@ fn option_error(settings: &Settings, name: &str, error: &OptionError) -> Error {
 fn learn_error(settings: &Settings, error: LearnError) -> Error {
     let origin = match &error {
         LearnError::Config { key, .. } => settings.origin(key).map(ToString::to_string),
-        LearnError::Snapshot(_) | LearnError::Cuda(_) => None,
+        LearnError::Environment(_) | LearnError::Snapshot(_) | LearnError::Cuda(_) => None,
     };
     let error = Error::from(error);
     match origin {

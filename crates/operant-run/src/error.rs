@@ -18,7 +18,7 @@ pub enum ErrorKind {
     Disk,
     /// Training produced non-finite numbers for too long.
     Diverged,
-    /// The device failed.
+    /// The device or an environment failed.
     Device,
 }
 
@@ -109,6 +109,7 @@ impl From<LearnError> for Error {
             }
             LearnError::Snapshot(problem) => Error::usage(format!("the checkpoint does not fit: {problem}"))
                 .remedy("resume with the environment and network that it was trained with"),
+            LearnError::Environment(error) => Error::new(ErrorKind::Device, error.to_string()),
             LearnError::Cuda(error) => error.into(),
         }
     }

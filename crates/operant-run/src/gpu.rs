@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use operant_cuda::{Cuda, CudaError, DeviceProperties};
+use operant_env::{EnvSpec, Registry};
 use operant_learn::presets;
 
 use crate::config::Settings;
@@ -99,10 +100,14 @@ pub(crate) fn for_auto(
 }
 
 /// What `auto` takes on this machine and why, in one line, given its first GPU or what is wrong with it.
-pub fn auto_takes(first: std::result::Result<&DeviceProperties, &str>) -> (String, String) {
+pub fn auto_takes(
+    first: std::result::Result<&DeviceProperties, &str>,
+    registry: &Registry,
+) -> (String, String) {
     match first {
         Ok(gpu) => {
-            let names: Vec<&str> = presets::names_with_gpu().collect();
+            let with_gpu = |spec: EnvSpec| spec.preset.filter(|text| presets::has_gpu(text)).map(|_| spec.name);
+            let names: Vec<String> = registry.specs().into_iter().filter_map(with_gpu).collect();
             (name(gpu.ordinal), format!("{}, which {} have presets for", gpu.name, names.join(", ")))
         }
         Err(problem) => ("cpu".to_owned(), no_usable(problem)),
@@ -132,12 +137,12 @@ mod tests {
         let corridor = of(EnvFacts { name: "corridor".to_owned(), ..EnvFacts::default() });
         let reason = for_auto(&corridor, None).expect_err("no preset");
         assert!(reason.starts_with("corridor has no preset for GPUs"), "{reason}");
-        let cartpole = of(EnvFacts::registered("cartpole").expect("registered"));
+        let cartpole = of(EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered"));
         let reason = for_auto(&cartpole, Some("cpu")).expect_err("it trained on the CPU");
         assert!(reason.starts_with("the run trained there before"), "{reason}");
         if let Err(reason) = for_auto(&cartpole, None) {
             assert!(reason.starts_with("no usable GPU: ") && !reason.contains('\n'), "{reason}");
         }
-        assert_eq!(auto_takes(Err("no driver")), ("cpu".to_owned(), "no usable GPU: no driver".to_owned()));
+        assert_eq!(auto_takes(Err("no driver"), &Registry::default()), ("cpu".to_owned(), "no usable GPU: no driver".to_owned()));
     }
 }

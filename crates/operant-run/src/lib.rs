@@ -1,18 +1,19 @@
 //! operant-run carries out a run: the training loop over a device ([`operant_learn::Backend`]), its directory and
 //! checkpoints, signals, published metrics and evaluation, under a configuration laid in layers. It is not the
-//! command line (that is `bin/operant`) and knows no formula of PPO (that is operant-learn).
+//! command line (that is operant-cli) and knows no formula of PPO (that is operant-learn).
 //!
 //! A program with an environment of its own trains it through [`train`]: make [`config::Settings`] with
-//! [`config::settings`], put them into a [`Job`], and build the backend in the closure. It gets everything that
-//! `operant train` has: presets aside, the same files, checkpoints, resume and signals.
+//! [`config::settings`], put them into a [`Job`], and build the backend in the closure. It gets the same files, checkpoints, resume
+//! and signals as `operant train`.
 //!
 //! ```no_run
 //! use operant_run::{CommandLine, EnvFacts, Job, config};
 //!
 //! # fn main() -> operant_run::Result<()> {
-//! let facts = EnvFacts::registered("cartpole")?; // or EnvFacts::of(&env.spec())
-//! let settings = config::settings(facts, &CommandLine::default(), None)?;
-//! let outcome = operant_run::train(Job::new(settings), operant_run::registered)?; // or |s, d| operant_run::backend(env, s, d)
+//! let registry = operant_env::builtin();
+//! let env = operant_run::device::find(&registry, "cartpole")?; // or Arc::new(MyEnv)
+//! let settings = config::settings(EnvFacts::of(&env.spec(), &registry), &CommandLine::default(), None)?;
+//! let outcome = operant_run::train(Job::new(settings), |settings, device| operant_run::backend(env, settings, device))?;
 //! println!("{}", outcome.result.to_json());
 //! # Ok(())
 //! # }
@@ -38,6 +39,7 @@ mod run;
 pub mod runs;
 mod signals;
 pub mod sinks;
+mod start;
 mod state;
 mod telemetry;
 #[cfg(test)]
@@ -46,7 +48,7 @@ mod train_loop;
 pub mod trial;
 
 pub use config::{CommandLine, EnvFacts, Settings};
-pub use device::{Device, backend, registered};
+pub use device::{Device, backend};
 pub use error::{Error, ErrorKind, Result};
 pub use log::Log;
 pub use result::RunResult;

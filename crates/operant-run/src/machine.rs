@@ -121,7 +121,7 @@ mod tests {
 
     fn with(assignments: &[&str]) -> Settings {
         let set = assignments.iter().map(ToString::to_string).collect();
-        let facts = EnvFacts::registered("cartpole").expect("registered");
+        let facts = EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered");
         settings(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid")
     }
 

@@ -1,14 +1,12 @@
 //! A run from start to result: directory, backend, loop, last evaluation, last checkpoint.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use operant_learn::Backend;
-use operant_metrics::{Identity, Level, RunState};
+use operant_metrics::{Level, RunState};
 
-use crate::checkpoint::Store;
-use crate::config::{self, Settings};
+use crate::config::Settings;
 use crate::device::{self, Chosen, Device};
 use crate::dir::RunDir;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,11 +16,10 @@ use crate::path_text;
 use crate::progress::{Progress, Quiet};
 use crate::result::RunResult;
 use crate::resume::Resume;
-use crate::runs::{Reached, RunFile, StateFile};
+use crate::runs::{Reached, StateFile};
 use crate::signals::Signals;
-use crate::sinks::{self, CsvSink, Sinks, TensorBoardSink};
-use crate::state::State;
-use crate::telemetry::{self, Publisher, RingPlace};
+use crate::sinks;
+use crate::start::{Home, Notice, Shown, Start};
 use crate::train_loop::{Clocks, Ending, FINAL_ROUND, Training};
 
 /// A run to be carried out.
@@ -39,7 +36,7 @@ pub struct Job {
     pub progress: Box<dyn Progress>,
     /// Where events are logged.
     pub log: Log,
-    /// The directory for the ring instead of the usual one; of no matter where the settings want none.
+    /// The directory for the ring instead of the default one; unused where the settings ask for no ring.
     pub ring_dir: Option<PathBuf>,
     /// Called once, when training begins.
     pub ready: Option<OnReady>,
@@ -122,66 +119,14 @@ pub fn train(
     let before = resume.as_ref().and_then(Resume::trained_on);
     let Chosen { settings, device, mut backend } = device::start(&settings, before.as_deref(), make_backend)?;
     let saved_config = settings.to_saved_toml();
-    let fresh = resume.is_none();
-    let (dir, checkpoint, warnings) = match resume {
-        Some(resume) => (resume.dir, resume.checkpoint, resume.warnings),
-        None => {
-            let run = &settings.run;
-            let name = run.name.as_deref();
-            let dir = RunDir::create(&run.run_dir, name, &settings.environment, settings.learner.seed)?;
-            (dir, None, Vec::new())
-        }
-    };
-    let _logging = log.open(dir.log());
-    let state = match &checkpoint {
-        Some((path, checkpoint)) => {
-            backend.load(&checkpoint.snapshot).map_err(|e| Error::from(e).at(path.display().to_string()))?;
-            State::resume(checkpoint)
-        }
-        None => State::default(),
-    };
-    let resumed_at = checkpoint.as_ref().map(|(_, checkpoint)| checkpoint.env_steps);
-    let (store, sinks) = open_files(&dir, &settings, &saved_config, resumed_at).inspect_err(|_| {
-        if fresh {
-            // A run that never began must not hold on to its name.
-            let _ = std::fs::remove_dir_all(dir.path());
-        }
-    })?;
-    let identity = identity(&dir, &settings, &device);
-    let place = match (settings.run.ring, ring_dir) {
-        (false, _) => RingPlace::Nowhere,
-        (true, Some(dir)) => RingPlace::In(dir),
-        (true, None) => RingPlace::Usual,
-    };
-    let (ring, refused) = match telemetry::make_ring(&identity, &place, settings.run.ring_group) {
-        Ok(ring) => (ring, None),
-        Err(error) => (None, Some(error)),
-    };
-    let place_warning = ring.as_ref().and_then(|ring| ring.warning.clone());
-    let ring_path = ring.as_ref().map(|ring| ring.writer.path());
-    let run_file = RunFile {
-        num_envs: settings.learner.num_envs as u64,
-        num_envs_chosen: settings.num_envs_chosen().map(str::to_string),
-        ..RunFile::of(&identity, ring_path)
-    };
-    let (state_file, written) = StateFile::begin(dir.path(), run_file);
-    let state_file = Arc::new(state_file);
-    let publisher = Publisher::start(
-        sinks,
-        ring,
-        backend.pulse(),
-        &signals,
-        &state_file,
-        device.uuid.clone(),
-        state.env_steps..settings.steps(),
-    );
-    let begun = match &checkpoint {
-        Some((path, _)) => {
-            format!("run {} resumed at {} steps from {}", dir.name(), state.env_steps, path.display())
-        }
-        None => format!("run {} in {}", dir.name(), dir.path().display()),
-    };
-    let begun = format!("{begun}: {}", means(&settings, &device));
+    let mut home = Home::open(resume, &settings)?;
+    let _logging = log.open(home.dir.log());
+    let state = home.restore(&mut *backend)?;
+    let (store, sinks) = home.open_files(&settings, &saved_config)?;
+    let start =
+        Start { home: &home, settings: &settings, device: &device, backend: &*backend, signals: &signals };
+    let Shown { publisher, state_file, problems } = start.show(sinks, ring_dir, state.env_steps);
+    let notices = start.notices(problems);
     tracing::info!(
         seed = settings.learner.seed,
         env = settings.environment,
@@ -189,7 +134,7 @@ pub fn train(
         "begins"
     );
 
-    let last_checkpoint = checkpoint.map(|(path, _)| path);
+    let resumed_at = home.resumed_at();
     let mut training = Training {
         backend: &mut *backend,
         settings: &settings,
@@ -201,41 +146,11 @@ pub fn train(
         signals: &signals,
         progress: &mut *progress,
         started,
-        last_checkpoint,
+        // Its tensors are in the backend now, and take no memory here.
+        last_checkpoint: home.checkpoint.take().map(|(path, _)| path),
     };
-    training.note(&begun);
-    if let Some(reason) = &device.reason {
-        training.note(&format!("device: {}; {reason}", device.name));
-    }
-    let applied = training.settings.applied();
-    if let Some(applied) = applied {
-        training.note(&applied.note);
-    }
-    if let Some(unbound) = applied.and_then(|applied| applied.unbound.as_ref()) {
-        training.warn(&format!("pin = true: {unbound}"));
-    }
-    if let Some(how) = training.backend.how() {
-        training.note(&how);
-    }
-    if let Some(reason) = settings.num_envs_chosen() {
-        training.note(&format!("num_envs: {}, which auto chose: {reason}", settings.learner.num_envs));
-    }
-    for warning in warnings {
-        training.warn(&warning);
-    }
-    if let Some(error) = refused {
-        training.warn(&format!("{error}\ntraining goes on without telemetry"));
-    }
-    if let Some(warning) = place_warning {
-        training.note(&warning);
-    }
-    if let Err(error) = written {
-        training.warn(&format!("{error}\ntraining goes on without this file"));
-    }
-    if let Some(steps) = resumed_at {
-        refill(&mut training, &dir, steps);
-    }
-    training.publisher.ready();
+    let dir = &home.dir;
+    begin(&mut training, dir, notices, resumed_at);
     if let Some(ready) = ready {
         let ring = training.publisher.ring().map(Path::to_path_buf);
         ready(&Ready { run: dir.name().to_string(), dir: dir.path().to_path_buf(), ring });
@@ -249,8 +164,10 @@ pub fn train(
     let ending = training.run();
     training.progress.finish();
     let outcome = ending
-        .and_then(|ending| finish(&mut training, &dir, &device, ending))
-        .map_err(|error| going_on(error, &dir, training.last_checkpoint.as_deref()));
+        .and_then(|ending| finish(&mut training, dir, &device, ending))
+        .map_err(|error| {
+            going_on(error, dir, &settings.usual_run_dir(), training.last_checkpoint.as_deref())
+        });
     if let Ok(outcome) = &outcome {
         if let Err(error) = dir.write("result.json", &(outcome.result.to_json() + "\n")) {
             training.warn(&error.to_string());
@@ -261,14 +178,28 @@ pub fn train(
     outcome
 }
 
+/// Says what there is to say before the first update, and shows monitors the updates before `resumed_at`.
+fn begin(training: &mut Training<'_>, dir: &RunDir, notices: Vec<Notice>, resumed_at: Option<u64>) {
+    for notice in notices {
+        match notice {
+            Notice::Note(line) => training.note(&line),
+            Notice::Warning(line) => training.warn(&line),
+        }
+    }
+    if let Some(steps) = resumed_at {
+        refill(training, dir, steps);
+    }
+    training.publisher.ready();
+}
+
 /// A device that failed, with what is left of the run.
-fn going_on(error: Error, dir: &RunDir, checkpoint: Option<&Path>) -> Error {
+fn going_on(error: Error, dir: &RunDir, runs: &Path, checkpoint: Option<&Path>) -> Error {
     if error.kind != ErrorKind::Device {
         return error;
     }
     let left = match checkpoint {
         Some(path) => {
-            let run = path_text::run_word(dir.path(), &config::usual_run_dir());
+            let run = path_text::run_word(dir.path(), runs);
             let path = path_text::shown(path);
             format!("`operant train --resume {run}` goes on from the last checkpoint, {path}")
         }
@@ -276,19 +207,6 @@ fn going_on(error: Error, dir: &RunDir, checkpoint: Option<&Path>) -> Error {
     };
     let remedy = error.remedy.as_ref().map_or_else(|| left.clone(), |remedy| format!("{remedy}; {left}"));
     error.remedy(remedy)
-}
-
-/// The run, as its ring and run.json describe it.
-fn identity(dir: &RunDir, settings: &Settings, device: &Device) -> Identity {
-    Identity {
-        device: device.name.clone(),
-        seed: settings.learner.seed,
-        // As `runs` and monitors compare it.
-        dir: std::fs::canonicalize(dir.path()).unwrap_or_else(|_| dir.path().to_path_buf()),
-        total_steps: settings.steps(),
-        solved_at: settings.run.solved_at,
-        ..Identity::of_this_process(dir.name(), &settings.environment)
-    }
 }
 
 /// Gives the ring what the run reported before this process: its rows up to the checkpoint, and that checkpoint.
@@ -333,26 +251,13 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
     }
 }
 
-/// On what a run trains: environment, preset, device, threads.
-fn means(settings: &Settings, device: &Device) -> String {
-    let preset = match operant_learn::presets::preset(&settings.environment) {
-        None => "no preset",
-        Some(_) if settings.uses_gpu_preset() => "its preset for GPUs",
-        Some(_) => "its preset",
-    };
-    let threads = settings.threads();
-    let plural = if threads == 1 { "" } else { "s" };
-    let (env, device) = (&settings.environment, &device.name);
-    format!("{env} under {preset}, on {device} with {threads} thread{plural}")
-}
-
 /// The last evaluation and the last checkpoint; a run that a signal stopped has had both that it gets.
 fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: Ending) -> Result<Outcome> {
     let (mut summary, mut unsaved) = (None, None);
     if !matches!(ending, Ending::Stopped(_)) {
         let last: Summary = training.evaluate(FINAL_ROUND)?;
         unsaved = training.save(Some(last.mean)).err().map(|error| {
-            let run = path_text::run_word(dir.path(), &config::usual_run_dir());
+            let run = path_text::run_word(dir.path(), &training.settings.usual_run_dir());
             let again = format!("then `operant train --resume {run}` repeats what is missing");
             let remedy =
                 error.remedy.clone().map_or_else(|| again.clone(), |remedy| format!("{remedy}; {again}"));
@@ -382,32 +287,6 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: En
         checkpoint: training.last_checkpoint.as_ref().map(|path| path.display().to_string()),
     };
     Ok(Outcome { ending, result, dir: dir.path().to_path_buf(), unsaved })
-}
-
-/// Everything that a run writes to. The files with a row per update lose the rows after the checkpoint resumed from.
-fn open_files(
-    dir: &RunDir,
-    settings: &Settings,
-    saved_config: &str,
-    resumed_at: Option<u64>,
-) -> Result<(Store, Sinks)> {
-    let store = Store::open(dir.checkpoints(), settings.run.keep_checkpoints)?;
-    dir.write("config.toml", saved_config)?;
-    let mut sinks = Sinks::new();
-    if settings.run.csv {
-        let path = dir.path().join("metrics.csv");
-        sinks.add(match resumed_at {
-            Some(steps) => CsvSink::resume(&path, steps)?,
-            None => CsvSink::create(&path)?,
-        });
-    }
-    if settings.run.tensorboard {
-        sinks.add(match resumed_at {
-            Some(steps) => TensorBoardSink::resume(dir.path(), steps)?,
-            None => TensorBoardSink::create(dir.path())?,
-        });
-    }
-    Ok((store, sinks))
 }
 
 #[cfg(test)]

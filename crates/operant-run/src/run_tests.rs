@@ -7,6 +7,7 @@ use super::*;
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::{CommandLine, EnvFacts};
 use crate::error::ErrorKind;
+use crate::runs::RunFile;
 use crate::testing::{Quadratic, Trace};
 use operant_metrics::{Health, RingReader};
 
@@ -22,7 +23,11 @@ fn settings(runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) ->
         .map(ToString::to_string)
         .collect();
     set.push(format!("run_dir={}", runs.display()));
-    let facts = EnvFacts { name: "quadratic".into(), solved_at: Some(-1.0), ..EnvFacts::default() };
+    let facts = EnvFacts {
+        name: "quadratic".into(),
+        preset: Some("solved_at = -1.0".into()),
+        ..EnvFacts::default()
+    };
     let line = CommandLine { set, ..CommandLine::default() };
     crate::config::settings(facts, &line, resumed).expect("valid")
 }
@@ -534,12 +539,13 @@ fn what_is_made_of_the_machine_is_told_once_and_changes_no_bit() {
         let set = set.iter().chain(&["ring=false", "eval_episodes=2"]).chain(more);
         let mut set: Vec<String> = set.map(ToString::to_string).collect();
         set.extend([format!("name={name}"), format!("run_dir={}", runs.path().display())]);
-        let facts = EnvFacts::registered("cartpole").expect("registered");
+        let facts = EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered");
         let line = CommandLine { set, ..CommandLine::default() };
         let notes = Notes::default();
         let mut job = Job::new(crate::config::settings(facts, &line, None).expect("valid"));
         job.progress = Box::new(notes.clone());
-        train(job, crate::registered).expect("finished");
+        let env: Arc<dyn operant_env::AnyEnv> = Arc::new(operant_env::cartpole::CartPole);
+        train(job, |settings, device| crate::backend(&env, settings, device)).expect("finished");
         let notes = notes.0.lock().expect("unpoisoned");
         let of = |start: &str| notes.iter().filter(|note| note.starts_with(start)).cloned().collect();
         let (plans, warnings): (Vec<String>, Vec<String>) = (of("plan: "), of("warning: pin"));

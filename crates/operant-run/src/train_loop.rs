@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use operant_learn::{Backend, UpdateStats};
+use operant_learn::{Backend, InFlight, UpdateStats};
 use operant_metrics::{Level, Record, RunState};
 
 use crate::checkpoint::{Checkpoint, Store};
@@ -15,10 +15,6 @@ use crate::signals::Signals;
 use crate::sinks::SinkError;
 use crate::state::State;
 use crate::telemetry::Publisher;
-
-/// Updates enqueued before the oldest is collected: enough for a device that must never wait for the host. A CPU
-/// finishes each inside `enqueue_update`, so there is one.
-const IN_FLIGHT: u64 = 2;
 
 /// Time from one look for a signal to the next, while training pauses.
 const PAUSE_LOOK: Duration = Duration::from_millis(20);
@@ -54,7 +50,7 @@ pub(crate) struct Training<'a> {
 
 /// What only this process knows: its times, and what it has enqueued.
 pub(crate) struct Clocks {
-    in_flight: u64,
+    in_flight: InFlight,
     /// When the last update was collected, or the evaluation or checkpoint after it was done.
     mark: Instant,
     /// When the last update was collected.
@@ -72,7 +68,7 @@ impl Clocks {
     pub fn start(state: &State) -> Self {
         let now = Instant::now();
         Clocks {
-            in_flight: 0,
+            in_flight: InFlight::default(),
             mark: now,
             collected: now,
             paused: Duration::ZERO,
@@ -163,18 +159,8 @@ impl Training<'_> {
 
     /// The next update to finish, counted and published. At most `ahead` updates are in flight meanwhile.
     fn collect(&mut self, ahead: u64) -> Result<UpdateStats> {
-        let ahead = ahead.min(IN_FLIGHT).max(self.clocks.in_flight);
         let host = self.clocks.collected.elapsed().saturating_sub(self.clocks.paused);
-        let stats = loop {
-            if self.clocks.in_flight < ahead {
-                self.backend.enqueue_update()?;
-                self.clocks.in_flight += 1;
-            }
-            if let Some(stats) = self.backend.poll(self.clocks.in_flight == ahead)? {
-                break stats;
-            }
-        };
-        self.clocks.in_flight -= 1;
+        let stats = self.clocks.in_flight.next(self.backend, ahead)?;
         let now = Instant::now();
         let busy_s = (now - self.clocks.mark).as_secs_f64();
         let (period, host) = ((now - self.clocks.collected).as_secs_f64(), host.as_secs_f64());
@@ -189,7 +175,7 @@ impl Training<'_> {
 
     /// Collects what is in flight, so that the device rests.
     fn drain(&mut self) -> Result<()> {
-        while self.clocks.in_flight > 0 {
+        while self.clocks.in_flight.count() > 0 {
             self.collect(0)?;
         }
         Ok(())

@@ -1,7 +1,9 @@
 //! Training that leaves nothing behind: how fast it goes under some settings, and how soon it solves. For whoever tries settings.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use operant_env::AnyEnv;
 use operant_learn::{Backend, LearnError, UpdateStats};
 
 use crate::config::Settings;
@@ -22,8 +24,9 @@ struct Run {
 }
 
 impl Run {
-    fn start(settings: &Settings) -> Result<(Self, Settings)> {
-        let chosen = device::start(settings, None, device::registered)?;
+    fn start(env: &Arc<dyn AnyEnv>, settings: &Settings) -> Result<(Self, Settings)> {
+        let chosen =
+            device::start(settings, None, |settings, device| device::backend(env, settings, device))?;
         Ok((Self { backend: chosen.backend, in_flight: 0, collected: 0 }, chosen.settings))
     }
 
@@ -59,9 +62,9 @@ impl Run {
 ///
 /// # Errors
 /// When no device trains under them, or it fails.
-pub fn sps(settings: &Settings, time: Duration) -> Result<f64> {
+pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result<f64> {
     let begin = Instant::now();
-    let (mut run, chosen) = Run::start(settings)?;
+    let (mut run, chosen) = Run::start(env, settings)?;
     // The first touches memory, and on a GPU loads kernels.
     let warm = begin.elapsed() + time.mul_f64(WARM_UP);
     while run.collected == 0 || (begin.elapsed() < warm && run.collected < chosen.updates()) {
@@ -71,7 +74,7 @@ pub fn sps(settings: &Settings, time: Duration) -> Result<f64> {
     while updates == 0 || seconds < time.as_secs_f64() * (1.0 - WARM_UP) {
         // What comes after a run's last update is no training: the learning rate has run out.
         if run.collected == chosen.updates() {
-            run = Run::start(settings)?.0;
+            run = Run::start(env, settings)?.0;
         }
         let start = Instant::now();
         run.next(chosen.updates())?;
@@ -87,9 +90,13 @@ pub fn sps(settings: &Settings, time: Duration) -> Result<f64> {
 ///
 /// # Errors
 /// When no device trains under these settings, or it fails.
-pub fn seconds_to_solve(settings: &Settings, limit: Duration) -> Result<Option<f64>> {
+pub fn seconds_to_solve(
+    env: &Arc<dyn AnyEnv>,
+    settings: &Settings,
+    limit: Duration,
+) -> Result<Option<f64>> {
     let begin = Instant::now();
-    let (mut run, settings) = Run::start(settings)?;
+    let (mut run, settings) = Run::start(env, settings)?;
     let (threshold, updates) = (settings.run.solved_at, settings.updates());
     // Round 0 is the last evaluation's.
     let (mut attempts, mut round) = (Attempts::default(), 1);
@@ -126,16 +133,20 @@ mod tests {
     use super::*;
     use crate::config::{CommandLine, EnvFacts, settings};
 
+    fn cartpole() -> Arc<dyn AnyEnv> {
+        Arc::new(operant_env::cartpole::CartPole)
+    }
+
     fn with(assignments: &[&str]) -> Settings {
         let set = ["device=cpu"].iter().chain(assignments).map(ToString::to_string).collect();
-        let facts = EnvFacts::registered("cartpole").expect("registered");
+        let facts = EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered");
         settings(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid")
     }
 
     #[test]
     fn a_speed_is_measured_however_short_the_time() {
         let settings = with(&["num_envs=16", "num_steps=8", "num_minibatches=1", "update_epochs=1"]);
-        let speed = sps(&settings, Duration::ZERO).expect("measured");
+        let speed = sps(&cartpole(), &settings, Duration::ZERO).expect("measured");
         assert!(speed.is_finite() && speed > 0.0, "{speed}");
     }
 
@@ -144,13 +155,13 @@ mod tests {
         let limit = Duration::from_secs(600);
         // Every episode has a return of at least 1.
         let easy = with(&["solved_at=1", "eval_episodes=1", "total_timesteps=20480"]);
-        let seconds = seconds_to_solve(&easy, limit).expect("trained").expect("solved");
+        let seconds = seconds_to_solve(&cartpole(), &easy, limit).expect("trained").expect("solved");
         assert!(seconds > 0.0 && seconds < 600.0, "{seconds}");
         // Too few updates for an attempt: the last evaluation counts.
         let last = with(&["solved_at=1", "eval_episodes=1", "total_timesteps=1024", "eval_interval=1000"]);
-        assert!(seconds_to_solve(&last, limit).expect("trained").is_some());
+        assert!(seconds_to_solve(&cartpole(), &last, limit).expect("trained").is_some());
         let short = with(&["solved_at=1e9", "total_timesteps=2048", "eval_episodes=1"]);
-        assert_eq!(seconds_to_solve(&short, limit).expect("trained"), None, "no steps are left");
-        assert_eq!(seconds_to_solve(&easy, Duration::ZERO).expect("trained"), None, "no time is left");
+        assert_eq!(seconds_to_solve(&cartpole(), &short, limit).expect("trained"), None, "no steps are left");
+        assert_eq!(seconds_to_solve(&cartpole(), &easy, Duration::ZERO).expect("trained"), None, "no time is left");
     }
 }

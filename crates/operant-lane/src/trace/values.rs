@@ -233,7 +233,7 @@ impl<'g> Uint for Value<'g, u32> {
     fn to_int(self) -> Self::Int {
         unary(self, |x: u32| x as i32, "(int)%0")
     }
-    fn gather(table: &'static [u32], index: Self) -> Self {
+    fn gather(table: &[u32], index: Self) -> Self {
         match index {
             Value::Constant(i) => Value::Constant(table[(i as usize).min(table.len() - 1)]),
             Value::Node(graph, _) => {
@@ -333,7 +333,7 @@ impl<'g> Float for Value<'g, f32> {
         let mantissa = (bits & Uint::splat(0x007f_ffff)) | Uint::splat(0x3f80_0000);
         (unary(mantissa, f32::from_bits, "__uint_as_float($0)"), exponent)
     }
-    fn gather(table: &'static [f64], index: Self::Uint) -> Self {
+    fn gather(table: &[f64], index: Self::Uint) -> Self {
         match index {
             Value::Constant(i) => Value::Constant(table[(i as usize).min(table.len() - 1)] as f32),
             Value::Node(graph, _) => {

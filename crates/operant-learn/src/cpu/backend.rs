@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use operant_env::{Env, EnvSpec};
-use operant_lane::{Packed, Wide};
+use operant_env::{ActionSpace, AnyEnv};
 use rayon::prelude::*;
 
 use super::adam::LearnerState;
@@ -15,7 +14,7 @@ use super::evaluate::{Greedy, evaluate};
 use super::normalise::RunningNorm;
 use super::policy::Policy;
 use super::pool::{CpuOptions, pool};
-use super::rollout::{EnvLane, Horizon, Tile};
+use super::rollout::{Horizon, Tile};
 use super::tile::{LANES, TILE_VECTORS};
 use super::update::Learner;
 use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
@@ -41,7 +40,11 @@ pub(super) fn blocks(config: &Config, options: &CpuOptions) -> usize {
 ///
 /// # Errors
 /// When the configuration cannot be trained with this environment, or the system gives no threads.
-pub fn backend<E: Env>(env: E, config: &Config, threads: usize) -> Result<Box<dyn Backend>, LearnError> {
+pub fn backend(
+    env: Arc<dyn AnyEnv>,
+    config: &Config,
+    threads: usize,
+) -> Result<Box<dyn Backend>, LearnError> {
     Ok(backend_with(env, config, &CpuOptions::new(threads))?.backend)
 }
 
@@ -57,63 +60,68 @@ pub struct Started {
 ///
 /// # Errors
 /// As [`backend`].
-pub fn backend_with<E: Env>(env: E, config: &Config, options: &CpuOptions) -> Result<Started, LearnError> {
-    fn started<E: Env, const V: usize>(
-        env: E,
+pub fn backend_with(
+    env: Arc<dyn AnyEnv>,
+    config: &Config,
+    options: &CpuOptions,
+) -> Result<Started, LearnError> {
+    fn started<const V: usize>(
+        env: Arc<dyn AnyEnv>,
         config: &Config,
         options: &CpuOptions,
     ) -> Result<Started, LearnError> {
-        let (backend, unbound) = CpuBackend::<E, V>::on(env, config, options)?;
+        let (backend, unbound) = CpuBackend::<V>::on(env, config, options)?;
         Ok(Started { backend: Box::new(backend), unbound })
     }
     match blocks(config, options) {
-        1 => started::<E, 1>(env, config, options),
-        2 => started::<E, 2>(env, config, options),
-        _ => started::<E, TILE_VECTORS>(env, config, options),
+        1 => started::<1>(env, config, options),
+        2 => started::<2>(env, config, options),
+        _ => started::<TILE_VECTORS>(env, config, options),
     }
 }
 
 /// Environments in tiles of V x 16, and the learner.
-pub(super) struct CpuBackend<E: Env, const V: usize> {
-    pub(super) env: E,
-    pub(super) spec: EnvSpec,
+pub(super) struct CpuBackend<const V: usize> {
+    pub(super) env: Arc<dyn AnyEnv>,
+    actions: ActionSpace,
     pub(super) config: Config,
     pub(super) pool: Arc<rayon::ThreadPool>,
     pub(super) tiles: Vec<Tile<V>>,
-    /// Environments of a lane.
-    lane_width: usize,
     pub(super) policy: Policy,
     pub(super) learner: Learner,
     pub(super) state: LearnerState,
     batch: Batch,
     pub(super) obs_norm: RunningNorm,
     pub(super) reward_norm: RunningNorm,
-    /// Updates done; a lifetime step is T of them.
+    /// Updates done; each is T global steps.
     pub(super) updates: u64,
     pub(super) nonfinite_in_a_row: u64,
     finished: std::collections::VecDeque<UpdateStats>,
     pulse: Arc<AtomicU64>,
 }
 
-impl<E: Env, const V: usize> CpuBackend<E, V> {
+impl<const V: usize> CpuBackend<V> {
     /// On threads as `options` has them, with why they run unbound, if they were to be bound.
     pub(super) fn on(
-        env: E,
+        env: Arc<dyn AnyEnv>,
         config: &Config,
         options: &CpuOptions,
     ) -> Result<(Self, Option<String>), LearnError> {
         let spec = env.spec();
         let architecture = Architecture::of(&spec, config)?;
         let (pool, unbound) = pool(options)?;
-        let layout = SampleLayout::new(&architecture, E::MASKED);
+        let layout = SampleLayout::new(&architecture, env.masked());
         let network = Network::new(architecture);
         let state = LearnerState::new(init_params(&network, config.seed));
         let policy = Policy::new(&network);
         let width = V * LANES;
         let tiles = (0..config.num_envs)
             .step_by(width)
-            .map(|first| Tile::new(&env, config, &policy, first as u32, width.min(config.num_envs - first)))
-            .collect();
+            .map(|first| {
+                let count = width.min(config.num_envs - first);
+                Tile::new(&*env, config, &policy, options.lanes(), first as u32, count)
+            })
+            .collect::<Result<_, _>>()?;
         let features = if config.norm_obs { spec.obs.size() } else { 0 };
         let learner = Learner::new(network, layout.clone(), config.clone()).waiting(options.waiting);
         let backend = Self {
@@ -122,7 +130,6 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             pool: Arc::new(pool),
             tiles,
             policy,
-            lane_width: if options.lane_width == 0 { LANE_WIDTH } else { options.lane_width },
             batch: Batch::new(layout, config.num_envs, config.num_steps),
             pulse: Arc::clone(learner.pulse()),
             learner,
@@ -132,7 +139,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             updates: 0,
             nonfinite_in_a_row: 0,
             finished: Default::default(),
-            spec,
+            actions: spec.actions,
         };
         Ok((backend, unbound))
     }
@@ -143,15 +150,16 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
     }
 
     /// One horizon of all tiles. Returns the episodes that ended and the share of the time that went into GAE.
-    pub(super) fn roll(&mut self) -> (Episodes, f64) {
+    ///
+    /// # Errors
+    /// When an environment failed.
+    pub(super) fn roll(&mut self) -> Result<(Episodes, f64), LearnError> {
         self.policy.pack(&self.state.params);
         let obs_norm = self.obs_scales();
         let horizon = Horizon {
-            env: &self.env,
             config: &self.config,
             policy: &self.policy,
-            actions: &self.spec.actions,
-            time_limit: self.spec.time_limit,
+            actions: &self.actions,
             step: self.updates * self.config.num_steps as u64,
             pulse: &self.pulse,
             obs_norm: &obs_norm,
@@ -159,19 +167,14 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
         };
         let seconds: f64 = {
             let samples = self.batch.tiles_mut(V);
-            let lane_width = self.lane_width;
             let work = self.tiles.par_iter_mut().zip(samples).with_max_len(1);
             let times: Vec<f64> = work
                 .map(|(tile, mut samples)| {
                     let start = Instant::now();
-                    if lane_width < LANES {
-                        tile.roll::<Wide<8>, E>(&horizon, &mut samples);
-                    } else {
-                        tile.roll::<Wide<16>, E>(&horizon, &mut samples);
-                    }
-                    start.elapsed().as_secs_f64()
+                    tile.roll(&horizon, &mut samples)?;
+                    Ok(start.elapsed().as_secs_f64())
                 })
-                .collect();
+                .collect::<Result<_, LearnError>>()?;
             times.iter().sum()
         };
         // Statistics were frozen during the horizon; now they move, in the tiles' order.
@@ -186,12 +189,12 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             episodes.merge(block);
         }
         let gae: f64 = self.tiles.iter().map(|tile| tile.gae_seconds).sum();
-        (episodes, gae / seconds)
+        Ok((episodes, gae / seconds))
     }
 
-    pub(super) fn update(&mut self) -> UpdateStats {
+    pub(super) fn update(&mut self) -> Result<UpdateStats, LearnError> {
         let start = Instant::now();
-        let (episodes, gae_share) = self.roll();
+        let (episodes, gae_share) = self.roll()?;
         let rolled = start.elapsed().as_secs_f64();
         let start = Instant::now();
         let losses = self.learner.update(&mut self.state, &self.batch, self.updates);
@@ -200,7 +203,7 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
         self.nonfinite_in_a_row = if losses.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };
         let ticket = Ticket(self.updates);
         self.updates += 1;
-        UpdateStats {
+        Ok(UpdateStats {
             ticket,
             env_steps: self.updates * self.batch.len() as u64,
             episodes: episodes.count,
@@ -224,17 +227,14 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             time_update,
             bytes_h2d: 0,
             bytes_d2h: 0,
-        }
+        })
     }
 }
 
-/// Environments of a lane unless another width is asked for.
-pub const LANE_WIDTH: usize = EnvLane::WIDTH;
-
-impl<E: Env, const V: usize> Backend for CpuBackend<E, V> {
+impl<const V: usize> Backend for CpuBackend<V> {
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError> {
         let pool = Arc::clone(&self.pool);
-        let stats = pool.install(|| self.update());
+        let stats = pool.install(|| self.update())?;
         let ticket = stats.ticket;
         self.finished.push_back(stats);
         Ok(ticket)
@@ -247,14 +247,14 @@ impl<E: Env, const V: usize> Backend for CpuBackend<E, V> {
     fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
         self.policy.pack(&self.state.params);
         let greedy = Greedy {
-            env: &self.env,
+            env: &*self.env,
             policy: &self.policy,
             seed: self.config.seed,
             obs_norm: &self.obs_scales(),
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
         };
-        Ok(self.pool.install(|| evaluate(&greedy, episodes, round)))
+        self.pool.install(|| evaluate(&greedy, episodes, round))
     }
 
     fn pulse(&self) -> Arc<AtomicU64> {
@@ -262,7 +262,7 @@ impl<E: Env, const V: usize> Backend for CpuBackend<E, V> {
     }
 
     fn scene(&mut self) -> Option<Episode> {
-        self.tiles.first_mut()?.recorder.take(&self.env, &self.spec)
+        self.tiles.first_mut()?.recorder.take(&*self.env)
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {

@@ -2,22 +2,20 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use operant_env::{ActionSpace, Clock, Current, Env};
-use operant_lane::{Bundle, Packed};
+use operant_env::play::Outputs;
+use operant_env::{AnyEnv, TileSpec};
 use rayon::prelude::*;
-use wide::{f32x16, u32x16};
+use wide::{bytemuck, f32x16, u32x16};
 
 use super::heads::PolicyHead;
 use super::policy::{Activations, Policy};
-use super::rollout::{
-    ActionSource, EnvLane, PULSE_STEPS, forward, legal_bits, normalised, numbers, rows_mut,
-};
+use super::rollout::{PULSE_STEPS, clip, forward, normalised};
 use super::tile::{LANES, splat};
-use crate::backend::Evaluation;
+use crate::backend::{Evaluation, LearnError};
 
 /// What an evaluation needs to know.
-pub struct Greedy<'a, E: Env> {
-    pub env: &'a E,
+pub struct Greedy<'a> {
+    pub env: &'a dyn AnyEnv,
     pub policy: &'a Policy,
     pub seed: u64,
     /// `(shift, scale)` per feature; empty without observation normalisation.
@@ -27,78 +25,59 @@ pub struct Greedy<'a, E: Env> {
 }
 
 /// Plays `episodes` episodes; `round` sets the random streams of one evaluation apart from another's.
-pub fn evaluate<E: Env>(greedy: &Greedy<'_, E>, episodes: usize, round: u64) -> Evaluation {
+///
+/// # Errors
+/// When an environment failed.
+pub fn evaluate(greedy: &Greedy<'_>, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
     let firsts: Vec<usize> = (0..episodes).step_by(LANES).collect();
     let outcomes: Vec<[(f64, u64); LANES]> =
-        firsts.par_iter().map(|&first| sixteen(greedy, first as u32, round)).collect();
+        firsts.par_iter().map(|&first| sixteen(greedy, first as u32, round)).collect::<Result<_, _>>()?;
     let (returns, lengths) = outcomes.into_iter().flatten().take(episodes).unzip();
-    Evaluation { returns, lengths }
+    Ok(Evaluation { returns, lengths })
 }
 
 /// Plays 16 episodes side by side until the last one has ended.
-fn sixteen<E: Env>(greedy: &Greedy<'_, E>, first: u32, round: u64) -> [(f64, u64); LANES] {
-    const WIDTH: usize = EnvLane::WIDTH;
+fn sixteen(greedy: &Greedy<'_>, first: u32, round: u64) -> Result<[(f64, u64); LANES], LearnError> {
     let (env, network) = (greedy.env, greedy.policy.network());
     let spec = env.spec();
-    let clock = |lane: usize, step: u64| Clock {
-        seed: greedy.seed,
-        environment: numbers::<EnvLane>(first + (lane * WIDTH) as u32),
-        step: round << 32 | step,
-        evaluation: true,
-    };
+    let start = round << 32;
+    let tile = TileSpec { step: start, evaluation: true, ..TileSpec::new(greedy.seed, first, LANES) };
+    let mut stepper = env.stepper(tile)?;
     let head = &network.architecture.head;
-    let mut lanes: Vec<Current<EnvLane, E>> =
-        (0..LANES / WIDTH).map(|lane| Current::start(env, &clock(lane, 0))).collect();
     let mut activations = Activations::<1>::new(network);
     let mut policy_head = PolicyHead::<1>::new(head);
     let mut actions = vec![splat::<1>(0.0); head.components()];
-    let mut mask = vec![[u32x16::ZERO; 1]; if E::MASKED { head.mask_words() } else { 0 }];
+    let mut clipped = actions.clone();
+    let mut outputs = Outputs::new(&spec, env.masked(), LANES);
+    let mut mask = vec![[u32x16::ZERO; 1]; outputs.legal.len() / LANES];
     let mut obs = vec![f32x16::ZERO; spec.obs.words()];
     let mut outcomes = [(0.0, 0); LANES];
-    let mut playing = u32::MAX >> (32 - LANES);
+    let mut playing = u16::MAX;
 
+    stepper.observe(outputs.seen())?;
     for step in 0..u64::from(spec.time_limit) {
         if step % PULSE_STEPS == 0 {
             greedy.pulse.fetch_add(1, Ordering::Relaxed);
         }
-        for (lane, current) in lanes.iter().enumerate() {
-            env.observe(&current.state).store(&mut rows_mut::<EnvLane, 1>(&mut obs, lane));
-        }
+        bytemuck::cast_slice_mut::<f32x16, u32>(&mut obs).copy_from_slice(&outputs.obs);
         for (x, (shift, scale)) in obs.iter_mut().zip(greedy.obs_norm) {
             *x = normalised(*x, *shift, *scale, greedy.clip_obs);
         }
         forward(greedy.policy, &obs, &mut activations);
-        if E::MASKED {
-            legal_bits::<EnvLane, E, 1>(
-                env,
-                &spec.actions,
-                lanes.iter().map(|current| &current.state),
-                &mut mask,
-            );
-            policy_head.set_mask(&mask);
-        }
+        bytemuck::cast_slice_mut::<_, u32>(mask.as_flattened_mut()).copy_from_slice(&outputs.legal);
+        policy_head.set_mask(&mask);
         policy_head.greedy(activations.policy(), &mut actions);
-        for (lane, current) in lanes.iter_mut().enumerate() {
-            let column = lane * WIDTH;
-            let action = act::<E>(&actions, &spec.actions, column);
-            let transition = current.step(env, spec.time_limit, &action, &clock(lane, step));
-            let ended = EnvLane::bits(transition.terminated | transition.truncated);
-            let (mut returns, mut lengths) = ([0.0f32; WIDTH], [0u32; WIDTH]);
-            EnvLane::store_float(transition.episodic_return, &mut returns);
-            EnvLane::store_uint(transition.episodic_length, &mut lengths);
-            let first_end = ended & (playing >> column);
-            for i in (0..WIDTH).filter(|i| first_end >> i & 1 == 1) {
-                outcomes[column + i] = (f64::from(returns[i]), u64::from(lengths[i]));
-            }
-            playing &= !(first_end << column);
+        clip(&spec.actions, &actions, &mut clipped);
+        stepper.submit(bytemuck::cast_slice(clipped.as_flattened()), start | step)?;
+        stepper.collect(outputs.stepped())?;
+        let first_end = (outputs.terminated[0] | outputs.truncated[0]) & playing;
+        for i in (0..LANES).filter(|i| first_end >> i & 1 == 1) {
+            outcomes[i] = (f64::from(outputs.returns[i]), u64::from(outputs.lengths[i]));
         }
+        playing &= !first_end;
         if playing == 0 {
             break;
         }
     }
-    outcomes
-}
-
-fn act<E: Env>(rows: &[[f32x16; 1]], space: &ActionSpace, column: usize) -> E::Action<EnvLane> {
-    E::Action::load(&mut ActionSource::<1> { rows, space, column, component: 0 })
+    Ok(outcomes)
 }

@@ -2,17 +2,16 @@
 //! the same threads: multiply-adds, and memory. `operant bench` and the benches call these.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use operant_env::Env;
-use operant_env::random_play::RandomPlay;
-use operant_lane::{Float, Packed};
+use operant_env::AnyEnv;
+use operant_lane::Float;
 use rayon::prelude::*;
 use wide::f32x16;
 
 use super::backend::{CpuBackend, backend_with, blocks};
 use super::pool::{CpuOptions, pool};
-use super::rollout::EnvLane;
 use super::tile::TILE_VECTORS;
 use crate::LearnError;
 use crate::config::Config;
@@ -99,19 +98,26 @@ impl Triad {
 
 /// Times `work`, which takes `steps` environment steps, again and again: a warm-up, then stretches until `effort` is spent, which
 /// began to run at `begin`.
-fn repeated(effort: Effort, begin: Instant, steps: usize, mut work: impl FnMut()) -> Speed {
+fn repeated(
+    effort: Effort,
+    begin: Instant,
+    steps: usize,
+    mut work: impl FnMut() -> Result<(), LearnError>,
+) -> Result<Speed, LearnError> {
     let left = effort.budget.saturating_sub(begin.elapsed());
     let (start, mut times) = (Instant::now(), 0u32);
     while times == 0 || start.elapsed() < left / 10 {
-        work();
+        work()?;
         times += 1;
     }
     let together = stretch(start.elapsed() / times, left);
     let mut seconds = Vec::new();
     while seconds.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
-        seconds.push(time(|| (0..together).for_each(|_| work())) / together as f64);
+        let start = Instant::now();
+        (0..together).try_for_each(|_| work())?;
+        seconds.push(start.elapsed().as_secs_f64() / together as f64);
     }
-    Speed::of_seconds(steps as f64, &seconds)
+    Ok(Speed::of_seconds(steps as f64, &seconds))
 }
 
 /// How often work that takes so long is done in one repetition, of which several fit into what is `left`.
@@ -125,8 +131,8 @@ fn stretch(once: Duration, left: Duration) -> usize {
 ///
 /// # Errors
 /// When the system gives no threads.
-pub fn environments<E: Env>(
-    env: &E,
+pub fn environments(
+    env: &dyn AnyEnv,
     [num_steps, num_envs]: [usize; 2],
     threads: &CpuOptions,
     effort: Effort,
@@ -134,62 +140,66 @@ pub fn environments<E: Env>(
     let begin = Instant::now();
     let (pool, _) = pool(threads)?;
     let tasks = pool.current_num_threads() * TASKS_A_THREAD;
-    let size = num_envs.div_ceil(tasks).next_multiple_of(EnvLane::WIDTH).min(TASK);
-    let task = |first: usize| {
-        let count = size.min(num_envs - first);
-        RandomPlay::<EnvLane, E>::new(env.clone(), 1, first as u32, count)
-    };
-    let mut tasks: Vec<_> = (0..num_envs).step_by(size).map(task).collect();
-    Ok(pool.install(|| {
+    let lanes = threads.lanes();
+    let size = num_envs.div_ceil(tasks).next_multiple_of(lanes as usize).min(TASK);
+    let task = |first: usize| env.random_play(1, first as u32, size.min(num_envs - first), lanes);
+    let mut tasks = (0..num_envs).step_by(size).map(task).collect::<Result<Vec<_>, _>>()?;
+    pool.install(|| {
         repeated(effort, begin, num_envs * num_steps, || {
-            tasks.par_iter_mut().with_max_len(1).for_each(|task| {
-                black_box(task.play(num_steps as u64));
-            });
+            tasks.par_iter_mut().with_max_len(1).try_for_each(|task| {
+                black_box(task.play(num_steps as u64)?);
+                Ok(())
+            })
         })
-    }))
+    })
 }
 
 /// The rollout of `config` with freshly initialised weights, GAE included, nothing learned.
 ///
 /// # Errors
 /// When the configuration cannot be rolled out, or the system gives no threads.
-pub fn rollout<E: Env>(
-    env: &E,
+pub fn rollout(
+    env: &Arc<dyn AnyEnv>,
     config: &Config,
     threads: &CpuOptions,
     effort: Effort,
 ) -> Result<Speed, LearnError> {
-    fn run<E: Env, const V: usize>(mut backend: CpuBackend<E, V>, effort: Effort, begin: Instant) -> Speed {
-        let pool = std::sync::Arc::clone(&backend.pool);
+    fn run<const V: usize>(
+        mut backend: CpuBackend<V>,
+        effort: Effort,
+        begin: Instant,
+    ) -> Result<Speed, LearnError> {
+        let pool = Arc::clone(&backend.pool);
         let steps = backend.config.num_envs * backend.config.num_steps;
         pool.install(|| {
             repeated(effort, begin, steps, || {
-                black_box(backend.roll());
-                // Random numbers are functions of the lifetime step.
+                black_box(backend.roll()?);
+                // Random numbers are functions of the global step.
                 backend.updates += 1;
+                Ok(())
             })
         })
     }
-    let begin = Instant::now();
-    Ok(match blocks(config, threads) {
-        1 => run(CpuBackend::<E, 1>::on(env.clone(), config, threads)?.0, effort, begin),
-        2 => run(CpuBackend::<E, 2>::on(env.clone(), config, threads)?.0, effort, begin),
-        _ => run(CpuBackend::<E, TILE_VECTORS>::on(env.clone(), config, threads)?.0, effort, begin),
-    })
+    let (begin, env) = (Instant::now(), Arc::clone(env));
+    match blocks(config, threads) {
+        1 => run(CpuBackend::<1>::on(env, config, threads)?.0, effort, begin),
+        2 => run(CpuBackend::<2>::on(env, config, threads)?.0, effort, begin),
+        _ => run(CpuBackend::<TILE_VECTORS>::on(env, config, threads)?.0, effort, begin),
+    }
 }
 
 /// Full PPO of `config`, as the training loop runs it: an update is enqueued and collected, then the next.
 ///
 /// # Errors
 /// When the configuration cannot be trained, or the system gives no threads.
-pub fn training<E: Env>(
-    env: &E,
+pub fn training(
+    env: &Arc<dyn AnyEnv>,
     config: &Config,
     threads: &CpuOptions,
     effort: Effort,
 ) -> Result<TrainingSpeed, LearnError> {
     let begin = Instant::now();
-    let mut learner = backend_with(env.clone(), config, threads)?.backend;
+    let mut learner = backend_with(Arc::clone(env), config, threads)?.backend;
     let mut update = || -> Result<Option<Phases>, LearnError> {
         learner.enqueue_update()?;
         let phases = |stats: crate::UpdateStats| Phases {
@@ -223,6 +233,10 @@ mod tests {
 
     const BRIEF: Effort = Effort { budget: Duration::from_millis(20), least: 3 };
 
+    fn cartpole() -> Arc<dyn AnyEnv> {
+        Arc::new(CartPole)
+    }
+
     fn config(num_envs: usize) -> Config {
         Config { num_envs, num_steps: 8, hidden: vec![8], ..Config::default() }
     }
@@ -234,8 +248,8 @@ mod tests {
             let config = config(num_envs);
             for speed in [
                 environments(&CartPole, [8, num_envs], &two, BRIEF).expect("measured"),
-                rollout(&CartPole, &config, &two, BRIEF).expect("measured"),
-                training(&CartPole, &config, &two, BRIEF).expect("measured").speed,
+                rollout(&cartpole(), &config, &two, BRIEF).expect("measured"),
+                training(&cartpole(), &config, &two, BRIEF).expect("measured").speed,
             ] {
                 assert!(speed.reps >= BRIEF.least && speed.samples.len() == speed.reps, "{speed:?}");
                 assert!(speed.sps_min > 0.0 && speed.sps_min <= speed.sps_median, "{speed:?}");
@@ -247,7 +261,7 @@ mod tests {
     #[test]
     fn training_knows_its_phases_and_its_cost() {
         let config = config(32);
-        let measured = training(&CartPole, &config, &CpuOptions::new(1), BRIEF).expect("measured");
+        let measured = training(&cartpole(), &config, &CpuOptions::new(1), BRIEF).expect("measured");
         let Phases { rollout, gae, update } = measured.phases;
         assert!(rollout > 0.0 && gae > 0.0 && update > 0.0, "{measured:?}");
         // 4-8-2 and 4-8-1: 32 + 16 and 32 + 8 multiply-adds forward.
@@ -265,7 +279,7 @@ mod tests {
     #[test]
     fn what_cannot_be_trained_is_an_error() {
         let config = Config { hidden: vec![8], ..config(16) };
-        let binary = operant_env::minatar_breakout::MinatarBreakout::default();
+        let binary: Arc<dyn AnyEnv> = Arc::new(operant_env::minatar_breakout::MinatarBreakout::default());
         let refused = rollout(&binary, &Config { norm_obs: true, ..config }, &CpuOptions::new(1), BRIEF);
         assert!(matches!(refused, Err(LearnError::Config { key: "norm_obs", .. })));
     }

@@ -27,5 +27,5 @@ pub mod update;
 mod weight_gradient;
 mod worker;
 
-pub use backend::{LANE_WIDTH, Started, backend, backend_with};
+pub use backend::{Started, backend, backend_with};
 pub use pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Waiting};

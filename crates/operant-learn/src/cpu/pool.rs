@@ -1,6 +1,8 @@
 //! How the CPU backend uses the machine: how many threads, on which CPUs, how they wait, and how many environments each plays
 //! side by side. All of it changes the time, never a bit.
 
+use operant_env::LaneWidth;
+
 use super::tile::{LANES, TILE};
 use crate::backend::LearnError;
 
@@ -54,6 +56,15 @@ impl CpuOptions {
     pub fn new(threads: usize) -> Self {
         let waiting = Waiting::default();
         Self { threads, pin: Vec::new(), waiting, rollout_tile: 0, lane_width: 0 }
+    }
+
+    /// Environments that one instruction steps.
+    pub fn lanes(&self) -> LaneWidth {
+        match self.lane_width {
+            0 => LaneWidth::WIDEST,
+            8 => LaneWidth::Eight,
+            _ => LaneWidth::Sixteen,
+        }
     }
 }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use operant_env::Env;
-use operant_lane::bundle::leaves_of;
+use operant_env::{AnyEnv, running_words};
 
 use super::backend::{CpuBackend, blocks};
 use super::laps::{Account, Lap};
@@ -24,8 +23,8 @@ pub const LINE: usize = 64;
 ///
 /// # Errors
 /// When the configuration cannot be trained, or the system gives no threads.
-pub fn profile<E: Env>(
-    env: &E,
+pub fn profile(
+    env: &Arc<dyn AnyEnv>,
     config: &Config,
     threads: &CpuOptions,
     effort: Effort,
@@ -33,13 +32,13 @@ pub fn profile<E: Env>(
     let begin = Instant::now();
     let network = Network::new(Architecture::of(&env.spec(), config)?);
     let updates = match blocks(config, threads) {
-        1 => updates(CpuBackend::<E, 1>::on(env.clone(), config, threads)?.0, effort, begin),
-        2 => updates(CpuBackend::<E, 2>::on(env.clone(), config, threads)?.0, effort, begin),
-        _ => updates(CpuBackend::<E, TILE_VECTORS>::on(env.clone(), config, threads)?.0, effort, begin),
+        1 => updates(CpuBackend::<1>::on(Arc::clone(env), config, threads)?.0, effort, begin)?,
+        2 => updates(CpuBackend::<2>::on(Arc::clone(env), config, threads)?.0, effort, begin)?,
+        _ => updates(CpuBackend::<TILE_VECTORS>::on(Arc::clone(env), config, threads)?.0, effort, begin)?,
     };
     let bytes = Bytes {
-        layout: SampleLayout::new(&network.architecture, E::MASKED),
-        state_words: leaves_of::<f32, E::State<f32>>().len() + 2,
+        layout: SampleLayout::new(&network.architecture, env.masked()),
+        state_words: running_words(&**env),
         params: network.len(),
         config,
     };
@@ -59,31 +58,35 @@ struct Updates {
     threads: usize,
 }
 
-fn updates<E: Env, const V: usize>(mut backend: CpuBackend<E, V>, effort: Effort, begin: Instant) -> Updates {
+fn updates<const V: usize>(
+    mut backend: CpuBackend<V>,
+    effort: Effort,
+    begin: Instant,
+) -> Result<Updates, LearnError> {
     let pool = Arc::clone(&backend.pool);
     let mut updates = Updates { clock: reading(), threads: pool.current_num_threads(), ..Updates::default() };
-    let mut update = |on: bool, account: &mut Account| {
+    let mut update = |on: bool, account: &mut Account| -> Result<(f64, Phases), LearnError> {
         for tile in &mut backend.tiles {
             tile.laps.switch(on);
         }
         backend.learner.switch_laps(on);
         let start = Instant::now();
-        let stats = pool.install(|| backend.update());
+        let stats = pool.install(|| backend.update())?;
         let seconds = start.elapsed().as_secs_f64();
         for tile in &mut backend.tiles {
             tile.laps.drain(account);
         }
         backend.learner.drain_laps(account);
         let phases = Phases { rollout: stats.time_rollout, gae: stats.time_gae, update: stats.time_update };
-        (seconds, phases)
+        Ok((seconds, phases))
     };
     // The first update makes the workers, and touches the memory of the batch.
-    update(false, &mut Account::default());
+    update(false, &mut Account::default())?;
     while updates.timed.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
-        updates.plain.push(update(false, &mut Account::default()));
-        updates.timed.push(update(true, &mut updates.account));
+        updates.plain.push(update(false, &mut Account::default())?);
+        updates.timed.push(update(true, &mut updates.account)?);
     }
-    updates
+    Ok(updates)
 }
 
 /// Seconds that one reading of the clock takes.
@@ -247,7 +250,8 @@ mod tests {
         let effort = Effort { budget: Duration::from_millis(50), least: 2 };
         for (num_envs, threads) in [(32, 1), (320, 2)] {
             let config = Config { num_envs, num_steps: 8, hidden: vec![8], ..Config::default() };
-            let profile = profile(&CartPole, &config, &CpuOptions::new(threads), effort).expect("measured");
+            let cartpole: Arc<dyn AnyEnv> = Arc::new(CartPole);
+            let profile = profile(&cartpole, &config, &CpuOptions::new(threads), effort).expect("measured");
             // Every lap is there, the waiting of both stretches, and what is between.
             assert_eq!(profile.operations.len(), LAPS.len() + 3);
             let total = profile.total();
@@ -273,7 +277,7 @@ mod tests {
         let config = Config { num_envs: 32, num_steps: 8, hidden: vec![8], ..Config::default() };
         let mut states = [false, true].map(|on| {
             let mut backend =
-                CpuBackend::<_, 1>::on(CartPole, &config, &CpuOptions::new(2)).expect("a backend").0;
+                CpuBackend::<1>::on(Arc::new(CartPole), &config, &CpuOptions::new(2)).expect("a backend").0;
             for _ in 0..3 {
                 backend.tiles.iter_mut().for_each(|tile| tile.laps.switch(on));
                 backend.learner.switch_laps(on);

@@ -1,10 +1,8 @@
 //! Records an episode of one environment for the scene: its states in words, drawn only when they are asked for.
 
-use operant_env::{Current, Env, EnvSpec, Rows, RowsMut};
-use operant_lane::Packed;
+use operant_env::AnyEnv;
 
 use crate::backend::Episode;
-use crate::state::leaves;
 
 /// States of an episode that are kept.
 const MAX_FRAMES: usize = 2048;
@@ -29,26 +27,13 @@ pub struct Recorder {
     phase: Phase,
     /// `(frames, leaves)`.
     words: Vec<u32>,
-    /// A row per leaf of all environments of a lane.
-    lane: Vec<u32>,
 }
 
 impl Recorder {
-    /// Notes the state that the next step starts from.
+    /// Whether an episode is being recorded.
     #[inline(always)]
-    pub fn before_step<L: Packed, E: Env>(&mut self, current: &Current<L, E>) {
-        if self.phase == Phase::Recording {
-            self.note(current);
-        }
-    }
-
-    #[cold]
-    fn note<L: Packed, E: Env>(&mut self, current: &Current<L, E>) {
-        let mut lane = core::mem::take(&mut self.lane);
-        lane.resize(leaves::<E>() * L::WIDTH, 0);
-        current.store(&mut RowsMut::new(&mut lane, L::WIDTH, 0));
-        self.frame(lane.iter().step_by(L::WIDTH).copied());
-        self.lane = lane;
+    pub fn is_recording(&self) -> bool {
+        self.phase == Phase::Recording
     }
 
     /// Whether someone waits for an episode.
@@ -81,7 +66,7 @@ impl Recorder {
     }
 
     /// The episode recorded since the last call, drawn; the next one is recorded from now on.
-    pub fn take<E: Env>(&mut self, env: &E, spec: &EnvSpec) -> Option<Episode> {
+    pub fn take(&mut self, env: &dyn AnyEnv) -> Option<Episode> {
         let Phase::Done(episodic_return) = self.phase else {
             if self.phase == Phase::Idle {
                 self.phase = Phase::Armed;
@@ -89,8 +74,7 @@ impl Recorder {
             return None;
         };
         self.phase = Phase::Armed;
-        let draw = |words: &[u32]| env.draw(&Current::<f32, E>::load(&mut Rows::new(words, 1, 0)).state);
-        let frames = self.words.chunks_exact(leaves::<E>()).map(draw).collect();
-        Some(Episode { frames, fps: spec.fps, episodic_return: f64::from(episodic_return) })
+        let frames = self.words.chunks_exact(env.leaves().len()).map(|state| env.picture(state)).collect();
+        Some(Episode { frames, fps: env.spec().fps, episodic_return: f64::from(episodic_return) })
     }
 }

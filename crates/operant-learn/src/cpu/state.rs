@@ -1,34 +1,39 @@
 //! The CPU backend's state, gathered from its tiles and put back into them.
 
-use operant_env::Env;
+use operant_env::running_words;
 use wide::{bytemuck, f32x16};
 
 use super::backend::CpuBackend;
-use super::recorder::Recorder;
 use super::rollout::Tile;
 use super::tile::{LANES, splat};
 use crate::backend::LearnError;
 use crate::snapshot::Snapshot;
-use crate::state::{BackendState, leaves};
+use crate::state::BackendState;
 
-impl<E: Env, const V: usize> CpuBackend<E, V> {
-    /// All environments, `(N, leaves)`.
+impl<const V: usize> CpuBackend<V> {
+    /// All environments, `(N, leaves + 2)`.
     fn environments(&self) -> Vec<u32> {
-        let of =
-            |tile: &Tile<V>, e: usize| tile.environments.iter().skip(e).step_by(V * LANES).copied().collect();
-        self.tiles.iter().flat_map(|tile| (0..tile.count).flat_map(|e| -> Vec<u32> { of(tile, e) })).collect()
+        let of_tile = |tile: &Tile<V>| -> Vec<u32> {
+            let words = tile.environments();
+            let of = |e: usize| words.iter().skip(e).step_by(V * LANES).copied();
+            (0..tile.count).flat_map(of).collect()
+        };
+        self.tiles.iter().flat_map(of_tile).collect()
     }
 
     /// The inverse of [`Self::environments`]; environments past N keep playing as they were.
-    fn set_environments(&mut self, all: &[u32]) {
-        let mut next = all.chunks_exact(leaves::<E>());
+    fn set_environments(&mut self, all: &[u32]) -> Result<(), LearnError> {
+        let mut next = all.chunks_exact(running_words(&*self.env));
         for tile in &mut self.tiles {
+            let mut words = tile.environments();
             for (e, values) in next.by_ref().take(tile.count).enumerate() {
                 for (leaf, value) in values.iter().enumerate() {
-                    tile.environments[leaf * V * LANES + e] = *value;
+                    words[leaf * V * LANES + e] = *value;
                 }
             }
+            tile.set_environments(&words)?;
         }
+        Ok(())
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -46,16 +51,15 @@ impl<E: Env, const V: usize> CpuBackend<E, V> {
             updates: self.updates,
             nonfinite_in_a_row: self.nonfinite_in_a_row,
         };
-        state.to_snapshot::<E>(self.policy.network(), &self.config)
+        state.to_snapshot(&*self.env, self.policy.network(), &self.config)
     }
 
     pub(super) fn restore(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
         let features = self.obs_norm.mean.len();
-        let state =
-            BackendState::from_snapshot::<E>(snapshot, self.policy.network(), &self.config, features)?;
-        self.set_environments(&state.environments);
+        let (network, config) = (self.policy.network(), &self.config);
+        let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
+        self.set_environments(&state.environments)?;
         for (tile, values) in self.tiles.iter_mut().zip(state.discounted.chunks(V * LANES)) {
-            tile.recorder = Recorder::default();
             tile.discounted = splat(0.0);
             bytemuck::cast_slice_mut::<f32x16, f32>(&mut tile.discounted)[..values.len()]
                 .copy_from_slice(values);

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use operant_cuda::{Device, DeviceProperties, Event, Stream};
-use operant_env::{Env, EnvSpec};
+use operant_env::{AnyEnv, running_words};
 
 use super::choice::{GpuOptions, NetworkOptions, choose};
 use super::common::env::KernelEnv;
@@ -58,7 +58,7 @@ use crate::cpu::pool;
 use crate::cpu::recorder::Recorder;
 use crate::network::{Architecture, Network, init_params};
 use crate::snapshot::Snapshot;
-use crate::state::{BackendState, leaves};
+use crate::state::BackendState;
 
 /// Bytes that an update reports, the scene apart.
 const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<Episodes>();
@@ -67,14 +67,14 @@ const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<Episodes>();
 ///
 /// # Errors
 /// When the configuration cannot be trained there, does not fit its memory, or the kernels do not compile.
-pub fn backend<E: Env>(
-    env: E,
+pub fn backend(
+    env: Arc<dyn AnyEnv>,
     config: &Config,
     device: &Device,
     options: GpuOptions,
 ) -> Result<Box<dyn Backend>, LearnError> {
-    let (options, how) = decided(&env, config, device, options)?;
-    let footprint = Footprint::new(&env, config, options, device.properties())?;
+    let (options, how) = decided(&*env, config, device, options)?;
+    let footprint = Footprint::new(&*env, config, options, device.properties())?;
     let room = Room::arena(device, footprint.check(device, options.memory_fraction)?)?;
     let mut made = CudaBackend::new(env, config, (&room, device), options)?;
     made.how = match made.overlap_without_room()? {
@@ -88,8 +88,8 @@ pub fn backend<E: Env>(
 ///
 /// # Errors
 /// When the configuration cannot be trained there, or not even few environments fit.
-pub fn choose_num_envs<E: Env>(
-    env: &E,
+pub fn choose_num_envs(
+    env: &dyn AnyEnv,
     config: &Config,
     device: &Device,
     options: GpuOptions,
@@ -101,8 +101,8 @@ pub fn choose_num_envs<E: Env>(
 }
 
 /// The options with the kernels that run the network, and why these.
-fn decided<E: Env>(
-    env: &E,
+fn decided(
+    env: &dyn AnyEnv,
     config: &Config,
     device: &Device,
     options: GpuOptions,
@@ -129,12 +129,11 @@ struct Overlap {
     taken: Event,
 }
 
-struct CudaBackend<E: Env> {
-    env: E,
+struct CudaBackend {
+    env: Arc<dyn AnyEnv>,
     /// Which kernels run the network, and why.
     how: String,
     properties: DeviceProperties,
-    spec: EnvSpec,
     config: Config,
     rollout: CudaRollout,
     learner: CudaLearner,
@@ -156,23 +155,24 @@ struct CudaBackend<E: Env> {
     pulse: Arc<AtomicU64>,
 }
 
-impl<E: Env> CudaBackend<E> {
+impl CudaBackend {
     fn new(
-        env: E,
+        env: Arc<dyn AnyEnv>,
         config: &Config,
         (room, device): (&Room, &Device),
         options: GpuOptions,
     ) -> Result<Self, LearnError> {
         let GpuOptions { network: how, threads, overlap, .. } = options;
         let pool = pool::threads(threads)?;
-        let (kernel_env, side) = (KernelEnv::of(&env), device.stream()?);
+        let (kernel_env, side) = (KernelEnv::of(&*env)?, device.stream()?);
         let network = Network::new(Architecture::of(&env.spec(), config)?);
         let learner = CudaLearner::within(room, (device, &side), &kernel_env, &network, config, how)?;
         learner.load(&side, &LearnerState::new(init_params(&network, config.seed)), 0, 0)?;
         side.synchronize()?;
         let follows = (!overlap).then_some(&learner);
         let sample_buffers = if overlap { 2 } else { 1 };
-        let mut rollout = CudaRollout::within(room, device, &kernel_env, config, how, follows, sample_buffers)?;
+        let mut rollout =
+            CudaRollout::within(room, device, &kernel_env, config, how, follows, sample_buffers)?;
         if overlap {
             rollout.take_weights(rollout.stream(), &learner)?;
         }
@@ -188,7 +188,6 @@ impl<E: Env> CudaBackend<E> {
         let scene = rollout.scene_buffer().len();
         let slots = (0..SLOTS).map(|_| Slot::new(room, device, scene)).collect::<Result<_, _>>()?;
         Ok(Self {
-            spec: env.spec(),
             env,
             how: String::new(),
             properties: device.properties().clone(),
@@ -212,7 +211,9 @@ impl<E: Env> CudaBackend<E> {
     /// Why rollouts do not run beside updates although they should.
     fn overlap_without_room(&self) -> Result<Option<String>, LearnError> {
         let (update, rollout) = (self.learner.block_needs()?, self.rollout.block_needs()?);
-        let (Some(_), Some(update), Some(rollout)) = (&self.overlap, update, rollout) else { return Ok(None) };
+        let (Some(_), Some(update), Some(rollout)) = (&self.overlap, update, rollout) else {
+            return Ok(None);
+        };
         Ok(no_room(&self.properties, update, rollout))
     }
 
@@ -286,7 +287,7 @@ impl<E: Env> CudaBackend<E> {
 
     /// Feeds the recorder with what environment 0 did in a horizon.
     fn record(&mut self, slot: usize) -> Result<(), LearnError> {
-        let leaves = leaves::<E>();
+        let leaves = running_words(&*self.env);
         for step in self.slots[slot].to_scene.to_vec()?.chunks_exact(leaves + 2) {
             self.recorder.frame(step[..leaves].iter().copied());
             if step[leaves] != 0 {
@@ -340,7 +341,7 @@ impl<E: Env> CudaBackend<E> {
 
     /// Running statistics as the CPU keeps them: of observations, and of discounted returns.
     fn norms(&self) -> Result<(RunningNorm, RunningNorm), LearnError> {
-        let features = if self.config.norm_obs { self.spec.obs.size() } else { 0 };
+        let features = if self.config.norm_obs { self.env.spec().obs.size() } else { 0 };
         let (mut obs, mut reward) = (RunningNorm::new(features), RunningNorm::new(1));
         let all = self.rollout.running_norms()?;
         let (of_obs, of_reward) = all.split_at(features);
@@ -354,7 +355,7 @@ impl<E: Env> CudaBackend<E> {
     }
 }
 
-impl<E: Env> Backend for CudaBackend<E> {
+impl Backend for CudaBackend {
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError> {
         // Whoever enqueues more than there are slots waits for the oldest.
         if self.pending.len() == self.slots.len() {
@@ -383,14 +384,14 @@ impl<E: Env> Backend for CudaBackend<E> {
         let (obs, _) = self.norms()?;
         let obs_norm = if self.config.norm_obs { obs.shift_scale() } else { Vec::new() };
         let greedy = Greedy {
-            env: &self.env,
+            env: &*self.env,
             policy: &self.policy,
             seed: self.config.seed,
             obs_norm: &obs_norm,
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
         };
-        Ok(self.pool.install(|| evaluate(&greedy, episodes, round)))
+        self.pool.install(|| evaluate(&greedy, episodes, round))
     }
 
     fn how(&self) -> Option<String> {
@@ -402,7 +403,7 @@ impl<E: Env> Backend for CudaBackend<E> {
     }
 
     fn scene(&mut self) -> Option<Episode> {
-        self.recorder.take(&self.env, &self.spec)
+        self.recorder.take(&*self.env)
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {
@@ -422,19 +423,19 @@ impl<E: Env> Backend for CudaBackend<E> {
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
         };
-        Ok(state.to_snapshot::<E>(self.rollout.network(), &self.config))
+        Ok(state.to_snapshot(&*self.env, self.rollout.network(), &self.config))
     }
 
     fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
-        let features = if self.config.norm_obs { self.spec.obs.size() } else { 0 };
-        let state =
-            BackendState::from_snapshot::<E>(snapshot, self.rollout.network(), &self.config, features)?;
+        let features = if self.config.norm_obs { self.env.spec().obs.size() } else { 0 };
+        let (network, config) = (self.rollout.network(), &self.config);
+        let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
         self.rest()?;
         // What was under way is of a past that is left now.
         self.side.synchronize()?;
         self.pending.clear();
         self.finished.clear();
-        let (n, leaves) = (self.config.num_envs, leaves::<E>());
+        let (n, leaves) = (self.config.num_envs, running_words(&*self.env));
         let rows: Vec<u32> = (0..leaves)
             .flat_map(|leaf| state.environments.iter().skip(leaf).step_by(leaves).copied())
             .collect();

@@ -2,14 +2,14 @@
 //! runs against a room that only counts.
 
 use operant_cuda::{Device, DeviceProperties, Memory};
-use operant_env::Env;
+use operant_env::AnyEnv;
 
 use super::choice::{GpuOptions, Kernels};
+use super::common::env::KernelEnv;
 use super::common::horizon::{HorizonMemory, HorizonSizes};
 use super::common::memory::Room;
 use super::common::overlap::{MOST_BLOCKS, RESERVED};
 use super::common::phases::{UpdateMemory, UpdateSizes};
-use super::common::env::KernelEnv;
 use super::fused::rollout::FusedPolicy;
 use super::fused::specialise::{Limits, TILE, UpdateSpecialisation};
 use super::fused::update::{FusedMemory, FusedUpdateSizes};
@@ -46,29 +46,20 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Of training in environments of kind `E`, with kernels that were chosen.
+    /// Of training in environments `env`, with kernels that were chosen.
     ///
     /// # Errors
     /// When the environment has no policy of a kind that can be trained.
-    pub fn new<E: Env>(
-        env: &E,
+    pub fn new(
+        env: &dyn AnyEnv,
         config: &Config,
         options: GpuOptions,
         properties: &DeviceProperties,
     ) -> Result<Self, LearnError> {
-        Self::of_kernel_env(&KernelEnv::of(env), config, options, properties)
-    }
-
-    /// The same of an environment as kernels know it.
-    pub(in crate::cuda) fn of_kernel_env(
-        kernel_env: &KernelEnv,
-        config: &Config,
-        options: GpuOptions,
-        properties: &DeviceProperties,
-    ) -> Result<Self, LearnError> {
+        let kernel_env = KernelEnv::of(env)?;
         Ok(Self {
-            kernel_env: kernel_env.clone(),
             network: Network::new(Architecture::of(&kernel_env.spec, config)?),
+            kernel_env,
             config: config.clone(),
             kernels: options.network.kernels,
             precision: options.network.precision,
@@ -282,7 +273,7 @@ pub(in crate::cuda) mod tests {
     fn footprint(config: &Config, overlap: bool) -> Footprint {
         let architecture = Architecture::new(config, Input::Dense(4), Head::MultiDiscrete(vec![2]));
         Footprint {
-            kernel_env: KernelEnv::of(&operant_env::cartpole::CartPole::default()),
+            kernel_env: KernelEnv::of(&operant_env::cartpole::CartPole).expect("CUDA source"),
             network: Network::new(architecture),
             config: config.clone(),
             kernels: Kernels::Fused,

@@ -2,7 +2,7 @@
 //! cooperative launch an update, or one graph of a launch a phase, or of matrix products.
 
 use operant_cuda::{Buffer, CudaError, Device, Stream};
-use operant_env::Env;
+use operant_env::AnyEnv;
 
 use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
@@ -49,15 +49,15 @@ impl CudaLearner {
     ///
     /// # Errors
     /// When the network fits no fused update, the kernels do not compile, or the device has no room.
-    pub fn new<E: Env>(
+    pub fn new(
         device: &Device,
         stream: &Stream,
-        env: &E,
+        env: &dyn AnyEnv,
         network: &Network,
         config: &Config,
         options: impl Into<NetworkOptions>,
     ) -> Result<Self, LearnError> {
-        let (room, kernel_env) = (Room::of(device), KernelEnv::of(env));
+        let (room, kernel_env) = (Room::of(device), KernelEnv::of(env)?);
         Self::within(&room, (device, stream), &kernel_env, network, config, options.into())
     }
 

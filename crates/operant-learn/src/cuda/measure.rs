@@ -1,10 +1,11 @@
 //! Speeds on a GPU: environments alone and the rollout by the device's own events, training by the host's clock; and what the
 //! device could do at most. Benches, `operant bench`, `operant selftest gpu` and whatever else prints a speed call these.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use operant_cuda::{Device, Multiplier, Peak, Stream, Transfers};
-use operant_env::Env;
+use operant_env::AnyEnv;
 
 use super::backend::backend;
 use super::choice::{GpuOptions, NetworkOptions};
@@ -156,9 +157,9 @@ pub(super) fn bus_seconds(device: &Device, size: usize, budget: Duration) -> Res
 ///
 /// # Errors
 /// When the device has no room or fails.
-pub fn environments<E: Env>(
+pub fn environments(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     [num_steps, num_envs]: [usize; 2],
     writes: bool,
     budget: Duration,
@@ -194,9 +195,9 @@ pub struct RolloutSpeed {
 ///
 /// # Errors
 /// When the configuration cannot be rolled out there, or the device has no room or fails.
-pub fn rollout<E: Env>(
+pub fn rollout(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     config: &Config,
     options: impl Into<NetworkOptions>,
     budget: Duration,
@@ -224,15 +225,15 @@ pub fn rollout<E: Env>(
 ///
 /// # Errors
 /// When the configuration cannot be trained there, or the device has no room or fails.
-pub fn training<E: Env>(
+pub fn training(
     device: &Device,
-    env: &E,
+    env: &Arc<dyn AnyEnv>,
     config: &Config,
     options: impl Into<NetworkOptions>,
     budget: Duration,
 ) -> Result<TrainingSpeed, LearnError> {
     let options = GpuOptions { network: options.into(), ..GpuOptions::default() };
-    let mut learner = backend(env.clone(), config, device, options)?;
+    let mut learner = backend(Arc::clone(env), config, device, options)?;
     for _ in 0..AHEAD {
         learner.enqueue_update()?;
     }

@@ -1,9 +1,10 @@
 //! The profile of training on a GPU: phases by the device's events, and what runs inside a launch by runs of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use operant_cuda::Device;
-use operant_env::Env;
+use operant_env::AnyEnv;
 
 use super::choice::NetworkOptions;
 use super::measure::{bus_seconds, environments, training};
@@ -21,23 +22,23 @@ pub const SECTOR: usize = 32;
 ///
 /// # Errors
 /// When the configuration cannot be trained there, or the device has no room or fails.
-pub fn profile<E: Env>(
+pub fn profile(
     device: &Device,
-    env: &E,
+    env: &Arc<dyn AnyEnv>,
     config: &Config,
     options: impl Into<NetworkOptions>,
     budget: Duration,
 ) -> Result<Profile, LearnError> {
     let options = options.into();
     let measured = training(device, env, config, options, budget / 2)?;
-    let alone = environments(device, env, [config.num_steps, config.num_envs], false, budget / 4)?;
+    let alone = environments(device, &**env, [config.num_steps, config.num_envs], false, budget / 4)?;
     let samples = (config.num_envs * config.num_steps) as f64;
     let (period, phases) = (samples / measured.speed.sps_median, measured.phases);
     let environment = (samples / alone.sps_median).min(phases.rollout);
     let bus_bytes = measured.speed.bus_bytes;
     let report = bus_seconds(device, bus_bytes as usize, budget / 8)?;
     let network = Network::new(Architecture::of(&env.spec(), config)?);
-    let layout = SampleLayout::new(&network.architecture, E::MASKED);
+    let layout = SampleLayout::new(&network.architecture, env.masked());
     let rolled = samples * rollout_bytes(&layout);
     let updated = samples * training_bytes(&layout, config, SECTOR) - rolled;
     let minibatches = (config.update_epochs * config.num_minibatches) as f64;

@@ -1,7 +1,7 @@
 //! The rollout on a GPU: environments, weights and the buffers of a horizon on the device, one launch a horizon, or one graph.
 
 use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Stream};
-use operant_env::Env;
+use operant_env::AnyEnv;
 
 use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
@@ -96,13 +96,13 @@ impl CudaRollout {
     ///
     /// # Errors
     /// When no kernels run the network, they do not compile, or the device has no room.
-    pub fn new<E: Env>(
+    pub fn new(
         device: &Device,
-        env: &E,
+        env: &dyn AnyEnv,
         config: &Config,
         options: impl Into<NetworkOptions>,
     ) -> Result<Self, LearnError> {
-        Self::within(&Room::of(device), device, &KernelEnv::of(env), config, options.into(), None, 1)
+        Self::within(&Room::of(device), device, &KernelEnv::of(env)?, config, options.into(), None, 1)
     }
 
     /// The same with the memory of a room: with the weights of a learner of the same precision where it follows one, else
@@ -281,7 +281,7 @@ impl CudaRollout {
         Ok(self.memory.environments.read(&self.stream)?)
     }
 
-    /// Puts the environments elsewhere, at lifetime step `step`.
+    /// Puts the environments elsewhere, at global step `step`.
     ///
     /// # Errors
     /// When there are not as many words, or the device fails.

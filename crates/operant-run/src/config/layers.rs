@@ -45,8 +45,6 @@ const SHORT: (&str, &str) = ("OPTIMIZE_PERF", "optimize_perf");
 pub enum Origin {
     /// Built in.
     Default,
-    /// The environment's own specification.
-    Environment(String),
     /// The preset of this environment.
     Preset(String),
     /// The table of that preset which is for GPUs.
@@ -68,7 +66,7 @@ pub enum Origin {
 impl Origin {
     /// Whether a person chose the value, as opposed to a default or preset.
     pub fn is_explicit(&self) -> bool {
-        !matches!(self, Origin::Default | Origin::Environment(_) | Origin::Preset(_) | Origin::PresetGpu(_))
+        !matches!(self, Origin::Default | Origin::Preset(_) | Origin::PresetGpu(_))
     }
 }
 
@@ -76,7 +74,6 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Default => write!(f, "default"),
-            Origin::Environment(env) => write!(f, "environment {env}"),
             Origin::Preset(env) => write!(f, "preset {env}"),
             Origin::PresetGpu(env) => write!(f, "preset {env} [{GPU_TABLE}]"),
             Origin::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
@@ -95,8 +92,8 @@ impl fmt::Display for Origin {
 pub struct EnvFacts {
     /// Its name, as in `operant train NAME`.
     pub name: String,
-    /// Mean greedy return at which it counts as solved, if it has such a threshold.
-    pub solved_at: Option<f64>,
+    /// Its preset as TOML text, if it has one.
+    pub preset: Option<String>,
     /// The environments whose tables an `operant.toml` may hold beside this one's: names and aliases, with the name
     /// that each stands for.
     pub known: BTreeMap<String, String>,
@@ -136,13 +133,8 @@ impl Layers {
         };
         layers.text(presets::DEFAULTS, &|_| Origin::Default)?;
         layers.text(include_str!("defaults.toml"), &|_| Origin::Default)?;
-        if let Some(preset) = presets::preset(&name) {
-            layers.preset(preset, &name)?;
-        }
-        if let Some(threshold) = layers.facts.solved_at
-            && !layers.entries.contains_key("solved_at")
-        {
-            layers.put("solved_at", Value::Float(threshold), Origin::Environment(name))?;
+        if let Some(preset) = layers.facts.preset.clone() {
+            layers.preset(&preset, &name)?;
         }
         Ok(layers)
     }

@@ -110,6 +110,8 @@ pub struct Settings {
     auto_envs: Option<Origin>,
     /// What was made of the machine, once there is a backend.
     applied: Option<Applied>,
+    /// What the layers were made for.
+    facts: EnvFacts,
 }
 
 impl Settings {
@@ -190,6 +192,16 @@ impl Settings {
         self.applied = Some(applied);
     }
 
+    /// Where runs are kept when no flag names another directory.
+    pub(crate) fn usual_run_dir(&self) -> PathBuf {
+        usual_run_dir(self.facts.known.clone())
+    }
+
+    /// Whether the environment has a preset.
+    pub fn has_preset(&self) -> bool {
+        self.facts.preset.is_some()
+    }
+
     /// Updates that reach `total_timesteps`, the last one rounded up.
     pub fn updates(&self) -> u64 {
         self.learner.total_timesteps.div_ceil(self.batch())
@@ -236,8 +248,8 @@ pub fn settings(facts: EnvFacts, line: &CommandLine, resumed: Option<(&str, &str
 ///
 /// # Errors
 /// As [`settings`].
-pub fn of_no_environment() -> Result<Settings> {
-    let facts = EnvFacts { known: EnvFacts::known(), ..EnvFacts::default() };
+pub fn of_no_environment(known: BTreeMap<String, String>) -> Result<Settings> {
+    let facts = EnvFacts { known, ..EnvFacts::default() };
     settings(facts, &CommandLine::default(), None)
 }
 
@@ -254,15 +266,15 @@ pub fn run_dir(known: BTreeMap<String, String>, line: &CommandLine) -> Result<Pa
 }
 
 /// The directory that holds the runs where no flag names another.
-pub fn usual_run_dir() -> PathBuf {
-    // A layer that cannot be used is the error of whoever needs it.
-    run_dir(EnvFacts::known(), &CommandLine::default()).unwrap_or_else(|_| PathBuf::from("runs"))
+pub fn usual_run_dir(known: BTreeMap<String, String>) -> PathBuf {
+    // A layer that cannot be used is an error of the command that needs it.
+    run_dir(known, &CommandLine::default()).unwrap_or_else(|_| PathBuf::from("runs"))
 }
 
 /// The directory for compiled kernels that files and variables name, if any does.
-pub fn usual_cache_dir() -> Option<PathBuf> {
+pub fn usual_cache_dir(known: BTreeMap<String, String>) -> Option<PathBuf> {
     // As above.
-    of_no_environment().ok()?.run.cache_dir
+    of_no_environment(known).ok()?.run.cache_dir
 }
 
 fn layered(

@@ -3,12 +3,17 @@
 use super::*;
 use crate::error::{Error, ErrorKind};
 
+/// The preset of a built-in environment.
+fn preset(name: &str) -> Option<String> {
+    operant_env::builtin().find(name).expect("registered").spec().preset
+}
+
 fn facts() -> EnvFacts {
     let known = ["cartpole", "pendulum", "minatar_breakout"];
     let mut known: BTreeMap<String, String> =
         known.iter().map(|name| (name.to_string(), name.to_string())).collect();
     known.insert("CartPole-v1".into(), "cartpole".into());
-    EnvFacts { name: "cartpole".into(), solved_at: Some(475.0), known }
+    EnvFacts { name: "cartpole".into(), preset: preset("cartpole"), known }
 }
 
 fn with_files(user: &str, here: &str, line: &CommandLine, variables: &[(&str, &str)]) -> Result<Settings> {
@@ -94,7 +99,7 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let here = dir.path().join("operant.toml");
     std::fs::write(&here, "solved_at = 7.0\n[env]\nlength = 2\n").expect("written");
-    let bare = EnvFacts { solved_at: None, ..facts() };
+    let bare = EnvFacts { preset: None, ..facts() };
     let saved_bare = layered(bare.clone(), &set(&[]), None, None, Path::new("/nonexistent"), [])
         .expect("valid")
         .to_saved_toml();
@@ -264,7 +269,7 @@ fn the_shown_configuration_reads_back_as_itself() {
     assert_eq!(again.env_options, settings.env_options);
     assert_eq!(environment_of(&shown).as_deref(), Some("cartpole"));
 
-    let elsewhere = EnvFacts { name: "pendulum".into(), ..facts() };
+    let elsewhere = EnvFacts { name: "pendulum".into(), preset: preset("pendulum"), ..facts() };
     let error =
         layered(elsewhere, &line, None, None, Path::new("/nonexistent"), []).expect_err("wrong environment");
     assert!(error.what.contains("a configuration of cartpole"), "{error}");
@@ -282,17 +287,20 @@ fn broken_files_are_refused_with_their_line() {
 
 #[test]
 fn every_preset_is_valid_for_its_environment_on_every_device() {
-    for name in operant_learn::presets::names() {
+    for spec in operant_env::builtin().specs() {
+        let (name, preset) = (spec.name.as_str(), spec.preset.as_ref().expect("a preset"));
+        assert!(preset.contains("solved_at = "), "{name}");
         for device in ["cpu", "auto", "cuda"] {
-            let facts = EnvFacts { name: name.to_string(), ..facts() };
+            let facts = EnvFacts { name: name.to_string(), preset: Some(preset.clone()), ..facts() };
             let line = set(&[&format!("device={device}")]);
             let settings = layered(facts, &line, None, None, Path::new("/nonexistent"), []).expect(name);
-            assert!(settings.has_gpu_preset() && settings.on_gpu().is_ok(), "{name}");
-            assert_eq!(settings.uses_gpu_preset(), device == "cuda", "{name} on {device}");
-            assert!(settings.on_gpu().expect("valid").learner.num_envs >= 1024, "{name}");
+            let on_gpu = settings.on_gpu().expect("valid");
+            let has_gpu = operant_learn::presets::has_gpu(preset);
+            assert_eq!(settings.has_gpu_preset(), has_gpu, "{name}");
+            assert_eq!(settings.uses_gpu_preset(), has_gpu && device == "cuda", "{name} on {device}");
+            assert!(!has_gpu || on_gpu.learner.num_envs >= 1024, "{name}");
         }
     }
-    assert!(operant_learn::presets::names_with_gpu().eq(operant_learn::presets::names()));
 }
 
 #[test]
@@ -334,7 +342,7 @@ fn the_part_for_gpus_lies_over_the_preset_and_under_everything_else() {
 
 #[test]
 fn a_key_that_is_none_in_the_part_for_gpus_is_refused() {
-    let mut layers = Layers::new(EnvFacts { name: "bare".into(), ..facts() }).expect("valid");
+    let mut layers = Layers::new(EnvFacts { name: "bare".into(), preset: None, ..facts() }).expect("valid");
     let error = layers.preset("gamma = 0.5\n[gpu]\nnum_env = 4096\n", "bare").expect_err("no such key");
     assert!(error.what.contains("did you mean \"num_envs\""), "{error}");
     assert_eq!(error.place.as_deref(), Some("preset bare [gpu]"));

@@ -6,7 +6,7 @@ use operant_learn::Precision;
 use toml::{Table, Value};
 
 use super::keys::{Group, KEYS, MOST_ENVS};
-use super::layers::{Entry, Layers, Origin};
+use super::layers::{Entry, EnvFacts, Layers, Origin};
 use super::{RunConfig, Settings};
 use crate::error::{Error, Result};
 use crate::gpu;
@@ -35,7 +35,7 @@ impl Layers {
     /// The first thing that does not fit, with the value, its origin and a remedy.
     pub fn build(self) -> Result<Settings> {
         let Layers { facts, entries, options, gpu, auto_envs } = self;
-        let settings = Settings { auto_envs, ..Settings::of(facts.name, entries, options, gpu)? };
+        let settings = Settings { auto_envs, ..Settings::of(facts, entries, options, gpu)? };
         match settings.wish() {
             Some(Wish::Cuda(_)) => settings.on_gpu(),
             // What fits one device alone is for whoever chooses it.
@@ -54,13 +54,13 @@ impl Settings {
     /// # Errors
     /// As [`Layers::build`].
     pub fn on_gpu(&self) -> Result<Settings> {
-        let Settings { environment, mut entries, options, gpu, auto_envs, .. } = self.clone();
+        let Settings { facts, mut entries, options, gpu, auto_envs, .. } = self.clone();
         for (key, entry) in &gpu {
             if entries.get(key).is_none_or(|below| !below.origin.is_explicit()) {
                 entries.insert(key, entry.clone());
             }
         }
-        let settings = Settings { auto_envs, ..Settings::of(environment, entries, options, gpu)? };
+        let settings = Settings { auto_envs, ..Settings::of(facts, entries, options, gpu)? };
         settings.check().map(|()| settings)
     }
 
@@ -84,13 +84,13 @@ impl Settings {
         values: impl IntoIterator<Item = (&'static str, Value)>,
         device: &str,
     ) -> Result<Settings> {
-        let Settings { environment, mut entries, options, gpu, auto_envs, .. } = self.clone();
+        let Settings { facts, mut entries, options, gpu, auto_envs, .. } = self.clone();
         for (key, value) in values {
             let Some(entry) = entries.get_mut(key) else { continue };
             let reason = format!("{device} has no {key} = {}, which {} asks for", entry.value, entry.origin);
             *entry = Entry { value, origin: Origin::GaveWay(reason) };
         }
-        Ok(Settings { auto_envs, ..Settings::of(environment, entries, options, gpu)? })
+        Ok(Settings { auto_envs, ..Settings::of(facts, entries, options, gpu)? })
     }
 
     /// What gave way to the device, in one line.
@@ -110,7 +110,7 @@ impl Settings {
 
     /// Settings whose values are of their types and not yet known to fit together.
     fn of(
-        environment: String,
+        facts: EnvFacts,
         entries: BTreeMap<&'static str, Entry>,
         options: BTreeMap<String, Entry>,
         gpu: BTreeMap<&'static str, Entry>,
@@ -133,7 +133,19 @@ impl Settings {
             .filter_map(|(name, entry)| Some((name.clone(), entry.value.as_float()?)))
             .collect();
         let (auto_envs, applied) = (None, None);
-        Ok(Settings { environment, learner, run, env_options, entries, options, gpu, auto_envs, applied })
+        let environment = facts.name.clone();
+        Ok(Settings {
+            environment,
+            learner,
+            run,
+            env_options,
+            facts,
+            entries,
+            options,
+            gpu,
+            auto_envs,
+            applied,
+        })
     }
 }
 

@@ -1,9 +1,9 @@
 //! An environment as kernels know it.
 
 use operant_cuda::CudaError;
-use operant_env::emit::emit;
-use operant_env::{Env, EnvSpec};
-use operant_lane::bundle::leaves_of;
+use operant_env::{AnyEnv, EnvSpec};
+
+use crate::LearnError;
 
 /// An environment's rules as CUDA text, and the sizes that go with them.
 #[derive(Debug, Clone)]
@@ -20,13 +20,17 @@ pub struct KernelEnv {
 
 impl KernelEnv {
     /// Of this environment.
-    pub fn of<E: Env>(env: &E) -> Self {
-        Self {
-            spec: env.spec(),
-            text: emit(env),
-            state_words: leaves_of::<f32, E::State<f32>>().len(),
-            masked: E::MASKED,
-        }
+    ///
+    /// # Errors
+    /// When it has no CUDA source.
+    pub fn of(env: &dyn AnyEnv) -> Result<Self, LearnError> {
+        let spec = env.spec();
+        let text = env.emit().ok_or_else(|| LearnError::Config {
+            key: "device",
+            problem: format!("a GPU, but the environment {} has no CUDA source", spec.name),
+            remedy: "set device = \"cpu\"".to_owned(),
+        })?;
+        Ok(Self { text, state_words: env.leaves().len(), masked: env.masked(), spec })
     }
 
     /// Words of a running environment: its state, and the length and return of the episode.

@@ -2,9 +2,9 @@
 
 use operant_cuda::{Buffer, CudaError, Stream};
 
+use super::env::{KernelEnv, words_of};
 use super::memory::Room;
 use super::structs::{Discounts, Episodes, RunningNorm, Seed};
-use super::env::{KernelEnv, words_of};
 use crate::config::Config;
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -166,9 +166,7 @@ impl HorizonMemory {
         };
         Ok(Self {
             environments: room.alloc(words_of(of.running_words, n)?)?,
-            samples: (0..sample_buffers)
-                .map(|_| room.alloc(of.sample_words()))
-                .collect::<Result<_, _>>()?,
+            samples: (0..sample_buffers).map(|_| room.alloc(of.sample_words())).collect::<Result<_, _>>()?,
             rewards: room.alloc(steps)?,
             values: room.alloc(steps)?,
             flags: room.alloc(steps)?,

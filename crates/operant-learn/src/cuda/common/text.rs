@@ -73,7 +73,8 @@ pub struct ProgramText<'a> {
 impl ProgramText<'_> {
     /// A kernel file for an environment.
     pub fn of(kernel_env: &KernelEnv, kernel: KernelText, defines: Vec<(String, String)>) -> Program {
-        ProgramText { kernel, name: kernel_env.spec.name, environment: Some(&kernel_env.text), defines }.program()
+        ProgramText { kernel, name: &kernel_env.spec.name, environment: Some(&kernel_env.text), defines }
+            .program()
     }
 
     /// What the compiler gets: the file, the headers that it includes, directly or not, the structs that its kernels take

@@ -5,10 +5,10 @@ use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
 use super::specialise::UpdateSpecialisation;
 use crate::LearnError;
 use crate::config::Config;
+use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::memory::Room;
 use crate::cuda::common::phases::{Phases, UpdateParams, UpdateSizes, with_shared};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
-use crate::cuda::common::env::KernelEnv;
 use crate::network::Network;
 use crate::sample::SampleLayout;
 

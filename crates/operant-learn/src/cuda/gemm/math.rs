@@ -127,8 +127,7 @@ impl GemmMath {
         input: &Buffer<f32>,
         out: &Buffer<f32>,
     ) -> Result<(), CudaError> {
-        let sizes =
-            MathSizes { input: self.form.words(rows * columns), activated: 0, columns, out: columns };
+        let sizes = MathSizes { input: self.form.words(rows * columns), activated: 0, columns, out: columns };
         let grid = Grid { threads: THREADS, shared: 4 * THREADS, ..Grid::covering(columns, 32) };
         let (rows, columns) = (rows as u64, columns as u32);
         let params = GemmMathParams { input, activated: None, bias: None, out, rows, columns, hidden: 1 };

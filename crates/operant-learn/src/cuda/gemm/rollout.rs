@@ -8,11 +8,11 @@ use super::products::{Forward, ForwardMemory, Numbers, Weights};
 use super::update::{GemmWeightParams, GemmWeightSizes};
 use crate::LearnError;
 use crate::config::Config;
+use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::graphs::Graphs;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
 use crate::cuda::common::memory::Room;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
-use crate::cuda::common::env::KernelEnv;
 use crate::network::Network;
 use crate::sample::SampleLayout;
 

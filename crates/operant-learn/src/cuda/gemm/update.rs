@@ -8,10 +8,10 @@ use super::math::GemmMath;
 use super::products::{Backward, BackwardMemory, Forward, ForwardMemory, Numbers, Weights};
 use crate::LearnError;
 use crate::config::Config;
+use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::memory::Room;
 use crate::cuda::common::phases::{Phases, UpdateParams, UpdateSizes, with_shared};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
-use crate::cuda::common::env::KernelEnv;
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
@@ -232,12 +232,7 @@ impl GemmUpdate {
         // Padding is zero.
         self.weights.clear(stream)?;
         let params = GemmWeightParams::new(parameters, &self.weights);
-        self.pack.run(
-            stream,
-            Grid::covering(parameters.len(), THREADS as u32),
-            &params,
-            &self.sizes.weights,
-        )
+        self.pack.run(stream, Grid::covering(parameters.len(), THREADS as u32), &params, &self.sizes.weights)
     }
 
     /// Lets the library load its kernels before anything is captured; what comes out goes nowhere.

@@ -6,10 +6,10 @@
 mod update;
 
 use operant_cuda::Device;
-use operant_env::{ActionSpace, Clock, Current, Env, RowsMut};
-use operant_lane::bundle::leaves_of;
+use operant_env::play::{Outputs, RandomActions};
+use operant_env::{AnyEnv, LaneWidth, TileSpec, running_words};
 use operant_lane::draws::unit;
-use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Source, Uint};
+use operant_lane::{ActionDraws, Packed, Purpose};
 
 use super::choice::NetworkOptions;
 use super::common::structs::RunningNorm as DeviceNorm;
@@ -20,7 +20,8 @@ use crate::config::{Activation, Config};
 use crate::cpu::batch::Batch;
 use crate::cpu::normalise::RunningNorm;
 use crate::cpu::policy::Policy;
-use crate::cpu::rollout::{EnvLane, Horizon, Tile};
+use crate::cpu::rollout::{Horizon, Tile};
+use crate::cpu::tile::LANES;
 use crate::network::{Head, Input, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
@@ -43,9 +44,9 @@ pub fn tolerance(precision: Precision) -> f64 {
 ///
 /// # Errors
 /// When the device fails.
-pub fn differing_environments<E: Env>(
+pub fn differing_environments(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     num_envs: usize,
     steps: usize,
 ) -> Result<Vec<usize>, LearnError> {
@@ -55,9 +56,8 @@ pub fn differing_environments<E: Env>(
     let half = steps / 2;
     play.play(half)?;
     play.play(steps - half)?;
-    let hashes = play.hashes()?;
-    let scalar = |environment: usize| scalar_hash(env, seed, environment as u32, steps as u64);
-    Ok((0..num_envs).filter(|&environment| hashes[environment] != scalar(environment)).collect())
+    let (hashes, expected) = (play.hashes()?, scalar_hashes(env, seed, num_envs, steps as u64)?);
+    Ok((0..num_envs).filter(|&environment| hashes[environment] != expected[environment]).collect())
 }
 
 fn fold(hash: &mut u64, word: u32) {
@@ -66,76 +66,36 @@ fn fold(hash: &mut u64, word: u32) {
     }
 }
 
-/// The hash of one environment's random play on the scalar lane.
-fn scalar_hash<E: Env>(env: &E, seed: u64, number: u32, steps: u64) -> u64 {
+/// The hash of each environment's random play on the scalar lane: of reward, ends, observation and state of every step.
+fn scalar_hashes(env: &dyn AnyEnv, seed: u64, num_envs: usize, steps: u64) -> Result<Vec<u64>, LearnError> {
     let spec = env.spec();
-    let environment = f32::load_uint(&[number]);
-    let clock = |step| Clock { seed, environment, step, evaluation: false };
-    let mut current = Current::<f32, E>::start(env, &clock(0));
-    let mut draws = ActionDraws::new(seed, environment, Purpose::RandomAction);
-    let words = leaves_of::<f32, E::Obs<f32>>().len() + leaves_of::<f32, E::State<f32>>().len() + 3;
-    let mut hash = HASH;
-    for step in 0..steps {
-        let mut source = RandomAction {
-            env,
-            state: &current.state,
-            space: &spec.actions,
-            draws: &mut draws,
-            step,
-            component: 0,
-        };
-        let action = E::Action::load(&mut source);
-        let t = current.step(env, spec.time_limit, &action, &clock(step));
-        let mut row = vec![0u32; words];
-        let mut rows = RowsMut::new(&mut row, 1, 0);
-        Bundle::<f32>::store(&(t.reward, t.terminated, (t.truncated, t.obs)), &mut rows);
-        Bundle::<f32>::store(&current.state, &mut rows);
-        row.iter().for_each(|&word| fold(&mut hash, word));
+    let leaves = env.leaves().len();
+    let mut hashes = Vec::new();
+    for first in (0..num_envs as u32).step_by(LANES) {
+        let tile = TileSpec { lanes: LaneWidth::One, ..TileSpec::new(seed, first, LANES) };
+        let mut stepper = env.stepper(tile)?;
+        let mut outputs = Outputs::new(&spec, env.masked(), LANES);
+        let mut random = RandomActions::new(spec.actions.clone(), seed, first, LANES);
+        let mut actions = vec![0.0; spec.actions.components() * LANES];
+        let mut states = vec![0; running_words(env) * LANES];
+        let mut block = [HASH; LANES];
+        stepper.observe(outputs.seen())?;
+        for step in 0..steps {
+            random.fill(step, &outputs.legal, &mut actions);
+            stepper.submit(&actions, step)?;
+            stepper.collect(outputs.stepped())?;
+            stepper.save(&mut states);
+            for (row, hash) in block.iter_mut().enumerate() {
+                fold(hash, outputs.rewards[row].to_bits());
+                outputs.ended(row).into_iter().for_each(|ended| fold(hash, u32::from(ended)));
+                let obs = outputs.obs.iter().skip(row).step_by(LANES);
+                let state = states.iter().skip(row).step_by(LANES).take(leaves);
+                obs.chain(state).for_each(|&word| fold(hash, word));
+            }
+        }
+        hashes.extend(block);
     }
-    hash
-}
-
-/// The random action of a step on the scalar lane; an illegal choice gives way to the next legal one.
-struct RandomAction<'a, E: Env> {
-    env: &'a E,
-    state: &'a E::State<f32>,
-    space: &'a ActionSpace,
-    draws: &'a mut ActionDraws<f32>,
-    step: u64,
-    component: usize,
-}
-
-impl<E: Env> RandomAction<'_, E> {
-    fn bits(&mut self) -> <f32 as operant_lane::Lane>::Uint {
-        let component = self.component as u32;
-        self.component += 1;
-        self.draws.bits(self.step, component, self.space.components() as u32)
-    }
-}
-
-impl<E: Env> Source<f32> for RandomAction<'_, E> {
-    fn float(&mut self) -> f32 {
-        let ActionSpace::Box { low, high } = self.space else { unreachable!("a float acts in a box") };
-        let (low, high) = (low[self.component] as f32, high[self.component] as f32);
-        unit::<f32>(self.bits()).mul_add(high - low, low)
-    }
-    fn uint(&mut self) -> <f32 as operant_lane::Lane>::Uint {
-        let ActionSpace::Discrete(choices) = self.space else { unreachable!("a choice is discrete") };
-        let (component, count) = (self.component, choices[self.component]);
-        let drawn = self.bits().mul_wide(Uint::splat(count as u32)).0;
-        let mut words = [0];
-        f32::store_uint(drawn, &mut words);
-        let legal =
-            |choice: usize| !E::MASKED || f32::bits(self.env.legal(self.state, component, choice)) & 1 == 1;
-        let choice = (0..count).map(|k| (words[0] as usize + k) % count).find(|&choice| legal(choice));
-        Uint::splat(choice.unwrap_or(words[0] as usize) as u32)
-    }
-    fn int(&mut self) -> <f32 as operant_lane::Lane>::Int {
-        unreachable!("no environment acts in signed integers")
-    }
-    fn mask(&mut self) -> bool {
-        unreachable!("no environment acts in truth values")
-    }
+    Ok(hashes)
 }
 
 // ---- the rollout ----------------------------------------------------------------------------------------------------
@@ -221,9 +181,9 @@ impl RolloutParity {
 ///
 /// # Errors
 /// When the configuration cannot be rolled out there, or the device fails.
-pub fn compare_rollout<E: Env>(
+pub fn compare_rollout(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     config: &Config,
     options: impl Into<NetworkOptions>,
     params: &[f32],
@@ -233,7 +193,7 @@ pub fn compare_rollout<E: Env>(
     let precision = options.precision;
     let gpu = CudaRollout::new(device, env, &config, options)?;
     gpu.set_params(params)?;
-    let mut reference = Reference::new(env, &config, gpu.network(), params);
+    let mut reference = Reference::new(env, &config, gpu.network(), params)?;
     let mut found = RolloutParity::default();
     for step in 0..steps {
         gpu.set_environments(&reference.environments(), step)?;
@@ -241,7 +201,7 @@ pub fn compare_rollout<E: Env>(
         gpu.set_running_norms(&norms, &scales)?;
         gpu.poison(0xff)?;
         gpu.roll()?;
-        let expected = reference.step(step);
+        let expected = reference.step(step)?;
         let samples = Samples { got: &gpu.samples()?, expected: &expected, layout: gpu.layout() };
         let (got_states, states) = (gpu.environments()?, reference.environments());
         for n in 0..config.num_envs {
@@ -275,11 +235,11 @@ struct Samples<'a> {
 
 impl RolloutParity {
     /// Compares sample `n`; whether its actions agree.
-    fn compare_sample<E: Env>(
+    fn compare_sample(
         &mut self,
         samples: &Samples<'_>,
         n: usize,
-        reference: &Reference<'_, E>,
+        reference: &Reference<'_>,
         step: u64,
         precision: Precision,
     ) -> bool {
@@ -322,8 +282,8 @@ impl RolloutParity {
 }
 
 /// The CPU's side: tiles of 16 environments that take one step at a time.
-struct Reference<'a, E: Env> {
-    env: &'a E,
+struct Reference<'a> {
+    env: &'a dyn AnyEnv,
     config: &'a Config,
     network: &'a Network,
     params: &'a [f32],
@@ -334,31 +294,33 @@ struct Reference<'a, E: Env> {
     reward_norm: RunningNorm,
 }
 
-impl<'a, E: Env> Reference<'a, E> {
-    fn new(env: &'a E, config: &'a Config, network: &'a Network, params: &'a [f32]) -> Self {
-        let layout = SampleLayout::new(&network.architecture, E::MASKED);
+impl<'a> Reference<'a> {
+    fn new(
+        env: &'a dyn AnyEnv,
+        config: &'a Config,
+        network: &'a Network,
+        params: &'a [f32],
+    ) -> Result<Self, LearnError> {
+        let layout = SampleLayout::new(&network.architecture, env.masked());
         let mut policy = Policy::new(network);
         policy.pack(params);
         let tile = |first: usize| {
-            let count = super::fused::specialise::TILE.min(config.num_envs - first);
-            Tile::new(env, config, &policy, first as u32, count)
+            let count = LANES.min(config.num_envs - first);
+            Tile::new(env, config, &policy, LaneWidth::WIDEST, first as u32, count)
         };
-        let tiles = (0..config.num_envs).step_by(super::fused::specialise::TILE).map(tile).collect();
+        let tiles = (0..config.num_envs).step_by(LANES).map(tile).collect::<Result<_, _>>()?;
         let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
         let batch = Batch::new(layout, config.num_envs, 1);
         let (obs_norm, reward_norm) = (RunningNorm::new(features), RunningNorm::new(1));
-        Self { env, config, network, params, policy, tiles, batch, obs_norm, reward_norm }
+        Ok(Self { env, config, network, params, policy, tiles, batch, obs_norm, reward_norm })
     }
 
     /// `(leaves + 2, N)`.
     fn environments(&self) -> Vec<u32> {
-        const WIDTH: usize = super::fused::specialise::TILE;
-        let rows = self.tiles[0].environments.len() / WIDTH;
-        let row = |row: usize| {
-            let of_tile = move |tile: &'_ Tile<1>| tile.environments[row * WIDTH..][..tile.count].to_vec();
-            self.tiles.iter().flat_map(of_tile)
-        };
-        (0..rows).flat_map(row).collect()
+        let tiles: Vec<_> = self.tiles.iter().map(|tile| (tile.environments(), tile.count)).collect();
+        let row =
+            |row: usize| tiles.iter().flat_map(move |(words, count)| words[row * LANES..][..*count].to_vec());
+        (0..running_words(self.env)).flat_map(row).collect()
     }
 
     /// Running statistics and the scales that follow from them, as the device keeps them.
@@ -375,22 +337,20 @@ impl<'a, E: Env> Reference<'a, E> {
     }
 
     /// One step of every environment: its samples, in the order of the environments.
-    fn step(&mut self, step: u64) -> Vec<u32> {
+    fn step(&mut self, step: u64) -> Result<Vec<u32>, LearnError> {
         let spec = self.env.spec();
         let obs_norm = if self.config.norm_obs { self.obs_norm.shift_scale() } else { Vec::new() };
         let horizon = Horizon {
-            env: self.env,
             config: self.config,
             policy: &self.policy,
             actions: &spec.actions,
-            time_limit: spec.time_limit,
             step,
             pulse: &Default::default(),
             obs_norm: &obs_norm,
             reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
         };
         for (tile, mut samples) in self.tiles.iter_mut().zip(self.batch.tiles_mut(1)) {
-            tile.roll::<EnvLane, E>(&horizon, &mut samples);
+            tile.roll(&horizon, &mut samples)?;
         }
         if self.config.norm_obs {
             self.obs_norm.merge(self.tiles.iter().flat_map(|tile| &tile.obs_sums));
@@ -398,7 +358,7 @@ impl<'a, E: Env> Reference<'a, E> {
         if self.config.norm_reward {
             self.reward_norm.merge(self.tiles.iter().flat_map(|tile| &tile.reward_sums));
         }
-        (0..self.batch.len()).flat_map(|index| self.batch.sample(index).to_vec()).collect()
+        Ok((0..self.batch.len()).flat_map(|index| self.batch.sample(index).to_vec()).collect())
     }
 
     /// Whether a draw is so near a border of the distribution that rounding decides: recomputed in f64, component by
@@ -470,9 +430,9 @@ fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
 ///
 /// # Errors
 /// When the configuration cannot be rolled out there, or the device fails.
-pub fn check_horizon<E: Env>(
+pub fn check_horizon(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     config: &Config,
     options: impl Into<NetworkOptions>,
     params: &[f32],
@@ -532,9 +492,9 @@ pub fn check_horizon<E: Env>(
 ///
 /// # Errors
 /// As [`check_horizon`].
-pub fn check_gae<E: Env>(
+pub fn check_gae(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     config: &Config,
     options: impl Into<NetworkOptions>,
     params: &[f32],

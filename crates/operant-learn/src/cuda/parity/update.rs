@@ -1,7 +1,7 @@
 //! UpdatePath on the device against the CPU's learner, over the same samples.
 
 use operant_cuda::Device;
-use operant_env::Env;
+use operant_env::AnyEnv;
 
 use super::{Norm, tolerance};
 use crate::LearnError;
@@ -10,8 +10,8 @@ use crate::cpu::adam::LearnerState;
 use crate::cpu::batch::Batch;
 use crate::cpu::update::Learner;
 use crate::cuda::choice::{Kernels, NetworkOptions};
-use crate::cuda::rollout::CudaRollout;
 use crate::cuda::learner::CudaLearner;
+use crate::cuda::rollout::CudaRollout;
 use crate::network::init_params;
 use crate::precision::Precision;
 
@@ -51,9 +51,9 @@ impl UpdatePath {
 }
 
 /// A horizon's samples, and weights other than those that played it, so that ratios are clipped here and there.
-fn prepared<E: Env>(
+fn prepared(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     config: &Config,
     kernels: Kernels,
 ) -> Result<(CudaRollout, LearnerState), LearnError> {
@@ -83,9 +83,9 @@ fn within(got: f64, most: f64) -> bool {
 ///
 /// # Errors
 /// When the configuration cannot be trained there, or the device fails.
-pub fn compare_update<E: Env>(
+pub fn compare_update(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     config: &Config,
     updates: u64,
     how: UpdatePath,
@@ -158,9 +158,9 @@ pub fn compare_update<E: Env>(
 ///
 /// # Errors
 /// As [`compare_update`].
-pub fn compare_gradient<E: Env>(
+pub fn compare_gradient(
     device: &Device,
-    env: &E,
+    env: &dyn AnyEnv,
     config: &Config,
     options: impl Into<NetworkOptions>,
 ) -> Result<Vec<String>, LearnError> {

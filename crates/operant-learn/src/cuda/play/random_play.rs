@@ -1,12 +1,12 @@
 //! Environments on a GPU without a policy: horizons of uniformly random actions, for benchmarks and bit parity.
 
 use operant_cuda::{Buffer, Device, Function, Grid, Program, Stream};
-use operant_env::{Env, ObsSpace};
+use operant_env::{AnyEnv, ObsSpace};
 
 use crate::LearnError;
+use crate::cuda::common::env::{KernelEnv, words_of};
 use crate::cuda::common::structs::{Episodes, Seed};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
-use crate::cuda::common::env::{KernelEnv, words_of};
 
 /// `random_play.cu`: first states, and horizons of random actions.
 pub const RANDOM_PLAY: KernelText =
@@ -135,13 +135,13 @@ impl CudaPlay {
     ///
     /// # Errors
     /// When the kernels do not compile, or the device has no room.
-    pub fn new<E: Env>(
+    pub fn new(
         device: &Device,
-        env: &E,
+        env: &dyn AnyEnv,
         num_envs: usize,
         options: PlayOptions,
     ) -> Result<Self, LearnError> {
-        let kernel_env = KernelEnv::of(env);
+        let kernel_env = KernelEnv::of(env)?;
         let kernels = PlayKernels::new(device, &kernel_env, num_envs, &options)?;
         let sizes = kernels.sizes(&kernel_env, num_envs, &options);
         let stream = device.stream()?;
@@ -260,7 +260,8 @@ impl PlayKernels {
         // Few environments spread over all multiprocessors, many fill them.
         let multiprocessors = device.properties().multiprocessors as usize;
         let threads = if num_envs <= 64 * 4 * multiprocessors { 64 } else { 128 };
-        let module = device.load(&play_program(kernel_env, threads, options.writes.is_some(), options.hashes))?;
+        let module =
+            device.load(&play_program(kernel_env, threads, options.writes.is_some(), options.hashes))?;
         Ok(Self { start: module.function("start")?, play: module.function("random_play")?, threads })
     }
 

@@ -1,12 +1,12 @@
 //! Given actions from given states on a GPU, without auto-reset: `operant replay --device cuda`.
 
 use operant_cuda::{Device, Grid, Program};
-use operant_env::{Env, ObsSpace};
-use operant_env::replay::{CaseWords, Outcome, StepWords, from_words};
+use operant_env::replay::{CaseWords, Outcome, StepWords};
+use operant_env::{AnyEnv, ObsSpace};
 
 use crate::LearnError;
-use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::cuda::common::env::{KernelEnv, words_of};
+use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 
 /// `replay.cu`: given actions from given states.
 pub const REPLAY: KernelText = kernel_text!("replay", "play/replay.cu", [ReplayParams]);
@@ -56,8 +56,8 @@ operant_cuda::params! {
 ///
 /// # Errors
 /// When the kernel does not compile, or the device has no room or fails.
-pub fn replay<E: Env>(device: &Device, env: &E, cases: &[CaseWords]) -> Result<Vec<Outcome>, LearnError> {
-    let kernel_env = KernelEnv::of(env);
+pub fn replay(device: &Device, env: &dyn AnyEnv, cases: &[CaseWords]) -> Result<Vec<Outcome>, LearnError> {
+    let kernel_env = KernelEnv::of(env)?;
     let (state_words, obs_words) = (kernel_env.state_words, kernel_env.spec.obs.words());
     let components = kernel_env.spec.actions.components();
     let (count, most) = (cases.len(), cases.iter().map(|case| case.actions.len()).max().unwrap_or(0));
@@ -118,7 +118,7 @@ pub fn replay<E: Env>(device: &Device, env: &E, cases: &[CaseWords]) -> Result<V
             ended: [flags[*at] & 1 != 0, flags[*at] & 2 != 0],
             state,
         });
-        from_words(env, steps)
+        env.outcome(&steps.collect::<Vec<_>>())
     };
     Ok((0..count).map(outcome).collect())
 }

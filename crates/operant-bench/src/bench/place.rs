@@ -1,0 +1,171 @@
+//! Where something is measured: the CPU, or a GPU; and one sitting of a measurement there.
+
+use std::time::Duration;
+
+use operant_cuda::Device;
+use operant_env::Registry;
+use operant_learn::measure::{Effort, Phases, Speed, TrainingSpeed};
+use operant_learn::profile::Profile;
+use operant_learn::{LearnError, cpu, cuda};
+use operant_run::{Error, ErrorKind, Result, config, gpu};
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::plan::Case;
+
+/// A device that measures.
+#[derive(Debug)]
+pub enum Place {
+    /// This machine's processor.
+    Cpu {
+        /// Its name.
+        about: String,
+    },
+    /// A GPU.
+    Gpu {
+        /// `cuda:K`.
+        name: String,
+        /// It.
+        device: Device,
+    },
+}
+
+/// What one sitting found.
+#[derive(Debug, Clone)]
+pub struct Sitting {
+    /// Its repetitions.
+    pub speed: Speed,
+    /// Of training.
+    pub phases: Option<Phases>,
+    /// What else there is to say.
+    pub more: Value,
+}
+
+impl Place {
+    /// The device of this name; `auto` is the first GPU if one is usable, else the CPU, and `warn` is told why.
+    ///
+    /// # Errors
+    /// When a GPU is asked for that is not there.
+    pub fn find(registry: &Registry, device: &str, warn: &mut dyn FnMut(&str)) -> Result<Self> {
+        let open = |ordinal| -> Result<Place> {
+            let (cuda, properties) = gpu::find(ordinal, config::usual_cache_dir(registry.known()).as_deref())?;
+            Ok(Place::Gpu { name: gpu::name(properties.ordinal), device: cuda.open(ordinal)? })
+        };
+        match gpu::ordinal(device) {
+            Some(ordinal) => open(ordinal).map_err(|error| {
+                let remedy = error.remedy.map_or_else(String::new, |remedy| format!("{remedy}; or "));
+                Error::usage(format!("device = \"{device}\" cannot be used: {}", error.what))
+                    .at("--device")
+                    .remedy(format!("{remedy}measure with --device cpu"))
+            }),
+            None if device == "auto" => Ok(open(0).unwrap_or_else(|error| {
+                warn(&format!("auto takes the CPU: {}", error.what));
+                Place::cpu()
+            })),
+            None => Ok(Place::cpu()),
+        }
+    }
+
+    fn cpu() -> Self {
+        let about = operant_host::machine::processor().unwrap_or_else(|| "CPU".to_owned());
+        Place::Cpu { about }
+    }
+
+    /// As rows name it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Cpu { .. } => "cpu",
+            Self::Gpu { name, .. } => name,
+        }
+    }
+
+    /// As its maker names it.
+    pub fn about(&self) -> &str {
+        match self {
+            Self::Cpu { about } => about,
+            Self::Gpu { device, .. } => &device.properties().name,
+        }
+    }
+
+    /// Whether it is the CPU.
+    pub fn is_cpu(&self) -> bool {
+        matches!(self, Self::Cpu { .. })
+    }
+
+    /// Measures a case for about as long as `effort` says.
+    ///
+    /// # Errors
+    /// When the case cannot be carried out, or the device fails.
+    pub fn sit(&self, case: &Case, effort: Effort) -> Result<Sitting> {
+        self.measured(case, effort).map_err(|error| of_case(case, error))
+    }
+
+    fn measured(&self, case: &Case, effort: Effort) -> std::result::Result<Sitting, LearnError> {
+        let Case { config, env, .. } = case;
+        let shape = [config.num_steps, config.num_envs];
+        let alone = |speed| Sitting { speed, phases: None, more: json!({}) };
+        let trained = |trained: TrainingSpeed| Sitting {
+            speed: trained.speed,
+            phases: Some(trained.phases),
+            more: json!({ "sample_epochs_per_s": trained.sample_epochs }),
+        };
+        Ok(match (self, case.bench) {
+            (Place::Cpu { .. }, Bench::Env) => {
+                alone(cpu::measure::environments(&**env, shape, &threads(case), effort)?)
+            }
+            (Place::Cpu { .. }, Bench::Rollout) => {
+                alone(cpu::measure::rollout(env, config, &threads(case), effort)?)
+            }
+            (Place::Cpu { .. }, Bench::Train) => {
+                trained(cpu::measure::training(env, config, &threads(case), effort)?)
+            }
+            (Place::Gpu { device, .. }, Bench::Env) => {
+                alone(cuda::measure::environments(device, &**env, shape, false, effort.budget)?)
+            }
+            (Place::Gpu { device, .. }, Bench::Rollout) => {
+                let measured = cuda::measure::rollout(device, &**env, config, case.network, effort.budget)?;
+                let kernel = measured.kernel.map(|kernel| {
+                    json!({
+                        "registers": kernel.registers,
+                        "blocks_per_multiprocessor": kernel.blocks_per_multiprocessor,
+                        "weights_at": format!("{:?}", kernel.weights_at).to_lowercase(),
+                    })
+                });
+                Sitting { more: json!({ "kernel": kernel }), ..alone(measured.speed) }
+            }
+            (Place::Gpu { device, .. }, Bench::Train) => {
+                trained(cuda::measure::training(device, env, config, case.network, effort.budget)?)
+            }
+        })
+    }
+
+    /// Where the time of training goes.
+    ///
+    /// # Errors
+    /// As [`Place::sit`].
+    pub fn profile(&self, case: &Case, budget: Duration) -> Result<Profile> {
+        let Case { config, env, .. } = case;
+        let profile = match self {
+            Place::Cpu { .. } => {
+                cpu::profile::profile(env, config, &threads(case), Effort { budget, least: 1 })
+            }
+            Place::Gpu { device, .. } => cuda::profile::profile(device, env, config, case.network, budget),
+        };
+        profile.map_err(|error| of_case(case, error))
+    }
+}
+
+/// What went wrong with a case.
+fn of_case(case: &Case, error: LearnError) -> Error {
+    let (bench, env) = (case.bench, &case.name);
+    let error = Error::from(error);
+    match error.kind {
+        ErrorKind::Usage => error.at(format!("{bench} of {env}")),
+        _ => Error { what: format!("{bench} of {env}: {}", error.what), ..error },
+    }
+}
+
+/// The threads of a case on the CPU; every case there has some.
+pub fn threads(case: &Case) -> cpu::CpuOptions {
+    case.threads.clone().unwrap_or_else(|| cpu::CpuOptions::new(1))
+}

@@ -1,0 +1,459 @@
+//! From the command line to what is measured: every bench for every environment, device, precision, number of environments and
+//! number of threads that was asked for.
+//!
+//! The work is the same everywhere: CleanRL's hyperparameters and what the command line says. Presets and files do not change it;
+//! of them only how a run is carried out counts: device, precision, threads, kernels.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use operant_env::{AnyEnv, Registry, running_words};
+use operant_learn::cpu::CpuOptions;
+use operant_learn::cuda::NetworkOptions;
+use operant_learn::network::Architecture;
+use operant_learn::sample::SampleLayout;
+use operant_learn::{Config, Precision};
+use operant_run::config::{self, EnvFacts, Layers, RunConfig};
+use operant_run::{CommandLine, Error, Result, device, machine};
+
+use super::Bench;
+use super::place::Place;
+
+/// Bytes a sample of a rollout on the CPU takes besides the batch: rewards, values, ends, advantages.
+const ROWS: usize = 4 * size_of::<f32>();
+
+/// What the command line asks for, as typed; empty lists where nothing was said.
+#[derive(Debug, Clone)]
+pub struct Wishes {
+    /// Names of benches.
+    pub benches: Vec<String>,
+    /// Environments, or `all`.
+    pub envs: Vec<String>,
+    /// N.
+    pub num_envs: Vec<String>,
+    /// Threads of a CPU; 0 is all.
+    pub threads: Vec<String>,
+    /// Devices.
+    pub devices: Vec<String>,
+    /// Precisions.
+    pub precisions: Vec<String>,
+    /// Widths of the hidden layers.
+    pub hidden: String,
+    /// T.
+    pub num_steps: String,
+    /// Samples of a minibatch, as near as whole minibatches allow.
+    pub minibatch: usize,
+    /// `key=value`, each.
+    pub set: Vec<String>,
+}
+
+/// One thing to measure.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// What.
+    pub bench: Bench,
+    /// The environment, with its options.
+    pub env: Arc<dyn AnyEnv>,
+    /// Its name.
+    pub name: String,
+    /// Number of the device among the plan's.
+    pub place: usize,
+    /// Threads of a CPU.
+    pub threads: Option<CpuOptions>,
+    /// How the network runs.
+    pub network: NetworkOptions,
+    /// The hyperparameters.
+    pub config: Config,
+    /// Options of the environment.
+    pub options: BTreeMap<String, f64>,
+    /// The network's shape.
+    pub architecture: Architecture,
+    /// Where a sample's numbers lie.
+    pub layout: SampleLayout,
+    /// Words of a running environment.
+    pub state_words: usize,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub struct Plan {
+    /// In the order in which rows are printed.
+    pub cases: Vec<Case>,
+    /// The devices.
+    pub places: Vec<Place>,
+}
+
+/// A flag that stands for a key: (key, flag, value as typed).
+type Flag = (&'static str, &'static str, String);
+
+/// Keys that have flags of their own here, and so are not set with `--set`.
+const FLAGS: [(&str, &str); 6] = [
+    ("num_envs", "--envs"),
+    ("num_steps", "--steps"),
+    ("hidden", "--hidden"),
+    ("device", "--device"),
+    ("precision", "--precision"),
+    ("threads", "--threads"),
+];
+
+impl Plan {
+    /// Everything checked, and the devices found; nothing is measured yet. `warn` is told what is left out and why.
+    ///
+    /// # Errors
+    /// The first thing that cannot be used, with where it was said and what to do.
+    pub fn new(registry: &Registry, wishes: &Wishes, warn: &mut dyn FnMut(&str)) -> Result<Self> {
+        let benches = benches(&wishes.benches)?;
+        let envs = environments(registry, &wishes.envs)?;
+        let wishes = Requested { registry, wishes };
+        for assignment in &wishes.set {
+            let key = assignment.split('=').next().unwrap_or_default().trim();
+            if let Some((key, flag)) = FLAGS.iter().find(|(name, _)| *name == key) {
+                let error = Error::usage(format!("{key} has a flag of its own here")).at("--set");
+                return Err(error.remedy(format!("give it as {flag}")));
+            }
+        }
+        let first = match envs.first().or(registry.envs().first()) {
+            Some(env) => Arc::clone(env),
+            None => return Ok(Self { cases: Vec::new(), places: Vec::new() }),
+        };
+        let (usual, _) = wishes.settings(&*first, Vec::new())?;
+        let mut places: Vec<Place> = Vec::new();
+        for device in or(&wishes.devices, &usual.device) {
+            // Words that name no device are refused as everywhere.
+            wishes.settings(&*first, vec![("device", "--device", device.clone()), f32()])?;
+            let place = Place::find(registry, &device, warn)?;
+            if places.iter().all(|known| known.name() != place.name()) {
+                places.push(place);
+            }
+        }
+        let with_gpu = places.iter().any(|place| !place.is_cpu());
+        let mut cases = Vec::new();
+        for (number, place) in places.iter().enumerate() {
+            let mut precisions =
+                or(&wishes.precisions, if place.is_cpu() { "f32" } else { &usual.precision });
+            if place.is_cpu() && with_gpu {
+                precisions.retain(|precision| precision == Precision::F32.name());
+                if precisions.is_empty() {
+                    warn("the CPU computes in f32 alone, and is left out");
+                }
+            }
+            // Nothing is asked of a GPU's host.
+            let threads = match place.is_cpu() {
+                true => or(&wishes.threads, &usual.threads.to_string()),
+                false => vec!["0".to_owned()],
+            };
+            let sizes = or(&wishes.num_envs, "8192");
+            for (env, precision) in product(&envs, &precisions) {
+                for (num_envs, threads) in product(&sizes, &threads) {
+                    let flags = vec![
+                        ("device", "--device", place.name().to_owned()),
+                        ("precision", "--precision", precision.clone()),
+                        ("num_envs", "--envs", num_envs.clone()),
+                        ("threads", "--threads", threads.clone()),
+                    ];
+                    let case = wishes.case(env, number, place, flags)?;
+                    for &bench in &benches {
+                        let mut case = Case { bench, ..case.clone() };
+                        if bench == Bench::Env {
+                            // They have no network, and compute in f32 always.
+                            if *precision != precisions[0] {
+                                continue;
+                            }
+                            case.network.precision = Precision::F32;
+                        }
+                        case.check_memory(place)?;
+                        cases.push(case);
+                    }
+                }
+            }
+        }
+        Ok(Self { cases, places })
+    }
+}
+
+/// What is asked for, and the environments that there are.
+struct Requested<'a> {
+    registry: &'a Registry,
+    wishes: &'a Wishes,
+}
+
+impl std::ops::Deref for Requested<'_> {
+    type Target = Wishes;
+
+    fn deref(&self) -> &Wishes {
+        self.wishes
+    }
+}
+
+impl Requested<'_> {
+    /// How a run would be carried out, and the hyperparameters, with these flags besides those for all cases.
+    fn settings(&self, env: &dyn AnyEnv, more: Vec<Flag>) -> Result<(Run, Config)> {
+        let mut flags: Vec<Flag> = vec![
+            ("num_steps", "--steps", self.num_steps.clone()),
+            ("hidden", "--hidden", self.hidden.clone()),
+            // What this command has no use for must not stand in its way.
+            ("overlap", "--device", "false".to_owned()),
+        ];
+        if !more.iter().any(|(key, ..)| *key == "num_envs") {
+            flags.push(("num_envs", "--envs", or(&self.num_envs, "8192")[0].clone()));
+        }
+        flags.extend(more);
+        if self.sets("num_minibatches").is_none() {
+            // One always divides; it shows how many samples there are.
+            let mut one = flags.clone();
+            one.push(("num_minibatches", "--minibatch", "1".to_owned()));
+            let config = self.hyperparameters(&one)?;
+            let count = minibatches(config.num_envs, config.num_steps, self.minibatch);
+            flags.push(("num_minibatches", "--minibatch", count.to_string()));
+        }
+        let config = self.hyperparameters(&flags)?;
+        let line = CommandLine { set: self.set.clone(), flags, ..CommandLine::default() };
+        let settings = config::settings(EnvFacts::of(&env.spec(), self.registry), &line, None)?;
+        let run = Run { options: settings.env_options.clone(), config: settings.run.clone() };
+        Ok((run, config))
+    }
+
+    /// The built-in defaults under what the command line says.
+    fn hyperparameters(&self, flags: &[Flag]) -> Result<Config> {
+        let facts = EnvFacts { known: self.registry.known(), ..EnvFacts::default() };
+        let mut layers = Layers::new(facts)?;
+        for assignment in &self.set {
+            layers.set(assignment)?;
+        }
+        // So long that no annealing ends it, unless that is asked for.
+        if self.sets("total_timesteps").is_none() {
+            layers.flag("total_timesteps", "operant bench", "1e12")?;
+        }
+        for (key, flag, value) in flags {
+            layers.flag(key, flag, value)?;
+        }
+        let settings = layers.build()?;
+        if settings.num_envs_is_open() {
+            return Err(Error::usage("num_envs = auto is no number to measure with")
+                .at("--envs")
+                .remedy("give numbers, such as --envs 1024,8192"));
+        }
+        Ok(settings.learner)
+    }
+
+    /// The last `--set` of this key.
+    fn sets(&self, key: &str) -> Option<&String> {
+        self.set.iter().rev().find(|text| text.split('=').next().is_some_and(|name| name.trim() == key))
+    }
+
+    fn case(
+        &self,
+        env: &Arc<dyn AnyEnv>,
+        number: usize,
+        place: &Place,
+        flags: Vec<Flag>,
+    ) -> Result<Case> {
+        let (run, config) = self.settings(&**env, flags)?;
+        let env = env.with_options(&run.options).map_err(|error| {
+            Error::usage(error.to_string()).at("--set").remedy("`operant envs` lists the options of each")
+        })?;
+        let spec = env.spec();
+        let architecture = Architecture::of(&spec, &config)?;
+        // As a run would have them.
+        let threads =
+            || machine::cpu_options(&machine::plan(&run.config, &config, Some(config.num_envs), false));
+        Ok(Case {
+            bench: Bench::Env,
+            place: number,
+            threads: place.is_cpu().then(threads),
+            network: NetworkOptions {
+                // Words that the keys take, and no others.
+                precision: run.config.precision.parse().unwrap_or_default(),
+                kernels: run.config.kernels.parse().unwrap_or_default(),
+            },
+            options: run.options,
+            layout: SampleLayout::new(&architecture, env.masked()),
+            architecture,
+            state_words: running_words(&*env),
+            name: spec.name,
+            env,
+            config,
+        })
+    }
+}
+
+/// What of the settings is not the hyperparameters'.
+struct Run {
+    options: BTreeMap<String, f64>,
+    config: RunConfig,
+}
+
+impl std::ops::Deref for Run {
+    type Target = RunConfig;
+
+    fn deref(&self) -> &RunConfig {
+        &self.config
+    }
+}
+
+impl Case {
+    /// N T.
+    pub fn samples(&self) -> usize {
+        self.config.num_envs * self.config.num_steps
+    }
+
+    /// What is measured, in words: rows of other work are not compared.
+    pub fn work(&self) -> String {
+        let Config { num_steps, num_minibatches, update_epochs, .. } = &self.config;
+        let mut words = match self.bench {
+            Bench::Env => format!("{num_steps} steps"),
+            Bench::Rollout => format!("{}, {num_steps} steps", self.architecture),
+            Bench::Train => format!(
+                "{}, {num_steps} steps, {num_minibatches} minibatches, {update_epochs} epochs",
+                self.architecture
+            ),
+        };
+        // Whatever else was changed.
+        let usual = Config {
+            num_envs: self.config.num_envs,
+            num_steps: *num_steps,
+            num_minibatches: *num_minibatches,
+            update_epochs: *update_epochs,
+            hidden: self.config.hidden.clone(),
+            shared_trunk: self.config.shared_trunk,
+            total_timesteps: self.config.total_timesteps,
+            ..Config::default()
+        };
+        if self.bench != Bench::Env && self.config != usual {
+            words.push_str(", other hyperparameters");
+        }
+        for (name, value) in &self.options {
+            words.push_str(&format!(", {name} = {value}"));
+        }
+        words
+    }
+
+    /// What is too large for the machine is told before it is tried.
+    fn check_memory(&self, place: &Place) -> Result<()> {
+        if !place.is_cpu() || self.bench == Bench::Env {
+            return Ok(());
+        }
+        let Some(memory) = operant_host::machine::memory() else { return Ok(()) };
+        let wanted = (self.samples() * (size_of::<u32>() * self.layout.stride + ROWS)) as u64;
+        if wanted <= memory.available {
+            return Ok(());
+        }
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let (n, t) = (self.config.num_envs, self.config.num_steps);
+        Err(Error::usage(format!(
+            "{n} environments x {t} steps take {:.1} GiB, and {:.1} GiB are available",
+            gib(wanted),
+            gib(memory.available)
+        ))
+        .at("--envs")
+        .remedy("give fewer environments, or fewer --steps"))
+    }
+}
+
+/// What every device computes in.
+fn f32() -> Flag {
+    ("precision", "--precision", Precision::F32.name().to_owned())
+}
+
+/// The list, or its one usual element.
+fn or(list: &[String], usual: &str) -> Vec<String> {
+    if list.is_empty() { vec![usual.to_owned()] } else { list.to_vec() }
+}
+
+fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+    a.iter().flat_map(move |a| b.iter().map(move |b| (a, b)))
+}
+
+fn benches(names: &[String]) -> Result<Vec<Bench>> {
+    if names.is_empty() {
+        return Ok(Bench::ALL.to_vec());
+    }
+    let mut benches = names.iter().map(|name| Bench::named(name)).collect::<Result<Vec<_>>>()?;
+    benches.sort_unstable();
+    benches.dedup();
+    Ok(benches)
+}
+
+fn environments(registry: &Registry, names: &[String]) -> Result<Vec<Arc<dyn AnyEnv>>> {
+    let mut envs: Vec<Arc<dyn AnyEnv>> = Vec::new();
+    for name in names {
+        let asked = match name.as_str() {
+            "all" => registry.envs(),
+            name => std::slice::from_ref(device::find(registry, name).map_err(|error| error.at("--env"))?),
+        };
+        for env in asked {
+            if !envs.iter().any(|known| known.spec().name == env.spec().name) {
+                envs.push(Arc::clone(env));
+            }
+        }
+    }
+    Ok(envs)
+}
+
+/// The number of minibatches nearest to what `size` samples each would make, of those that divide N T.
+fn minibatches(num_envs: usize, num_steps: usize, size: usize) -> usize {
+    let samples = num_envs * num_steps;
+    let wanted = (samples as f64 / size.max(1) as f64).round().clamp(1.0, samples as f64) as usize;
+    let divides = |count: &usize| samples.is_multiple_of(*count);
+    let below = (1..=wanted).rev().find(divides).unwrap_or(1);
+    // Only one that is nearer.
+    (wanted..2 * wanted - below).find(divides).unwrap_or(below)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use operant_env::builtin;
+
+    fn wishes() -> Wishes {
+        let texts = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        Wishes {
+            benches: Vec::new(),
+            envs: texts(&["cartpole"]),
+            num_envs: texts(&["32", "64"]),
+            threads: texts(&["1", "2"]),
+            devices: texts(&["cpu"]),
+            precisions: Vec::new(),
+            hidden: "8".to_owned(),
+            num_steps: "16".to_owned(),
+            minibatch: 256,
+            set: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn minibatches_are_as_near_as_whole_ones_allow() {
+        assert_eq!(minibatches(8192, 128, 32_768), 32);
+        assert_eq!(minibatches(16, 128, 32_768), 1);
+        assert_eq!(minibatches(3, 5, 4), 3, "15 samples are 3 of 5, not 4");
+        assert_eq!(minibatches(7, 13, 1), 91);
+        assert_eq!(minibatches(1, 101, 30), 1, "a prime");
+        for (n, t, size) in [(17usize, 9usize, 20), (1_000, 3, 70), (65, 64, 100)] {
+            assert!((n * t).is_multiple_of(minibatches(n, t, size)));
+        }
+    }
+
+    #[test]
+    fn every_combination_is_a_case_once() {
+        let plan = Plan::new(&builtin(), &wishes(), &mut |note| panic!("{note}")).expect("a plan");
+        assert_eq!(plan.cases.len(), 12);
+        let case = &plan.cases[5];
+        assert_eq!((case.bench, case.config.num_envs), (Bench::Train, 32));
+        assert_eq!(case.threads.as_ref().map(|options| options.threads), Some(2));
+        assert_eq!((case.config.num_minibatches, case.config.target_kl), (2, 0.0));
+        assert_eq!(case.work(), "4-8-2 and 4-8-1, 16 steps, 2 minibatches, 4 epochs");
+        let all = Wishes { envs: vec!["all".to_owned(), "cartpole".to_owned()], ..wishes() };
+        let plan = Plan::new(&builtin(), &all, &mut |_| {}).expect("a plan");
+        assert_eq!(plan.cases.len(), 12 * builtin().envs().len());
+    }
+
+    #[test]
+    fn what_is_set_counts_and_changes_the_work() {
+        let set = vec!["num_minibatches=4".to_owned(), "learning_rate=0.1".to_owned()];
+        let plan = Plan::new(&builtin(), &Wishes { set, ..wishes() }, &mut |_| {}).expect("a plan");
+        let case = &plan.cases[2];
+        assert_eq!((case.config.num_minibatches, case.config.learning_rate), (4, 0.1));
+        assert!(case.work().ends_with("4 minibatches, 4 epochs, other hyperparameters"), "{}", case.work());
+        assert_eq!(plan.cases[0].work(), "16 steps", "of environments alone nothing changed");
+    }
+}

@@ -1,0 +1,212 @@
+//! A row of results, and its form as JSON.
+
+use operant_learn::measure::{Phases, Spread};
+use operant_learn::profile::Profile;
+use serde_json::{Map, Value, json};
+
+use super::Bench;
+use super::verdict::Comparison;
+
+/// What was measured of one case.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Which bench.
+    pub bench: Bench,
+    /// Environment.
+    pub env: String,
+    /// `cpu` or `cuda:K`.
+    pub device: String,
+    /// `f32`, `tf32` or `bf16`.
+    pub precision: &'static str,
+    /// N.
+    pub envs: usize,
+    /// Threads of a CPU.
+    pub threads: Option<usize>,
+    /// What was done, in words.
+    pub work: String,
+    /// Environment steps per second.
+    pub sps: Spread,
+    /// Repetitions.
+    pub reps: usize,
+    /// How far apart the middle half of them lies, as a share of the median.
+    pub middle_half: f64,
+    /// Floating-point operations of the network per step, where there is one.
+    pub flops_per_step: Option<f64>,
+    /// Multiply-adds per second at most, two operations each.
+    pub peak_flops: Spread,
+    /// Bytes from and to memory per step, counted from the shapes.
+    pub bytes_per_step: f64,
+    /// Bytes per second at most.
+    pub bandwidth: Spread,
+    /// Of training.
+    pub phases: Option<Phases>,
+    /// Launches a horizon or update, and bytes over the bus.
+    pub launches: f64,
+    /// See `launches`.
+    pub bus_bytes: f64,
+    /// What else there is to say.
+    pub more: Value,
+    /// Where the time goes, where that was asked for.
+    pub profile: Option<Profile>,
+    /// Against an earlier run, where there is one.
+    pub comparison: Option<Comparison>,
+}
+
+impl Row {
+    /// Steps per second of each thread of a CPU.
+    pub fn sps_per_core(&self) -> Option<f64> {
+        self.threads.map(|threads| self.sps.median / threads as f64)
+    }
+
+    /// The share of the multiply-adds at most; a bench without a network has none.
+    pub fn fraction_of_peak(&self) -> Option<f64> {
+        self.flops_per_step.map(|flops| flops * self.sps.median / self.peak_flops.median)
+    }
+
+    /// The share of the memory's bandwidth.
+    pub fn fraction_of_bandwidth(&self) -> f64 {
+        self.bytes_per_step * self.sps.median / self.bandwidth.median
+    }
+
+    /// One object: the keys that scripts rely on, then everything else. What is not known is null.
+    pub fn to_json(&self, machine: &str) -> Value {
+        let mut object = match json!({
+            "bench": self.bench.name(),
+            "env": self.env,
+            "device": self.device,
+            "precision": self.precision,
+            "envs": self.envs,
+            "threads": self.threads,
+            "sps_median": self.sps.median,
+            "sps_min": self.sps.min,
+            "sps_max": self.sps.max,
+            "reps": self.reps,
+            "flops_per_step": self.flops_per_step,
+            "peak_flops": self.flops_per_step.map(|_| self.peak_flops.median),
+            "fraction_of_peak": self.fraction_of_peak(),
+            "work": self.work,
+            "middle_half": self.middle_half,
+            "sps_per_core": self.sps_per_core(),
+            "bytes_per_step": self.bytes_per_step,
+            "peak_bandwidth": self.bandwidth.median,
+            "fraction_of_bandwidth": self.fraction_of_bandwidth(),
+            "launches": self.launches,
+            "bus_bytes": self.bus_bytes,
+            "machine": machine,
+            "version": env!("CARGO_PKG_VERSION"),
+        }) {
+            Value::Object(object) => object,
+            _ => Map::new(),
+        };
+        if let Some(phases) = &self.phases {
+            object.insert("rollout_s".to_owned(), json!(phases.rollout));
+            object.insert("gae_s".to_owned(), json!(phases.gae));
+            object.insert("update_s".to_owned(), json!(phases.update));
+        }
+        if let Value::Object(more) = &self.more {
+            object.extend(more.clone());
+        }
+        if let Some(profile) = &self.profile {
+            object.insert("profile".to_owned(), profile_to_json(profile));
+        }
+        if let Some(comparison) = &self.comparison {
+            object.insert("compare".to_owned(), comparison.to_json());
+        }
+        Value::Object(object)
+    }
+}
+
+fn profile_to_json(profile: &Profile) -> Value {
+    let total = profile.total();
+    let operations: Vec<Value> = profile
+        .operations
+        .iter()
+        .map(|operation| {
+            json!({
+                "phase": operation.phase.name(),
+                "operation": operation.name,
+                "kind": operation.kind.name(),
+                "seconds": operation.seconds,
+                "share": operation.seconds / total,
+                "calls": operation.calls,
+                "bytes": operation.bytes,
+                "how": operation.how.name(),
+            })
+        })
+        .collect();
+    let (bottleneck, share) = profile.bottleneck();
+    json!({
+        "period_s": profile.period,
+        "rollout_s": profile.phases.rollout,
+        "gae_s": profile.phases.gae,
+        "update_s": profile.phases.update,
+        "operations": operations,
+        "bottleneck": bottleneck.name(),
+        "bottleneck_share": share,
+        "notes": profile.notes,
+    })
+}
+
+/// A row of invented figures.
+#[cfg(any(test, feature = "testing"))]
+pub fn made_up(bench: Bench, [median, min, max]: [f64; 3]) -> Row {
+    let known = |median| Spread { median, min: median, max: median };
+    Row {
+        bench,
+        env: "cartpole".to_owned(),
+        device: "cpu".to_owned(),
+        precision: "f32",
+        envs: 64,
+        threads: Some(2),
+        work: "some".to_owned(),
+        sps: Spread { median, min, max },
+        reps: 7,
+        middle_half: 0.01,
+        flops_per_step: (bench != Bench::Env).then_some(1_000.0),
+        peak_flops: known(1e10),
+        bytes_per_step: 32.0,
+        bandwidth: known(1e9),
+        phases: None,
+        launches: 0.0,
+        bus_bytes: 0.0,
+        more: json!({}),
+        profile: None,
+        comparison: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::made_up as row;
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_keys_that_scripts_rely_on() {
+        const KEYS: [&str; 13] = [
+            "bench",
+            "env",
+            "device",
+            "precision",
+            "envs",
+            "threads",
+            "sps_median",
+            "sps_min",
+            "sps_max",
+            "reps",
+            "flops_per_step",
+            "peak_flops",
+            "fraction_of_peak",
+        ];
+        for bench in Bench::ALL {
+            let value = row(bench, [1e6, 9e5, 2e6]).to_json("a machine");
+            let object = value.as_object().expect("an object");
+            assert!(KEYS.iter().all(|key| object.contains_key(*key)), "{value}");
+        }
+        let value = row(Bench::Train, [1e6, 9e5, 2e6]).to_json("a machine");
+        assert_eq!(value["fraction_of_peak"], 0.1);
+        assert_eq!(value["fraction_of_bandwidth"], 0.032);
+        assert_eq!((&value["threads"], &value["sps_per_core"]), (&json!(2), &json!(5e5)));
+        let value = row(Bench::Env, [1e6, 9e5, 2e6]).to_json("a machine");
+        assert!(value["flops_per_step"].is_null() && value["fraction_of_peak"].is_null(), "{value}");
+    }
+}

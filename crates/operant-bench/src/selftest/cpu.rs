@@ -1,0 +1,92 @@
+//! The CPU's self-test: wide lanes against scalar ones, CartPole learned, and speeds.
+
+use std::time::{Duration, Instant};
+
+use operant_env::{AnyEnv, LaneWidth, Registry, StepError};
+use serde_json::{Value, json};
+
+use super::Extent;
+use super::child::train;
+use super::report::{Report, Row};
+
+/// Runs everything.
+pub fn check_cpu(report: &mut Report, registry: &Registry, extent: Extent) {
+    for env in registry.envs() {
+        let (name, steps) = (env.spec().name, if extent.quick { 512 } else { 4_096 });
+        report.check("cpu", format!("{name}: wide lanes follow the scalar lane"), || {
+            lanes(&**env, steps).map_err(|error| error.to_string())
+        });
+    }
+    let budget = Duration::from_secs_f64(if extent.quick { 0.1 } else { 1.0 });
+    for env in registry.envs() {
+        match speed(&**env, budget) {
+            Ok(row) => report.row(row),
+            Err(error) => report.check("cpu", format!("{}: speed", env.spec().name), || Err(error.to_string())),
+        }
+    }
+    let seeds: &[u64] = if extent.quick { &[1] } else { &[1, 2, 3] };
+    for &seed in seeds {
+        let mut result = Value::Null;
+        report.check("cpu", format!("cartpole is learned with seed {seed}"), || {
+            result = train(&["cartpole", "--device", "cpu", "--seed", &seed.to_string()])?;
+            let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
+            Ok(if mean >= 475.0 { Vec::new() } else { vec![format!("it reached {mean}, less than 475")] })
+        });
+        if let Some(sps) = result["sps"].as_f64() {
+            report.row(trained(sps, &result, seed));
+        }
+    }
+}
+
+/// Totals of random play must not depend on the lane.
+fn lanes(env: &dyn AnyEnv, steps: u64) -> Result<Vec<String>, StepError> {
+    let totals = |lanes| env.random_play(7, 0, 64, lanes)?.play(steps);
+    let (scalar, wide) = (totals(LaneWidth::One)?, totals(LaneWidth::Sixteen)?);
+    Ok(if scalar == wide { Vec::new() } else { vec![format!("scalar {scalar:?}, wide {wide:?}")] })
+}
+
+/// Environment steps per second of one core.
+fn speed(env: &dyn AnyEnv, budget: Duration) -> Result<Row, StepError> {
+    let (envs, steps) = (8_192, 16);
+    let mut play = env.random_play(1, 0, envs, LaneWidth::Sixteen)?;
+    play.play(steps)?;
+    let (mut speeds, begin) = (Vec::new(), Instant::now());
+    while speeds.len() < 5 || begin.elapsed() < budget {
+        let start = Instant::now();
+        let totals = play.play(steps)?;
+        speeds.push(totals.steps as f64 / start.elapsed().as_secs_f64());
+    }
+    speeds.sort_by(f64::total_cmp);
+    Ok(Row {
+        bench: "env",
+        env: env.spec().name,
+        device: "cpu".to_owned(),
+        precision: "f32",
+        envs,
+        what: "random actions, one core".to_owned(),
+        threads: Some(1),
+        sps: [speeds[speeds.len() / 2], speeds[0], speeds[speeds.len() - 1]],
+        reps: speeds.len(),
+        flops_per_step: None,
+        peak_flops: None,
+        more: Value::Null,
+    })
+}
+
+/// The row of a training run.
+fn trained(sps: f64, result: &Value, seed: u64) -> Row {
+    Row {
+        bench: "train",
+        env: "cartpole".to_owned(),
+        device: "cpu".to_owned(),
+        precision: "f32",
+        envs: 16,
+        what: "its preset".to_owned(),
+        threads: None,
+        sps: [sps; 3],
+        reps: 1,
+        flops_per_step: None,
+        peak_flops: None,
+        more: json!({"solved_at_s": result["solved_at_s"], "wall_s": result["wall_s"], "seed": seed}),
+    }
+}

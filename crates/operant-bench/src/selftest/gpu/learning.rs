@@ -1,0 +1,99 @@
+//! What the presets for GPUs learn: every environment of classic control, in f32 and bf16, to its threshold.
+
+use operant_learn::Precision;
+use operant_run::config::{CommandLine, EnvFacts, settings};
+use serde_json::{Value, json};
+
+use super::Gpu;
+use crate::selftest::child::train;
+use crate::selftest::report::Report;
+
+const ENVIRONMENTS: [&str; 5] =
+    ["cartpole", "acrobot", "mountain_car", "mountain_car_continuous", "pendulum"];
+const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
+
+/// A run of a size that a test takes where there is no GPU: what it learns means nothing.
+pub const SMALL: [&str; 10] = [
+    "--steps",
+    "1024",
+    "--set",
+    "num_envs=64",
+    "--set",
+    "num_steps=8",
+    "--set",
+    "num_minibatches=2",
+    "--set",
+    "eval_episodes=4",
+];
+
+/// Whether the presets learn.
+pub struct Learning {
+    /// Runs that reached their threshold, and runs.
+    pub solved: (usize, usize),
+}
+
+impl Gpu<'_> {
+    /// Trains all of them.
+    pub fn learning(&self, report: &mut Report) -> Learning {
+        let quick = self.extent.quick;
+        let (environments, precisions) = if quick { (1, 1) } else { (ENVIRONMENTS.len(), PRECISIONS.len()) };
+        let mut rows = Vec::new();
+        for env in &ENVIRONMENTS[..environments] {
+            let threshold = self.threshold(env).unwrap_or(f64::NAN);
+            for precision in &PRECISIONS[..precisions] {
+                for seed in SEEDS.take(if quick { 1 } else { 3 }) {
+                    let name = format!("{env}: its preset learns in {precision} with seed {seed}");
+                    report.check("gpu", name, || {
+                        let row = self.learn(env, *precision, seed, threshold)?;
+                        let solved = row["solved"] == true;
+                        let mean = row["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
+                        rows.push(row);
+                        // A small run must end in a number, no more.
+                        Ok(match (solved, quick) {
+                            (true, false) => Vec::new(),
+                            (_, true) if mean.is_finite() => Vec::new(),
+                            _ => vec![format!("it reached {mean}, and {threshold} is the threshold")],
+                        })
+                    });
+                }
+            }
+        }
+        let solved = (rows.iter().filter(|row| row["solved"] == true).count(), rows.len());
+        let line = format!("{} of {} runs reached their threshold", solved.0, solved.1);
+        report.part("learning", Value::Array(rows), &line);
+        Learning { solved }
+    }
+
+    /// The return from which on the environment counts as solved.
+    fn threshold(&self, env: &str) -> Option<f64> {
+        let facts = EnvFacts::registered(self.registry, env).ok()?;
+        settings(facts, &CommandLine::default(), None).ok()?.run.solved_at
+    }
+
+    fn learn(&self, env: &str, precision: Precision, seed: u64, threshold: f64) -> Result<Value, String> {
+        let seed_text = seed.to_string();
+        let mut args =
+            vec![env, "--device", &self.name, "--precision", precision.name(), "--seed", &seed_text];
+        if self.extent.quick {
+            args.extend(SMALL);
+        }
+        let result = train(&args)?;
+        let mean = result["eval_return_mean"].as_f64();
+        Ok(json!({
+            "env": env,
+            "precision": precision.name(),
+            "seed": seed,
+            "threshold": threshold,
+            "solved": mean.map(|mean| mean >= threshold),
+            "eval_return_mean": mean,
+            "env_steps": result["env_steps"],
+            "train_s": result["train_s"],
+            "wall_s": result["wall_s"],
+            "solved_at_step": result["solved_at_step"],
+            "solved_at_s": result["solved_at_s"],
+            "sps": result["sps"],
+            "reduced": self.extent.quick,
+        }))
+    }
+}

@@ -1,0 +1,102 @@
+//! The GPU's self-test: every kernel against the CPU, what the presets learn there, and speeds beside the goals.
+
+mod learning;
+mod parity;
+mod prepare;
+mod speed;
+mod starting;
+mod telemetry;
+mod training;
+mod verdict;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use operant_cuda::{Cuda, CudaError, Device};
+use operant_env::{AnyEnv, EnvOptions, Registry};
+use operant_learn::{Config, LearnError, Precision};
+use serde_json::json;
+
+use self::verdict::Found;
+use super::Extent;
+use super::report::Report;
+
+/// Runs everything on GPU `ordinal`.
+///
+/// # Errors
+/// When there is no such GPU, or no driver or compiler for it.
+pub fn check_gpu(
+    report: &mut Report,
+    registry: &Registry,
+    extent: Extent,
+    ordinal: usize,
+) -> Result<(), CudaError> {
+    let cuda = Cuda::find()?;
+    let device = cuda.open(ordinal)?;
+    let properties = device.properties();
+    let memory = device.memory()?;
+    report.gpu = Some(json!({
+        "device": operant_run::gpu::name(ordinal),
+        "name": properties.name,
+        "uuid": properties.uuid,
+        "compute_capability": [properties.compute_capability.0, properties.compute_capability.1],
+        "multiprocessors": properties.multiprocessors,
+        "clock_mhz": properties.clock_khz / 1000,
+        "memory_bytes": memory.total,
+        "driver": cuda.driver_version().to_string(),
+        "compiler": cuda.compiler().version().to_string(),
+    }));
+    let gpu = Gpu { registry, device: &device, name: operant_run::gpu::name(ordinal), extent };
+    gpu.prepare(report);
+    gpu.parity(report);
+    gpu.speeds(report);
+    let training = gpu.training(report);
+    gpu.telemetry(report, training.of(Precision::F32).map(|goal| goal.sps));
+    let starting = gpu.starting(report);
+    let learning = gpu.learning(report);
+    gpu.verdict(report, &Found { training, starting, learning });
+    Ok(())
+}
+
+struct Gpu<'a> {
+    registry: &'a Registry,
+    device: &'a Device,
+    name: String,
+    extent: Extent,
+}
+
+impl Gpu<'_> {
+    /// How long a speed is measured.
+    fn budget(&self) -> Duration {
+        Duration::from_secs_f64(if self.extent.quick { 0.02 } else { 1.0 })
+    }
+
+    /// The names of all environments.
+    fn names(&self) -> Vec<String> {
+        self.registry.specs().into_iter().map(|spec| spec.name).collect()
+    }
+
+    /// Runs a closure for the environment of that name.
+    fn with<T>(
+        &self,
+        name: &str,
+        run: impl FnOnce(&Arc<dyn AnyEnv>) -> Result<T, LearnError>,
+    ) -> Result<T, String> {
+        self.with_options(name, &EnvOptions::new(), run)
+    }
+
+    /// The same with options of the environment.
+    fn with_options<T>(
+        &self,
+        name: &str,
+        options: &EnvOptions,
+        run: impl FnOnce(&Arc<dyn AnyEnv>) -> Result<T, LearnError>,
+    ) -> Result<T, String> {
+        let env = self.registry.make(name, options).map_err(|error| error.to_string())?;
+        run(&env).map_err(|error| error.to_string())
+    }
+}
+
+fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {
+    Config { seed: 3, num_envs, num_steps, hidden: hidden.to_vec(), shared_trunk: true, ..Config::default() }
+}

@@ -1,0 +1,151 @@
+//! Settings of learning under trial: the fastest that still solve the environment, or those that solve it soonest.
+
+use std::time::Duration;
+
+use operant_learn::measure::Spread;
+use operant_run::Result;
+
+use super::choice::{Choice, shown};
+use super::search::{PARTS, Search, Trial, first_line};
+use super::{Fate, Goal, Tried};
+
+/// Faster by less than so much, learning is not put at risk for it.
+const WORTH: f64 = 1.03;
+/// Seeds under which changed learning has to solve the environment.
+const SEEDS: [u64; 3] = [1, 2, 3];
+/// A run that takes so many times as long as the best so far will not be the best.
+const HOPELESS: f64 = 3.0;
+
+impl Search<'_> {
+    /// Changed learning on top of the best settings of the machine, for the goal.
+    pub(super) fn learning(&mut self, best: Choice) -> Result<Choice> {
+        let mut trials = vec![self.trial(best.clone())?];
+        for change in &self.space.learning {
+            let mut choice = best.clone();
+            choice.extend(change.clone());
+            trials.push(self.trial(choice)?);
+        }
+        match self.goal {
+            Goal::Sps => self.fastest_that_solves(trials, best),
+            Goal::Solve => self.soonest(trials, best),
+        }
+    }
+
+    /// The fastest that still solves the environment under every seed.
+    fn fastest_that_solves(&mut self, mut trials: Vec<Trial>, best: Choice) -> Result<Choice> {
+        let time = self.left(PARTS[1]).mul_f64(0.4);
+        self.in_turn(&mut trials, time)?;
+        let from = self.tried.len();
+        self.judge(&trials, WORTH);
+        let is_worth = |tried: &Tried| {
+            let ratio = Spread::of(tried.ratios.clone());
+            matches!(tried.fate, Fate::Taken | Fate::Left) && ratio.min > 1.0 && ratio.median >= WORTH
+        };
+        let mut order: Vec<usize> = (from..self.tried.len()).filter(|&k| is_worth(&self.tried[k])).collect();
+        let median = |tried: &Tried| Spread::of(tried.ratios.clone()).median;
+        order.sort_by(|&a, &b| median(&self.tried[b]).total_cmp(&median(&self.tried[a])));
+        // Whether it may be taken is yet to be seen.
+        self.tried[from..]
+            .iter_mut()
+            .filter(|tried| tried.fate == Fate::Taken)
+            .for_each(|tried| tried.fate = Fate::Left);
+        for number in order {
+            let choice = self.tried[number].choice.clone();
+            let fate = self.whether_it_solves(&choice, number)?;
+            self.tried[number].fate = fate.clone();
+            if fate == Fate::Taken {
+                return Ok(choice);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Taken if it solves the environment under every seed, which are counted.
+    fn whether_it_solves(&mut self, choice: &Choice, number: usize) -> Result<Fate> {
+        for seed in SEEDS {
+            self.at(&format!("{}: whether it learns", shown(choice)));
+            let limit = self.left(PARTS[1]);
+            if limit.is_zero() {
+                return Ok(Fate::NotTried);
+            }
+            match self.solve(choice, seed, limit) {
+                Ok(Some(_)) => self.tried[number].solved += 1,
+                Ok(None) => return Ok(Fate::NotSolved(seed)),
+                Err(error) => return Ok(Fate::Refused(first_line(&error))),
+            }
+        }
+        Ok(Fate::Taken)
+    }
+
+    /// The one that solves the environment soonest in the median of the seeds, and under each of them; after every seed the
+    /// better half stays.
+    fn soonest(&mut self, trials: Vec<Trial>, best: Choice) -> Result<Choice> {
+        let from = self.tried.len();
+        let tried = |trial: Trial| Tried {
+            choice: trial.choice,
+            is_speed: false,
+            values: Vec::new(),
+            ratios: Vec::new(),
+            solved: 0,
+            fate: Fate::Left,
+        };
+        self.tried.extend(trials.into_iter().map(tried));
+        self.tried[from].fate = Fate::Reference;
+        let mut alive: Vec<usize> = (from..self.tried.len()).collect();
+        let mut soonest = f64::INFINITY;
+        for (round, seed) in SEEDS.into_iter().enumerate() {
+            for &number in &alive {
+                let left = self.left(PARTS[1]);
+                if left.is_zero() {
+                    if number != from {
+                        self.tried[number].fate = Fate::NotTried;
+                    }
+                    continue;
+                }
+                let hopeless = Duration::try_from_secs_f64(HOPELESS * soonest).unwrap_or(left);
+                let choice = self.tried[number].choice.clone();
+                self.at(&format!("{}, seed {seed}", shown(&choice)));
+                // The reference says how long it takes, whatever that is.
+                let limit = if number == from { left } else { left.min(hopeless) };
+                match self.solve(&choice, seed, limit) {
+                    Ok(Some(seconds)) => {
+                        soonest = soonest.min(seconds);
+                        let reference = self.tried[from].values.get(round).copied();
+                        let tried = &mut self.tried[number];
+                        tried.values.push(seconds);
+                        tried.ratios.extend(if number == from {
+                            Some(1.0)
+                        } else {
+                            reference.map(|old| old / seconds)
+                        });
+                        tried.solved += 1;
+                    }
+                    Err(error) if number == from => return Err(error),
+                    Err(error) => self.tried[number].fate = Fate::Refused(first_line(&error)),
+                    Ok(None) if number != from => self.tried[number].fate = Fate::NotSolved(seed),
+                    Ok(None) => {}
+                }
+            }
+            alive.retain(|&number| number == from || self.tried[number].values.len() > round);
+            alive[1..].sort_by(|&a, &b| middle(&self.tried[a]).total_cmp(&middle(&self.tried[b])));
+            alive.truncate(alive.len() / 2 + 1);
+        }
+        let complete = |number: &&usize| self.tried[**number].solved == SEEDS.len();
+        let found = alive[1..]
+            .iter()
+            .filter(complete)
+            .min_by(|&&a, &&b| middle(&self.tried[a]).total_cmp(&middle(&self.tried[b])));
+        let reference = middle(&self.tried[from]);
+        match found {
+            Some(&number) if reference.is_nan() || middle(&self.tried[number]) < reference => {
+                self.tried[number].fate = Fate::Taken;
+                Ok(self.tried[number].choice.clone())
+            }
+            _ => Ok(best),
+        }
+    }
+}
+
+fn middle(tried: &Tried) -> f64 {
+    Spread::of(tried.values.clone()).median
+}

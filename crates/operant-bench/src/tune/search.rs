@@ -1,0 +1,280 @@
+//! The search: each setting of the machine in turn, then settings of learning ([`super::learning`]), then a last comparison of the
+//! best with the automatic ones. Trials run in turn against a reference, so that a machine that changes its speed changes it for both.
+
+use std::time::{Duration, Instant};
+
+use operant_learn::measure::Spread;
+use operant_run::{Error, Result, Settings, trial};
+
+use super::choice::{Choice, shown};
+use super::space::Space;
+use super::{Fate, Goal, Report, Tried};
+use crate::bench::run::Progress;
+use crate::bench::verdict::Verdict;
+
+/// Rounds of trials: at least so many before anything is taken, and at most.
+const ROUNDS: std::ops::RangeInclusive<usize> = 3..=7;
+/// Seconds of a measurement of speed, at least and at most.
+const SITTING: [f64; 2] = [0.01, 1.0];
+/// Where in the budget each part is to end: settings of the machine, and of learning.
+pub(super) const PARTS: [f64; 2] = [0.35, 0.8];
+/// Faster by less than so much, a setting of the machine is not worth a line in a file.
+const WORTH_A_LINE: f64 = 1.01;
+/// Seeds of the last comparison of times to solve.
+const LAST_SEEDS: std::ops::Range<u64> = 101..112;
+/// Share of the budget that a run of the last comparison has at least.
+const LAST_SHARE: f64 = 0.05;
+
+/// The search and what it has found.
+pub(super) struct Search<'a> {
+    pub space: &'a Space,
+    pub goal: Goal,
+    begin: Instant,
+    budget: Duration,
+    pub tried: Vec<Tried>,
+    notes: Vec<String>,
+    progress: &'a mut dyn Progress,
+}
+
+/// Settings under trial.
+pub(super) struct Trial {
+    pub choice: Choice,
+    settings: Settings,
+    values: Vec<f64>,
+    problem: Option<String>,
+}
+
+/// Searches for about `budget`.
+///
+/// # Errors
+/// When no device trains under the automatic settings, or it fails.
+pub fn search(space: &Space, goal: Goal, budget: Duration, progress: &mut dyn Progress) -> Result<Report> {
+    let begin = Instant::now();
+    let (tried, notes) = (Vec::new(), space.notes.clone());
+    let mut search = Search { space, goal, begin, budget, tried, notes, progress };
+    let (mut best, machine_gain) = search.machine()?;
+    if !space.learning.is_empty() {
+        match search.left(PARTS[1]) {
+            Duration::ZERO => {
+                search.notes.push("settings of learning were not tried: no time was left".to_owned())
+            }
+            _ => best = search.learning(best)?,
+        }
+    }
+    let (automatic, best_values, problem) = search.compare(&best)?;
+    if let Some(problem) = problem {
+        search.notes.push(format!("in the last comparison {problem}"));
+        best = Choice::new();
+    }
+    let ratios: Vec<f64> =
+        automatic.iter().zip(&best_values).map(|(old, new)| goal.ratio(*old, *new)).collect();
+    let verdict = match goal {
+        _ if best.is_empty() => Verdict::Same,
+        // A gain in every round is one.
+        Goal::Sps => Verdict::of([1.0; 3], extremes(&ratios)),
+        Goal::Solve => Verdict::of(middle_speeds(&automatic), middle_speeds(&best_values)),
+    };
+    let (automatic, found, gain) = (Spread::of(automatic), Spread::of(best_values), Spread::of(ratios));
+    let better = verdict == Verdict::Faster;
+    if !better {
+        search
+            .tried
+            .iter_mut()
+            .filter(|tried| tried.fate == Fate::Taken)
+            .for_each(|tried| tried.fate = Fate::Left);
+    }
+    Ok(Report {
+        env: space.settings(&Choice::new())?.environment,
+        device: space.device.clone(),
+        machine: space.about.clone(),
+        goal,
+        budget,
+        spent: begin.elapsed(),
+        automatic,
+        best: if better { found } else { automatic },
+        gain: if better { gain } else { Spread { median: 1.0, min: 1.0, max: 1.0 } },
+        verdict,
+        choice: if better { best } else { Choice::new() },
+        machine_gain,
+        tried: search.tried,
+        notes: search.notes,
+    })
+}
+
+impl Search<'_> {
+    /// Time until `share` of the budget is spent.
+    pub(super) fn left(&self, share: f64) -> Duration {
+        self.budget.mul_f64(share).saturating_sub(self.begin.elapsed())
+    }
+
+    pub(super) fn at(&mut self, what: &str) {
+        let done = self.begin.elapsed().as_secs_f64() / self.budget.as_secs_f64().max(1e-9);
+        self.progress.at(what, done.min(1.0));
+    }
+
+    pub(super) fn trial(&self, choice: Choice) -> Result<Trial> {
+        let settings = self.space.settings(&choice)?;
+        Ok(Trial { choice, settings, values: Vec::new(), problem: None })
+    }
+
+    /// Each setting of the machine while the others stay, the best of each for those after it. Returns what was taken, and how
+    /// many times faster that is than the automatic settings, each setting's gain times the next one's.
+    fn machine(&mut self) -> Result<(Choice, Option<f64>)> {
+        let (mut best, mut gain) = (Choice::new(), None);
+        let knobs = self.space.machine.len();
+        for (k, knob) in self.space.machine.iter().enumerate() {
+            let mut trials = vec![self.trial(best.clone())?];
+            for value in &knob.values {
+                let mut choice = best.clone();
+                choice.insert(knob.key, value.clone());
+                trials.push(self.trial(choice)?);
+            }
+            let share = self.left(PARTS[0]).div_f64((knobs - k) as f64);
+            self.in_turn(&mut trials, share)?;
+            let (taken, median) = self.judge(&trials, WORTH_A_LINE);
+            let so_far: &mut f64 = gain.get_or_insert(1.0);
+            if let Some(taken) = taken {
+                *so_far *= median;
+                best = trials[taken].choice.clone();
+            }
+        }
+        Ok((best, gain))
+    }
+
+    /// Measures the speed of all trials, the first of which is the reference, round after round for about `time`.
+    pub(super) fn in_turn(&mut self, trials: &mut [Trial], time: Duration) -> Result<()> {
+        let begin = Instant::now();
+        let sittings = (*ROUNDS.end() * trials.len()) as f64;
+        let sitting = Duration::from_secs_f64((time.as_secs_f64() / sittings).clamp(SITTING[0], SITTING[1]));
+        for round in 0..*ROUNDS.end() {
+            if round >= *ROUNDS.start() && begin.elapsed() > time {
+                break;
+            }
+            // Back and forth: what only grows or falls evens out.
+            let order: Vec<usize> = if round.is_multiple_of(2) {
+                (0..trials.len()).collect()
+            } else {
+                (0..trials.len()).rev().collect()
+            };
+            for number in order {
+                let is_reference = number == 0;
+                let trial = &mut trials[number];
+                if trial.problem.is_some() {
+                    continue;
+                }
+                self.at(&shown(&trial.choice));
+                match trial::sps(&self.space.env, &trial.settings, sitting) {
+                    Ok(speed) => trial.values.push(speed),
+                    Err(error) if is_reference => return Err(error),
+                    Err(error) => trial.problem = Some(first_line(&error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what became of trials of speed. The one to take: the best of those that were faster than the reference in every
+    /// round, in the median at least `worth` times. With its median.
+    pub(super) fn judge(&mut self, trials: &[Trial], worth: f64) -> (Option<usize>, f64) {
+        let ratios: Vec<Vec<f64>> = trials.iter().map(|trial| ratios(&trials[0], trial)).collect();
+        let spread = |number: &usize| Spread::of(ratios[*number].clone());
+        let others = || (1..trials.len()).filter(|&number| trials[number].problem.is_none());
+        let sooner = |a: &usize, b: &usize| spread(a).median.total_cmp(&spread(b).median);
+        let better = |number: &usize| spread(number).min > 1.0 && spread(number).median >= worth;
+        let taken = others().filter(better).max_by(sooner);
+        let gain = taken.map_or(1.0, |number| spread(&number).median);
+        for (number, trial) in trials.iter().enumerate() {
+            let fate = match &trial.problem {
+                Some(problem) => Fate::Refused(problem.clone()),
+                None if number == 0 => Fate::Reference,
+                None if Some(number) == taken => Fate::Taken,
+                None => Fate::Left,
+            };
+            // The automatic settings are told once.
+            if number > 0 || self.tried.is_empty() {
+                let (choice, values) = (trial.choice.clone(), trial.values.clone());
+                let ratios = ratios[number].clone();
+                self.tried.push(Tried { choice, is_speed: true, values, ratios, solved: 0, fate });
+            }
+        }
+        (taken, gain)
+    }
+
+    /// Seconds to solve under a seed.
+    pub(super) fn solve(&self, choice: &Choice, seed: u64, limit: Duration) -> Result<Option<f64>> {
+        let mut choice = choice.clone();
+        choice.insert("seed", seed.to_string());
+        trial::seconds_to_solve(&self.space.env, &self.space.settings(&choice)?, limit)
+    }
+
+    /// The automatic settings and `best`, in turn once more: the figures of each, and what speaks against the best.
+    fn compare(&mut self, best: &Choice) -> Result<(Vec<f64>, Vec<f64>, Option<String>)> {
+        let mut trials = vec![self.trial(Choice::new())?, self.trial(best.clone())?];
+        // Nothing better was found: the spread of the automatic settings alone.
+        trials.truncate(if best.is_empty() { 1 } else { 2 });
+        match self.goal {
+            Goal::Sps => self.in_turn(&mut trials, self.left(1.0))?,
+            Goal::Solve => self.in_turn_solving(&mut trials)?,
+        }
+        let [automatic, found] = [0, 1].map(|k| trials.get(k).unwrap_or(&trials[0]).values.clone());
+        let problem = trials.get(1).and_then(|trial| {
+            let problem = trial.problem.as_ref()?;
+            Some(format!("{} fails: {problem}", shown(&trial.choice)))
+        });
+        Ok((automatic, found, problem))
+    }
+
+    /// Times to solve under seeds that were not tried before. A run that does not solve counts as long as it took, and is a problem.
+    fn in_turn_solving(&mut self, trials: &mut [Trial]) -> Result<()> {
+        for (round, seed) in LAST_SEEDS.enumerate() {
+            if round >= *ROUNDS.start() && self.left(1.0).is_zero() {
+                break;
+            }
+            for (number, trial) in trials.iter_mut().enumerate() {
+                self.at(&format!("{}, seed {seed}", shown(&trial.choice)));
+                // Some time for each, however long the search took.
+                let limit = self.left(1.0).max(self.budget.mul_f64(LAST_SHARE));
+                let begin = Instant::now();
+                let solved = match self.solve(&trial.choice, seed, limit) {
+                    Err(error) if number == 0 => return Err(error),
+                    Err(error) => {
+                        trial.problem.get_or_insert(first_line(&error));
+                        None
+                    }
+                    Ok(solved) => solved,
+                };
+                if solved.is_none() {
+                    trial.problem.get_or_insert(format!("not solved in time under seed {seed}"));
+                }
+                trial.values.push(solved.unwrap_or_else(|| begin.elapsed().as_secs_f64()));
+            }
+        }
+        if let Some(problem) = &trials[0].problem {
+            self.notes
+                .push(format!("the automatic settings: {problem}, which counts as solved when it ended"));
+        }
+        Ok(())
+    }
+}
+
+/// How many times faster a trial was, a round each.
+fn ratios(reference: &Trial, trial: &Trial) -> Vec<f64> {
+    trial.values.iter().zip(&reference.values).map(|(new, old)| new / old).collect()
+}
+
+fn extremes(values: &[f64]) -> [f64; 3] {
+    let Spread { median, min, max } = Spread::of(values.to_vec());
+    [median, min, max]
+}
+
+/// Of times that vary with the seed: how often a second it would be solved, the median and the ends of the middle half.
+fn middle_speeds(times: &[f64]) -> [f64; 3] {
+    let mut speeds: Vec<f64> = times.iter().map(|time| 1.0 / time).collect();
+    speeds.sort_by(f64::total_cmp);
+    let quarter = speeds.len() / 4;
+    extremes(&speeds[quarter..speeds.len() - quarter])
+}
+
+pub(super) fn first_line(error: &Error) -> String {
+    error.what.lines().next().unwrap_or_default().to_owned()
+}

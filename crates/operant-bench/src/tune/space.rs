@@ -1,0 +1,384 @@
+//! What tuning may change: settings of the machine, which change the time alone, and settings of learning, which change what is
+//! learned and have to prove that it is still enough.
+
+use std::sync::Arc;
+use std::path::{Path, PathBuf};
+
+use operant_host::Topology;
+use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
+use operant_env::AnyEnv;
+use operant_run::config::{self, EnvFacts, Group, KEYS, Key, Layers, Origin};
+use operant_run::{CommandLine, Result, Settings, device, machine};
+
+use super::choice::Choice;
+use super::file::ConfigFile;
+
+/// Settings of the machine that are tried on a CPU, with what leaves them to the plan.
+const ON_CPU: [(&str, &str); 4] =
+    [("threads", "0"), ("rollout_tile", "0"), ("lane_width", "0"), ("waiting", "\"auto\"")];
+/// The same on a GPU.
+const ON_GPU: [(&str, &str); 1] = [("kernels", "\"auto\"")];
+/// Settings of learning that are tried together.
+const GRID: [&str; 2] = ["num_envs", "num_minibatches"];
+/// Those that only a GPU has, with their values.
+const OF_GPUS: [(&str, &[&str]); 2] =
+    [("precision", &["\"f32\"", "\"tf32\"", "\"bf16\""]), ("overlap", &["false", "true"])];
+/// How many times as many environments are tried.
+const TIMES_ENVS: [(usize, usize); 6] = [(1, 2), (1, 1), (2, 1), (4, 1), (8, 1), (16, 1)];
+/// Updates that a run must at least have: fewer do not learn.
+const LEAST_UPDATES: u64 = 10;
+
+/// A setting of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Knob {
+    /// Its key.
+    pub key: &'static str,
+    /// The values besides the automatic one.
+    pub values: Vec<String>,
+}
+
+/// Everything that may be tried.
+#[derive(Debug)]
+pub struct Space {
+    /// The environment.
+    pub env: Arc<dyn AnyEnv>,
+    facts: EnvFacts,
+    line: CommandLine,
+    /// What the command line says of learning, seeds apart: what is found is found with it.
+    held: Choice,
+    /// What makes the automatic settings of what is tried.
+    automatic: Choice,
+    /// Settings of the machine, in the order in which they are tried.
+    pub machine: Vec<Knob>,
+    /// Changed settings of learning.
+    pub learning: Vec<Choice>,
+    /// The name of the device that trains.
+    pub device: String,
+    /// It, in words.
+    pub about: String,
+    /// Why something is not tried.
+    pub notes: Vec<String>,
+}
+
+impl Space {
+    /// For the environment `env` under the configuration that the command line and all files make. What `file` has from an earlier
+    /// tuning is a choice among others. What the command line or a variable sets is not tried: no file would be heard.
+    ///
+    /// # Errors
+    /// The first thing in the configuration that cannot be used.
+    pub fn new(
+        env: &Arc<dyn AnyEnv>,
+        facts: EnvFacts,
+        mut line: CommandLine,
+        file: &ConfigFile,
+    ) -> Result<Self> {
+        let now = config::settings(facts.clone(), &line, None)?;
+        let (asked, place) = device::choose(&now, None)?;
+        let on_cpu = place.name == "cpu";
+        let is_free = |key: &str| !matches!(asked.origin(key), Some(Origin::Flag(_) | Origin::Variable(_)));
+        let was_tuned = |key: &str| file.was_tuned(key) && is_from(asked.origin(key), file.path());
+        let mut now = asked.clone();
+        if asked.num_envs_is_open() {
+            // As many as the device takes are tried as that number, whoever asked for them.
+            drop(device::backend(env, &mut now, &place)?);
+            line.flags.push(("num_envs", "operant tune", now.learner.num_envs.to_string()));
+        }
+        let mut automatic = Choice::new();
+        let keys: &[(&str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
+        for (key, value) in keys.iter().filter(|(key, _)| is_free(key)) {
+            automatic.insert(key, (*value).to_owned());
+        }
+        let preset = Layers::new(facts.clone())?.build()?;
+        let preset = if on_cpu { preset } else { preset.on_gpu()? };
+        let of_gpus = OF_GPUS.map(|(key, _)| key);
+        let learned = || GRID.into_iter().chain(of_gpus.into_iter().filter(|_| !on_cpu));
+        for key in learned().filter(|key| is_free(key)) {
+            let from = if was_tuned(key) { &preset } else { &now };
+            automatic.extend(Some(key).zip(value_of(from, key)));
+        }
+        let is_learned = |key: &Key| key.group == Group::Learner || of_gpus.contains(&key.name);
+        let held = KEYS.iter().filter(|key| is_learned(key) && key.name != "seed").map(|key| key.name);
+        let held = held.filter(|key| matches!(asked.origin(key), Some(Origin::Flag(_))));
+        let held = held.filter_map(|key| Some((key, value_of(&now, key)?))).collect();
+        let before: Choice = learned()
+            .filter(|key| is_free(key) && was_tuned(key))
+            .filter_map(|key| Some((key, value_of(&now, key)?)))
+            .filter(|(key, value)| automatic.get(key) != Some(value))
+            .collect();
+        let mut space = Space {
+            env: Arc::clone(env),
+            facts,
+            line,
+            held,
+            automatic,
+            machine: Vec::new(),
+            learning: Vec::new(),
+            about: about(&place.name),
+            device: place.name,
+            notes: Vec::new(),
+        };
+        let base = space.settings(&Choice::new())?;
+        for (key, _) in keys.iter().filter(|(key, _)| space.automatic.contains_key(key)) {
+            let values = machine_values(key, &base);
+            if !values.is_empty() {
+                space.machine.push(Knob { key, values });
+            }
+        }
+        match base.run.solved_at {
+            None => space.notes.push(format!(
+                "settings of learning are not tried: {} has no threshold that they would have to reach",
+                base.environment
+            )),
+            Some(_) => space.learning = space.learning_choices(&base),
+        }
+        if !before.is_empty() && !space.learning.contains(&before) {
+            space.learning.push(before);
+        }
+        Ok(space)
+    }
+
+    /// The settings under a choice, on the device that was chosen and no other.
+    ///
+    /// # Errors
+    /// When they do not fit together.
+    pub fn settings(&self, choice: &Choice) -> Result<Settings> {
+        let mut line = self.line.clone();
+        let device = [("device", &self.device)];
+        // Flags, the last ones: nothing is laid over them.
+        let all = self.automatic.iter().chain(choice).map(|(key, value)| (*key, value)).chain(device);
+        line.flags.extend(all.map(|(key, value)| (key, "operant tune", value.clone())));
+        config::settings(self.facts.clone(), &line, None)
+    }
+
+    /// What has to be written for a choice to hold: itself, and where it is of learning also the device and the settings of learning
+    /// that it was found with.
+    pub fn to_write(&self, choice: &Choice) -> Choice {
+        let mut written = choice.clone();
+        if choice.keys().any(|key| GRID.contains(key) || OF_GPUS.iter().any(|(of_gpus, _)| of_gpus == key)) {
+            let device = self.device.split(':').next().unwrap_or_default();
+            written.insert("device", format!("{device:?}"));
+            written.extend(self.held.clone());
+        }
+        written
+    }
+
+    /// What of a choice that `file` has now would not be heard, or is not as it was in the trials, without the command line: each with
+    /// the value that holds and where that comes from.
+    ///
+    /// # Errors
+    /// When the configuration cannot be used.
+    pub fn unheard(&self, choice: &Choice) -> Result<Vec<String>> {
+        let line = CommandLine { config: self.line.config.clone(), ..CommandLine::default() };
+        let now = config::settings(self.facts.clone(), &line, None)?;
+        let now = if self.device == "cpu" || now.uses_gpu_preset() { now } else { now.on_gpu()? };
+        let mut wanted = self.automatic.clone();
+        wanted.extend(choice.clone());
+        let differs = |(key, value): (&&'static str, &String)| {
+            let holds = now.value(key)?;
+            let by = now.origin(key)?;
+            (holds.to_string() != *value).then(|| format!("{key} = {holds} holds, by {by}, and not {value}"))
+        };
+        Ok(wanted.iter().filter_map(differs).collect())
+    }
+
+    /// Environments and minibatches around the base that fit together, then what only GPUs have.
+    fn learning_choices(&self, base: &Settings) -> Vec<Choice> {
+        let mut choices = self.grid(base);
+        // The automatic value is no change.
+        let changes = |(key, values): (&'static str, &[&str])| -> Vec<Choice> {
+            let own = self.automatic.get(key);
+            let others = values.iter().filter(|value| own.is_some_and(|own| own != *value));
+            let others = others.map(|value| Choice::from([(key, (*value).to_owned())]));
+            std::iter::once(Choice::new()).chain(others).collect()
+        };
+        let [precisions, overlaps] = OF_GPUS.map(changes);
+        for precision in precisions {
+            choices.extend(overlaps.iter().map(|overlap| {
+                let mut choice = precision.clone();
+                choice.extend(overlap.clone());
+                choice
+            }));
+        }
+        choices.retain(|choice| !choice.is_empty());
+        choices
+    }
+
+    /// Environments and minibatches around the base that fit together.
+    fn grid(&self, base: &Settings) -> Vec<Choice> {
+        let [envs_free, parts_free] = GRID.map(|key| self.automatic.contains_key(key));
+        let (envs, parts) = (base.learner.num_envs, base.learner.num_minibatches);
+        let mut choices = Vec::new();
+        for (times, over) in TIMES_ENVS.into_iter().filter(|times| envs_free || *times == (1, 1)) {
+            let num_envs = envs * times / over;
+            // The same samples in a minibatch, fewer and more; and the same number of minibatches.
+            let same = parts * times / over;
+            let mut counts = vec![same, same / 2, same * 2, parts];
+            counts.retain(|count| parts_free || *count == parts);
+            for (k, count) in counts.clone().into_iter().enumerate() {
+                let is_new = (num_envs, count) != (envs, parts) && !counts[..k].contains(&count);
+                let choice = Choice::from([(GRID[0], num_envs.to_string()), (GRID[1], count.to_string())]);
+                let choice: Choice = choice
+                    .into_iter()
+                    .filter(|(key, value)| self.automatic.get(key).is_some_and(|a| a != value))
+                    .collect();
+                let fits = |settings: Settings| settings.updates() >= LEAST_UPDATES;
+                if is_new && num_envs > 0 && count > 0 && self.settings(&choice).is_ok_and(fits) {
+                    choices.push(choice);
+                }
+            }
+        }
+        choices
+    }
+}
+
+/// A device in words.
+fn about(device: &str) -> String {
+    if device != "cpu" {
+        return device.to_owned();
+    }
+    let processor = operant_host::machine::processor().unwrap_or_else(|| "CPU".to_owned());
+    let cpus = hardware_threads();
+    format!("{processor}, {cpus} hardware thread{}", if cpus == 1 { "" } else { "s" })
+}
+
+/// Hardware threads that this process may use.
+fn hardware_threads() -> usize {
+    Topology::read().usable_cores().iter().map(|core| core.threads.len()).sum()
+}
+
+/// The value that a key has, as TOML has it.
+fn value_of(settings: &Settings, key: &'static str) -> Option<String> {
+    settings.value(key).map(ToString::to_string)
+}
+
+/// What a setting of the machine may be besides what the plan makes of it.
+fn machine_values(key: &str, base: &Settings) -> Vec<String> {
+    let num_envs = Some(base.learner.num_envs);
+    let plan = machine::plan(&base.run, &base.learner, num_envs, false);
+    let besides = |values: &[usize], own: usize| -> Vec<String> {
+        values.iter().filter(|&&value| value != own).map(ToString::to_string).collect()
+    };
+    let words = |words: [&str; 3], own: &str| -> Vec<String> {
+        words.into_iter().filter(|word| *word != own).map(|word| format!("{word:?}")).collect()
+    };
+    match key {
+        "threads" => {
+            let cpus = hardware_threads();
+            let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&threads| threads < cpus);
+            besides(&powers.chain([cpus]).collect::<Vec<_>>(), plan.threads)
+        }
+        "rollout_tile" => besides(&ROLLOUT_TILES, plan.rollout_tile.unwrap_or(0)),
+        "lane_width" => besides(&LANE_WIDTHS, plan.lane_width),
+        "waiting" => words(["spin", "yield", "sleep"], plan.waiting.name()),
+        _ => ["\"fused\"", "\"layers\""].map(str::to_owned).into(),
+    }
+}
+
+/// Whether a value comes from this file.
+fn is_from(origin: Option<&Origin>, file: &Path) -> bool {
+    matches!(origin, Some(Origin::File(path, _)) if is_same(path, file))
+}
+
+/// Whether two paths lead to one file.
+pub fn is_same(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| -> PathBuf { path.canonicalize().unwrap_or_else(|_| path.to_path_buf()) };
+    whole(a) == whole(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(line: CommandLine, file: &ConfigFile) -> Space {
+        let registry = operant_env::builtin();
+        let env = device::find(&registry, "cartpole").expect("registered");
+        Space::new(env, EnvFacts::of(&env.spec(), &registry), line, file).expect("a space")
+    }
+
+    fn space(set: &[&str], flags: &[(&'static str, &str)]) -> Space {
+        let set = ["device=cpu"].iter().chain(set).map(ToString::to_string).collect();
+        let flags = flags.iter().map(|(key, value)| (*key, "--flag", (*value).to_owned())).collect();
+        let line = CommandLine { set, flags, ..CommandLine::default() };
+        let file = ConfigFile::read(Path::new("/nonexistent/operant.toml"), &["cartpole"]).expect("no file");
+        made(line, &file)
+    }
+
+    #[test]
+    fn what_is_tried_is_valid_and_differs_from_what_is_automatic() {
+        let space = space(&[], &[]);
+        let base = space.settings(&Choice::new()).expect("valid");
+        assert_eq!((base.learner.num_envs, base.learner.num_minibatches, base.run.threads), (16, 4, 0));
+        let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
+        assert!(keys.ends_with(&["rollout_tile", "lane_width", "waiting"]), "{keys:?}");
+        for knob in &space.machine {
+            assert!(!knob.values.is_empty());
+            for value in &knob.values {
+                space.settings(&Choice::from([(knob.key, value.clone())])).expect("valid");
+            }
+        }
+        assert!(space.learning.len() > 8, "{:?}", space.learning);
+        for (k, choice) in space.learning.iter().enumerate() {
+            let settings = space.settings(choice).expect("valid");
+            let own = (settings.learner.num_envs, settings.learner.num_minibatches);
+            assert!(own != (16, 4) && settings.updates() >= LEAST_UPDATES, "{choice:?}");
+            assert!(!space.learning[..k].contains(choice), "{choice:?} twice");
+        }
+    }
+
+    #[test]
+    fn what_the_command_line_sets_is_not_tried() {
+        let space =
+            space(&["num_envs=32", "threads=1", "update_epochs=3"], &[("rollout_tile", "16"), ("seed", "9")]);
+        let base = space.settings(&Choice::new()).expect("valid");
+        assert_eq!((base.learner.num_envs, base.run.threads, base.run.rollout_tile), (32, 1, 16));
+        let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
+        assert_eq!(keys, ["lane_width", "waiting"]);
+        assert!(!space.learning.is_empty());
+        assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
+        // As many as the device takes are so many.
+        let space = self::space(&["num_envs=auto"], &[]);
+        let base = space.settings(&Choice::new()).expect("valid");
+        assert_eq!((base.learner.num_envs, base.num_envs_is_open()), (16, false));
+        assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
+    }
+
+    #[test]
+    fn what_is_found_is_written_with_what_it_was_found_with() {
+        let space = space(&["num_envs=32", "update_epochs=3"], &[("seed", "9")]);
+        // A trial has its own seed and device, whatever the flags say.
+        let own = space.settings(&Choice::from([("seed", "3".to_owned())])).expect("valid");
+        assert_eq!((own.learner.seed, own.run.device.as_str()), (3, "cpu"));
+        // What was found with 32 environments holds with them alone.
+        let found = Choice::from([("num_minibatches", "8".to_owned())]);
+        let written = space.to_write(&found);
+        assert_eq!((written["num_envs"].as_str(), written["device"].as_str()), ("32", "\"cpu\""));
+        assert_eq!((written["update_epochs"].as_str(), written.get("seed")), ("3", None));
+        let of_the_machine = Choice::from([("lane_width", "8".to_owned())]);
+        assert_eq!(space.to_write(&of_the_machine), of_the_machine);
+    }
+
+    #[test]
+    fn what_was_tuned_before_is_a_choice_and_what_a_person_wrote_is_the_base() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("operant.toml");
+        let with = |text: &str| {
+            std::fs::write(&path, text).expect("written");
+            let set = vec!["device=cpu".to_owned()];
+            let line = CommandLine { config: Some(path.clone()), set, ..CommandLine::default() };
+            let file = ConfigFile::read(&path, &["cartpole"]).expect("a file");
+            let space = made(line, &file);
+            let base = space.settings(&Choice::new()).expect("valid").learner.num_envs;
+            // Three times the preset's: in no grid around it.
+            let before = space.learning.contains(&Choice::from([("num_envs", "48".to_owned())]));
+            (base, before, space)
+        };
+        let (base, before, _) = with("[cartpole]\nnum_envs = 48 # operant tune\n");
+        assert_eq!((base, before), (16, true));
+        let (base, before, space) = with("[cartpole]\nnum_envs = 48\n");
+        assert_eq!((base, before), (48, false));
+        // Nothing of another value is heard where a file says otherwise.
+        let unheard = space.unheard(&Choice::from([("num_envs", "96".to_owned())])).expect("valid");
+        assert!(unheard.len() == 1 && unheard[0].starts_with("num_envs = 48 holds, by "), "{unheard:?}");
+        assert_eq!(space.unheard(&Choice::new()).expect("valid"), [""; 0]);
+    }
+}

@@ -1,0 +1,42 @@
+//! How far something has come, on a terminal.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use operant_bench::bench::run::Progress;
+
+/// A bar on standard error, or nothing where that is no terminal.
+pub struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    const WHOLE: u64 = 1_000;
+
+    /// At the start.
+    pub fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Bar(None);
+        }
+        let bar = ProgressBar::with_draw_target(Some(Self::WHOLE), ProgressDrawTarget::stderr_with_hz(10));
+        if let Ok(style) = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Bar(Some(bar))
+    }
+
+    /// Takes it away.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Progress for Bar {
+    fn at(&mut self, what: &str, done: f64) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(what.to_owned());
+            bar.set_position((done * Self::WHOLE as f64) as u64);
+        }
+    }
+}

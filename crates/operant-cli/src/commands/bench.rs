@@ -1,0 +1,142 @@
+//! `operant bench`: how fast this machine is, how near to its limits, and where the time goes.
+
+mod plot;
+pub mod show;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use operant_env::Registry;
+use operant_bench::bench::compare::Earlier;
+use operant_bench::bench::plan::{Plan, Wishes};
+use operant_bench::bench::run::run as measure;
+use operant_run::Error;
+
+use super::place::seconds;
+use crate::bar::Bar;
+use crate::output;
+
+/// Measure environments, rollout and training on this machine
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// What to measure: env, rollout, train [default: all three]
+    #[arg(value_name = "BENCH")]
+    benches: Vec<String>,
+    /// Environments, by name or alias, or all
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "cartpole")]
+    env: Vec<String>,
+    /// Environments stepped in parallel; several sweep [default: 8192]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true)]
+    envs: Vec<String>,
+    /// Threads of the CPU; several sweep; 0 takes all [default: as configured]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true)]
+    threads: Vec<String>,
+    /// auto, cpu, cuda or cuda:K, or several; auto takes a GPU where one is usable [default: as configured]
+    #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
+    device: Vec<String>,
+    /// What the network's matrix products are computed in: f32, or on a GPU tf32 or bf16, or several
+    #[arg(long, value_name = "PRECISION,..", value_delimiter = ',')]
+    precision: Vec<String>,
+    /// Widths of the hidden layers
+    #[arg(long, value_name = "WIDTHS", default_value = "64,64")]
+    hidden: String,
+    /// Steps of a horizon (num_steps)
+    #[arg(long, value_name = "T", default_value = "128", allow_negative_numbers = true)]
+    steps: String,
+    /// Samples of a minibatch, as near as whole minibatches allow
+    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(1..))]
+    minibatch: u32,
+    /// Set any other key of the configuration; repeatable (env.NAME=VALUE sets an option of the environment)
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Seconds for all of it, about
+    #[arg(long, value_name = "SECONDS", default_value = "50", value_parser = seconds)]
+    budget: Duration,
+    /// Show where the time of training goes, by phase and by operation, and what holds it back
+    #[arg(long)]
+    profile: bool,
+    /// Compare with the rows that an earlier `operant bench --json` printed into this file
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// Draw the rows into this file, as SVG
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Print one JSON object per row
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant bench --envs 8192                 a minute: environments, rollout, training
+  operant bench train --profile             where the time of an update goes
+  operant bench env --env all --json > before.jsonl
+  operant bench env --env all --compare before.jsonl
+  operant bench train --envs 1024,8192,65536 --threads 1,2 --plot out.svg
+  operant bench --device cpu,cuda --precision f32,bf16
+
+  env      environments alone: random actions, auto-reset and time limit
+  rollout  the same with the policy, sampling and advantages; nothing is learned
+  train    full PPO, four epochs
+
+Each row is the median of repetitions with the least and the greatest, in up to
+four sittings that take turns; it ends when the middle half of them lies within
+2%, or the time is up. `a core` is steps/s of each thread. `of peak` is the
+network's share of the multiply-adds, and `of memory` the samples' share of the
+bandwidth, that the same threads reached in the same process.
+
+A row is faster or slower than an earlier one when neither median lies between the
+least and the greatest of the other, and they differ by 3% at least; the exit code
+does not depend on it.
+
+The work is the same everywhere: CleanRL's hyperparameters, networks of 64-64, and
+what is said here. Presets, files and variables do not change it; what they say of
+device, threads, precision and kernels counts.";
+
+/// Measures and prints.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    // What cannot be read or written is found out now, not after a minute.
+    let earlier = args.compare.as_deref().map(Earlier::read).transpose()?;
+    if let Some(path) = &args.plot {
+        std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
+            Error::usage(format!("the plot cannot be written: {error}"))
+                .at(format!("--plot {}", path.display()))
+                .remedy("name a file in a directory that you can write to")
+        })?;
+    }
+    let wishes = Wishes {
+        benches: args.benches.clone(),
+        envs: args.env.clone(),
+        num_envs: args.envs.clone(),
+        threads: args.threads.clone(),
+        devices: args.device.clone(),
+        precisions: args.precision.clone(),
+        hidden: args.hidden.clone(),
+        num_steps: args.steps.clone(),
+        minibatch: args.minibatch as usize,
+        set: args.set.clone(),
+    };
+    let plan = Plan::new(registry, &wishes, &mut |note| output::note(note))?;
+    let mut bar = Bar::new();
+    let measured = measure(&plan, args.budget, args.profile, &mut bar);
+    bar.finish();
+    let mut rows = measured?;
+    if let Some(earlier) = &earlier {
+        for row in &mut rows {
+            row.comparison = Some(earlier.compare(row));
+        }
+    }
+    if let Some(path) = &args.plot {
+        plot::draw(path, &rows)?;
+    }
+    let text = if args.json {
+        let about = |device: &str| plan.places.iter().find(|place| place.name() == device);
+        let machine = |device: &str| about(device).map_or("", |place| place.about());
+        rows.iter().map(|row| format!("{}\n", row.to_json(machine(&row.device)))).collect()
+    } else {
+        show::text(&plan, &rows)
+    };
+    output::print(&text)?;
+    Ok(0)
+}

@@ -1,0 +1,208 @@
+//! Rows as a drawing: steps per second over what was swept, or one column a row where nothing was.
+
+use std::path::Path;
+
+use operant_bench::bench::row::Row;
+use operant_run::{Error, Result};
+use plotters::prelude::*;
+
+const SIZE: (u32, u32) = (960, 600);
+const FONT: (&str, u32) = ("sans-serif", 16);
+
+/// What the horizontal axis counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    Envs,
+    Threads,
+    /// The number of the row.
+    Rows,
+}
+
+/// Rows that differ in nothing but the axis.
+struct Series<'a> {
+    name: String,
+    points: Vec<(f64, &'a Row)>,
+}
+
+/// Draws rows into an SVG file.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn draw(path: &Path, rows: &[Row]) -> Result<()> {
+    let svg = svg(rows).map_err(|problem| Error::new(operant_run::ErrorKind::Disk, problem))?;
+    std::fs::write(path, svg).map_err(|error| Error::disk("the plot cannot be written", path, &error))
+}
+
+fn axis(rows: &[Row]) -> Axis {
+    let sweeps = |of: fn(&Row) -> usize| rows.iter().any(|row| of(row) != of(&rows[0]));
+    if sweeps(|row| row.envs) {
+        Axis::Envs
+    } else if sweeps(|row| row.threads.unwrap_or(0)) {
+        Axis::Threads
+    } else {
+        Axis::Rows
+    }
+}
+
+fn series(rows: &[Row], axis: Axis) -> Vec<Series<'_>> {
+    let mut all: Vec<Series> = Vec::new();
+    for (number, row) in rows.iter().enumerate() {
+        let mut name = match axis {
+            // Colours tell benches apart, and the axis the rest.
+            Axis::Rows => row.bench.to_string(),
+            _ => format!("{} {} {}", row.bench, row.env, row.device),
+        };
+        if axis != Axis::Rows && row.precision != "f32" {
+            name.push_str(&format!(" {}", row.precision));
+        }
+        if let (Axis::Envs, Some(threads)) = (axis, row.threads) {
+            name.push_str(&format!(", {threads} threads"));
+        }
+        let x = match axis {
+            Axis::Envs => row.envs as f64,
+            Axis::Threads => row.threads.unwrap_or(1) as f64,
+            Axis::Rows => number as f64 + 1.0,
+        };
+        match all.iter_mut().find(|series| series.name == name) {
+            Some(series) => series.points.push((x, row)),
+            None => all.push(Series { name, points: vec![(x, row)] }),
+        }
+    }
+    for series in &mut all {
+        series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    all
+}
+
+/// The drawing; what goes wrong in words, though nothing should, since it goes into memory.
+fn svg(rows: &[Row]) -> std::result::Result<String, String> {
+    let problem = |error: &dyn std::fmt::Display| format!("the plot cannot be drawn: {error}");
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        root.fill(&WHITE).map_err(|error| problem(&error))?;
+        let axis = axis(rows);
+        let all = series(rows, axis);
+        let xs = || all.iter().flat_map(|series| series.points.iter().map(|(x, _)| *x));
+        let least = xs().fold(f64::INFINITY, f64::min);
+        let most = xs().fold(0.0, f64::max);
+        let bottom = rows.iter().map(|row| row.sps.min).fold(f64::INFINITY, f64::min);
+        let top = rows.iter().map(|row| row.sps.max).fold(0.0, f64::max);
+        let mut chart = ChartBuilder::on(&root);
+        chart.margin(16).x_label_area_size(52).y_label_area_size(84);
+        let y = (bottom * 0.7..top * 1.4).log_scale();
+        let label = |y: &f64| operant_run::progress::short(*y);
+        if axis == Axis::Rows {
+            let named = |x: &f64| {
+                let row = (x.fract() == 0.0).then(|| rows.get((*x as usize).wrapping_sub(1))).flatten();
+                row.map_or_else(String::new, |row| format!("{} {} {}", row.bench, row.env, row.device))
+            };
+            let mut chart = chart.build_cartesian_2d(0.5..most + 0.5, y).map_err(|error| problem(&error))?;
+            chart
+                .configure_mesh()
+                .label_style(FONT)
+                .disable_x_mesh()
+                .x_labels(2 * rows.len() + 1)
+                .x_label_formatter(&named)
+                .y_label_formatter(&label)
+                .y_desc("environment steps per second: median, least, greatest")
+                .draw()
+                .map_err(|error| problem(&error))?;
+            draw_all(&mut chart, &all).map_err(|error| problem(&error))?;
+        } else {
+            let x = (least / 1.2..most * 1.2).log_scale();
+            let mut chart = chart.build_cartesian_2d(x, y).map_err(|error| problem(&error))?;
+            chart
+                .configure_mesh()
+                .label_style(FONT)
+                .x_label_formatter(&|x| format!("{x:.0}"))
+                .y_label_formatter(&label)
+                .x_desc(if axis == Axis::Envs { "environments" } else { "threads" })
+                .y_desc("environment steps per second: median, least, greatest")
+                .draw()
+                .map_err(|error| problem(&error))?;
+            draw_all(&mut chart, &all).map_err(|error| problem(&error))?;
+        }
+        root.present().map_err(|error| problem(&error))?;
+    }
+    Ok(svg)
+}
+
+/// A line through the medians of each series, with bars from the least to the greatest.
+fn draw_all<'a, DB, X, Y>(
+    chart: &mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
+    all: &[Series<'_>],
+) -> std::result::Result<(), DrawingAreaErrorKind<DB::ErrorType>>
+where
+    DB: DrawingBackend + 'a,
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    for (number, series) in all.iter().enumerate() {
+        let colour = Palette99::pick(number).to_rgba();
+        let line = series.points.iter().map(|(x, row)| (*x, row.sps.median));
+        chart
+            .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
+            .label(series.name.clone())
+            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2)));
+        chart.draw_series(series.points.iter().map(|(x, row)| {
+            let sps = row.sps;
+            ErrorBar::new_vertical(*x, sps.min, sps.median, sps.max, colour.filled(), 8)
+        }))?;
+    }
+    chart
+        .configure_series_labels()
+        .label_font(FONT)
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.3))
+        .draw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use operant_bench::bench::Bench;
+    use operant_bench::bench::row::made_up as row;
+
+    fn rows(envs: &[usize], threads: &[usize]) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for &envs in envs {
+            for &threads in threads {
+                for bench in Bench::ALL {
+                    let sps = 1e6 * (threads * envs) as f64;
+                    let row = row(bench, [sps, 0.9 * sps, 1.2 * sps]);
+                    rows.push(Row { envs, threads: Some(threads), ..row });
+                }
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn the_axis_is_what_was_swept() {
+        assert_eq!(axis(&rows(&[64], &[2])), Axis::Rows);
+        assert_eq!(axis(&rows(&[64], &[1, 2])), Axis::Threads);
+        assert_eq!(axis(&rows(&[64, 128], &[1, 2])), Axis::Envs);
+        let all = rows(&[64, 128, 32], &[1, 2]);
+        let series = series(&all, Axis::Envs);
+        assert_eq!(series.len(), 6);
+        let xs: Vec<f64> = series[0].points.iter().map(|(x, _)| *x).collect();
+        assert_eq!(xs, [32.0, 64.0, 128.0]);
+    }
+
+    #[test]
+    fn every_plot_is_an_image_with_its_names() {
+        for (envs, threads, words) in [
+            (&[64][..], &[2][..], ["train", "rollout cartpole cpu"]),
+            (&[64], &[1, 2], ["threads", "env cartpole cpu"]),
+            (&[64, 1024], &[1], ["environments", "train cartpole cpu, 1 threads"]),
+        ] {
+            let drawn = svg(&rows(envs, threads)).expect("drawn");
+            assert!(drawn.starts_with("<svg") && drawn.trim_end().ends_with("</svg>"));
+            for word in words {
+                assert!(drawn.contains(word), "no {word} in {drawn}");
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `operant checkpoint`: asks a run for a checkpoint.
+
+use std::time::Duration;
+
+use operant_env::Registry;
+use operant_run::Error;
+use operant_run::runs::{self, Live};
+
+use super::place;
+use crate::output;
+
+/// Ask a run for a checkpoint now, and print its path; training goes on
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Name or directory of a run
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// Longest time to wait for the checkpoint, in seconds
+    #[arg(long, value_name = "S", default_value = "60", value_parser = place::seconds)]
+    timeout: Duration,
+    /// Directory that holds the runs [default: runs]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant eval $(operant checkpoint mine)
+
+A paused run saves one too.";
+
+/// Asks, waits, prints the path, and gives the exit code.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
+    let run = runs::find(&parent, &args.run)?;
+    let Some(live) = Live::of(&run)? else {
+        let error = Error::usage(format!("run {} is not being trained: {}", run.run, run.health.name()))
+            .at(run.dir.display().to_string());
+        let remedy = match &run.checkpoint {
+            Some(path) => format!("its last checkpoint is {}", path.display()),
+            None => format!(
+                "it has no checkpoint; `operant train --resume {}` starts it over",
+                place::word(registry, &run.dir)
+            ),
+        };
+        return Err(error.remedy(remedy).into());
+    };
+    let (_, path) = live.checkpoint(args.timeout)?;
+    output::print(&format!("{}\n", path.display()))?;
+    Ok(0)
+}

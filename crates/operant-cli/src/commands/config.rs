@@ -1,0 +1,60 @@
+//! `operant config`: the effective configuration of an environment, with where each value came from.
+
+use operant_env::Registry;
+use operant_run::config::{self, EnvFacts};
+use operant_run::device::{self, Device};
+
+use super::overrides::Overrides;
+use crate::output;
+
+/// Print the effective configuration as TOML, each value with where it came from
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Environment, such as cartpole or CartPole-v1
+    env: String,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+const AFTER_HELP: &str = "\
+The output is itself a valid --config file:
+  operant config cartpole > mine.toml && operant train cartpole --config mine.toml
+
+An operant.toml may hold tables named after environments, whose values override
+the rest of the file for that environment only, and options of the environment
+itself under [env]:
+  learning_rate = 0.001
+  [cartpole]
+  num_envs = 64
+  [minatar_breakout.env]
+  sticky_action_prob = 0.1
+
+A preset has a table for GPUs, which lies over the rest of the preset where a GPU
+trains; --device cuda shows it on any machine, and auto shows what it would take.
+
+Files, lowest first: the user's in $XDG_CONFIG_HOME/operant, ./operant.toml, the one in the
+directory that holds the runs, --config FILE. docs/configuration.md has every key.
+
+Any key can come from the process environment, in upper case after OPERANT_:
+  OPERANT_NUM_ENVS=64  OPERANT_HIDDEN=64,64  OPERANT_ENV_STICKY_ACTION_PROB=0.1";
+
+/// Prints the configuration.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let env = device::find(registry, &args.env)?;
+    let facts = EnvFacts::of(&env.spec(), registry);
+    let settings = config::settings(facts, &args.overrides.command_line(), None)?;
+    let (settings, auto) = device::foreseen(&settings)?;
+    if let Some(Device { name, reason: Some(reason), .. }) = &auto {
+        output::print(&format!("# {} takes {name}: {reason}\n", settings.run.device))?;
+    }
+    // A GPU that is asked for by name need not be there.
+    let device = auto.or_else(|| device::choose(&settings, None).ok().map(|(_, device)| device));
+    match device.map(|device| device::kernels(&**env, &settings, &device)) {
+        Some(Ok(Some(choice))) => output::print(&format!("# {choice}\n"))?,
+        Some(Err(error)) => output::print(&format!("# kernels: none; {}\n", error.what))?,
+        Some(Ok(None)) | None => {}
+    }
+    output::print(&settings.to_toml(true))?;
+    Ok(0)
+}

@@ -1,0 +1,24 @@
+//! `operant emit`: the CUDA source that an environment becomes.
+
+use operant_env::Registry;
+use operant_run::{Error, device};
+
+use crate::output;
+
+/// Print the CUDA source that an environment becomes
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Environment, by name or by Gymnasium's id
+    env: String,
+}
+
+/// Prints the source.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let env = device::find(registry, &args.env)?;
+    let source = env.emit().ok_or_else(|| {
+        Error::usage(format!("the environment {} has no CUDA source", env.spec().name))
+            .remedy("it runs on the CPU only")
+    })?;
+    output::print(&source)?;
+    Ok(0)
+}

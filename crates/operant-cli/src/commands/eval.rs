@@ -1,0 +1,85 @@
+//! `operant eval`: plays greedy episodes with a trained agent.
+
+use operant_env::Registry;
+use operant_run::config::{self, EnvFacts};
+use operant_run::device;
+use operant_run::eval::{self, EvalResult, Target};
+use operant_run::{CommandLine, Error};
+
+use crate::output;
+
+/// Play greedy episodes with a trained agent
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// A run's name or path (its latest checkpoint is played), or the path of a checkpoint
+    #[arg(value_name = "RUN|CHECKPOINT")]
+    run: String,
+    /// Episodes to play
+    #[arg(long, value_name = "N", default_value = "100", allow_negative_numbers = true)]
+    episodes: String,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Directory that holds the runs [default: runs]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant eval cartpole-1-20260101-120000
+  operant eval runs/mine/checkpoints/step_000000204800 --episodes 1000 --json
+
+The episodes are those of a run's last evaluation: with as many, a finished
+run's result is reproduced exactly.";
+
+/// Evaluates, prints the result, and gives the exit code.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let mut line = CommandLine::default();
+    if let Some(dir) = &args.run_dir {
+        line.flags.push(("run_dir", "--run-dir", dir.clone()));
+    }
+    let parent = config::run_dir(registry.known(), &line)?;
+    line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
+    let target = Target::find(&parent, &args.run)?;
+    for warning in &target.warnings {
+        output::warn(warning);
+    }
+    let env = device::find(registry, &target.checkpoint.env)
+        .map_err(|error| Error { place: Some(target.path.display().to_string()), ..error })?;
+    let facts = EnvFacts::of(&env.spec(), registry);
+    let settings = config::settings(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
+    let result = eval::evaluate(&target, &settings, settings.run.eval_episodes, |settings| {
+        // Greedy episodes are few; whatever trained, the CPU plays them.
+        operant_run::backend(env, &mut settings.clone(), &operant_run::Device::cpu())
+    })?;
+    output::print(&if args.json { json(&result)? } else { summary(&result, settings.run.solved_at) })?;
+    Ok(0)
+}
+
+fn json(result: &EvalResult) -> anyhow::Result<String> {
+    Ok(serde_json::to_string(result)? + "\n")
+}
+
+fn summary(result: &EvalResult, threshold: Option<f64>) -> String {
+    let verdict = match (result.solved, threshold) {
+        (Some(true), Some(threshold)) => format!(", solved (at {threshold})"),
+        (Some(false), Some(threshold)) => format!(", not solved (at {threshold})"),
+        _ => String::new(),
+    };
+    format!(
+        "run {} ({}) at {} steps\n  return      {:.2} +- {:.2} over {} greedy episodes, {:.2} to {:.2}{verdict}\n  \
+         length      {:.1}\n  checkpoint  {}\n",
+        result.run,
+        result.env,
+        result.env_steps,
+        result.eval_return_mean,
+        result.eval_return_std,
+        result.eval_episodes,
+        result.eval_return_min,
+        result.eval_return_max,
+        result.eval_length_mean,
+        result.checkpoint
+    )
+}

@@ -1,0 +1,337 @@
+//! `operant info`: what this machine has to train on, what is missing, and the command that fixes it.
+
+mod build;
+mod show;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use operant_env::Registry;
+use operant_cuda::{Compiler, DeviceProperties, Inspection, Part};
+use operant_host::{CoreKind, CpuCore, Setting};
+use operant_learn::cuda::fused_up_to;
+use operant_learn::network::{Architecture, Head, Input, Network};
+use operant_learn::{Config, Precision};
+use operant_run::{config, gpu, machine, path_text};
+use serde::Serialize;
+
+use crate::output;
+
+/// Show what this machine has to train on, what is missing, and how to get it
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Print one JSON object; null stands where nothing is, or nothing is told
+    #[arg(long)]
+    json: bool,
+    /// Name every place where a missing library was looked for
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+const AFTER_HELP: &str = "\
+Nothing that is missing is an error: the exit code is 0.
+
+Where is looked:
+  OPERANT_CUDA_LIBRARIES  a directory to look in first, for libcuda, libnvrtc
+                          and libcublasLt
+  then what the loader knows, CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the
+  packages of the active Python (`pip install nvidia-cuda-nvrtc` brings NVRTC)
+  OPERANT_CACHE_DIR       where compiled kernels are kept (the key cache_dir), instead of
+                          $XDG_CACHE_HOME/operant or ~/.cache/operant
+  CUDA_VISIBLE_DEVICES    which GPUs the driver shows, and so how they are numbered";
+
+/// Prints what was found.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let info = Info::gather(registry);
+    let text = if args.json { serde_json::to_string(&info)? + "\n" } else { show::text(&info, args.verbose) };
+    output::print(&text)?;
+    Ok(0)
+}
+
+/// What was found, as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct Info {
+    version: &'static str,
+    target: build::Target,
+    cpu: Cpu,
+    driver: Driver,
+    compiler: Nvrtc,
+    /// cuBLASLt, which is optional, with its own version.
+    blas: Found,
+    kernel_cache: Option<KernelCache>,
+    gpus: Vec<Gpu>,
+    auto: Auto,
+}
+
+/// Memory in bytes.
+#[derive(Debug, Serialize)]
+struct Cpu {
+    model: Option<String>,
+    /// Those that this process may use.
+    cores: Vec<Core>,
+    memory_total: Option<u64>,
+    memory_available: Option<u64>,
+    /// Environments that one vector steps.
+    lane_width: usize,
+    /// Threads that training takes.
+    threads: usize,
+    /// What is made of the machine where the CPU trains.
+    plan: Vec<Planned>,
+    /// Why the plan leaves out what the configuration says, where that cannot be used.
+    plan_problem: Option<String>,
+}
+
+/// A setting of the plan: what is applied, or recommended.
+#[derive(Debug, Serialize)]
+struct Planned {
+    name: &'static str,
+    value: String,
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Core {
+    number: u32,
+    kind: &'static str,
+}
+
+/// A library, or what is wrong with it.
+#[derive(Debug, Serialize)]
+struct Found {
+    #[serde(serialize_with = "path_text::serialize_option")]
+    path: Option<PathBuf>,
+    version: Option<String>,
+    problem: Option<String>,
+    remedy: Option<String>,
+    /// Every place where it is looked for, in order.
+    searched: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Driver {
+    #[serde(flatten)]
+    found: Found,
+    /// The oldest that would do, as the CUDA version that it supports.
+    minimum: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Nvrtc {
+    #[serde(flatten)]
+    found: Found,
+    /// What it compiles for: 90 for compute capability 9.0.
+    architectures: Option<Vec<u32>>,
+}
+
+#[derive(Debug, Serialize)]
+struct KernelCache {
+    #[serde(serialize_with = "path_text::serialize")]
+    directory: PathBuf,
+    kernels: u64,
+    bytes: u64,
+}
+
+/// Sizes in bytes, clocks in hertz.
+#[derive(Debug, Serialize)]
+struct Gpu {
+    device: String,
+    name: String,
+    uuid: String,
+    compute_capability: String,
+    multiprocessors: u32,
+    memory_total: u64,
+    memory_bus_bits: Option<u32>,
+    memory_clock: Option<u64>,
+    clock: Option<u64>,
+    shared_per_block: usize,
+    shared_per_multiprocessor: usize,
+    registers_per_multiprocessor: u32,
+    l2_bytes: Option<usize>,
+    cooperative: bool,
+    /// By precision: the widest two hidden layers under CartPole's observation that run inside the kernels; wider networks are
+    /// matrix products.
+    fused_up_to: BTreeMap<&'static str, usize>,
+}
+
+/// What `--device auto` takes.
+#[derive(Debug, Serialize)]
+struct Auto {
+    device: String,
+    reason: String,
+}
+
+impl Info {
+    fn gather(registry: &Registry) -> Self {
+        let inspection = operant_cuda::inspect(None);
+        let newest = inspection.driver.found.as_ref().and_then(|library| library.version);
+        let compiler = inspection.compiler.found.as_ref().and_then(|_| Compiler::find(None, newest).ok());
+        let missing = problem(&inspection);
+        let first = inspection.devices.first().ok_or(gpu::SHOWS_NONE);
+        let (device, reason) = gpu::auto_takes(missing.as_deref().map_or(first, Err), registry);
+        let auto = Auto { device, reason };
+        let cache = config::usual_cache_dir(registry.known()).or(inspection.cache);
+        Info {
+            version: env!("CARGO_PKG_VERSION"),
+            target: build::Target::of_this_build(),
+            cpu: Cpu::gather(registry),
+            driver: Driver {
+                found: Found::of(inspection.driver),
+                minimum: inspection.minimum_driver.to_string(),
+            },
+            compiler: Nvrtc {
+                found: Found::of(inspection.compiler),
+                architectures: compiler.map(|compiler| compiler.architectures()),
+            },
+            blas: Found::of(inspection.blas),
+            kernel_cache: cache.map(|cache| KernelCache::of(&cache.join("kernels"))),
+            gpus: inspection.devices.iter().map(Gpu::of).collect(),
+            auto,
+        }
+    }
+}
+
+/// What keeps GPUs from being used, if anything does.
+fn problem(inspection: &Inspection) -> Option<String> {
+    let driver = inspection.driver.problem.clone();
+    let none = || inspection.devices.is_empty().then(|| gpu::SHOWS_NONE.to_owned());
+    driver.or_else(none).or_else(|| inspection.compiler.problem.clone())
+}
+
+impl Cpu {
+    fn gather(registry: &Registry) -> Self {
+        let memory = operant_host::machine::memory();
+        let (plan, plan_problem) = match config::of_no_environment(registry.known()) {
+            Ok(settings) => (machine::plan(&settings.run, &settings.learner, None, false), None),
+            Err(error) => (machine::usual(), Some(error.to_string().lines().collect::<Vec<_>>().join("; "))),
+        };
+        Cpu {
+            model: operant_host::machine::processor(),
+            cores: operant_host::cores::usable().into_iter().map(Core::of).collect(),
+            memory_total: memory.map(|memory| memory.total),
+            memory_available: memory.map(|memory| memory.available),
+            lane_width: plan.lane_width,
+            threads: plan.threads,
+            plan: plan.settings.into_iter().map(Planned::of).collect(),
+            plan_problem,
+        }
+    }
+}
+
+impl Planned {
+    fn of(setting: Setting) -> Self {
+        Planned { name: setting.name, value: setting.value, reason: setting.reason }
+    }
+}
+
+impl Core {
+    fn of(core: CpuCore) -> Self {
+        let kind = match core.kind {
+            CoreKind::Uniform => "uniform",
+            CoreKind::Performance => "performance",
+            CoreKind::Efficiency => "efficiency",
+        };
+        Core { number: core.number, kind }
+    }
+}
+
+impl Found {
+    fn of(part: Part) -> Self {
+        let (path, version) =
+            part.found.map_or((None, None), |library| (Some(library.path), library.version));
+        let version = version.map(|version| version.to_string());
+        Found { path, version, problem: part.problem, remedy: part.remedy, searched: part.searched }
+    }
+}
+
+impl KernelCache {
+    /// What is there; a directory that does not exist yet is empty.
+    fn of(directory: &Path) -> Self {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let kernels = entries.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "cubin"));
+        let sizes: Vec<u64> = kernels.filter_map(|kernel| Some(kernel.metadata().ok()?.len())).collect();
+        KernelCache {
+            directory: directory.to_path_buf(),
+            kernels: sizes.len() as u64,
+            bytes: sizes.iter().sum(),
+        }
+    }
+}
+
+impl Gpu {
+    fn of(gpu: &DeviceProperties) -> Self {
+        // The driver's properties have 0 where it does not tell.
+        let clock = |khz: u32| Some(u64::from(khz) * 1000).filter(|hertz| *hertz > 0);
+        let (major, minor) = gpu.compute_capability;
+        Gpu {
+            device: gpu::name(gpu.ordinal),
+            name: gpu.name.clone(),
+            uuid: gpu.uuid.clone(),
+            compute_capability: format!("{major}.{minor}"),
+            multiprocessors: gpu.multiprocessors,
+            memory_total: gpu.memory_bytes,
+            memory_bus_bits: Some(gpu.memory_bus_bits).filter(|bits| *bits > 0),
+            memory_clock: clock(gpu.memory_clock_khz),
+            clock: clock(gpu.clock_khz),
+            shared_per_block: gpu.shared_per_block,
+            shared_per_multiprocessor: gpu.shared_per_multiprocessor,
+            registers_per_multiprocessor: gpu.registers_per_multiprocessor,
+            l2_bytes: Some(gpu.l2_bytes).filter(|bytes| *bytes > 0),
+            cooperative: gpu.cooperative,
+            fused_up_to: Precision::ALL
+                .map(|precision| (precision.name(), fused_up_to(two_layers, precision, gpu.into())))
+                .into(),
+        }
+    }
+}
+
+/// Two hidden layers of a width under the observation and over the actions of CartPole.
+fn two_layers(width: usize) -> (Network, Config) {
+    let config = Config { hidden: vec![width, width], shared_trunk: true, ..Config::default() };
+    let (input, head) = (Input::Dense(4), Head::MultiDiscrete(vec![2]));
+    (Network::new(Architecture::new(&config, input, head)), config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inspection(driver: Option<&str>, compiler: Option<&str>) -> Inspection {
+        let part = |name, problem: Option<&str>| Part {
+            name,
+            found: None,
+            problem: problem.map(str::to_owned),
+            remedy: problem.map(|problem| format!("mend {problem}")),
+            searched: Vec::new(),
+        };
+        Inspection {
+            driver: part("driver", driver),
+            compiler: part("compiler", compiler),
+            blas: part("blas", None),
+            devices: Vec::new(),
+            minimum_driver: operant_cuda::MINIMUM_DRIVER,
+            cache: None,
+        }
+    }
+
+    #[test]
+    fn the_first_thing_that_is_missing_is_the_reason() {
+        assert_eq!(problem(&inspection(Some("d"), Some("c"))).as_deref(), Some("d"));
+        assert_eq!(problem(&inspection(None, Some("c"))).as_deref(), Some(gpu::SHOWS_NONE));
+    }
+
+    #[test]
+    fn the_cache_counts_kernels_and_nothing_else() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let count = || {
+            let cache = KernelCache::of(directory.path());
+            (cache.kernels, cache.bytes)
+        };
+        assert_eq!(count(), (0, 0));
+        for (name, size) in [("a.cubin", 100), ("b.cubin", 20), (".c.1.partial", 3)] {
+            std::fs::write(directory.path().join(name), vec![0; size]).expect("written");
+        }
+        assert_eq!(count(), (2, 120));
+        assert_eq!(KernelCache::of(Path::new("/nonexistent")).kernels, 0);
+    }
+}

@@ -1,0 +1,37 @@
+//! What the commands that act on runs share: where runs are, and times on the command line.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use operant_env::Registry;
+use operant_run::config;
+use operant_run::{CommandLine, Result, path_text};
+
+/// The directory that holds the runs: the flag's, or what the configuration says.
+///
+/// # Errors
+/// When a layer of the configuration cannot be used.
+pub fn run_dir(registry: &Registry, flag: Option<&str>) -> Result<PathBuf> {
+    let mut line = CommandLine::default();
+    if let Some(dir) = flag {
+        line.flags.push(("run_dir", "--run-dir", dir.to_string()));
+    }
+    config::run_dir(registry.known(), &line)
+}
+
+/// The run in this directory, as `--resume` takes it when the words are pasted into a shell here.
+pub fn word(registry: &Registry, dir: &Path) -> String {
+    path_text::run_word(dir, &config::usual_run_dir(registry.known()))
+}
+
+/// A time in seconds, for clap.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds, such as 30".to_string())?;
+    if !(0.0..=1e9).contains(&seconds) {
+        return Err("give a number of seconds from 0 to 1e9".to_string());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}

@@ -1,0 +1,100 @@
+//! `operant selftest`: checks this machine's CPU and GPU against each other and measures them, without a toolchain.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use operant_env::Registry;
+use operant_bench::selftest::{Extent, Report, check_cpu, check_gpu};
+use operant_run::Error;
+
+use crate::output;
+
+/// Check and measure this machine: lanes, kernels, learning
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// What to test; both where there is a GPU, unless told
+    #[arg(value_enum)]
+    target: Option<Target>,
+    /// Write the result as JSON to this file
+    #[arg(long, value_name = "FILE.json")]
+    out: Option<PathBuf>,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Fewer sizes and short measurements: seconds instead of minutes
+    #[arg(long)]
+    quick: bool,
+    /// Which GPU, as the driver numbers them
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    gpu: usize,
+}
+
+const AFTER_HELP: &str = "\
+Checks that lanes and kernels compute what the scalar CPU does (environments,
+rollouts, updates, replay) and that the presets learn, and measures speeds. On a
+GPU also: what the ring and eight monitors cost, utilization and power, the time
+from process start to CartPole solved, and each goal beside what was measured. A
+goal that is missed fails no check. Nothing is compiled but kernels: a binary
+copied to a GPU machine is enough. --quick takes sizes that mean nothing as speeds.
+
+Examples:
+  operant selftest gpu --out h200.json    parity and speed of the first GPU
+  operant selftest cpu --quick            a few seconds
+
+Exit codes: 0 all good, 1 a check failed or there is no such GPU, 2 bad usage";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Target {
+    /// Lanes, learning and speed on this CPU
+    Cpu,
+    /// Kernels on a GPU, against the CPU
+    Gpu,
+}
+
+/// Runs the tests.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    // A file that cannot be written is found out now, not after minutes.
+    if let Some(path) = &args.out {
+        let writable = fs::OpenOptions::new().create(true).append(true).open(path);
+        writable.map_err(|error| {
+            Error::usage(format!("the result cannot be written: {error}"))
+                .at(format!("--out {}", path.display()))
+                .remedy("name a file in a directory that you can write to")
+        })?;
+    }
+    let mut report = Report::default();
+    let extent = Extent { quick: args.quick };
+    if args.target != Some(Target::Gpu) {
+        check_cpu(&mut report, registry, extent);
+    }
+    if args.target != Some(Target::Cpu) {
+        match check_gpu(&mut report, registry, extent, args.gpu) {
+            Err(error) if args.target == Some(Target::Gpu) => {
+                let (problem, remedy) = error.parts();
+                let place = format!("selftest gpu --gpu {}", args.gpu);
+                let error = Error::new(operant_run::ErrorKind::Device, problem).at(place);
+                return Err(error.remedy(remedy).into());
+            }
+            Err(error) => eprintln!("gpu: not tested: {error}"),
+            Ok(()) => {}
+        }
+    }
+    let value = report.to_json();
+    if let Some(path) = &args.out {
+        let text = format!("{:#}\n", value);
+        fs::write(path, text).map_err(|error| Error::disk("the result cannot be written", path, &error))?;
+    }
+    let failed = report.checks.iter().filter(|check| !check.problems.is_empty()).count();
+    if args.json {
+        output::print(&format!("{value}\n"))?;
+    } else {
+        output::print(&format!(
+            "{} checks, {failed} failed; {} speeds measured\n",
+            report.checks.len(),
+            report.rows.len()
+        ))?;
+    }
+    Ok(u8::from(!report.good()))
+}

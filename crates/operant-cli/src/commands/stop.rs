@@ -1,0 +1,121 @@
+//! `operant stop`: asks runs to save and end, and tells what became of them.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use operant_env::Registry;
+use operant_metrics::{Health, RunState, plain};
+use operant_run::path_text::shown;
+use operant_run::runs::{self, Asked, Live, Run};
+
+use super::place;
+use crate::output;
+
+/// Stop runs: each finishes its update, saves a checkpoint and ends
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Names or directories of runs
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<String>,
+    /// Do not wait for their end
+    #[arg(long)]
+    no_wait: bool,
+    /// Longest time to wait for their end, in seconds
+    #[arg(long, value_name = "S", default_value = "60", value_parser = place::seconds)]
+    timeout: Duration,
+    /// Directory that holds the runs [default: runs]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant stop mine
+  operant stop mine other --timeout 300 && operant train --resume mine
+
+A run is sent SIGTERM once, however often it is asked. One that has ended is left
+as it is, which is no error. Nothing but the trainer of a run is ever signalled.
+
+Exit codes:
+  0  every run has ended, with its state saved (with --no-wait: was asked)
+  1  one failed, was killed, or has not ended in time
+  2  there is no such run, or its trainer is out of reach";
+
+/// Stops the runs, prints what became of each, and gives the exit code.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
+    // All are found before any is stopped: a typo stops none.
+    let mut found: Vec<Run> = Vec::new();
+    for run in &args.runs {
+        let run = runs::find(&parent, run)?;
+        // By two names, or given twice, it is one run.
+        if !found.iter().any(|other| other.dir == run.dir) {
+            found.push(run);
+        }
+    }
+    let mut stopped: Vec<(Run, Option<(Live, Asked)>)> = Vec::new();
+    for run in found {
+        let live = Live::of(&run)?;
+        let asked = live.map(|live| live.stop().map(|asked| (live, asked))).transpose()?;
+        stopped.push((run, asked));
+    }
+    let begun = Instant::now();
+    let mut code = 0;
+    for (run, asked) in stopped {
+        let (text, own_code) = match asked {
+            None => told(&runs::find(&parent, &run.dir.to_string_lossy()).unwrap_or(run), registry, true),
+            Some((_, asked)) if args.no_wait => (promise(&run, asked), 0),
+            Some((live, _)) => match live.ended(args.timeout.saturating_sub(begun.elapsed())) {
+                Some(run) => told(&run, registry, false),
+                None => (overdue(&run, args.timeout), 1),
+            },
+        };
+        code = code.max(own_code);
+        output::print(&text)?;
+    }
+    Ok(code)
+}
+
+fn promise(run: &Run, asked: Asked) -> String {
+    let when = match asked {
+        Asked::Now => "asked to stop",
+        Asked::Before => "is stopping already",
+    };
+    format!("run {}: {when} after its update\n", plain(&run.run))
+}
+
+fn overdue(run: &Run, timeout: Duration) -> String {
+    let pid = run.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
+    format!(
+        "run {}: has not ended within {} s{pid}; it will, after its update and a checkpoint. Wait longer with --timeout; \
+         kill -9 ends it at once and loses what came after its last checkpoint\n",
+        plain(&run.run),
+        timeout.as_secs_f64()
+    )
+}
+
+/// How a run has ended, and the exit code for it.
+fn told(run: &Run, registry: &Registry, before: bool) -> (String, u8) {
+    let already = if before { "had ended already: " } else { "" };
+    let mut text = format!("run {}: {already}{}", plain(&run.run), run.health.name());
+    let code = match run.health {
+        Health::Said(RunState::Preempted | RunState::Finished) => 0,
+        // It was so before: nothing that was asked has failed.
+        _ if before => 0,
+        _ => 1,
+    };
+    // Writing to a String cannot fail.
+    let _ = run.env_steps.map(|steps| write!(text, " at {steps} steps"));
+    if !run.reason.is_empty() {
+        let _ = write!(text, " ({})", run.reason);
+    }
+    text.push('\n');
+    if let Some(checkpoint) = &run.checkpoint {
+        let _ = writeln!(text, "  checkpoint  {}", shown(checkpoint));
+    }
+    if run.health != Health::Said(RunState::Finished) {
+        let _ = writeln!(text, "  continue    operant train --resume {}", place::word(registry, &run.dir));
+    }
+    (text, code)
+}

@@ -1,0 +1,219 @@
+//! `operant train`: trains an agent, or continues a run.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Instant;
+
+use operant_env::{AnyEnv, Registry};
+use operant_run::config::{self, EnvFacts};
+use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
+use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, path_text, device};
+
+use super::overrides::Overrides;
+use super::place;
+use crate::daemon::{self, Started};
+use crate::output;
+
+/// Train an agent, or continue a run
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Environment, such as cartpole or CartPole-v1; `operant envs` lists them all
+    #[arg(required_unless_present = "resume")]
+    env: Option<String>,
+    /// Continue the run of this name or path from its latest checkpoint; on the same device bit for bit
+    #[arg(long, value_name = "RUN", conflicts_with = "name")]
+    resume: Option<String>,
+    /// Train as a daemon: return when training begins, and print the run's name and how to watch it
+    #[arg(long)]
+    detach: bool,
+    /// Publish nothing into shared memory: monitors will not see the run
+    #[arg(long)]
+    no_ring: bool,
+    /// Print the result as one JSON object on stdout; with --detach, run, pid, dir and ring
+    #[arg(long)]
+    json: bool,
+    /// No progress on stderr; warnings stay
+    #[arg(long)]
+    quiet: bool,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant train cartpole
+  operant train CartPole-v1 --seed 7 --steps 2e5 --json
+  operant train pendulum --set learning_rate=0.002 --set hidden=128,128
+  operant train minatar_breakout --set env.sticky_action_prob=0.1 --name sticky
+  operant train --resume sticky --steps 2e7
+  operant train acrobot --name night --detach && operant monitor night
+
+Configuration, each over the one before:
+  built-in defaults, the environment's preset, on a GPU that preset's [gpu],
+  the user's operant.toml (in $XDG_CONFIG_HOME/operant), ./operant.toml, the one in
+  the runs' directory, --config FILE, OPERANT_* variables (such as OPERANT_LEARNING_RATE=0.001),
+  the configuration of a resumed run, and last --set and flags.
+`operant config ENV` shows the outcome, and where each value came from.
+
+Devices: `operant info` shows what this machine has, and what auto takes and why.
+auto takes a GPU where one is usable, the environment has a preset for GPUs and the
+run fits, else the CPU, and says why; cuda:1,cuda:0,cpu is an order of one's own.
+What a file prefers and a device lacks (precision, overlap) gives way. Presets have thousands of environments on a
+GPU and few on the CPU. A run may resume on another device, where it goes on with
+the same state and settings and other roundings; auto leaves it where it was.
+
+Signals (`operant stop` and `operant checkpoint` send them by a run's name):
+  SIGINT, SIGTERM  finish the update, save a checkpoint, exit 75; a second one
+                   ends the process at once (130, 143)
+  SIGUSR1          save a checkpoint and go on
+  SIGUSR2          pause after the update; once more goes on
+  SIGHUP           ends the process, unless it is detached
+
+A daemon keeps every descriptor that its parent leaves open, a lock too: 9>&- closes one.
+
+Exit codes:
+  0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
+  1 failed     70 a bug in operant            130, 143 ended at once by a second SIGINT, SIGTERM
+  With --detach: 0 when training has begun; else the daemon's own code, after its own words.
+
+A run leaves in runs/NAME: config.toml, checkpoints/, metrics.csv, a TensorBoard
+event file, operant.log (OPERANT_LOG=debug for more), run.json (how it stands),
+result.json, and daemon.out (what a detached run printed). While it trains, its
+metrics are in a ring in shared memory (/dev/shm/operant-UID/NAME.ring, or in
+$OPERANT_RING_DIR), where `operant monitor` reads them at no cost to the run.
+
+Under systemd, train in the foreground with Type=notify: the run reports that it
+is ready, how it stands, and pets the watchdog (WatchdogSec=) as training moves.";
+
+/// Trains, prints the result, and gives the exit code.
+pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
+    if args.detach && !daemon::is_daemon() {
+        return detach(args, registry);
+    }
+    let signals = Signals::listen()?;
+    let (env, resume, settings) = configure(args, registry)?;
+    let threshold = settings.run.solved_at;
+    let progress: Box<dyn Progress> = match (args.quiet, std::io::stderr().is_terminal()) {
+        (true, _) => Box::new(Quiet),
+        (false, _) if daemon::is_daemon() => Box::new(Notes),
+        (false, true) => Box::new(Bar::new(settings.steps())),
+        (false, false) => Box::new(Lines::new(std::io::stderr())),
+    };
+    let mut job = Job { resume, started, progress, log: Log::install(), ..Job::new(settings) };
+    if daemon::is_daemon() {
+        signals.ignore_hangup()?;
+        job.ready = Some(Box::new(daemon::ready));
+    }
+    job.signals = signals;
+    let outcome = operant_run::train(job, |settings, device| operant_run::backend(&env, settings, device))?;
+    let text = if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, registry, threshold) };
+    output::print(&text)?;
+    match &outcome.unsaved {
+        Some(error) => Err(error.clone().into()),
+        None => Ok(outcome.exit_code()),
+    }
+}
+
+/// The environment, the run to continue, if any, and the whole configuration, checked.
+fn configure(
+    args: &Args,
+    registry: &Registry,
+) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Settings)> {
+    let mut line = args.overrides.command_line();
+    if args.no_ring {
+        line.flags.push(("ring", "--no-ring", "false".to_string()));
+    }
+    // An unknown environment is an error whatever else is wrong.
+    let asked = args.env.as_deref().map(|name| device::find(registry, name)).transpose()?;
+    let resume = match &args.resume {
+        Some(run) => Some(Resume::open(&config::run_dir(registry.known(), &line)?, run)?),
+        None => None,
+    };
+    let env = match (asked, &resume) {
+        (Some(env), _) => env,
+        (None, Some(resume)) => device::find(registry, resume.environment())?,
+        (None, None) => unreachable!("clap asks for ENV or --resume"),
+    };
+    let facts = EnvFacts::of(&env.spec(), registry);
+    if let Some(resume) = &resume {
+        resume.expect_env(&facts.name)?;
+    }
+    let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
+    let settings = config::settings(facts, &line, resumed)?;
+    Ok((Arc::clone(env), resume, settings))
+}
+
+/// Starts the daemon, once everything that can be wrong with the configuration has been looked for here.
+fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    // Dropped at once: the daemon takes the run itself.
+    configure(args, registry)?;
+    match daemon::start()? {
+        Err(code) => Ok(code),
+        Ok(started) => {
+            let text =
+                if args.json { serde_json::to_string(&started)? + "\n" } else { how_to_watch(&started) };
+            output::print(&text)?;
+            Ok(0)
+        }
+    }
+}
+
+/// A daemon, for a person.
+fn how_to_watch(started: &Started) -> String {
+    let Started { run, pid, dir, ring } = started;
+    let output = daemon::output_file(dir);
+    // The ring of a second run of that name has a name of its own; a run without a ring is found by its directory.
+    let name = ring.as_ref().and_then(|ring| Some(ring.file_stem()?.to_string_lossy().into_owned()));
+    let watch = match &name {
+        Some(name) => format!("operant monitor {name}"),
+        None => format!("nothing: the run has no ring; see {}", dir.join("metrics.csv").display()),
+    };
+    let target = name.unwrap_or_else(|| path_text::quoted(&dir.to_string_lossy()));
+    format!(
+        "run {run}: training in the background, process {pid}\n  watch       {watch}\n  stop        operant stop \
+         {target}\n  output      {}\n",
+        path_text::shown(&output)
+    )
+}
+
+/// The result for a person.
+#[allow(clippy::cast_precision_loss)] // counts shown to three figures
+fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> String {
+    let result = &outcome.result;
+    let ending = match outcome.ending {
+        Ending::Finished => "finished".to_string(),
+        Ending::Solved => "solved, and stopped there".to_string(),
+        Ending::Stopped(signal) => format!("stopped by {signal}"),
+    };
+    let mut lines = vec![
+        format!("run {}: {ending}", result.run),
+        format!(
+            "  steps       {} in {:.2} s of training ({} steps/s), {:.2} s in all",
+            result.env_steps,
+            result.train_s,
+            short(result.sps),
+            result.wall_s
+        ),
+    ];
+    if let (Some(mean), Some(std)) = (result.eval_return_mean, result.eval_return_std) {
+        let episodes = result.eval_episodes;
+        lines.push(format!("  return      {mean:.2} +- {std:.2} over {episodes} greedy episodes"));
+    }
+    match (result.solved_at_step, result.solved_at_s, threshold) {
+        (Some(step), Some(seconds), _) => {
+            lines.push(format!("  solved      at {step} steps, after {seconds:.2} s"));
+        }
+        (_, _, Some(threshold)) => {
+            lines.push(format!("  solved      no: a mean return of {threshold} is needed"))
+        }
+        _ => {}
+    }
+    if let Some(checkpoint) = &result.checkpoint {
+        lines.push(format!("  checkpoint  {checkpoint}"));
+    }
+    if let Ending::Stopped(_) = outcome.ending {
+        lines.push(format!("  continue    operant train --resume {}", place::word(registry, &outcome.dir)));
+    }
+    lines.join("\n") + "\n"
+}

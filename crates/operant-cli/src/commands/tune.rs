@@ -1,0 +1,114 @@
+//! `operant tune`: looks for better settings on this machine, and writes them to an operant.toml.
+
+mod show;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use operant_bench::tune::file::ConfigFile;
+use operant_bench::tune::search::search;
+use operant_bench::tune::space::{Space, is_same};
+use operant_bench::tune::{Goal, Report};
+use operant_env::Registry;
+use operant_run::config::EnvFacts;
+use operant_run::{CommandLine, device, dir};
+
+use super::overrides::Overrides;
+use super::place::seconds;
+use crate::bar::Bar;
+use crate::output;
+
+/// The file that every run from here reads.
+const USUAL: &str = "operant.toml";
+
+/// Find the best settings for an environment on this machine, and write them to operant.toml
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Environment, such as cartpole or CartPole-v1
+    env: String,
+    /// What the settings are to be best at
+    #[arg(long = "for", value_name = "GOAL", value_enum, default_value = "sps")]
+    goal: Goal,
+    /// Seconds for all of it, about
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    budget: Duration,
+    /// The file whose table of this environment is written
+    #[arg(long, value_name = "FILE", default_value = USUAL)]
+    output: PathBuf,
+    /// Write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant tune cartpole                          two minutes, for steps per second
+  operant tune cartpole --for solve              the least time until it is solved
+  operant tune pendulum --budget 600 --envs 32   leave the environments, vary the rest
+
+Tried in turn, each against the settings so far, round after round:
+  the machine   threads, rollout_tile, lane_width, waiting; on a GPU kernels.
+                On a CPU no result depends on them.
+  learning      num_envs and num_minibatches; on a GPU precision and overlap.
+                They change what is learned: one is taken only if training still
+                reaches the preset's threshold under three seeds, within the
+                preset's steps.
+Last, the best and the automatic settings take turns once more, and the gain is told
+with its spread. One that is not in every round (for `solve`: not outside the middle
+half of times) is none, and is not taken.
+
+What a flag, --set or a variable says is not tried. The environment's table of the
+file gets what was found, each key marked, and loses what was tuned before; the rest
+of the file stays as it is. Settings of learning are written with the device that
+they were found on.";
+
+/// Searches, prints and writes.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let env = device::find(registry, &args.env)?;
+    let facts = EnvFacts::of(&env.spec(), registry);
+    let line: CommandLine = args.overrides.command_line();
+    let mut names = vec![facts.name.as_str()];
+    let aliases = facts.known.iter().filter(|(alias, name)| **name == facts.name && **alias != facts.name);
+    names.extend(aliases.map(|(alias, _)| alias.as_str()));
+    let mut file = ConfigFile::read(&args.output, &names)?;
+    if !args.dry_run {
+        file.check_writable()?;
+    }
+    let space = Space::new(env, facts.clone(), line, &file)?;
+    let mut bar = Bar::new();
+    let found = search(&space, args.goal, args.budget, &mut bar);
+    bar.finish();
+    let report = found?;
+    // What was found is told whatever becomes of the file.
+    if !args.json {
+        output::print(&show::text(&report))?;
+    }
+    let written = if args.dry_run { Ok(None) } else { write(&mut file, &space, &report).map(Some) };
+    let path = written.as_ref().ok().and_then(Option::as_ref).map(|_| file.path().display().to_string());
+    if args.json {
+        output::print(&(report.to_json(path.as_deref()).to_string() + "\n"))?;
+    } else if let Some(path) = &path {
+        output::print(&format!("written to {path}, table [{}]\n", file.table()))?;
+    } else if args.dry_run {
+        output::print("nothing was written\n")?;
+    }
+    for overruled in written?.into_iter().flatten() {
+        output::warn(&overruled);
+    }
+    Ok(0)
+}
+
+/// Writes what was found, and tells what of it something else overrules.
+fn write(file: &mut ConfigFile, space: &Space, report: &Report) -> operant_run::Result<Vec<String>> {
+    let about = format!("{}, {}, {}: {}", report.env, dir::today(), report.machine, show::outcome(report));
+    file.write(&space.to_write(&report.choice), &about)?;
+    // Another file than the usual one is for whoever names it.
+    let is_heard = is_same(file.path(), Path::new(USUAL)) && !report.choice.is_empty();
+    if is_heard { space.unheard(&report.choice) } else { Ok(Vec::new()) }
+}

@@ -1,0 +1,117 @@
+//! The command line of operant, which a program is by calling [`main`]: one file per subcommand under `commands/`, one reporter of errors, one place that exits.
+
+#![forbid(unsafe_code)]
+
+mod bar;
+mod commands;
+mod daemon;
+mod output;
+mod report;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+use operant_env::Registry;
+
+pub use operant_env::builtin;
+
+/// Trains reinforcement-learning agents at the speed of the machine.
+#[derive(Debug, Parser)]
+#[command(name = "operant", version, max_term_width = 110, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant train cartpole                  learn CartPole-v1 in about a second
+  operant train pendulum --seed 3 --json  one JSON object with the result on stdout
+  operant train cartpole --detach         the same as a daemon
+  operant monitor                         watch the runs that train now
+  operant runs                            list runs; operant stop RUN ends one
+  operant eval RUN                        play a run's latest checkpoint greedily
+  operant config cartpole                 every setting, and where it comes from
+  operant info                            what this machine has, and what is missing
+  operant bench                           how fast it is, in a minute
+  operant tune cartpole                   find faster settings for this machine
+
+Exit codes:
+  0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
+  1 failed     70 a bug in operant            130, 143 ended at once by a second SIGINT, SIGTERM";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train an agent, or continue a run
+    Train(commands::train::Args),
+    /// Watch runs in the terminal
+    Monitor(commands::monitor::Args),
+    /// List the runs, live and ended
+    Runs(commands::runs::Args),
+    /// Stop runs: each finishes its update, saves a checkpoint and ends
+    Stop(commands::stop::Args),
+    /// Ask a run for a checkpoint now, and print its path
+    Checkpoint(commands::checkpoint::Args),
+    /// Play greedy episodes with a trained agent
+    Eval(commands::eval::Args),
+    /// List the environments
+    Envs(commands::envs::Args),
+    /// Print the effective configuration as TOML, each value with where it came from
+    Config(commands::config::Args),
+    /// Show what this machine has to train on, what is missing, and how to get it
+    Info(commands::info::Args),
+    /// Play given actions from given states, without auto-reset
+    Replay(commands::replay::Args),
+    /// Check and measure this machine: lanes, kernels, learning
+    Selftest(commands::selftest::Args),
+    /// Measure environments, rollout and training on this machine
+    Bench(commands::bench::Args),
+    /// Find the best settings for an environment on this machine, and write them to operant.toml
+    Tune(commands::tune::Args),
+    /// Print the CUDA source that an environment becomes
+    Emit(commands::emit::Args),
+}
+
+/// Runs the command that this process was started with, for these environments, and gives the exit code to end with.
+///
+/// ```no_run
+/// fn main() -> std::process::ExitCode {
+///     operant_cli::main(operant_cli::builtin()) // .with(MyEnv)
+/// }
+/// ```
+pub fn main(registry: Registry) -> ExitCode {
+    let started = Instant::now();
+    if daemon::is_daemon() {
+        daemon::leave_session();
+    }
+    report::install_panic_hook();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too, with code 0. A closed pipe is no failure.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = match cli.command {
+        Command::Train(args) => commands::train::run(&args, &registry, started),
+        Command::Monitor(args) => commands::monitor::run(&args),
+        Command::Runs(args) => commands::runs::run(&args, &registry),
+        Command::Stop(args) => commands::stop::run(&args, &registry),
+        Command::Checkpoint(args) => commands::checkpoint::run(&args, &registry),
+        Command::Eval(args) => commands::eval::run(&args, &registry),
+        Command::Envs(args) => commands::envs::run(&args, &registry),
+        Command::Config(args) => commands::config::run(&args, &registry),
+        Command::Info(args) => commands::info::run(&args, &registry),
+        Command::Replay(args) => commands::replay::run(&args, &registry),
+        Command::Selftest(args) => commands::selftest::run(&args, &registry),
+        Command::Bench(args) => commands::bench::run(&args, &registry),
+        Command::Tune(args) => commands::tune::run(&args, &registry),
+        Command::Emit(args) => commands::emit::run(&args, &registry),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => report::report(&error),
+    }
+}

@@ -1,0 +1,280 @@
+//! An environment as a value. [`AnyEnv`] is what learners, benchmarks, tests and the command line know of any environment;
+//! every [`Env`] is one, and so is whatever else implements it: a traced world, a pool of worker processes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use operant_lane::bundle::leaves_of;
+use operant_lane::{Leaf, Wide};
+
+use crate::emit::emit;
+use crate::env::Env;
+use crate::play::{LanePlay, Play, StepperPlay};
+use crate::registry::EnvOptions;
+use crate::replay::{self, Arithmetic, Case, CaseError, CaseWords, Outcome, StepWords};
+use crate::rows::Rows;
+use crate::scene::Scene;
+use crate::spec::{EnvSpec, OptionError};
+use crate::stepper::LaneStepper;
+
+/// How many environments one instruction steps. It changes the time, never a bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneWidth {
+    /// Scalar: the reference.
+    One = 1,
+    /// Vectors of 256 bits.
+    Eight = 8,
+    /// Vectors of 512 bits.
+    Sixteen = 16,
+}
+
+impl LaneWidth {
+    /// The widest that this build has instructions for.
+    pub const WIDEST: Self = if cfg!(target_feature = "avx512f") { Self::Sixteen } else { Self::Eight };
+}
+
+/// A tile: environments with consecutive numbers that are stepped together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TileSpec {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Global number of the first environment.
+    pub first: u32,
+    /// R: environments, a multiple of 16, at most 256.
+    pub rows: usize,
+    /// Global step at which their first episodes begin.
+    pub step: u64,
+    /// Whether random streams are those of evaluation.
+    pub evaluation: bool,
+    /// How many environments one instruction steps, for those that are made of lanes.
+    pub lanes: LaneWidth,
+}
+
+impl TileSpec {
+    /// R environments from number `first` on, at the start of training.
+    pub fn new(seed: u64, first: u32, rows: usize) -> Self {
+        Self { seed, first, rows, step: 0, evaluation: false, lanes: LaneWidth::WIDEST }
+    }
+}
+
+/// An environment failed: a worker process died, or gave what it must not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("environment {env}: {what}")]
+pub struct StepError {
+    /// Environment.
+    pub env: String,
+    /// What happened.
+    pub what: String,
+}
+
+/// Where a [`Stepper`] writes what a policy acts on. Columns are environments.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// `(words, R)`: observations, floats by their bits, or 32 bits to a word.
+    pub obs: &'a mut [u32],
+    /// `(ceil(logits / 32), R)`: a bit for each logit, set where its choice is legal. Empty without action masks.
+    pub legal: &'a mut [u32],
+}
+
+/// Where a [`Stepper`] writes what a step gave. Columns are environments.
+#[derive(Debug)]
+pub struct Stepped<'a> {
+    /// The next observation, of the new episode where one ended, and its legal choices.
+    pub seen: Seen<'a>,
+    /// `(words, R)`: the observation that the step led to. Written where an episode ended; elsewhere it is undefined.
+    pub final_obs: &'a mut [u32],
+    /// `(R)`.
+    pub rewards: &'a mut [f32],
+    /// `(R / 16)`: bit i of word k is environment 16 k + i; whether the rules ended its episode.
+    pub terminated: &'a mut [u16],
+    /// `(R / 16)`: whether a limit ended it; both may hold.
+    pub truncated: &'a mut [u16],
+    /// `(R)`: undiscounted return of the episode. Written where one ended.
+    pub returns: &'a mut [f32],
+    /// `(R)`: its length in steps. Written where one ended.
+    pub lengths: &'a mut [u32],
+}
+
+/// R environments in the middle of their episodes. A step is two calls, because worker processes answer late: between them the
+/// caller does other work. An episode that ends is followed by the next within the same step.
+pub trait Stepper: Send {
+    /// Writes what the policy acts on first, after the start or [`Stepper::load`].
+    ///
+    /// # Errors
+    /// When an environment failed.
+    fn observe(&mut self, seen: Seen<'_>) -> Result<(), StepError>;
+
+    /// Begins a step. `actions` is `(components, R)`, choices as whole numbers, real numbers unclipped; `step` is the global step.
+    ///
+    /// # Errors
+    /// When an environment failed.
+    fn submit(&mut self, actions: &[f32], step: u64) -> Result<(), StepError>;
+
+    /// Ends the step that was begun, waiting for it where that is needed.
+    ///
+    /// # Errors
+    /// When an environment failed.
+    fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError>;
+
+    /// Writes the running environments, `(leaves + 2, R)`: state, length and return of the episode.
+    fn save(&self, words: &mut [u32]);
+
+    /// Continues from what [`Stepper::save`] wrote.
+    ///
+    /// # Errors
+    /// When an environment failed.
+    fn load(&mut self, words: &[u32]) -> Result<(), StepError>;
+
+    /// The state of one environment, `(leaves)`, for its picture.
+    fn state(&self, row: usize, words: &mut [u32]);
+}
+
+/// An environment whose type is known only at run time.
+pub trait AnyEnv: Send + Sync + 'static {
+    /// Name, spaces, limits, options.
+    fn spec(&self) -> EnvSpec;
+
+    /// The fields of a state, each in a 32-bit word.
+    fn leaves(&self) -> Vec<Leaf>;
+
+    /// Whether actions can be illegal.
+    fn masked(&self) -> bool {
+        false
+    }
+
+    /// The environment with these options set.
+    ///
+    /// # Errors
+    /// When an option is unknown or out of range.
+    fn with_options(&self, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, OptionError>;
+
+    /// A tile of environments at the start of their first episodes.
+    ///
+    /// # Errors
+    /// When the environments cannot be made.
+    fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError>;
+
+    /// At least `count` environments from number `first` on that play whole horizons of uniformly random actions.
+    ///
+    /// # Errors
+    /// When the environments cannot be made.
+    fn random_play(
+        &self,
+        seed: u64,
+        first: u32,
+        count: usize,
+        lanes: LaneWidth,
+    ) -> Result<Box<dyn Play>, StepError> {
+        Ok(Box::new(StepperPlay::new(&self.spec(), self.masked(), seed, first, count, |first, rows| {
+            self.stepper(TileSpec { lanes, ..TileSpec::new(seed, first, rows) })
+        })?))
+    }
+
+    /// The environment as CUDA C++; None where it runs on a CPU only.
+    fn emit(&self) -> Option<String> {
+        None
+    }
+
+    /// A few shapes that show a state, `(leaves)`.
+    fn picture(&self, state: &[u32]) -> Scene;
+
+    /// Plays given actions from a given state, without auto-reset.
+    ///
+    /// # Errors
+    /// When the case is none of this environment's, or it cannot be put into given states.
+    fn replay(&self, arithmetic: Arithmetic, case: &Case) -> Result<Outcome, CaseError> {
+        let _ = (arithmetic, case);
+        Err(CaseError::Unsupported { env: self.spec().name })
+    }
+
+    /// A case for a device, in single precision.
+    ///
+    /// # Errors
+    /// As [`AnyEnv::replay`].
+    fn case_words(&self, case: &Case) -> Result<CaseWords, CaseError> {
+        let _ = case;
+        Err(CaseError::Unsupported { env: self.spec().name })
+    }
+
+    /// The outcome of a case from what a device gave, step by step.
+    fn outcome(&self, steps: &[StepWords<'_>]) -> Outcome {
+        let _ = steps;
+        Outcome::default()
+    }
+}
+
+impl fmt::Debug for dyn AnyEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "environment {}", self.spec().name)
+    }
+}
+
+/// Words of a running environment: its state, and the length and return of the episode.
+pub fn running_words(env: &dyn AnyEnv) -> usize {
+    env.leaves().len() + 2
+}
+
+impl<E: Env> AnyEnv for E {
+    fn spec(&self) -> EnvSpec {
+        Env::spec(self)
+    }
+
+    fn leaves(&self) -> Vec<Leaf> {
+        leaves_of::<f32, E::State<f32>>()
+    }
+
+    fn masked(&self) -> bool {
+        E::MASKED
+    }
+
+    fn with_options(&self, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, OptionError> {
+        let mut env = self.clone();
+        for (name, value) in options {
+            env.set_option(name, *value)?;
+        }
+        Ok(Arc::new(env))
+    }
+
+    fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError> {
+        Ok(match tile.lanes {
+            LaneWidth::One => Box::new(LaneStepper::<f32, E>::new(self, tile)),
+            LaneWidth::Eight => Box::new(LaneStepper::<Wide<8>, E>::new(self, tile)),
+            LaneWidth::Sixteen => Box::new(LaneStepper::<Wide<16>, E>::new(self, tile)),
+        })
+    }
+
+    fn random_play(
+        &self,
+        seed: u64,
+        first: u32,
+        count: usize,
+        lanes: LaneWidth,
+    ) -> Result<Box<dyn Play>, StepError> {
+        let env = self.clone();
+        Ok(match lanes {
+            LaneWidth::One => Box::new(LanePlay::<f32, E>::new(env, seed, first, count)),
+            LaneWidth::Eight => Box::new(LanePlay::<Wide<8>, E>::new(env, seed, first, count)),
+            LaneWidth::Sixteen => Box::new(LanePlay::<Wide<16>, E>::new(env, seed, first, count)),
+        })
+    }
+
+    fn emit(&self) -> Option<String> {
+        Some(emit(self))
+    }
+
+    fn picture(&self, state: &[u32]) -> Scene {
+        self.draw(&operant_lane::Bundle::load(&mut Rows::new(state, 1, 0)))
+    }
+
+    fn replay(&self, arithmetic: Arithmetic, case: &Case) -> Result<Outcome, CaseError> {
+        replay::replay(self, arithmetic, case)
+    }
+
+    fn case_words(&self, case: &Case) -> Result<CaseWords, CaseError> {
+        replay::to_words(self, case)
+    }
+
+    fn outcome(&self, steps: &[StepWords<'_>]) -> Outcome {
+        replay::from_words(self, steps)
+    }
+}

@@ -1,0 +1,304 @@
+//! Random play: environments alone, with uniformly random actions, auto-reset and time limit. What benchmarks of
+//! environments measure, and a fair lower bound of what a rollout costs.
+
+use std::marker::PhantomData;
+
+use operant_lane::bundle::leaves_of;
+use operant_lane::draws::unit;
+use operant_lane::{ActionDraws, Bundle, Float, Lane, Packed, Purpose, Source, Uint};
+
+use crate::any::{Seen, StepError, Stepped, Stepper};
+use crate::env::Env;
+use crate::rows::{Rows, RowsMut};
+use crate::spec::{ActionSpace, EnvSpec};
+use crate::vector::{Clock, Current, numbers};
+
+/// Environments that have been started and play horizons of random actions.
+pub trait Play: Send {
+    /// Steps every environment `steps` times.
+    ///
+    /// # Errors
+    /// When an environment failed.
+    fn play(&mut self, steps: u64) -> Result<Totals, StepError>;
+}
+
+/// What some environments did.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Totals {
+    /// Steps of all environments.
+    pub steps: u64,
+    /// Episodes that ended.
+    pub episodes: u64,
+    /// Sum of all rewards.
+    pub reward: f64,
+}
+
+/// Environments over lanes of WIDTH. Between horizons they are words, so that any thread may play the next.
+pub(crate) struct LanePlay<L: Lane, E: Env> {
+    env: E,
+    actions: ActionSpace,
+    time_limit: u32,
+    seed: u64,
+    step: u64,
+    first: u32,
+    /// `[lane][leaf][environment]`.
+    words: Vec<u32>,
+    lane: PhantomData<fn() -> L>,
+}
+
+impl<L: Packed, E: Env> LanePlay<L, E> {
+    /// Starts at least `environments` environments, numbered from `first`: the count is rounded up to whole lanes.
+    pub(crate) fn new(env: E, seed: u64, first: u32, environments: usize) -> Self {
+        let spec = env.spec();
+        let mut words = vec![0; environments.div_ceil(L::WIDTH) * Self::lane_words()];
+        for (lane, words) in words.chunks_exact_mut(Self::lane_words()).enumerate() {
+            let environment = numbers::<L>(first + (lane * L::WIDTH) as u32);
+            let current = Current::start(&env, &Clock { seed, environment, step: 0, evaluation: false });
+            Current::<L, E>::store(&current, &mut RowsMut::new(words, L::WIDTH, 0));
+        }
+        let (actions, time_limit) = (spec.actions, spec.time_limit);
+        Self { env, actions, time_limit, seed, step: 0, first, words, lane: PhantomData }
+    }
+
+    /// Words of a lane: its leaves, and those of the running episode.
+    fn lane_words() -> usize {
+        (leaves_of::<f32, E::State<f32>>().len() + 2) * L::WIDTH
+    }
+
+}
+
+impl<L: Packed, E: Env> Play for LanePlay<L, E> {
+    /// Each lane's state stays in registers over the horizon.
+    fn play(&mut self, steps: u64) -> Result<Totals, StepError> {
+        let mut totals = Totals::default();
+        for (lane, words) in self.words.chunks_exact_mut(Self::lane_words()).enumerate() {
+            let environment = numbers::<L>(self.first + (lane * L::WIDTH) as u32);
+            let mut current = Current::<L, E>::load(&mut Rows::new(words, L::WIDTH, 0));
+            let mut draws = ActionDraws::new(self.seed, environment, Purpose::RandomAction);
+            let mut reward = L::Float::splat(0.0);
+            for step in self.step..self.step + steps {
+                let action = E::Action::load(&mut RandomAction::<L> {
+                    space: &self.actions,
+                    draws: &mut draws,
+                    step,
+                    component: 0,
+                });
+                let clock = Clock { seed: self.seed, environment, step, evaluation: false };
+                let transition = current.step(&self.env, self.time_limit, &action, &clock);
+                reward = reward + transition.reward;
+                totals.episodes +=
+                    u64::from(L::bits(transition.terminated | transition.truncated).count_ones());
+            }
+            let mut sums = [0.0; 16];
+            L::store_float(reward, &mut sums);
+            totals.reward += sums[..L::WIDTH].iter().map(|&sum| f64::from(sum)).sum::<f64>();
+            current.store(&mut RowsMut::new(words, L::WIDTH, 0));
+        }
+        self.step += steps;
+        totals.steps = steps * (self.words.len() / Self::lane_words() * L::WIDTH) as u64;
+        Ok(totals)
+    }
+}
+
+/// Draws the components of an action.
+struct RandomAction<'a, L: Lane> {
+    space: &'a ActionSpace,
+    draws: &'a mut ActionDraws<L>,
+    step: u64,
+    component: usize,
+}
+
+impl<L: Lane> RandomAction<'_, L> {
+    #[inline(always)]
+    fn bits(&mut self) -> L::Uint {
+        let component = self.component as u32;
+        self.component += 1;
+        self.draws.bits(self.step, component, self.space.components() as u32)
+    }
+}
+
+impl<L: Lane> Source<L> for RandomAction<'_, L> {
+    #[inline(always)]
+    fn float(&mut self) -> L::Float {
+        let ActionSpace::Box { low, high } = self.space else { unreachable!("a float acts in a box") };
+        let (low, high) = (low[self.component], high[self.component]);
+        unit::<L>(self.bits()).mul_add(L::Float::splat(high - low), L::Float::splat(low))
+    }
+    #[inline(always)]
+    fn uint(&mut self) -> L::Uint {
+        let ActionSpace::Discrete(choices) = self.space else { unreachable!("a choice is discrete") };
+        let count = choices[self.component] as u32;
+        self.bits().mul_wide(L::Uint::splat(count)).0
+    }
+    fn int(&mut self) -> L::Int {
+        unreachable!("no action is a signed integer")
+    }
+    fn mask(&mut self) -> L::Mask {
+        unreachable!("no action is a truth value")
+    }
+}
+
+/// Uniformly random actions for a tile; an illegal choice is replaced by the next legal one of its component.
+pub struct RandomActions {
+    space: ActionSpace,
+    draws: Vec<ActionDraws<f32>>,
+}
+
+impl RandomActions {
+    /// For R environments from number `first` on.
+    pub fn new(space: ActionSpace, seed: u64, first: u32, rows: usize) -> Self {
+        let draws = |row| {
+            ActionDraws::new(seed, f32::load_uint(&[first + row as u32]), Purpose::RandomAction)
+        };
+        Self { space, draws: (0..rows).map(draws).collect() }
+    }
+
+    /// Fills `(components, R)` with the actions of a step, where `legal` is as in [`Seen::legal`].
+    pub fn fill(&mut self, step: u64, legal: &[u32], actions: &mut [f32]) {
+        let (rows, components) = (self.draws.len(), self.space.components());
+        for (row, draws) in self.draws.iter_mut().enumerate() {
+            let mut logit = 0;
+            for component in 0..components {
+                let bits = draws.bits(step, component as u32, components as u32);
+                actions[component * rows + row] = match &self.space {
+                    ActionSpace::Box { low, high } => {
+                        let (low, high) = (low[component] as f32, high[component] as f32);
+                        Float::mul_add(unit::<f32>(bits), high - low, low)
+                    }
+                    ActionSpace::Discrete(choices) => {
+                        let count = choices[component];
+                        let drawn = bits.mul_wide(Uint::splat(count as u32)).0.0 as usize;
+                        let is_legal = |choice: &usize| {
+                            let bit = logit + choice;
+                            legal.is_empty() || legal[bit / 32 * rows + row] >> (bit % 32) & 1 == 1
+                        };
+                        let choice = (0..count).map(|k| (drawn + k) % count).find(is_legal);
+                        logit += count;
+                        choice.unwrap_or(drawn) as f32
+                    }
+                };
+            }
+        }
+    }
+}
+
+/// Memory for what a [`Stepper`] of R environments writes, for whoever has no layout of its own.
+pub struct Outputs {
+    /// See [`Seen::obs`].
+    pub obs: Vec<u32>,
+    /// See [`Seen::legal`].
+    pub legal: Vec<u32>,
+    /// See [`Stepped::final_obs`].
+    pub final_obs: Vec<u32>,
+    /// See [`Stepped::rewards`].
+    pub rewards: Vec<f32>,
+    /// See [`Stepped::terminated`].
+    pub terminated: Vec<u16>,
+    /// See [`Stepped::truncated`].
+    pub truncated: Vec<u16>,
+    /// See [`Stepped::returns`].
+    pub returns: Vec<f32>,
+    /// See [`Stepped::lengths`].
+    pub lengths: Vec<u32>,
+}
+
+impl Outputs {
+    /// For R environments of this specification.
+    pub fn new(spec: &EnvSpec, masked: bool, rows: usize) -> Self {
+        let obs = vec![0; spec.obs.words() * rows];
+        Self {
+            legal: vec![0; if masked { spec.actions.mask_words() * rows } else { 0 }],
+            final_obs: obs.clone(),
+            obs,
+            rewards: vec![0.0; rows],
+            terminated: vec![0; rows / 16],
+            truncated: vec![0; rows / 16],
+            returns: vec![0.0; rows],
+            lengths: vec![0; rows],
+        }
+    }
+
+    /// For [`Stepper::observe`].
+    pub fn seen(&mut self) -> Seen<'_> {
+        Seen { obs: &mut self.obs, legal: &mut self.legal }
+    }
+
+    /// For [`Stepper::collect`].
+    pub fn stepped(&mut self) -> Stepped<'_> {
+        Stepped {
+            seen: Seen { obs: &mut self.obs, legal: &mut self.legal },
+            final_obs: &mut self.final_obs,
+            rewards: &mut self.rewards,
+            terminated: &mut self.terminated,
+            truncated: &mut self.truncated,
+            returns: &mut self.returns,
+            lengths: &mut self.lengths,
+        }
+    }
+
+    /// Whether the rules ended the episode in column `row`, and whether a limit did.
+    pub fn ended(&self, row: usize) -> [bool; 2] {
+        [&self.terminated, &self.truncated].map(|words| words[row / 16] >> (row % 16) & 1 == 1)
+    }
+}
+
+/// Random play of environments that are no lanes: their steppers, driven with drawn actions.
+pub(crate) struct StepperPlay {
+    tiles: Vec<PlayedTile>,
+    step: u64,
+}
+
+struct PlayedTile {
+    stepper: Box<dyn Stepper>,
+    random: RandomActions,
+    actions: Vec<f32>,
+    outputs: Outputs,
+}
+
+impl StepperPlay {
+    /// Tiles of at most 256 rows, each made by `stepper` from the number of its first environment and its rows.
+    pub(crate) fn new(
+        spec: &EnvSpec,
+        masked: bool,
+        seed: u64,
+        first: u32,
+        count: usize,
+        mut stepper: impl FnMut(u32, usize) -> Result<Box<dyn Stepper>, StepError>,
+    ) -> Result<Self, StepError> {
+        let mut tiles = Vec::new();
+        for begin in (0..count).step_by(256) {
+            let rows = (count - begin).min(256).next_multiple_of(16);
+            let (first, mut outputs) = (first + begin as u32, Outputs::new(spec, masked, rows));
+            let mut stepper = stepper(first, rows)?;
+            stepper.observe(outputs.seen())?;
+            tiles.push(PlayedTile {
+                stepper,
+                random: RandomActions::new(spec.actions.clone(), seed, first, rows),
+                actions: vec![0.0; spec.actions.components() * rows],
+                outputs,
+            });
+        }
+        Ok(Self { tiles, step: 0 })
+    }
+}
+
+impl Play for StepperPlay {
+    fn play(&mut self, steps: u64) -> Result<Totals, StepError> {
+        let mut totals = Totals::default();
+        for step in self.step..self.step + steps {
+            for PlayedTile { stepper, random, actions, outputs } in &mut self.tiles {
+                random.fill(step, &outputs.legal, actions);
+                stepper.submit(actions, step)?;
+            }
+            for PlayedTile { stepper, outputs, .. } in &mut self.tiles {
+                stepper.collect(outputs.stepped())?;
+                totals.steps += outputs.rewards.len() as u64;
+                totals.reward += outputs.rewards.iter().copied().map(f64::from).sum::<f64>();
+                let ends = outputs.terminated.iter().zip(&outputs.truncated);
+                totals.episodes += ends.map(|(a, b)| u64::from((a | b).count_ones())).sum::<u64>();
+            }
+        }
+        self.step += steps;
+        Ok(totals)
+    }
+}

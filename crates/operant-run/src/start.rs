@@ -1,0 +1,215 @@
+//! What a run opens before it trains: its directory and checkpoint, the files it writes, its ring and run.json, and what there is to
+//! say about them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use operant_learn::Backend;
+use operant_metrics::Identity;
+
+use crate::checkpoint::{Checkpoint, Store};
+use crate::config::Settings;
+use crate::device::Device;
+use crate::dir::RunDir;
+use crate::error::{Error, Result};
+use crate::resume::Resume;
+use crate::runs::{RunFile, StateFile};
+use crate::signals::Signals;
+use crate::sinks::{CsvSink, Sinks, TensorBoardSink};
+use crate::state::State;
+use crate::telemetry::{self, Publisher, RingPlace};
+
+/// A line for the log, for monitors and for the user.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    Note(String),
+    Warning(String),
+}
+
+/// A run's directory, and the checkpoint that it continues from.
+pub(crate) struct Home {
+    pub dir: RunDir,
+    pub checkpoint: Option<(PathBuf, Checkpoint)>,
+    /// What was wrong with checkpoints after that one.
+    warnings: Vec<String>,
+    is_new: bool,
+}
+
+impl Home {
+    /// The directory of the run to resume, or a new one.
+    ///
+    /// # Errors
+    /// When a new one cannot be made.
+    pub fn open(resume: Option<Resume>, settings: &Settings) -> Result<Self> {
+        if let Some(Resume { dir, checkpoint, warnings, .. }) = resume {
+            return Ok(Home { dir, checkpoint, warnings, is_new: false });
+        }
+        let run = &settings.run;
+        let (name, seed) = (run.name.as_deref(), settings.learner.seed);
+        let dir = RunDir::create(&run.run_dir, name, &settings.environment, seed)?;
+        Ok(Home { dir, checkpoint: None, warnings: Vec::new(), is_new: true })
+    }
+
+    /// Global steps of the checkpoint.
+    pub fn resumed_at(&self) -> Option<u64> {
+        self.checkpoint.as_ref().map(|(_, checkpoint)| checkpoint.env_steps)
+    }
+
+    /// Puts the checkpoint, if there is one, into the backend.
+    ///
+    /// # Errors
+    /// When it does not fit.
+    pub fn restore(&self, backend: &mut dyn Backend) -> Result<State> {
+        let Some((path, checkpoint)) = &self.checkpoint else { return Ok(State::default()) };
+        backend.load(&checkpoint.snapshot).map_err(|e| Error::from(e).at(path.display().to_string()))?;
+        Ok(State::resume(checkpoint))
+    }
+
+    /// Every file that the run writes to. Those with a row per update lose the rows after the checkpoint.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened; a new run's directory is removed then, so that its name is free.
+    pub fn open_files(&self, settings: &Settings, saved_config: &str) -> Result<(Store, Sinks)> {
+        self.try_to_open_files(settings, saved_config).inspect_err(|_| {
+            if self.is_new {
+                let _ = std::fs::remove_dir_all(self.dir.path());
+            }
+        })
+    }
+
+    fn try_to_open_files(&self, settings: &Settings, saved_config: &str) -> Result<(Store, Sinks)> {
+        let (dir, resumed_at) = (&self.dir, self.resumed_at());
+        let store = Store::open(dir.checkpoints(), settings.run.keep_checkpoints)?;
+        dir.write("config.toml", saved_config)?;
+        let mut sinks = Sinks::new();
+        if settings.run.csv {
+            let path = dir.path().join("metrics.csv");
+            sinks.add(match resumed_at {
+                Some(steps) => CsvSink::resume(&path, steps)?,
+                None => CsvSink::create(&path)?,
+            });
+        }
+        if settings.run.tensorboard {
+            sinks.add(match resumed_at {
+                Some(steps) => TensorBoardSink::resume(dir.path(), steps)?,
+                None => TensorBoardSink::create(dir.path())?,
+            });
+        }
+        Ok((store, sinks))
+    }
+}
+
+/// What others see of a run: its ring, run.json and sinks.
+pub(crate) struct Shown {
+    pub publisher: Publisher,
+    pub state_file: Arc<StateFile>,
+    /// What did not work; training continues without it.
+    pub problems: Vec<Notice>,
+}
+
+/// A run whose device and directory are known.
+pub(crate) struct Start<'a> {
+    pub home: &'a Home,
+    pub settings: &'a Settings,
+    pub device: &'a Device,
+    pub backend: &'a dyn Backend,
+    pub signals: &'a Signals,
+}
+
+impl Start<'_> {
+    /// Opens the ring and run.json; `env_steps` were taken before.
+    pub fn show(&self, sinks: Sinks, ring_dir: Option<PathBuf>, env_steps: u64) -> Shown {
+        let Self { home, settings, device, .. } = self;
+        let identity = self.identity();
+        let place = match (settings.run.ring, ring_dir) {
+            (false, _) => RingPlace::Nowhere,
+            (true, Some(dir)) => RingPlace::In(dir),
+            (true, None) => RingPlace::Usual,
+        };
+        let mut problems = Vec::new();
+        let ring = telemetry::make_ring(&identity, &place, settings.run.ring_group).unwrap_or_else(|error| {
+            problems.push(Notice::Warning(format!("{error}\ntraining goes on without telemetry")));
+            None
+        });
+        problems.extend(ring.as_ref().and_then(|ring| ring.warning.clone()).map(Notice::Note));
+        let ring_path = ring.as_ref().map(|ring| ring.writer.path());
+        let run_file = RunFile {
+            num_envs: settings.learner.num_envs as u64,
+            num_envs_chosen: settings.num_envs_chosen().map(str::to_string),
+            ..RunFile::of(&identity, ring_path)
+        };
+        let (state_file, written) = StateFile::begin(home.dir.path(), run_file);
+        if let Err(error) = written {
+            problems.push(Notice::Warning(format!("{error}\ntraining goes on without this file")));
+        }
+        let state_file = Arc::new(state_file);
+        let publisher = Publisher::start(
+            sinks,
+            ring,
+            self.backend.pulse(),
+            self.signals,
+            &state_file,
+            device.uuid.clone(),
+            env_steps..settings.steps(),
+        );
+        Shown { publisher, state_file, problems }
+    }
+
+    /// The run, as its ring and run.json describe it.
+    fn identity(&self) -> Identity {
+        let Self { home: Home { dir, .. }, settings, device, .. } = self;
+        Identity {
+            device: device.name.clone(),
+            seed: settings.learner.seed,
+            // As `runs` and monitors compare it.
+            dir: std::fs::canonicalize(dir.path()).unwrap_or_else(|_| dir.path().to_path_buf()),
+            total_steps: settings.steps(),
+            solved_at: settings.run.solved_at,
+            ..Identity::of_this_process(dir.name(), &settings.environment)
+        }
+    }
+
+    /// What there is to say at the start, in order: where the run is, what was chosen for it, and what does not work.
+    pub fn notices(&self, problems: Vec<Notice>) -> Vec<Notice> {
+        let Self { home, settings, device, backend, .. } = self;
+        let dir = &home.dir;
+        let begun = match &home.checkpoint {
+            Some((path, checkpoint)) => {
+                let steps = checkpoint.env_steps;
+                format!("run {} resumed at {steps} steps from {}", dir.name(), path.display())
+            }
+            None => format!("run {} in {}", dir.name(), dir.path().display()),
+        };
+        let mut notices = vec![Notice::Note(format!("{begun}: {}", self.means()))];
+        if let Some(reason) = &device.reason {
+            notices.push(Notice::Note(format!("device: {}; {reason}", device.name)));
+        }
+        let applied = settings.applied();
+        notices.extend(applied.map(|applied| Notice::Note(applied.note.clone())));
+        if let Some(unbound) = applied.and_then(|applied| applied.unbound.as_ref()) {
+            notices.push(Notice::Warning(format!("pin = true: {unbound}")));
+        }
+        notices.extend(backend.how().map(Notice::Note));
+        if let Some(reason) = settings.num_envs_chosen() {
+            let num_envs = settings.learner.num_envs;
+            notices.push(Notice::Note(format!("num_envs: {num_envs}, which auto chose: {reason}")));
+        }
+        notices.extend(home.warnings.iter().cloned().map(Notice::Warning));
+        notices.extend(problems);
+        notices
+    }
+
+    /// On what a run trains: environment, preset, device, threads.
+    fn means(&self) -> String {
+        let (settings, device) = (self.settings, &self.device.name);
+        let env = &settings.environment;
+        let preset = match settings.has_preset() {
+        false => "no preset",
+        true if settings.uses_gpu_preset() => "its preset for GPUs",
+        true => "its preset",
+    };
+    let threads = settings.threads();
+        let plural = if threads == 1 { "" } else { "s" };
+        format!("{env} under {preset}, on {device} with {threads} thread{plural}")
+    }
+}
