@@ -4,9 +4,10 @@
 use std::time::{Duration, Instant};
 
 use benches::Spread;
+use operant_bench::measure::Speed;
+use operant_bench::measure::gpu as measure;
 use operant_cuda::{Cuda, Device};
 use operant_env::{AnyEnv, LaneWidth, builtin};
-use operant_learn::cuda::measure::{self, Speed};
 use operant_learn::{Config, LearnError, Precision};
 
 const ENVIRONMENTS: usize = 8_192;

@@ -4,10 +4,12 @@
 //! The network is 4-64-64-(2+1), tanh, shared trunk. Only the multiply-adds of matrices are counted: one forward pass in
 //! the rollout, forward and backward in each epoch. A fraction above 1 means a wrong peak or count, and fails.
 
-use std::sync::Arc;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use benches::{Spread, peak_flops, time};
+use benches::{Spread, peak_flops};
+use operant_bench::driver::Driver;
+use operant_bench::measure::{Phases, training_flops};
 use operant_env::cartpole::CartPole;
 use operant_learn::Config;
 use operant_learn::cpu::backend;
@@ -33,22 +35,18 @@ fn main() -> ExitCode {
     for num_envs in [1024, 4096, 8192] {
         let config = config(num_envs);
         let network = Network::new(Architecture::new(&config, Input::Dense(4), Head::MultiDiscrete(vec![2])));
-        let flops = network.forward_flops() as f64
-            + config.update_epochs as f64 * network.forward_backward_flops() as f64;
-        let mut learner = backend(Arc::new(CartPole), &config, threads).expect("a good configuration");
-        let mut update = || {
-            learner.enqueue_update().expect("an update");
-            learner.poll(true).expect("no failure").expect("a finished update")
-        };
-        update();
+        let flops = training_flops(&network, &config);
+        let backend = backend(Arc::new(CartPole), &config, threads).expect("a good configuration");
+        let mut driver = Driver::new(backend, u64::MAX);
+        driver.next().expect("an update");
         let steps = (num_envs * config.num_steps) as f64;
         let (mut peaks, mut rates, mut shares) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..REPETITIONS {
             peaks.push(peak_flops());
-            let mut stats = None;
-            rates.push(steps / time(|| stats = Some(update())));
-            let stats = stats.expect("just measured");
-            shares.push(stats.time_update / (stats.time_rollout + stats.time_gae + stats.time_update));
+            let update = driver.next().expect("an update");
+            rates.push(steps / update.seconds);
+            let phases = Phases::of(&update.stats);
+            shares.push(phases.update / phases.sum());
         }
         let (peak, rate, share) = (Spread::of(peaks), Spread::of(rates), Spread::of(shares));
         let fraction = rate.median * flops / peak.median;

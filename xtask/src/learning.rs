@@ -5,41 +5,43 @@
 use std::ops::RangeInclusive;
 
 use anyhow::{Context, Result, ensure};
+use operant_env::{EnvSpec, builtin};
 use serde_json::Value;
 use toml::Table;
 
 use crate::operant::{Operant, machine};
 
-/// An environment's promise: every seed reaches `threshold`, on a CPU within `steps`.
+/// Presets of more steps than this take minutes a run, so fewer seeds are tried.
+const LONG: u64 = 2_000_000;
+
+/// What a preset promises: every seed reaches `solved_at` within `total_timesteps` steps.
 struct Promise {
-    env: &'static str,
+    env: String,
     threshold: f64,
     steps: u64,
-    seeds: &'static [RangeInclusive<u64>],
-    /// Of the settings for GPUs, which take longer on a CPU.
-    gpu_seeds: &'static [RangeInclusive<u64>],
 }
 
 impl Promise {
-    const fn classic(env: &'static str, threshold: f64, steps: u64) -> Self {
-        Promise { env, threshold, steps, seeds: &[1..=10, 101..=110], gpu_seeds: &[1..=5, 101..=105] }
+    /// That of an environment; None if its preset names no threshold.
+    fn of(spec: &EnvSpec) -> Result<Option<Self>> {
+        let env = spec.name.clone();
+        let preset: Table =
+            spec.preset.as_deref().unwrap_or_default().parse().with_context(|| env.clone())?;
+        let steps = preset.get("total_timesteps").and_then(toml::Value::as_integer).unwrap_or_default();
+        let threshold = preset.get("solved_at").and_then(toml::Value::as_float);
+        Ok(threshold.map(|threshold| Promise { env, threshold, steps: steps.unsigned_abs() }))
+    }
+
+    /// Seeds to try; the settings for GPUs take longer on a CPU.
+    fn seeds(&self, for_gpu: bool) -> &'static [RangeInclusive<u64>] {
+        match (self.steps > LONG, for_gpu) {
+            (false, false) => &[1..=10, 101..=110],
+            (false, true) => &[1..=5, 101..=105],
+            (true, false) => &[1..=3],
+            (true, true) => &[1..=2],
+        }
     }
 }
-
-const PROMISES: [Promise; 6] = [
-    Promise::classic("cartpole", 475.0, 200_000),
-    Promise::classic("acrobot", -85.0, 500_000),
-    Promise::classic("mountain_car", -115.0, 1_000_000),
-    Promise::classic("mountain_car_continuous", 90.0, 500_000),
-    Promise::classic("pendulum", -170.0, 500_000),
-    Promise {
-        env: "minatar_breakout",
-        threshold: 30.0,
-        steps: 10_000_000,
-        seeds: &[1..=3],
-        gpu_seeds: &[1..=2],
-    },
-];
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -54,8 +56,13 @@ fn median(mut values: Vec<f64>) -> f64 {
 pub fn run(args: &[&str]) -> Result<()> {
     let for_gpu = args.contains(&"--gpu-presets");
     let only: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--gpu-presets").collect();
+    let promises = builtin().specs().iter().map(Promise::of).collect::<Result<Vec<_>>>()?;
+    let promises: Vec<Promise> = promises.into_iter().flatten().collect();
     for name in &only {
-        ensure!(PROMISES.iter().any(|promise| promise.env == *name), "{name} has no preset here");
+        ensure!(
+            promises.iter().any(|promise| promise.env == *name),
+            "{name} has no preset that promises a return"
+        );
     }
     let operant = Operant::build("learning")?;
     if for_gpu {
@@ -75,9 +82,9 @@ pub fn run(args: &[&str]) -> Result<()> {
         println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     }
     let mut broken = Vec::new();
-    for promise in PROMISES.iter().filter(|promise| only.is_empty() || only.contains(&promise.env)) {
-        let gpu = if for_gpu { Some(GpuPreset::of(&operant, promise.env)?) } else { None };
-        for seeds in if for_gpu { promise.gpu_seeds } else { promise.seeds } {
+    for promise in promises.iter().filter(|promise| only.is_empty() || only.contains(&&*promise.env)) {
+        let gpu = if for_gpu { Some(GpuPreset::of(&operant, &promise.env)?) } else { None };
+        for seeds in promise.seeds(for_gpu) {
             let results = train(&operant, promise, gpu.as_ref(), seeds, &mut broken)?;
             match &gpu {
                 Some(preset) => preset.row(promise, seeds, &results),
@@ -99,7 +106,7 @@ fn train(
     let mut results: Vec<Value> = Vec::new();
     for seed in seeds.clone() {
         let seed = seed.to_string();
-        let mut args = vec![promise.env, "--device", "cpu", "--seed", &seed];
+        let mut args = vec![&*promise.env, "--device", "cpu", "--seed", &seed];
         if let Some(preset) = gpu {
             args.extend(["--config", &preset.file]);
         }

@@ -30,9 +30,6 @@ const KEYS: [&str; 13] = [
 const TINY: &[&str] =
     &["--steps", "4", "--hidden", "4", "--minibatch", "32", "--budget", "0.05", "--threads", "2"];
 
-const ENVIRONMENTS: [&str; 6] =
-    ["cartpole", "mountain_car", "mountain_car_continuous", "pendulum", "acrobot", "minatar_breakout"];
-
 fn bench(place: &Place, args: &[&str], more: &[&str]) -> Finished {
     place.operant(&[&["bench"], args, more].concat())
 }
@@ -67,8 +64,8 @@ fn every_environment_is_measured_in_all_three_ways() {
     let rows = rows(&finished);
     assert_eq!(finished.stderr, "");
     let mut expected = Vec::new();
-    for env in ENVIRONMENTS {
-        expected.extend(["env", "rollout", "train"].map(|bench| (bench.to_owned(), env.to_owned())));
+    for spec in operant_cli::builtin().specs() {
+        expected.extend(["env", "rollout", "train"].map(|bench| (bench.to_owned(), spec.name.clone())));
     }
     let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
     let found: Vec<_> = rows.iter().map(|row| (text(row, "bench"), text(row, "env"))).collect();

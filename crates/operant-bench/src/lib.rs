@@ -1,8 +1,13 @@
-//! What measures operant: `bench` times environments, rollout and training, `tune` searches for faster settings with it, and
-//! `selftest` checks and times a machine. Nothing here reads a command line or formats a table: that is operant-cli.
+//! What measures operant: `bench` times environments, rollout and training, `tune` searches for faster settings, and `selftest`
+//! checks and times a machine. All that train do it through one [`driver`]. Nothing here reads a command line or formats a table: that is operant-cli.
 
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod driver;
+pub mod measure;
+pub mod parity;
+pub mod profile;
 pub mod selftest;
+pub mod trial;
 pub mod tune;

@@ -169,7 +169,7 @@ impl<'g, B: Bundle<f32>> BundleOf<'g> for B {
 }
 
 /// The draws that the six parameters name.
-fn draws<'g>(graph: &'g Graph) -> Draws<Trace<'g>> {
+fn draws<'g>(graph: &'g Graph) -> Draws<'g, Trace<'g>> {
     let names = DRAWS.map(str::to_owned).to_vec();
     let [s0, s1, environment, t0, t1, purpose]: [<Trace<'g> as operant_lane::Lane>::Uint; 6] =
         Bundle::<Trace<'g>>::load(&mut Parameters::new(graph, names));

@@ -9,6 +9,7 @@
 mod any;
 mod emit;
 mod env;
+pub mod grid;
 pub mod play;
 mod registry;
 pub mod replay;
@@ -16,6 +17,7 @@ mod rows;
 mod scene;
 mod spec;
 mod stepper;
+pub mod sticky;
 mod vector;
 
 registry::environments! {

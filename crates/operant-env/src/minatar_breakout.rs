@@ -1,15 +1,22 @@
 //! MinAtar Breakout: a paddle, a ball and three rows of bricks on a 10 x 10 grid.
 //!
-//! Move for move the Breakout of the MinAtar package (Young and Tian, "MinAtar", 2019), order of checks included. Its
-//! grids are bit maps here: one bit a cell for the bricks, four for the observation.
+//! Move for move the Breakout of the MinAtar package (Young and Tian, "MinAtar", 2019), order of checks included: the
+//! paddle moves first; a side wall mirrors the ball and holds its column; then the first of ceiling, brick and bottom row
+//! applies. A broken brick sends the ball back in its row but not its column, and until it flies free again the ball
+//! passes other bricks unharmed. A cleared wall is rebuilt when the ball next reaches the bottom row, caught or lost.
+//!
+//! What differs: a new episode starts with no action executed before, where the package remembers the one of the episode
+//! before; and episodes are truncated after 5,000 steps.
+//!
+//! Grids are bit maps: one bit a cell for the bricks, four for the observation.
 //!
 //! Directions of the ball: 0 up left, 1 up right, 2 down right, 3 down left. So `^ 1` mirrors left and right, `^ 3` up
 //! and down, and `^ 2` both.
 
-use operant_lane::{Draws, Float, Int, Lane, Mask, Select, Uint, array, bundle};
+use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, array, bundle};
 
 use crate::spec::OptionError;
-use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Shape, Step};
+use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Shape, Step, grid, sticky};
 
 /// Cells along a side.
 const SIDE: u32 = 10;
@@ -22,15 +29,7 @@ const OBS_WORDS: usize = (CELLS * CHANNELS).div_ceil(32);
 /// Words of the brick map's 100 bits.
 const BRICK_WORDS: usize = CELLS.div_ceil(32);
 /// The full wall: rows 1, 2 and 3.
-const WALL: [u32; BRICK_WORDS] = {
-    let mut words = [0; BRICK_WORDS];
-    let mut cell = 10;
-    while cell < 40 {
-        words[cell / 32] |= 1 << (cell % 32);
-        cell += 1;
-    }
-    words
-};
+const WALL: [u32; BRICK_WORDS] = grid::mask(10, 40);
 
 bundle! {
     /// The board.
@@ -65,47 +64,11 @@ pub struct MinatarBreakout {
 
 /// Options, with the package's names.
 fn options() -> Vec<EnvOption> {
+    let help = "accepted as by the package, whose Breakout has a single level: it changes nothing";
     vec![
-        EnvOption {
-            name: "sticky_action_prob".into(),
-            default: 0.0,
-            range: (0.0, 1.0),
-            help: "chance that an action is replaced by the one executed before".into(),
-        },
-        EnvOption {
-            name: "difficulty_ramping".into(),
-            default: 1.0,
-            range: (0.0, 1.0),
-            help: "accepted as by the package, whose Breakout has a single level: it changes nothing".into(),
-        },
+        sticky::sticky_action_prob(0.0),
+        EnvOption { name: "difficulty_ramping".into(), default: 1.0, range: (0.0, 1.0), help: help.into() },
     ]
-}
-
-/// One word with the bit of cell number `cell` in word number `word`, zero in others.
-#[inline(always)]
-fn bit<U: Uint>(cell: U, word: usize) -> U {
-    let here = cell.shr(5).eq(U::splat(word as u32));
-    here.select(U::splat(1).shl_by(cell), U::splat(0))
-}
-
-/// Eight bits of a word, spread to every fourth bit.
-#[inline(always)]
-fn spread<U: Uint>(byte: U) -> U {
-    let pairs = (byte | byte.shl(12)) & U::splat(0x000f_000f);
-    let twos = (pairs | pairs.shl(6)) & U::splat(0x0303_0303);
-    (twos | twos.shl(3)) & U::splat(0x1111_1111)
-}
-
-impl MinatarBreakout {
-    /// The action that is executed in place of `action`.
-    #[inline(always)]
-    fn stick<L: Lane>(&self, action: L::Uint, last: L::Uint, draws: &mut Draws<L>) -> L::Uint {
-        if self.sticky_action_prob == 0.0 {
-            return action;
-        }
-        let sticky = draws.unit().lt(L::Float::splat(self.sticky_action_prob));
-        sticky.select(last, action).named("executed")
-    }
 }
 
 impl Env for MinatarBreakout {
@@ -128,7 +91,7 @@ impl Env for MinatarBreakout {
     }
 
     fn set_option(&mut self, name: &str, value: f64) -> Result<(), OptionError> {
-        if self.spec().check_option(name, value)?.name == "sticky_action_prob" {
+        if self.spec().check_option(name, value)?.name == sticky::STICKY_ACTION_PROB {
             self.sticky_action_prob = value;
         }
         Ok(())
@@ -155,7 +118,7 @@ impl Env for MinatarBreakout {
     #[inline(always)]
     fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, State<L>> {
         let (u, int) = (L::Uint::splat, L::Int::splat);
-        let action = self.stick::<L>(*action, s.last_action, draws);
+        let action = sticky::executed(self.sticky_action_prob, *action, s.last_action, draws);
 
         // The paddle moves first; the ball meets it where it is then.
         let left = action.eq(u(1)) & s.pos.ne(u(0));
@@ -185,7 +148,7 @@ impl Env for MinatarBreakout {
         let cleared = (s.bricks[0] | s.bricks[1] | s.bricks[2] | s.bricks[3]).eq(u(0));
         let rebuild = (bottom & cleared).named("rebuild");
         let bricks = core::array::from_fn(|w| {
-            let kept = breaks.select(s.bricks[w] & !bit(cell, w), s.bricks[w]);
+            let kept = breaks.select(s.bricks[w] & !grid::bit(cell, w), s.bricks[w]);
             rebuild.select(u(WALL[w]), kept)
         });
 
@@ -217,24 +180,21 @@ impl Env for MinatarBreakout {
         let ball = s.ball_y * u(SIDE) + s.ball_x;
         let trail = s.last_y * u(SIDE) + s.last_x;
         // Cell c has its four bits in word c / 8 from bit 4 (c mod 8) on.
-        let mark = |cell: L::Uint, channel: u32, word: usize| {
-            let here = cell.shr(3).eq(u(word as u32));
-            <L::Uint as Select<L::Mask>>::select(here, u(1 << channel).shl_by((cell & u(7)).shl(2)), u(0))
-        };
         core::array::from_fn(|word| {
             let byte = s.bricks[word / 4].shr(8 * (word as u32 % 4)) & u(0xff);
-            let bricks = spread(byte).shl(3);
+            let bricks = grid::spread(byte).shl(3);
             // The paddle lives in the bottom row alone: cells 90 to 99.
-            let paddle = if word >= 11 { mark(paddle, 0, word) } else { u(0) };
-            bricks | paddle | mark(ball, 1, word) | mark(trail, 2, word)
+            let paddle = if word >= 11 { grid::mark(paddle, 0, word) } else { u(0) };
+            bricks | paddle | grid::mark(ball, 1, word) | grid::mark(trail, 2, word)
         })
     }
 
     fn draw(&self, s: &State<f32>) -> Scene {
         let side = SIDE as f32;
-        let square = |x: f32, y: f32, tone| Shape::rectangle([x + 0.5, side - 0.5 - y], 0.9, 0.9, tone);
+        let square = |x: f32, y: f32, tone| grid::square(SIDE, x, y, tone);
+        let bricks = s.bricks.map(|word| word.0);
         let mut shapes: Vec<Shape> = (0..CELLS)
-            .filter(|cell| s.bricks[cell / 32].0 >> (cell % 32) & 1 == 1)
+            .filter(|cell| grid::holds(&bricks, *cell))
             .map(|cell| square((cell % 10) as f32, (cell / 10) as f32, 1))
             .collect();
         shapes.push(square(s.last_x.0 as f32, s.last_y.0 as f32, 4));
@@ -247,18 +207,15 @@ impl Env for MinatarBreakout {
     /// part of it and starts as 0.
     fn unpack(&self, public: &[f64]) -> Vec<f64> {
         let mut leaves = public[..7].to_vec();
-        let mut words = [0u32; BRICK_WORDS];
-        for (cell, brick) in public[7..].iter().enumerate() {
-            words[cell / 32] |= u32::from(*brick != 0.0) << (cell % 32);
-        }
-        leaves.extend(words.map(f64::from));
+        leaves.extend(grid::pack::<BRICK_WORDS>(&public[7..]).map(f64::from));
         leaves.push(0.0);
         leaves
     }
 
     fn pack(&self, leaves: &[f64]) -> Vec<f64> {
         let mut public = leaves[..7].to_vec();
-        public.extend((0..CELLS).map(|cell| f64::from(leaves[7 + cell / 32] as u32 >> (cell % 32) & 1)));
+        let bricks: Vec<u32> = leaves[7..7 + BRICK_WORDS].iter().map(|word| *word as u32).collect();
+        public.extend((0..CELLS).map(|cell| f64::from(u8::from(grid::holds(&bricks, cell)))));
         public
     }
 }

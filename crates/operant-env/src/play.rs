@@ -64,7 +64,6 @@ impl<L: Packed, E: Env> LanePlay<L, E> {
     fn lane_words() -> usize {
         (leaves_of::<f32, E::State<f32>>().len() + 2) * L::WIDTH
     }
-
 }
 
 impl<L: Packed, E: Env> Play for LanePlay<L, E> {
@@ -147,9 +146,8 @@ pub struct RandomActions {
 impl RandomActions {
     /// For R environments from number `first` on.
     pub fn new(space: ActionSpace, seed: u64, first: u32, rows: usize) -> Self {
-        let draws = |row| {
-            ActionDraws::new(seed, f32::load_uint(&[first + row as u32]), Purpose::RandomAction)
-        };
+        let draws =
+            |row| ActionDraws::new(seed, f32::load_uint(&[first + row as u32]), Purpose::RandomAction);
         Self { space, draws: (0..rows).map(draws).collect() }
     }
 

@@ -1,7 +1,7 @@
 //! Replaying actions from a given state without auto-reset: how a rule is checked from outside and a bug in one filed.
 
 use operant_lane::bundle::leaves_of;
-use operant_lane::{Bundle, Draws, Int, Kind, Lane, Mask, Packed, Purpose, Sink, Uint, Wide};
+use operant_lane::{Bundle, Draws, Int, Kind, Lane, Mask, Packed, Purpose, Script, Sink, Uint, Wide};
 
 use crate::env::{Env, Step};
 use crate::rows::{Rows, RowsMut, Splat};
@@ -19,12 +19,15 @@ pub enum Arithmetic {
 }
 
 /// A state in the environment's public order, and the actions to take from it, each with one number per component.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Case {
     /// The state to start from.
     pub state: Vec<f64>,
     /// What to do, step by step.
     pub actions: Vec<Vec<f64>>,
+    /// What each step draws, in order: whole numbers and uniforms in [0, 1). Without it, chance draws from seed 0,
+    /// environment 0.
+    pub draws: Option<Vec<Vec<f64>>>,
 }
 
 /// What happened, entry k after action k; it stops with the episode.
@@ -46,7 +49,9 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CaseError {
     /// The environment cannot be put into a given state.
-    #[error("{env} cannot be put into a given state; replay one of the environments that `operant envs` lists")]
+    #[error(
+        "{env} cannot be put into a given state; replay one of the environments that `operant envs` lists"
+    )]
     Unsupported {
         /// Environment.
         env: String,
@@ -83,16 +88,40 @@ pub enum CaseError {
         /// What an action is.
         expected: String,
     },
+    /// The draws are not one list for each action.
+    #[error("`draws` has {got} lists for {expected} actions; give one for each action")]
+    DrawsCount {
+        /// Lists given.
+        got: usize,
+        /// Actions.
+        expected: usize,
+    },
+    /// The draws of a step are not those that the rules make.
+    #[error("`draws[{index}]` = {got:?}; {problem}")]
+    Draws {
+        /// Which step.
+        index: usize,
+        /// The numbers given.
+        got: Vec<f64>,
+        /// What the step draws instead.
+        problem: String,
+    },
+    /// Given draws reach only the lanes of the host.
+    #[error("a GPU replays no `draws`; use the scalar or the wide device")]
+    DrawsOnDevice,
 }
 
-/// Replays a case. Chance inside a step (sticky actions) draws from seed 0, environment 0.
+/// Replays a case.
+///
+/// # Errors
+/// When the case is none of this environment's.
 pub(crate) fn replay<E: Env>(env: &E, arithmetic: Arithmetic, case: &Case) -> Result<Outcome, CaseError> {
     check(env, case)?;
-    Ok(match arithmetic {
+    match arithmetic {
         Arithmetic::F64 => run::<E, f64>(env, case),
         Arithmetic::F32 => run::<E, f32>(env, case),
         Arithmetic::Wide => run::<E, Wide<16>>(env, case),
-    })
+    }
 }
 
 fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
@@ -104,15 +133,23 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
     }
     // In the public form whole numbers stand where the leaves are whole numbers, packed ones included.
     let whole = |index: usize| leaves.get(index).is_none_or(|leaf| leaf.kind != Kind::Float);
-    for (index, &value) in case.state.iter().enumerate() {
-        let what = if !value.is_finite() {
-            "a finite number"
-        } else if whole(index) && (value.fract() != 0.0 || !(0.0..=4_294_967_295.0).contains(&value)) {
-            "a whole number of at least 0"
-        } else {
-            continue;
-        };
-        return Err(CaseError::Entry { env: spec.name.clone(), index, value, what });
+    let refused = |index: usize, what| {
+        Err(CaseError::Entry { env: spec.name.clone(), index, value: case.state[index], what })
+    };
+    for (index, value) in case.state.iter().enumerate() {
+        if !value.is_finite() {
+            return refused(index, "a finite number");
+        }
+        let range = f64::from(i32::MIN)..=f64::from(u32::MAX);
+        if whole(index) && (value.fract() != 0.0 || !range.contains(value)) {
+            return refused(index, "a whole number");
+        }
+    }
+    // A negative number is lost where the leaf has no sign.
+    let state = E::State::<f64>::load(&mut Splat(env.unpack(&case.state).iter()));
+    let kept = env.pack(&numbers::<f64, _>(&state));
+    if let Some(index) = (0..kept.len()).find(|&index| case.state[index] < 0.0 && kept[index] >= 0.0) {
+        return refused(index, "a whole number of at least 0");
     }
     for (index, action) in case.actions.iter().enumerate() {
         let (fits, expected) = match &spec.actions {
@@ -132,6 +169,11 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
         if !fits {
             return Err(CaseError::Action { index, got: action.clone(), expected });
         }
+    }
+    if let Some(draws) = &case.draws
+        && draws.len() != case.actions.len()
+    {
+        return Err(CaseError::DrawsCount { got: draws.len(), expected: case.actions.len() });
     }
     Ok(())
 }
@@ -161,9 +203,12 @@ pub struct StepWords<'a> {
 /// A case for a device, in single precision.
 ///
 /// # Errors
-/// When the case is none of this environment's.
+/// When the case is none of this environment's, or has draws.
 pub(crate) fn to_words<E: Env>(env: &E, case: &Case) -> Result<CaseWords, CaseError> {
     check(env, case)?;
+    if case.draws.is_some() {
+        return Err(CaseError::DrawsOnDevice);
+    }
     let state = E::State::<f32>::load(&mut Splat(env.unpack(&case.state).iter()));
     let mut words = vec![0; leaves_of::<f32, E::State<f32>>().len()];
     state.store(&mut RowsMut::new(&mut words, 1, 0));
@@ -195,18 +240,36 @@ pub(crate) fn from_words<E: Env>(env: &E, steps: &[StepWords<'_>]) -> Outcome {
     outcome
 }
 
-fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Outcome {
+/// One step with the random numbers that the case gives, or else those of a stream.
+fn step<E: Env, L: Lane>(
+    env: &E,
+    state: &E::State<L>,
+    case: &Case,
+    index: usize,
+) -> Result<Step<L, E::State<L>>, CaseError> {
+    let action = E::Action::<L>::load(&mut Splat(case.actions[index].iter()));
+    let Some(draws) = &case.draws else {
+        let mut draws = Draws::at(0, L::Uint::splat(0), index as u64, Purpose::Step);
+        return Ok(env.step(state, &action, &mut draws));
+    };
+    let script = Script::new(&draws[index]);
+    let step = env.step(state, &action, &mut Draws::scripted(&script));
+    match script.problem() {
+        None => Ok(step),
+        Some(problem) => Err(CaseError::Draws { index, got: draws[index].clone(), problem }),
+    }
+}
+
+fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Result<Outcome, CaseError> {
     let spec = env.spec();
     let leaves = env.unpack(&case.state);
     let mut state = E::State::<L>::load(&mut Splat(leaves.iter()));
     let mut outcome = Outcome::default();
-    for (step, action) in case.actions.iter().enumerate() {
-        let action = E::Action::<L>::load(&mut Splat(action.iter()));
-        let mut draws = Draws::at(0, L::Uint::splat(0), step as u64, Purpose::Step);
-        let Step { state: next, reward, terminated } = env.step(&state, &action, &mut draws);
+    for index in 0..case.actions.len() {
+        let Step { state: next, reward, terminated } = step::<E, L>(env, &state, case, index)?;
         state = next;
         let terminated = L::mask(terminated);
-        let truncated = step as u64 + 1 >= u64::from(spec.time_limit);
+        let truncated = index as u64 + 1 >= u64::from(spec.time_limit);
         // Observations are single precision, as everywhere in the field.
         let obs = numbers::<L, _>(&env.observe(&state));
         outcome.obs.push(match &spec.obs {
@@ -223,7 +286,7 @@ fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Outcome {
             break;
         }
     }
-    outcome
+    Ok(outcome)
 }
 
 /// The leaves of a bundle as numbers, of the first environment in the lane.

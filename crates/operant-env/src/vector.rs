@@ -19,7 +19,8 @@ pub struct Clock<L: Lane> {
 }
 
 impl<L: Lane> Clock<L> {
-    fn draws(&self, training: Purpose, evaluation: Purpose) -> Draws<L> {
+    #[inline(always)]
+    fn draws(&self, training: Purpose, evaluation: Purpose) -> Draws<'_, L> {
         let purpose = if self.evaluation { evaluation } else { training };
         Draws::at(self.seed, self.environment, self.step, purpose)
     }

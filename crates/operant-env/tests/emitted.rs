@@ -3,62 +3,74 @@
 
 #[path = "../../operant-lane/tests/support/cxx.rs"]
 mod cxx;
+#[path = "support/hash.rs"]
+mod hash;
 #[path = "support/locks.rs"]
 mod locks;
-#[path = "support/random_play.rs"]
-mod random_play;
 
 use std::path::Path;
 
-use operant_env::emit::emit;
-use operant_env::{ActionSpace, Clock, Current, Env, ObsSpace, RowsMut, Visitor, registry};
-use operant_lane::bundle::leaves_of;
-use operant_lane::{ActionDraws, Bundle, Kind, Packed, Purpose};
-use random_play::{HASH, fold};
+use hash::{HASH, fold};
+use operant_env::play::{Outputs, RandomActions};
+use operant_env::{ActionSpace, AnyEnv, LaneWidth, ObsSpace, TileSpec, builtin, running_words};
 
 const ENVIRONMENTS: u32 = 65;
 const STEPS: u64 = 4096;
 
+/// Environments of a tile.
+const ROWS: usize = 16;
+
 /// Plays on the scalar lane: the actions taken, and one hash per environment over states, observations and outcomes.
-fn scalar<E: Env>(env: &E) -> (Vec<u32>, Vec<u64>) {
-    let limit = env.spec().time_limit;
-    let (mut actions, mut hashes) = (Vec::new(), Vec::new());
-    let sizes = [
-        leaves_of::<f32, E::Action<f32>>().len(),
-        leaves_of::<f32, E::State<f32>>().len() + leaves_of::<f32, E::Obs<f32>>().len() + 4,
-    ];
-    for number in 0..ENVIRONMENTS {
-        let environment = f32::load_uint(&[number]);
-        let clock = |step| Clock { seed: 7, environment, step, evaluation: false };
-        let mut current = Current::<f32, E>::start(env, &clock(0));
-        let mut draws = ActionDraws::new(7, environment, Purpose::RandomAction);
-        let mut hash = HASH;
+fn scalar(env: &dyn AnyEnv) -> (Vec<u32>, Vec<u64>) {
+    let spec = env.spec();
+    let (leaves, components) = (env.leaves().len(), spec.actions.components());
+    let discrete = matches!(spec.actions, ActionSpace::Discrete(_));
+    let (mut taken, mut hashes) = (Vec::new(), Vec::new());
+    for first in (0..ENVIRONMENTS).step_by(ROWS) {
+        let tile = TileSpec { lanes: LaneWidth::One, ..TileSpec::new(7, first, ROWS) };
+        let mut stepper = env.stepper(tile).expect("made of lanes");
+        let mut outputs = Outputs::new(&spec, env.masked(), ROWS);
+        let mut random = RandomActions::new(spec.actions.clone(), 7, first, ROWS);
+        let mut actions = vec![0.0f32; components * ROWS];
+        let mut states = vec![0; running_words(env) * ROWS];
+        let mut tile_hashes = [HASH; ROWS];
+        let mut tile_taken = vec![Vec::new(); ROWS];
+        stepper.observe(outputs.seen()).expect("made of lanes");
         for step in 0..STEPS {
-            let action = random_play::action(env, &current.state, &mut draws, step);
-            let mut words = vec![0u32; sizes[0]];
-            Bundle::<f32>::store(&action, &mut RowsMut::new(&mut words, 1, 0));
-            actions.extend(&words);
-            let t = current.step(env, limit, &action, &clock(step));
-            let mut words = vec![0u32; sizes[1]];
-            let mut rows = RowsMut::new(&mut words, 1, 0);
-            Bundle::<f32>::store(&(t.reward, t.terminated, (t.truncated, t.obs)), &mut rows);
-            Bundle::<f32>::store(&current.state, &mut rows);
-            words.truncate(sizes[1] - 1);
-            words.iter().for_each(|&word| fold(&mut hash, word));
+            random.fill(step, &outputs.legal, &mut actions);
+            if !discrete {
+                // Also beyond the bounds.
+                actions.iter_mut().for_each(|action| *action *= 1.5);
+            }
+            stepper.submit(&actions, step).expect("made of lanes");
+            stepper.collect(outputs.stepped()).expect("made of lanes");
+            stepper.save(&mut states);
+            for (row, hash) in tile_hashes.iter_mut().enumerate() {
+                let action = actions.iter().skip(row).step_by(ROWS);
+                tile_taken[row].extend(action.map(|a| if discrete { *a as u32 } else { a.to_bits() }));
+                fold(hash, outputs.rewards[row].to_bits());
+                outputs.ended(row).into_iter().for_each(|ended| fold(hash, u32::from(ended)));
+                let obs = outputs.obs.iter().skip(row).step_by(ROWS);
+                let state = states.iter().skip(row).step_by(ROWS).take(leaves);
+                obs.chain(state).for_each(|&word| fold(hash, word));
+            }
         }
-        hashes.push(hash);
+        taken.extend(tile_taken);
+        hashes.extend(tile_hashes);
     }
-    (actions, hashes)
+    taken.truncate(ENVIRONMENTS as usize);
+    hashes.truncate(ENVIRONMENTS as usize);
+    (taken.concat(), hashes)
 }
 
 /// A program that plays the same with the emitted functions, reading the actions and printing the hashes.
-fn driver<E: Env>(env: &E) -> String {
+fn driver(env: &dyn AnyEnv) -> String {
     let spec = env.spec();
-    let words = leaves_of::<f32, E::Action<f32>>();
-    let count = words.len();
-    let kind = if words[0].kind == Kind::Float { "float" } else { "unsigned" };
+    let count = spec.actions.components();
+    let kind = if matches!(spec.actions, ActionSpace::Box { .. }) { "float" } else { "unsigned" };
     let obs = if matches!(spec.obs, ObsSpace::Box { .. }) { "float" } else { "unsigned" };
-    let fold_state: String = leaves_of::<f32, E::State<f32>>()
+    let fold_state: String = env
+        .leaves()
         .iter()
         .map(|leaf| format!("            fold(hash, word(state.{}));\n", leaf.name))
         .collect();
@@ -103,16 +115,21 @@ int main() {{
     }}
 }}
 "#,
-        emitted = emit(env).replace("#pragma once\n", ""),
+        emitted = emitted(env).replace("#pragma once\n", ""),
     )
 }
 
-fn agrees<E: Env>(env: &E) {
+/// The CUDA source of an environment.
+fn emitted(env: &dyn AnyEnv) -> String {
+    env.emit().expect("made of lanes")
+}
+
+fn agrees(env: &dyn AnyEnv) {
     let name = env.spec().name;
     let Some(compiler) = cxx::compiler(&format!("emitted {name}")) else { return };
     let (actions, expected) = scalar(env);
     let input: Vec<u8> = actions.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let output = cxx::run(&compiler, name, &driver(env), &input);
+    let output = cxx::run(&compiler, &name, &driver(env), &input);
     let got: Vec<u64> = output
         .chunks_exact(8)
         .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
@@ -120,60 +137,40 @@ fn agrees<E: Env>(env: &E) {
     assert_eq!(got, expected, "{name}: emitted code and scalar lane");
 }
 
-struct Agrees;
-
-impl Visitor for Agrees {
-    type Output = ();
-    fn visit<E: Env>(self, env: E) {
-        agrees(&env);
-    }
-}
-
 #[test]
 fn emitted_code_gives_the_bits_of_the_scalar_lane() {
-    for name in registry::names() {
-        registry::with_env(name, &Default::default(), Agrees).expect("a registered name");
+    for env in builtin().envs() {
+        agrees(&**env);
+        if env.spec().options.iter().any(|option| option.name == "sticky_action_prob") {
+            let sticky = [("sticky_action_prob".to_owned(), 0.1)].into();
+            agrees(&*env.with_options(&sticky).expect("a known option"));
+        }
     }
-    let sticky = [("sticky_action_prob".to_owned(), 0.1)].into();
-    registry::with_env("minatar_breakout", &sticky, Agrees).expect("a known option");
     agrees(&locks::Locks);
 }
 
 #[test]
 fn emitted_masks_are_those_of_the_scalar_lane() {
-    let text = emit(&locks::Locks);
+    let text = emitted(&locks::Locks);
     assert!(text.contains("legal[0] = !state.open[0];"), "{text}");
     assert!(text.contains("legal[6] = true;"), "{text}");
-    let ActionSpace::Discrete(choices) = locks::Locks.spec().actions else { panic!("discrete") };
+    let ActionSpace::Discrete(choices) = AnyEnv::spec(&locks::Locks).actions else { panic!("discrete") };
     assert_eq!(text.matches("    legal[").count(), choices.iter().sum::<usize>());
 }
 
-struct Golden {
-    name: &'static str,
-}
-
-impl Visitor for Golden {
-    type Output = ();
-    fn visit<E: Env>(self, env: E) {
-        let path =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../kernels/envs/{}.cuh", self.name));
-        let text = emit(&env);
+#[test]
+fn checked_in_kernels_are_what_the_environments_emit() {
+    for env in builtin().envs() {
+        let (name, text) = (env.spec().name, emitted(&**env));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../kernels/envs/{name}.cuh"));
         if std::env::var_os("OPERANT_WRITE_GOLDENS").is_some() {
             std::fs::write(&path, &text).expect("the golden can be written");
         }
         let golden = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             golden == text,
-            "kernels/envs/{}.cuh is stale or missing: read the difference, then run \
-             `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-env --test emitted`",
-            self.name
+            "kernels/envs/{name}.cuh is stale or missing: read the difference, then run \
+             `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-env --test emitted`"
         );
-    }
-}
-
-#[test]
-fn checked_in_kernels_are_what_the_environments_emit() {
-    for name in registry::names() {
-        registry::with_env(name, &Default::default(), Golden { name }).expect("a registered name");
     }
 }

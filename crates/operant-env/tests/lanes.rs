@@ -1,88 +1,87 @@
 //! The same environment gives the same bits on every lane: scalar f32, `Wide<8>` and `Wide<16>`, over 65 environments
 //! (no multiple of any width) and 4,096 steps, on one thread and on several.
 
+#[path = "support/hash.rs"]
+mod hash;
 #[path = "support/locks.rs"]
 mod locks;
-#[path = "support/random_play.rs"]
-mod random_play;
 
-use operant_env::{Clock, Current, Env, RowsMut, Visitor, registry};
-use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Wide};
-use random_play::{HASH, action, fold};
+use hash::{HASH, fold};
+use operant_env::play::{Outputs, RandomActions};
+use operant_env::{ActionSpace, AnyEnv, LaneWidth, TileSpec, builtin, running_words};
 use rayon::prelude::*;
 
 const ENVIRONMENTS: u32 = 65;
 const STEPS: u64 = 4096;
+/// Environments of a tile.
+const ROWS: usize = 16;
 
-/// Plays environments `first ..` (WIDTH of them) for `steps` and returns one hash each over everything every step gave:
-/// state, observations, reward, flags, statistics.
-fn play<L: Packed, E: Env>(env: &E, seed: u64, first: u32, steps: u64) -> Vec<u64> {
-    let numbers: Vec<u32> = (first..first + L::WIDTH as u32).collect();
-    let environment = L::load_uint(&numbers);
-    let limit = env.spec().time_limit;
-    let clock = |step| Clock { seed, environment, step, evaluation: false };
-    let mut current = Current::<L, E>::start(env, &clock(0));
-    let mut draws = ActionDraws::new(seed, environment, Purpose::RandomAction);
-    let mut hashes = vec![HASH; L::WIDTH];
-    let leaves = operant_lane::bundle::leaves_of::<f32, E::State<f32>>().len()
-        + 2 * operant_lane::bundle::leaves_of::<f32, E::Obs<f32>>().len()
-        + 7;
-    let mut words = vec![0u32; leaves * L::WIDTH];
+/// Plays environments `first ..` for `steps` and returns one hash each over everything every step gave: state,
+/// observations, reward, ends, statistics. Real actions also lie beyond their bounds.
+fn play(env: &dyn AnyEnv, lanes: LaneWidth, seed: u64, first: u32, steps: u64) -> Vec<u64> {
+    let spec = env.spec();
+    let tile = TileSpec { lanes, ..TileSpec::new(seed, first, ROWS) };
+    let mut stepper = env.stepper(tile).expect("made of lanes");
+    let mut outputs = Outputs::new(&spec, env.masked(), ROWS);
+    let mut random = RandomActions::new(spec.actions.clone(), seed, first, ROWS);
+    let mut actions = vec![0.0; spec.actions.components() * ROWS];
+    let mut states = vec![0; running_words(env) * ROWS];
+    let mut hashes = vec![HASH; ROWS];
+    stepper.observe(outputs.seen()).expect("made of lanes");
     for step in 0..steps {
-        let action = action(env, &current.state, &mut draws, step);
-        let t = current.step(env, limit, &action, &clock(step));
-        let everything = (
-            (t.obs, t.final_obs),
-            ((t.reward, t.terminated), (t.truncated, (t.episodic_return, t.episodic_length))),
-        );
-        let mut rows = RowsMut::new(&mut words, L::WIDTH, 0);
-        current.store(&mut rows);
-        Bundle::<L>::store(&everything, &mut rows);
-        for row in words.chunks_exact(L::WIDTH) {
-            for (hash, word) in hashes.iter_mut().zip(row) {
-                fold(hash, *word);
+        random.fill(step, &outputs.legal, &mut actions);
+        if matches!(spec.actions, ActionSpace::Box { .. }) {
+            actions.iter_mut().for_each(|action| *action *= 1.5);
+        }
+        stepper.submit(&actions, step).expect("made of lanes");
+        stepper.collect(outputs.stepped()).expect("made of lanes");
+        stepper.save(&mut states);
+        for (row, hash) in hashes.iter_mut().enumerate() {
+            let ended = outputs.ended(row);
+            let column = |words: &[u32]| words.iter().skip(row).step_by(ROWS).copied().collect::<Vec<u32>>();
+            let mut words = [column(&states), column(&outputs.obs), column(&outputs.legal)].concat();
+            words.extend(ended.map(u32::from));
+            words.push(outputs.rewards[row].to_bits());
+            if ended != [false, false] {
+                words.extend(column(&outputs.final_obs));
+                words.extend([outputs.returns[row].to_bits(), outputs.lengths[row]]);
             }
+            words.into_iter().for_each(|word| fold(hash, word));
         }
     }
     hashes
 }
 
-/// Hashes of all environments, lane by lane in parallel.
-fn all<L: Packed, E: Env>(env: &E) -> Vec<u64> {
-    let starts: Vec<u32> = (0..ENVIRONMENTS).step_by(L::WIDTH).collect();
+/// Hashes of all environments, tile by tile in parallel.
+fn all(env: &dyn AnyEnv, lanes: LaneWidth) -> Vec<u64> {
+    let starts: Vec<u32> = (0..ENVIRONMENTS).step_by(ROWS).collect();
     let mut hashes: Vec<u64> =
-        starts.par_iter().flat_map(|&first| play::<L, E>(env, 7, first, STEPS)).collect();
+        starts.par_iter().flat_map(|&first| play(env, lanes, 7, first, STEPS)).collect();
     hashes.truncate(ENVIRONMENTS as usize);
     hashes
 }
 
-fn agrees<E: Env>(env: &E) {
+fn agrees(env: &dyn AnyEnv) {
     let name = env.spec().name;
-    let expected = all::<f32, E>(env);
+    let expected = all(env, LaneWidth::One);
     let distinct: std::collections::HashSet<&u64> = expected.iter().collect();
-    assert_eq!(distinct.len(), expected.len(), "{name}: every environment lives a life of its own");
-    assert_eq!(all::<Wide<8>, E>(env), expected, "{name} on Wide<8>");
-    assert_eq!(all::<Wide<16>, E>(env), expected, "{name} on Wide<16>");
+    assert_eq!(distinct.len(), expected.len(), "{name}: every environment plays a game of its own");
+    assert_eq!(all(env, LaneWidth::Eight), expected, "{name} on Wide<8>");
+    assert_eq!(all(env, LaneWidth::Sixteen), expected, "{name} on Wide<16>");
     let single = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a pool of one");
-    assert_eq!(single.install(|| all::<Wide<16>, E>(env)), expected, "{name} on one thread");
-}
-
-struct Agrees;
-
-impl Visitor for Agrees {
-    type Output = ();
-    fn visit<E: Env>(self, env: E) {
-        agrees(&env);
-    }
+    assert_eq!(single.install(|| all(env, LaneWidth::Sixteen)), expected, "{name} on one thread");
 }
 
 #[test]
 fn every_environment_gives_the_same_bits_on_every_lane() {
-    for name in registry::names() {
-        registry::with_env(name, &Default::default(), Agrees).expect("a registered name");
+    for env in builtin().envs() {
+        agrees(&**env);
+        // Chance inside a step, where an option brings it.
+        if env.spec().options.iter().any(|option| option.name == "sticky_action_prob") {
+            let sticky = [("sticky_action_prob".to_owned(), 0.1)].into();
+            agrees(&*env.with_options(&sticky).expect("a known option"));
+        }
     }
-    let sticky = [("sticky_action_prob".to_owned(), 0.1)].into();
-    registry::with_env("minatar_breakout", &sticky, Agrees).expect("a known option");
 }
 
 #[test]

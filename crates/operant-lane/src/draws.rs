@@ -3,6 +3,7 @@
 
 use crate::lane::{Float, Lane, Uint};
 use crate::philox::philox;
+use crate::script::Script;
 
 /// What a stream is for; part of the counter, so streams never overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,16 +33,18 @@ pub enum Purpose {
 /// A stream of random words: Philox with key = seed and counter = (environment, step low, step high,
 /// purpose in the top 8 bits and block below).
 #[derive(Clone, Copy)]
-pub struct Draws<L: Lane> {
+pub struct Draws<'a, L: Lane> {
     seed: [L::Uint; 2],
     environment: L::Uint,
     step: [L::Uint; 2],
     tag: L::Uint,
     words: [L::Uint; 4],
     drawn: u32,
+    // A constant of every caller but replay, so the branches on it are gone where a rule is inlined.
+    script: Option<&'a Script>,
 }
 
-impl<L: Lane> Draws<L> {
+impl<'a, L: Lane> Draws<'a, L> {
     /// The stream of `environment` (its global number) at lifetime step `step`; 64-bit numbers as (low, high) words.
     #[inline(always)]
     pub fn new(seed: [L::Uint; 2], environment: L::Uint, step: [L::Uint; 2], purpose: Purpose) -> Self {
@@ -52,7 +55,13 @@ impl<L: Lane> Draws<L> {
     #[inline(always)]
     pub fn tagged(seed: [L::Uint; 2], environment: L::Uint, step: [L::Uint; 2], tag: L::Uint) -> Self {
         let zero = L::Uint::splat(0);
-        Self { seed, environment, step, tag, words: [zero; 4], drawn: 0 }
+        Self { seed, environment, step, tag, words: [zero; 4], drawn: 0, script: None }
+    }
+
+    /// Numbers that are given instead of drawn, the same in all lanes.
+    pub fn scripted(script: &'a Script) -> Self {
+        let zero = L::Uint::splat(0);
+        Self { script: Some(script), ..Self::tagged([zero; 2], zero, [zero; 2], zero) }
     }
 
     /// The same, for 64-bit numbers that are equal in all lanes.
@@ -64,6 +73,9 @@ impl<L: Lane> Draws<L> {
     /// The next 32 random bits.
     #[inline(always)]
     pub fn bits(&mut self) -> L::Uint {
+        if let Some(script) = self.script {
+            return L::Uint::splat(script.whole(0, u32::MAX));
+        }
         if self.drawn.is_multiple_of(4) {
             let tag = self.tag | L::Uint::splat(self.drawn / 4);
             self.words = philox::<L>([self.environment, self.step[0], self.step[1], tag], self.seed);
@@ -76,6 +88,9 @@ impl<L: Lane> Draws<L> {
     /// Uniform in [0, 1), in steps of 2^-24.
     #[inline(always)]
     pub fn unit(&mut self) -> L::Float {
+        if let Some(script) = self.script {
+            return L::Float::splat(script.uniform());
+        }
         unit::<L>(self.bits())
     }
 
@@ -88,7 +103,19 @@ impl<L: Lane> Draws<L> {
     /// Uniform in 0 .. `count`, with a bias below `count` / 2^32.
     #[inline(always)]
     pub fn below(&mut self, count: u32) -> L::Uint {
+        if let Some(script) = self.script {
+            return L::Uint::splat(script.whole(0, count - 1));
+        }
         self.bits().mul_wide(L::Uint::splat(count)).0
+    }
+
+    /// Uniform in `low ..= high`, with the bias of [`Draws::below`].
+    #[inline(always)]
+    pub fn integer(&mut self, low: u32, high: u32) -> L::Uint {
+        if let Some(script) = self.script {
+            return L::Uint::splat(script.whole(low, high));
+        }
+        self.below(high - low + 1) + L::Uint::splat(low)
     }
 }
 

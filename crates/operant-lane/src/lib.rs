@@ -14,10 +14,12 @@ pub mod lane;
 pub mod math;
 pub mod philox;
 mod scalar;
+mod script;
 mod simd;
 pub mod trace;
 
 pub use bundle::{Bundle, Kind, Leaf, Sink, Source};
 pub use draws::{ActionDraws, Draws, Purpose};
 pub use lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint};
+pub use script::Script;
 pub use simd::{Mask8, Mask16, Wide};

@@ -9,11 +9,9 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod in_flight;
-pub mod measure;
 pub mod network;
 pub mod precision;
 pub mod presets;
-pub mod profile;
 pub mod sample;
 pub mod shuffle;
 pub mod snapshot;

@@ -99,7 +99,7 @@ fn a_loaded_snapshot_continues_bit_for_bit() {
         for _ in 0..3 {
             update(&mut *resumed);
         }
-        assert_same(&straight, &resumed.save().expect("a snapshot"), env.spec().name);
+        assert_same(&straight, &resumed.save().expect("a snapshot"), &env.spec().name);
     }
     check(shared(CartPole), config(17));
     check(shared(Pendulum), config(300));

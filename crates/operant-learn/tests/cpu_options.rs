@@ -6,17 +6,17 @@ use std::sync::Arc;
 mod locks;
 
 use locks::Locks;
-use operant_env::Env;
+use operant_env::AnyEnv;
 use operant_env::cartpole::CartPole;
 use operant_env::pendulum::Pendulum;
 use operant_learn::cpu::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Started, Waiting, backend, backend_with};
 use operant_learn::{Backend, Config, Snapshot};
 
-/// A rollout of several tiles, small minibatches, and a number of environments that fills neither.
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
 }
 
+/// A rollout of several tiles, small minibatches, and a number of environments that fills neither.
 fn config(num_envs: usize) -> Config {
     Config {
         seed: 5,

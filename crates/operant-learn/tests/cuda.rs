@@ -10,13 +10,12 @@ mod locks;
 
 use gpu::{device, stand_in};
 use locks::Locks;
+use operant_bench::measure::gpu as measure;
+use operant_bench::parity::{check_gae, check_horizon, compare_rollout, differing_environments, tolerance};
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
-use operant_learn::cuda::parity::{
-    check_gae, check_horizon, compare_rollout, differing_environments, tolerance,
-};
+use operant_learn::cuda::CudaRollout;
 use operant_learn::cuda::specialise::WeightsAt;
-use operant_learn::cuda::{CudaRollout, measure};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
 

@@ -10,12 +10,12 @@ mod locks;
 
 use gpu::{device, stand_in};
 use locks::Locks;
+use operant_bench::parity::{
+    UpdatePath, check_gae, check_horizon, compare_gradient, compare_rollout, compare_update,
+};
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::adam::LearnerState;
-use operant_learn::cuda::parity::{
-    UpdatePath, check_gae, check_horizon, compare_gradient, compare_rollout, compare_update,
-};
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use locks::Locks;
 use operant_cuda::Device;
+use operant_env::AnyEnv;
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions, Kernels, NetworkOptions};

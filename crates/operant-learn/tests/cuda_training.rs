@@ -38,10 +38,8 @@ struct Learn<'a> {
     updates: u64,
 }
 
-impl Visitor for Learn<'_> {
+impl Learn<'_> {
     /// Mean return of the episodes of the first update and of the last ten.
-    type Output = [f64; 2];
-
     fn visit(self, env: &Arc<dyn AnyEnv>) -> [f64; 2] {
         let config = Config {
             total_timesteps: self.updates * 32 * 64,

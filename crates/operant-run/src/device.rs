@@ -44,9 +44,12 @@ impl Device {
 }
 
 /// What a run trains on, with the settings that go with it.
-pub(crate) struct Chosen {
+pub struct Chosen {
+    /// As they are layered for the device.
     pub settings: Settings,
+    /// The device.
     pub device: Device,
+    /// What trains on it.
     pub backend: Box<dyn Backend>,
 }
 
@@ -204,7 +207,7 @@ fn on_cpu(settings: &Settings, reason: Option<String>) -> Result<(Settings, Devi
 ///
 /// # Errors
 /// As [`choose`], and those of `make_backend`.
-pub(crate) fn start(
+pub fn start(
     settings: &Settings,
     before: Option<&str>,
     mut make_backend: impl FnMut(&mut Settings, &Device) -> Result<Box<dyn Backend>>,
@@ -270,11 +273,7 @@ fn unknown_env(unknown: &UnknownEnv) -> Error {
 /// # Errors
 /// When the environment refuses an option, or the learner the hyperparameters, each with its origin; or when the device has
 /// no room or fails.
-pub fn backend(
-    env: &Arc<dyn AnyEnv>,
-    settings: &mut Settings,
-    device: &Device,
-) -> Result<Box<dyn Backend>> {
+pub fn backend(env: &Arc<dyn AnyEnv>, settings: &mut Settings, device: &Device) -> Result<Box<dyn Backend>> {
     let env = with_options(&**env, settings)?;
     let gpu = device.cuda.is_some();
     let mut unbound = None;
@@ -284,7 +283,7 @@ pub fn backend(
             let num_envs = Some(settings.learner.num_envs);
             let plan = machine::plan(&settings.run, &settings.learner, num_envs, gpu);
             let started = backend_with(env, &settings.learner, &machine::cpu_options(&plan));
-            let made = started.map(|started| {
+            let made = started.map(|started| -> Box<dyn Backend> {
                 unbound = started.unbound;
                 started.backend
             });

@@ -106,7 +106,8 @@ pub fn auto_takes(
 ) -> (String, String) {
     match first {
         Ok(gpu) => {
-            let with_gpu = |spec: EnvSpec| spec.preset.filter(|text| presets::has_gpu(text)).map(|_| spec.name);
+            let with_gpu =
+                |spec: EnvSpec| spec.preset.filter(|text| presets::has_gpu(text)).map(|_| spec.name);
             let names: Vec<String> = registry.specs().into_iter().filter_map(with_gpu).collect();
             (name(gpu.ordinal), format!("{}, which {} have presets for", gpu.name, names.join(", ")))
         }
@@ -143,6 +144,9 @@ mod tests {
         if let Err(reason) = for_auto(&cartpole, None) {
             assert!(reason.starts_with("no usable GPU: ") && !reason.contains('\n'), "{reason}");
         }
-        assert_eq!(auto_takes(Err("no driver"), &Registry::default()), ("cpu".to_owned(), "no usable GPU: no driver".to_owned()));
+        assert_eq!(
+            auto_takes(Err("no driver"), &Registry::default()),
+            ("cpu".to_owned(), "no usable GPU: no driver".to_owned())
+        );
     }
 }

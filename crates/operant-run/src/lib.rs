@@ -45,7 +45,6 @@ mod telemetry;
 #[cfg(test)]
 mod testing;
 mod train_loop;
-pub mod trial;
 
 pub use config::{CommandLine, EnvFacts, Settings};
 pub use device::{Device, backend};

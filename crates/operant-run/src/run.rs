@@ -163,11 +163,9 @@ pub fn train(
     }
     let ending = training.run();
     training.progress.finish();
-    let outcome = ending
-        .and_then(|ending| finish(&mut training, dir, &device, ending))
-        .map_err(|error| {
-            going_on(error, dir, &settings.usual_run_dir(), training.last_checkpoint.as_deref())
-        });
+    let outcome = ending.and_then(|ending| finish(&mut training, dir, &device, ending)).map_err(|error| {
+        going_on(error, dir, &settings.usual_run_dir(), training.last_checkpoint.as_deref())
+    });
     if let Ok(outcome) = &outcome {
         if let Err(error) = dir.write("result.json", &(outcome.result.to_json() + "\n")) {
             training.warn(&error.to_string());

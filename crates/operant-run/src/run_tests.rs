@@ -23,11 +23,8 @@ fn settings(runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) ->
         .map(ToString::to_string)
         .collect();
     set.push(format!("run_dir={}", runs.display()));
-    let facts = EnvFacts {
-        name: "quadratic".into(),
-        preset: Some("solved_at = -1.0".into()),
-        ..EnvFacts::default()
-    };
+    let facts =
+        EnvFacts { name: "quadratic".into(), preset: Some("solved_at = -1.0".into()), ..EnvFacts::default() };
     let line = CommandLine { set, ..CommandLine::default() };
     crate::config::settings(facts, &line, resumed).expect("valid")
 }

@@ -204,11 +204,11 @@ impl Start<'_> {
         let (settings, device) = (self.settings, &self.device.name);
         let env = &settings.environment;
         let preset = match settings.has_preset() {
-        false => "no preset",
-        true if settings.uses_gpu_preset() => "its preset for GPUs",
-        true => "its preset",
-    };
-    let threads = settings.threads();
+            false => "no preset",
+            true if settings.uses_gpu_preset() => "its preset for GPUs",
+            true => "its preset",
+        };
+        let threads = settings.threads();
         let plural = if threads == 1 { "" } else { "s" };
         format!("{env} under {preset}, on {device} with {threads} thread{plural}")
     }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use operant_host::Topology;
-use operant_learn::cpu::measure::{Triad, on_threads, peak_flops};
-use operant_learn::cuda;
+use operant_learn::cpu::on_threads;
 use operant_run::Result;
 
+use super::case::Case;
 use super::place::{Place, threads};
-use super::plan::Case;
+use crate::measure::cpu::{Triad, peak_flops};
+use crate::measure::gpu;
 
 /// Bytes of a measurement of memory, where caches are smaller than that: no cache holds a fourth of it.
 const LEAST_BYTES: usize = 96 << 20;
@@ -33,7 +34,7 @@ pub fn flops(place: &Place, case: &Case, budget: Duration) -> Result<Vec<f64>> {
     Ok(match place {
         Place::Cpu { .. } => on_threads(&threads(case), || (0..REPETITIONS).map(|_| peak_flops()).collect())?,
         Place::Gpu { device, .. } => {
-            vec![cuda::measure::peak_flops(device, case.network.precision, budget)?.median]
+            vec![gpu::peak_flops(device, case.network.precision, budget)?.median]
         }
     })
 }
@@ -52,7 +53,7 @@ pub fn bandwidth(place: &Place, case: &Case, budget: Duration) -> Result<Vec<f64
             // Two of them fit, with what else is there.
             let free = device.memory()?.free as usize;
             let bytes = (8 * device.properties().l2_bytes).max(256 << 20).min(free / 8);
-            vec![cuda::measure::bandwidth(device, bytes, budget)?.median]
+            vec![gpu::bandwidth(device, bytes, budget)?.median]
         }
     })
 }

@@ -1,6 +1,7 @@
 //! What `operant bench` does: a plan of cases from the command line ([`plan`]), sittings in which each is measured again and again
 //! ([`run`]) on a CPU or a GPU ([`place`]), and rows that are shown, compared with earlier ones and drawn.
 
+pub mod case;
 pub mod compare;
 mod limits;
 pub mod place;

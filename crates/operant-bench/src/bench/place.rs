@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use operant_cuda::Device;
 use operant_env::Registry;
-use operant_learn::measure::{Effort, Phases, Speed, TrainingSpeed};
-use operant_learn::profile::Profile;
-use operant_learn::{LearnError, cpu, cuda};
+use operant_learn::LearnError;
+use operant_learn::cpu::CpuOptions;
 use operant_run::{Error, ErrorKind, Result, config, gpu};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::plan::Case;
+use super::case::Case;
+use crate::measure::{self, Effort, Phases, Speed, TrainingSpeed};
+use crate::profile::{self, Profile};
 
 /// A device that measures.
 #[derive(Debug)]
@@ -48,7 +49,8 @@ impl Place {
     /// When a GPU is asked for that is not there.
     pub fn find(registry: &Registry, device: &str, warn: &mut dyn FnMut(&str)) -> Result<Self> {
         let open = |ordinal| -> Result<Place> {
-            let (cuda, properties) = gpu::find(ordinal, config::usual_cache_dir(registry.known()).as_deref())?;
+            let (cuda, properties) =
+                gpu::find(ordinal, config::usual_cache_dir(registry.known()).as_deref())?;
             Ok(Place::Gpu { name: gpu::name(properties.ordinal), device: cuda.open(ordinal)? })
         };
         match gpu::ordinal(device) {
@@ -111,19 +113,19 @@ impl Place {
         };
         Ok(match (self, case.bench) {
             (Place::Cpu { .. }, Bench::Env) => {
-                alone(cpu::measure::environments(&**env, shape, &threads(case), effort)?)
+                alone(measure::cpu::environments(&**env, shape, &threads(case), effort)?)
             }
             (Place::Cpu { .. }, Bench::Rollout) => {
-                alone(cpu::measure::rollout(env, config, &threads(case), effort)?)
+                alone(measure::cpu::rollout(env, config, &threads(case), effort)?)
             }
             (Place::Cpu { .. }, Bench::Train) => {
-                trained(cpu::measure::training(env, config, &threads(case), effort)?)
+                trained(measure::cpu::training(env, config, &threads(case), effort)?)
             }
             (Place::Gpu { device, .. }, Bench::Env) => {
-                alone(cuda::measure::environments(device, &**env, shape, false, effort.budget)?)
+                alone(measure::gpu::environments(device, &**env, shape, false, effort.budget)?)
             }
             (Place::Gpu { device, .. }, Bench::Rollout) => {
-                let measured = cuda::measure::rollout(device, &**env, config, case.network, effort.budget)?;
+                let measured = measure::gpu::rollout(device, &**env, config, case.network, effort.budget)?;
                 let kernel = measured.kernel.map(|kernel| {
                     json!({
                         "registers": kernel.registers,
@@ -134,7 +136,7 @@ impl Place {
                 Sitting { more: json!({ "kernel": kernel }), ..alone(measured.speed) }
             }
             (Place::Gpu { device, .. }, Bench::Train) => {
-                trained(cuda::measure::training(device, env, config, case.network, effort.budget)?)
+                trained(measure::gpu::training(device, env, config, case.network, effort.budget)?)
             }
         })
     }
@@ -147,9 +149,9 @@ impl Place {
         let Case { config, env, .. } = case;
         let profile = match self {
             Place::Cpu { .. } => {
-                cpu::profile::profile(env, config, &threads(case), Effort { budget, least: 1 })
+                profile::cpu::profile(env, config, &threads(case), Effort { budget, least: 1 })
             }
-            Place::Gpu { device, .. } => cuda::profile::profile(device, env, config, case.network, budget),
+            Place::Gpu { device, .. } => profile::gpu::profile(device, env, config, case.network, budget),
         };
         profile.map_err(|error| of_case(case, error))
     }
@@ -166,6 +168,6 @@ fn of_case(case: &Case, error: LearnError) -> Error {
 }
 
 /// The threads of a case on the CPU; every case there has some.
-pub fn threads(case: &Case) -> cpu::CpuOptions {
-    case.threads.clone().unwrap_or_else(|| cpu::CpuOptions::new(1))
+pub fn threads(case: &Case) -> CpuOptions {
+    case.threads.clone().unwrap_or_else(|| CpuOptions::new(1))
 }

@@ -1,11 +1,11 @@
 //! A row of results, and its form as JSON.
 
-use operant_learn::measure::{Phases, Spread};
-use operant_learn::profile::Profile;
 use serde_json::{Map, Value, json};
 
 use super::Bench;
 use super::verdict::Comparison;
+use crate::measure::{Phases, Spread};
+use crate::profile::Profile;
 
 /// What was measured of one case.
 #[derive(Debug, Clone)]

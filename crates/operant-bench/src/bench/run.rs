@@ -4,19 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use operant_learn::measure::{
-    Effort, Phases, Spread, middle_half, rollout_bytes, training_bytes, training_flops,
-};
 use operant_learn::network::Network;
-use operant_learn::{cpu, cuda};
 use operant_run::Result;
 use serde_json::json;
 
 use super::Bench;
+use super::case::Case;
 use super::limits::{self, Key, key};
 use super::place::Sitting;
-use super::plan::{Case, Plan};
+use super::plan::Plan;
 use super::row::Row;
+use crate::measure::{Effort, Phases, Spread, middle_half, rollout_bytes, training_bytes, training_flops};
+use crate::profile;
 
 /// Sittings of a case at most. Each makes what it measures anew, so that where its memory lies is part of the spread.
 const SITTINGS: usize = 4;
@@ -142,7 +141,7 @@ fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
     let (place, config) = (&plan.places[case.place], &case.config);
     let samples = entry.samples();
     let network = Network::new(case.architecture.clone());
-    let line = if place.is_cpu() { cpu::profile::LINE } else { cuda::profile::SECTOR };
+    let line = if place.is_cpu() { profile::cpu::LINE } else { profile::gpu::SECTOR };
     let (flops_per_step, bytes_per_step) = match case.bench {
         // The states are read at the start of a horizon and written at its end.
         Bench::Env => (None, (2 * size_of::<u32>() * case.state_words) as f64 / config.num_steps as f64),

@@ -21,7 +21,9 @@ pub fn check_cpu(report: &mut Report, registry: &Registry, extent: Extent) {
     for env in registry.envs() {
         match speed(&**env, budget) {
             Ok(row) => report.row(row),
-            Err(error) => report.check("cpu", format!("{}: speed", env.spec().name), || Err(error.to_string())),
+            Err(error) => {
+                report.check("cpu", format!("{}: speed", env.spec().name), || Err(error.to_string()))
+            }
         }
     }
     let seeds: &[u64] = if extent.quick { &[1] } else { &[1, 2, 3] };

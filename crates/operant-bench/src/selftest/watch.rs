@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use operant_host::{GpuSample, Sampler};
-use operant_learn::measure::Spread;
 use serde_json::{Value, json};
+
+use crate::measure::Spread;
 
 /// Time from one sample to the next.
 const PERIOD: Duration = Duration::from_millis(100);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use operant_learn::measure::Spread;
 use operant_run::Result;
 
 use super::choice::{Choice, shown};
 use super::search::{PARTS, Search, Trial, first_line};
 use super::{Fate, Goal, Tried};
+use crate::measure::Spread;
 
 /// Faster by less than so much, learning is not put at risk for it.
 const WORTH: f64 = 1.03;

@@ -10,11 +10,12 @@ pub mod space;
 use std::fmt;
 use std::time::Duration;
 
-use operant_learn::measure::Spread;
 use serde_json::{Value, json};
 
-use crate::bench::verdict::Verdict;
 use choice::{Choice, to_json};
+
+use crate::bench::verdict::Verdict;
+use crate::measure::Spread;
 
 /// What the settings are to be best at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

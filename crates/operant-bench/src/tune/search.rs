@@ -3,14 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use operant_learn::measure::Spread;
-use operant_run::{Error, Result, Settings, trial};
+use operant_run::{Error, Result, Settings};
 
 use super::choice::{Choice, shown};
 use super::space::Space;
 use super::{Fate, Goal, Report, Tried};
 use crate::bench::run::Progress;
 use crate::bench::verdict::Verdict;
+use crate::measure::Spread;
+use crate::trial;
 
 /// Rounds of trials: at least so many before anything is taken, and at most.
 const ROUNDS: std::ops::RangeInclusive<usize> = 3..=7;

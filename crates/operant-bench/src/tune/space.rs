@@ -1,12 +1,12 @@
 //! What tuning may change: settings of the machine, which change the time alone, and settings of learning, which change what is
 //! learned and have to prove that it is still enough.
 
-use std::sync::Arc;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use operant_env::AnyEnv;
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
-use operant_env::AnyEnv;
 use operant_run::config::{self, EnvFacts, Group, KEYS, Key, Layers, Origin};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 

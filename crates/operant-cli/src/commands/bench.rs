@@ -6,10 +6,10 @@ pub mod show;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use operant_env::Registry;
 use operant_bench::bench::compare::Earlier;
 use operant_bench::bench::plan::{Plan, Wishes};
 use operant_bench::bench::run::run as measure;
+use operant_env::Registry;
 use operant_run::Error;
 
 use super::place::seconds;

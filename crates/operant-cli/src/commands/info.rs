@@ -6,8 +6,8 @@ mod show;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use operant_env::Registry;
 use operant_cuda::{Compiler, DeviceProperties, Inspection, Part};
+use operant_env::Registry;
 use operant_host::{CoreKind, CpuCore, Setting};
 use operant_learn::cuda::fused_up_to;
 use operant_learn::network::{Architecture, Head, Input, Network};

@@ -170,7 +170,8 @@ impl OnGpu<'_> {
 }
 
 fn parse(line: &str) -> Result<Case, Error> {
-    const SHAPE: &str = "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}";
+    const SHAPE: &str =
+        "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}, and \"draws\":[lists of numbers] where chance is given";
     let bad = |what: String| Error::usage(what).remedy(SHAPE);
     let value: Value = serde_json::from_str(line).map_err(|error| bad(format!("it is not JSON: {error}")))?;
     let list = |key: &str| {
@@ -186,7 +187,15 @@ fn parse(line: &str) -> Result<Case, Error> {
             None => number(action).map(|number| vec![number]),
         })
         .collect::<Result<_, _>>()?;
-    Ok(Case { state, actions })
+    let row = |row: &Value| {
+        let row = row.as_array().ok_or_else(|| bad("\"draws\" is no list of lists".to_owned()))?;
+        row.iter().map(number).collect()
+    };
+    let draws = match value.get("draws") {
+        Some(_) => Some(list("draws")?.iter().map(row).collect::<Result<_, _>>()?),
+        None => None,
+    };
+    Ok(Case { state, actions, draws })
 }
 
 fn to_json(outcome: &Outcome) -> Value {

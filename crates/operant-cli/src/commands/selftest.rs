@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use operant_env::Registry;
 use operant_bench::selftest::{Extent, Report, check_cpu, check_gpu};
+use operant_env::Registry;
 use operant_run::Error;
 
 use crate::output;

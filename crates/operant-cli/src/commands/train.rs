@@ -7,7 +7,7 @@ use std::time::Instant;
 use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, path_text, device};
+use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, device, path_text};
 
 use super::overrides::Overrides;
 use super::place;
@@ -107,7 +107,8 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
     }
     job.signals = signals;
     let outcome = operant_run::train(job, |settings, device| operant_run::backend(&env, settings, device))?;
-    let text = if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, registry, threshold) };
+    let text =
+        if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, registry, threshold) };
     output::print(&text)?;
     match &outcome.unsaved {
         Some(error) => Err(error.clone().into()),

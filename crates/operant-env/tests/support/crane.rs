@@ -33,15 +33,15 @@ impl Env for Crane {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "crane",
-            aliases: &[],
-            summary: "push a hook",
+            name: "crane".into(),
+            aliases: Vec::new(),
+            summary: "push a hook".into(),
             obs: ObsSpace::Box { low: vec![-20.0; AXES], high: vec![20.0; AXES] },
             actions: ActionSpace::Box { low: LOW.to_vec(), high: HIGH.to_vec() },
             time_limit: LIMIT,
             fps: 10.0,
-            solved_at: None,
-            options: &[],
+            options: Vec::new(),
+            preset: None,
         }
     }
 

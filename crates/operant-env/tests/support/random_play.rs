@@ -1,5 +1,4 @@
-//! Random play with auto-reset, on any packed lane: what every lane has to agree on. Shared by the suites of
-//! operant-env.
+//! Random actions on any packed lane, for suites that step an environment by hand.
 
 use operant_env::{ActionSpace, Env};
 use operant_lane::{ActionDraws, Bundle, Float, Lane, Mask, Source, Uint};
@@ -66,13 +65,3 @@ pub fn action<L: Lane, E: Env>(
     };
     E::Action::load(&mut RandomAction { space: &space, words, legal, component: 0 })
 }
-
-/// FNV-1a over the words that one environment produced.
-pub fn fold(hash: &mut u64, word: u32) {
-    for byte in word.to_le_bytes() {
-        *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-}
-
-/// Start of [`fold`].
-pub const HASH: u64 = 0xcbf2_9ce4_8422_2325;

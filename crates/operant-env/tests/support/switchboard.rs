@@ -34,15 +34,15 @@ impl Env for Switchboard {
 
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "switchboard",
-            aliases: &[],
-            summary: "light lamps",
+            name: "switchboard".into(),
+            aliases: Vec::new(),
+            summary: "light lamps".into(),
             obs: ObsSpace::Binary { shape: vec![PANELS, 8] },
             actions: ActionSpace::Discrete(CHOICES.to_vec()),
             time_limit: LIMIT,
             fps: 10.0,
-            solved_at: None,
-            options: &[],
+            options: Vec::new(),
+            preset: None,
         }
     }
 

@@ -16,6 +16,7 @@ use super::policy::Policy;
 use super::pool::{CpuOptions, pool};
 use super::rollout::{Horizon, Tile};
 use super::tile::{LANES, TILE_VECTORS};
+use super::timers::PartTimes;
 use super::update::Learner;
 use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
@@ -28,7 +29,7 @@ use crate::snapshot::Snapshot;
 const NARROW: usize = 64;
 
 /// Blocks of 16 environments in a tile: 1, 2 or 4.
-pub(super) fn blocks(config: &Config, options: &CpuOptions) -> usize {
+fn blocks(config: &Config, options: &CpuOptions) -> usize {
     match options.rollout_tile {
         0 if config.num_envs <= NARROW => 1,
         0 => TILE_VECTORS,
@@ -48,10 +49,34 @@ pub fn backend(
     Ok(backend_with(env, config, &CpuOptions::new(threads))?.backend)
 }
 
+/// A CPU backend that can be measured and compared with: it plays a horizon without learning from it, shows what it played, and
+/// says where the time of its threads goes.
+pub trait Instrumented: Backend {
+    /// The threads that it computes on.
+    fn pool(&self) -> Arc<rayon::ThreadPool>;
+    /// Plays one horizon, advantages included, and learns nothing from it. To be called on a thread of [`Instrumented::pool`].
+    ///
+    /// # Errors
+    /// When an environment failed.
+    fn roll(&mut self) -> Result<(), LearnError>;
+    /// Plays and trains with these parameters from now on.
+    fn set_params(&mut self, params: &[f32]);
+    /// The samples of the last horizon.
+    fn batch(&self) -> &Batch;
+    /// `(N, leaves + 2)`: the running environments.
+    fn environments(&self) -> Vec<u32>;
+    /// Running statistics of observations and of discounted returns.
+    fn running_norms(&self) -> [&RunningNorm; 2];
+    /// Whether threads read the clock between the parts of an update from now on. It costs time, and changes no bit.
+    fn time_parts(&mut self, on: bool);
+    /// Adds to `times` what each part took since the last call.
+    fn drain_times(&mut self, times: &mut PartTimes);
+}
+
 /// A CPU backend that has started.
 pub struct Started {
-    /// It.
-    pub backend: Box<dyn Backend>,
+    /// The backend.
+    pub backend: Box<dyn Instrumented>,
     /// Why threads run unbound that were to be bound to CPUs, in one line; it costs time and nothing else.
     pub unbound: Option<String>,
 }
@@ -85,7 +110,7 @@ pub(super) struct CpuBackend<const V: usize> {
     pub(super) env: Arc<dyn AnyEnv>,
     actions: ActionSpace,
     pub(super) config: Config,
-    pub(super) pool: Arc<rayon::ThreadPool>,
+    pool: Arc<rayon::ThreadPool>,
     pub(super) tiles: Vec<Tile<V>>,
     pub(super) policy: Policy,
     pub(super) learner: Learner,
@@ -102,7 +127,7 @@ pub(super) struct CpuBackend<const V: usize> {
 
 impl<const V: usize> CpuBackend<V> {
     /// On threads as `options` has them, with why they run unbound, if they were to be bound.
-    pub(super) fn on(
+    fn on(
         env: Arc<dyn AnyEnv>,
         config: &Config,
         options: &CpuOptions,
@@ -153,7 +178,7 @@ impl<const V: usize> CpuBackend<V> {
     ///
     /// # Errors
     /// When an environment failed.
-    pub(super) fn roll(&mut self) -> Result<(Episodes, f64), LearnError> {
+    fn roll(&mut self) -> Result<(Episodes, f64), LearnError> {
         self.policy.pack(&self.state.params);
         let obs_norm = self.obs_scales();
         let horizon = Horizon {
@@ -192,7 +217,7 @@ impl<const V: usize> CpuBackend<V> {
         Ok((episodes, gae / seconds))
     }
 
-    pub(super) fn update(&mut self) -> Result<UpdateStats, LearnError> {
+    fn update(&mut self) -> Result<UpdateStats, LearnError> {
         let start = Instant::now();
         let (episodes, gae_share) = self.roll()?;
         let rolled = start.elapsed().as_secs_f64();
@@ -271,5 +296,44 @@ impl<const V: usize> Backend for CpuBackend<V> {
 
     fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
         self.restore(snapshot)
+    }
+}
+
+impl<const V: usize> Instrumented for CpuBackend<V> {
+    fn pool(&self) -> Arc<rayon::ThreadPool> {
+        Arc::clone(&self.pool)
+    }
+
+    fn roll(&mut self) -> Result<(), LearnError> {
+        std::hint::black_box(CpuBackend::roll(self)?);
+        // Random numbers are functions of the global step.
+        self.updates += 1;
+        Ok(())
+    }
+
+    fn set_params(&mut self, params: &[f32]) {
+        self.state.params.copy_from_slice(params);
+    }
+
+    fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    fn environments(&self) -> Vec<u32> {
+        CpuBackend::environments(self)
+    }
+
+    fn running_norms(&self) -> [&RunningNorm; 2] {
+        [&self.obs_norm, &self.reward_norm]
+    }
+
+    fn time_parts(&mut self, on: bool) {
+        self.tiles.iter_mut().for_each(|tile| tile.timer.switch(on));
+        self.learner.time_parts(on);
+    }
+
+    fn drain_times(&mut self, times: &mut PartTimes) {
+        self.tiles.iter_mut().for_each(|tile| tile.timer.drain(times));
+        self.learner.drain_times(times);
     }
 }

@@ -101,6 +101,14 @@ pub(crate) fn pool(options: &CpuOptions) -> Result<(rayon::ThreadPool, Option<St
     Ok((pool, problem))
 }
 
+/// Does `work` on threads as training would have them.
+///
+/// # Errors
+/// When the system gives no threads.
+pub fn on_threads<R: Send>(options: &CpuOptions, work: impl FnOnce() -> R + Send) -> Result<R, LearnError> {
+    Ok(pool(options)?.0.install(work))
+}
+
 /// Binds the calling thread to a CPU.
 #[cfg(target_os = "linux")]
 fn bind(cpu: u32) -> Result<(), String> {

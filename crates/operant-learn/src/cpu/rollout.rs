@@ -15,11 +15,11 @@ use super::batch::BatchTile;
 use super::episodes::Episodes;
 use super::gae::gae;
 use super::heads::PolicyHead;
-use super::laps::{Lap, Laps};
 use super::normalise::NormSums;
 use super::policy::{Activations, Observation, Policy};
 use super::recorder::Recorder;
 use super::tile::{LANES, Row, splat};
+use super::timers::{Part, PhaseTimer};
 use crate::backend::LearnError;
 use crate::config::Config;
 
@@ -60,7 +60,7 @@ pub struct Tile<const V: usize> {
     /// Records the first environment on demand.
     pub recorder: Recorder,
     /// Where the time goes, on demand.
-    pub laps: Laps,
+    pub timer: PhaseTimer,
     /// What a step gave.
     ends: Ends<V>,
     /// The state of the first environment.
@@ -132,7 +132,7 @@ impl<const V: usize> Tile<V> {
             episodes: [Episodes::default(); V],
             gae_seconds: 0.0,
             recorder: Recorder::default(),
-            laps: Laps::default(),
+            timer: PhaseTimer::default(),
             ends: Ends {
                 terminated: [0; V],
                 truncated: [0; V],
@@ -192,7 +192,7 @@ impl<const V: usize> Tile<V> {
     pub fn roll(&mut self, horizon: &Horizon<'_>, batch: &mut BatchTile<'_>) -> Result<(), LearnError> {
         self.episodes = [Episodes::default(); V];
         self.obs_sums.iter_mut().chain(&mut self.reward_sums).for_each(NormSums::clear);
-        self.laps.begin();
+        self.timer.start();
         for t in 0..horizon.config.num_steps {
             if (t as u64).is_multiple_of(PULSE_STEPS) {
                 horizon.pulse.fetch_add(1, Ordering::Relaxed);
@@ -201,7 +201,7 @@ impl<const V: usize> Tile<V> {
             self.advance(horizon, t)?;
         }
         let value = self.value(horizon);
-        self.laps.lap(Lap::Policy);
+        self.timer.end(Part::Policy);
         let start = Instant::now();
         let (gamma, lambda) = (horizon.config.gamma as f32, horizon.config.gae_lambda as f32);
         gae(&self.rewards, &self.values, &self.done, value, gamma, lambda, &mut self.advantages);
@@ -209,7 +209,7 @@ impl<const V: usize> Tile<V> {
             batch.put(t, batch.layout.advantage, advantage);
         }
         self.gae_seconds = start.elapsed().as_secs_f64();
-        self.laps.lap(Lap::Gae);
+        self.timer.end(Part::Gae);
         Ok(())
     }
 
@@ -229,9 +229,9 @@ impl<const V: usize> Tile<V> {
         for (word, row) in self.mask.iter().enumerate() {
             batch.put_bits(t, layout.mask + word, row);
         }
-        self.laps.lap(Lap::Storing);
+        self.timer.end(Part::Storing);
         forward(horizon.policy, seen, &mut self.activations);
-        self.laps.lap(Lap::Policy);
+        self.timer.end(Part::Policy);
 
         let (step, count) = (horizon.step + t as u64, self.uniforms.len() as u32);
         for (component, row) in self.uniforms.iter_mut().enumerate() {
@@ -249,14 +249,14 @@ impl<const V: usize> Tile<V> {
         }
         clip(horizon.actions, &self.action_rows, &mut self.clipped);
         self.stepper.submit(bytemuck::cast_slice(self.clipped.as_flattened()), step)?;
-        self.laps.lap(Lap::Sampling);
+        self.timer.end(Part::Sampling);
         self.values[t] = self.activations.value();
         for (component, row) in self.action_rows.iter().enumerate() {
             batch.put(t, layout.actions + component, row);
         }
         batch.put(t, layout.logprob, &logprob);
         batch.put(t, layout.value, &self.values[t]);
-        self.laps.lap(Lap::Storing);
+        self.timer.end(Part::Storing);
         Ok(())
     }
 
@@ -275,7 +275,7 @@ impl<const V: usize> Tile<V> {
             returns: bytemuck::cast_slice_mut(&mut self.ends.returns),
             lengths: self.ends.lengths.as_flattened_mut(),
         })?;
-        self.laps.lap(Lap::Environment);
+        self.timer.end(Part::Environment);
         let Ends { terminated, truncated, returns, lengths } = &self.ends;
         let (mut done, mut cut) = (splat::<V>(0.0), [0u32; V]);
         for v in 0..V {
@@ -297,7 +297,7 @@ impl<const V: usize> Tile<V> {
         self.bootstrap(horizon, &mut rewards, cut);
         self.rewards[t] = rewards;
         self.done[t] = done;
-        self.laps.lap(Lap::Booking);
+        self.timer.end(Part::Booking);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::state::BackendState;
 
 impl<const V: usize> CpuBackend<V> {
     /// All environments, `(N, leaves + 2)`.
-    fn environments(&self) -> Vec<u32> {
+    pub(super) fn environments(&self) -> Vec<u32> {
         let of_tile = |tile: &Tile<V>| -> Vec<u32> {
             let words = tile.environments();
             let of = |e: usize| words.iter().skip(e).step_by(V * LANES).copied();

@@ -12,12 +12,12 @@ use rayon::prelude::*;
 use super::adam::{self, LearnerState, learning_rate};
 use super::batch::Batch;
 use super::crew;
-use super::laps::{Account, Lap, Laps};
 use super::loss::{LossCoefficients, LossSums};
 use super::policy::Policy;
 use super::pool::Waiting;
 use super::statistics::{advantage_shift_scale, explained_variance};
 use super::tile::TILE;
+use super::timers::{Part, PartTimes, PhaseTimer};
 use super::worker::{Minibatch, Worker};
 use crate::config::Config;
 use crate::network::Network;
@@ -79,7 +79,7 @@ pub struct Learner {
     /// Bumped every few tiles.
     pulse: Arc<AtomicU64>,
     /// Where the time of whoever leads an update goes, on demand.
-    laps: Laps,
+    timer: PhaseTimer,
     /// How threads wait between small minibatches.
     waiting: Waiting,
 }
@@ -123,7 +123,7 @@ impl Learner {
             network,
             layout,
             pulse: Arc::default(),
-            laps: Laps::default(),
+            timer: PhaseTimer::default(),
             waiting: Waiting::default(),
         }
     }
@@ -134,18 +134,18 @@ impl Learner {
     }
 
     /// Whether it is taken down from now on where the time goes. Workers made later are not told: call it after an update.
-    pub(crate) fn switch_laps(&mut self, on: bool) {
-        self.laps.switch(on);
+    pub(crate) fn time_parts(&mut self, on: bool) {
+        self.timer.switch(on);
         for worker in &self.workers {
-            lock(worker).laps.switch(on);
+            lock(worker).timer.switch(on);
         }
     }
 
     /// Adds to `account` where the time went since the last call.
-    pub(crate) fn drain_laps(&mut self, account: &mut Account) {
-        self.laps.drain(account);
+    pub(crate) fn drain_times(&mut self, times: &mut PartTimes) {
+        self.timer.drain(times);
         for worker in &self.workers {
-            lock(worker).laps.drain(account);
+            lock(worker).timer.drain(times);
         }
     }
 
@@ -170,7 +170,7 @@ impl Learner {
         while self.workers.len() <= rayon::current_num_threads() {
             self.workers.push(Mutex::new(Worker::new(&self.network, &self.layout, &self.pulse)));
         }
-        let Self { config, network, policy, workers, chunks, gradient, advantages, laps, .. } = self;
+        let Self { config, network, policy, workers, chunks, gradient, advantages, timer, .. } = self;
         let learning_rate = learning_rate(config, update);
         let count = config.num_minibatches.clamp(1, batch.len());
         let bounds = |m: usize| (m * batch.len() / count, (m + 1) * batch.len() / count);
@@ -179,9 +179,9 @@ impl Learner {
             Task::Advantages { shuffle } => {
                 let (first, end) = bounds(item);
                 let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
-                worker.laps.begin();
+                worker.timer.start();
                 *lock(&advantages[item]) = advantage_shift_scale(batch, shuffle, first, end);
-                worker.laps.lap(Lap::Statistics);
+                worker.timer.end(Part::Statistics);
             }
             Task::Gradient { minibatch, coefficients, chunks: parts } => {
                 let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
@@ -210,15 +210,16 @@ impl Learner {
                     let parts = chunk_count(size.div_ceil(TILE), network.len());
                     let minibatch = Minibatch { batch, shuffle: shuffle(epochs), first, size, advantages };
                     crew.round(parts, |round| {
-                        laps.begin();
+                        timer.start();
                         round.policy.pack_for_update(&state.params);
-                        laps.lap(Lap::Packing);
+                        timer.end(Part::Packing);
                         let coefficients = LossCoefficients::new(config, size);
                         round.task = Task::Gradient { minibatch, coefficients, chunks: parts };
                     });
-                    laps.begin();
+                    timer.start();
                     let sums = add_chunks(&chunks[..parts], gradient);
-                    laps.lap_of(Lap::Reduction, if adds_in_parallel(parts, gradient) { threads } else { 1 });
+                    timer
+                        .end_on(Part::Reduction, if adds_in_parallel(parts, gradient) { threads } else { 1 });
                     let norm = adam::norm(gradient);
                     if norm.is_finite() && (sums.policy + sums.value + sums.entropy).is_finite() {
                         adam::step(state, gradient, norm, learning_rate, config);
@@ -227,7 +228,7 @@ impl Learner {
                     } else {
                         nonfinite += 1;
                     }
-                    laps.lap_of(Lap::Adam, if adam::is_parallel(gradient) { threads } else { 1 });
+                    timer.end_on(Part::Adam, if adam::is_parallel(gradient) { threads } else { 1 });
                 }
                 epochs += 1;
                 if config.target_kl > 0.0 && last_kl > config.target_kl {
@@ -235,9 +236,9 @@ impl Learner {
                 }
             }
         });
-        laps.begin();
+        timer.start();
         let explained_variance = explained_variance(batch);
-        laps.lap_of(Lap::Statistics, threads);
+        timer.end_on(Part::Statistics, threads);
         UpdateLosses { explained_variance, learning_rate, nonfinite, epochs, ..means.losses() }
     }
 }

@@ -8,11 +8,11 @@ use wide::f32x16;
 use super::batch::{Batch, Gathered};
 use super::gradient::Gradient;
 use super::heads::PolicyHead;
-use super::laps::{Lap, Laps};
 use super::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
 use super::policy::{Activations, Observation, Policy};
 use super::statistics::shuffled;
 use super::tile::{LANES, TILE, TILE_VECTORS};
+use super::timers::{Part, PhaseTimer};
 use crate::network::{Input, Network};
 use crate::sample::SampleLayout;
 use crate::shuffle::Shuffle;
@@ -48,7 +48,7 @@ pub(crate) struct Worker {
     gradient: Gradient,
     pulse: Arc<AtomicU64>,
     /// Where the time goes, on demand.
-    pub laps: Laps,
+    pub timer: PhaseTimer,
 }
 
 impl Worker {
@@ -63,7 +63,7 @@ impl Worker {
             head: PolicyHead::new(&network.architecture.head),
             gradient: Gradient::new(network),
             pulse: Arc::clone(pulse),
-            laps: Laps::default(),
+            timer: PhaseTimer::default(),
         }
     }
 
@@ -76,11 +76,11 @@ impl Worker {
         tiles: core::ops::Range<usize>,
         flat: &mut [f32],
     ) -> LossSums {
-        self.laps.begin();
+        self.timer.start();
         self.ask(minibatch, tiles.start);
-        self.laps.lap(Lap::Gather);
+        self.timer.end(Part::Gather);
         self.gradient.clear();
-        self.laps.lap(Lap::Reduction);
+        self.timer.end(Part::Reduction);
         let mut sums = LossSums::default();
         for tile in tiles.clone() {
             if tile.is_multiple_of(PULSE_TILES) {
@@ -93,7 +93,7 @@ impl Worker {
             sums = sums + self.tile(policy, coefficients, minibatch, tile);
         }
         self.gradient.finish(policy.network(), flat);
-        self.laps.lap(Lap::Reduction);
+        self.timer.end(Part::Reduction);
         sums
     }
 
@@ -132,9 +132,9 @@ impl Worker {
             Input::Dense(_) => Observation::Dense(&self.gathered.obs),
             Input::Bits(_) => Observation::Bits(&self.gathered.bits),
         };
-        self.laps.lap(Lap::Gather);
+        self.timer.end(Part::Gather);
         policy.forward(observation, &mut self.activations);
-        self.laps.lap(Lap::Forward);
+        self.timer.end(Part::Forward);
         let sums = tile_loss(
             coefficients,
             &self.input,
@@ -144,9 +144,9 @@ impl Worker {
             &mut self.deltas,
             &mut self.gradient.log_std,
         );
-        self.laps.lap(Lap::Loss);
+        self.timer.end(Part::Loss);
         self.gradient.add(policy, observation, &self.activations, &mut self.deltas);
-        self.laps.lap(Lap::Backward);
+        self.timer.end(Part::Backward);
         sums
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! Two ways run a network, and what they share has a folder of its own: `fused`, with the network inside the kernels, `gemm`, as
 //! matrix products, and `common`. `play` is environments without a network. The folders of `kernels/` have the same names.
-//! [`CudaRollout`] and [`CudaLearner`] are a rollout and a learner by either way; [`backend()`] trains with them, [`parity`] checks them
-//! against the CPU, and [`measure`] times them.
+//! [`CudaRollout`] and [`CudaLearner`] are a rollout and a learner by either way, and [`backend()`] trains with them.
 
 mod backend;
 mod choice;
@@ -12,10 +11,7 @@ pub mod footprint;
 mod fused;
 mod gemm;
 mod learner;
-pub mod measure;
-pub mod parity;
 mod play;
-pub mod profile;
 mod rollout;
 mod slots;
 
@@ -33,6 +29,6 @@ pub use gemm::math::gemm_math_program;
 pub use gemm::rollout::gemm_rollout_program;
 pub use gemm::update::gemm_update_program;
 pub use learner::CudaLearner;
-pub use play::random_play::{CudaPlay, PlayOptions, play_program};
+pub use play::random_play::{CudaPlay, HASH, PlayOptions, play_program};
 pub use play::replay::{replay, replay_program};
-pub use rollout::CudaRollout;
+pub use rollout::{CudaRollout, Returns};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use operant_env::replay::{Arithmetic, Case, StepWords};
-use operant_env::{ActionSpace, AnyEnv, EnvOptions, LaneWidth, TileSpec};
-use operant_learn::cuda::parity::{
+use crate::parity::{
     UpdatePath, check_gae, check_horizon, compare_gradient, compare_rollout, compare_update,
     differing_environments,
 };
+use operant_env::replay::{Arithmetic, Case, StepWords};
+use operant_env::{ActionSpace, AnyEnv, EnvOptions, LaneWidth, TileSpec};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnError, Precision};
 
@@ -50,7 +50,7 @@ fn random_case(env: &dyn AnyEnv, number: u32) -> Result<Case, LearnError> {
             }
         }
     };
-    Ok(Case { state, actions: (0..40).map(action).collect() })
+    Ok(Case { state, actions: (0..40).map(action).collect(), draws: None })
 }
 
 impl Gpu<'_> {

@@ -1,11 +1,11 @@
 //! Speeds of what the kernels do: environments alone, and rollouts.
 
 use operant_env::AnyEnv;
-use operant_learn::cuda::measure;
 use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
 
 use super::{Gpu, config};
+use crate::measure::{Speed, gpu as measure};
 use crate::selftest::report::{Report, Row};
 
 impl Gpu<'_> {
@@ -85,7 +85,7 @@ impl Gpu<'_> {
         }
     }
 
-    pub fn row(&self, bench: &'static str, env: &str, envs: usize, speed: &measure::Speed) -> Row {
+    pub fn row(&self, bench: &'static str, env: &str, envs: usize, speed: &Speed) -> Row {
         Row {
             bench,
             env: env.to_owned(),

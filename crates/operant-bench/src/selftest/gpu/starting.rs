@@ -1,9 +1,9 @@
 //! Time from the start of a process to CartPole solved: with no kernel compiled yet, and with all of them on the disk.
 
-use operant_learn::measure::Spread;
 use serde_json::{Value, json};
 
 use super::Gpu;
+use crate::measure::Spread;
 use crate::selftest::child::{Scratch, result, training};
 use crate::selftest::report::Report;
 

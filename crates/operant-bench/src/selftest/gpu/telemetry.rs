@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use operant_learn::measure::Spread;
 use serde_json::json;
 
 use super::Gpu;
 use super::training::shape;
+use crate::measure::Spread;
 use crate::selftest::child::{Scratch, result, this_program, training};
 use crate::selftest::report::Report;
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use operant_env::AnyEnv;
-use operant_learn::cuda::measure;
 use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
 
 use super::{Gpu, config};
+use crate::measure::gpu as measure;
 use crate::selftest::report::{Report, Row};
 use crate::selftest::watch::{Watched, watched};
 
@@ -66,9 +66,8 @@ impl Gpu<'_> {
                     let config = shape(envs, steps, hidden);
                     let settled = budget.mul_f64(0.3);
                     let uuid = &self.device.properties().uuid;
-                    let train = || {
-                        self.with("cartpole", |env| self.training_row(env, &config, precision, budget))
-                    };
+                    let train =
+                        || self.with("cartpole", |env| self.training_row(env, &config, precision, budget));
                     let (measured, seen) = match is_goal {
                         true => watched(uuid, settled, train),
                         false => (train(), Watched::default()),

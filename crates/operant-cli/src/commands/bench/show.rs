@@ -3,8 +3,8 @@
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle, presets};
 use operant_bench::bench::plan::Plan;
 use operant_bench::bench::row::Row;
-use operant_learn::measure::Spread;
-use operant_learn::profile::Profile;
+use operant_bench::measure::Spread;
+use operant_bench::profile::Profile;
 use operant_run::progress::short;
 
 /// Lines around a table and under its header; many rows stand closer without more.
@@ -232,8 +232,8 @@ mod tests {
     use operant_bench::bench::Bench;
     use operant_bench::bench::row::made_up as row;
     use operant_bench::bench::verdict::{Comparison, Verdict};
-    use operant_learn::measure::Phases;
-    use operant_learn::profile::{How, Kind, Operation, Phase};
+    use operant_bench::measure::Phases;
+    use operant_bench::profile::{How, Kind, Operation, Phase};
 
     #[test]
     fn a_table_has_a_line_a_row_and_the_verdict_where_there_is_one() {
@@ -263,7 +263,7 @@ mod tests {
             period: 0.01,
             phases: Phases { rollout: 0.004, gae: f64::NAN, update: 0.006 },
             operations: vec![
-                operation(Kind::Policy, 0.007, How::Laps),
+                operation(Kind::Policy, 0.007, How::Timers),
                 operation(Kind::Synchronisation, 0.003, How::Left),
             ],
             notes: vec!["a note".to_owned()],

@@ -2,9 +2,9 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use operant_bench::bench::verdict::Verdict;
+use operant_bench::measure::Spread;
 use operant_bench::tune::choice::shown;
 use operant_bench::tune::{Fate, Goal, Report, Tried};
-use operant_learn::measure::Spread;
 
 use crate::commands::bench::show::STYLE;
 

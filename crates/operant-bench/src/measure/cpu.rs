@@ -7,16 +7,14 @@ use std::time::{Duration, Instant};
 
 use operant_env::AnyEnv;
 use operant_lane::Float;
+use operant_learn::cpu::{CpuOptions, backend_with, on_threads};
+use operant_learn::network::{Architecture, Network};
+use operant_learn::{Config, LearnError};
 use rayon::prelude::*;
 use wide::f32x16;
 
-use super::backend::{CpuBackend, backend_with, blocks};
-use super::pool::{CpuOptions, pool};
-use super::tile::TILE_VECTORS;
-use crate::LearnError;
-use crate::config::Config;
-use crate::measure::{Effort, Phases, Speed, TrainingSpeed, time};
-use crate::network::{Architecture, Network};
+use super::{Effort, Speed, TrainingSpeed, time};
+use crate::driver::Driver;
 
 /// Independent chains of multiply-adds per core: a latency of 4 on two units needs 8.
 pub const CHAINS: usize = 16;
@@ -29,14 +27,6 @@ const STRETCH: f64 = 0.05;
 const TASK: usize = 512;
 /// Tasks for each thread, so that one that is held up is helped.
 const TASKS_A_THREAD: usize = 8;
-
-/// Does `work` on threads as training would have them.
-///
-/// # Errors
-/// When the system gives no threads.
-pub fn on_threads<R: Send>(threads: &CpuOptions, work: impl FnOnce() -> R + Send) -> Result<R, LearnError> {
-    Ok(pool(threads)?.0.install(work))
-}
 
 /// Floating-point operations per second of multiply-adds on all threads of the current rayon pool together, two a
 /// multiply-add: the limit that no matrix product can pass.
@@ -138,20 +128,18 @@ pub fn environments(
     effort: Effort,
 ) -> Result<Speed, LearnError> {
     let begin = Instant::now();
-    let (pool, _) = pool(threads)?;
-    let tasks = pool.current_num_threads() * TASKS_A_THREAD;
-    let lanes = threads.lanes();
-    let size = num_envs.div_ceil(tasks).next_multiple_of(lanes as usize).min(TASK);
-    let task = |first: usize| env.random_play(1, first as u32, size.min(num_envs - first), lanes);
-    let mut tasks = (0..num_envs).step_by(size).map(task).collect::<Result<Vec<_>, _>>()?;
-    pool.install(|| {
+    on_threads(threads, || {
+        let (tasks, lanes) = (rayon::current_num_threads() * TASKS_A_THREAD, threads.lanes());
+        let size = num_envs.div_ceil(tasks).next_multiple_of(lanes as usize).min(TASK);
+        let task = |first: usize| env.random_play(1, first as u32, size.min(num_envs - first), lanes);
+        let mut tasks = (0..num_envs).step_by(size).map(task).collect::<Result<Vec<_>, _>>()?;
         repeated(effort, begin, num_envs * num_steps, || {
             tasks.par_iter_mut().with_max_len(1).try_for_each(|task| {
                 black_box(task.play(num_steps as u64)?);
                 Ok(())
             })
         })
-    })
+    })?
 }
 
 /// The rollout of `config` with freshly initialised weights, GAE included, nothing learned.
@@ -164,28 +152,10 @@ pub fn rollout(
     threads: &CpuOptions,
     effort: Effort,
 ) -> Result<Speed, LearnError> {
-    fn run<const V: usize>(
-        mut backend: CpuBackend<V>,
-        effort: Effort,
-        begin: Instant,
-    ) -> Result<Speed, LearnError> {
-        let pool = Arc::clone(&backend.pool);
-        let steps = backend.config.num_envs * backend.config.num_steps;
-        pool.install(|| {
-            repeated(effort, begin, steps, || {
-                black_box(backend.roll()?);
-                // Random numbers are functions of the global step.
-                backend.updates += 1;
-                Ok(())
-            })
-        })
-    }
-    let (begin, env) = (Instant::now(), Arc::clone(env));
-    match blocks(config, threads) {
-        1 => run(CpuBackend::<1>::on(env, config, threads)?.0, effort, begin),
-        2 => run(CpuBackend::<2>::on(env, config, threads)?.0, effort, begin),
-        _ => run(CpuBackend::<TILE_VECTORS>::on(env, config, threads)?.0, effort, begin),
-    }
+    let begin = Instant::now();
+    let mut backend = backend_with(Arc::clone(env), config, threads)?.backend;
+    let (pool, steps) = (backend.pool(), config.num_envs * config.num_steps);
+    pool.install(|| repeated(effort, begin, steps, || backend.roll()))
 }
 
 /// Full PPO of `config`, as the training loop runs it: an update is enqueued and collected, then the next.
@@ -199,28 +169,11 @@ pub fn training(
     effort: Effort,
 ) -> Result<TrainingSpeed, LearnError> {
     let begin = Instant::now();
-    let mut learner = backend_with(Arc::clone(env), config, threads)?.backend;
-    let mut update = || -> Result<Option<Phases>, LearnError> {
-        learner.enqueue_update()?;
-        let phases = |stats: crate::UpdateStats| Phases {
-            rollout: stats.time_rollout,
-            gae: stats.time_gae,
-            update: stats.time_update,
-        };
-        Ok(learner.poll(true)?.map(phases))
-    };
+    let mut driver = Driver::new(backend_with(Arc::clone(env), config, threads)?.backend, u64::MAX);
     // The first touches the memory of the batch.
-    let start = Instant::now();
-    update()?;
-    let together = stretch(start.elapsed(), effort.budget.saturating_sub(begin.elapsed()));
-    let (mut seconds, mut phases) = (Vec::new(), Vec::new());
-    while seconds.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
-        let start = Instant::now();
-        for _ in 0..together {
-            phases.extend(update()?);
-        }
-        seconds.push(start.elapsed().as_secs_f64() / together as f64);
-    }
+    let first = Duration::from_secs_f64(driver.next()?.seconds);
+    let together = stretch(first, effort.budget.saturating_sub(begin.elapsed()));
+    let (seconds, phases) = driver.measure(together, effort, begin)?;
     let speed = Speed::of_seconds((config.num_envs * config.num_steps) as f64, &seconds);
     let network = Network::new(Architecture::of(&env.spec(), config)?);
     Ok(TrainingSpeed::new(speed, &phases, &network, config))
@@ -229,6 +182,7 @@ pub fn training(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::Phases;
     use operant_env::cartpole::CartPole;
 
     const BRIEF: Effort = Effort { budget: Duration::from_millis(20), least: 3 };

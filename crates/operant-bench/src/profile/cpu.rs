@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use operant_env::{AnyEnv, running_words};
+use operant_learn::cpu::timers::{Part, PartTimes};
+use operant_learn::cpu::{CpuOptions, Instrumented, backend_with};
+use operant_learn::network::{Architecture, Network};
+use operant_learn::sample::SampleLayout;
+use operant_learn::{Config, LearnError};
 
-use super::backend::{CpuBackend, blocks};
-use super::laps::{Account, Lap};
-use super::pool::CpuOptions;
-use super::tile::TILE_VECTORS;
-use crate::LearnError;
-use crate::config::Config;
+use super::{How, Kind, Operation, Phase, Profile};
+use crate::driver::Driver;
 use crate::measure::{Effort, Phases, Spread};
-use crate::network::{Architecture, Network};
-use crate::profile::{How, Kind, Operation, Phase, Profile};
-use crate::sample::SampleLayout;
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
@@ -31,11 +29,8 @@ pub fn profile(
 ) -> Result<Profile, LearnError> {
     let begin = Instant::now();
     let network = Network::new(Architecture::of(&env.spec(), config)?);
-    let updates = match blocks(config, threads) {
-        1 => updates(CpuBackend::<1>::on(Arc::clone(env), config, threads)?.0, effort, begin)?,
-        2 => updates(CpuBackend::<2>::on(Arc::clone(env), config, threads)?.0, effort, begin)?,
-        _ => updates(CpuBackend::<TILE_VECTORS>::on(Arc::clone(env), config, threads)?.0, effort, begin)?,
-    };
+    let backend = backend_with(Arc::clone(env), config, threads)?.backend;
+    let updates = updates(backend, effort, begin)?;
     let bytes = Bytes {
         layout: SampleLayout::new(&network.architecture, env.masked()),
         state_words: running_words(&**env),
@@ -52,39 +47,27 @@ struct Updates {
     plain: Vec<(f64, Phases)>,
     /// With the clock read: the same.
     timed: Vec<(f64, Phases)>,
-    account: Account,
+    times: PartTimes,
     /// Seconds of one reading of the clock.
     clock: f64,
     threads: usize,
 }
 
-fn updates<const V: usize>(
-    mut backend: CpuBackend<V>,
-    effort: Effort,
-    begin: Instant,
-) -> Result<Updates, LearnError> {
-    let pool = Arc::clone(&backend.pool);
-    let mut updates = Updates { clock: reading(), threads: pool.current_num_threads(), ..Updates::default() };
-    let mut update = |on: bool, account: &mut Account| -> Result<(f64, Phases), LearnError> {
-        for tile in &mut backend.tiles {
-            tile.laps.switch(on);
-        }
-        backend.learner.switch_laps(on);
-        let start = Instant::now();
-        let stats = pool.install(|| backend.update())?;
-        let seconds = start.elapsed().as_secs_f64();
-        for tile in &mut backend.tiles {
-            tile.laps.drain(account);
-        }
-        backend.learner.drain_laps(account);
-        let phases = Phases { rollout: stats.time_rollout, gae: stats.time_gae, update: stats.time_update };
-        Ok((seconds, phases))
+fn updates(backend: Box<dyn Instrumented>, effort: Effort, begin: Instant) -> Result<Updates, LearnError> {
+    let threads = backend.pool().current_num_threads();
+    let mut updates = Updates { clock: reading(), threads, ..Updates::default() };
+    let mut driver = Driver::new(backend, u64::MAX);
+    let mut update = |on: bool| -> Result<(f64, Phases), LearnError> {
+        driver.backend().time_parts(on);
+        let update = driver.next()?;
+        driver.backend().drain_times(&mut updates.times);
+        Ok((update.seconds, Phases::of(&update.stats)))
     };
     // The first update makes the workers, and touches the memory of the batch.
-    update(false, &mut Account::default())?;
+    update(false)?;
     while updates.timed.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
-        updates.plain.push(update(false, &mut Account::default())?);
-        updates.timed.push(update(true, &mut updates.account)?);
+        updates.plain.push(update(false)?);
+        updates.timed.push(update(true)?);
     }
     Ok(updates)
 }
@@ -101,22 +84,22 @@ fn reading() -> f64 {
     spent.as_secs_f64() / f64::from(READINGS)
 }
 
-/// Name, kind and phase of each lap.
-const LAPS: [(Lap, Phase, &str, Kind); Lap::ALL.len()] = [
-    (Lap::Environment, Phase::Rollout, "environment", Kind::Environment),
-    (Lap::Policy, Phase::Rollout, "policy", Kind::Policy),
-    (Lap::Sampling, Phase::Rollout, "sampling", Kind::Rollout),
-    (Lap::Storing, Phase::Rollout, "samples stored", Kind::Transfer),
-    (Lap::Booking, Phase::Rollout, "rewards and episodes", Kind::Rollout),
-    (Lap::Gae, Phase::Gae, "advantages", Kind::Rollout),
-    (Lap::Gather, Phase::Update, "samples gathered", Kind::Transfer),
-    (Lap::Forward, Phase::Update, "forward", Kind::Policy),
-    (Lap::Loss, Phase::Update, "loss", Kind::Policy),
-    (Lap::Backward, Phase::Update, "backward", Kind::Policy),
-    (Lap::Reduction, Phase::Update, "sums of gradients", Kind::Reduction),
-    (Lap::Adam, Phase::Update, "norm and Adam", Kind::Reduction),
-    (Lap::Packing, Phase::Update, "weights packed", Kind::Policy),
-    (Lap::Statistics, Phase::Update, "statistics", Kind::Reduction),
+/// Phase, name and kind of each part.
+const PARTS: [(Part, Phase, &str, Kind); Part::ALL.len()] = [
+    (Part::Environment, Phase::Rollout, "environment", Kind::Environment),
+    (Part::Policy, Phase::Rollout, "policy", Kind::Policy),
+    (Part::Sampling, Phase::Rollout, "sampling", Kind::Rollout),
+    (Part::Storing, Phase::Rollout, "samples stored", Kind::Transfer),
+    (Part::Booking, Phase::Rollout, "rewards and episodes", Kind::Rollout),
+    (Part::Gae, Phase::Gae, "advantages", Kind::Rollout),
+    (Part::Gather, Phase::Update, "samples gathered", Kind::Transfer),
+    (Part::Forward, Phase::Update, "forward", Kind::Policy),
+    (Part::Loss, Phase::Update, "loss", Kind::Policy),
+    (Part::Backward, Phase::Update, "backward", Kind::Policy),
+    (Part::Reduction, Phase::Update, "sums of gradients", Kind::Reduction),
+    (Part::Adam, Phase::Update, "norm and Adam", Kind::Reduction),
+    (Part::Packing, Phase::Update, "weights packed", Kind::Policy),
+    (Part::Statistics, Phase::Update, "statistics", Kind::Reduction),
 ];
 
 /// Between two meetings of the threads: workers pass from a tile's rollout to its advantages without one.
@@ -177,22 +160,23 @@ impl Updates {
     }
 
     fn operations(&self, stretch: &Stretch, plain: &Phases, bytes: &Bytes<'_>) -> Vec<Operation> {
-        let spent = |lap: Lap| self.account[lap as usize];
-        let laps: Vec<_> = LAPS.into_iter().filter(|(_, phase, ..)| stretch.phases.contains(phase)).collect();
-        // What all threads had together, less the readings of the clock, of which one lies in each lap.
+        let spent = |part: Part| self.times[part as usize];
+        let parts: Vec<_> =
+            PARTS.into_iter().filter(|(_, phase, ..)| stretch.phases.contains(phase)).collect();
+        // What all threads had together, less the readings of the clock, of which one lies in each part.
         let all =
             self.threads as f64 * self.timed.iter().map(|(_, phases)| (stretch.of)(phases)).sum::<f64>();
-        let readings: u64 = laps.iter().map(|(lap, ..)| spent(*lap).calls).sum();
-        let accounted: f64 = laps.iter().map(|(lap, ..)| spent(*lap).seconds).sum();
+        let readings: u64 = parts.iter().map(|(part, ..)| spent(*part).calls).sum();
+        let accounted: f64 = parts.iter().map(|(part, ..)| spent(*part).seconds).sum();
         let whole = (all - readings as f64 * self.clock).max(f64::MIN_POSITIVE);
         let scaled = |seconds: f64| seconds.max(0.0) / whole * (stretch.of)(plain);
         let mut operations = Vec::new();
-        for (lap, phase, name, kind) in laps {
-            let (spent, updates) = (spent(lap), self.timed.len() as f64);
+        for (part, phase, name, kind) in parts {
+            let (spent, updates) = (spent(part), self.timed.len() as f64);
             let calls = spent.calls as f64 / updates;
             let seconds = scaled(spent.seconds - spent.calls as f64 * self.clock);
-            let bytes = bytes.of(lap, calls);
-            operations.push(Operation { phase, name, kind, seconds, calls, bytes, how: How::Laps });
+            let bytes = bytes.of(part, calls);
+            operations.push(Operation { phase, name, kind, seconds, calls, bytes, how: How::Timers });
         }
         operations.push(Operation {
             phase: stretch.phases[0],
@@ -216,25 +200,25 @@ struct Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    fn of(&self, lap: Lap, calls: f64) -> f64 {
+    fn of(&self, part: Part, calls: f64) -> f64 {
         let samples = (self.config.num_envs * self.config.num_steps) as f64;
         let word = size_of::<u32>() as f64;
         let sample = word * self.layout.stride as f64;
         let line = (size_of::<u32>() * self.layout.stride).next_multiple_of(LINE) as f64;
         let epochs = self.config.update_epochs as f64;
-        match lap {
+        match part {
             // The states are read at the start of a horizon and written at its end.
-            Lap::Booking => 2.0 * word * (self.state_words * self.config.num_envs) as f64,
-            Lap::Storing => samples * sample,
+            Part::Booking => 2.0 * word * (self.state_words * self.config.num_envs) as f64,
+            Part::Storing => samples * sample,
             // Rewards, values and ends are read, advantages written, and put into the samples.
-            Lap::Gae => samples * 5.0 * word,
-            Lap::Gather => epochs * samples * line,
-            Lap::Statistics => {
+            Part::Gae => samples * 5.0 * word,
+            Part::Gather => epochs * samples * line,
+            Part::Statistics => {
                 let advantages = if self.config.norm_adv { epochs * LINE as f64 } else { 0.0 };
                 samples * (advantages + sample)
             }
             // Parameters and two moments are read and written, the gradient read twice.
-            Lap::Adam => calls * 8.0 * word * self.params as f64,
+            Part::Adam => calls * 8.0 * word * self.params as f64,
             _ => f64::NAN,
         }
     }
@@ -252,8 +236,8 @@ mod tests {
             let config = Config { num_envs, num_steps: 8, hidden: vec![8], ..Config::default() };
             let cartpole: Arc<dyn AnyEnv> = Arc::new(CartPole);
             let profile = profile(&cartpole, &config, &CpuOptions::new(threads), effort).expect("measured");
-            // Every lap is there, the waiting of both stretches, and what is between.
-            assert_eq!(profile.operations.len(), LAPS.len() + 3);
+            // Every part is there, the waiting of both stretches, and what is between.
+            assert_eq!(profile.operations.len(), PARTS.len() + 3);
             let total = profile.total();
             let phases = profile.phases.sum();
             assert!(total > 0.9 * phases && total < 1.5 * profile.period.max(phases), "{profile:?}");
@@ -273,14 +257,12 @@ mod tests {
 
     #[test]
     fn a_profile_changes_no_bit_of_training() {
-        use crate::backend::Backend;
         let config = Config { num_envs: 32, num_steps: 8, hidden: vec![8], ..Config::default() };
         let mut states = [false, true].map(|on| {
-            let mut backend =
-                CpuBackend::<1>::on(Arc::new(CartPole), &config, &CpuOptions::new(2)).expect("a backend").0;
+            let started = backend_with(Arc::new(CartPole), &config, &CpuOptions::new(2)).expect("a backend");
+            let mut backend = started.backend;
             for _ in 0..3 {
-                backend.tiles.iter_mut().for_each(|tile| tile.laps.switch(on));
-                backend.learner.switch_laps(on);
+                backend.time_parts(on);
                 backend.enqueue_update().expect("an update");
             }
             backend.save().expect("saved")

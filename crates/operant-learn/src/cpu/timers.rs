@@ -1,12 +1,12 @@
-//! Where a thread's time goes, when somebody asks: the clock is read between the operations of a rollout and of an update. Off,
-//! as it is unless a profile is made, a lap is one branch that is never taken, a few times in a tile of 64 samples.
+//! Phase timers: where a thread's time goes. The clock is read between the parts of a rollout and of an update. A timer is off
+//! unless a profile is made, and then the end of a part is one branch that is never taken, a few times in a tile of 64 samples.
 
 use std::ops::AddAssign;
 use std::time::Instant;
 
-/// What a thread does, as far as it is told apart.
+/// A part of what a thread does in a rollout or an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lap {
+pub enum Part {
     /// Rollout: steps, resets, observations.
     Environment,
     /// Rollout: forward passes.
@@ -37,9 +37,9 @@ pub(crate) enum Lap {
     Statistics,
 }
 
-impl Lap {
+impl Part {
     /// All of them, in order.
-    pub const ALL: [Lap; 14] = [
+    pub const ALL: [Part; 14] = [
         Self::Environment,
         Self::Policy,
         Self::Sampling,
@@ -57,81 +57,81 @@ impl Lap {
     ];
 }
 
-/// Seconds of threads and readings of the clock.
+/// What a part took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Spent {
+pub struct PartTime {
     /// Seconds, added over threads.
     pub seconds: f64,
-    /// Laps, each of which holds one reading of the clock.
+    /// How often it was done; each time holds one reading of the clock.
     pub calls: u64,
 }
 
-/// What was spent on each lap, by [`Lap`].
-pub(crate) type Account = [Spent; Lap::ALL.len()];
+/// What each part took, by [`Part`].
+pub type PartTimes = [PartTime; Part::ALL.len()];
 
-impl AddAssign for Spent {
+impl AddAssign for PartTime {
     fn add_assign(&mut self, other: Self) {
         self.seconds += other.seconds;
         self.calls += other.calls;
     }
 }
 
-/// One thread's, or one tile's, account.
+/// The timer of one thread, or of one tile.
 #[derive(Debug, Clone)]
-pub(crate) struct Laps {
+pub(crate) struct PhaseTimer {
     on: bool,
     last: Instant,
-    account: Account,
+    times: PartTimes,
 }
 
-impl Default for Laps {
+impl Default for PhaseTimer {
     fn default() -> Self {
-        Self { on: false, last: Instant::now(), account: Account::default() }
+        Self { on: false, last: Instant::now(), times: PartTimes::default() }
     }
 }
 
-impl Laps {
+impl PhaseTimer {
     /// Whether the clock is read from now on.
     pub fn switch(&mut self, on: bool) {
         self.on = on;
     }
 
-    /// What comes now is counted; what came since the last lap is not.
+    /// A part begins; the time since the last one ended is not counted.
     #[inline(always)]
-    pub fn begin(&mut self) {
+    pub fn start(&mut self) {
         if self.on {
             self.last = Instant::now();
         }
     }
 
-    /// What came since the last lap, or the beginning, was this.
+    /// A part ends, and the next begins.
     #[inline(always)]
-    pub fn lap(&mut self, lap: Lap) {
+    pub fn end(&mut self, part: Part) {
         if self.on {
-            self.take(lap, 1);
+            self.take(part, 1);
         }
     }
 
-    /// The same for what so many threads did together.
+    /// The same for a part that so many threads did together.
     #[inline(always)]
-    pub fn lap_of(&mut self, lap: Lap, threads: usize) {
+    pub fn end_on(&mut self, part: Part, threads: usize) {
         if self.on {
-            self.take(lap, threads);
+            self.take(part, threads);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn take(&mut self, lap: Lap, threads: usize) {
+    fn take(&mut self, part: Part, threads: usize) {
         let now = Instant::now();
         let seconds = (now - self.last).as_secs_f64() * threads as f64;
-        self.account[lap as usize] += Spent { seconds, calls: 1 };
+        self.times[part as usize] += PartTime { seconds, calls: 1 };
         self.last = now;
     }
 
-    /// Adds the account to `to` and empties it.
-    pub fn drain(&mut self, to: &mut Account) {
-        for (to, from) in to.iter_mut().zip(std::mem::take(&mut self.account)) {
+    /// Adds the times to `to` and forgets them.
+    pub fn drain(&mut self, to: &mut PartTimes) {
+        for (to, from) in to.iter_mut().zip(std::mem::take(&mut self.times)) {
             *to += from;
         }
     }
@@ -142,28 +142,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn laps_are_in_order_so_that_a_number_names_one() {
-        for (number, lap) in Lap::ALL.into_iter().enumerate() {
-            assert_eq!(lap as usize, number);
+    fn parts_are_in_order_so_that_a_number_names_one() {
+        for (number, part) in Part::ALL.into_iter().enumerate() {
+            assert_eq!(part as usize, number);
         }
     }
 
     #[test]
     fn only_what_is_switched_on_is_counted_and_it_is_counted_once() {
-        let (mut laps, mut account) = (Laps::default(), Account::default());
-        laps.begin();
-        laps.lap(Lap::Policy);
-        laps.drain(&mut account);
-        assert_eq!(account, Account::default());
-        laps.switch(true);
-        laps.begin();
-        laps.lap(Lap::Policy);
-        laps.lap_of(Lap::Statistics, 3);
+        let (mut timer, mut times) = (PhaseTimer::default(), PartTimes::default());
+        timer.start();
+        timer.end(Part::Policy);
+        timer.drain(&mut times);
+        assert_eq!(times, PartTimes::default());
+        timer.switch(true);
+        timer.start();
+        timer.end(Part::Policy);
+        timer.end_on(Part::Statistics, 3);
         for _ in 0..2 {
-            laps.drain(&mut account);
-            let calls: Vec<u64> = account.iter().map(|spent| spent.calls).collect();
+            timer.drain(&mut times);
+            let calls: Vec<u64> = times.iter().map(|time| time.calls).collect();
             assert_eq!(calls.iter().sum::<u64>(), 2);
-            assert_eq!((calls[Lap::Policy as usize], calls[Lap::Statistics as usize]), (1, 1));
+            assert_eq!((calls[Part::Policy as usize], calls[Part::Statistics as usize]), (1, 1));
         }
     }
 }

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use operant_cuda::Device;
 use operant_env::AnyEnv;
+use operant_learn::cuda::NetworkOptions;
+use operant_learn::network::{Architecture, Network};
+use operant_learn::sample::SampleLayout;
+use operant_learn::{Config, LearnError};
 
-use super::choice::NetworkOptions;
-use super::measure::{bus_seconds, environments, training};
-use crate::LearnError;
-use crate::config::Config;
+use super::{How, Kind, Operation, Phase, Profile};
+use crate::measure::gpu::{bus_seconds, environments, training};
 use crate::measure::{rollout_bytes, training_bytes};
-use crate::network::{Architecture, Network};
-use crate::profile::{How, Kind, Operation, Phase, Profile};
-use crate::sample::SampleLayout;
 
 /// Bytes that a GPU moves at least for a word of memory.
 pub const SECTOR: usize = 32;

@@ -6,25 +6,17 @@
 mod update;
 
 use operant_cuda::Device;
+use operant_learn::cuda::RunningNorm as DeviceNorm;
 use operant_env::play::{Outputs, RandomActions};
-use operant_env::{AnyEnv, LaneWidth, TileSpec, running_words};
+use operant_env::{AnyEnv, EnvOptions, LaneWidth, StepError, TileSpec, running_words};
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Packed, Purpose};
-
-use super::choice::NetworkOptions;
-use super::common::structs::RunningNorm as DeviceNorm;
-use super::play::random_play::{CudaPlay, HASH, PlayOptions};
-use super::rollout::CudaRollout;
-use crate::LearnError;
-use crate::config::{Activation, Config};
-use crate::cpu::batch::Batch;
-use crate::cpu::normalise::RunningNorm;
-use crate::cpu::policy::Policy;
-use crate::cpu::rollout::{Horizon, Tile};
-use crate::cpu::tile::LANES;
-use crate::network::{Head, Input, Network};
-use crate::precision::Precision;
-use crate::sample::SampleLayout;
+use operant_learn::cpu::tile::LANES;
+use operant_learn::cpu::{CpuOptions, Instrumented, backend_with};
+use operant_learn::cuda::{CudaPlay, CudaRollout, HASH, NetworkOptions, PlayOptions, Returns};
+use operant_learn::network::{Head, Input, Network};
+use operant_learn::sample::SampleLayout;
+use operant_learn::{Activation, Config, LearnError, Precision};
 
 pub use update::{UpdateParity, UpdatePath, compare_gradient, compare_update};
 
@@ -189,7 +181,7 @@ pub fn compare_rollout(
     params: &[f32],
     steps: u64,
 ) -> Result<RolloutParity, LearnError> {
-    let (config, options) = (Config { num_steps: 1, ..config.clone() }, options.into());
+    let (config, options) = (Config { num_steps: 1, num_minibatches: 1, ..config.clone() }, options.into());
     let precision = options.precision;
     let gpu = CudaRollout::new(device, env, &config, options)?;
     gpu.set_params(params)?;
@@ -201,7 +193,7 @@ pub fn compare_rollout(
         gpu.set_running_norms(&norms, &scales)?;
         gpu.poison(0xff)?;
         gpu.roll()?;
-        let expected = reference.step(step)?;
+        let expected = reference.step()?;
         let samples = Samples { got: &gpu.samples()?, expected: &expected, layout: gpu.layout() };
         let (got_states, states) = (gpu.environments()?, reference.environments());
         for n in 0..config.num_envs {
@@ -281,53 +273,43 @@ impl RolloutParity {
     }
 }
 
-/// The CPU's side: tiles of 16 environments that take one step at a time.
+/// The CPU's side: a backend that plays one step at a time.
 struct Reference<'a> {
-    env: &'a dyn AnyEnv,
     config: &'a Config,
     network: &'a Network,
     params: &'a [f32],
-    policy: Policy,
-    tiles: Vec<Tile<1>>,
-    batch: Batch,
-    obs_norm: RunningNorm,
-    reward_norm: RunningNorm,
+    backend: Box<dyn Instrumented>,
 }
 
 impl<'a> Reference<'a> {
+    /// For `config`, whose horizons are of one step.
     fn new(
-        env: &'a dyn AnyEnv,
+        env: &dyn AnyEnv,
         config: &'a Config,
         network: &'a Network,
         params: &'a [f32],
     ) -> Result<Self, LearnError> {
-        let layout = SampleLayout::new(&network.architecture, env.masked());
-        let mut policy = Policy::new(network);
-        policy.pack(params);
-        let tile = |first: usize| {
-            let count = LANES.min(config.num_envs - first);
-            Tile::new(env, config, &policy, LaneWidth::WIDEST, first as u32, count)
-        };
-        let tiles = (0..config.num_envs).step_by(LANES).map(tile).collect::<Result<_, _>>()?;
-        let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
-        let batch = Batch::new(layout, config.num_envs, 1);
-        let (obs_norm, reward_norm) = (RunningNorm::new(features), RunningNorm::new(1));
-        Ok(Self { env, config, network, params, policy, tiles, batch, obs_norm, reward_norm })
+        // A copy, which the backend keeps.
+        let env = env.with_options(&EnvOptions::new()).map_err(|error| {
+            LearnError::Environment(StepError { env: env.spec().name, what: error.to_string() })
+        })?;
+        let mut backend = backend_with(env, config, &CpuOptions::new(1))?.backend;
+        backend.set_params(params);
+        Ok(Self { config, network, params, backend })
     }
 
     /// `(leaves + 2, N)`.
     fn environments(&self) -> Vec<u32> {
-        let tiles: Vec<_> = self.tiles.iter().map(|tile| (tile.environments(), tile.count)).collect();
-        let row =
-            |row: usize| tiles.iter().flat_map(move |(words, count)| words[row * LANES..][..*count].to_vec());
-        (0..running_words(self.env)).flat_map(row).collect()
+        let words = self.backend.environments();
+        let leaves = words.len() / self.config.num_envs;
+        (0..leaves).flat_map(|leaf| words.iter().skip(leaf).step_by(leaves)).copied().collect()
     }
 
     /// Running statistics and the scales that follow from them, as the device keeps them.
     fn norms(&self) -> (Vec<DeviceNorm>, Vec<f32>) {
         let (mut norms, mut scales) = (Vec::new(), Vec::new());
-        let used = [(self.config.norm_obs, &self.obs_norm), (self.config.norm_reward, &self.reward_norm)];
-        for (_, norm) in used.into_iter().filter(|(used, _)| *used) {
+        let used = [self.config.norm_obs, self.config.norm_reward].into_iter();
+        for (_, norm) in used.zip(self.backend.running_norms()).filter(|(used, _)| *used) {
             for ((&mean, &var), (shift, scale)) in norm.mean.iter().zip(&norm.var).zip(norm.shift_scale()) {
                 norms.push(DeviceNorm { mean, var, count: norm.count });
                 scales.extend([shift, scale]);
@@ -336,29 +318,12 @@ impl<'a> Reference<'a> {
         (norms, scales)
     }
 
-    /// One step of every environment: its samples, in the order of the environments.
-    fn step(&mut self, step: u64) -> Result<Vec<u32>, LearnError> {
-        let spec = self.env.spec();
-        let obs_norm = if self.config.norm_obs { self.obs_norm.shift_scale() } else { Vec::new() };
-        let horizon = Horizon {
-            config: self.config,
-            policy: &self.policy,
-            actions: &spec.actions,
-            step,
-            pulse: &Default::default(),
-            obs_norm: &obs_norm,
-            reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
-        };
-        for (tile, mut samples) in self.tiles.iter_mut().zip(self.batch.tiles_mut(1)) {
-            tile.roll(&horizon, &mut samples)?;
-        }
-        if self.config.norm_obs {
-            self.obs_norm.merge(self.tiles.iter().flat_map(|tile| &tile.obs_sums));
-        }
-        if self.config.norm_reward {
-            self.reward_norm.merge(self.tiles.iter().flat_map(|tile| &tile.reward_sums));
-        }
-        Ok((0..self.batch.len()).flat_map(|index| self.batch.sample(index).to_vec()).collect())
+    /// The next step of every environment: its samples, in the order of the environments.
+    fn step(&mut self) -> Result<Vec<u32>, LearnError> {
+        let pool = self.backend.pool();
+        pool.install(|| self.backend.roll())?;
+        let batch = self.backend.batch();
+        Ok((0..batch.len()).flat_map(|index| batch.sample(index).to_vec()).collect())
     }
 
     /// Whether a draw is so near a border of the distribution that rounding decides: recomputed in f64, component by
@@ -372,7 +337,7 @@ impl<'a> Reference<'a> {
         expected: &[usize],
         precision: Precision,
     ) -> bool {
-        let layout = self.batch.layout();
+        let layout = self.backend.batch().layout();
         let Head::MultiDiscrete(counts) = &self.network.architecture.head else { return false };
         let logits = logits(self.network, self.params, &sample[..layout.obs_words]);
         let mut draws =
@@ -518,7 +483,7 @@ pub fn check_gae(
 }
 
 /// GAE in f64, `(T, N)`.
-fn advantages(config: &Config, returns: &super::rollout::Returns) -> Vec<f64> {
+fn advantages(config: &Config, returns: &Returns) -> Vec<f64> {
     let (n, steps) = (config.num_envs, config.num_steps);
     let mut advantages = vec![0.0; n * steps];
     for environment in 0..n {

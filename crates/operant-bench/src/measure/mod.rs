@@ -1,12 +1,15 @@
 //! What measurements of speed have in common on every device: repetitions and their spread, what a step costs in arithmetic and
-//! memory, and how long the phases of an update take. `cpu/measure.rs` and `cuda/measure.rs` fill these in.
+//! memory, and how long the phases of an update take. [`cpu`] and [`gpu`] measure them.
+
+pub mod cpu;
+pub mod gpu;
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::config::Config;
-use crate::network::Network;
-use crate::sample::SampleLayout;
+use operant_learn::network::Network;
+use operant_learn::sample::SampleLayout;
+use operant_learn::{Config, UpdateStats};
 
 /// Seconds that `work` takes.
 pub fn time(work: impl FnOnce()) -> f64 {
@@ -121,6 +124,11 @@ pub struct Phases {
 }
 
 impl Phases {
+    /// Of an update.
+    pub fn of(stats: &UpdateStats) -> Self {
+        Self { rollout: stats.time_rollout, gae: stats.time_gae, update: stats.time_update }
+    }
+
     /// All of them.
     pub fn sum(&self) -> f64 {
         self.rollout + self.update + if self.gae.is_nan() { 0.0 } else { self.gae }
@@ -182,7 +190,7 @@ pub fn training_bytes(layout: &SampleLayout, config: &Config, line: usize) -> f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{Architecture, Head, Input};
+    use operant_learn::network::{Architecture, Head, Input};
 
     #[test]
     fn a_spread_is_the_middle_and_the_ends() {

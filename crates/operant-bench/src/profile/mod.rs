@@ -1,5 +1,8 @@
 //! Where the time of an update goes, by phase and by operation, on any device, and what holds it back.
 
+pub mod cpu;
+pub mod gpu;
+
 use crate::measure::Phases;
 
 /// A part of an update, in the order in which they come.
@@ -95,7 +98,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// The clock was read between operations, on every thread.
-    Laps,
+    Timers,
     /// What is left of the phase: all threads' wall time less what is accounted for.
     Left,
     /// By the device's own events.
@@ -110,7 +113,7 @@ impl How {
     /// As it is printed.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Laps => "laps",
+            Self::Timers => "laps",
             Self::Left => "left",
             Self::Events => "events",
             Self::Alone => "alone",
@@ -121,7 +124,7 @@ impl How {
     /// What that means, in one line.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Laps => {
+            Self::Timers => {
                 "laps: the clock was read between operations on every thread, in updates of their own; its cost is taken off"
             }
             Self::Left => "left: all threads' time in the phase, less what is accounted for",
@@ -161,7 +164,7 @@ pub struct Profile {
     pub phases: Phases,
     /// The operations of each phase.
     pub operations: Vec<Operation>,
-    /// What whoever reads the figures should know.
+    /// What a reader of the figures should know.
     pub notes: Vec<String>,
 }
 
@@ -208,9 +211,9 @@ mod tests {
             period: 1.0,
             phases: Phases { rollout: 0.2, gae: f64::NAN, update: 0.8 },
             operations: vec![
-                operation(Kind::Environment, 0.4, How::Laps),
-                operation(Kind::Policy, 0.3, How::Laps),
-                operation(Kind::Policy, 0.2, How::Laps),
+                operation(Kind::Environment, 0.4, How::Timers),
+                operation(Kind::Policy, 0.3, How::Timers),
+                operation(Kind::Policy, 0.2, How::Timers),
                 operation(Kind::Synchronisation, 0.1, How::Left),
             ],
             notes: Vec::new(),
@@ -218,6 +221,6 @@ mod tests {
         let (kind, share) = profile.bottleneck();
         assert_eq!(kind, Kind::Policy);
         assert!((share - 0.5).abs() < 1e-12);
-        assert_eq!(profile.ways(), [How::Laps, How::Left]);
+        assert_eq!(profile.ways(), [How::Timers, How::Left]);
     }
 }

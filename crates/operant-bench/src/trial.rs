@@ -1,60 +1,23 @@
-//! Training that leaves nothing behind: how fast it goes under some settings, and how soon it solves. For whoever tries settings.
+//! Training that leaves nothing behind: how fast it goes under some settings, and how soon it solves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use operant_env::AnyEnv;
-use operant_learn::{Backend, LearnError, UpdateStats};
+use operant_run::config::Settings;
+use operant_run::evaluate::{Attempts, Summary};
+use operant_run::{Result, device};
 
-use crate::config::Settings;
-use crate::device;
-use crate::error::Result;
-use crate::evaluate::{Attempts, Summary};
+use crate::driver::Driver;
 
-/// Updates that a device is given ahead of what it reports.
-const IN_FLIGHT: u64 = 2;
 /// Share of a measurement's time that goes into warming up, in which rates and caches settle.
 const WARM_UP: f64 = 0.2;
 
-/// Training that goes on from update to update.
-struct Run {
-    backend: Box<dyn Backend>,
-    in_flight: u64,
-    collected: u64,
-}
-
-impl Run {
-    fn start(env: &Arc<dyn AnyEnv>, settings: &Settings) -> Result<(Self, Settings)> {
-        let chosen =
-            device::start(settings, None, |settings, device| device::backend(env, settings, device))?;
-        Ok((Self { backend: chosen.backend, in_flight: 0, collected: 0 }, chosen.settings))
-    }
-
-    /// The next update's report, with no update enqueued beyond number `last`.
-    fn next(&mut self, last: u64) -> std::result::Result<UpdateStats, LearnError> {
-        loop {
-            while self.in_flight < IN_FLIGHT && self.collected + self.in_flight < last {
-                self.backend.enqueue_update()?;
-                self.in_flight += 1;
-                // What is done at once is told at once.
-                if let Some(stats) = self.taken(false)? {
-                    return Ok(stats);
-                }
-            }
-            if let Some(stats) = self.taken(true)? {
-                return Ok(stats);
-            }
-        }
-    }
-
-    fn taken(&mut self, wait: bool) -> std::result::Result<Option<UpdateStats>, LearnError> {
-        let stats = self.backend.poll(wait)?;
-        if stats.is_some() {
-            self.in_flight -= 1;
-            self.collected += 1;
-        }
-        Ok(stats)
-    }
+/// Starts training under these settings, on the device that they choose; with the settings as they are for that device.
+fn start(env: &Arc<dyn AnyEnv>, settings: &Settings) -> Result<(Driver, Settings)> {
+    let make = |settings: &mut Settings, device: &device::Device| device::backend(env, settings, device);
+    let chosen = device::start(settings, None, make)?;
+    Ok((Driver::new(chosen.backend, chosen.settings.updates()), chosen.settings))
 }
 
 /// Environment steps per second of training under these settings, measured for about `time` after the start, and for two updates
@@ -64,21 +27,19 @@ impl Run {
 /// When no device trains under them, or it fails.
 pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result<f64> {
     let begin = Instant::now();
-    let (mut run, chosen) = Run::start(env, settings)?;
+    let (mut driver, chosen) = start(env, settings)?;
     // The first touches memory, and on a GPU loads kernels.
     let warm = begin.elapsed() + time.mul_f64(WARM_UP);
-    while run.collected == 0 || (begin.elapsed() < warm && run.collected < chosen.updates()) {
-        run.next(chosen.updates())?;
+    while driver.collected() == 0 || (begin.elapsed() < warm && !driver.is_done()) {
+        driver.next()?;
     }
     let (mut updates, mut seconds) = (0, 0.0);
     while updates == 0 || seconds < time.as_secs_f64() * (1.0 - WARM_UP) {
         // What comes after a run's last update is no training: the learning rate has run out.
-        if run.collected == chosen.updates() {
-            run = Run::start(env, settings)?.0;
+        if driver.is_done() {
+            driver = start(env, settings)?.0;
         }
-        let start = Instant::now();
-        run.next(chosen.updates())?;
-        (updates, seconds) = (updates + 1, seconds + start.elapsed().as_secs_f64());
+        (updates, seconds) = (updates + 1, seconds + driver.next()?.seconds);
     }
     #[allow(clippy::cast_precision_loss)] // counts
     let steps = (updates * chosen.batch()) as f64;
@@ -90,39 +51,33 @@ pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result
 ///
 /// # Errors
 /// When no device trains under these settings, or it fails.
-pub fn seconds_to_solve(
-    env: &Arc<dyn AnyEnv>,
-    settings: &Settings,
-    limit: Duration,
-) -> Result<Option<f64>> {
+pub fn seconds_to_solve(env: &Arc<dyn AnyEnv>, settings: &Settings, limit: Duration) -> Result<Option<f64>> {
     let begin = Instant::now();
-    let (mut run, settings) = Run::start(env, settings)?;
-    let (threshold, updates) = (settings.run.solved_at, settings.updates());
+    let (mut driver, settings) = start(env, settings)?;
+    let threshold = settings.run.solved_at;
     // Round 0 is the last evaluation's.
     let (mut attempts, mut round) = (Attempts::default(), 1);
-    let solves = |run: &mut Run, round| -> Result<bool> {
-        let evaluation = run.backend.evaluate(settings.run.eval_episodes, round)?;
+    let solves = |driver: &mut Driver, round| -> Result<bool> {
+        let evaluation = driver.backend().evaluate(settings.run.eval_episodes, round)?;
         Ok(Summary::of(&evaluation).solves(threshold))
     };
-    while run.collected < updates && begin.elapsed() < limit {
-        let stats = run.next(updates)?;
+    while !driver.is_done() && begin.elapsed() < limit {
+        let stats = driver.next()?.stats;
         if stats.nonfinite_in_a_row > 0 {
             continue;
         }
         attempts.record(&stats);
-        if attempts.due(run.collected, threshold, settings.run.eval_interval) {
+        if attempts.due(driver.collected(), threshold, settings.run.eval_interval) {
             // Weights are evaluated between updates.
-            while run.in_flight > 0 {
-                attempts.record(&run.next(run.collected + run.in_flight)?);
-            }
-            attempts.tried(run.collected);
-            if solves(&mut run, round)? {
+            driver.drain()?.iter().for_each(|update| attempts.record(&update.stats));
+            attempts.tried(driver.collected());
+            if solves(&mut driver, round)? {
                 return Ok(Some(begin.elapsed().as_secs_f64()));
             }
             round += 1;
         }
     }
-    if run.collected == updates && solves(&mut run, 0)? {
+    if driver.is_done() && solves(&mut driver, 0)? {
         return Ok(Some(begin.elapsed().as_secs_f64()));
     }
     Ok(None)
@@ -131,7 +86,7 @@ pub fn seconds_to_solve(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CommandLine, EnvFacts, settings};
+    use operant_run::config::{CommandLine, EnvFacts, settings};
 
     fn cartpole() -> Arc<dyn AnyEnv> {
         Arc::new(operant_env::cartpole::CartPole)
@@ -162,6 +117,10 @@ mod tests {
         assert!(seconds_to_solve(&cartpole(), &last, limit).expect("trained").is_some());
         let short = with(&["solved_at=1e9", "total_timesteps=2048", "eval_episodes=1"]);
         assert_eq!(seconds_to_solve(&cartpole(), &short, limit).expect("trained"), None, "no steps are left");
-        assert_eq!(seconds_to_solve(&cartpole(), &easy, Duration::ZERO).expect("trained"), None, "no time is left");
+        assert_eq!(
+            seconds_to_solve(&cartpole(), &easy, Duration::ZERO).expect("trained"),
+            None,
+            "no time is left"
+        );
     }
 }

@@ -1,24 +1,18 @@
 //! Speeds on a GPU: environments alone and the rollout by the device's own events, training by the host's clock; and what the
-//! device could do at most. Benches, `operant bench`, `operant selftest gpu` and whatever else prints a speed call these.
+//! device could do at most. Benches, `operant bench` and `operant selftest gpu` call these.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use operant_cuda::{Device, Multiplier, Peak, Stream, Transfers};
 use operant_env::AnyEnv;
+use operant_learn::cuda::specialise::WeightsAt;
+use operant_learn::cuda::{CudaPlay, CudaRollout, GpuOptions, NetworkOptions, PlayOptions, backend};
+use operant_learn::network::{Architecture, Network, init_params};
+use operant_learn::{Config, LearnError, Precision};
 
-use super::backend::backend;
-use super::choice::{GpuOptions, NetworkOptions};
-use super::fused::specialise::WeightsAt;
-use super::play::random_play::{CudaPlay, PlayOptions};
-use super::rollout::CudaRollout;
-use crate::LearnError;
-use crate::config::Config;
-use crate::measure::{Phases, Spread};
-use crate::network::{Architecture, Network, init_params};
-use crate::precision::Precision;
-
-pub use crate::measure::{Speed, TrainingSpeed};
+use super::{Effort, Speed, Spread, TrainingSpeed};
+use crate::driver::Driver;
 
 /// Repetitions at least, whatever the budget.
 const LEAST: usize = 5;
@@ -26,8 +20,8 @@ const LEAST: usize = 5;
 const BETWEEN: f64 = 2e-3;
 /// Launches between two events, at most.
 const MOST: usize = 256;
-/// Updates enqueued ahead, as the training loop does.
-pub(super) const AHEAD: usize = 2;
+/// Updates before those of a measurement: they load kernels.
+const WARM_UP: usize = 2;
 
 fn bytes(transfers: &Transfers) -> f64 {
     (transfers.bytes_h2d + transfers.bytes_d2h) as f64
@@ -141,7 +135,7 @@ pub fn bandwidth(device: &Device, size: usize, budget: Duration) -> Result<Sprea
 }
 
 /// Seconds that so many bytes take from the device to the host.
-pub(super) fn bus_seconds(device: &Device, size: usize, budget: Duration) -> Result<f64, LearnError> {
+pub(crate) fn bus_seconds(device: &Device, size: usize, budget: Duration) -> Result<f64, LearnError> {
     if size == 0 {
         return Ok(0.0);
     }
@@ -233,25 +227,12 @@ pub fn training(
     budget: Duration,
 ) -> Result<TrainingSpeed, LearnError> {
     let options = GpuOptions { network: options.into(), ..GpuOptions::default() };
-    let mut learner = backend(Arc::clone(env), config, device, options)?;
-    for _ in 0..AHEAD {
-        learner.enqueue_update()?;
+    let mut driver = Driver::new(backend(Arc::clone(env), config, device, options)?, u64::MAX);
+    for _ in 0..WARM_UP {
+        driver.next()?;
     }
-    // The first updates warm up.
-    for _ in 0..AHEAD {
-        learner.enqueue_update()?;
-        learner.poll(true)?;
-    }
-    let (before, begin) = (device.transfers(), Instant::now());
-    let (mut last, mut seconds, mut phases) = (begin, Vec::new(), Vec::new());
-    while seconds.len() < LEAST || begin.elapsed() < budget {
-        learner.enqueue_update()?;
-        let Some(stats) = learner.poll(true)? else { break };
-        let now = Instant::now();
-        seconds.push((now - last).as_secs_f64());
-        phases.push(Phases { rollout: stats.time_rollout, gae: stats.time_gae, update: stats.time_update });
-        last = now;
-    }
+    let before = device.transfers();
+    let (seconds, phases) = driver.measure(1, Effort { budget, least: LEAST }, Instant::now())?;
     let moved = device.transfers().since(&before);
     let updates = seconds.len() as f64;
     let speed = Speed {

@@ -2,18 +2,14 @@
 
 use operant_cuda::Device;
 use operant_env::AnyEnv;
+use operant_learn::cpu::adam::LearnerState;
+use operant_learn::cpu::batch::Batch;
+use operant_learn::cpu::update::Learner;
+use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
+use operant_learn::network::init_params;
+use operant_learn::{Config, LearnError, Precision};
 
 use super::{Norm, tolerance};
-use crate::LearnError;
-use crate::config::Config;
-use crate::cpu::adam::LearnerState;
-use crate::cpu::batch::Batch;
-use crate::cpu::update::Learner;
-use crate::cuda::choice::{Kernels, NetworkOptions};
-use crate::cuda::learner::CudaLearner;
-use crate::cuda::rollout::CudaRollout;
-use crate::network::init_params;
-use crate::precision::Precision;
 
 /// How far parameters may be apart after the first update in single precision; each further one adds three times as much.
 /// Moments may be twenty times as far, because they are not divided by their own size.

@@ -1,0 +1,27 @@
+//! Sticky actions: with some chance an action is replaced by the one executed before (Machado et al., 2018).
+
+use operant_lane::{Draws, Float, Lane, Mask, Uint};
+
+use crate::spec::EnvOption;
+
+/// Name of the option that sets the chance.
+pub const STICKY_ACTION_PROB: &str = "sticky_action_prob";
+
+/// The option, with this default.
+pub fn sticky_action_prob(default: f64) -> EnvOption {
+    EnvOption {
+        name: STICKY_ACTION_PROB.into(),
+        default,
+        range: (0.0, 1.0),
+        help: "chance that an action is replaced by the one executed before".into(),
+    }
+}
+
+/// The action that is executed in place of `action`; draws nothing if `chance` is 0.
+#[inline(always)]
+pub fn executed<L: Lane>(chance: f64, action: L::Uint, last: L::Uint, draws: &mut Draws<L>) -> L::Uint {
+    if chance == 0.0 {
+        return action;
+    }
+    draws.unit().lt(L::Float::splat(chance)).select(last, action).named("executed")
+}
