@@ -10,6 +10,7 @@ pub mod info;
 pub mod monitor;
 mod overrides;
 mod place;
+pub mod new;
 pub mod replay;
 pub mod runs;
 pub mod selftest;

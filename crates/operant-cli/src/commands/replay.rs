@@ -77,7 +77,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         On::Cuda(ordinal) => {
             let device = open(registry, ordinal)
                 .map_err(|error| error.at(format!("--device {}", gpu::name(ordinal))))?;
-            OnGpu { device, env: &**env }.play_all()?;
+            OnGpu { device, env: &*env }.play_all()?;
         }
         On::Scalar | On::Wide => {
             for case in cases() {
