@@ -163,7 +163,8 @@ impl Planner<'_> {
         warn: &mut dyn FnMut(&str),
     ) -> Vec<String> {
         let f32 = Precision::F32.name();
-        let mut precisions = or(&self.precisions, if place.is_cpu() { f32 } else { defaults.precision.name() });
+        let mut precisions =
+            or(&self.precisions, if place.is_cpu() { f32 } else { defaults.precision.name() });
         if place.is_cpu() && with_gpu {
             precisions.retain(|precision| precision == f32);
             if precisions.is_empty() {
