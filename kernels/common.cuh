@@ -12,8 +12,10 @@
 // KERNEL(name, Params, threads a block, blocks a multiprocessor at least) { body that reads `params` }
 #define KERNEL(NAME, PARAMS, THREADS_A_BLOCK, BLOCKS_AT_LEAST) \
     extern "C" __global__ void __launch_bounds__(THREADS_A_BLOCK, BLOCKS_AT_LEAST) NAME(const __grid_constant__ PARAMS params)
-// Names the block's dynamic shared memory; there is no other.
-#define SHARED_ARENA(NAME) extern __shared__ __align__(16) unsigned char NAME[]
+// Names the block's dynamic shared memory; there is no other. It is declared here alone: a second declaration in another function
+// would be one of another alignment to the compiler (its warning 1556-D).
+extern __shared__ __align__(16) unsigned char dynamic_shared[];
+#define SHARED_ARENA(NAME) unsigned char* const NAME = dynamic_shared
 // All threads of all blocks of a cooperative launch meet. STATE is a counter in global memory, which the
 // host sets to zero before the launch.
 #define GRID_BARRIER(STATE) grid_barrier(STATE)

@@ -54,6 +54,6 @@ pub use module::{Function, Grid, Module};
 pub use nvrtc::SYMBOLS as COMPILER_SYMBOLS;
 pub use pinned::Pinned;
 pub use places::Places;
-pub use resources::Resources;
+pub use resources::{FunctionUse, Resources};
 pub use stream::{Event, Graph, Stream};
 pub use transfers::Transfers;
