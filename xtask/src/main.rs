@@ -30,8 +30,8 @@ Chores:
           docs/results/learning-gpu-presets.md.
   kernels [--check | --all]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
-          spills, instructions of a step. --check compares instead; --all prints every environment for every
-          architecture.
+          shared memory, stack and spills of every function. --check compares instead; --all checks every
+          environment with every network for every architecture, for spills and warnings alone.
   gpu [--quick]
           Builds a binary for any x86-64-v3 machine and runs `operant selftest gpu` with it, if there is a GPU
           here; the result is kept under docs/results.
