@@ -55,7 +55,7 @@ pub struct Triad {
 }
 
 impl Triad {
-    /// Arrays of so many bytes together; only far beyond the last cache do they measure memory. The threads of the current rayon
+    /// Arrays of `bytes` bytes together; only far beyond the last cache do they measure memory. The threads of the current rayon
     /// pool touch them first, each about what it will work on.
     pub fn new(bytes: usize) -> Self {
         let floats = (bytes / size_of::<[f32; 3]>()).max(1);

@@ -135,7 +135,7 @@ pub fn bandwidth(device: &Device, size: usize, budget: Duration) -> Result<Sprea
     Ok(Spread::of(seconds.iter().map(|seconds| moved / seconds).collect()))
 }
 
-/// Seconds that so many bytes take from the device to the host.
+/// Seconds that a copy of `size` bytes from the device to the host takes.
 pub(crate) fn bus_seconds(device: &Device, size: usize, budget: Duration) -> Result<f64, LearnError> {
     if size == 0 {
         return Ok(0.0);
