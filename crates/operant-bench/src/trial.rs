@@ -31,7 +31,7 @@ pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result
     // The first touches memory, and on a GPU loads kernels.
     let warm = begin.elapsed() + time.mul_f64(WARM_UP);
     while driver.collected() == 0 || (begin.elapsed() < warm && !driver.is_done()) {
-        driver.next()?;
+        driver.update()?;
     }
     let (mut updates, mut seconds) = (0, 0.0);
     while updates == 0 || seconds < time.as_secs_f64() * (1.0 - WARM_UP) {
@@ -39,7 +39,7 @@ pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result
         if driver.is_done() {
             driver = start(env, settings)?.0;
         }
-        (updates, seconds) = (updates + 1, seconds + driver.next()?.seconds);
+        (updates, seconds) = (updates + 1, seconds + driver.update()?.seconds);
     }
     #[allow(clippy::cast_precision_loss)] // counts
     let steps = (updates * chosen.batch()) as f64;
@@ -62,7 +62,7 @@ pub fn seconds_to_solve(env: &Arc<dyn AnyEnv>, settings: &Settings, limit: Durat
         Ok(Summary::of(&evaluation).solves(threshold))
     };
     while !driver.is_done() && begin.elapsed() < limit {
-        let stats = driver.next()?.stats;
+        let stats = driver.update()?.stats;
         if stats.nonfinite_in_a_row > 0 {
             continue;
         }

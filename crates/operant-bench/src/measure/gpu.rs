@@ -230,7 +230,7 @@ pub fn training(
     let options = GpuOptions { network: options.into(), ..GpuOptions::default() };
     let mut driver = Driver::new(backend(Arc::clone(env), config, device, options)?, u64::MAX);
     for _ in 0..WARM_UP {
-        driver.next()?;
+        driver.update()?;
     }
     let before = device.transfers();
     let (seconds, phases) = driver.measure(1, Effort { budget, least: LEAST }, Instant::now())?;
