@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where sources lie, below the root.
 const ROOMS: &[&str] = &["crates", "bin", "benches", "kernels", "xtask", "docs", ".ci"];
@@ -110,4 +111,23 @@ fn unsafe_code_lives_in_its_rooms() {
     }
     assert!(rooms > 0, "the search finds no unsafe code where there is some");
     assert!(broken.is_empty(), "unsafe code outside its rooms:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn environments_are_formatted() {
+    // A macro declares their modules, and so `cargo fmt` does not find them.
+    let mut found = Vec::new();
+    sources(Path::new("../crates/operant-env/src"), &mut found);
+    found.sort();
+    let checked = Command::new("rustfmt")
+        .args(["--check", "--edition", "2024"])
+        .args(&found)
+        .output()
+        .expect("rustfmt runs");
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(
+        checked.status.success(),
+        "run `rustfmt --edition 2024 crates/operant-env/src/*.rs`:\n{said}{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
 }

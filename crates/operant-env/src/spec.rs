@@ -115,17 +115,17 @@ pub struct EnvOption {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OptionError {
     /// There is no such option.
-    #[error("{env} has no option `{name}`; {known}")]
+    #[error("{env} has no option `{name}`")]
     Unknown {
         /// Environment.
         env: String,
         /// The option asked for.
         name: String,
-        /// What there is.
-        known: String,
+        /// The options that there are.
+        known: Vec<String>,
     },
     /// The value is out of range.
-    #[error("{env}: option `{name}` = {value} is out of range; give a number from {low} to {high}")]
+    #[error("{env}: option `{name}` = {value} is out of range")]
     Range {
         /// Environment.
         env: String,
@@ -143,10 +143,24 @@ pub enum OptionError {
 impl OptionError {
     /// The error for an option that `spec` does not list.
     pub fn unknown(spec: &EnvSpec, name: &str) -> Self {
-        let names: Vec<&str> = spec.options.iter().map(|option| option.name.as_str()).collect();
-        let known =
-            if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+        let known = spec.options.iter().map(|option| option.name.clone()).collect();
         OptionError::Unknown { env: spec.name.clone(), name: name.to_owned(), known }
+    }
+
+    /// The option's name.
+    pub fn option(&self) -> &str {
+        match self {
+            OptionError::Unknown { name, .. } | OptionError::Range { name, .. } => name,
+        }
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> String {
+        match self {
+            OptionError::Unknown { known, .. } if known.is_empty() => "leave it out: it has none".to_owned(),
+            OptionError::Unknown { known, .. } => format!("it has {}", known.join(", ")),
+            OptionError::Range { low, high, .. } => format!("give a number from {low} to {high}"),
+        }
     }
 }
 

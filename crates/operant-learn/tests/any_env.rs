@@ -248,7 +248,9 @@ fn update(backend: &mut dyn Backend) -> UpdateStats {
 
 fn after(env: Arc<dyn AnyEnv>, threads: usize, updates: usize) -> Snapshot {
     let mut backend = backend(env, &config(), threads).expect("a good configuration");
-    (0..updates).for_each(|_| drop(update(&mut *backend)));
+    (0..updates).for_each(|_| {
+        update(&mut *backend);
+    });
     backend.save().expect("a snapshot")
 }
 
@@ -272,7 +274,9 @@ fn it_resumes_bit_for_bit_and_another_size_is_refused() {
     update(&mut *resumed);
     resumed.load(&half).expect("a snapshot of the same run");
     assert!(resumed.save().expect("a snapshot") == half, "what was loaded");
-    (0..3).for_each(|_| drop(update(&mut *resumed)));
+    (0..3).for_each(|_| {
+        update(&mut *resumed);
+    });
     assert!(resumed.save().expect("a snapshot") == straight, "bits differ after a resume");
     let mut longer = backend(copyist(7), &config(), 1).expect("a good configuration");
     let error = longer.load(&half).expect_err("another size of state").to_string();
@@ -283,7 +287,9 @@ fn it_resumes_bit_for_bit_and_another_size_is_refused() {
 fn an_episode_of_it_is_drawn() {
     let mut backend = backend(copyist(9), &config(), 1).expect("a good configuration");
     assert!(backend.scene().is_none(), "recording begins when it is asked for");
-    (0..3).for_each(|_| drop(update(&mut *backend)));
+    (0..3).for_each(|_| {
+        update(&mut *backend);
+    });
     let episode = backend.scene().expect("an episode");
     assert_eq!((episode.frames.len(), episode.frames[0].shapes.len(), episode.fps), (9, 9, 4.0));
 }

@@ -143,7 +143,7 @@ impl Planner<'_> {
     /// The devices that are asked for, each once.
     fn places(&self, first: &dyn AnyEnv, defaults: &Run, warn: &mut dyn FnMut(&str)) -> Result<Vec<Place>> {
         let mut places: Vec<Place> = Vec::new();
-        for device in or(&self.devices, &defaults.device) {
+        for device in or(&self.devices, &defaults.device.to_string()) {
             // Words that name no device are refused as everywhere.
             self.settings(first, vec![("device", "--device", device.clone()), f32()])?;
             let place = Place::find(self.registry, &device, warn)?;
@@ -163,7 +163,8 @@ impl Planner<'_> {
         warn: &mut dyn FnMut(&str),
     ) -> Vec<String> {
         let f32 = Precision::F32.name();
-        let mut precisions = or(&self.precisions, if place.is_cpu() { f32 } else { &defaults.precision });
+        let mut precisions =
+            or(&self.precisions, if place.is_cpu() { f32 } else { defaults.precision.name() });
         if place.is_cpu() && with_gpu {
             precisions.retain(|precision| precision == f32);
             if precisions.is_empty() {
@@ -195,7 +196,7 @@ impl Planner<'_> {
         }
         let config = self.hyperparameters(&flags)?;
         let line = CommandLine { set: self.set.clone(), flags, ..CommandLine::default() };
-        let settings = config::settings(EnvFacts::of(&env.spec(), self.registry), &line, None)?;
+        let settings = config::requested(EnvFacts::of(&env.spec(), self.registry), &line, None)?.settings;
         let run = Run { options: settings.env_options.clone(), config: settings.run.clone() };
         Ok((run, config))
     }
@@ -214,13 +215,13 @@ impl Planner<'_> {
         for (key, flag, value) in flags {
             layers.flag(key, flag, value)?;
         }
-        let settings = layers.build()?;
-        if settings.num_envs_is_open() {
+        let requested = layers.build()?;
+        if requested.num_envs_is_open() {
             return Err(Error::usage("num_envs = auto is no number to measure with")
                 .at("--envs")
                 .remedy("give numbers, such as --envs 1024,8192"));
         }
-        Ok(settings.learner)
+        Ok(requested.settings.learner)
     }
 
     /// The last `--set` of this key.
@@ -242,11 +243,7 @@ impl Planner<'_> {
             bench: Bench::Env,
             place: number,
             threads: place.is_cpu().then(threads),
-            network: NetworkOptions {
-                // Words that the keys take, and no others.
-                precision: run.config.precision.parse().unwrap_or_default(),
-                kernels: run.config.kernels.parse().unwrap_or_default(),
-            },
+            network: NetworkOptions { precision: run.precision, kernels: run.kernels },
             options: run.options,
             layout: SampleLayout::new(&architecture, env.masked()),
             architecture,

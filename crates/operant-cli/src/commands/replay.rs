@@ -72,7 +72,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let arithmetic = arithmetic(args)?;
     let options = args.options.iter().cloned().collect();
     let env = device::find(registry, &args.env)?.with_options(&options);
-    let env = env.map_err(|error| usage(&error.to_string()).at("--set"))?;
+    let env = env.map_err(|error| Error::from(&error).at("--set"))?;
     match args.device {
         On::Cuda(ordinal) => {
             let device = open(registry, ordinal)
@@ -83,19 +83,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             for case in cases() {
                 let (case, place) = case?;
                 let outcome = env.replay(arithmetic, &case);
-                print(&outcome.map_err(|error| usage(&error.to_string()).at(place))?)?;
+                print(&outcome.map_err(|error| Error::from(error).at(place))?)?;
             }
         }
     }
     Ok(0)
-}
-
-/// An error of usage whose remedy stands behind a semicolon.
-fn usage(message: &str) -> Error {
-    match message.split_once("; ") {
-        Some((what, remedy)) => Error::usage(what).remedy(remedy),
-        None => Error::usage(message),
-    }
 }
 
 /// The arithmetic of the host; a GPU has that of `F32`.
@@ -149,7 +141,7 @@ impl OnGpu<'_> {
         let (mut batch, mut longest) = (Vec::new(), 0);
         for case in cases() {
             let words = case.and_then(|(case, place)| {
-                self.env.case_words(&case).map_err(|error| usage(&error.to_string()).at(place))
+                self.env.case_words(&case).map_err(|error| Error::from(error).at(place))
             });
             match words {
                 Ok(words) => {

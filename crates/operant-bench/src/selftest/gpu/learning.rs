@@ -2,7 +2,7 @@
 
 use operant_env::{EnvSpec, ObsSpace};
 use operant_learn::Precision;
-use operant_run::config::{CommandLine, EnvFacts, settings};
+use operant_run::config::{CommandLine, EnvFacts, requested};
 use serde_json::{Value, json};
 
 use super::Gpu;
@@ -73,7 +73,7 @@ impl Gpu<'_> {
 
     fn threshold(&self, env: &str) -> Option<f64> {
         let facts = EnvFacts::registered(self.registry, env).ok()?;
-        settings(facts, &CommandLine::default(), None).ok()?.run.solved_at
+        requested(facts, &CommandLine::default(), None).ok()?.settings.run.solved_at
     }
 
     fn learn(&self, env: &str, precision: Precision, seed: u64, threshold: f64) -> Result<Value, String> {
