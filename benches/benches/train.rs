@@ -38,12 +38,12 @@ fn main() -> ExitCode {
         let flops = training_flops(&network, &config);
         let backend = backend(Arc::new(CartPole), &config, threads).expect("a good configuration");
         let mut driver = Driver::new(backend, u64::MAX);
-        driver.next().expect("an update");
+        driver.update().expect("an update");
         let steps = (num_envs * config.num_steps) as f64;
         let (mut peaks, mut rates, mut shares) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..REPETITIONS {
             peaks.push(peak_flops());
-            let update = driver.next().expect("an update");
+            let update = driver.update().expect("an update");
             rates.push(steps / update.seconds);
             let phases = Phases::of(&update.stats);
             shares.push(phases.update / phases.sum());

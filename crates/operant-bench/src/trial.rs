@@ -32,7 +32,7 @@ pub fn sps(env: &Arc<dyn AnyEnv>, requested: &Requested, time: Duration) -> Resu
     // The first touches memory, and on a GPU loads kernels.
     let warm = begin.elapsed() + time.mul_f64(WARM_UP);
     while driver.collected() == 0 || (begin.elapsed() < warm && !driver.is_done()) {
-        driver.next()?;
+        driver.update()?;
     }
     let (mut updates, mut seconds) = (0, 0.0);
     while updates == 0 || seconds < time.as_secs_f64() * (1.0 - WARM_UP) {
@@ -40,7 +40,7 @@ pub fn sps(env: &Arc<dyn AnyEnv>, requested: &Requested, time: Duration) -> Resu
         if driver.is_done() {
             driver = start(env, requested)?.0;
         }
-        (updates, seconds) = (updates + 1, seconds + driver.next()?.seconds);
+        (updates, seconds) = (updates + 1, seconds + driver.update()?.seconds);
     }
     #[allow(clippy::cast_precision_loss)] // counts
     let steps = (updates * settings.batch()) as f64;
@@ -67,7 +67,7 @@ pub fn seconds_to_solve(
         Ok(Summary::of(&evaluation).solves(threshold))
     };
     while !driver.is_done() && begin.elapsed() < limit {
-        let stats = driver.next()?.stats;
+        let stats = driver.update()?.stats;
         if stats.nonfinite_in_a_row > 0 {
             continue;
         }

@@ -224,7 +224,7 @@ fn refill(training: &mut Training<'_>, dir: &RunDir, env_steps: u64) {
     }
 }
 
-/// The last words: what became of the run, for whoever watches now and whoever asks later.
+/// Reports how the run ended: to monitors, in the log and in run.json.
 fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Outcome>) {
     let first_line = |error: &Error| error.what.lines().next().unwrap_or_default().to_string();
     let (state, reason) = match outcome {
@@ -236,7 +236,7 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
     };
     let level = if state == RunState::Failed { Level::Error } else { Level::Info };
     training.publisher.event(level, &format!("{}: {reason}", state.name()));
-    // The events first, so that whoever sees the end sees what led to it.
+    // The events first, so that a monitor that sees the end sees what led to it.
     training.publisher.end();
     training.publisher.state(state, &reason);
     #[allow(clippy::cast_precision_loss)] // steps per second

@@ -15,7 +15,7 @@ use crate::measure::gpu;
 const LEAST_BYTES: usize = 96 << 20;
 /// How much larger than all caches of the last level it is.
 const TIMES_CACHE: usize = 6;
-/// Repetitions in one sitting on a CPU, a few milliseconds each.
+/// Repetitions in one series on a CPU, a few milliseconds each.
 const REPETITIONS: usize = 5;
 
 /// Whose bandwidth it is: a device, and threads of it.

@@ -1,4 +1,4 @@
-//! What `operant bench` does: a plan of cases from the command line ([`plan`]), sittings in which each is measured again and again
+//! What `operant bench` does: a plan of cases from the command line ([`plan`]), series of repetitions of each
 //! ([`run`]) on a CPU or a GPU ([`place`]), and rows that are shown, compared with earlier ones and drawn.
 
 pub mod case;

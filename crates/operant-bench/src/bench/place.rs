@@ -1,4 +1,4 @@
-//! Where something is measured: the CPU, or a GPU; and one sitting of a measurement there.
+//! Where something is measured: the CPU, or a GPU; and one series of repetitions there.
 
 use std::time::Duration;
 
@@ -31,9 +31,9 @@ pub enum Place {
     },
 }
 
-/// What one sitting found.
+/// What one series of repetitions found.
 #[derive(Debug, Clone)]
-pub struct Sitting {
+pub struct Series {
     /// Its repetitions.
     pub speed: Speed,
     /// Of training.
@@ -43,7 +43,7 @@ pub struct Sitting {
 }
 
 impl Place {
-    /// The device of this name; `auto` is the first GPU if one is usable, else the CPU, and `warn` is told why.
+    /// The device of this name; `auto` is the first GPU if one is usable, else the CPU, and `warn` gets the reason.
     ///
     /// # Errors
     /// When a GPU is asked for that is not there.
@@ -98,15 +98,15 @@ impl Place {
     ///
     /// # Errors
     /// When the case cannot be carried out, or the device fails.
-    pub fn sit(&self, case: &Case, effort: Effort) -> Result<Sitting> {
-        self.measured(case, effort).map_err(|error| of_case(case, error))
+    pub fn measure(&self, case: &Case, effort: Effort) -> Result<Series> {
+        self.try_to_measure(case, effort).map_err(|error| of_case(case, error))
     }
 
-    fn measured(&self, case: &Case, effort: Effort) -> std::result::Result<Sitting, LearnError> {
+    fn try_to_measure(&self, case: &Case, effort: Effort) -> std::result::Result<Series, LearnError> {
         let Case { config, env, .. } = case;
         let shape = [config.num_steps, config.num_envs];
-        let alone = |speed| Sitting { speed, phases: None, more: json!({}) };
-        let trained = |trained: TrainingSpeed| Sitting {
+        let alone = |speed| Series { speed, phases: None, more: json!({}) };
+        let trained = |trained: TrainingSpeed| Series {
             speed: trained.speed,
             phases: Some(trained.phases),
             more: json!({ "sample_epochs_per_s": trained.sample_epochs }),
@@ -133,7 +133,7 @@ impl Place {
                         "weights_at": format!("{:?}", kernel.weights_at).to_lowercase(),
                     })
                 });
-                Sitting { more: json!({ "kernel": kernel }), ..alone(measured.speed) }
+                Series { more: json!({ "kernel": kernel }), ..alone(measured.speed) }
             }
             (Place::Gpu { device, .. }, Bench::Train) => {
                 trained(measure::gpu::training(device, env, config, case.network, effort.budget)?)
@@ -144,7 +144,7 @@ impl Place {
     /// Where the time of training goes.
     ///
     /// # Errors
-    /// As [`Place::sit`].
+    /// As [`Place::measure`].
     pub fn profile(&self, case: &Case, budget: Duration) -> Result<Profile> {
         let Case { config, env, .. } = case;
         let profile = match self {

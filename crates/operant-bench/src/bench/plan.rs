@@ -67,7 +67,7 @@ const FLAGS: [(&str, &str); 6] = [
 ];
 
 impl Plan {
-    /// Everything checked, and the devices found; nothing is measured yet. `warn` is told what is left out and why.
+    /// Everything checked, and the devices found; nothing is measured yet. `warn` gets what is left out and why.
     ///
     /// # Errors
     /// The first thing that cannot be used, with where it was said and what to do.

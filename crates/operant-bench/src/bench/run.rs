@@ -1,5 +1,5 @@
-//! The measurements themselves: several sittings of each case, in turn, so that what else the machine does meets all of them, until
-//! the spread is known or the time is up.
+//! The measurements themselves: several series of repetitions of each case, in turn, so that other work of the machine meets all of
+//! them, until the spread is known or the time is up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,21 +11,21 @@ use serde_json::json;
 use super::Bench;
 use super::case::Case;
 use super::limits::{self, Key, key};
-use super::place::Sitting;
+use super::place::Series;
 use super::plan::Plan;
 use super::row::Row;
 use crate::measure::{Effort, Phases, Spread, middle_half, rollout_bytes, training_bytes, training_flops};
 use crate::profile;
 
-/// Sittings of a case at most. Each makes what it measures anew, so that where its memory lies is part of the spread.
-const SITTINGS: usize = 4;
-/// A spread is known when the middle half of at least so many repetitions, of so many sittings, lies within so little.
+/// Seriess of a case at most. Each makes what it measures anew, so that where its memory lies is part of the spread.
+const SERIES: usize = 4;
+/// A spread is known when the middle half of this many repetitions or more, from [`ENOUGH_SERIES`], lies within [`NARROW`].
 const ENOUGH: usize = 12;
 /// See [`ENOUGH`].
-const ENOUGH_SITTINGS: usize = 3;
+const ENOUGH_SERIES: usize = 3;
 /// See [`ENOUGH`].
 const NARROW: f64 = 0.02;
-/// Repetitions of a first sitting, however long they take.
+/// Repetitions of a first series, however long they take.
 const LEAST: usize = 2;
 /// Share of the time that a profile takes, where one is asked for.
 const PROFILE_SHARE: f64 = 0.25;
@@ -41,23 +41,23 @@ pub trait Progress {
 /// What is known of a case.
 struct Entry<'a> {
     case: &'a Case,
-    sittings: Vec<Sitting>,
-    /// Multiply-adds at most, measured just before each sitting.
+    series: Vec<Series>,
+    /// Multiply-adds at most, measured just before each series.
     peaks: Vec<f64>,
 }
 
 impl Entry<'_> {
     fn samples(&self) -> Vec<f64> {
-        self.sittings.iter().flat_map(|sitting| sitting.speed.samples.iter().copied()).collect()
+        self.series.iter().flat_map(|series| series.speed.samples.iter().copied()).collect()
     }
 
     fn is_known(&self) -> bool {
-        is_known(&self.samples(), self.sittings.len())
+        is_known(&self.samples(), self.series.len())
     }
 
     /// How much time it takes, beside others, to learn as much of it: an update is the longest.
     fn weight(&self) -> f64 {
-        if self.sittings.len() >= SITTINGS || self.is_known() {
+        if self.series.len() >= SERIES || self.is_known() {
             return 0.0;
         }
         let each = match self.case.bench {
@@ -65,13 +65,13 @@ impl Entry<'_> {
             Bench::Rollout => 1.5,
             Bench::Train => 4.0,
         };
-        each * (SITTINGS - self.sittings.len()) as f64
+        each * (SERIES - self.series.len()) as f64
     }
 }
 
 /// Whether the spread of repetitions is known well enough to stop.
-fn is_known(samples: &[f64], sittings: usize) -> bool {
-    sittings >= ENOUGH_SITTINGS && samples.len() >= ENOUGH && middle_half(samples) < NARROW
+fn is_known(samples: &[f64], count: usize) -> bool {
+    count >= ENOUGH_SERIES && samples.len() >= ENOUGH && middle_half(samples) < NARROW
 }
 
 /// Measures everything within about `budget`, and at least twice.
@@ -83,8 +83,8 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
     let measuring = if profile { budget.mul_f64(1.0 - PROFILE_SHARE) } else { budget };
     let mut bandwidths: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     let mut entries: Vec<Entry> =
-        plan.cases.iter().map(|case| Entry { case, sittings: Vec::new(), peaks: Vec::new() }).collect();
-    for round in 0..SITTINGS {
+        plan.cases.iter().map(|case| Entry { case, series: Vec::new(), peaks: Vec::new() }).collect();
+    for round in 0..SERIES {
         let mut limited = BTreeSet::new();
         for number in 0..entries.len() {
             let left = measuring.saturating_sub(begin.elapsed());
@@ -107,10 +107,10 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
             let all: f64 = entries.iter().map(Entry::weight).sum();
             let entry = &mut entries[number];
             let left = measuring.saturating_sub(begin.elapsed());
-            let visits = (SITTINGS - entry.sittings.len()) as f64;
+            let visits = (SERIES - entry.series.len()) as f64;
             let share = entry.weight() / visits / all.max(f64::MIN_POSITIVE);
             let least = if round == 0 { LEAST } else { 1 };
-            entry.sittings.push(place.sit(case, Effort { budget: left.mul_f64(share), least })?);
+            entry.series.push(place.measure(case, Effort { budget: left.mul_f64(share), least })?);
         }
     }
     let bandwidth = |case| Spread::of(bandwidths.get(&key(case)).cloned().unwrap_or_default());
@@ -137,7 +137,7 @@ fn profiled(cases: &[Case]) -> Vec<usize> {
 }
 
 fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
-    let Entry { case, sittings, peaks } = entry;
+    let Entry { case, series, peaks } = entry;
     let (place, config) = (&plan.places[case.place], &case.config);
     let samples = entry.samples();
     let network = Network::new(case.architecture.clone());
@@ -148,8 +148,8 @@ fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
         Bench::Rollout => (Some(network.forward_flops() as f64), rollout_bytes(&case.layout)),
         Bench::Train => (Some(training_flops(&network, config)), training_bytes(&case.layout, config, line)),
     };
-    let phases: Vec<Phases> = sittings.iter().filter_map(|sitting| sitting.phases).collect();
-    let last = sittings.last();
+    let phases: Vec<Phases> = series.iter().filter_map(|series| series.phases).collect();
+    let last = series.last();
     Row {
         bench: case.bench,
         env: case.name.clone(),
@@ -166,9 +166,9 @@ fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
         bytes_per_step,
         bandwidth,
         phases: (!phases.is_empty()).then(|| Phases::median(&phases)),
-        launches: last.map_or(0.0, |sitting| sitting.speed.launches),
-        bus_bytes: last.map_or(0.0, |sitting| sitting.speed.bus_bytes),
-        more: last.map_or_else(|| json!({}), |sitting| sitting.more.clone()),
+        launches: last.map_or(0.0, |series| series.speed.launches),
+        bus_bytes: last.map_or(0.0, |series| series.speed.bus_bytes),
+        more: last.map_or_else(|| json!({}), |series| series.more.clone()),
         profile: None,
         comparison: None,
     }
@@ -179,14 +179,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_is_known_after_three_sittings_that_agree() {
+    fn a_spread_is_known_after_three_series_that_agree() {
         let quiet: Vec<f64> = (0..12).map(|i| 100.0 + f64::from(i % 3)).collect();
         assert!(is_known(&quiet, 3));
-        assert!(!is_known(&quiet, 2), "two sittings do not know what the next finds");
+        assert!(!is_known(&quiet, 2), "two series do not know what the next finds");
         assert!(!is_known(&quiet[..11], 3));
         let wide: Vec<f64> = (0..40).map(|i| 100.0 + f64::from(i % 10)).collect();
         assert!(!is_known(&wide, 3));
-        // Two sittings that disagree.
+        // Two series that disagree.
         let apart: Vec<f64> = (0..24).map(|i| if i < 12 { 100.0 } else { 105.0 }).collect();
         assert!(!is_known(&apart, 3));
     }

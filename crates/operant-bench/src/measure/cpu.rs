@@ -55,7 +55,7 @@ pub struct Triad {
 }
 
 impl Triad {
-    /// Arrays of so many bytes together; only far beyond the last cache do they measure memory. The threads of the current rayon
+    /// Arrays of `bytes` bytes together; only far beyond the last cache do they measure memory. The threads of the current rayon
     /// pool touch them first, each about what it will work on.
     pub fn new(bytes: usize) -> Self {
         let floats = (bytes / size_of::<[f32; 3]>()).max(1);
@@ -171,7 +171,7 @@ pub fn training(
     let begin = Instant::now();
     let mut driver = Driver::new(backend_with(Arc::clone(env), config, threads)?.backend, u64::MAX);
     // The first touches the memory of the batch.
-    let first = Duration::from_secs_f64(driver.next()?.seconds);
+    let first = Duration::from_secs_f64(driver.update()?.seconds);
     let together = stretch(first, effort.budget.saturating_sub(begin.elapsed()));
     let (seconds, phases) = driver.measure(together, effort, begin)?;
     let speed = Speed::of_seconds((config.num_envs * config.num_steps) as f64, &seconds);

@@ -11,7 +11,7 @@ use super::{Effort, Phases};
 pub struct Update {
     /// What it reports.
     pub stats: UpdateStats,
-    /// Seconds that [`Driver::next`] waited for it: from one report to the next, where the caller does nothing between.
+    /// Seconds that [`Driver::update`] waited for it: from one report to the next, where the caller does nothing between.
     pub seconds: f64,
 }
 
@@ -48,7 +48,7 @@ impl<B: Backend + ?Sized> Driver<B> {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn next(&mut self) -> Result<Update, LearnError> {
+    pub fn update(&mut self) -> Result<Update, LearnError> {
         self.take(self.updates - self.collected)
     }
 
@@ -75,7 +75,7 @@ impl<B: Backend + ?Sized> Driver<B> {
         while means.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
             let mut seconds = 0.0;
             for _ in 0..together {
-                let update = self.next()?;
+                let update = self.update()?;
                 seconds += update.seconds;
                 phases.push(Phases::of(&update.stats));
             }

@@ -134,7 +134,7 @@ pub fn bandwidth(device: &Device, size: usize, budget: Duration) -> Result<Sprea
     Ok(Spread::of(seconds.iter().map(|seconds| moved / seconds).collect()))
 }
 
-/// Seconds that so many bytes take from the device to the host.
+/// Seconds that a copy of `size` bytes from the device to the host takes.
 pub(crate) fn bus_seconds(device: &Device, size: usize, budget: Duration) -> Result<f64, LearnError> {
     if size == 0 {
         return Ok(0.0);
@@ -229,7 +229,7 @@ pub fn training(
     let options = GpuOptions { network: options.into(), ..GpuOptions::default() };
     let mut driver = Driver::new(backend(Arc::clone(env), config, device, options)?, u64::MAX);
     for _ in 0..WARM_UP {
-        driver.next()?;
+        driver.update()?;
     }
     let before = device.transfers();
     let (seconds, phases) = driver.measure(1, Effort { budget, least: LEAST }, Instant::now())?;

@@ -107,7 +107,7 @@ impl Speed {
         }
     }
 
-    /// Of repetitions that took so many seconds for `steps` steps each.
+    /// Of repetitions of `steps` steps each, which took these seconds.
     pub fn of_seconds(steps: f64, seconds: &[f64]) -> Self {
         Self::of(seconds.iter().map(|seconds| steps / seconds).collect())
     }

@@ -59,7 +59,7 @@ fn updates(backend: Box<dyn Instrumented>, effort: Effort, begin: Instant) -> Re
     let mut driver = Driver::new(backend, u64::MAX);
     let mut update = |on: bool| -> Result<(f64, Phases), LearnError> {
         driver.backend().time_parts(on);
-        let update = driver.next()?;
+        let update = driver.update()?;
         driver.backend().drain_times(&mut updates.times);
         Ok((update.seconds, Phases::of(&update.stats)))
     };

@@ -37,7 +37,7 @@ pub enum Kind {
     Environment,
     /// The network, forward and backward, and the loss between.
     Policy,
-    /// What else a rollout does: sampling, rewards, advantages; on a device where it cannot be told apart all of it.
+    /// What else a rollout does: sampling, rewards, advantages; all of it on a device that does not separate them.
     Rollout,
     /// Sums of gradients over samples, the optimiser's step, means and deviations.
     Reduction,

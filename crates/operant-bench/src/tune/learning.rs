@@ -6,7 +6,7 @@ use operant_run::Result;
 
 use super::choice::{Choice, shown};
 use super::search::{PARTS, Search, Trial, first_line};
-use super::{Fate, Goal, Tried};
+use super::{Goal, TrialOutcome, Tried};
 use crate::measure::Spread;
 
 /// Faster by less than so much, learning is not put at risk for it.
@@ -39,7 +39,9 @@ impl Search<'_> {
         self.judge(&trials, WORTH);
         let is_worth = |tried: &Tried| {
             let ratio = Spread::of(tried.ratios.clone());
-            matches!(tried.fate, Fate::Taken | Fate::Left) && ratio.min > 1.0 && ratio.median >= WORTH
+            matches!(tried.outcome, TrialOutcome::Taken | TrialOutcome::Left)
+                && ratio.min > 1.0
+                && ratio.median >= WORTH
         };
         let mut order: Vec<usize> = (from..self.tried.len()).filter(|&k| is_worth(&self.tried[k])).collect();
         let median = |tried: &Tried| Spread::of(tried.ratios.clone()).median;
@@ -47,13 +49,13 @@ impl Search<'_> {
         // Whether it may be taken is yet to be seen.
         self.tried[from..]
             .iter_mut()
-            .filter(|tried| tried.fate == Fate::Taken)
-            .for_each(|tried| tried.fate = Fate::Left);
+            .filter(|tried| tried.outcome == TrialOutcome::Taken)
+            .for_each(|tried| tried.outcome = TrialOutcome::Left);
         for number in order {
             let choice = self.tried[number].choice.clone();
-            let fate = self.whether_it_solves(&choice, number)?;
-            self.tried[number].fate = fate.clone();
-            if fate == Fate::Taken {
+            let outcome = self.whether_it_solves(&choice, number)?;
+            self.tried[number].outcome = outcome.clone();
+            if outcome == TrialOutcome::Taken {
                 return Ok(choice);
             }
         }
@@ -61,20 +63,20 @@ impl Search<'_> {
     }
 
     /// Taken if it solves the environment under every seed, which are counted.
-    fn whether_it_solves(&mut self, choice: &Choice, number: usize) -> Result<Fate> {
+    fn whether_it_solves(&mut self, choice: &Choice, number: usize) -> Result<TrialOutcome> {
         for seed in SEEDS {
             self.at(&format!("{}: whether it learns", shown(choice)));
             let limit = self.left(PARTS[1]);
             if limit.is_zero() {
-                return Ok(Fate::NotTried);
+                return Ok(TrialOutcome::NotTried);
             }
             match self.solve(choice, seed, limit) {
                 Ok(Some(_)) => self.tried[number].solved += 1,
-                Ok(None) => return Ok(Fate::NotSolved(seed)),
-                Err(error) => return Ok(Fate::Refused(first_line(&error))),
+                Ok(None) => return Ok(TrialOutcome::NotSolved(seed)),
+                Err(error) => return Ok(TrialOutcome::Refused(first_line(&error))),
             }
         }
-        Ok(Fate::Taken)
+        Ok(TrialOutcome::Taken)
     }
 
     /// The one that solves the environment soonest in the median of the seeds, and under each of them; after every seed the
@@ -87,10 +89,10 @@ impl Search<'_> {
             values: Vec::new(),
             ratios: Vec::new(),
             solved: 0,
-            fate: Fate::Left,
+            outcome: TrialOutcome::Left,
         };
         self.tried.extend(trials.into_iter().map(tried));
-        self.tried[from].fate = Fate::Reference;
+        self.tried[from].outcome = TrialOutcome::Reference;
         let mut alive: Vec<usize> = (from..self.tried.len()).collect();
         let mut soonest = f64::INFINITY;
         for (round, seed) in SEEDS.into_iter().enumerate() {
@@ -98,7 +100,7 @@ impl Search<'_> {
                 let left = self.left(PARTS[1]);
                 if left.is_zero() {
                     if number != from {
-                        self.tried[number].fate = Fate::NotTried;
+                        self.tried[number].outcome = TrialOutcome::NotTried;
                     }
                     continue;
                 }
@@ -121,8 +123,8 @@ impl Search<'_> {
                         tried.solved += 1;
                     }
                     Err(error) if number == from => return Err(error),
-                    Err(error) => self.tried[number].fate = Fate::Refused(first_line(&error)),
-                    Ok(None) if number != from => self.tried[number].fate = Fate::NotSolved(seed),
+                    Err(error) => self.tried[number].outcome = TrialOutcome::Refused(first_line(&error)),
+                    Ok(None) if number != from => self.tried[number].outcome = TrialOutcome::NotSolved(seed),
                     Ok(None) => {}
                 }
             }
@@ -138,7 +140,7 @@ impl Search<'_> {
         let reference = middle(&self.tried[from]);
         match found {
             Some(&number) if reference.is_nan() || middle(&self.tried[number]) < reference => {
-                self.tried[number].fate = Fate::Taken;
+                self.tried[number].outcome = TrialOutcome::Taken;
                 Ok(self.tried[number].choice.clone())
             }
             _ => Ok(best),

@@ -55,7 +55,7 @@ impl fmt::Display for Goal {
 
 /// What became of a trial.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fate {
+pub enum TrialOutcome {
     /// What all are compared with.
     Reference,
     /// The best of its kind, and better than the reference every time.
@@ -85,7 +85,7 @@ pub struct Tried {
     /// Seeds that solved the environment, of those tried; none where nothing of learning was changed.
     pub solved: usize,
     /// What became of it.
-    pub fate: Fate,
+    pub outcome: TrialOutcome,
 }
 
 /// All that was found.
@@ -135,8 +135,8 @@ impl Report {
                 "ratio": spread(Spread::of(tried.ratios.clone())),
                 "rounds": tried.values.len(),
                 "solved": tried.solved,
-                "outcome": tried.fate.word(),
-                "problem": tried.fate.problem(),
+                "outcome": tried.outcome.word(),
+                "problem": tried.outcome.problem(),
             })
         });
         json!({
@@ -159,25 +159,25 @@ impl Report {
     }
 }
 
-impl Fate {
+impl TrialOutcome {
     /// In a word, for scripts.
     pub fn word(&self) -> &'static str {
         match self {
-            Fate::Reference => "reference",
-            Fate::Taken => "taken",
-            Fate::Left => "left",
-            Fate::NotSolved(_) => "not_solved",
-            Fate::NotTried => "not_tried",
-            Fate::Refused(_) => "refused",
+            TrialOutcome::Reference => "reference",
+            TrialOutcome::Taken => "taken",
+            TrialOutcome::Left => "left",
+            TrialOutcome::NotSolved(_) => "not_solved",
+            TrialOutcome::NotTried => "not_tried",
+            TrialOutcome::Refused(_) => "refused",
         }
     }
 
     /// What stood in its way.
     pub fn problem(&self) -> Option<String> {
         match self {
-            Fate::NotSolved(seed) => Some(format!("not solved in time under seed {seed}")),
-            Fate::NotTried => Some("no time was left to see whether it learns".to_owned()),
-            Fate::Refused(reason) => Some(reason.clone()),
+            TrialOutcome::NotSolved(seed) => Some(format!("not solved in time under seed {seed}")),
+            TrialOutcome::NotTried => Some("no time was left to see whether it learns".to_owned()),
+            TrialOutcome::Refused(reason) => Some(reason.clone()),
             _ => None,
         }
     }

@@ -7,16 +7,16 @@ use operant_run::{Error, Requested, Result};
 
 use super::choice::{Choice, shown};
 use super::space::Space;
-use super::{Fate, Goal, Report, Tried};
+use super::{Goal, Report, TrialOutcome, Tried};
 use crate::bench::run::Progress;
 use crate::bench::verdict::Verdict;
 use crate::measure::Spread;
 use crate::trial;
 
-/// Rounds of trials: at least so many before anything is taken, and at most.
+/// Rounds of trials: the least before anything is taken, and the most.
 const ROUNDS: std::ops::RangeInclusive<usize> = 3..=7;
 /// Seconds of a measurement of speed, at least and at most.
-const SITTING: [f64; 2] = [0.01, 1.0];
+const REPETITION: [f64; 2] = [0.01, 1.0];
 /// Where in the budget each part is to end: settings of the machine, and of learning.
 pub(super) const PARTS: [f64; 2] = [0.35, 0.8];
 /// Faster by less than so much, a setting of the machine is not worth a line in a file.
@@ -81,8 +81,8 @@ pub fn search(space: &Space, goal: Goal, budget: Duration, progress: &mut dyn Pr
         search
             .tried
             .iter_mut()
-            .filter(|tried| tried.fate == Fate::Taken)
-            .for_each(|tried| tried.fate = Fate::Left);
+            .filter(|tried| tried.outcome == TrialOutcome::Taken)
+            .for_each(|tried| tried.outcome = TrialOutcome::Left);
     }
     Ok(Report {
         env: space.requested(&Choice::new())?.settings.environment,
@@ -145,8 +145,9 @@ impl Search<'_> {
     /// Measures the speed of all trials, the first of which is the reference, round after round for about `time`.
     pub(super) fn in_turn(&mut self, trials: &mut [Trial], time: Duration) -> Result<()> {
         let begin = Instant::now();
-        let sittings = (*ROUNDS.end() * trials.len()) as f64;
-        let sitting = Duration::from_secs_f64((time.as_secs_f64() / sittings).clamp(SITTING[0], SITTING[1]));
+        let repetitions = (*ROUNDS.end() * trials.len()) as f64;
+        let repetition =
+            Duration::from_secs_f64((time.as_secs_f64() / repetitions).clamp(REPETITION[0], REPETITION[1]));
         for round in 0..*ROUNDS.end() {
             if round >= *ROUNDS.start() && begin.elapsed() > time {
                 break;
@@ -164,7 +165,7 @@ impl Search<'_> {
                     continue;
                 }
                 self.at(&shown(&trial.choice));
-                match trial::sps(&self.space.env, &trial.requested, sitting) {
+                match trial::sps(&self.space.env, &trial.requested, repetition) {
                     Ok(speed) => trial.values.push(speed),
                     Err(error) if is_reference => return Err(error),
                     Err(error) => trial.problem = Some(first_line(&error)),
@@ -185,17 +186,17 @@ impl Search<'_> {
         let taken = others().filter(better).max_by(sooner);
         let gain = taken.map_or(1.0, |number| spread(&number).median);
         for (number, trial) in trials.iter().enumerate() {
-            let fate = match &trial.problem {
-                Some(problem) => Fate::Refused(problem.clone()),
-                None if number == 0 => Fate::Reference,
-                None if Some(number) == taken => Fate::Taken,
-                None => Fate::Left,
+            let outcome = match &trial.problem {
+                Some(problem) => TrialOutcome::Refused(problem.clone()),
+                None if number == 0 => TrialOutcome::Reference,
+                None if Some(number) == taken => TrialOutcome::Taken,
+                None => TrialOutcome::Left,
             };
-            // The automatic settings are told once.
+            // The automatic settings are listed once.
             if number > 0 || self.tried.is_empty() {
                 let (choice, values) = (trial.choice.clone(), trial.values.clone());
                 let ratios = ratios[number].clone();
-                self.tried.push(Tried { choice, is_speed: true, values, ratios, solved: 0, fate });
+                self.tried.push(Tried { choice, is_speed: true, values, ratios, solved: 0, outcome });
             }
         }
         (taken, gain)

@@ -81,7 +81,7 @@ Examples:
   train    full PPO, four epochs
 
 Each row is the median of repetitions with the least and the greatest, in up to
-four sittings that take turns; it ends when the middle half of them lies within
+four series that take turns; it ends when the middle half of them lies within
 2%, or the time is up. `a core` is steps/s of each thread. `of peak` is the
 network's share of the multiply-adds, and `of memory` the samples' share of the
 bandwidth, that the same threads reached in the same process.

@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use operant_bench::bench::verdict::Verdict;
 use operant_bench::measure::Spread;
 use operant_bench::tune::choice::shown;
-use operant_bench::tune::{Fate, Goal, Report, Tried};
+use operant_bench::tune::{Goal, Report, TrialOutcome, Tried};
 
 use crate::commands::bench::show::STYLE;
 
@@ -67,9 +67,12 @@ fn row(report: &Report, tried: &Tried) -> Vec<String> {
     let goal = if tried.is_speed { Goal::Sps } else { report.goal };
     let known = |text: String| if tried.values.is_empty() { "-".to_owned() } else { text };
     let values = Spread::of(tried.values.clone());
-    let ratio =
-        if tried.fate == Fate::Reference { "1".to_owned() } else { factor(Spread::of(tried.ratios.clone())) };
-    let mut outcome = tried.fate.problem().unwrap_or_else(|| tried.fate.word().to_owned());
+    let ratio = if tried.outcome == TrialOutcome::Reference {
+        "1".to_owned()
+    } else {
+        factor(Spread::of(tried.ratios.clone()))
+    };
+    let mut outcome = tried.outcome.problem().unwrap_or_else(|| tried.outcome.word().to_owned());
     if tried.solved > 0 {
         let plural = if tried.solved == 1 { "" } else { "s" };
         outcome.push_str(&format!("; solved under {} seed{plural}", tried.solved));
