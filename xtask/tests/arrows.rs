@@ -57,7 +57,6 @@ const GPU: &[&str] = &[
     "cubecl",
 ];
 
-
 /// Crates that may contain no unsafe block, not even an allowed one.
 const FORBID_UNSAFE: &[&str] = &["operant-env"];
 

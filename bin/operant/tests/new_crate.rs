@@ -23,13 +23,19 @@ fn what_cannot_be_made_is_refused_and_nothing_is_written() {
     for (args, what) in [
         (vec!["new", "there"], "it is there already"),
         (vec!["new", "2d"], "no name for a crate"),
-        (vec!["new", "mine", "--operant", nowhere.to_str().expect("UTF-8")], "sources of operant are not there"),
+        (
+            vec!["new", "mine", "--operant", nowhere.to_str().expect("UTF-8")],
+            "sources of operant are not there",
+        ),
     ] {
         let refused = place.operant(&args);
         assert_eq!(refused.code, Some(2), "{refused:#?}");
         assert!(refused.stderr.contains(what) && refused.stderr.contains("remedy: "), "{refused:#?}");
     }
-    let made: Vec<_> = fs::read_dir(place.path()).expect("a directory").map(|entry| entry.expect("there").file_name()).collect();
+    let made: Vec<_> = fs::read_dir(place.path())
+        .expect("a directory")
+        .map(|entry| entry.expect("there").file_name())
+        .collect();
     assert_eq!(made, ["there"]);
 }
 
@@ -98,10 +104,15 @@ fn a_crate_of_ones_own_has_every_command() {
 
     // It learns.
     let result = json(&run(&place, &["train", "gridworld", "--name", "whole", "--json"]));
-    assert_eq!((&result["env"], &result["solved_at_step"].is_u64()), (&"gridworld".into(), &true), "{result}");
+    assert_eq!(
+        (&result["env"], &result["solved_at_step"].is_u64()),
+        (&"gridworld".into(), &true),
+        "{result}"
+    );
 
     // Stopped by another process of the same program, and resumed.
-    let long = ["train", "gridworld", "--name", "halved", "--steps", "4000000000", "--set", "eval_episodes=10"];
+    let long =
+        ["train", "gridworld", "--name", "halved", "--steps", "4000000000", "--set", "eval_episodes=10"];
     let mut endless = mine(&place, &long);
     let mut child = endless.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     place.guard(&child);
@@ -127,7 +138,8 @@ fn a_crate_of_ones_own_has_every_command() {
     assert!(run(&place, &["config", "gridworld"]).stdout.contains("# preset gridworld"));
     let listed = run(&place, &["envs", "--json"]).stdout;
     assert!(listed.contains("\"gridworld\"") && listed.contains("\"cartpole\""), "{listed}");
-    let rows = run(&place, &["bench", "env", "--env", "gridworld", "--envs", "64", "--budget", "0.2", "--json"]);
+    let rows =
+        run(&place, &["bench", "env", "--env", "gridworld", "--envs", "64", "--budget", "0.2", "--json"]);
     assert_eq!(json(&rows)["env"], "gridworld");
     let unknown = run(&place, &["train", "gridwrld"]);
     assert!(unknown.code == Some(2) && unknown.stderr.contains("did you mean \"gridworld\""), "{unknown:#?}");

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use operant_env::{
-    ActionSpace, AnyEnv, EnvOption, EnvOptions, EnvSpec, ObsSpace, OptionError, Scene, Seen, Shape, StepError,
-    Stepped, Stepper, TileSpec,
+    ActionSpace, AnyEnv, EnvOption, EnvOptions, EnvSpec, ObsSpace, OptionError, Scene, Seen, Shape,
+    StepError, Stepped, Stepper, TileSpec,
 };
 use operant_lane::{Draws, Kind, Leaf, Purpose};
 use operant_learn::cpu::backend;
@@ -55,7 +55,13 @@ struct Thread {
     answers: Receiver<Answer>,
 }
 
-fn fresh(tile: &TileSpec, length: usize, row: usize, step: u64, [training, evaluation]: [Purpose; 2]) -> Desk {
+fn fresh(
+    tile: &TileSpec,
+    length: usize,
+    row: usize,
+    step: u64,
+    [training, evaluation]: [Purpose; 2],
+) -> Desk {
     let purpose = if tile.evaluation { evaluation } else { training };
     let number = std::num::Wrapping(tile.first + row as u32);
     let mut draws = Draws::<f32>::at(tile.seed, number, step, purpose);
@@ -89,7 +95,9 @@ impl Thread {
         let (length, dies_at) = (env.length, env.dies_at);
         thread::spawn(move || {
             for job in inbox {
-                if dies_at.is_some_and(|step| job.step >= step) || outbox.send(work(tile, length, job)).is_err() {
+                if dies_at.is_some_and(|step| job.step >= step)
+                    || outbox.send(work(tile, length, job)).is_err()
+                {
                     return;
                 }
             }
@@ -282,8 +290,7 @@ fn an_episode_of_it_is_drawn() {
 
 #[test]
 fn random_play_of_it_counts_every_step() {
-    let mut play =
-        copyist(4).random_play(1, 0, 300, operant_env::LaneWidth::WIDEST).expect("environments");
+    let mut play = copyist(4).random_play(1, 0, 300, operant_env::LaneWidth::WIDEST).expect("environments");
     let totals = play.play(8).expect("no failure");
     // 300 are 256 and 44, which is rounded up to 48.
     assert_eq!((totals.steps, totals.episodes), (304 * 8, 304 * 2));

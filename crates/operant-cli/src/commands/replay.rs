@@ -72,7 +72,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let arithmetic = arithmetic(args)?;
     let options = args.options.iter().cloned().collect();
     let env = device::find(registry, &args.env)?.with_options(&options);
-    let env = env.map_err(|error| usage(&error.to_string()).at("--set"))?;
+    let env = env.map_err(|error| Error::from(&error).at("--set"))?;
     match args.device {
         On::Cuda(ordinal) => {
             let device = open(registry, ordinal)
