@@ -9,18 +9,12 @@
 // out (threads) f32: the sum of the thread's numbers, so that nothing can be left out.
 //
 // Worked example: 528 blocks of 256 threads and 4,096 rounds in f32 are 528 x 256 x 4,096 x 16 x 2 = 17.7 G operations.
-#include "common.cuh"
-#include "mma.cuh"
+#include "common/common.cuh"
+#include "params.cuh"
+#include "common/mma.cuh"
 
 constexpr unsigned CHAINS = 16u;
 constexpr unsigned TILES = 8u;
-
-struct PeakParams {
-    float* out;  // (threads)
-    unsigned rounds;
-    float factor, addend;
-    unsigned padding;
-};
 
 KERNEL(peak_f32, PeakParams, 256, 1) {
     float x[CHAINS];
@@ -68,12 +62,6 @@ __device__ __forceinline__ void products(const PeakParams& params) {
 KERNEL(peak_tf32, PeakParams, 256, 1) { products<false>(params); }
 
 KERNEL(peak_bf16, PeakParams, 256, 1) { products<true>(params); }
-
-struct CopyParams {
-    const ulonglong2* from;  // (count)
-    ulonglong2* to;          // (count)
-    u64 count;
-};
 
 KERNEL(peak_copy, CopyParams, 256, 1) {
     const u64 threads = (u64)gridDim.x * blockDim.x;

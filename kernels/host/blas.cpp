@@ -6,7 +6,8 @@
 // caller restricts reduction schemes, parts are added in another order at every launch, or rounded to the output's type first.
 //
 // For tests of what the real library may lack: OPERANT_HOST_BLAS_REFUSES lists epilogues that no algorithm has (none, bias,
-// relu_bias, bias_gradient), and OPERANT_HOST_BLAS_VERSION (130000).
+// relu_bias, bias_gradient), OPERANT_HOST_BLAS_RECANTS (1) is how many algorithms the heuristic proposes that a launch then refuses,
+// and OPERANT_HOST_BLAS_VERSION (130000).
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -450,6 +451,12 @@ EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(Handle* handle, Operation* operat
         results[at] = {};
         results[at++].state = NOT_SUPPORTED;
     }
+    // So may be those that come next, which a launch refuses.
+    const char* const text = getenv("OPERANT_HOST_BLAS_RECANTS");
+    for (int left = text ? atoi(text) : 1; left > 0 && at + 1 < wanted; --left) {
+        results[at] = {};
+        results[at++].state = SUCCESS;
+    }
     HeuristicResult& result = results[at++];
     result = {};
     result.workspace = needed();
@@ -477,6 +484,7 @@ EXPORT unsigned cublasLtMatmul(Handle* handle, Operation* operation, const void*
         if (!Live<Layout>::has(layout)) return INVALID_VALUE;
     }
     const uint64_t* const chosen = algorithm->data;
+    if (chosen[PRINT] == 0) return NOT_SUPPORTED;
     if (chosen[PRINT] != print_of(*operation, *a_layout, *b_layout, *c_layout, *d_layout)) return INVALID_VALUE;
     std::unique_ptr<Work> work(new Work{});
     work->operation = *operation;

@@ -39,6 +39,7 @@ const operant_host::Module operant_host_module = {
 #endif
     [](const operant_host::Engine* engine) { operant_host::engine = engine; },
     [] { return &operant_host::current; },
+    OPERANT_HOST_COMPILER,
 };
 }
 

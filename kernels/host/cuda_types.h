@@ -14,6 +14,7 @@
     X(ERROR_INVALID_IMAGE, 200, "device kernel image is invalid")                                  \
     X(ERROR_INVALID_CONTEXT, 201, "invalid device context")                                        \
     X(ERROR_NO_BINARY_FOR_GPU, 209, "no kernel image is available for execution on the device")    \
+    X(ERROR_UNSUPPORTED_PTX_VERSION, 222, "the provided PTX was compiled with an unsupported toolchain.") \
     X(ERROR_OPERATING_SYSTEM, 304, "OS call failed or operation not supported on this OS")         \
     X(ERROR_INVALID_HANDLE, 400, "invalid resource handle")                                        \
     X(ERROR_NOT_FOUND, 500, "named symbol not found")                                              \

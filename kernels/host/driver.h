@@ -122,6 +122,7 @@ struct Function {
     std::string name;
     const Kernel* kernel;
     size_t dynamic = SHARED_BY_DEFAULT;  // the most dynamic shared memory that a launch may ask for
+    bool loaded = false;                 // whether its code is: a capture does not allow that to happen
 };
 
 struct LoadedModule {

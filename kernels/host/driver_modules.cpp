@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 
+EXPORT CUresult cuDriverGetVersion(int* version);
+
 namespace operant_host {
 namespace {
 
@@ -75,6 +77,9 @@ CUresult load(LoadedModule& module, const unsigned char* image) {
         complain("a module was compiled by another version of the stand-in for NVRTC; empty the cache of kernels", nullptr);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
+    int version;
+    TRY(cuDriverGetVersion(&version));
+    if (module.module->compiler > version) return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     module.module->attach(engine_table());
     return CUDA_SUCCESS;
 }
@@ -111,6 +116,11 @@ CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, v
     TRY(stream_of(stream_handle, stream));
     Device& device = *stream->device;
     if (function->module->device != &device) return CUDA_ERROR_INVALID_HANDLE;
+    if (stream->capture && !function->loaded) {
+        stream->capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    function->loaded = true;
     const unsigned blocks = shape.grid[0], threads = shape.block[0];
     for (unsigned i = 0; i < 3; ++i) {
         if (shape.grid[i] == 0 || shape.block[i] == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -228,6 +238,15 @@ EXPORT CUresult cuModuleGetFunction(CUfunction* handle, CUmodule module, const c
         all.functions.insert(function.get());
     }
     *handle = function.get();
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuFuncLoad(CUfunction handle) {
+    Function* function;
+    TRY(function_of(handle, function));
+    Device* device;
+    TRY(current_device_outside_captures(device));
+    function->loaded = true;
     return CUDA_SUCCESS;
 }
 

@@ -7,7 +7,7 @@
 namespace operant_host {
 
 // Raised whenever something below changes; a module of another number is not loaded.
-constexpr unsigned ENGINE_VERSION = 1;
+constexpr unsigned ENGINE_VERSION = 2;
 
 constexpr unsigned WARP = 32;
 
@@ -72,6 +72,7 @@ struct Module {
     bool sanitized;               // compiled under AddressSanitizer
     void (*attach)(const Engine*);
     Lane** (*current)();          // where the calling host thread keeps the lane that it runs
+    int compiler;                 // the version of what compiled it: 13000 is 13.0
 };
 
 // What a module exports for each kernel, under the kernel's name and `_host`.

@@ -1,5 +1,6 @@
-// The stand-in for NVRTC (libnvrtc.so), version 13.0: compiles a kernel's text with the host's C++ compiler. Its CUBIN is the
-// shared object that comes out. The headers that the text needs lie in `include` beside this library.
+// The stand-in for NVRTC (libnvrtc.so): compiles a kernel's text with the host's C++ compiler. Its CUBIN is the shared object that
+// comes out. The headers that the text needs lie in `include` beside this library. Its version is that of its file's name
+// (libnvrtc.so.12.4), else 13.0.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -164,12 +165,22 @@ int run(const files::path& directory, const std::vector<std::string>& command) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-files::path include_directory() {
+// This library's file.
+files::path own_file() {
     Dl_info info = {};
-    if (!dladdr(reinterpret_cast<void*>(&include_directory), &info) || !info.dli_fname) return {};
+    if (!dladdr(reinterpret_cast<void*>(&own_file), &info) || !info.dli_fname) return {};
     std::error_code error;
-    return files::canonical(info.dli_fname, error).parent_path() / "include";
+    return files::canonical(info.dli_fname, error);
 }
+
+// 13000 for 13.0.
+int own_version() {
+    int major = 13, minor = 0;
+    if (sscanf(own_file().filename().c_str(), "libnvrtc.so.%d.%d", &major, &minor) != 2) major = 13, minor = 0;
+    return 1000 * major + 10 * minor;
+}
+
+files::path include_directory() { return own_file().parent_path() / "include"; }
 
 std::vector<std::string> command_for(const Program& program, const std::vector<std::string>& defines) {
     std::vector<std::string> command = {
@@ -186,6 +197,7 @@ std::vector<std::string> command_for(const Program& program, const std::vector<s
     // One instruction for fmaf; the result is the same without.
     if (__builtin_cpu_supports("fma")) command.push_back("-mfma");
 #endif
+    command.push_back("-DOPERANT_HOST_COMPILER=" + std::to_string(own_version()));
     command.insert(command.end(), defines.begin(), defines.end());
     command.insert(command.end(), {"-I", ".", "-I", include_directory().string(), "-include", "cuda_on_host.h",
                                    program.name, "-o", "code.so"});
@@ -202,8 +214,8 @@ nvrtcResult copy_out(const std::string& text, bool with_zero, char* to) {
 
 EXPORT nvrtcResult nvrtcVersion(int* major, int* minor) {
     if (!major || !minor) return NVRTC_ERROR_INVALID_INPUT;
-    *major = 13;
-    *minor = 0;
+    *major = own_version() / 1000;
+    *minor = own_version() % 1000 / 10;
     return NVRTC_SUCCESS;
 }
 

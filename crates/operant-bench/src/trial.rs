@@ -9,7 +9,7 @@ use operant_run::config::{Requested, Settings};
 use operant_run::device::{self, Built, Device};
 use operant_run::evaluate::{Attempts, Summary};
 
-use crate::driver::Driver;
+use crate::measure::driver::Driver;
 
 /// Share of a measurement's time that goes into warming up, in which rates and caches settle.
 const WARM_UP: f64 = 0.2;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
 
-use crate::compiler::Program;
 use crate::library::Version;
+use crate::program::Program;
 
 /// First in a file. A new format gets a new number here.
 const MAGIC: &[u8; 16] = b"operant cubin 1\n";

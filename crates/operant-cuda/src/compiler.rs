@@ -3,6 +3,7 @@
 use std::ffi::{CString, c_char, c_int};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use cudarc::nvrtc::sys::nvrtcResult;
@@ -12,6 +13,7 @@ use crate::error::CudaError;
 use crate::library::{Candidate, Version, keep, open, path_of};
 use crate::nvrtc::Nvrtc;
 use crate::places::{Places, VARIABLE};
+use crate::program::Program;
 use crate::resources::{Resources, parse};
 use crate::table::Status;
 
@@ -19,19 +21,6 @@ use crate::table::Status;
 /// on, since environments use intrinsics that are never contracted; fast math, which flushes denormals even in those,
 /// is never given.
 const OPTIONS: &[&str] = &["--std=c++17", "--ptxas-options=-v"];
-
-/// A text to compile.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Program {
-    /// What messages call it: `rollout.cu`.
-    pub name: String,
-    /// The text.
-    pub source: String,
-    /// What `#include` finds: a name as it is written there, and the text.
-    pub headers: Vec<(String, String)>,
-    /// Macros and their values.
-    pub defines: Vec<(String, String)>,
-}
 
 /// What a program became.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,8 +47,16 @@ impl Image {
 /// NVRTC, loaded, and a cache for what it makes.
 #[derive(Debug, Clone)]
 pub struct Compiler {
-    library: Arc<LoadedCompiler>,
+    found: Arc<Found>,
     cache: Cache,
+}
+
+/// The libraries that were found, at least one, the newest first.
+#[derive(Debug)]
+struct Found {
+    libraries: Vec<LoadedCompiler>,
+    /// The number of the one in use.
+    used: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -73,8 +70,8 @@ struct LoadedCompiler {
 }
 
 impl Compiler {
-    /// The newest NVRTC on this machine whose major version is not newer than `newest` (None: any). One in `first`
-    /// (else `$OPERANT_CUDA_LIBRARIES`) is preferred.
+    /// The newest NVRTC on this machine whose major version is not newer than `newest` (None: any), and the older ones for a driver
+    /// that refuses what it makes. Those in `first` (else `$OPERANT_CUDA_LIBRARIES`) are preferred.
     ///
     /// # Errors
     /// There is none; the error says which package brings it.
@@ -90,19 +87,19 @@ impl Compiler {
         let mut complaints = Vec::new();
         let mut seen = Vec::new();
         for group in places.compilers() {
-            let mut best: Option<LoadedCompiler> = None;
+            let mut found: Vec<LoadedCompiler> = Vec::new();
             for candidate in group {
                 match load(&candidate, newest, &mut seen) {
-                    Some(Ok(found)) if best.as_ref().is_none_or(|best| found.version > best.version) => {
-                        best = Some(found);
-                    }
+                    Some(Ok(library)) => found.push(library),
                     Some(Err(complaint)) => complaints.push(complaint),
-                    _ => {}
+                    None => {}
                 }
             }
-            if let Some(library) = best {
+            if !found.is_empty() {
+                // The first found is the first of its version.
+                found.sort_by_key(|library| std::cmp::Reverse(library.version));
                 let cache = Cache::new(usual_directory());
-                return Ok(Compiler { library: Arc::new(library), cache });
+                return Ok(Compiler { found: Arc::new(Found { libraries: found, used: 0.into() }), cache });
             }
         }
         complaints.dedup();
@@ -121,14 +118,29 @@ impl Compiler {
         self
     }
 
+    /// The one in use.
+    fn library(&self) -> &LoadedCompiler {
+        &self.found.libraries[self.found.used.load(Ordering::Relaxed)]
+    }
+
+    /// Takes an older library from now on, since a driver refuses what this one of version `refused` makes; whether one is in use
+    /// that is older than that.
+    pub(crate) fn step_down(&self, refused: Version) -> bool {
+        let next = self.found.libraries.iter().position(|library| library.version < refused);
+        if let Some(next) = next {
+            self.found.used.fetch_max(next, Ordering::Relaxed);
+        }
+        next.is_some()
+    }
+
     /// Its version.
     pub fn version(&self) -> Version {
-        self.library.version
+        self.library().version
     }
 
     /// Its library.
     pub fn path(&self) -> &Path {
-        &self.library.path
+        &self.library().path
     }
 
     /// The directory in which `kernels` is where compiled ones are kept.
@@ -138,20 +150,20 @@ impl Compiler {
 
     /// The architectures that it compiles for: 80, 86, 90, ...
     pub fn architectures(&self) -> Vec<u32> {
-        self.library.architectures.clone()
+        self.library().architectures.clone()
     }
 
     /// What to compile for, so that a device of this architecture runs it: that itself, or, when the device is newer than
     /// this compiler, the nearest one below within the same generation, whose code it runs, too.
     pub fn nearest(&self, architecture: u32) -> u32 {
-        let known = self.library.architectures.iter().copied();
+        let known = self.library().architectures.iter().copied();
         let runs = known.filter(|known| known / 10 == architecture / 10 && *known <= architecture);
         runs.max().unwrap_or(architecture)
     }
 
     /// Whether it compiles for this architecture.
     pub(crate) fn knows(&self, architecture: u32) -> Result<(), CudaError> {
-        let known = &self.library.architectures;
+        let known = &self.library().architectures;
         if known.contains(&architecture) {
             return Ok(());
         }
@@ -165,7 +177,7 @@ impl Compiler {
         let remedy = if known.first().is_some_and(|oldest| architecture < *oldest) {
             "use a newer GPU, since this one is no longer supported, or an older NVRTC".to_owned()
         } else {
-            format!("get a newer one: {}", remedy(self.library.newest))
+            format!("get a newer one: {}", remedy(self.library().newest))
         };
         Err(CudaError::Architecture { architecture, problem, remedy })
     }
@@ -194,7 +206,7 @@ impl Compiler {
         architecture: u32,
         options: &[String],
     ) -> Result<(Vec<u8>, String), CudaError> {
-        let nvrtc = &self.library.functions;
+        let nvrtc = &self.library().functions;
         let fails = |status: Status| self.failure(program, status);
         let headers = texts(program, program.headers.iter().map(|(_, text)| text))?;
         let names = texts(program, program.headers.iter().map(|(name, _)| name))?;
@@ -241,7 +253,7 @@ impl Compiler {
 
     /// A failure of NVRTC itself.
     fn failure(&self, program: &Program, status: Status) -> CudaError {
-        let explained = self.library.functions.explain(status.code);
+        let explained = self.library().functions.explain(status.code);
         let builtins = status.code == nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE as u32;
         CudaError::Compiler {
             problem: format!(
@@ -255,10 +267,10 @@ impl Compiler {
                 format!(
                     "put libnvrtc-builtins.so.{} beside it, or install both: {}",
                     self.version(),
-                    remedy(self.library.newest)
+                    remedy(self.library().newest)
                 )
             } else {
-                format!("install it anew: {}", remedy(self.library.newest))
+                format!("install it anew: {}", remedy(self.library().newest))
             },
         }
     }

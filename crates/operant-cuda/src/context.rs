@@ -1,15 +1,14 @@
 //! One device's context: makes it current, makes the call, and turns a failure into an error that says what was done.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 
-use crate::device::DeviceProperties;
-use crate::driver::Driver;
+use crate::driver::{Driver, LoadedDriver};
 use crate::error::{CudaError, Failure, is_fatal};
-use crate::find::Cuda;
+use crate::properties::DeviceProperties;
 use crate::table::Status;
 use crate::transfers::Counters;
 
@@ -26,7 +25,7 @@ unsafe impl<T> Sync for Handle<T> {}
 /// A device's primary context, retained. All that is made on the device keeps it.
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub cuda: Cuda,
+    loaded: Arc<LoadedDriver>,
     pub properties: DeviceProperties,
     pub transfers: Counters,
     device: CUdevice,
@@ -39,8 +38,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub fn retain(cuda: &Cuda, ordinal: usize) -> Result<Context, CudaError> {
-        let driver = cuda.functions();
+    pub fn retain(loaded: &Arc<LoadedDriver>, ordinal: usize) -> Result<Context, CudaError> {
+        let driver = &loaded.functions;
         let open = || {
             let properties = DeviceProperties::read(driver, ordinal)?;
             let mut device = 0;
@@ -58,7 +57,7 @@ impl Context {
             doing: "opening it".to_owned(),
         })?;
         Ok(Context {
-            cuda: cuda.clone(),
+            loaded: loaded.clone(),
             properties,
             transfers: Counters::default(),
             device,
@@ -161,14 +160,14 @@ impl Context {
     }
 
     fn attempt<R>(&self, make: impl FnOnce(&Driver) -> Result<R, Status>) -> Result<R, Status> {
-        let driver = self.cuda.functions();
+        let driver = &self.loaded.functions;
         // SAFETY: the context is retained as long as this value lives.
         unsafe { driver.cuCtxSetCurrent(self.raw.0) }?;
         make(driver)
     }
 
     fn failed(&self, doing: fmt::Arguments<'_>, status: Status) -> CudaError {
-        let failure = self.cuda.functions().explain(status);
+        let failure = self.loaded.functions.explain(status);
         if is_fatal(status.code) {
             let _ = self.lost.set((failure.clone(), doing.to_string())); // the first one stays
         }

@@ -1,6 +1,7 @@
 //! The driver's functions (libcuda) that this crate calls, all of them, and what its codes mean.
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
+use std::path::PathBuf;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUgraph,
@@ -8,7 +9,8 @@ use cudarc::driver::sys::{
 };
 
 use crate::error::Failure;
-use crate::table::{Status, table};
+use crate::library::Version;
+use crate::table::{Status, check, table};
 
 // Entry points that drivers of CUDA 12 and of CUDA 13 both export: nothing newer than CUDA 12.0.
 table! {
@@ -76,14 +78,29 @@ table! {
 /// Tells a kernel's parameter's size; drivers have it since CUDA 12.4.
 type ParameterInfo = unsafe extern "C" fn(CUfunction, usize, *mut usize, *mut usize) -> u32;
 
-const _: unsafe fn(CUfunction, usize, *mut usize, *mut usize) -> CUresult =
-    cudarc::driver::sys::cuFuncGetParamInfo;
+/// Loads a kernel's code, which otherwise happens at its first launch; drivers have it since CUDA 12.4.
+type LoadFunction = unsafe extern "C" fn(CUfunction) -> u32;
 
-/// The driver: its functions, those that every driver has and one that newer ones have.
+const _: () = {
+    use cudarc::driver::sys;
+    let _: unsafe fn(CUfunction, usize, *mut usize, *mut usize) -> CUresult = sys::cuFuncGetParamInfo;
+    let _: unsafe fn(CUfunction) -> CUresult = sys::cuFuncLoad;
+};
+
+/// The driver: its functions, those that every driver has and two that newer ones have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Driver {
     functions: Functions,
     parameter_info: Option<ParameterInfo>,
+    load_function: Option<LoadFunction>,
+}
+
+/// The driver's library, found and loaded for as long as the process lives.
+#[derive(Debug)]
+pub(crate) struct LoadedDriver {
+    pub functions: Driver,
+    pub path: PathBuf,
+    pub version: Version,
 }
 
 impl std::ops::Deref for Driver {
@@ -107,7 +124,26 @@ impl Driver {
             parameter_info: unsafe { library.get::<ParameterInfo>("cuFuncGetParamInfo") }
                 .ok()
                 .map(|info| *info),
+            // SAFETY: the same.
+            load_function: unsafe { library.get::<LoadFunction>("cuFuncLoad") }.ok().map(|load| *load),
         })
+    }
+
+    /// Loads a kernel's code now: its first launch may lie in a capture, which does not allow that.
+    ///
+    /// # Safety
+    /// The function belongs to a module that is loaded.
+    pub unsafe fn load_function(&self, function: CUfunction) -> Result<(), Status> {
+        match self.load_function {
+            // SAFETY: the caller's promise.
+            Some(load) => check("cuFuncLoad", unsafe { load(function) }),
+            // Older drivers load the code in order to answer what it uses.
+            None => {
+                let (mut registers, asked) = (0, CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS);
+                // SAFETY: the caller's promise, and the result lives through the call.
+                unsafe { self.cuFuncGetAttribute(&mut registers, asked, function) }
+            }
+        }
     }
 
     /// Bytes of each of a kernel's parameters; None where the driver does not tell.

@@ -183,6 +183,19 @@ impl CudaError {
         }
     }
 
+    /// Whether the driver refuses what the compiler made.
+    pub(crate) fn is_refused_code(&self) -> bool {
+        use cudarc::driver::sys::CUresult as Code;
+        const REFUSED: [Code; 4] = [
+            Code::CUDA_ERROR_INVALID_IMAGE,
+            Code::CUDA_ERROR_NO_BINARY_FOR_GPU,
+            Code::CUDA_ERROR_INVALID_PTX,
+            Code::CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+        ];
+        let CudaError::Call { failure, .. } = self else { return false };
+        REFUSED.iter().any(|refused| *refused as u32 == failure.code)
+    }
+
     /// What went wrong, and where.
     pub fn what(&self) -> String {
         match self {

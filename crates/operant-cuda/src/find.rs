@@ -7,11 +7,11 @@ use cudarc::driver::sys::CUresult;
 
 use crate::blas::LoadedBlas;
 use crate::compiler::Compiler;
-use crate::device::{Device, DeviceProperties};
-use crate::driver::Driver;
+use crate::driver::{Driver, LoadedDriver};
 use crate::error::CudaError;
 use crate::library::{Library, Version, keep, open, path_of};
 use crate::places::{Places, VARIABLE};
+use crate::properties::DeviceProperties;
 use crate::table::Status;
 
 /// The oldest driver that works, as the CUDA version that it supports (drivers from 525 on).
@@ -25,13 +25,6 @@ pub struct Cuda {
     /// Where a library for matrix products is looked for when one is asked for, and the one that was found.
     places: Places,
     blas: Arc<OnceLock<Arc<LoadedBlas>>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct LoadedDriver {
-    pub functions: Driver,
-    pub path: PathBuf,
-    pub version: Version,
 }
 
 impl Cuda {
@@ -93,18 +86,6 @@ impl Cuda {
         devices(&self.driver)
     }
 
-    /// Opens the GPU of this number.
-    ///
-    /// # Errors
-    /// There is no such GPU, or the driver cannot open it.
-    pub fn open(&self, ordinal: usize) -> Result<Device, CudaError> {
-        let count = count(&self.driver)?;
-        if ordinal >= count {
-            return Err(CudaError::NoSuchDevice { ordinal, count });
-        }
-        Device::open(self, ordinal)
-    }
-
     /// Whether the library for matrix products is there, which opening one on a device would tell later.
     ///
     /// # Errors
@@ -122,8 +103,13 @@ impl Cuda {
         Ok(self.blas.get_or_init(|| found).clone())
     }
 
-    pub(crate) fn functions(&self) -> &Driver {
-        &self.driver.functions
+    /// How many GPUs the driver shows.
+    pub(crate) fn count(&self) -> Result<usize, CudaError> {
+        count(&self.driver)
+    }
+
+    pub(crate) fn driver(&self) -> &Arc<LoadedDriver> {
+        &self.driver
     }
 }
 

@@ -6,8 +6,9 @@
 //! without them gets an error that says what to install. Drivers of CUDA 12 and 13 both work.
 //!
 //! The layers: `driver`, `nvrtc` and `blas/library` are tables of raw functions whose types are checked against cudarc's
-//! when this is compiled, `context` turns a failed call into a [`CudaError`], and the rest is safe; only a launch is not, since no
-//! type tells what a kernel does with its pointers.
+//! when this is compiled, `context` turns a failed call into a [`CudaError`], and the rest is safe. What a kernel takes is declared
+//! once ([`params!`]), and [`Function::run`] launches it with every buffer's length checked; only a launch without such a
+//! declaration is unsafe, since no type tells what a kernel does with its pointers.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), operant_cuda::CudaError> {
@@ -30,30 +31,48 @@ mod device;
 mod driver;
 mod error;
 mod find;
-pub mod kernels;
+mod graph;
 mod library;
 mod memory;
 mod module;
 mod nvrtc;
+mod params;
+mod peak;
 mod pinned;
 mod places;
+mod plain;
+mod program;
+mod properties;
 mod resources;
 mod stream;
 mod table;
 mod transfers;
 
 pub use blas::{Blas, Element, Epilogue, Gemm, GemmShape, Operand, Products, SYMBOLS as BLAS_SYMBOLS};
-pub use compiler::{Compiler, Image, Program};
-pub use device::{Device, DeviceProperties, MINIMUM_CAPABILITY, Memory};
+pub use compiler::{Compiler, Image};
+pub use device::{Device, MINIMUM_CAPABILITY, Memory};
 pub use driver::SYMBOLS as DRIVER_SYMBOLS;
 pub use error::{CudaError, Failure};
 pub use find::{Cuda, Inspection, MINIMUM_DRIVER, Part, inspect, inspect_at};
+pub use graph::Graph;
 pub use library::{Library, Version};
-pub use memory::{Arena, Buffer, Plain};
+pub use memory::{Arena, Buffer};
 pub use module::{Function, Grid, Module};
 pub use nvrtc::SYMBOLS as COMPILER_SYMBOLS;
+pub use params::{CudaType, Declarations, Params, line};
+pub use peak::{Multiplier, Peak};
 pub use pinned::Pinned;
 pub use places::Places;
+pub use plain::Plain;
+pub use program::Program;
+pub use properties::DeviceProperties;
 pub use resources::Resources;
-pub use stream::{Event, Graph, Stream};
+pub use stream::{Event, Stream};
 pub use transfers::Transfers;
+
+/// What the macros' expansions name.
+#[doc(hidden)]
+pub mod macros {
+    pub use crate::params::{CudaType, Declarations, Params, exactly, exactly_if};
+    pub use crate::{CudaError, Plain, Stream};
+}

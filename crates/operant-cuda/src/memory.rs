@@ -8,39 +8,12 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::error::CudaError;
 use crate::pinned::Pinned;
-use crate::stream::{Kept, Stream};
+use crate::plain::{Plain, bytes_of};
+use crate::stream::Stream;
 use crate::transfers::Transfers;
-
-/// Types of which any bits are a value, so that they may come back from a device.
-///
-/// # Safety
-/// The type is a number, or an array or `#[repr(C)]` struct of such types; it holds no reference, pointer into the host,
-/// `bool`, `char` or enumeration.
-pub unsafe trait Plain: Copy + Send + Sync + 'static {}
-
-macro_rules! plain {
-    ($($type:ty)*) => { $(
-        // SAFETY: a number, of which any bits are a value.
-        unsafe impl Plain for $type {}
-    )* };
-}
-plain! { f32 f64 u8 i8 u16 i16 u32 i32 u64 i64 }
-
-// SAFETY: an array of such values.
-unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// Every buffer of an arena begins at a multiple of this many bytes, as those of the driver do.
 const ALIGNMENT: usize = 256;
-
-/// Bytes of `len` elements.
-pub(crate) fn bytes_of<T>(len: usize) -> Result<usize, CudaError> {
-    len.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(|| {
-        CudaError::refused(
-            format!("{len} elements of {} bytes are more than memory can hold", size_of::<T>()),
-            "ask for fewer",
-        )
-    })
-}
 
 /// One allocation of device memory.
 #[derive(Debug)]
@@ -76,7 +49,8 @@ impl Drop for Block {
 /// Work on it is ordered by the streams that it is given to; two streams that share a buffer are ordered with events.
 #[derive(Debug)]
 pub struct Buffer<T> {
-    context: Arc<Context>,
+    /// None where there is no memory at all, see [`Buffer::without_memory`].
+    context: Option<Arc<Context>>,
     block: Option<Arc<Block>>,
     pointer: u64,
     len: usize,
@@ -87,7 +61,16 @@ impl<T: Plain> Buffer<T> {
     pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Self, CudaError> {
         let block = Block::new(context, bytes_of::<T>(len)?)?;
         let pointer = block.as_ref().map_or(0, |block| block.pointer);
-        Ok(Buffer { context: context.clone(), block, pointer, len, of: PhantomData })
+        Ok(Buffer { context: Some(context.clone()), block, pointer, len, of: PhantomData })
+    }
+
+    /// Elements that lie nowhere, for code that only counts what it would allocate: nothing can be copied to or from them.
+    ///
+    /// # Errors
+    /// More than memory can hold.
+    pub fn without_memory(len: usize) -> Result<Self, CudaError> {
+        bytes_of::<T>(len)?;
+        Ok(Buffer { context: None, block: None, pointer: 0, len, of: PhantomData })
     }
 
     /// How many elements.
@@ -153,11 +136,9 @@ impl<T: Plain> Buffer<T> {
     pub fn write(&self, stream: &Stream, from: &[T]) -> Result<(), CudaError> {
         self.expect("the host's slice", from.len())?;
         stream.must_not_capture("copying from ordinary host memory")?;
-        if !self.check(stream)? {
-            return Ok(());
-        }
+        let Some(context) = self.check(stream)? else { return Ok(()) };
         let bytes = self.bytes();
-        self.context.call(format_args!("copying {bytes} bytes to it"), |driver| {
+        context.call(format_args!("copying {bytes} bytes to it"), |driver| {
             // SAFETY: both sides have that many bytes; the host's live until the wait below is over.
             unsafe { driver.cuMemcpyHtoDAsync_v2(self.pointer, from.as_ptr().cast(), bytes, stream.raw()) }?;
             // SAFETY: the stream is the driver's own.
@@ -180,11 +161,9 @@ impl<T: Plain> Buffer<T> {
                 "read a part at a time",
             ));
         }
-        if !self.check(stream)? {
-            return Ok(values);
-        }
+        let Some(context) = self.check(stream)? else { return Ok(values) };
         let bytes = self.bytes();
-        let copied = self.context.call(format_args!("copying {bytes} bytes from it"), |driver| {
+        let copied = context.call(format_args!("copying {bytes} bytes from it"), |driver| {
             let to = values.as_mut_ptr().cast::<c_void>();
             // SAFETY: both sides have that many bytes; the host's live until the wait below is over, or for ever.
             unsafe { driver.cuMemcpyDtoHAsync_v2(to, self.pointer, bytes, stream.raw()) }?;
@@ -207,7 +186,7 @@ impl<T: Plain> Buffer<T> {
     /// Another length, and the driver's.
     pub fn read_into(&self, stream: &Stream, to: &mut Pinned<T>) -> Result<(), CudaError> {
         self.expect("the pinned memory", to.len())?;
-        let (true, Some(pinned)) = (self.check(stream)?, to.block()) else { return Ok(()) };
+        let (Some(_), Some(pinned)) = (self.check(stream)?, to.block()) else { return Ok(()) };
         let bytes = self.bytes();
         pinned.use_in(stream, format_args!("copying {bytes} bytes from it"), |driver, host| {
             // SAFETY: both sides have that many bytes; the pinned ones live until the stream is past the copy.
@@ -224,7 +203,7 @@ impl<T: Plain> Buffer<T> {
     /// Another length, and the driver's.
     pub fn write_from(&self, stream: &Stream, from: &Pinned<T>) -> Result<(), CudaError> {
         self.expect("the pinned memory", from.len())?;
-        let (true, Some(pinned)) = (self.check(stream)?, from.block()) else { return Ok(()) };
+        let (Some(_), Some(pinned)) = (self.check(stream)?, from.block()) else { return Ok(()) };
         let bytes = self.bytes();
         pinned.use_in(stream, format_args!("copying {bytes} bytes to it"), |driver, host| {
             // SAFETY: both sides have that many bytes; the pinned ones live until the stream is past the copy.
@@ -242,12 +221,10 @@ impl<T: Plain> Buffer<T> {
     /// Another length, a buffer of another device, and the driver's.
     pub fn copy_from(&self, stream: &Stream, from: &Buffer<T>) -> Result<(), CudaError> {
         self.expect("the other buffer", from.len)?;
-        stream.must_be_on(&from.context)?;
-        if !self.check(stream)? {
-            return Ok(());
-        }
+        from.check(stream)?;
+        let Some(context) = self.check(stream)? else { return Ok(()) };
         let bytes = self.bytes();
-        self.context.call(format_args!("copying {bytes} bytes within it"), |driver| {
+        context.call(format_args!("copying {bytes} bytes within it"), |driver| {
             // SAFETY: both buffers have that many bytes on this device.
             unsafe { driver.cuMemcpyDtoDAsync_v2(self.pointer, from.pointer, bytes, stream.raw()) }
         })?;
@@ -261,11 +238,9 @@ impl<T: Plain> Buffer<T> {
     /// # Errors
     /// The driver's.
     pub fn fill(&self, stream: &Stream, byte: u8) -> Result<(), CudaError> {
-        if !self.check(stream)? {
-            return Ok(());
-        }
+        let Some(context) = self.check(stream)? else { return Ok(()) };
         let bytes = self.bytes();
-        self.context.call(format_args!("filling {bytes} bytes of it"), |driver| {
+        context.call(format_args!("filling {bytes} bytes of it"), |driver| {
             // SAFETY: the buffer has that many bytes.
             unsafe { driver.cuMemsetD8Async(self.pointer, byte, bytes, stream.raw()) }
         })?;
@@ -277,18 +252,17 @@ impl<T: Plain> Buffer<T> {
     /// that is captured needs this for each buffer that its parameters point to.
     pub fn keep_in(&self, stream: &Stream) {
         if let Some(block) = &self.block {
-            stream.keep(Kept::Device(block.clone()));
+            stream.keep(block.clone());
         }
     }
 
-    pub(crate) fn context(&self) -> &Arc<Context> {
-        &self.context
-    }
-
-    /// Whether there is anything to do; an error when the stream is another device's.
-    fn check(&self, stream: &Stream) -> Result<bool, CudaError> {
-        stream.must_be_on(&self.context)?;
-        Ok(self.bytes() > 0)
+    /// The device that it lies on, which must be the stream's; None where there is nothing to do.
+    pub(crate) fn check(&self, stream: &Stream) -> Result<Option<&Context>, CudaError> {
+        let context = self.context.as_ref().ok_or_else(|| {
+            CudaError::refused("a buffer without memory is to be used", "use it for counting alone")
+        })?;
+        stream.must_be_on(context)?;
+        Ok((self.bytes() > 0).then_some(&**context))
     }
 
     fn expect(&self, what: &'static str, given: usize) -> Result<(), CudaError> {
@@ -336,7 +310,8 @@ impl Arena {
         let base = self.block.as_ref().map_or(0, |block| block.pointer);
         let pointer = if wanted == 0 { 0 } else { base + self.used as u64 };
         self.used = (self.used + wanted).min(self.size);
-        Ok(Buffer { context: self.context.clone(), block: self.block.clone(), pointer, len, of: PhantomData })
+        let (context, block) = (Some(self.context.clone()), self.block.clone());
+        Ok(Buffer { context, block, pointer, len, of: PhantomData })
     }
 
     /// Bytes left.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUmodule};
 
-use crate::compiler::{Image, Program};
+use crate::compiler::Image;
 use crate::context::{Context, Handle};
 use crate::error::CudaError;
-use crate::memory::Plain;
-use crate::stream::{Kept, Stream};
+use crate::params::Params;
+use crate::program::Program;
+use crate::stream::Stream;
 use crate::transfers::Transfers;
 
 /// How a kernel is launched: blocks of threads, in one dimension.
@@ -21,6 +22,14 @@ pub struct Grid {
     pub threads: u32,
     /// Bytes of dynamic shared memory of a block.
     pub shared: u32,
+}
+
+impl Grid {
+    /// As many blocks of `threads` threads as have a thread for each of `count`.
+    pub fn covering(count: usize, threads: u32) -> Self {
+        let blocks = u32::try_from(count.div_ceil(threads as usize)).unwrap_or(u32::MAX);
+        Self { blocks, threads, shared: 0 }
+    }
 }
 
 /// A program that is loaded on a device.
@@ -52,7 +61,7 @@ impl Module {
         Ok(Module(Arc::new(Loaded { context, raw: Handle(raw), program: program.name.clone(), image })))
     }
 
-    /// The kernel of this name.
+    /// The kernel of this name, its code loaded, so that its first launch may be in a capture.
     ///
     /// # Errors
     /// [`CudaError::NoKernel`], and the driver's.
@@ -66,6 +75,8 @@ impl Module {
             // SAFETY: the module is loaded as long as this lives, and the name and the result live through the call.
             unsafe { driver.cuModuleGetFunction(&mut raw, self.0.raw.0, text.as_ptr()) }?;
             // SAFETY: the function was just found in a loaded module.
+            unsafe { driver.load_function(raw) }?;
+            // SAFETY: the same.
             Ok(unsafe { driver.parameter_sizes(raw) })
         });
         match found {
@@ -173,6 +184,64 @@ impl Function {
         Ok(u32::try_from(blocks).unwrap_or(0))
     }
 
+    /// Gives the kernel to the stream, its buffers checked. Blocks run in any order, and may not wait for each other. In a capture
+    /// the graph keeps the buffers.
+    ///
+    /// # Errors
+    /// When a buffer has another length, the kernel takes other parameters or fewer blocks, and those of [`Function::launch`].
+    pub fn run<P: Params>(
+        &self,
+        stream: &Stream,
+        grid: Grid,
+        params: &P,
+        sizes: &P::Sizes,
+    ) -> Result<(), CudaError> {
+        let raw = self.checked(stream, grid, params, sizes)?;
+        // SAFETY: the parameter is the kernel's, the launch has no more blocks than it may, and every buffer has the length within
+        // which the kernel stays by its declaration; freeing one waits for the stream, and a graph keeps them.
+        unsafe { self.launch(stream, grid, &raw) }
+    }
+
+    /// [`Function::run`] with all blocks alive at once, so that they may wait for each other.
+    ///
+    /// # Errors
+    /// Those of [`Function::run`] and of [`Function::launch_cooperative`].
+    pub fn run_cooperative<P: Params>(
+        &self,
+        stream: &Stream,
+        grid: Grid,
+        params: &P,
+        sizes: &P::Sizes,
+    ) -> Result<(), CudaError> {
+        let raw = self.checked(stream, grid, params, sizes)?;
+        // SAFETY: as above.
+        unsafe { self.launch_cooperative(stream, grid, &raw) }
+    }
+
+    /// The kernel's parameter, where this kernel takes it in such a launch.
+    fn checked<P: Params>(
+        &self,
+        stream: &Stream,
+        grid: Grid,
+        params: &P,
+        sizes: &P::Sizes,
+    ) -> Result<P::Raw, CudaError> {
+        if !P::KERNELS.contains(&self.name.as_str()) {
+            return Err(CudaError::refused(
+                format!("{} does not take {}", self.name, P::CUDA),
+                "name the kernel in the declaration of what it takes",
+            ));
+        }
+        let most = params.blocks(sizes);
+        if grid.blocks as usize > most {
+            return Err(CudaError::Length { what: "blocks", given: grid.blocks as usize, expected: most });
+        }
+        if stream.is_capturing() {
+            params.keep_in(stream);
+        }
+        params.raw(sizes)
+    }
+
     /// Gives the kernel to the stream. Blocks run in any order, and may not wait for each other.
     ///
     /// # Errors
@@ -182,7 +251,7 @@ impl Function {
     /// # Safety
     /// `params` is the kernel's one parameter, and its pointers are valid for what the kernel does until the
     /// stream is past it; when the stream is being captured, as long as the graph is launched ([`crate::Buffer::keep_in`]).
-    pub unsafe fn launch<P: Plain>(&self, stream: &Stream, grid: Grid, params: &P) -> Result<(), CudaError> {
+    pub unsafe fn launch<P: Copy>(&self, stream: &Stream, grid: Grid, params: &P) -> Result<(), CudaError> {
         // SAFETY: the caller's promise.
         unsafe { self.give(stream, grid, params, false) }
     }
@@ -194,7 +263,7 @@ impl Function {
     ///
     /// # Safety
     /// That of [`Function::launch`].
-    pub unsafe fn launch_cooperative<P: Plain>(
+    pub unsafe fn launch_cooperative<P: Copy>(
         &self,
         stream: &Stream,
         grid: Grid,
@@ -217,7 +286,7 @@ impl Function {
 
     /// # Safety
     /// That of [`Function::launch`].
-    unsafe fn give<P: Plain>(
+    unsafe fn give<P: Copy>(
         &self,
         stream: &Stream,
         grid: Grid,
@@ -262,7 +331,7 @@ impl Function {
             }
         })?;
         stream.count(&Transfers { launches: 1, ..Transfers::default() });
-        stream.keep(Kept::Module(self.module.clone()));
+        stream.keep(self.module.clone());
         Ok(())
     }
 }

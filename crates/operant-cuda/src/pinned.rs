@@ -10,8 +10,8 @@ use cudarc::driver::sys::{CUevent, CUevent_flags};
 use crate::context::{Context, Handle};
 use crate::driver::Driver;
 use crate::error::CudaError;
-use crate::memory::{Plain, bytes_of};
-use crate::stream::{Kept, Stream};
+use crate::plain::{Plain, bytes_of};
+use crate::stream::Stream;
 use crate::table::Status;
 
 /// `len` elements of page-locked host memory.
@@ -162,7 +162,7 @@ impl PinnedBlock {
         stream.must_be_on(&self.context)?;
         if stream.is_capturing() {
             self.context.call(doing, |driver| make(driver, self.pointer.0))?;
-            stream.keep(Kept::Pinned(self.clone()));
+            stream.keep(self.clone());
             return Ok(());
         }
         let mut last = self.lock();

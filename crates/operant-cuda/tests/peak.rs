@@ -5,8 +5,7 @@
 #[path = "support/stand_in.rs"]
 mod stand_in;
 
-use operant_cuda::kernels::{Multiplier, Peak};
-use operant_cuda::{Cuda, Device, Places, Stream};
+use operant_cuda::{Cuda, Device, Multiplier, Peak, Places, Stream};
 
 /// A device of the stand-in, its kernels and a stream; None without a C++ compiler.
 fn device(ordinal: usize) -> Option<(Device, Peak, Stream)> {

@@ -77,6 +77,14 @@ settings! {
     max_nonfinite_updates: usize [COUNT] = 10;
 }
 
+impl Config {
+    /// The factors of GAE in single precision: gamma, and gamma lambda.
+    pub fn discounts(&self) -> [f32; 2] {
+        let gamma = self.gamma as f32;
+        [gamma, gamma * self.gae_lambda as f32]
+    }
+}
+
 choice! {
     /// Nonlinearity of the hidden layers.
     pub enum Activation {

@@ -18,13 +18,13 @@ use gpu::{device, stand_in};
 use locks::Locks;
 use operant_bench::parity::{compare_rollout, differing_environments};
 use operant_cuda::Device;
-use operant_cuda::kernels::{Episodes, RunningNorm};
 use operant_env::cartpole::CartPole;
 use operant_env::{ActionSpace, Clock, Current, Env, Rows, RowsMut};
 use operant_lane::bundle::leaves_of;
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Source};
 use operant_learn::cuda::{CudaPlay, CudaRollout, PlayOptions};
+use operant_learn::cuda::{Episodes, RunningNorm};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
 use switchboard::Switchboard;
@@ -343,7 +343,7 @@ fn many_blocks_of_many_warps_are_merged() {
     by_hand(&device, &Crane, &normed, LATE);
     let rollout = CudaRollout::new(&device, &Crane, &normed, Precision::F32).expect("a rollout");
     let specialisation = rollout.specialisation();
-    let blocks = rollout.kernel().map(|kernel| kernel.shape().blocks(6_337));
+    let blocks = rollout.kernel().map(|(_, grid)| grid.blocks);
     assert!(specialisation.is_some_and(|it| it.warps == 4) && blocks > Some(32), "{specialisation:?}");
     agrees(&device, &Crane, &normed, Precision::F32, 8);
 }

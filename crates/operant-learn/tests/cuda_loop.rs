@@ -14,7 +14,7 @@ use locks::Locks;
 use operant_cuda::Device;
 use operant_env::AnyEnv;
 use operant_learn::cpu::adam::LearnerState;
-use operant_learn::cuda::memory::Footprint;
+use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions, Kernels, NetworkOptions};
 use operant_learn::network::init_params;
 use operant_learn::{Backend, Config, LearnError, Precision, Snapshot, UpdateStats, cuda};
@@ -29,7 +29,7 @@ fn options(network: impl Into<NetworkOptions>, overlap: bool) -> GpuOptions {
 
 /// As matrix products instead of inside the kernels.
 fn layers(precision: Precision) -> NetworkOptions {
-    NetworkOptions { precision, kernels: Kernels::Layers }
+    NetworkOptions { precision, kernels: Kernels::Gemm }
 }
 
 fn config() -> Config {
@@ -138,6 +138,34 @@ fn overlap_plays_with_weights_one_update_old(device: &Device, how: NetworkOption
         assert_same_reports(first_stats, &stats);
         assert_equal(first_snapshot, &snapshot);
     }
+}
+
+#[test]
+fn an_overlap_for_which_blocks_leave_no_room_is_told() {
+    let Some(device) = device(0) else { return };
+    let how = |device: &Device, num_envs, overlap| {
+        let config = Config {
+            num_envs,
+            num_steps: 16,
+            num_minibatches: 1,
+            hidden: vec![64, 64],
+            shared_trunk: true,
+            ..config()
+        };
+        let options = options(Precision::F32, overlap);
+        let backend = cuda::backend(Locks, &config, device, options).expect("a backend");
+        backend.how().expect("why these kernels")
+    };
+    // 32,768 samples fill the device with the update's blocks, 320 need five of them.
+    let full = how(&device, 2_048, true);
+    assert!(full.contains("; overlap: no rollout runs beside an update, whose "), "{full}");
+    assert!(full.contains("bytes of shared memory of every multiprocessor"), "{full}");
+    for quiet in [how(&device, 2_048, false), how(&device, 20, true)] {
+        assert!(!quiet.contains("overlap"), "{quiet}");
+    }
+    // Without cooperative launches an update is many launches, and a rollout's blocks run between them.
+    let Some(phases) = gpu::device(4) else { return };
+    assert!(!how(&phases, 2_048, true).contains("overlap"));
 }
 
 #[test]
@@ -262,7 +290,7 @@ static MEMORY: Mutex<()> = Mutex::new(());
 #[test]
 fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
     const PINNED: u64 = 3 * 4;
-    use Kernels::{Fused, Layers};
+    use Kernels::{Fused, Gemm};
     use Precision::{Bf16, F32, Tf32};
     if !stand_in::is_child() {
         // By itself: other tests would take memory of the same device.
@@ -282,8 +310,8 @@ fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
         (0, &bare, Fused, F32, true),
         (0, &wide, Fused, Tf32, false),
         (0, &wide, Fused, Bf16, true),
-        (0, &plain, Layers, F32, false),
-        (0, &apart, Layers, Bf16, true),
+        (0, &plain, Gemm, F32, false),
+        (0, &apart, Gemm, Bf16, true),
     ] {
         let Some(device) = device(ordinal) else { return };
         let network = NetworkOptions { precision, kernels };
@@ -294,7 +322,7 @@ fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
         let mut backend = cuda::backend(shared(Locks), config, &device, options).expect("a backend");
         let after = (device.allocations(), device.memory().expect("a size").free);
         // Each library for products has memory to work in.
-        let (libraries, room) = if kernels == Layers { (2, 2 << 25) } else { (0, 0) };
+        let (libraries, room) = if kernels == Gemm { (2, 2 << 25) } else { (0, 0) };
         assert_eq!(after.0 - before.0, 1 + PINNED + libraries, "one arena, and where reports arrive");
         assert_eq!((before.1 - after.1) as usize, foretold + room);
         run(&mut *backend, 2);

@@ -4,13 +4,12 @@ use std::num::Wrapping;
 
 use anyhow::{Context, Result};
 use operant_cuda::Program;
-use operant_cuda::kernels::{KernelText, ProgramText};
 use operant_env::lane::{Bundle, Draws, Purpose};
 use operant_env::{ActionSpace, Env, EnvOptions, ObsSpace, RowsMut, Visitor, registry, with_env};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    Form, layers_rollout_program, layers_update_program, math_program, pack_program, play_program,
-    replay_program, rollout_program, update_program,
+    Form, KernelEnv, gae_program, gemm_math_program, gemm_rollout_program, gemm_update_program, pack_program,
+    play_program, replay_program, rollout_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
 use operant_learn::sample::SampleLayout;
@@ -126,13 +125,7 @@ pub fn jobs(extent: Extent, known: &[u32]) -> Result<Vec<Job>> {
             precision: None,
             architecture,
             specialisation: None,
-            program: ProgramText {
-                kernel: KernelText::Gae,
-                name: "any",
-                environment: None,
-                defines: Vec::new(),
-            }
-            .program(),
+            program: gae_program(),
             measured: None,
             adam: None,
         });
@@ -155,7 +148,7 @@ impl Visitor for Programs {
     type Output = Result<Vec<Job>>;
 
     fn visit<E: Env>(self, env: E) -> Result<Vec<Job>> {
-        let spec = env.spec();
+        let (spec, kernel_env) = (env.spec(), KernelEnv::of(&env));
         let read = self.architecture == H200;
         let job = |kernel, program| Job {
             environment: spec.name,
@@ -173,15 +166,15 @@ impl Visitor for Programs {
             ActionSpace::Discrete(choices) => choices.len(),
             ActionSpace::Box { low, .. } => low.len(),
         };
-        let mut play = job("random_play", play_program(&env, PLAY_THREADS, false, false));
+        let mut play = job("random_play", play_program(&kernel_env, PLAY_THREADS, false, false));
         let facts = Facts { policy: false, draws_every_fourth: words == 1, bits_a_word: None };
         play.measured =
             read.then_some(Measured { kernel: "random_play", facts, environments: 32.0, work: None });
         let mut jobs = vec![
             play,
-            job("random_play, writing", play_program(&env, PLAY_THREADS, true, false)),
-            job("random_play, hashing", play_program(&env, PLAY_THREADS, false, true)),
-            job("replay", replay_program(&env)),
+            job("random_play, writing", play_program(&kernel_env, PLAY_THREADS, true, false)),
+            job("random_play, hashing", play_program(&kernel_env, PLAY_THREADS, false, true)),
+            job("replay", replay_program(&kernel_env)),
         ];
         let preset = preset(spec.name)?;
         let wide = |hidden: usize| Config {
@@ -214,11 +207,11 @@ impl Visitor for Programs {
                     measured,
                     ..job(kernel, program)
                 };
-                let program = rollout_program(&env, &network, &config, &specialisation);
+                let program = rollout_program(&kernel_env, &network, &config, &specialisation);
                 jobs.push(with_network("rollout", program, read.then_some(measured)));
                 // Networks that are too wide for an update in this precision are refused with words.
                 if let Ok(update) = UpdateSpecialisation::new(&network, &config, precision, self.limits) {
-                    let program = update_program(&env, &network, &config, &update);
+                    let program = update_program(&kernel_env, &network, &config, &update);
                     let (weights_at, warps, shared) = (update.weights_at, update.warps, update.shared);
                     let adam = (read && STEPPED.contains(&(spec.name, shown))).then(|| Measurement {
                         network: network.clone(),
@@ -242,12 +235,12 @@ impl Visitor for Programs {
         for precision in Precision::ALL {
             let form = Form::new(&network, precision);
             for (kernel, program) in [
-                ("layers_rollout", layers_rollout_program(&env, &network, &config, &form, 1)),
-                ("layers_update", layers_update_program(&env, &network, &form)),
-                ("layers", math_program(&form)),
+                ("gemm_rollout", gemm_rollout_program(&kernel_env, &network, &config, &form, 1)),
+                ("gemm_update", gemm_update_program(&kernel_env, &network, &form)),
+                ("gemm_math", gemm_math_program(&form)),
             ] {
                 // The last is the same for all environments.
-                if kernel == "layers" && spec.name != "cartpole" {
+                if kernel == "gemm_math" && spec.name != "cartpole" {
                     continue;
                 }
                 let (network, precision) = (Some("shared 512-512"), Some(precision));

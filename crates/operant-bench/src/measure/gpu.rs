@@ -4,16 +4,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use operant_cuda::kernels::{Multiplier, Peak};
-use operant_cuda::{Device, Stream, Transfers};
+use operant_cuda::{Device, Multiplier, Peak, Stream, Transfers};
 use operant_env::AnyEnv;
 use operant_learn::cuda::specialise::WeightsAt;
 use operant_learn::cuda::{CudaPlay, CudaRollout, GpuOptions, NetworkOptions, PlayOptions, backend};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnError, Precision};
 
+use super::driver::Driver;
 use super::{Effort, Speed, Spread, TrainingSpeed};
-use crate::driver::Driver;
 
 /// Repetitions at least, whatever the budget.
 const LEAST: usize = 5;
@@ -203,12 +202,12 @@ pub fn rollout(
     let speed = timed(device, rollout.stream(), steps, budget, || rollout.roll())?;
     let kernel = match (rollout.kernel(), rollout.specialisation()) {
         (Some(kernel), Some(specialisation)) => {
-            let (shape, function) = (kernel.shape(), kernel.function());
+            let (function, grid) = kernel;
             Some(RolloutKernel {
                 weights_at: specialisation.weights_at,
                 registers: function.registers()?,
                 blocks_per_multiprocessor: function
-                    .blocks_per_multiprocessor(shape.threads, shape.shared as usize)?,
+                    .blocks_per_multiprocessor(grid.threads, grid.shared as usize)?,
             })
         }
         _ => None,

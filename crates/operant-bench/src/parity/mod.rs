@@ -6,7 +6,7 @@
 mod update;
 
 use operant_cuda::Device;
-use operant_cuda::kernels::RunningNorm as DeviceNorm;
+use operant_learn::cuda::RunningNorm as DeviceNorm;
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::{AnyEnv, EnvOptions, LaneWidth, StepError, TileSpec, running_words};
 use operant_lane::draws::unit;

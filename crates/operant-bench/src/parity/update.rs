@@ -34,14 +34,14 @@ pub enum UpdatePath {
     /// The same phase by phase, as on devices without cooperative launches.
     Phases,
     /// As matrix products, and so the rollout.
-    Layers,
+    Gemm,
 }
 
 impl UpdatePath {
     fn kernels(self) -> Kernels {
         match self {
             UpdatePath::Fused | UpdatePath::Phases => Kernels::Fused,
-            UpdatePath::Layers => Kernels::Layers,
+            UpdatePath::Gemm => Kernels::Gemm,
         }
     }
 }

@@ -62,7 +62,7 @@ pub struct Space {
 
 impl Space {
     /// For the environment `env` under the configuration that the command line and all files make. What `file` has from an earlier
-    /// tuning is a choice among others. What the command line or a variable sets is not tried: no file would be heard.
+    /// tuning is a choice among others. What the command line or a variable sets is not tried: a file could not change it.
     ///
     /// # Errors
     /// The first thing in the configuration that cannot be used.
@@ -85,7 +85,7 @@ impl Space {
             asked.resolve(None)?
         };
         let mut automatic = Choice::new();
-        let keys: &[(&str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
+        let keys: &[(&'static str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
         for (key, value) in keys.iter().filter(|(key, _)| is_free(key)) {
             automatic.insert(key, (*value).to_owned());
         }
@@ -118,24 +118,30 @@ impl Space {
             device: place.name,
             notes: Vec::new(),
         };
-        let base = space.requested(&Choice::new())?.settings;
-        for (key, _) in keys.iter().filter(|(key, _)| space.automatic.contains_key(key)) {
-            let values = machine_values(key, &base);
-            if !values.is_empty() {
-                space.machine.push(Knob { key, values });
-            }
-        }
-        match base.run.solved_at {
-            None => space.notes.push(format!(
-                "settings of learning are not tried: {} has no threshold that they would have to reach",
-                base.environment
-            )),
-            Some(_) => space.learning = space.learning_choices(&base),
-        }
+        space.fill(keys)?;
         if !before.is_empty() && !space.learning.contains(&before) {
             space.learning.push(before);
         }
         Ok(space)
+    }
+
+    /// Everything that may be tried: the values of the settings of the machine in `keys`, and changed settings of learning.
+    fn fill(&mut self, keys: &[(&'static str, &str)]) -> Result<()> {
+        let base = self.requested(&Choice::new())?.settings;
+        for (key, _) in keys.iter().filter(|(key, _)| self.automatic.contains_key(key)) {
+            let values = machine_values(key, &base);
+            if !values.is_empty() {
+                self.machine.push(Knob { key, values });
+            }
+        }
+        match base.run.solved_at {
+            None => self.notes.push(format!(
+                "settings of learning are not tried: {} has no threshold that they would have to reach",
+                base.environment
+            )),
+            Some(_) => self.learning = self.learning_choices(&base),
+        }
+        Ok(())
     }
 
     /// The configuration under a choice, on the device that was chosen and no other.

@@ -4,13 +4,11 @@
 //! everything else works without it. On the same GPU, with the same library, a product has the same bits each time.
 
 mod library;
+mod opened;
 mod plan;
 mod shape;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-
-use cudarc::cublaslt::sys::cublasLtHandle_t;
 
 pub(crate) use library::LoadedBlas;
 pub use library::SYMBOLS;
@@ -20,10 +18,9 @@ use crate::context::{Context, Handle};
 use crate::error::CudaError;
 use crate::library::Library;
 use crate::memory::Buffer;
-use crate::stream::{Kept, Stream};
-use crate::table::Status;
+use crate::stream::Stream;
 use crate::transfers::Transfers;
-use library::Functions;
+use opened::{Opened, call};
 use plan::Plan;
 use shape::{ALIGNMENT, Stored};
 
@@ -43,54 +40,6 @@ const PAGE: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Blas(Arc<Opened>);
 
-#[derive(Debug)]
-struct Opened {
-    context: Arc<Context>,
-    library: Arc<LoadedBlas>,
-    raw: Handle<cublasLtHandle_t>,
-    workspace: Buffer<u8>,
-}
-
-impl Opened {
-    fn raw(&self) -> cublasLtHandle_t {
-        self.raw.0
-    }
-
-    /// Makes a call of the library, with the device's context current on this thread.
-    fn call<R>(
-        &self,
-        doing: fmt::Arguments<'_>,
-        make: impl FnOnce(&Functions) -> Result<R, Status>,
-    ) -> Result<R, CudaError> {
-        call(&self.context, &self.library, doing, make)
-    }
-}
-
-fn call<R>(
-    context: &Context,
-    library: &LoadedBlas,
-    doing: fmt::Arguments<'_>,
-    make: impl FnOnce(&Functions) -> Result<R, Status>,
-) -> Result<R, CudaError> {
-    let made = context.call(doing, |_| Ok(make(&library.functions)))?;
-    made.or_else(|status| {
-        // A device that is lost says so to any call of the driver, and better than the library does.
-        let (mut free, mut total) = (0, 0);
-        context.call(doing, |driver| {
-            // SAFETY: both results live through the call.
-            unsafe { driver.cuMemGetInfo_v2(&mut free, &mut total) }
-        })?;
-        Err(library.failure(status, &context.name(), &doing.to_string()))
-    })
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // SAFETY: made by cublasLtCreate and destroyed once; plans and graphs that use it hold this value.
-        self.context.release(|_| unsafe { self.library.functions.cublasLtDestroy(self.raw.0) });
-    }
-}
-
 /// Bytes to work in on a device of so much memory.
 fn workspace_bytes(memory: u64) -> usize {
     let share = usize::try_from(memory / SHARE).unwrap_or(WORKSPACE);
@@ -98,8 +47,7 @@ fn workspace_bytes(memory: u64) -> usize {
 }
 
 impl Blas {
-    pub(crate) fn open(context: &Arc<Context>) -> Result<Blas, CudaError> {
-        let library = context.cuda.blas()?;
+    pub(crate) fn open(context: &Arc<Context>, library: Arc<LoadedBlas>) -> Result<Blas, CudaError> {
         let workspace = Buffer::new(context, workspace_bytes(context.properties.memory_bytes))?;
         let mut raw = std::ptr::null_mut();
         call(context, &library, format_args!("opening cuBLASLt"), |library| {
@@ -134,7 +82,7 @@ impl Blas {
 pub struct Gemm {
     opened: Arc<Opened>,
     shape: GemmShape,
-    /// Behind a lock: a launch writes the vector's address into the plan.
+    /// Behind a lock: a launch writes the vector's address into the plan, and drops algorithms that the library refuses.
     plan: Mutex<Plan>,
 }
 
@@ -171,16 +119,16 @@ impl Gemm {
         let (alpha, beta) = (1.0_f32, 0.0_f32);
         let (one, zero) = (std::ptr::from_ref(&alpha).cast(), std::ptr::from_ref(&beta).cast());
         let workspace = &self.opened.workspace;
-        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         self.opened.call(format_args!("launching the product {}", self.shape), |library| {
             if let Some(vector) = vector {
                 plan.point_to(library, vector.pointer())?;
             }
             // SAFETY: the plan's descriptors are the library's own and describe these buffers, which are as long as was
             // checked above, on this device, and live until the stream is past the product (freeing memory waits for that);
-            // a graph keeps them. The algorithm was chosen for these descriptors and no more room to work in than there is.
+            // a graph keeps them. The algorithm was proposed for these descriptors and no more room to work in than there is.
             // C is given as the matrix to add, too, but times 0, so it is not read.
-            unsafe {
+            plan.with_algorithm(|plan, algorithm| unsafe {
                 library.cublasLtMatmul(
                     self.opened.raw(),
                     plan.operation.raw(),
@@ -194,12 +142,12 @@ impl Gemm {
                     plan.d.raw(),
                     c.pointer() as *mut _,
                     plan.d.raw(),
-                    &plan.algorithm,
+                    algorithm,
                     workspace.pointer() as *mut _,
                     workspace.len(),
                     stream.raw().cast(),
                 )
-            }
+            })
         })?;
         drop(plan);
         stream.count(&Transfers { launches: 1, ..Transfers::default() });
@@ -209,7 +157,7 @@ impl Gemm {
         if let Some(vector) = vector {
             vector.keep_in(stream);
         }
-        stream.keep(Kept::Module(self.opened.clone()));
+        stream.keep(self.opened.clone());
         Ok(())
     }
 
@@ -259,7 +207,7 @@ impl Gemm {
     /// On the stream's device, which is the plan's, and at an address that the plan may rely on.
     fn check_place(&self, stream: &Stream, operand: Operand<'_>, name: &str) -> Result<(), CudaError> {
         stream.must_be_on(&self.opened.context)?;
-        stream.must_be_on(operand.context())?;
+        operand.check(stream)?;
         if !operand.pointer().is_multiple_of(ALIGNMENT as u64) {
             return Err(CudaError::refused(
                 format!("{name} of {} does not begin at a multiple of {ALIGNMENT} bytes", self.shape),
@@ -292,10 +240,11 @@ impl Operand<'_> {
         }
     }
 
-    fn context(&self) -> &Arc<Context> {
+    /// It must lie on the stream's device.
+    fn check(&self, stream: &Stream) -> Result<(), CudaError> {
         match self {
-            Operand::F32(buffer) => buffer.context(),
-            Operand::Bf16(buffer) => buffer.context(),
+            Operand::F32(buffer) => buffer.check(stream).map(|_| ()),
+            Operand::Bf16(buffer) => buffer.check(stream).map(|_| ()),
         }
     }
 

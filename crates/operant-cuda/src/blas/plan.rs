@@ -23,8 +23,8 @@ use cudarc::cublaslt::sys::{
     cublasLtReductionScheme_t as Reduction, cublasStatus_t as Code, cudaDataType as DataType,
 };
 
-use super::Opened;
 use super::library::{Functions, HeuristicResult, LoadedBlas};
+use super::opened::Opened;
 use super::shape::{ALIGNMENT, Element, Epilogue, GemmShape, Products, Stored};
 use crate::context::Handle;
 use crate::error::CudaError;
@@ -59,14 +59,15 @@ impl<T: Copy> Drop for Made<T> {
     }
 }
 
-/// The library's descriptors of a product, its own A, B and D in their order, and the algorithm.
+/// The library's descriptors of a product, its own A, B and D in their order, and the algorithms.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub operation: Made<cublasLtMatmulDesc_t>,
     pub a: Made<cublasLtMatrixLayout_t>,
     pub b: Made<cublasLtMatrixLayout_t>,
     pub d: Made<cublasLtMatrixLayout_t>,
-    pub algorithm: cublasLtMatmulAlgo_t,
+    /// Those that the heuristic proposes, the best first. The first is in use; one that the library then refuses is dropped.
+    algorithms: Vec<cublasLtMatmulAlgo_t>,
 }
 
 impl Plan {
@@ -107,8 +108,24 @@ impl Plan {
         let count = if asked { usize::try_from(count).unwrap_or(0).min(PROPOSALS) } else { 0 };
         let works =
             |result: &&HeuristicResult| result.state == 0 && result.workspace <= opened.workspace.len();
-        let chosen = results[..count].iter().find(works);
-        Ok(chosen.map(|chosen| Plan { operation, a, b, d, algorithm: chosen.algorithm }))
+        let algorithms: Vec<_> = results[..count].iter().filter(works).map(|it| it.algorithm).collect();
+        Ok((!algorithms.is_empty()).then_some(Plan { operation, a, b, d, algorithms }))
+    }
+
+    /// Calls `launch` with the best algorithm, and where the library refuses that one, with the next.
+    pub fn with_algorithm(
+        &mut self,
+        mut launch: impl FnMut(&Plan, &cublasLtMatmulAlgo_t) -> Result<(), Status>,
+    ) -> Result<(), Status> {
+        loop {
+            match launch(self, &self.algorithms[0]) {
+                // A refusal comes before any work is given to the stream.
+                Err(status) if self.algorithms.len() > 1 && is_refused_launch(status.code) => {
+                    self.algorithms.remove(0);
+                }
+                result => return result,
+            }
+        }
     }
 
     /// Says where the epilogue's vector is.
@@ -122,6 +139,13 @@ impl Plan {
 fn is_refusal(code: u32, epilogue: Epilogue) -> bool {
     code == Code::CUBLAS_STATUS_NOT_SUPPORTED as u32
         || (code == Code::CUBLAS_STATUS_INVALID_VALUE as u32 && epilogue != Epilogue::None)
+}
+
+/// Whether the library refuses an algorithm that its heuristic proposed.
+fn is_refused_launch(code: u32) -> bool {
+    [Code::CUBLAS_STATUS_NOT_SUPPORTED, Code::CUBLAS_STATUS_INVALID_VALUE, Code::CUBLAS_STATUS_ARCH_MISMATCH]
+        .iter()
+        .any(|refusal| *refusal as u32 == code)
 }
 
 fn data_type(element: Element) -> DataType {

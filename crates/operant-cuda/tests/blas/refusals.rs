@@ -3,7 +3,7 @@
 use operant_cuda::{CudaError, Element, Epilogue, GemmShape, Products};
 
 use crate::case::{Case, shape};
-use crate::device;
+use crate::{device, stand_in};
 
 #[test]
 fn a_product_of_nothing_or_of_crooked_rows_is_refused() {
@@ -120,4 +120,25 @@ fn a_device_that_is_lost_says_so() {
     assert!(error.to_string().contains("CUDA_ERROR_LAUNCH_FAILED"), "{error}");
     assert!(matches!(case.launch(&gemm, &stream), Err(CudaError::Lost { .. })));
     assert!(blas.gemm(shape).is_err());
+}
+
+#[test]
+fn an_algorithm_that_is_proposed_and_then_refused_gives_way_to_the_next() {
+    let variables = [("OPERANT_HOST_BLAS_RECANTS", "3")];
+    let name = "refusals::an_algorithm_that_is_proposed_and_then_refused_gives_way_to_the_next";
+    if device(0).is_none() || !stand_in::is_machine(name, &variables) {
+        return;
+    }
+    let Some((device, blas, stream)) = device(0) else { return };
+    let shape = shape((4, 5, 6), Products::F32, Element::F32, 0);
+    let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
+    let case = Case::new(&device, &stream, shape);
+    let before = device.transfers();
+    case.launch(&gemm, &stream).expect("the fourth algorithm does it");
+    case.check(&stream);
+    assert_eq!(device.transfers().since(&before).launches, 1);
+    // A capture meets no refusal any more.
+    let graph = stream.capture(|stream| case.launch(&gemm, stream)).expect("a graph");
+    graph.launch(&stream).expect("launched");
+    case.check(&stream);
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use operant_cuda::{Cuda, CudaError, Version, inspect, inspect_at};
+use operant_cuda::{Cuda, CudaError, Places, Version, inspect, inspect_at};
 
-use crate::{cuda, needs_stand_in, places, stand_in};
+use crate::{cuda, needs_stand_in, places, program, stand_in};
 
 #[test]
 fn everything_is_found_and_told() {
@@ -112,4 +112,37 @@ fn with_a_compiler_newer_than_the_driver() {
     assert_eq!(inspection.driver.problem, None);
     assert_eq!(inspection.devices.len(), 6);
     assert!(inspection.compiler.problem.is_some());
+}
+
+#[test]
+fn a_compiler_whose_code_the_driver_refuses_gives_way_to_the_next_older() {
+    let name = "machine::a_compiler_whose_code_the_driver_refuses_gives_way_to_the_next_older";
+    if !stand_in::is_machine(name, &[("OPERANT_HOST_DRIVER_VERSION", "13010")]) {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let copy = |name: &str| {
+        std::fs::copy(directory().join("libnvrtc.so"), place.path().join(name)).expect("a copy");
+    };
+    std::os::unix::fs::symlink(directory().join("include"), place.path().join("include")).expect("a link");
+    std::fs::copy(directory().join("libcuda.so"), place.path().join("libcuda.so.1")).expect("a copy");
+    let cuda = || {
+        let cuda = Cuda::find_at(&Places::only(&[place.path()])).unwrap_or_else(|error| panic!("{error}"));
+        cuda.cached_in(None)
+    };
+    let version = |major, minor| Version { major, minor };
+    copy("libnvrtc.so.13.3");
+    let alone = cuda();
+    let error = alone.open(0).expect("a device").load(&program()).map(|_| ()).expect_err("too new");
+    assert!(error.to_string().contains("CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222: "), "{error}");
+    assert_eq!(alone.compiler().version(), version(13, 3));
+
+    copy("libnvrtc.so.13.2");
+    copy("libnvrtc.so.12.8");
+    let several = cuda();
+    assert_eq!(several.compiler().version(), version(13, 3));
+    let device = several.open(0).expect("a device");
+    let module = device.load(&program()).unwrap_or_else(|error| panic!("{error}"));
+    module.function("scale").expect("the kernel");
+    assert_eq!(several.compiler().version(), version(12, 8), "the newest of those that the driver takes");
 }

@@ -207,6 +207,29 @@ fn a_graph_is_launched_from_several_threads() {
     assert_eq!(device.transfers().graphs, 200);
 }
 
+#[test]
+fn a_kernel_is_loaded_when_it_is_looked_up_and_not_in_a_capture() {
+    needs_stand_in!();
+    let device = device(0);
+    let (stream, module) = (device.stream().expect("a stream"), device.load(&program()).expect("compiled"));
+    let buffer = device.alloc::<f32>(64).expect("a buffer");
+    let params = Scale { from: buffer.pointer(), to: buffer.pointer(), count: 64, factor: 3.0 };
+    let grid = Grid { blocks: 1, threads: 64, shared: 0 };
+    let late = stream.capture(|_| module.function("turn").map(|_| ())).map(|_| ());
+    let text = late.expect_err("a capture does not allow it").to_string();
+    assert!(text.contains("cuFuncLoad failed with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"), "{text}");
+    // Its first launch of all lies in the capture.
+    let function = module.function("scale").expect("the kernel");
+    let graph = stream.capture(|stream| {
+        buffer.keep_in(stream);
+        // SAFETY: the kernel's own parameters; the graph keeps the memory.
+        unsafe { function.launch(stream, grid, &params) }
+    });
+    buffer.write(&stream, &[2.0; 64]).expect("written");
+    graph.expect("captured").launch(&stream).expect("launched");
+    assert_eq!(buffer.read(&stream).expect("read"), vec![6.0; 64]);
+}
+
 /// Fills a buffer with 1 in one stream and with 2 in another, which waits for the first if it is told to.
 fn filled_last_by(device: &operant_cuda::Device, ordered: bool) -> u8 {
     let (first, second) = (device.stream().expect("a stream"), device.stream().expect("a stream"));

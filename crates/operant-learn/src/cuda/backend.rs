@@ -34,15 +34,20 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use operant_cuda::kernels::{Episodes, RunningNorm as DeviceNorm, UpdateReport};
-use operant_cuda::{Buffer, Device, Event, Pinned, Stream};
+use operant_cuda::{Device, DeviceProperties, Event, Stream};
 use operant_env::{AnyEnv, running_words};
 
-use super::layers::{NetworkOptions, choose};
-use super::memory::{Chosen, Footprint, Room};
+use super::choice::{GpuOptions, NetworkOptions, choose};
+use super::common::env::KernelEnv;
+use super::common::memory::Room;
+use super::common::overlap::no_room;
+use super::common::phases::UpdateReport;
+use super::common::structs::{Episodes, RunningNorm as DeviceNorm};
+use super::footprint::{Chosen, Footprint};
+use super::fused::specialise::Limits;
+use super::learner::CudaLearner;
 use super::rollout::CudaRollout;
-use super::specialise::Limits;
-use super::update::CudaLearner;
+use super::slots::{SLOTS, Slot};
 use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
 use crate::cpu::adam::LearnerState;
@@ -58,28 +63,6 @@ use crate::state::BackendState;
 /// Bytes that an update reports, the scene apart.
 const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<Episodes>();
 
-/// Updates that may be under way or not yet collected: two more than a loop enqueues ahead.
-pub(super) const SLOTS: usize = 4;
-
-/// What decides how training on a GPU is carried out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GpuOptions {
-    /// How the network runs.
-    pub network: NetworkOptions,
-    /// Share of the free device memory that may be taken.
-    pub memory_fraction: f64,
-    /// Threads of the host, for greedy evaluation.
-    pub threads: usize,
-    /// Whether a rollout runs beside the update before it, with weights that are one update old.
-    pub overlap: bool,
-}
-
-impl Default for GpuOptions {
-    fn default() -> Self {
-        Self { network: NetworkOptions::default(), memory_fraction: 0.9, threads: 1, overlap: false }
-    }
-}
-
 /// The GPU backend for `env` on `device`.
 ///
 /// # Errors
@@ -93,8 +76,12 @@ pub fn backend(
     let (options, how) = decided(&*env, config, device, options)?;
     let footprint = Footprint::new(&*env, config, options, device.properties())?;
     let room = Room::arena(device, footprint.check(device, options.memory_fraction)?)?;
-    let made = CudaBackend::new(env, config, &room, options)?;
-    Ok(Box::new(CudaBackend { how, ..made }))
+    let mut made = CudaBackend::new(env, config, (&room, device), options)?;
+    made.how = match made.overlap_without_room()? {
+        Some(reason) => format!("{how}; {reason}"),
+        None => how,
+    };
+    Ok(Box::new(made))
 }
 
 /// The number of environments with which [`backend`] trains best on `device`, at most `limit`; that of `config` does not count.
@@ -127,41 +114,6 @@ fn decided(
     Ok((GpuOptions { network, ..options }, chosen.to_string()))
 }
 
-/// What an update reports, on its way to the host.
-struct Slot {
-    report: Buffer<UpdateReport>,
-    episodes: Buffer<Episodes>,
-    scene: Buffer<u32>,
-    to_report: Pinned<UpdateReport>,
-    to_episodes: Pinned<Episodes>,
-    to_scene: Pinned<u32>,
-    /// Before the rollout and after it, before the update and after it, and after the copy to the host.
-    started: Event,
-    rolled: Event,
-    updating: Event,
-    updated: Event,
-    copied: Event,
-}
-
-impl Slot {
-    fn new(room: &Room, scene: usize) -> Result<Self, LearnError> {
-        let device = room.device();
-        Ok(Self {
-            report: room.alloc(1)?,
-            episodes: room.alloc(1)?,
-            scene: room.alloc(scene)?,
-            to_report: device.pinned(1)?,
-            to_episodes: device.pinned(1)?,
-            to_scene: device.pinned(scene)?,
-            started: device.event()?,
-            rolled: device.event()?,
-            updating: device.event()?,
-            updated: device.event()?,
-            copied: device.event()?,
-        })
-    }
-}
-
 /// An update that was enqueued.
 struct Pending {
     ticket: Ticket,
@@ -181,6 +133,7 @@ struct CudaBackend {
     env: Arc<dyn AnyEnv>,
     /// Which kernels run the network, and why.
     how: String,
+    properties: DeviceProperties,
     config: Config,
     rollout: CudaRollout,
     learner: CudaLearner,
@@ -206,19 +159,20 @@ impl CudaBackend {
     fn new(
         env: Arc<dyn AnyEnv>,
         config: &Config,
-        room: &Room,
+        (room, device): (&Room, &Device),
         options: GpuOptions,
     ) -> Result<Self, LearnError> {
         let GpuOptions { network: how, threads, overlap, .. } = options;
         let pool = pool::threads(threads)?;
-        let (device, side) = (room.device(), room.device().stream()?);
+        let (kernel_env, side) = (KernelEnv::of(&*env)?, device.stream()?);
         let network = Network::new(Architecture::of(&env.spec(), config)?);
-        let learner = CudaLearner::within(room, &side, &*env, &network, config, how)?;
+        let learner = CudaLearner::within(room, (device, &side), &kernel_env, &network, config, how)?;
         learner.load(&side, &LearnerState::new(init_params(&network, config.seed)), 0, 0)?;
         side.synchronize()?;
         let follows = (!overlap).then_some(&learner);
         let sample_buffers = if overlap { 2 } else { 1 };
-        let mut rollout = CudaRollout::within(room, &*env, config, how, follows, sample_buffers)?;
+        let mut rollout =
+            CudaRollout::within(room, device, &kernel_env, config, how, follows, sample_buffers)?;
         if overlap {
             rollout.take_weights(rollout.stream(), &learner)?;
         }
@@ -232,10 +186,11 @@ impl CudaBackend {
             false => None,
         };
         let scene = rollout.scene_buffer().len();
-        let slots = (0..SLOTS).map(|_| Slot::new(room, scene)).collect::<Result<_, _>>()?;
+        let slots = (0..SLOTS).map(|_| Slot::new(room, device, scene)).collect::<Result<_, _>>()?;
         Ok(Self {
             env,
             how: String::new(),
+            properties: device.properties().clone(),
             config: config.clone(),
             policy: Policy::new(&network),
             rollout,
@@ -251,6 +206,15 @@ impl CudaBackend {
             recorder: Recorder::default(),
             pulse: Arc::default(),
         })
+    }
+
+    /// Why rollouts do not run beside updates although they should.
+    fn overlap_without_room(&self) -> Result<Option<String>, LearnError> {
+        let (update, rollout) = (self.learner.block_needs()?, self.rollout.block_needs()?);
+        let (Some(_), Some(update), Some(rollout)) = (&self.overlap, update, rollout) else {
+            return Ok(None);
+        };
+        Ok(no_room(&self.properties, update, rollout))
     }
 
     /// The stream that updates run in.
@@ -278,9 +242,9 @@ impl CudaBackend {
         }
         play.record(&slot.started)?;
         rollout.roll()?;
-        slot.episodes.copy_from(play, &rollout.totals)?;
+        slot.memory.episodes.copy_from(play, rollout.totals())?;
         if recorded {
-            slot.scene.copy_from(play, rollout.scene_buffer())?;
+            slot.memory.scene.copy_from(play, rollout.scene_buffer())?;
         }
         play.record(&slot.rolled)?;
 
@@ -291,14 +255,14 @@ impl CudaBackend {
         }
         learn.record(&slot.updating)?;
         learner.update(learn, rollout.samples_buffer())?;
-        slot.report.copy_from(learn, &learner.report)?;
+        slot.memory.report.copy_from(learn, &learner.memory.report)?;
         learn.record(&slot.updated)?;
 
         side.wait(&slot.updated)?;
-        slot.report.read_into(side, &mut slot.to_report)?;
-        slot.episodes.read_into(side, &mut slot.to_episodes)?;
+        slot.memory.report.read_into(side, &mut slot.to_report)?;
+        slot.memory.episodes.read_into(side, &mut slot.to_episodes)?;
         if recorded {
-            slot.scene.read_into(side, &mut slot.to_scene)?;
+            slot.memory.scene.read_into(side, &mut slot.to_scene)?;
         }
         Ok(side.record(&slot.copied)?)
     }

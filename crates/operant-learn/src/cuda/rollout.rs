@@ -1,47 +1,33 @@
 //! The rollout on a GPU: environments, weights and the buffers of a horizon on the device, one launch a horizon, or one graph.
 
-use operant_cuda::kernels::{
-    Episodes, Gae, GaeBuffers, Horizon, Pack, Rollout, RolloutBuffers, RolloutShape, RunningNorm,
-};
-use operant_cuda::{Buffer, Device, Stream};
-use operant_env::{AnyEnv, running_words};
+use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Stream};
+use operant_env::AnyEnv;
 
-use super::layers::{Kernels, LayersPolicy, NetworkOptions, choose};
-use super::memory::Room;
-use super::play;
-use super::program::{gae_program, pack_program, rollout_program};
-use super::specialise::{Limits, Specialisation};
-use super::update::CudaLearner;
+use super::choice::{Kernels, NetworkOptions, choose};
+use super::common::env::KernelEnv;
+use super::common::gae::{GaeBuffers, advantages};
+use super::common::horizon::{HorizonMemory, HorizonSizes};
+use super::common::memory::Room;
+use super::common::overlap::BlockNeeds;
+use super::common::structs::{Discounts, Episodes, RunningNorm};
+use super::fused::rollout::FusedPolicy;
+use super::fused::specialise::{Limits, Specialisation};
+use super::gemm::layout::Form;
+use super::gemm::products::Weights;
+use super::gemm::rollout::{GemmPolicy, GemmPolicyMemory};
+use super::learner::{CudaLearner, LearnerWeights};
+use super::play::random_play;
 use crate::LearnError;
 use crate::config::Config;
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
-
-/// Count of a running statistic before anything was seen, as in Gymnasium.
-const FIRST_COUNT: f64 = 1e-4;
-
-/// Statistics of quantities that are normalised, with the scales that follow from them.
-struct Norms {
-    scales: Buffer<f32>,
-    running: Buffer<RunningNorm>,
-    partials: Buffer<f64>,
-    discounted: Option<Buffer<f32>>,
-}
 
 /// What runs the policy.
 enum Policy {
     /// The kernel that steps the environments.
     Fused(Box<FusedPolicy>),
     /// Matrix products between two steps.
-    Layers(Box<LayersPolicy>),
-}
-
-/// The kernel with the network inside, and the weights as it reads them.
-struct FusedPolicy {
-    specialisation: Specialisation,
-    rollout: Rollout,
-    pack: Pack,
-    weights: Buffer<f32>,
+    Gemm(Box<GemmPolicy>),
 }
 
 /// N environments of one kind and the policy that plays them, on a GPU.
@@ -53,22 +39,56 @@ pub struct CudaRollout {
     stream: Stream,
     params: Buffer<f32>,
     log_std: Option<Buffer<f32>>,
-    pub(super) environments: Buffer<u32>,
-    /// One, or several that horizons fill in turn.
-    samples: Vec<Buffer<u32>>,
-    /// Which of them the next horizon fills, or the last one filled.
+    sizes: HorizonSizes,
+    memory: HorizonMemory,
+    /// Which of the buffers of samples the next horizon fills, or the last one filled.
     turn: usize,
-    rewards: Buffer<f32>,
-    values: Buffer<f32>,
-    flags: Buffer<u8>,
-    next_values: Buffer<f32>,
-    norms: Option<Norms>,
-    partials: Buffer<Episodes>,
-    pub(super) totals: Buffer<Episodes>,
-    clock: Buffer<u64>,
-    ticket: Buffer<u32>,
-    scene: Buffer<u32>,
     recording: bool,
+}
+
+/// What a rollout is made of besides its memory.
+struct Plan<'a> {
+    device: &'a Device,
+    kernel_env: &'a KernelEnv,
+    network: &'a Network,
+    config: &'a Config,
+    options: NetworkOptions,
+    /// The learner whose weights it plays with, else None.
+    follows: Option<&'a CudaLearner>,
+}
+
+impl Policy {
+    /// The policy in the memory of a room, and the sizes of its horizons.
+    fn new(room: &Room, stream: &Stream, of: &Plan<'_>) -> Result<(Self, HorizonSizes), LearnError> {
+        let Plan { device, kernel_env, network, config, options, follows } = *of;
+        let limits = Limits::from(device.properties());
+        let kernels = match options.kernels {
+            Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,
+            asked => asked,
+        };
+        let sizes = |blocks| HorizonSizes::new(kernel_env, network, config, blocks);
+        let followed = follows.map(CudaLearner::weights).transpose()?;
+        if kernels == Kernels::Gemm {
+            let form = Form::new(network, options.precision);
+            let sizes = sizes(GemmPolicy::blocks(config.num_envs));
+            let memory = GemmPolicyMemory::new(room, kernel_env, config, &form, sizes)?;
+            let weights = match followed {
+                Some(LearnerWeights::Gemm(weights)) => weights,
+                _ => Weights::zeros(room, &form, stream)?,
+            };
+            let of = (network, config, form);
+            let policy = GemmPolicy::new(device, stream, kernel_env, of, (sizes, memory), weights)?;
+            return Ok((Policy::Gemm(Box::new(policy)), sizes));
+        }
+        let specialisation = Specialisation::new(network, config, options.precision, limits)?;
+        let sizes = sizes(FusedPolicy::blocks(&specialisation, config.num_envs));
+        let weights = match followed {
+            Some(LearnerWeights::Fused(packed)) => packed,
+            _ => FusedPolicy::own_weights(room, &specialisation)?,
+        };
+        let policy = FusedPolicy::new(device, kernel_env, (network, config), specialisation, weights)?;
+        Ok((Policy::Fused(Box::new(policy)), sizes))
+    }
 }
 
 impl CudaRollout {
@@ -82,7 +102,7 @@ impl CudaRollout {
         config: &Config,
         options: impl Into<NetworkOptions>,
     ) -> Result<Self, LearnError> {
-        Self::within(&Room::of(device), env, config, options.into(), None, 1)
+        Self::within(&Room::of(device), device, &KernelEnv::of(env)?, config, options.into(), None, 1)
     }
 
     /// The same with the memory of a room: with the weights of a learner of the same precision where it follows one, else
@@ -92,116 +112,42 @@ impl CudaRollout {
     /// See [`CudaRollout::new`].
     pub(super) fn within(
         room: &Room,
-        env: &dyn AnyEnv,
+        device: &Device,
+        kernel_env: &KernelEnv,
         config: &Config,
         options: NetworkOptions,
         follows: Option<&CudaLearner>,
         sample_buffers: usize,
     ) -> Result<Self, LearnError> {
-        let device = room.device();
-        let spec = env.spec();
-        let network = Network::new(Architecture::of(&spec, config)?);
-        let layout = SampleLayout::new(&network.architecture, env.masked());
-        let running_words = running_words(env);
-        let log_std = network.log_std.map_or(0, |_| network.policy_outputs());
-        let count_of_norms = norms_of(&network, config);
-        let (n, samples) = (config.num_envs, config.num_envs * config.num_steps);
+        let network = Network::new(Architecture::of(&kernel_env.spec, config)?);
         let stream = device.stream()?;
-        let environments = room.alloc(running_words * n)?;
-        // One thread a first state; the same kernels as random play's, so that there is one place that starts environments.
-        play::start(device, &stream, env, &environments, n, config.seed)?;
+        let plan = Plan { device, kernel_env, network: &network, config, options, follows };
+        let (policy, sizes) = Policy::new(room, &stream, &plan)?;
         let params = match follows {
-            Some(learner) => learner.parameters.part(0..network.len())?,
+            Some(learner) => learner.memory.parameters.part(0..network.len())?,
             None => room.alloc(network.len())?,
         };
-        let kernels = match options.kernels {
-            Kernels::Auto => {
-                let limits = Limits::from(device.properties());
-                choose(&network, config, options, limits, || device.has_blas())?.kernels
-            }
-            asked => asked,
-        };
-        let policy = if kernels == Kernels::Layers {
-            let weights = match follows {
-                Some(learner) => Some(learner.packed()?),
-                None => None,
-            };
-            let sizes = [count_of_norms, running_words];
-            let network = (&network, config, options.precision);
-            let policy = LayersPolicy::new(room, &stream, env, network, sizes, weights)?;
-            Policy::Layers(Box::new(policy))
-        } else {
-            let limits = Limits::from(device.properties());
-            let specialisation = Specialisation::new(&network, config, options.precision, limits)?;
-            let shape = RolloutShape {
-                packed_words: specialisation.packed_words,
-                log_std,
-                running_words,
-                sample_stride: layout.stride,
-                norms: specialisation.norms,
-                norm_reward: config.norm_reward,
-                threads: specialisation.threads(),
-                shared: specialisation.shared as u32,
-            };
-            let module = device.load(&rollout_program(env, &network, config, &specialisation)?)?;
-            let rollout = Rollout::new(&module, shape)?;
-            let module = device.load(&pack_program(&network, config, &specialisation))?;
-            let pack = Pack::new(&module, network.len(), specialisation.packed_words)?;
-            let weights = match follows {
-                Some(learner) => learner.packed.part(0..specialisation.packed_words)?,
-                None => room.alloc(specialisation.packed_words)?,
-            };
-            Policy::Fused(Box::new(FusedPolicy { specialisation, rollout, pack, weights }))
-        };
-        let blocks = policy.blocks(n);
-        let buffers = (0..sample_buffers).map(|_| room.alloc(samples * layout.stride));
-        let norms = match count_of_norms {
-            0 => None,
-            count => {
-                let norms = Norms {
-                    scales: room.alloc(2 * count)?,
-                    running: room.alloc(count)?,
-                    partials: room.alloc(2 * count * blocks)?,
-                    discounted: if config.norm_reward { Some(room.alloc(n)?) } else { None },
-                };
-                norms
-                    .running
-                    .write(&stream, &vec![RunningNorm { mean: 0.0, var: 1.0, count: FIRST_COUNT }; count])?;
-                norms.scales.write(&stream, &[0.0, 1.0].repeat(count))?;
-                if let Some(discounted) = &norms.discounted {
-                    discounted.fill(&stream, 0)?;
-                }
-                Some(norms)
-            }
-        };
+        let memory = HorizonMemory::new(room, &sizes, sample_buffers)?;
+        memory.begin(&stream, sizes.norms)?;
+        // The same kernels as random play's, so that there is one place that starts environments.
+        let (n, seed) = (config.num_envs, config.seed);
+        random_play::start(device, &stream, kernel_env, &memory.environments, n, seed)?;
         let made = Self {
             log_std: match network.log_std {
-                Some(start) => Some(params.part(start..start + log_std)?),
+                Some(start) => Some(params.part(start..start + sizes.log_std)?),
                 None => None,
             },
             params,
             policy,
-            environments,
-            samples: buffers.collect::<Result<_, _>>()?,
+            sizes,
+            memory,
             turn: 0,
-            rewards: room.alloc(samples)?,
-            values: room.alloc(samples)?,
-            flags: room.alloc(samples)?,
-            next_values: room.alloc(n)?,
-            norms,
-            partials: room.alloc(blocks)?,
-            totals: room.alloc(1)?,
-            clock: room.alloc(1)?,
-            ticket: room.alloc(1)?,
-            scene: room.alloc(config.num_steps * (running_words + 2))?,
             recording: false,
             config: config.clone(),
+            layout: SampleLayout::new(&network.architecture, kernel_env.masked),
             network,
-            layout,
             stream,
         };
-        made.clock.fill(&made.stream, 0)?;
-        made.ticket.fill(&made.stream, 0)?;
         if follows.is_none() {
             made.set_params(&vec![0.0; made.network.len()])?;
         }
@@ -222,16 +168,21 @@ impl CudaRollout {
     pub fn specialisation(&self) -> Option<&Specialisation> {
         match &self.policy {
             Policy::Fused(fused) => Some(&fused.specialisation),
-            Policy::Layers(_) => None,
+            Policy::Gemm(_) => None,
         }
     }
 
     /// The launch, for its registers and occupancy; None where the network runs as matrix products.
-    pub fn kernel(&self) -> Option<&Rollout> {
+    pub fn kernel(&self) -> Option<(&Function, Grid)> {
         match &self.policy {
-            Policy::Fused(fused) => Some(&fused.rollout),
-            Policy::Layers(_) => None,
+            Policy::Fused(fused) => Some(fused.kernel(self.config.num_envs)),
+            Policy::Gemm(_) => None,
         }
+    }
+
+    /// What a block of that launch takes of a multiprocessor.
+    pub(super) fn block_needs(&self) -> Result<Option<BlockNeeds>, CudaError> {
+        self.kernel().map(BlockNeeds::of).transpose()
     }
 
     /// The stream that horizons run on.
@@ -246,8 +197,8 @@ impl CudaRollout {
     pub fn set_params(&self, params: &[f32]) -> Result<(), LearnError> {
         self.params.write(&self.stream, params)?;
         match &self.policy {
-            Policy::Fused(fused) => Ok(fused.pack.launch(&self.stream, &self.params, &fused.weights)?),
-            Policy::Layers(layers) => layers.pack(&self.stream, &self.params),
+            Policy::Fused(fused) => Ok(fused.pack(&self.stream, &self.params)?),
+            Policy::Gemm(gemm) => Ok(gemm.pack(&self.stream, &self.params)?),
         }
     }
 
@@ -256,16 +207,16 @@ impl CudaRollout {
     /// # Errors
     /// When the learner is of another network, or the device fails.
     pub(super) fn take_weights(&self, stream: &Stream, learner: &CudaLearner) -> Result<(), LearnError> {
-        self.params.copy_from(stream, &learner.parameters)?;
-        match &self.policy {
-            Policy::Fused(fused) => fused.weights.copy_from(stream, &learner.packed)?,
-            Policy::Layers(layers) => {
-                let [matrices, biases] = learner.packed()?;
-                layers.weights().matrices.copy_from(stream, &matrices)?;
-                layers.weights().biases.copy_from(stream, &biases)?;
+        self.params.copy_from(stream, &learner.memory.parameters)?;
+        match (&self.policy, learner.weights()?) {
+            (Policy::Fused(fused), LearnerWeights::Fused(packed)) => {
+                Ok(fused.weights.copy_from(stream, &packed)?)
             }
+            (Policy::Gemm(gemm), LearnerWeights::Gemm(weights)) => {
+                Ok(gemm.weights.copy_from(stream, &weights)?)
+            }
+            _ => Err(CudaError::Length { what: "weights of other kernels", given: 0, expected: 0 }.into()),
         }
-        Ok(())
     }
 
     /// The flat parameters that it plays with, `(P)`.
@@ -286,42 +237,10 @@ impl CudaRollout {
     /// # Errors
     /// When the launch fails.
     pub fn roll(&self) -> Result<(), LearnError> {
-        let norms = self.norms.as_ref();
-        let buffers = RolloutBuffers {
-            weights: match &self.policy {
-                Policy::Fused(fused) => &fused.weights,
-                Policy::Layers(layers) => &layers.weights().matrices,
-            },
-            log_std: self.log_std.as_ref(),
-            environments: &self.environments,
-            samples: self.samples_buffer(),
-            rewards: &self.rewards,
-            values: &self.values,
-            flags: &self.flags,
-            next_values: &self.next_values,
-            scales: norms.map(|norms| &norms.scales),
-            running: norms.map(|norms| &norms.running),
-            norm_partials: norms.map(|norms| &norms.partials),
-            discounted: norms.and_then(|norms| norms.discounted.as_ref()),
-            partials: &self.partials,
-            totals: &self.totals,
-            clock: &self.clock,
-            ticket: &self.ticket,
-            scene: self.recording.then_some(&self.scene),
-        };
-        let config = &self.config;
-        let horizon = Horizon {
-            num_envs: config.num_envs,
-            num_steps: config.num_steps,
-            seed: config.seed,
-            gamma: config.gamma as f32,
-            gae_lambda: config.gae_lambda as f32,
-            clip_obs: config.clip_obs as f32,
-            clip_reward: config.clip_reward as f32,
-        };
+        let horizon = self.memory.params(&self.config, self.log_std.as_ref(), self.turn, self.recording);
         match &self.policy {
-            Policy::Fused(fused) => Ok(fused.rollout.launch(&self.stream, &buffers, &horizon)?),
-            Policy::Layers(layers) => layers.roll(&self.stream, &buffers, &horizon),
+            Policy::Fused(fused) => Ok(fused.roll(&self.stream, horizon, &self.sizes)?),
+            Policy::Gemm(gemm) => gemm.roll(&self.stream, horizon),
         }
     }
 
@@ -330,7 +249,7 @@ impl CudaRollout {
     /// # Errors
     /// When the device fails, as in everything below.
     pub fn episodes(&self) -> Result<Episodes, LearnError> {
-        Ok(self.totals.read(&self.stream)?[0])
+        Ok(self.memory.totals.read(&self.stream)?[0])
     }
 
     /// The samples of the last horizon, `(T, N, stride)` words.
@@ -347,10 +266,10 @@ impl CudaRollout {
     /// See [`CudaRollout::episodes`].
     pub fn returns(&self) -> Result<Returns, LearnError> {
         Ok(Returns {
-            rewards: self.rewards.read(&self.stream)?,
-            values: self.values.read(&self.stream)?,
-            flags: self.flags.read(&self.stream)?,
-            next_values: self.next_values.read(&self.stream)?,
+            rewards: self.memory.rewards.read(&self.stream)?,
+            values: self.memory.values.read(&self.stream)?,
+            flags: self.memory.flags.read(&self.stream)?,
+            next_values: self.memory.next_values.read(&self.stream)?,
         })
     }
 
@@ -359,7 +278,7 @@ impl CudaRollout {
     /// # Errors
     /// See [`CudaRollout::episodes`].
     pub fn environments(&self) -> Result<Vec<u32>, LearnError> {
-        Ok(self.environments.read(&self.stream)?)
+        Ok(self.memory.environments.read(&self.stream)?)
     }
 
     /// Puts the environments elsewhere, at global step `step`.
@@ -367,8 +286,8 @@ impl CudaRollout {
     /// # Errors
     /// When there are not as many words, or the device fails.
     pub fn set_environments(&self, words: &[u32], step: u64) -> Result<(), LearnError> {
-        self.environments.write(&self.stream, words)?;
-        self.clock.write(&self.stream, &[step])?;
+        self.memory.environments.write(&self.stream, words)?;
+        self.memory.clock.write(&self.stream, &[step])?;
         Ok(())
     }
 
@@ -377,7 +296,7 @@ impl CudaRollout {
     /// # Errors
     /// See [`CudaRollout::episodes`].
     pub fn running_norms(&self) -> Result<Vec<RunningNorm>, LearnError> {
-        self.norms.as_ref().map_or(Ok(Vec::new()), |norms| Ok(norms.running.read(&self.stream)?))
+        self.memory.norms.as_ref().map_or(Ok(Vec::new()), |norms| Ok(norms.running.read(&self.stream)?))
     }
 
     /// Sets those statistics, and the frozen `(shift, scale)` of each that horizons use.
@@ -385,7 +304,7 @@ impl CudaRollout {
     /// # Errors
     /// When there are not as many, or the device fails.
     pub fn set_running_norms(&self, norms: &[RunningNorm], scales: &[f32]) -> Result<(), LearnError> {
-        if let Some(own) = &self.norms {
+        if let Some(own) = &self.memory.norms {
             own.running.write(&self.stream, norms)?;
             own.scales.write(&self.stream, scales)?;
         }
@@ -397,7 +316,7 @@ impl CudaRollout {
     /// # Errors
     /// See [`CudaRollout::episodes`].
     pub fn discounted(&self) -> Result<Vec<f32>, LearnError> {
-        let discounted = self.norms.as_ref().and_then(|norms| norms.discounted.as_ref());
+        let discounted = self.memory.norms.as_ref().and_then(|norms| norms.discounted.as_ref());
         discounted.map_or(Ok(Vec::new()), |discounted| Ok(discounted.read(&self.stream)?))
     }
 
@@ -406,7 +325,7 @@ impl CudaRollout {
     /// # Errors
     /// When there are not N, or the device fails.
     pub fn set_discounted(&self, discounted: &[f32]) -> Result<(), LearnError> {
-        if let Some(own) = self.norms.as_ref().and_then(|norms| norms.discounted.as_ref()) {
+        if let Some(own) = self.memory.norms.as_ref().and_then(|norms| norms.discounted.as_ref()) {
             own.write(&self.stream, discounted)?;
         }
         Ok(())
@@ -418,11 +337,11 @@ impl CudaRollout {
     /// See [`CudaRollout::episodes`].
     pub fn poison(&self, byte: u8) -> Result<(), LearnError> {
         self.samples_buffer().fill(&self.stream, byte)?;
-        self.rewards.fill(&self.stream, byte)?;
-        self.values.fill(&self.stream, byte)?;
-        self.flags.fill(&self.stream, byte)?;
-        self.next_values.fill(&self.stream, byte)?;
-        self.totals.fill(&self.stream, byte)?;
+        self.memory.rewards.fill(&self.stream, byte)?;
+        self.memory.values.fill(&self.stream, byte)?;
+        self.memory.flags.fill(&self.stream, byte)?;
+        self.memory.next_values.fill(&self.stream, byte)?;
+        self.memory.totals.fill(&self.stream, byte)?;
         Ok(())
     }
 
@@ -436,7 +355,7 @@ impl CudaRollout {
 
     /// The samples on the device: those of the last horizon, or where the next one will leave them.
     pub fn samples_buffer(&self) -> &Buffer<u32> {
-        &self.samples[self.turn]
+        &self.memory.samples[self.turn]
     }
 
     /// Runs GAE by itself over what the last horizon left, in place of the advantages that the horizon wrote.
@@ -444,18 +363,15 @@ impl CudaRollout {
     /// # Errors
     /// When its kernel does not compile, or the device fails.
     pub fn advantages_alone(&self, device: &Device) -> Result<(), LearnError> {
-        let module = device.load(&gae_program())?;
-        let gae = Gae::new(&module, self.layout.stride, self.layout.advantage)?;
         let buffers = GaeBuffers {
-            rewards: &self.rewards,
-            values: &self.values,
-            flags: &self.flags,
+            rewards: &self.memory.rewards,
+            values: &self.memory.values,
+            flags: &self.memory.flags,
             samples: self.samples_buffer(),
-            next_values: &self.next_values,
+            next_values: &self.memory.next_values,
         };
-        let config = &self.config;
-        let discounts = [config.gamma as f32, config.gae_lambda as f32];
-        Ok(gae.launch(&self.stream, &buffers, [config.num_steps, config.num_envs], discounts)?)
+        let (config, size) = (&self.config, [self.config.num_steps, self.config.num_envs]);
+        advantages(device, &self.stream, &buffers, size, &self.layout, Discounts::of(config))
     }
 
     /// Whether environment 0 is recorded in the horizons to come; see [`CudaRollout::scene`].
@@ -469,29 +385,18 @@ impl CudaRollout {
     /// # Errors
     /// See [`CudaRollout::episodes`].
     pub fn scene(&self) -> Result<Option<Vec<u32>>, LearnError> {
-        if self.recording { Ok(Some(self.scene.read(&self.stream)?)) } else { Ok(None) }
+        if self.recording { Ok(Some(self.memory.scene.read(&self.stream)?)) } else { Ok(None) }
+    }
+
+    /// The episodes that ended in the last horizon, on the device.
+    pub(super) fn totals(&self) -> &Buffer<Episodes> {
+        &self.memory.totals
     }
 
     /// Where that is on the device.
     pub(super) fn scene_buffer(&self) -> &Buffer<u32> {
-        &self.scene
+        &self.memory.scene
     }
-}
-
-impl Policy {
-    /// Blocks of a launch over N environments, each of which leaves sums.
-    fn blocks(&self, num_envs: usize) -> usize {
-        match self {
-            Policy::Fused(fused) => fused.rollout.shape().blocks(num_envs),
-            Policy::Layers(layers) => layers.blocks(num_envs),
-        }
-    }
-}
-
-/// Quantities that are normalised by running statistics: features, and the reward.
-pub(super) fn norms_of(network: &Network, config: &Config) -> usize {
-    let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
-    features + usize::from(config.norm_reward)
 }
 
 /// What GAE ran over.

@@ -30,6 +30,7 @@ const OTHER_VARIABLES: &[&str] = &[
     "OPERANT_CUBLASLT_DIR",
     // Of the stand-in for a GPU, which the test suite gives to the command.
     "OPERANT_STAND_IN",
+    "OPERANT_HOST_BLAS_RECANTS",
     "OPERANT_HOST_BLAS_REFUSES",
     "OPERANT_HOST_BLAS_VERSION",
     "OPERANT_HOST_DEVICES",

@@ -1,0 +1,31 @@
+//! What may lie in device memory: types of which any bits are a value.
+
+use crate::error::CudaError;
+
+/// Types of which any bits are a value, so that they may come back from a device.
+///
+/// # Safety
+/// The type is a number, or an array or `#[repr(C)]` struct of such types; it holds no reference, pointer into the host,
+/// `bool`, `char` or enumeration.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! plain {
+    ($($type:ty)*) => { $(
+        // SAFETY: a number, of which any bits are a value.
+        unsafe impl Plain for $type {}
+    )* };
+}
+plain! { f32 f64 u8 i8 u16 i16 u32 i32 u64 i64 }
+
+// SAFETY: an array of such values.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// Bytes of `len` elements.
+pub(crate) fn bytes_of<T>(len: usize) -> Result<usize, CudaError> {
+    len.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(|| {
+        CudaError::refused(
+            format!("{len} elements of {} bytes are more than memory can hold", size_of::<T>()),
+            "ask for fewer",
+        )
+    })
+}

@@ -1,0 +1,229 @@
+//! How training on a GPU is carried out, and how a network runs there: inside the kernels, or as matrix products between them; chosen
+//! by its shape.
+
+use operant_cuda::CudaError;
+
+use crate::LearnError;
+use crate::choice;
+use crate::config::Config;
+use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
+use crate::network::Network;
+use crate::precision::Precision;
+
+/// The widest hidden layer that runs inside the kernels where both ways are possible: a block's multiprocessor computes all of a
+/// layer's outputs for its own samples, and reads weights that outgrow shared memory again and again.
+const WIDEST_FUSED: usize = 256;
+
+/// The most hidden layers that do: the code of each is unrolled.
+const DEEPEST_FUSED: usize = 8;
+
+choice! {
+    /// Which kernels run a network.
+    #[derive(Default)]
+    pub enum Kernels {
+        /// Whichever suits its shape.
+        #[default]
+        Auto = "auto",
+        /// One kernel a horizon and one an update, with the network inside.
+        Fused = "fused",
+        /// Matrix products of cuBLASLt, layer by layer.
+        Gemm = "layers",
+    }
+}
+
+/// How a network is to run on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct NetworkOptions {
+    /// Of matrix products; parameters, sums and moments are in single precision.
+    pub precision: Precision,
+    /// Which kernels.
+    pub kernels: Kernels,
+}
+
+impl From<Precision> for NetworkOptions {
+    fn from(precision: Precision) -> Self {
+        Self { precision, kernels: Kernels::Auto }
+    }
+}
+
+/// What decides how training on a GPU is carried out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GpuOptions {
+    /// How the network runs.
+    pub network: NetworkOptions,
+    /// Share of the free device memory that may be taken.
+    pub memory_fraction: f64,
+    /// Threads of the host, for greedy evaluation.
+    pub threads: usize,
+    /// Whether a rollout runs beside the update before it, with weights that are one update old.
+    pub overlap: bool,
+}
+
+impl Default for GpuOptions {
+    fn default() -> Self {
+        Self { network: NetworkOptions::default(), memory_fraction: 0.9, threads: 1, overlap: false }
+    }
+}
+
+/// What was chosen, and why in one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// [`Kernels::Fused`] or [`Kernels::Gemm`].
+    pub kernels: Kernels,
+    /// Such as "4-64-64-(2+1) fits the kernels".
+    pub reason: String,
+}
+
+/// `kernels: fused; 4-64-64-(2+1) fits the kernels in f32`.
+impl std::fmt::Display for Choice {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "kernels: {}; {}", self.kernels.name(), self.reason)
+    }
+}
+
+/// Chooses for a network. `blas` tells whether cuBLASLt is there, and is asked only where that matters.
+///
+/// # Errors
+/// When the kernels that are asked for cannot run it, or nothing can.
+pub fn choose(
+    network: &Network,
+    config: &Config,
+    options: NetworkOptions,
+    limits: Limits,
+    blas: impl FnOnce() -> Result<(), CudaError>,
+) -> Result<Choice, LearnError> {
+    let NetworkOptions { precision, kernels } = options;
+    let shape = network.architecture.to_string();
+    let fused = |reason: String| Choice { kernels: Kernels::Fused, reason };
+    let gemm = |reason: String| Choice { kernels: Kernels::Gemm, reason };
+    if kernels == Kernels::Gemm {
+        blas()?;
+        return Ok(gemm("asked for".to_owned()));
+    }
+    let fits = UpdateSpecialisation::new(network, config, precision, limits);
+    if kernels == Kernels::Fused {
+        fits?;
+        return Ok(fused("asked for".to_owned()));
+    }
+    let (widest, deep) = (config.hidden.iter().max().copied().unwrap_or(0), config.hidden.len());
+    let large = if widest > WIDEST_FUSED {
+        Some(format!("a hidden layer of {widest} is wider than {WIDEST_FUSED}"))
+    } else if deep > DEEPEST_FUSED {
+        Some(format!("{deep} hidden layers are more than {DEEPEST_FUSED}"))
+    } else {
+        None
+    };
+    match fits {
+        Ok(_) => {
+            let Some(reason) = large else {
+                return Ok(fused(format!("{shape} fits the kernels in {precision}")));
+            };
+            match blas() {
+                Ok(()) => Ok(gemm(reason)),
+                Err(error) => {
+                    let (problem, remedy) = error.parts();
+                    Ok(fused(format!("{reason}, where matrix products are faster, but {problem}: {remedy}")))
+                }
+            }
+        }
+        Err(LearnError::Config { key, problem, remedy }) => match blas() {
+            Ok(()) => Ok(gemm(problem)),
+            Err(error) => {
+                let (missing, install) = error.parts();
+                let problem = format!("{problem}, and {missing}");
+                Err(LearnError::Config { key, problem, remedy: format!("{install}; or {remedy}") })
+            }
+        },
+        Err(other) => Err(other),
+    }
+}
+
+/// The widest pair of hidden layers, in steps of 32, that `choose` leaves inside the kernels.
+pub fn fused_up_to(
+    network: impl Fn(usize) -> (Network, Config),
+    precision: Precision,
+    limits: Limits,
+) -> usize {
+    (1..=WIDEST_FUSED / 32)
+        .map(|step| 32 * step)
+        .take_while(|&width| {
+            let (network, config) = network(width);
+            UpdateSpecialisation::new(&network, &config, precision, limits).is_ok()
+        })
+        .last()
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde::de::value::{Error, StrDeserializer};
+
+    use super::*;
+    use crate::network::{Architecture, Head, Input};
+
+    const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
+
+    fn network(hidden: &[usize]) -> (Network, Config) {
+        let config =
+            Config { hidden: hidden.to_vec(), shared_trunk: true, num_envs: 8_192, ..Config::default() };
+        let architecture = Architecture::new(&config, Input::Dense(4), Head::MultiDiscrete(vec![2]));
+        (Network::new(architecture), config)
+    }
+
+    fn chosen(hidden: &[usize], options: NetworkOptions, blas: bool) -> Result<Choice, LearnError> {
+        let (network, config) = network(hidden);
+        choose(&network, &config, options, H200, || {
+            let (problem, remedy) = ("cuBLASLt is not there".to_owned(), "install it".to_owned());
+            if blas { Ok(()) } else { Err(CudaError::NoBlas { problem, remedy }) }
+        })
+    }
+
+    #[test]
+    fn small_networks_stay_inside_the_kernels_and_wide_ones_become_products() {
+        for (hidden, precision, expected) in [
+            (vec![64, 64], Precision::F32, Kernels::Fused),
+            (vec![], Precision::Bf16, Kernels::Fused),
+            (vec![256, 256], Precision::Bf16, Kernels::Fused),
+            (vec![512], Precision::F32, Kernels::Gemm),
+            (vec![512, 512], Precision::Bf16, Kernels::Gemm),
+            (vec![128, 128], Precision::Tf32, Kernels::Gemm),
+            (vec![64; 9], Precision::F32, Kernels::Gemm),
+        ] {
+            let choice = chosen(&hidden, precision.into(), true).expect("something runs it");
+            assert_eq!(choice.kernels, expected, "{hidden:?} {precision}: {}", choice.reason);
+            assert!(!choice.reason.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn without_the_library_what_fits_runs_slowly_and_the_rest_says_what_to_install() {
+        let choice = chosen(&[384], Precision::F32.into(), false).expect("it fits");
+        assert_eq!(choice.kernels, Kernels::Fused);
+        assert!(choice.reason.contains("install it"), "{}", choice.reason);
+        let error = chosen(&[512, 512], Precision::Bf16.into(), false).expect_err("it does not fit");
+        assert!(error.to_string().contains("install it"), "{error}");
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken_or_refused() {
+        let asked = |kernels| NetworkOptions { precision: Precision::Bf16, kernels };
+        let choice =
+            |hidden: &[usize], kernels, blas| chosen(hidden, asked(kernels), blas).map(|it| it.kernels);
+        assert_eq!(choice(&[64], Kernels::Gemm, true).expect("it is there"), Kernels::Gemm);
+        assert_eq!(choice(&[64], Kernels::Fused, false).expect("it fits"), Kernels::Fused);
+        assert!(choice(&[64], Kernels::Gemm, false).is_err());
+        assert!(choice(&[512], Kernels::Fused, true).is_err());
+    }
+
+    #[test]
+    fn kernels_have_the_names_that_configurations_use() {
+        let read = |word| Kernels::deserialize(StrDeserializer::<Error>::new(word));
+        for kernels in Kernels::ALL {
+            assert_eq!(read(kernels.name()), Ok(kernels));
+        }
+        assert!(read("cublas").is_err());
+        assert_eq!(fused_up_to(|width| network(&[width, width]), Precision::Tf32, H200), 64);
+        assert_eq!(fused_up_to(|width| network(&[width, width]), Precision::Bf16, H200), 256);
+    }
+}

@@ -1,0 +1,57 @@
+//! An environment as kernels know it.
+
+use operant_cuda::CudaError;
+use operant_env::{AnyEnv, EnvSpec};
+
+use crate::LearnError;
+
+/// An environment's rules as CUDA text, and the sizes that go with them.
+#[derive(Debug, Clone)]
+pub struct KernelEnv {
+    /// Name, spaces, limits.
+    pub spec: EnvSpec,
+    /// The emitted text.
+    pub text: String,
+    /// Words of a state.
+    pub state_words: usize,
+    /// Whether actions can be illegal.
+    pub masked: bool,
+}
+
+impl KernelEnv {
+    /// Of this environment.
+    ///
+    /// # Errors
+    /// When it has no CUDA source.
+    pub fn of(env: &dyn AnyEnv) -> Result<Self, LearnError> {
+        let spec = env.spec();
+        let text = env.emit().ok_or_else(|| LearnError::Config {
+            key: "device",
+            problem: format!("a GPU, but the environment {} has no CUDA source", spec.name),
+            remedy: "set device = \"cpu\"".to_owned(),
+        })?;
+        Ok(Self { text, state_words: env.leaves().len(), masked: env.masked(), spec })
+    }
+
+    /// Words of a running environment: its state, and the length and return of the episode.
+    pub fn running_words(&self) -> usize {
+        self.state_words + 2
+    }
+
+    /// The most times that a time limit truncates an episode of one environment in so many steps, one begun before them included.
+    pub fn cuts(&self, num_steps: usize) -> usize {
+        num_steps.div_ceil((self.spec.time_limit as usize).max(1))
+    }
+}
+
+/// Words of N environments of so many each, which kernels count in 32 bits.
+///
+/// # Errors
+/// When that does not suffice.
+pub fn words_of(words: usize, num_envs: usize) -> Result<usize, CudaError> {
+    const MOST: usize = u32::MAX as usize;
+    words.checked_mul(num_envs).filter(|all| *all <= MOST).ok_or_else(|| CudaError::Refused {
+        problem: format!("{num_envs} environments take more than {MOST} words of state"),
+        remedy: "use fewer environments".to_owned(),
+    })
+}

@@ -1,0 +1,236 @@
+//! What every rollout's kernels read and write, whatever runs the policy: environments, samples, statistics; their memory.
+
+use operant_cuda::{Buffer, CudaError, Stream};
+
+use super::env::{KernelEnv, words_of};
+use super::memory::Room;
+use super::structs::{Discounts, Episodes, RunningNorm, Seed};
+use crate::config::Config;
+use crate::network::Network;
+use crate::sample::SampleLayout;
+
+/// Count of a running statistic before anything was seen, as in Gymnasium.
+const FIRST_COUNT: f64 = 1e-4;
+
+/// Sizes of a horizon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HorizonSizes {
+    /// N.
+    pub num_envs: usize,
+    /// T.
+    pub num_steps: usize,
+    /// Words of a running environment.
+    pub running_words: usize,
+    /// Words of a sample.
+    pub sample_stride: usize,
+    /// Log standard deviations of a Gaussian head, else 0.
+    pub log_std: usize,
+    /// Quantities normalised by running statistics.
+    pub norms: usize,
+    /// Whether rewards are among them, the last.
+    pub norm_reward: bool,
+    /// Blocks of the launch that merges sums.
+    pub blocks: usize,
+}
+
+impl HorizonSizes {
+    /// Of a configuration, in launches of `blocks` blocks.
+    pub fn new(kernel_env: &KernelEnv, network: &Network, config: &Config, blocks: usize) -> Self {
+        Self {
+            num_envs: config.num_envs,
+            num_steps: config.num_steps,
+            running_words: kernel_env.running_words(),
+            sample_stride: SampleLayout::new(&network.architecture, kernel_env.masked).stride,
+            log_std: network.log_std.map_or(0, |_| network.policy_outputs()),
+            norms: norms_of(network, config),
+            norm_reward: config.norm_reward,
+            blocks,
+        }
+    }
+
+    /// T N.
+    pub fn steps(&self) -> usize {
+        self.num_envs.saturating_mul(self.num_steps)
+    }
+
+    /// Words of all samples.
+    pub fn sample_words(&self) -> usize {
+        self.steps().saturating_mul(self.sample_stride)
+    }
+
+    /// Words of the scene: environment 0 before each step, the flags and the return after it.
+    pub fn scene_words(&self) -> usize {
+        self.num_steps.saturating_mul(self.running_words + 2)
+    }
+}
+
+/// Quantities that are normalised by running statistics: features, and the reward.
+pub fn norms_of(network: &Network, config: &Config) -> usize {
+    let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
+    features + usize::from(config.norm_reward)
+}
+
+operant_cuda::params! {
+    /// Normalisation of observations and rewards by statistics that are frozen during a horizon.
+    pub struct Normaliser<'a>(of: HorizonSizes) for [], blocks of.blocks, {
+        /// (norms): shift and scale; the normalised value is (x - shift) scale, clipped.
+        scales: writes_any [f32 as float2; 2 * of.norms],
+        /// (norms).
+        running: writes_any [RunningNorm; of.norms],
+        /// (blocks, norms): sums of x - shift and of its square.
+        partials: writes_any [f64 as double2; 2 * of.norms * of.blocks],
+        /// (N): discounted return of each environment.
+        discounted: writes_any [f32; if of.norm_reward { of.num_envs } else { 0 }],
+        clip_obs: value [f32],
+        clip_reward: value [f32],
+    }
+}
+
+operant_cuda::params! {
+    /// What a rollout reads and writes besides weights.
+    pub struct HorizonParams<'a>(of: HorizonSizes) for [], blocks of.blocks, {
+        /// (A) of a Gaussian head.
+        log_std: reads_any [f32; of.log_std],
+        /// (running words, N).
+        environments: writes [u32; of.running_words * of.num_envs],
+        /// (T, N, stride).
+        samples: writes [u32; of.sample_words()],
+        /// (T, N), as GAE reads them: normalised, with the bootstrap of a time limit.
+        rewards: writes [f32; of.steps()],
+        /// (T, N).
+        values: writes [f32; of.steps()],
+        /// (T, N): 1 terminated, 2 truncated.
+        flags: writes [u8; of.steps()],
+        /// (N): V of the observation after the last step.
+        next_values: writes [f32; of.num_envs],
+        normaliser: part [Normaliser, of],
+        /// (blocks).
+        partials: writes [Episodes; of.blocks],
+        /// (1): the episodes that ended.
+        totals: writes [Episodes; 1],
+        /// (1): the global step.
+        clock: writes [u64; 1],
+        /// (1): zero.
+        ticket: writes [u32; 1],
+        /// (T, running words + 2): environment 0 before each step, the flags and the return after it; null where nobody looks.
+        scene: may_write [u32; of.scene_words()],
+        num_envs: value [u32],
+        num_steps: value [u32],
+        seed: value [Seed],
+        discounts: value [Discounts],
+    }
+}
+
+/// Statistics of quantities that are normalised, with the scales that follow from them.
+#[derive(Debug)]
+pub struct NormMemory {
+    pub scales: Buffer<f32>,
+    pub running: Buffer<RunningNorm>,
+    partials: Buffer<f64>,
+    pub discounted: Option<Buffer<f32>>,
+}
+
+/// Memory of a rollout, weights apart.
+#[derive(Debug)]
+pub struct HorizonMemory {
+    pub environments: Buffer<u32>,
+    /// One, or several that horizons fill in turn.
+    pub samples: Vec<Buffer<u32>>,
+    pub rewards: Buffer<f32>,
+    pub values: Buffer<f32>,
+    pub flags: Buffer<u8>,
+    pub next_values: Buffer<f32>,
+    pub norms: Option<NormMemory>,
+    partials: Buffer<Episodes>,
+    pub totals: Buffer<Episodes>,
+    pub clock: Buffer<u64>,
+    pub ticket: Buffer<u32>,
+    pub scene: Buffer<u32>,
+}
+
+impl HorizonMemory {
+    /// With so many buffers for samples.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn new(room: &Room, of: &HorizonSizes, sample_buffers: usize) -> Result<Self, CudaError> {
+        let (n, steps) = (of.num_envs, of.steps());
+        let norms = match of.norms {
+            0 => None,
+            norms => Some(NormMemory {
+                scales: room.alloc(2 * norms)?,
+                running: room.alloc(norms)?,
+                partials: room.alloc(2 * norms * of.blocks)?,
+                discounted: if of.norm_reward { Some(room.alloc(n)?) } else { None },
+            }),
+        };
+        Ok(Self {
+            environments: room.alloc(words_of(of.running_words, n)?)?,
+            samples: (0..sample_buffers).map(|_| room.alloc(of.sample_words())).collect::<Result<_, _>>()?,
+            rewards: room.alloc(steps)?,
+            values: room.alloc(steps)?,
+            flags: room.alloc(steps)?,
+            next_values: room.alloc(n)?,
+            norms,
+            partials: room.alloc(of.blocks)?,
+            totals: room.alloc(1)?,
+            clock: room.alloc(1)?,
+            ticket: room.alloc(1)?,
+            scene: room.alloc(of.scene_words())?,
+        })
+    }
+
+    /// Puts statistics, clock and ticket to their first values.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn begin(&self, stream: &Stream, norms: usize) -> Result<(), CudaError> {
+        if let Some(own) = &self.norms {
+            let first = RunningNorm { mean: 0.0, var: 1.0, count: FIRST_COUNT };
+            own.running.write(stream, &vec![first; norms])?;
+            own.scales.write(stream, &[0.0, 1.0].repeat(norms))?;
+            if let Some(discounted) = &own.discounted {
+                discounted.fill(stream, 0)?;
+            }
+        }
+        self.clock.fill(stream, 0)?;
+        self.ticket.fill(stream, 0)
+    }
+
+    /// What kernels take of it: with this one of the buffers of samples, and the scene where it is recorded.
+    pub fn params<'a>(
+        &'a self,
+        config: &Config,
+        log_std: Option<&'a Buffer<f32>>,
+        turn: usize,
+        recording: bool,
+    ) -> HorizonParams<'a> {
+        let norms = self.norms.as_ref();
+        HorizonParams {
+            log_std,
+            environments: &self.environments,
+            samples: &self.samples[turn],
+            rewards: &self.rewards,
+            values: &self.values,
+            flags: &self.flags,
+            next_values: &self.next_values,
+            normaliser: Normaliser {
+                scales: norms.map(|norms| &norms.scales),
+                running: norms.map(|norms| &norms.running),
+                partials: norms.map(|norms| &norms.partials),
+                discounted: norms.and_then(|norms| norms.discounted.as_ref()),
+                clip_obs: config.clip_obs as f32,
+                clip_reward: config.clip_reward as f32,
+            },
+            partials: &self.partials,
+            totals: &self.totals,
+            clock: &self.clock,
+            ticket: &self.ticket,
+            scene: recording.then_some(&self.scene),
+            num_envs: config.num_envs as u32,
+            num_steps: config.num_steps as u32,
+            seed: config.seed.into(),
+            discounts: Discounts::of(config),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What every way of running a network on a GPU shares, and environments without a network, too: the structs and texts of kernels,
+//! memory, graphs, the phases of an update.
+
+pub mod env;
+pub mod gae;
+pub mod graphs;
+pub mod horizon;
+pub mod memory;
+pub mod overlap;
+pub mod phases;
+pub mod structs;
+pub mod text;

@@ -1,0 +1,361 @@
+//! PPO's update as far as it is the same whatever forms gradients: what it reads, reports and keeps, and its phases.
+
+use operant_cuda::{Buffer, CudaError, Function, Grid, Module, Params, Stream, plain_struct};
+
+use super::memory::Room;
+use super::structs::Seed;
+use crate::config::Config;
+use crate::network::Network;
+
+plain_struct! {
+    /// What an update reports: sums over the last epoch's minibatches of their means, skipped ones left out.
+    pub struct UpdateReport {
+        /// Clipped policy objective.
+        policy: f64,
+        /// Value loss.
+        value: f64,
+        /// Entropy.
+        entropy: f64,
+        /// (ratio - 1) - ln ratio.
+        kl: f64,
+        /// Share of clipped ratios.
+        clipped: f64,
+        /// Gradient norm before clipping.
+        norms: f64,
+        /// Minibatches that the sums are over.
+        minibatches: f64,
+        /// Sum of the advantages, about the first, and of their squares.
+        errors: [f64; 2],
+        /// The same for returns.
+        returns: [f64; 2],
+        /// Adam's step size.
+        learning_rate: f64,
+        /// Minibatches skipped, over all epochs.
+        nonfinite: u64,
+        /// Epochs done; fewer than asked for where target_kl stopped them.
+        epochs: u64,
+    }
+}
+
+plain_struct! {
+    /// What Adam's correction of its moments makes of the learning rate at a step, the same for all parameters.
+    #[derive(Default)]
+    pub struct AdamRate {
+        step_size: f32,
+        /// Of the second moments.
+        root: f32,
+    }
+}
+
+plain_struct! {
+    /// How far learning has come.
+    #[derive(Default)]
+    pub struct Progress {
+        /// Updates done.
+        update: u64,
+        /// Steps of Adam.
+        adam_steps: u64,
+        /// Updates with a skipped minibatch, one after another up to the last.
+        nonfinite_in_a_row: u64,
+        /// 1 once `target_kl` has ended this update's epochs.
+        stopped: u32,
+        /// Whether the last minibatch's loss was finite.
+        finite: u32,
+        /// Its KL divergence.
+        last_kl: f64,
+        /// Of the last minibatch's step.
+        rate: AdamRate,
+    }
+}
+
+plain_struct! {
+    /// Coefficients of PPO's loss.
+    pub struct LossCoefficients {
+        clip_coef: f32,
+        ent_coef: f32,
+        vf_coef: f32,
+        /// 1: the value loss is clipped, too.
+        clip_vloss: u32,
+    }
+}
+
+plain_struct! {
+    /// Adam with a clipped global norm.
+    pub struct Adam {
+        max_grad_norm: f64,
+        beta1: f64,
+        beta2: f64,
+        eps: f64,
+        /// At the start of training.
+        learning_rate: f64,
+        /// Updates over which it falls to zero; 0 keeps it constant.
+        updates: u64,
+    }
+}
+
+/// Sizes of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpdateSizes {
+    /// P.
+    pub parameters: usize,
+    /// B.
+    pub num_samples: usize,
+    /// Minibatches an epoch, at least 1 and at most B.
+    pub num_minibatches: usize,
+    /// Words of a sample.
+    pub sample_stride: usize,
+    /// Blocks of every launch.
+    pub blocks: usize,
+}
+
+impl UpdateSizes {
+    /// Of a configuration, in launches of `blocks` blocks.
+    pub fn new(network: &Network, config: &Config, sample_stride: usize, blocks: usize) -> Self {
+        let num_samples = config.num_envs.saturating_mul(config.num_steps);
+        Self {
+            parameters: network.len(),
+            num_samples,
+            num_minibatches: config.num_minibatches.clamp(1, num_samples.max(1)),
+            sample_stride,
+            blocks,
+        }
+    }
+
+    /// M: samples of the longest minibatch.
+    pub fn minibatch(&self) -> usize {
+        self.num_samples.div_ceil(self.num_minibatches)
+    }
+
+    /// Parts of a minibatch whose advantages are summed apart, so that all blocks have work.
+    pub fn segments(&self) -> usize {
+        (self.blocks / self.num_minibatches).max(1)
+    }
+}
+
+operant_cuda::params! {
+    /// What an update reads and writes besides weights and shares of gradients.
+    pub struct UpdateParams<'a>(of: UpdateSizes) for [], blocks of.blocks, {
+        /// (B, stride).
+        samples: reads [u32; of.num_samples * of.sample_stride],
+        /// (P).
+        parameters: writes [f32; of.parameters],
+        /// (P).
+        exp_avg: writes [f32; of.parameters],
+        /// (P).
+        exp_avg_sq: writes [f32; of.parameters],
+        /// (P): the last minibatch's gradient.
+        gradient: writes [f32; of.parameters],
+        /// (blocks, 5).
+        losses: writes [f64; 5 * of.blocks],
+        /// (blocks).
+        norms: writes [f64; of.blocks],
+        /// (minibatches, segments, 2): sums of advantages and of squares.
+        moments: writes [f64; 2 * of.num_minibatches * of.segments()],
+        /// (blocks, 4).
+        spreads: writes [f64; 4 * of.blocks],
+        /// (1).
+        report: writes [UpdateReport; 1],
+        /// (1).
+        progress: writes [Progress; 1],
+        /// (1): zero before each launch.
+        barrier: writes [u32; 1],
+        num_samples: value [u32],
+        num_minibatches: value [u32],
+        num_epochs: value [u32],
+        /// Samples of a minibatch, rounded down.
+        minibatch_size: value [u32],
+        /// Samples that this leaves over in an epoch.
+        minibatch_rest: value [u32],
+        /// Parts of a minibatch whose advantages are summed apart.
+        segments: value [u32],
+        /// Blocks of every launch.
+        blocks: value [u32],
+        /// Epoch of a phase that is launched alone.
+        epoch: value [u32],
+        /// The same: minibatch.
+        minibatch: value [u32],
+        /// 1: advantages are normalised per minibatch.
+        norm_adv: value [u32],
+        /// Of the shuffles.
+        seed: value [Seed],
+        coefficients: value [LossCoefficients],
+        /// KL divergence that ends the epochs; 0 never does.
+        target_kl: value [f64],
+        adam: value [Adam],
+    }
+}
+
+impl UpdateParams<'_> {
+    /// The same in a phase of one minibatch.
+    pub fn at(self, epoch: usize, minibatch: usize) -> Self {
+        Self { epoch: epoch as u32, minibatch: minibatch as u32, ..self }
+    }
+}
+
+/// Memory of a learner, weights and shares of gradients apart.
+#[derive(Debug)]
+pub struct UpdateMemory {
+    pub parameters: Buffer<f32>,
+    pub exp_avg: Buffer<f32>,
+    pub exp_avg_sq: Buffer<f32>,
+    gradient: Buffer<f32>,
+    losses: Buffer<f64>,
+    norms: Buffer<f64>,
+    moments: Buffer<f64>,
+    spreads: Buffer<f64>,
+    pub report: Buffer<UpdateReport>,
+    pub progress: Buffer<Progress>,
+    pub barrier: Buffer<u32>,
+}
+
+impl UpdateMemory {
+    /// # Errors
+    /// When there is no room.
+    pub fn new(room: &Room, of: &UpdateSizes) -> Result<Self, CudaError> {
+        Ok(Self {
+            parameters: room.alloc(of.parameters)?,
+            exp_avg: room.alloc(of.parameters)?,
+            exp_avg_sq: room.alloc(of.parameters)?,
+            gradient: room.alloc(of.parameters)?,
+            losses: room.alloc(5 * of.blocks)?,
+            norms: room.alloc(of.blocks)?,
+            moments: room.alloc(2 * of.num_minibatches * of.segments())?,
+            spreads: room.alloc(4 * of.blocks)?,
+            report: room.alloc(1)?,
+            progress: room.alloc(1)?,
+            barrier: room.alloc(1)?,
+        })
+    }
+
+    /// What kernels take of it, for an update over `samples`.
+    pub fn params<'a>(
+        &'a self,
+        config: &Config,
+        of: &UpdateSizes,
+        samples: &'a Buffer<u32>,
+    ) -> UpdateParams<'a> {
+        let batch = of.num_samples.max(1) as u64;
+        let anneal = if config.anneal_lr { config.total_timesteps.div_ceil(batch).max(1) } else { 0 };
+        UpdateParams {
+            samples,
+            parameters: &self.parameters,
+            exp_avg: &self.exp_avg,
+            exp_avg_sq: &self.exp_avg_sq,
+            gradient: &self.gradient,
+            losses: &self.losses,
+            norms: &self.norms,
+            moments: &self.moments,
+            spreads: &self.spreads,
+            report: &self.report,
+            progress: &self.progress,
+            barrier: &self.barrier,
+            num_samples: of.num_samples as u32,
+            num_minibatches: of.num_minibatches as u32,
+            num_epochs: config.update_epochs as u32,
+            minibatch_size: (of.num_samples / of.num_minibatches) as u32,
+            minibatch_rest: (of.num_samples % of.num_minibatches) as u32,
+            segments: of.segments() as u32,
+            blocks: of.blocks as u32,
+            epoch: 0,
+            minibatch: 0,
+            norm_adv: u32::from(config.norm_adv),
+            seed: config.seed.into(),
+            coefficients: LossCoefficients {
+                clip_coef: config.clip_coef as f32,
+                ent_coef: config.ent_coef as f32,
+                vf_coef: config.vf_coef as f32,
+                clip_vloss: u32::from(config.clip_vloss),
+            },
+            target_kl: config.target_kl,
+            adam: Adam {
+                max_grad_norm: config.max_grad_norm,
+                beta1: config.adam_beta1,
+                beta2: config.adam_beta2,
+                eps: config.adam_eps,
+                learning_rate: config.learning_rate,
+                updates: anneal,
+            },
+        }
+    }
+}
+
+/// The phases of an update, as kernels of a module.
+#[derive(Debug)]
+pub struct Phases {
+    spread: Function,
+    begin: Function,
+    advantages: Function,
+    reduce: Function,
+    adam: Function,
+    note: Function,
+    end: Function,
+    grid: Grid,
+}
+
+impl Phases {
+    /// In launches of this grid.
+    ///
+    /// # Errors
+    /// When the module lacks a kernel, or the device refuses that much shared memory.
+    pub fn new(module: &Module, grid: Grid) -> Result<Self, CudaError> {
+        let function = |name: &str| with_shared(module, name, grid);
+        Ok(Self {
+            spread: function("update_spread")?,
+            begin: function("update_begin")?,
+            advantages: function("update_advantages")?,
+            reduce: function("update_reduce")?,
+            adam: function("update_adam")?,
+            note: function("update_note")?,
+            end: function("update_end")?,
+            grid,
+        })
+    }
+
+    /// Of every launch.
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// Runs an update: `params` are those of a phase of an epoch's minibatch, and `gradient` forms that minibatch's gradient.
+    ///
+    /// # Errors
+    /// When a buffer has another length, or a launch fails.
+    pub fn run<P: Params, E: From<CudaError>>(
+        &self,
+        stream: &Stream,
+        sizes: &P::Sizes,
+        config: &Config,
+        num_minibatches: usize,
+        params: impl Fn(usize, usize) -> P,
+        mut gradient: impl FnMut(&P) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (all, one) = (self.grid, Grid { blocks: 1, ..self.grid });
+        let phase = |function: &Function, grid, params: &P| function.run(stream, grid, params, sizes);
+        let first = params(0, 0);
+        phase(&self.spread, all, &first)?;
+        phase(&self.begin, one, &first)?;
+        for epoch in 0..config.update_epochs {
+            if config.norm_adv {
+                phase(&self.advantages, all, &params(epoch, 0))?;
+            }
+            for minibatch in 0..num_minibatches {
+                let params = params(epoch, minibatch);
+                gradient(&params)?;
+                phase(&self.reduce, all, &params)?;
+                phase(&self.adam, all, &params)?;
+                phase(&self.note, one, &params)?;
+            }
+        }
+        Ok(phase(&self.end, one, &first)?)
+    }
+}
+
+/// A kernel that is launched with so much shared memory.
+///
+/// # Errors
+/// When the module lacks it, or the device refuses that much.
+pub fn with_shared(module: &Module, name: &str, grid: Grid) -> Result<Function, CudaError> {
+    let mut function = module.function(name)?;
+    function.shared(grid.shared as usize)?;
+    Ok(function)
+}

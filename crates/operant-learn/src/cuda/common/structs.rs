@@ -1,0 +1,67 @@
+//! Structs that host and kernels read alike.
+
+use operant_cuda::plain_struct;
+
+use crate::config::Config;
+
+plain_struct! {
+    /// Episodes that ended during a launch, as the kernels merge them.
+    pub struct Episodes {
+        /// Episodes.
+        count: f64,
+        /// Sum of their undiscounted returns.
+        sum: f64,
+        /// Sum of the squares of the returns.
+        squares: f64,
+        /// Sum of their lengths in steps.
+        length: f64,
+        /// Least return; infinity where no episode ended.
+        min: f32,
+        /// Greatest return; minus infinity where no episode ended.
+        max: f32,
+    }
+}
+
+plain_struct! {
+    /// Mean and population variance of a quantity, and how many values were seen.
+    pub struct RunningNorm {
+        /// Mean.
+        mean: f64,
+        /// Population variance.
+        var: f64,
+        /// Values seen.
+        count: f64,
+    }
+}
+
+plain_struct! {
+    /// A seed.
+    pub struct Seed {
+        low: u32,
+        high: u32,
+    }
+}
+
+impl From<u64> for Seed {
+    fn from(seed: u64) -> Self {
+        Self { low: seed as u32, high: (seed >> 32) as u32 }
+    }
+}
+
+plain_struct! {
+    /// The factors of GAE.
+    pub struct Discounts {
+        /// Discount.
+        gamma: f32,
+        /// gamma x lambda.
+        decay: f32,
+    }
+}
+
+impl Discounts {
+    /// Of a configuration.
+    pub fn of(config: &Config) -> Self {
+        let [gamma, decay] = config.discounts();
+        Self { gamma, decay }
+    }
+}

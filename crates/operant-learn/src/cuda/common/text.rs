@@ -1,0 +1,149 @@
+//! The texts in `kernels/`, built into the program, and how they become a [`Program`].
+
+use operant_cuda::{Declarations, Program};
+
+use super::env::KernelEnv;
+
+/// A kernel file.
+#[derive(Debug, Clone, Copy)]
+pub struct KernelText {
+    /// What messages call it: its room and file.
+    pub name: &'static str,
+    /// The file.
+    pub source: &'static str,
+    /// Declares the structs that its kernels take.
+    pub params: fn(&mut Declarations),
+}
+
+/// A [`KernelText`] of a file in `kernels/` and of the structs that its kernels take.
+macro_rules! kernel_text {
+    ($name:literal, $file:literal, [$($params:ident),*]) => {
+        $crate::cuda::common::text::KernelText {
+            name: $name,
+            source: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/", $file)),
+            params: |to| { $( <$params<'static> as operant_cuda::Params>::declare(to); )* },
+        }
+    };
+}
+pub(in crate::cuda) use kernel_text;
+
+macro_rules! headers {
+    ($($name:literal),* $(,)?) => {
+        &[$( ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/", $name))) ),*]
+    };
+}
+
+/// Headers that kernel files include by name.
+const HEADERS: &[(&str, &str)] = headers![
+    "common/activation.cuh",
+    "common/adam.cuh",
+    "common/common.cuh",
+    "common/episode.cuh",
+    "common/gae.cuh",
+    "common/gradient.cuh",
+    "common/head.cuh",
+    "common/loss.cuh",
+    "common/mma.cuh",
+    "common/normalise.cuh",
+    "common/packing.cuh",
+    "common/philox.cuh",
+    "common/sample.cuh",
+    "common/shuffle.cuh",
+    "common/update.cuh",
+    "fused/actor_critic.cuh",
+    "fused/gradient_fragments.cuh",
+    "fused/gradient_rows.cuh",
+    "fused/repack.cuh",
+    "gemm/layout.cuh",
+];
+
+/// A kernel file, specialised.
+#[derive(Debug, Clone)]
+pub struct ProgramText<'a> {
+    /// Which file.
+    pub kernel: KernelText,
+    /// What it is called in messages: the environment's name, say.
+    pub name: &'a str,
+    /// The emitted text of the environment, `env.cuh`; None for kernels that have none.
+    pub environment: Option<&'a str>,
+    /// Defines, in the order in which they enter the cache's key.
+    pub defines: Vec<(String, String)>,
+}
+
+impl ProgramText<'_> {
+    /// A kernel file for an environment.
+    pub fn of(kernel_env: &KernelEnv, kernel: KernelText, defines: Vec<(String, String)>) -> Program {
+        ProgramText { kernel, name: &kernel_env.spec.name, environment: Some(&kernel_env.text), defines }
+            .program()
+    }
+
+    /// What the compiler gets: the file, the headers that it includes, directly or not, the structs that its kernels take
+    /// (`params.cuh`), and the defines.
+    pub fn program(&self) -> Program {
+        let source = self.kernel.source;
+        let mut declarations = Declarations::default();
+        (self.kernel.params)(&mut declarations);
+        let params = declarations.header();
+        let mut wanted = included(source);
+        let mut headers: Vec<(String, String)> = Vec::new();
+        while let Some(name) = wanted.pop() {
+            if headers.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            let known = HEADERS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+            let text = match name.as_str() {
+                "env.cuh" => self.environment,
+                "params.cuh" => Some(params.as_str()),
+                _ => known,
+            };
+            if let Some(text) = text {
+                wanted.extend(included(text));
+                headers.push((name, text.to_owned()));
+            }
+        }
+        headers.sort();
+        Program {
+            name: format!("{} for {}", self.kernel.name, self.name),
+            source: source.to_owned(),
+            headers,
+            defines: self.defines.clone(),
+        }
+    }
+}
+
+/// The names in `#include "..."` lines.
+fn included(text: &str) -> Vec<String> {
+    let name = |line: &str| Some(line.strip_prefix("#include \"")?.split_once('"')?.0.to_owned());
+    text.lines().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::common::gae::GAE;
+    use crate::cuda::fused::rollout::{PACK, ROLLOUT};
+    use crate::cuda::fused::update::UPDATE;
+    use crate::cuda::gemm::{math::MATH, rollout::GEMM_ROLLOUT, update::GEMM_UPDATE};
+    use crate::cuda::play::{random_play::RANDOM_PLAY, replay::REPLAY};
+
+    const KERNELS: [KernelText; 9] =
+        [ROLLOUT, PACK, UPDATE, MATH, GEMM_ROLLOUT, GEMM_UPDATE, GAE, RANDOM_PLAY, REPLAY];
+
+    #[test]
+    fn a_program_carries_what_it_includes_and_nothing_else() {
+        let text = ProgramText { kernel: PACK, name: "a", environment: None, defines: Vec::new() };
+        let names: Vec<String> = text.program().headers.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["common/common.cuh", "common/mma.cuh", "common/packing.cuh", "params.cuh"]);
+    }
+
+    #[test]
+    fn every_included_header_is_known() {
+        for kernel in KERNELS {
+            let text = ProgramText { kernel, name: "a", environment: Some("// rules"), defines: Vec::new() };
+            let program = text.program();
+            for name in included(&program.source) {
+                assert!(program.headers.iter().any(|(known, _)| *known == name), "{}: {name}", program.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! How much device memory training takes, and the most environments that fit, before anything is allocated: the code that allocates
+//! runs against a room that only counts.
+
+use operant_cuda::{Device, DeviceProperties, Memory};
+use operant_env::AnyEnv;
+
+use super::choice::{GpuOptions, Kernels};
+use super::common::env::KernelEnv;
+use super::common::horizon::{HorizonMemory, HorizonSizes};
+use super::common::memory::Room;
+use super::common::overlap::{MOST_BLOCKS, RESERVED};
+use super::common::phases::{UpdateMemory, UpdateSizes};
+use super::fused::rollout::FusedPolicy;
+use super::fused::specialise::{Limits, TILE, UpdateSpecialisation};
+use super::fused::update::{FusedMemory, FusedUpdateSizes};
+use super::gemm::layout::Form;
+use super::gemm::products::Weights;
+use super::gemm::rollout::{GemmPolicy, GemmPolicyMemory};
+use super::gemm::update::{GemmUpdateMemory, GemmUpdateSizes};
+use super::slots::{SLOTS, SlotMemory};
+use crate::LearnError;
+use crate::config::Config;
+use crate::network::{Architecture, Network};
+use crate::precision::Precision;
+use crate::sample::SampleLayout;
+
+/// Bytes beside what is counted: the driver's and the kernels' code.
+const MARGIN: usize = 32 << 20;
+
+/// Environments that kernels can count.
+const MOST_ENVIRONMENTS: usize = 1 << 30;
+
+/// Updates that a chosen number of environments leaves within `total_timesteps`: with fewer, little would be learned.
+const UPDATES: u64 = 100;
+
+/// What decides how much device memory training takes.
+#[derive(Debug, Clone)]
+pub struct Footprint {
+    kernel_env: KernelEnv,
+    network: Network,
+    config: Config,
+    kernels: Kernels,
+    precision: Precision,
+    overlap: bool,
+    properties: DeviceProperties,
+}
+
+impl Footprint {
+    /// Of training in environments `env`, with kernels that were chosen.
+    ///
+    /// # Errors
+    /// When the environment has no policy of a kind that can be trained.
+    pub fn new(
+        env: &dyn AnyEnv,
+        config: &Config,
+        options: GpuOptions,
+        properties: &DeviceProperties,
+    ) -> Result<Self, LearnError> {
+        let kernel_env = KernelEnv::of(env)?;
+        Ok(Self {
+            network: Network::new(Architecture::of(&kernel_env.spec, config)?),
+            kernel_env,
+            config: config.clone(),
+            kernels: options.network.kernels,
+            precision: options.network.precision,
+            overlap: options.overlap,
+            properties: properties.clone(),
+        })
+    }
+
+    /// Bytes of the arena for N environments: what the rollout, the learner and the reports take. Where registers let fewer blocks
+    /// run at once than shared memory does it is a little more than that.
+    ///
+    /// # Errors
+    /// When no kernel fits the network.
+    pub fn of(&self, num_envs: usize) -> Result<usize, LearnError> {
+        let config = Config { num_envs, ..self.config.clone() };
+        let blocks_at_once = |specialisation: &UpdateSpecialisation| {
+            self.resident(specialisation.threads() as usize, specialisation.shared)
+        };
+        let (kernel_env, network, multiprocessors) =
+            (&self.kernel_env, &self.network, self.properties.multiprocessors as usize);
+        let stride = SampleLayout::new(&network.architecture, kernel_env.masked).stride;
+        let (update, horizon, parts): (UpdateSizes, HorizonSizes, usize) = match self.kernels {
+            Kernels::Gemm => {
+                let form = Form::new(network, self.precision);
+                let sizes = GemmUpdateSizes::new(network, &config, &form, stride, multiprocessors);
+                let horizon = HorizonSizes::new(kernel_env, network, &config, GemmPolicy::blocks(num_envs));
+                let parts = Room::count(|room| {
+                    let own = self.overlap.then(|| Weights::new(room, &form)).transpose()?;
+                    let update = GemmUpdateMemory::new(room, &form, &sizes)?;
+                    Ok((own, update, GemmPolicyMemory::new(room, kernel_env, &config, &form, horizon)?))
+                });
+                (sizes.update, horizon, parts)
+            }
+            _ => {
+                let limits = Limits::from(&self.properties);
+                let update = UpdateSpecialisation::new(network, &config, self.precision, limits)?;
+                let minibatch = UpdateSizes::new(network, &config, stride, 1).minibatch();
+                let blocks = update.blocks(network, minibatch, blocks_at_once(&update));
+                let sizes = FusedUpdateSizes::new(network, &config, stride, &update, blocks);
+                let blocks = FusedPolicy::blocks(&update.forward, num_envs);
+                let parts = Room::count(|room| {
+                    let own = self.overlap.then(|| FusedPolicy::own_weights(room, &update.forward));
+                    Ok((own.transpose()?, FusedMemory::new(room, &sizes)?))
+                });
+                (sizes.update, HorizonSizes::new(kernel_env, network, &config, blocks), parts)
+            }
+        };
+        let shared = Room::count(|room| {
+            let own = self.overlap.then(|| room.alloc::<f32>(network.len())).transpose()?;
+            let horizon = HorizonMemory::new(room, &horizon, if self.overlap { 2 } else { 1 })?;
+            let slots: Vec<_> =
+                (0..SLOTS).map(|_| SlotMemory::new(room, horizon.scene.len())).collect::<Result<_, _>>()?;
+            Ok((own, UpdateMemory::new(room, &update)?, horizon, slots))
+        });
+        Ok(parts.saturating_add(shared))
+    }
+
+    /// The most blocks of so many threads and bytes of shared memory that run at once, whatever their registers.
+    fn resident(&self, threads: usize, shared: usize) -> usize {
+        let by_threads = self.properties.threads_per_multiprocessor as usize / threads.max(1);
+        let by_shared = self.properties.shared_per_multiprocessor / (shared + RESERVED);
+        by_threads.min(by_shared).min(MOST_BLOCKS) * self.properties.multiprocessors as usize
+    }
+
+    /// The most environments up to `limit` that `bytes` hold; 0 where not one does.
+    ///
+    /// # Errors
+    /// When no kernel fits the network.
+    fn fit(&self, bytes: usize, limit: usize) -> Result<usize, LearnError> {
+        // The first fits; the second does not, or is past the limit.
+        let (mut least, mut beyond) = (0, limit.saturating_add(1));
+        while beyond - least > 1 {
+            let middle = least + (beyond - least) / 2;
+            if self.of(middle)? <= bytes {
+                least = middle;
+            } else {
+                beyond = middle;
+            }
+        }
+        Ok(least)
+    }
+
+    /// Environments come in multiples of this, so that their samples divide into the minibatches.
+    fn unit(&self) -> usize {
+        let minibatches = self.config.num_minibatches.max(1);
+        minibatches / greatest_common_divisor(minibatches, self.config.num_steps)
+    }
+
+    /// The most environments that `bytes` hold and whose samples divide into the minibatches; 0 where not one does.
+    ///
+    /// # Errors
+    /// When no kernel fits the network.
+    pub fn most(&self, bytes: usize) -> Result<usize, LearnError> {
+        let unit = self.unit();
+        Ok(self.fit(bytes, MOST_ENVIRONMENTS)? / unit * unit)
+    }
+
+    /// Bytes that training may take of the device now.
+    fn usable(&self, device: &Device, fraction: f64) -> Result<(usize, Memory), LearnError> {
+        let memory = device.memory()?;
+        let usable = (memory.free as f64 * fraction) as usize;
+        let total = memory.total as usize;
+        // Rollout and learner have a library each that works in memory of its own.
+        let libraries = if self.kernels == Kernels::Gemm { 2 * MARGIN.min(total / 64) } else { 0 };
+        Ok((usable.saturating_sub(MARGIN.min(total / 16) + libraries), memory))
+    }
+
+    /// Whether the configuration's environments fit into `fraction` of what is free: the bytes that they take.
+    ///
+    /// # Errors
+    /// They do not: how much is needed, how much there is, and the most environments that fit.
+    pub fn check(&self, device: &Device, fraction: f64) -> Result<usize, LearnError> {
+        let num_envs = self.config.num_envs;
+        let (usable, Memory { free, total }) = self.usable(device, fraction)?;
+        let needed = self.of(num_envs)?;
+        if needed <= usable {
+            return Ok(needed);
+        }
+        // Need is rounded up, room down, to tenths.
+        let up = |bytes: usize| (bytes as f64 / 104_857.6).ceil() / 10.0;
+        let down = |bytes: usize| (bytes as f64 / 104_857.6).floor() / 10.0;
+        let problem = format!(
+            "{num_envs} environments{} take {} MiB of memory, and {} may use {} of its {} MiB ({} free)",
+            if self.overlap { " with overlap" } else { "" },
+            up(needed),
+            device.properties().name,
+            down(usable),
+            down(total as usize),
+            down(free as usize)
+        );
+        let remedy = match self.most(usable)? {
+            0 => {
+                "use a smaller network, fewer num_steps, a greater memory_fraction, or a GPU with more memory"
+                    .to_owned()
+            }
+            most => format!("at most {most} fit: lower num_envs or num_steps, or raise memory_fraction"),
+        };
+        Err(LearnError::Config { key: "num_envs", problem, remedy })
+    }
+
+    /// As many environments as fit into `fraction` of what is free, up to `limit`, and no more than leave 100 updates within
+    /// `total_timesteps`; rounded down to 16 for each multiprocessor, where there are that many, so that none of them is idle
+    /// for part of a horizon.
+    ///
+    /// # Errors
+    /// When not even the fewest fit, or no kernel fits the network.
+    pub fn choose(&self, device: &Device, fraction: f64, limit: usize) -> Result<Chosen, LearnError> {
+        let an_update = (self.config.num_steps as u64).saturating_mul(UPDATES).max(1);
+        let by_updates = usize::try_from(self.config.total_timesteps / an_update).unwrap_or(usize::MAX);
+        let (usable, _) = self.usable(device, fraction)?;
+        let fit = self.fit(usable, limit.min(by_updates))?;
+        let unit = self.unit();
+        let wave = TILE * self.properties.multiprocessors as usize;
+        let steps = [wave, TILE, 1].map(|step| step / greatest_common_divisor(step, unit) * unit);
+        let rounded = steps.into_iter().find(|step| *step <= fit).map(|step| fit / step * step);
+        let num_envs = rounded.unwrap_or(unit);
+        let chosen = Self { config: Config { num_envs, ..self.config.clone() }, ..self.clone() };
+        chosen.check(device, fraction)?;
+        let reason = if fit < limit.min(by_updates) {
+            format!("as many as fit into {:.1} GiB of memory", usable as f64 / f64::from(1 << 30))
+        } else if by_updates <= limit {
+            format!(
+                "as many as leave {UPDATES} updates within total_timesteps = {}",
+                self.config.total_timesteps
+            )
+        } else {
+            "as many as a run may have".to_owned()
+        };
+        Ok(Chosen { num_envs, reason })
+    }
+}
+
+/// A number of environments that was chosen, and why no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// N.
+    pub num_envs: usize,
+    /// Why, in a few words.
+    pub reason: String,
+}
+
+fn greatest_common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+pub(in crate::cuda) mod tests {
+    use super::*;
+    use crate::network::{Head, Input};
+
+    pub fn h200() -> DeviceProperties {
+        DeviceProperties {
+            ordinal: 0,
+            name: "NVIDIA H200".to_owned(),
+            uuid: String::new(),
+            compute_capability: (9, 0),
+            multiprocessors: 132,
+            threads_per_multiprocessor: 2048,
+            shared_per_block: 227 << 10,
+            shared_per_multiprocessor: 228 << 10,
+            registers_per_multiprocessor: 65_536,
+            l2_bytes: 50 << 20,
+            memory_bytes: 141 << 30,
+            clock_khz: 1_980_000,
+            memory_clock_khz: 3_201_000,
+            memory_bus_bits: 6144,
+            cooperative: true,
+        }
+    }
+
+    fn footprint(config: &Config, overlap: bool) -> Footprint {
+        let architecture = Architecture::new(config, Input::Dense(4), Head::MultiDiscrete(vec![2]));
+        Footprint {
+            kernel_env: KernelEnv::of(&operant_env::cartpole::CartPole).expect("CUDA source"),
+            network: Network::new(architecture),
+            config: config.clone(),
+            kernels: Kernels::Fused,
+            precision: Precision::F32,
+            overlap,
+            properties: h200(),
+        }
+    }
+
+    #[test]
+    fn the_most_that_fit_do_and_more_do_not() {
+        for (minibatches, overlap) in [(4, false), (4, true), (3 * 128, false), (1, true)] {
+            let config = Config { num_steps: 128, num_minibatches: minibatches, ..Config::default() };
+            let footprint = footprint(&config, overlap);
+            let bytes = 1 << 30;
+            let most = footprint.most(bytes).expect("it fits");
+            assert!(footprint.of(most).expect("it fits") <= bytes);
+            assert!(footprint.of(most + footprint.unit()).expect("it fits") > bytes);
+            assert_eq!(most * 128 % minibatches, 0);
+            assert_eq!(footprint.most(1000).expect("it fits"), 0);
+        }
+    }
+
+    #[test]
+    fn a_step_of_cartpole_takes_what_its_parts_do() {
+        let config = Config { num_steps: 128, ..Config::default() };
+        let each = |overlap| {
+            let of = |n| footprint(&config, overlap).of(n).expect("it fits");
+            (of(1 << 20) - of(1 << 19)) / (1 << 19)
+        };
+        // A packed sample of 32 bytes, reward, value and flags a step; state, last value and a share of the sums besides.
+        assert_eq!(each(false), 128 * 41 + 6 * 4 + 4);
+        assert_eq!(each(true), each(false) + 128 * 32);
+    }
+}

@@ -1,0 +1,160 @@
+//! The rollout with the policy inside: a whole horizon in one launch, and the weights as it reads them.
+
+use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
+
+use super::specialise::{Specialisation, TILE};
+use crate::LearnError;
+use crate::config::Config;
+use crate::cuda::common::env::KernelEnv;
+use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
+use crate::cuda::common::memory::Room;
+use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
+use crate::network::Network;
+use crate::sample::SampleLayout;
+
+/// `rollout.cu`: a horizon with the policy.
+pub const ROLLOUT: KernelText = kernel_text!("rollout", "fused/rollout.cu", [RolloutParams]);
+/// `pack.cu`: parameters into the form that kernels read.
+pub const PACK: KernelText = kernel_text!("pack", "fused/pack.cu", [PackParams]);
+
+/// `rollout.cu` for an environment and a network.
+pub fn rollout_program(
+    kernel_env: &KernelEnv,
+    network: &Network,
+    config: &Config,
+    specialisation: &Specialisation,
+) -> Program {
+    let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
+    ProgramText::of(kernel_env, ROLLOUT, specialisation.defines(network, config, &layout))
+}
+
+/// `pack.cu` for a network.
+pub fn pack_program(network: &Network, config: &Config, specialisation: &Specialisation) -> Program {
+    let layout = SampleLayout::new(&network.architecture, false);
+    // What the packing does not depend on must not make it be compiled again.
+    let unused = [
+        "THREADS",
+        "WARP_BYTES",
+        "WEIGHTS_AT",
+        "SAMPLE_STRIDE",
+        "NORM_OBS",
+        "NORM_REWARD",
+        "ACTIVATION_RELU",
+    ];
+    let mut defines = specialisation.defines(network, config, &layout);
+    defines.retain(|(name, _)| !unused.contains(&name.as_str()));
+    ProgramText { kernel: PACK, name: "its network", environment: None, defines }.program()
+}
+
+/// Sizes of a rollout with the network inside.
+#[derive(Debug, Clone, Copy)]
+pub struct RolloutSizes {
+    horizon: HorizonSizes,
+    packed_words: usize,
+}
+
+operant_cuda::params! {
+    /// What the rollout takes: warps stay within their tile's columns and rows below T, blocks within their entry.
+    pub struct RolloutParams<'a>(of: RolloutSizes) for ["rollout"], blocks of.horizon.blocks, {
+        /// (packed words).
+        weights: reads [f32; of.packed_words],
+        horizon: part [HorizonParams, &of.horizon],
+    }
+}
+
+/// P, and words of the packed weights.
+#[derive(Debug, Clone, Copy)]
+pub struct PackSizes {
+    parameters: usize,
+    packed_words: usize,
+}
+
+operant_cuda::params! {
+    /// What `pack` takes: a thread writes one of the packed words, or none, and reads below P.
+    pub struct PackParams<'a>(of: PackSizes) for ["pack"], blocks usize::MAX, {
+        /// (P).
+        parameters: reads [f32; of.parameters],
+        /// (packed words).
+        packed: writes [f32; of.packed_words],
+    }
+}
+
+/// The kernel with the network inside, and the weights as it reads them.
+#[derive(Debug)]
+pub struct FusedPolicy {
+    pub specialisation: Specialisation,
+    rollout: Function,
+    pack: Function,
+    pub weights: Buffer<f32>,
+    parameters: usize,
+}
+
+impl FusedPolicy {
+    /// Blocks of a launch over N environments.
+    pub fn blocks(specialisation: &Specialisation, num_envs: usize) -> usize {
+        num_envs.div_ceil(specialisation.warps * TILE)
+    }
+
+    /// Memory for weights of its own.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn own_weights(room: &Room, specialisation: &Specialisation) -> Result<Buffer<f32>, CudaError> {
+        room.alloc(specialisation.packed_words)
+    }
+
+    /// With these weights.
+    ///
+    /// # Errors
+    /// When the kernels do not compile, or the device refuses that much shared memory.
+    pub fn new(
+        device: &Device,
+        kernel_env: &KernelEnv,
+        (network, config): (&Network, &Config),
+        specialisation: Specialisation,
+        weights: Buffer<f32>,
+    ) -> Result<Self, LearnError> {
+        let module = device.load(&rollout_program(kernel_env, network, config, &specialisation))?;
+        let mut rollout = module.function("rollout")?;
+        rollout.shared(specialisation.shared)?;
+        let pack = device.load(&pack_program(network, config, &specialisation))?.function("pack")?;
+        Ok(Self { specialisation, rollout, pack, weights, parameters: network.len() })
+    }
+
+    /// The launch over N environments, for its registers and occupancy.
+    pub fn kernel(&self, num_envs: usize) -> (&Function, Grid) {
+        let specialisation = &self.specialisation;
+        let grid = Grid {
+            blocks: Self::blocks(specialisation, num_envs) as u32,
+            threads: specialisation.threads(),
+            shared: specialisation.shared as u32,
+        };
+        (&self.rollout, grid)
+    }
+
+    /// Packs `parameters` (P) into its weights.
+    ///
+    /// # Errors
+    /// When there are not P, or the launch fails.
+    pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
+        let packed_words = self.specialisation.packed_words;
+        let sizes = PackSizes { parameters: self.parameters, packed_words };
+        let params = PackParams { parameters, packed: &self.weights };
+        self.pack.run(stream, Grid::covering(packed_words, 256), &params, &sizes)
+    }
+
+    /// Plays a horizon.
+    ///
+    /// # Errors
+    /// When a buffer has another length, or the launch fails.
+    pub fn roll(
+        &self,
+        stream: &Stream,
+        horizon: HorizonParams<'_>,
+        of: &HorizonSizes,
+    ) -> Result<(), CudaError> {
+        let sizes = RolloutSizes { horizon: *of, packed_words: self.specialisation.packed_words };
+        let (function, grid) = self.kernel(of.num_envs);
+        function.run(stream, grid, &RolloutParams { weights: &self.weights, horizon }, &sizes)
+    }
+}

@@ -1,0 +1,206 @@
+//! The update with the network inside: one cooperative launch, or one graph of a launch a phase.
+
+use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
+
+use super::specialise::UpdateSpecialisation;
+use crate::LearnError;
+use crate::config::Config;
+use crate::cuda::common::env::KernelEnv;
+use crate::cuda::common::memory::Room;
+use crate::cuda::common::phases::{Phases, UpdateParams, UpdateSizes, with_shared};
+use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
+use crate::network::Network;
+use crate::sample::SampleLayout;
+
+/// `ppo_update.cu`: all epochs and minibatches over a horizon.
+pub const UPDATE: KernelText =
+    kernel_text!("ppo_update", "fused/ppo_update.cu", [FusedUpdateParams, FusedWeightParams]);
+
+/// `ppo_update.cu` for an environment and a network.
+pub fn update_program(
+    kernel_env: &KernelEnv,
+    network: &Network,
+    config: &Config,
+    specialisation: &UpdateSpecialisation,
+) -> Program {
+    let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
+    ProgramText::of(kernel_env, UPDATE, specialisation.defines(network, config, &layout))
+}
+
+/// Sizes of an update with the network inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FusedUpdateSizes {
+    pub update: UpdateSizes,
+    pub packed_words: usize,
+    pub transposed_words: usize,
+}
+
+impl FusedUpdateSizes {
+    /// Of a specialised update in launches of `blocks` blocks.
+    pub fn new(
+        network: &Network,
+        config: &Config,
+        stride: usize,
+        of: &UpdateSpecialisation,
+        blocks: usize,
+    ) -> Self {
+        Self {
+            update: UpdateSizes::new(network, config, stride, blocks),
+            packed_words: of.forward.packed_words,
+            transposed_words: of.transposed_words,
+        }
+    }
+}
+
+operant_cuda::params! {
+    /// Weights as products read them: in the forward pass, and transposed for the gradient of the inputs.
+    pub struct FusedWeights<'a>(of: FusedUpdateSizes) for [], blocks usize::MAX, {
+        /// (packed words).
+        packed: writes [f32; of.packed_words],
+        /// (transposed words); none where no layer follows another.
+        transposed: writes [f32; of.transposed_words],
+    }
+}
+
+operant_cuda::params! {
+    /// What an update takes: blocks stay within their entries, threads within the parameters and samples.
+    pub struct FusedUpdateParams<'a>(of: FusedUpdateSizes) for [
+        "ppo_update", "update_gradient", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
+        "update_note", "update_end"
+    ], blocks of.update.blocks, {
+        update: part [UpdateParams, &of.update],
+        weights: part [FusedWeights, of],
+        /// (blocks, P): the blocks' shares of the gradient.
+        partials: writes [f32; of.update.parameters * of.update.blocks],
+    }
+}
+
+operant_cuda::params! {
+    /// What packing takes: a thread below P writes its own parameter's places.
+    pub struct FusedWeightParams<'a>(of: FusedUpdateSizes) for ["update_pack"], blocks usize::MAX, {
+        /// (P).
+        parameters: reads [f32; of.update.parameters],
+        weights: part [FusedWeights, of],
+    }
+}
+
+/// Weights and shares of gradients.
+#[derive(Debug)]
+pub struct FusedMemory {
+    pub packed: Buffer<f32>,
+    transposed: Buffer<f32>,
+    partials: Buffer<f32>,
+}
+
+impl FusedMemory {
+    /// # Errors
+    /// When there is no room.
+    pub fn new(room: &Room, of: &FusedUpdateSizes) -> Result<Self, CudaError> {
+        Ok(Self {
+            packed: room.alloc(of.packed_words)?,
+            transposed: room.alloc(of.transposed_words)?,
+            partials: room.alloc(of.update.parameters.saturating_mul(of.update.blocks))?,
+        })
+    }
+
+    fn weights(&self) -> FusedWeights<'_> {
+        FusedWeights { packed: &self.packed, transposed: &self.transposed }
+    }
+}
+
+/// How an update is launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpdateLaunch {
+    /// One launch whose blocks meet between phases.
+    Cooperative,
+    /// A launch a phase.
+    Phases,
+}
+
+/// The kernels of `ppo_update.cu`, and their memory.
+#[derive(Debug)]
+pub struct FusedUpdate {
+    whole: Function,
+    gradient: Function,
+    pack: Function,
+    phases: Phases,
+    pub sizes: FusedUpdateSizes,
+    pub memory: FusedMemory,
+    pub launch: UpdateLaunch,
+}
+
+impl FusedUpdate {
+    /// In launches of as many blocks as the device holds at once.
+    ///
+    /// # Errors
+    /// When the network fits no fused update, the kernels do not compile, or the device has no room.
+    pub fn new(
+        room: &Room,
+        device: &Device,
+        kernel_env: &KernelEnv,
+        (network, config): (&Network, &Config),
+        specialisation: &UpdateSpecialisation,
+        stride: usize,
+    ) -> Result<Self, LearnError> {
+        let module = device.load(&update_program(kernel_env, network, config, specialisation))?;
+        let mut grid =
+            Grid { blocks: 1, threads: specialisation.threads(), shared: specialisation.shared as u32 };
+        let whole = with_shared(&module, "ppo_update", grid)?;
+        let resident = whole.blocks_per_multiprocessor(grid.threads, specialisation.shared)? as usize
+            * device.properties().multiprocessors as usize;
+        let minibatch = UpdateSizes::new(network, config, stride, 1).minibatch();
+        let blocks = specialisation.blocks(network, minibatch, resident);
+        grid.blocks = blocks as u32;
+        let sizes = FusedUpdateSizes::new(network, config, stride, specialisation, blocks);
+        let cooperative = device.properties().cooperative;
+        Ok(Self {
+            whole,
+            gradient: with_shared(&module, "update_gradient", grid)?,
+            pack: module.function("update_pack")?,
+            phases: Phases::new(&module, grid)?,
+            memory: FusedMemory::new(room, &sizes)?,
+            sizes,
+            launch: if cooperative { UpdateLaunch::Cooperative } else { UpdateLaunch::Phases },
+        })
+    }
+
+    /// The cooperative launch, for its registers and occupancy.
+    pub fn kernel(&self) -> (&Function, Grid) {
+        (&self.whole, self.phases.grid())
+    }
+
+    /// Packs parameters that came from elsewhere.
+    ///
+    /// # Errors
+    /// When there are not P, or the device fails.
+    pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
+        // Padding is zero.
+        self.memory.packed.fill(stream, 0)?;
+        self.memory.transposed.fill(stream, 0)?;
+        let grid = Grid::covering(self.sizes.update.parameters, self.phases.grid().threads);
+        let params = FusedWeightParams { parameters, weights: self.memory.weights() };
+        self.pack.run(stream, grid, &params, &self.sizes)
+    }
+
+    /// Runs an update as it is launched.
+    ///
+    /// # Errors
+    /// When a buffer has another length, or a launch fails.
+    pub fn run(&self, stream: &Stream, config: &Config, update: UpdateParams<'_>) -> Result<(), CudaError> {
+        let (grid, sizes) = (self.phases.grid(), &self.sizes);
+        let at = |epoch, minibatch| FusedUpdateParams {
+            update: update.at(epoch, minibatch),
+            weights: self.memory.weights(),
+            partials: &self.memory.partials,
+        };
+        match self.launch {
+            UpdateLaunch::Cooperative => self.whole.run_cooperative(stream, grid, &at(0, 0), sizes),
+            UpdateLaunch::Phases => {
+                let minibatches = sizes.update.num_minibatches;
+                self.phases.run(stream, sizes, config, minibatches, at, |params| {
+                    self.gradient.run(stream, grid, params, sizes)
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `math.cu`: what matrix products leave to do between layers.
+
+use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
+
+use super::layout::Form;
+use crate::LearnError;
+use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
+
+/// `math.cu`: what matrix products leave to do between layers.
+pub const MATH: KernelText = kernel_text!("gemm_math", "gemm/math.cu", [GemmMathParams]);
+
+/// `gemm/math.cu` for a network.
+pub fn gemm_math_program(form: &Form) -> Program {
+    let defines = form.math_defines();
+    ProgramText { kernel: MATH, name: "its network", environment: None, defines }.program()
+}
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+/// Blocks at most: enough for any device, and each thread takes more numbers then.
+const MOST_BLOCKS: u32 = 2_048;
+
+/// Elements of each buffer of a launch.
+#[derive(Debug, Clone, Copy)]
+struct MathSizes {
+    input: usize,
+    activated: usize,
+    columns: usize,
+    out: usize,
+}
+
+operant_cuda::params! {
+    /// What the kernels take: they read and write `rows` x `columns` numbers of each matrix.
+    struct GemmMathParams<'a>(of: MathSizes) for ["gemm_activate", "gemm_slope", "gemm_bias_sums"], blocks usize::MAX, {
+        input: reads [f32; of.input],
+        /// Of gemm_slope.
+        activated: may_read [f32; of.activated],
+        /// (columns).
+        bias: may_read [f32; of.columns],
+        out: writes [f32; of.out],
+        rows: value [u64],
+        columns: value [u32],
+        /// 1: followed by the nonlinearity, and read by products.
+        hidden: value [u32],
+    }
+}
+
+/// The kernels of `math.cu`.
+#[derive(Debug)]
+pub struct GemmMath {
+    activate: Function,
+    slope: Function,
+    bias_sums: Function,
+    form: Form,
+}
+
+impl GemmMath {
+    /// For a network's products.
+    ///
+    /// # Errors
+    /// When the kernels do not compile.
+    pub fn new(device: &Device, form: &Form) -> Result<Self, LearnError> {
+        let module = device.load(&gemm_math_program(form))?;
+        Ok(Self {
+            activate: module.function("gemm_activate")?,
+            slope: module.function("gemm_slope")?,
+            bias_sums: module.function("gemm_bias_sums")?,
+            form: form.clone(),
+        })
+    }
+
+    fn grid(count: usize) -> Grid {
+        let grid = Grid::covering(count, THREADS);
+        Grid { blocks: grid.blocks.clamp(1, MOST_BLOCKS), ..grid }
+    }
+
+    /// `out = activation(input + bias)` of f32 numbers `(rows, columns)`, for the next product to read; of an output layer
+    /// (`hidden` false) `input + bias` in f32.
+    ///
+    /// # Errors
+    /// When a buffer is of another length, or the launch fails.
+    pub fn activate(
+        &self,
+        stream: &Stream,
+        [rows, columns]: [usize; 2],
+        input: &Buffer<f32>,
+        bias: Option<&Buffer<f32>>,
+        out: &Buffer<f32>,
+        hidden: bool,
+    ) -> Result<(), CudaError> {
+        let count = rows * columns;
+        let written = if hidden { self.form.words(count) } else { count };
+        let sizes = MathSizes { input: count, activated: 0, columns, out: written };
+        let (rows, columns, hidden) = (rows as u64, columns as u32, u32::from(hidden));
+        let params = GemmMathParams { input, activated: None, bias, out, rows, columns, hidden };
+        self.activate.run(stream, Self::grid(count), &params, &sizes)
+    }
+
+    /// `out = input * slope(activated)`: `input` in f32, the others as products read them.
+    ///
+    /// # Errors
+    /// When a buffer is of another length, or the launch fails.
+    pub fn slope(
+        &self,
+        stream: &Stream,
+        [rows, columns]: [usize; 2],
+        input: &Buffer<f32>,
+        activated: &Buffer<f32>,
+        out: &Buffer<f32>,
+    ) -> Result<(), CudaError> {
+        let (count, words) = (rows * columns, self.form.words(rows * columns));
+        let sizes = MathSizes { input: count, activated: words, columns, out: words };
+        let (rows, columns) = (rows as u64, columns as u32);
+        let params =
+            GemmMathParams { input, activated: Some(activated), bias: None, out, rows, columns, hidden: 1 };
+        self.slope.run(stream, Self::grid(count), &params, &sizes)
+    }
+
+    /// `out (columns)` = the sums of `input` over its rows.
+    ///
+    /// # Errors
+    /// When a buffer is of another length, or the launch fails.
+    pub fn bias_sums(
+        &self,
+        stream: &Stream,
+        [rows, columns]: [usize; 2],
+        input: &Buffer<f32>,
+        out: &Buffer<f32>,
+    ) -> Result<(), CudaError> {
+        let sizes = MathSizes { input: self.form.words(rows * columns), activated: 0, columns, out: columns };
+        let grid = Grid { threads: THREADS, shared: 4 * THREADS, ..Grid::covering(columns, 32) };
+        let (rows, columns) = (rows as u64, columns as u32);
+        let params = GemmMathParams { input, activated: None, bias: None, out, rows, columns, hidden: 1 };
+        self.bias_sums.run(stream, grid, &params, &sizes)
+    }
+}

@@ -1,0 +1,275 @@
+//! An update of a network made of products: every minibatch a forward and a backward pass between the phases that all updates have,
+//! as one graph.
+
+use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
+
+use super::layout::{Form, THREADS};
+use super::math::GemmMath;
+use super::products::{Backward, BackwardMemory, Forward, ForwardMemory, Numbers, Weights};
+use crate::LearnError;
+use crate::config::Config;
+use crate::cuda::common::env::KernelEnv;
+use crate::cuda::common::memory::Room;
+use crate::cuda::common::phases::{Phases, UpdateParams, UpdateSizes, with_shared};
+use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
+use crate::network::Network;
+use crate::sample::SampleLayout;
+
+/// `update.cu`: what an update does around its products.
+pub const GEMM_UPDATE: KernelText =
+    kernel_text!("gemm_update", "gemm/update.cu", [GemmUpdateParams, GemmWeightParams]);
+
+/// `gemm/update.cu` for an environment and a network.
+pub fn gemm_update_program(kernel_env: &KernelEnv, network: &Network, form: &Form) -> Program {
+    let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
+    ProgramText::of(kernel_env, GEMM_UPDATE, form.update_defines(network, &layout))
+}
+
+/// Sizes of weights as products read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GemmWeightSizes {
+    parameters: usize,
+    matrix_words: usize,
+    biases: usize,
+}
+
+impl GemmWeightSizes {
+    /// Of P parameters.
+    pub fn new(parameters: usize, form: &Form) -> Self {
+        Self { parameters, matrix_words: form.matrix_words(), biases: form.biases }
+    }
+}
+
+operant_cuda::params! {
+    /// Weights as products read them.
+    pub struct GemmWeights<'a>(of: GemmWeightSizes) for [], blocks usize::MAX, {
+        matrices: writes [f32; of.matrix_words],
+        biases: writes [f32; of.biases],
+    }
+}
+
+operant_cuda::params! {
+    /// What packing takes: a thread below P writes its own parameter's place.
+    pub struct GemmWeightParams<'a>(of: GemmWeightSizes) for ["gemm_pack", "update_pack"], blocks usize::MAX, {
+        /// (P).
+        parameters: reads [f32; of.parameters],
+        weights: part [GemmWeights, of],
+        count: value [u32],
+    }
+}
+
+impl<'a> GemmWeightParams<'a> {
+    /// From all parameters to these weights.
+    pub fn new(parameters: &'a Buffer<f32>, weights: &'a Weights) -> Self {
+        Self { parameters, weights: GemmWeights::of(weights), count: parameters.len() as u32 }
+    }
+}
+
+impl<'a> GemmWeights<'a> {
+    fn of(weights: &'a Weights) -> Self {
+        Self { matrices: &weights.matrices, biases: &weights.biases }
+    }
+}
+
+/// Sizes of an update of products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GemmUpdateSizes {
+    pub update: UpdateSizes,
+    weights: GemmWeightSizes,
+    /// Words of an observation as the first product reads it.
+    obs_words: usize,
+    /// Numbers in a row of policy outputs, and in one of values.
+    rows: [usize; 2],
+    /// Words of such rows as products read them.
+    row_words: [usize; 2],
+    /// Gradients that products leave.
+    products: usize,
+    /// Log standard deviations of a Gaussian head, else 0.
+    log_std: usize,
+}
+
+impl GemmUpdateSizes {
+    /// Of a configuration on a device with so many multiprocessors: two blocks each, but none without a sample or a parameter.
+    pub fn new(
+        network: &Network,
+        config: &Config,
+        form: &Form,
+        stride: usize,
+        multiprocessors: usize,
+    ) -> Self {
+        let sizes = |blocks| UpdateSizes::new(network, config, stride, blocks);
+        let work = sizes(1).minibatch().max(network.len());
+        let rows = form.output_rows();
+        Self {
+            update: sizes((2 * multiprocessors).clamp(1, work.div_ceil(THREADS))),
+            weights: GemmWeightSizes::new(network.len(), form),
+            obs_words: form.words(form.obs_row()),
+            rows,
+            row_words: rows.map(|row| form.words(row)),
+            products: form.matrix_elements + form.biases,
+            log_std: network.log_std.map_or(0, |_| form.outputs),
+        }
+    }
+}
+
+operant_cuda::params! {
+    /// What an update takes: threads stay below M rows and P parameters, blocks within their entries.
+    pub struct GemmUpdateParams<'a>(of: GemmUpdateSizes) for [
+        "update_gather", "update_loss", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
+        "update_note", "update_end"
+    ], blocks of.update.blocks, {
+        update: part [UpdateParams, &of.update],
+        weights: part [GemmWeights, &of.weights],
+        /// (M, row).
+        obs: writes [f32; of.update.minibatch() * of.obs_words],
+        /// (M, policy row).
+        policy: reads [f32; of.update.minibatch() * of.rows[0]],
+        /// (M, value row): the critic's outputs; the policy's where one network does both.
+        values: reads [f32; of.update.minibatch() * of.rows[1]],
+        /// (M, policy row).
+        policy_gradient: writes [f32; of.update.minibatch() * of.row_words[0]],
+        /// (M, value row); the policy's where one network does both.
+        value_gradient: writes [f32; of.update.minibatch() * of.row_words[1]],
+        /// (matrix elements + biases): gradients that products leave.
+        products: reads [f32; of.products],
+        /// (blocks, A): the blocks' shares of the gradient of a Gaussian head.
+        log_std_shares: writes_any [f32; of.log_std * of.update.blocks],
+        /// M: samples of the longest minibatch.
+        rows: value [u32],
+        /// Where the value lies in a row of values.
+        value_at: value [u32],
+    }
+}
+
+/// Memory of an update of products.
+#[derive(Debug)]
+pub struct GemmUpdateMemory {
+    weights: Weights,
+    obs: Numbers,
+    log_std_shares: Option<Buffer<f32>>,
+    forward: ForwardMemory,
+    backward: BackwardMemory,
+}
+
+impl GemmUpdateMemory {
+    /// # Errors
+    /// When there is no room.
+    pub fn new(room: &Room, form: &Form, of: &GemmUpdateSizes) -> Result<Self, CudaError> {
+        let rows = of.update.minibatch();
+        let shares = of.log_std * of.update.blocks;
+        Ok(Self {
+            weights: Weights::new(room, form)?,
+            obs: Numbers::new(room, form, rows.saturating_mul(form.obs_row()))?,
+            log_std_shares: if shares > 0 { Some(room.alloc(shares)?) } else { None },
+            forward: ForwardMemory::new(room, form, rows)?,
+            backward: BackwardMemory::new(room, form, rows)?,
+        })
+    }
+}
+
+/// The products of an update and what lies between them.
+#[derive(Debug)]
+pub struct GemmUpdate {
+    form: Form,
+    pub sizes: GemmUpdateSizes,
+    math: GemmMath,
+    gather: Function,
+    loss: Function,
+    pack: Function,
+    phases: Phases,
+    forward: Forward,
+    backward: Backward,
+    pub weights: Weights,
+    obs: Numbers,
+    log_std_shares: Option<Buffer<f32>>,
+}
+
+impl GemmUpdate {
+    /// For minibatches of N T / `num_minibatches` samples.
+    ///
+    /// # Errors
+    /// When cuBLASLt is missing, or the device has no room or fails.
+    pub fn new(
+        room: &Room,
+        device: &Device,
+        kernel_env: &KernelEnv,
+        (network, config, form): (&Network, &Config, Form),
+        stride: usize,
+    ) -> Result<Self, LearnError> {
+        let multiprocessors = device.properties().multiprocessors as usize;
+        let sizes = GemmUpdateSizes::new(network, config, &form, stride, multiprocessors);
+        let rows = sizes.update.minibatch();
+        let blas = device.blas()?;
+        let module = device.load(&gemm_update_program(kernel_env, network, &form))?;
+        let grid = Grid {
+            blocks: sizes.update.blocks as u32,
+            threads: THREADS as u32,
+            shared: form.update_shared() as u32,
+        };
+        let GemmUpdateMemory { weights, obs, log_std_shares, forward, backward } =
+            GemmUpdateMemory::new(room, &form, &sizes)?;
+        Ok(Self {
+            math: GemmMath::new(device, &form)?,
+            gather: with_shared(&module, "update_gather", grid)?,
+            loss: with_shared(&module, "update_loss", grid)?,
+            pack: module.function("update_pack")?,
+            phases: Phases::new(&module, grid)?,
+            forward: Forward::new(&blas, &form, rows, forward)?,
+            backward: Backward::new(&blas, &form, rows, backward)?,
+            form,
+            sizes,
+            weights,
+            obs,
+            log_std_shares,
+        })
+    }
+
+    /// Packs parameters that came from elsewhere.
+    ///
+    /// # Errors
+    /// When there are not P, or the device fails.
+    pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
+        // Padding is zero.
+        self.weights.clear(stream)?;
+        let params = GemmWeightParams::new(parameters, &self.weights);
+        self.pack.run(stream, Grid::covering(parameters.len(), THREADS as u32), &params, &self.sizes.weights)
+    }
+
+    /// Lets the library load its kernels before anything is captured; what comes out goes nowhere.
+    ///
+    /// # Errors
+    /// When a launch fails.
+    pub fn warm(&self, stream: &Stream) -> Result<(), LearnError> {
+        self.forward.run(stream, &self.math, &self.weights, &self.obs, 0)?;
+        self.backward.run(stream, &self.math, &self.weights, &self.forward, &self.obs)
+    }
+
+    /// Does an update in a stream that is being captured.
+    ///
+    /// # Errors
+    /// When a launch fails.
+    pub fn run(&self, stream: &Stream, config: &Config, update: UpdateParams<'_>) -> Result<(), LearnError> {
+        let ([policy, values], gradients) = (self.forward.outputs(), &self.backward.memory.outputs);
+        let (grid, sizes) = (self.phases.grid(), &self.sizes);
+        let at = |epoch, minibatch| GemmUpdateParams {
+            update: update.at(epoch, minibatch),
+            weights: GemmWeights::of(&self.weights),
+            obs: &self.obs.words,
+            policy,
+            values,
+            policy_gradient: &gradients[0].words,
+            value_gradient: &gradients[gradients.len() - 1].words,
+            products: &self.backward.memory.gradient,
+            log_std_shares: self.log_std_shares.as_ref(),
+            rows: sizes.update.minibatch() as u32,
+            value_at: self.form.value_at().unwrap_or(0) as u32,
+        };
+        let minibatches = sizes.update.num_minibatches;
+        self.phases.run(stream, sizes, config, minibatches, at, |params| {
+            self.gather.run(stream, grid, params, sizes)?;
+            self.forward.run(stream, &self.math, &self.weights, &self.obs, 0)?;
+            self.loss.run(stream, grid, params, sizes)?;
+            self.backward.run(stream, &self.math, &self.weights, &self.forward, &self.obs)
+        })
+    }
+}

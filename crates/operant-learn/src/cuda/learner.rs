@@ -1,0 +1,225 @@
+//! The learner on a GPU: parameters and Adam's moments in single precision, and everything that an update needs; one
+//! cooperative launch an update, or one graph of a launch a phase, or of matrix products.
+
+use operant_cuda::{Buffer, CudaError, Device, Stream};
+use operant_env::AnyEnv;
+
+use super::choice::{Kernels, NetworkOptions, choose};
+use super::common::env::KernelEnv;
+use super::common::graphs::Graphs;
+use super::common::memory::Room;
+use super::common::overlap::BlockNeeds;
+use super::common::phases::{Progress, UpdateMemory, UpdateReport, UpdateSizes};
+use super::fused::specialise::{Limits, UpdateSpecialisation};
+use super::fused::update::{FusedUpdate, UpdateLaunch};
+use super::gemm::layout::Form;
+use super::gemm::products::Weights;
+use super::gemm::update::GemmUpdate;
+use crate::LearnError;
+use crate::config::Config;
+use crate::cpu::adam::LearnerState;
+use crate::network::Network;
+use crate::sample::SampleLayout;
+
+/// What forms gradients.
+enum Engine {
+    /// A kernel with the network inside.
+    Fused(Box<FusedUpdate>),
+    /// Matrix products.
+    Gemm(Box<GemmUpdate>),
+}
+
+/// A learner's weights as its kernels read them.
+pub(super) enum LearnerWeights {
+    Fused(Buffer<f32>),
+    Gemm(Weights),
+}
+
+/// Parameters, moments and the update that moves them.
+pub struct CudaLearner {
+    config: Config,
+    engine: Engine,
+    /// What is not one launch, for each buffer of samples.
+    graphs: Graphs,
+    pub(super) memory: UpdateMemory,
+}
+
+impl CudaLearner {
+    /// A learner for `config`'s batches of samples, with zero parameters; [`CudaLearner::load`] brings real ones.
+    ///
+    /// # Errors
+    /// When the network fits no fused update, the kernels do not compile, or the device has no room.
+    pub fn new(
+        device: &Device,
+        stream: &Stream,
+        env: &dyn AnyEnv,
+        network: &Network,
+        config: &Config,
+        options: impl Into<NetworkOptions>,
+    ) -> Result<Self, LearnError> {
+        let (room, kernel_env) = (Room::of(device), KernelEnv::of(env)?);
+        Self::within(&room, (device, stream), &kernel_env, network, config, options.into())
+    }
+
+    /// The same with the memory of a room.
+    ///
+    /// # Errors
+    /// See [`CudaLearner::new`].
+    pub(super) fn within(
+        room: &Room,
+        (device, stream): (&Device, &Stream),
+        kernel_env: &KernelEnv,
+        network: &Network,
+        config: &Config,
+        options: NetworkOptions,
+    ) -> Result<Self, LearnError> {
+        let stride = SampleLayout::new(&network.architecture, kernel_env.masked).stride;
+        let limits = Limits::from(device.properties());
+        let kernels = match options.kernels {
+            Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,
+            asked => asked,
+        };
+        let engine = if kernels == Kernels::Gemm {
+            let of = (network, config, Form::new(network, options.precision));
+            Engine::Gemm(Box::new(GemmUpdate::new(room, device, kernel_env, of, stride)?))
+        } else {
+            let specialisation = UpdateSpecialisation::new(network, config, options.precision, limits)?;
+            let of = (network, config);
+            let update = FusedUpdate::new(room, device, kernel_env, of, &specialisation, stride)?;
+            Engine::Fused(Box::new(update))
+        };
+        let memory = UpdateMemory::new(room, engine.sizes())?;
+        let learner = Self { config: config.clone(), engine, graphs: Graphs::default(), memory };
+        learner.load(stream, &LearnerState::new(vec![0.0; network.len()]), 0, 0)?;
+        if let Engine::Gemm(gemm) = &learner.engine {
+            gemm.warm(stream)?;
+        }
+        Ok(learner)
+    }
+
+    /// What a block of an update in one launch takes of a multiprocessor, and how many blocks run at once; None for other updates.
+    pub(super) fn block_needs(&self) -> Result<Option<(BlockNeeds, usize)>, CudaError> {
+        match &self.engine {
+            Engine::Fused(update) if update.launch == UpdateLaunch::Cooperative => {
+                Ok(Some((BlockNeeds::of(update.kernel())?, update.sizes.update.blocks)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Launches phase by phase from now on, in a graph, as on a device without cooperative launches.
+    pub fn without_cooperative_launch(&mut self) {
+        if let Engine::Fused(update) = &mut self.engine {
+            update.launch = UpdateLaunch::Phases;
+        }
+    }
+
+    /// Takes parameters and moments, after `updates` updates of which the last so many were not finite.
+    ///
+    /// # Errors
+    /// When there are not P of each, or the device fails.
+    pub fn load(
+        &self,
+        stream: &Stream,
+        state: &LearnerState,
+        updates: u64,
+        nonfinite_in_a_row: u64,
+    ) -> Result<(), LearnError> {
+        let memory = &self.memory;
+        memory.parameters.write(stream, &state.params)?;
+        memory.exp_avg.write(stream, &state.exp_avg)?;
+        memory.exp_avg_sq.write(stream, &state.exp_avg_sq)?;
+        let progress =
+            Progress { update: updates, adam_steps: state.step, nonfinite_in_a_row, ..Progress::default() };
+        memory.progress.write(stream, &[progress])?;
+        match &self.engine {
+            Engine::Fused(update) => Ok(update.pack(stream, &memory.parameters)?),
+            Engine::Gemm(update) => Ok(update.pack(stream, &memory.parameters)?),
+        }
+    }
+
+    /// Parameters, moments and steps; waits for the stream.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn state(&self, stream: &Stream) -> Result<LearnerState, LearnError> {
+        Ok(LearnerState {
+            params: self.memory.parameters.read(stream)?,
+            exp_avg: self.memory.exp_avg.read(stream)?,
+            exp_avg_sq: self.memory.exp_avg_sq.read(stream)?,
+            step: self.progress(stream)?.adam_steps,
+        })
+    }
+
+    /// How far learning has come; waits for the stream.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn progress(&self, stream: &Stream) -> Result<Progress, LearnError> {
+        Ok(self.memory.progress.read(stream)?[0])
+    }
+
+    /// What the last update reported; waits for the stream.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn report(&self, stream: &Stream) -> Result<UpdateReport, LearnError> {
+        Ok(self.memory.report.read(stream)?[0])
+    }
+
+    /// Enqueues an update over `samples`, `(B, stride)`.
+    ///
+    /// # Errors
+    /// When a launch fails.
+    pub fn update(&self, stream: &Stream, samples: &Buffer<u32>) -> Result<(), LearnError> {
+        if self.is_one_launch() {
+            self.memory.barrier.fill(stream, 0)?;
+            return self.run(stream, samples);
+        }
+        self.graphs.launch(stream, &[samples.pointer()], |stream| self.run(stream, samples))
+    }
+
+    /// Makes what updates over `samples` need besides memory, so that the first one need not.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub(super) fn prepare(&self, stream: &Stream, samples: &Buffer<u32>) -> Result<(), LearnError> {
+        if self.is_one_launch() {
+            return Ok(());
+        }
+        self.graphs.prepare(stream, &[samples.pointer()], |stream| self.run(stream, samples))
+    }
+
+    fn is_one_launch(&self) -> bool {
+        matches!(&self.engine, Engine::Fused(update) if update.launch == UpdateLaunch::Cooperative)
+    }
+
+    fn run(&self, stream: &Stream, samples: &Buffer<u32>) -> Result<(), LearnError> {
+        let params = self.memory.params(&self.config, self.engine.sizes(), samples);
+        match &self.engine {
+            Engine::Fused(update) => Ok(update.run(stream, &self.config, params)?),
+            Engine::Gemm(update) => update.run(stream, &self.config, params),
+        }
+    }
+
+    /// The weights, the same memory.
+    pub(super) fn weights(&self) -> Result<LearnerWeights, CudaError> {
+        Ok(match &self.engine {
+            Engine::Fused(update) => {
+                let packed = &update.memory.packed;
+                LearnerWeights::Fused(packed.part(0..packed.len())?)
+            }
+            Engine::Gemm(update) => LearnerWeights::Gemm(update.weights.share()?),
+        })
+    }
+}
+
+impl Engine {
+    /// What both have.
+    fn sizes(&self) -> &UpdateSizes {
+        match self {
+            Engine::Fused(update) => &update.sizes.update,
+            Engine::Gemm(update) => &update.sizes.update,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Every kernel by the real compiler, where there is one: `OPERANT_NVRTC_DIR` names the directory of libnvrtc. No driver is needed.
+
+#![cfg(feature = "cuda")]
+
+use std::io::Write;
+
+use operant_cuda::{Compiler, Places, Program};
+use operant_env::{AnyEnv, cartpole::CartPole, minatar_breakout::MinatarBreakout, pendulum::Pendulum};
+use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
+use operant_learn::cuda::{
+    Form, KernelEnv, gae_program, gemm_math_program, gemm_rollout_program, gemm_update_program, pack_program,
+    play_program, replay_program, rollout_program, update_program,
+};
+use operant_learn::network::{Architecture, Network};
+use operant_learn::{Config, Precision};
+
+const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
+
+/// Every program of an environment for a small network.
+fn programs(env: &dyn AnyEnv, precision: Precision) -> Vec<Program> {
+    let config = Config { hidden: vec![64, 64], norm_obs: true, norm_reward: true, ..Config::default() };
+    let bits = matches!(env.spec().obs, operant_env::ObsSpace::Binary { .. });
+    let config = Config { norm_obs: !bits, ..config };
+    let kernel_env = KernelEnv::of(env).expect("CUDA source");
+    let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
+    let rollout = Specialisation::new(&network, &config, precision, H200).expect("it fits");
+    let update = UpdateSpecialisation::new(&network, &config, precision, H200).expect("it fits");
+    let form = Form::new(&network, precision);
+    vec![
+        rollout_program(&kernel_env, &network, &config, &rollout),
+        pack_program(&network, &config, &rollout),
+        update_program(&kernel_env, &network, &config, &update),
+        gemm_math_program(&form),
+        gemm_rollout_program(&kernel_env, &network, &config, &form, rollout.norms),
+        gemm_update_program(&kernel_env, &network, &form),
+        play_program(&kernel_env, 64, true, true),
+        replay_program(&kernel_env),
+        gae_program(),
+    ]
+}
+
+#[test]
+fn every_kernel_compiles_without_a_warning() {
+    let Some(directory) = std::env::var_os("OPERANT_NVRTC_DIR").filter(|value| !value.is_empty()) else {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED every_kernel_compiles_without_a_warning: `pip install nvidia-cuda-nvrtc`, and set OPERANT_NVRTC_DIR to the \
+             directory of libnvrtc"
+        );
+        return;
+    };
+    let compiler = Compiler::find_at(&Places::only(&[directory]), None).expect("a compiler").cached_in(None);
+    let mut all = programs(&CartPole, Precision::F32);
+    all.extend(programs(&Pendulum, Precision::Bf16));
+    all.extend(programs(&MinatarBreakout::default(), Precision::Tf32));
+    for program in all {
+        let image = compiler.compile(&program, 90).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!image.log.contains("warning"), "{}: {}", program.name, image.log);
+    }
+}

@@ -1,0 +1,96 @@
+// What every kernel stands on: how a kernel is declared, how it gets shared memory, how blocks meet, and the few warp
+// reductions. No toolkit header is included: NVRTC brings none.
+//
+// A kernel takes one struct by value. Tests compile the same text with a C++ compiler, which defines OPERANT_HOST and its
+// own versions of the macros below (kernels/host/cuda_on_host.h).
+#pragma once
+
+// Loops over what this program has none of: masks, statistics, further draws.
+#pragma nv_diag_suppress 128, 186
+
+#ifndef OPERANT_HOST
+// KERNEL(name, Params, threads a block, blocks a multiprocessor at least) { body that reads `params` }
+#define KERNEL(NAME, PARAMS, THREADS_A_BLOCK, BLOCKS_AT_LEAST) \
+    extern "C" __global__ void __launch_bounds__(THREADS_A_BLOCK, BLOCKS_AT_LEAST) NAME(const __grid_constant__ PARAMS params)
+// Names the block's dynamic shared memory; there is no other. It is declared here alone: a second declaration in another function
+// would be one of another alignment to the compiler (its warning 1556-D).
+extern __shared__ __align__(16) unsigned char dynamic_shared[];
+#define SHARED_ARENA(NAME) unsigned char* const NAME = dynamic_shared
+// All threads of all blocks of a cooperative launch meet. STATE is a counter in global memory, which the
+// host sets to zero before the launch.
+#define GRID_BARRIER(STATE) grid_barrier(STATE)
+
+__device__ __forceinline__ void grid_barrier(unsigned* state) {
+    __syncthreads();
+    if (threadIdx.x == 0u) {
+        __threadfence();
+        // Arrivals are counted for ever; a meeting is over when all blocks have arrived as often as this one.
+        const unsigned arrived = atomicAdd(state, 1u);
+        const unsigned wanted = (arrived / gridDim.x + 1u) * gridDim.x;
+        while (*(volatile unsigned*)state < wanted) {
+        }
+        __threadfence();
+    }
+    __syncthreads();
+}
+#endif
+
+typedef unsigned long long u64;
+
+constexpr unsigned WARP = 32u;
+constexpr unsigned ALL_LANES = 0xffffffffu;
+
+// Environments of one warp: the rows of a tensor core's tile.
+constexpr unsigned TILE = 16u;
+// Words from one number of a sample to the next. In shared memory a tile's samples lie side by side, and 16 would put rows 2 apart
+// into the same banks; a thread that has a sample for itself keeps its numbers together.
+#ifndef ONE_SAMPLE_A_THREAD
+constexpr unsigned ROW = 20u;
+#else
+constexpr unsigned ROW = 1u;
+#endif
+
+__device__ __forceinline__ constexpr unsigned round_up(unsigned count, unsigned multiple) {
+    return (count + multiple - 1u) / multiple * multiple;
+}
+
+// A sum over the warp's lanes in a fixed order; every lane gets it.
+template <class T>
+__device__ __forceinline__ T warp_sum(T value) {
+#pragma unroll
+    for (unsigned distance = WARP / 2u; distance > 0u; distance /= 2u) value += __shfl_xor_sync(ALL_LANES, value, distance);
+    return value;
+}
+
+__device__ __forceinline__ float warp_min(float value) {
+#pragma unroll
+    for (unsigned distance = WARP / 2u; distance > 0u; distance /= 2u) value = fminf(value, __shfl_xor_sync(ALL_LANES, value, distance));
+    return value;
+}
+
+__device__ __forceinline__ float warp_max(float value) {
+#pragma unroll
+    for (unsigned distance = WARP / 2u; distance > 0u; distance /= 2u) value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, distance));
+    return value;
+}
+
+// Clamped between bounds; NaN stays NaN, so that a broken network is seen.
+__device__ __forceinline__ float clamp(float x, float low, float high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+// Lets the last block of a launch find out that it is the last: every block calls this once, by all of its threads, after
+// its results are stored. `ticket` is zero before the launch and after it.
+__device__ __forceinline__ bool is_last_block(unsigned* ticket, unsigned* shared_flag) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0u) {
+        const bool last = atomicAdd(ticket, 1u) == gridDim.x - 1u;
+        if (last) *ticket = 0u;
+        *shared_flag = last ? 1u : 0u;
+    }
+    __syncthreads();
+    const bool last = *shared_flag != 0u;
+    __threadfence();
+    return last;
+}

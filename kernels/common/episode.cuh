@@ -1,0 +1,127 @@
+// One environment in the middle of its episode, and the step that every kernel takes: time limit, auto-reset and episode
+// statistics around the emitted rules. Twin of operant-env's `Current::step`.
+#pragma once
+
+// Rows of words that a running environment takes between launches: its state, the episode's length and return.
+constexpr unsigned RUNNING_WORDS = ENV_STATE_WORDS + 2u;
+
+struct Running {
+    EnvState state;
+    unsigned elapsed;
+    float episodic_return;
+};
+
+__device__ __forceinline__ void load_running(const unsigned* words, unsigned stride, Running& running) {
+    env_load(words, stride, running.state);
+    running.elapsed = words[(u64)ENV_STATE_WORDS * stride];
+    running.episodic_return = __uint_as_float(words[(u64)(ENV_STATE_WORDS + 1u) * stride]);
+}
+
+__device__ __forceinline__ void store_running(const Running& running, unsigned* words, unsigned stride) {
+    env_store(running.state, words, stride);
+    words[(u64)ENV_STATE_WORDS * stride] = running.elapsed;
+    words[(u64)(ENV_STATE_WORDS + 1u) * stride] = __float_as_uint(running.episodic_return);
+}
+
+// Episodes of one environment that ended in one launch: few, so that single precision holds their sums.
+struct EpisodeSums {
+    unsigned count, length;
+    float sum, squares, min, max;
+
+    __device__ __forceinline__ void clear() {
+        count = length = 0u;
+        sum = squares = 0.0f;
+        min = __uint_as_float(0x7f800000u);
+        max = -min;
+    }
+
+    __device__ __forceinline__ void add(float episodic_return, unsigned episodic_length) {
+        count += 1u;
+        length += episodic_length;
+        sum += episodic_return;
+        squares = fmaf(episodic_return, episodic_return, squares);
+        min = fminf(min, episodic_return);
+        max = fmaxf(max, episodic_return);
+    }
+};
+
+__device__ __forceinline__ Episodes no_episodes() {
+    const float infinite = __uint_as_float(0x7f800000u);
+    return {0.0, 0.0, 0.0, 0.0, infinite, -infinite};
+}
+
+__device__ __forceinline__ void merge(Episodes& into, const Episodes& other) {
+    into.count += other.count;
+    into.sum += other.sum;
+    into.squares += other.squares;
+    into.length += other.length;
+    into.min = fminf(into.min, other.min);
+    into.max = fmaxf(into.max, other.max);
+}
+
+__device__ __forceinline__ Episodes widened(const EpisodeSums& mine) {
+    return {(double)mine.count, (double)mine.sum, (double)mine.squares, (double)mine.length, mine.min, mine.max};
+}
+
+__device__ __forceinline__ Episodes warp_merge(const Episodes& mine) {
+    return {warp_sum(mine.count), warp_sum(mine.sum), warp_sum(mine.squares), warp_sum(mine.length),
+            warp_min(mine.min), warp_max(mine.max)};
+}
+
+// What a step did.
+struct Outcome {
+    float reward;
+    bool terminated, truncated;
+    EnvState after;         // the state that the step led to, before any reset
+    float episodic_return;  // up to and with the step
+};
+
+// One lifetime step of one environment, the next episode begun where one ended.
+__device__ __forceinline__ Outcome step(
+    Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time, EpisodeSums& episodes) {
+    const unsigned low = (unsigned)time, high = (unsigned)(time >> 32u);
+    Outcome outcome;
+    env_step(running.state, action, seed.low, seed.high, environment, low, high, PURPOSE_STEP,
+             outcome.after, outcome.reward, outcome.terminated);
+    running.elapsed += 1u;
+    running.episodic_return += outcome.reward;
+    outcome.truncated = running.elapsed >= ENV_TIME_LIMIT;
+    running.state = outcome.after;
+    outcome.episodic_return = running.episodic_return;
+    if (outcome.terminated || outcome.truncated) {
+        episodes.add(running.episodic_return, running.elapsed);
+        env_reset(seed.low, seed.high, environment, low, high, PURPOSE_RESET, running.state);
+        running.elapsed = 0u;
+        running.episodic_return = 0.0f;
+    }
+    return outcome;
+}
+
+// The entry of a warp in shared memory, `stride` bytes from one to the next.
+__device__ __forceinline__ Episodes& entry(Episodes* warps, unsigned stride, unsigned warp) {
+    return *(Episodes*)((unsigned char*)warps + warp * stride);
+}
+
+__device__ __forceinline__ Episodes merge_entries(Episodes* warps, unsigned stride) {
+    Episodes sum = no_episodes();
+    for (unsigned warp = 0u; warp < blockDim.x / WARP; ++warp) merge(sum, entry(warps, stride, warp));
+    return sum;
+}
+
+// Leaves what the block's warps have seen in `partials[blockIdx.x]`, warp by warp. All threads call it; `warps` is shared room
+// for one entry a warp, `stride` bytes apart.
+__device__ __forceinline__ void merge_warps(const Episodes& of_warp, Episodes* warps, unsigned stride, Episodes* partials) {
+    if (threadIdx.x % WARP == 0u) entry(warps, stride, threadIdx.x / WARP) = of_warp;
+    __syncthreads();
+    if (threadIdx.x == 0u) partials[blockIdx.x] = merge_entries(warps, stride);
+}
+
+// What all blocks left, in an order that does not depend on which block is the last; all threads of the last block call it.
+__device__ __forceinline__ void merge_blocks(const Episodes* partials, Episodes* warps, unsigned stride, Episodes* totals) {
+    Episodes sum = no_episodes();
+    for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) merge(sum, partials[block]);
+    sum = warp_merge(sum);
+    if (threadIdx.x % WARP == 0u) entry(warps, stride, threadIdx.x / WARP) = sum;
+    __syncthreads();
+    if (threadIdx.x == 0u) *totals = merge_entries(warps, stride);
+}

@@ -1,0 +1,117 @@
+// PPO's loss of one sample and its gradient with respect to the network's outputs. Twin of operant-learn's loss and heads.
+//
+//   L = policy - ent_coef entropy + vf_coef value, each averaged over the minibatch
+//   policy = max(-A r, -A clip(r, 1 +- clip_coef)) with r = exp(logprob - old logprob)
+//   value  = 1/2 (V - R)^2, or the greater of that and the same with V kept within clip_coef of the old value
+#pragma once
+
+// Sums over samples.
+struct LossSums {
+    float policy, value, entropy, kl, clipped;
+};
+
+// A sample as the loss needs it; `advantage` is normalised if advantages are, `returns` is not.
+struct LossInput {
+    const float* actions;
+    const unsigned* mask;
+    float logprob, value, advantage, returns;
+};
+
+// The gradient of the policy's loss by the log-probability; adds to the sums.
+__device__ __forceinline__ float policy_loss(const LossCoefficients& coefficients, const LossInput& input, float logprob, LossSums& sums) {
+    const float log_ratio = logprob - input.logprob, ratio = expf(log_ratio);
+    const float plain = -input.advantage * ratio;
+    const float bounded = -input.advantage * clamp(ratio, 1.0f - coefficients.clip_coef, 1.0f + coefficients.clip_coef);
+    sums.policy += max_nan(plain, bounded);
+    sums.kl += (ratio - 1.0f) - log_ratio;
+    if (fabsf(ratio - 1.0f) > coefficients.clip_coef) sums.clipped += 1.0f;
+    // Where the bounded one is greater it is constant.
+    return plain < bounded ? 0.0f : plain;
+}
+
+// The gradient of vf_coef times the value loss by the value; adds to the sums.
+__device__ __forceinline__ float value_loss(const LossCoefficients& coefficients, const LossInput& input, float value, LossSums& sums) {
+    const float error = value - input.returns;
+    float loss = error * error, gradient = error;
+    if (coefficients.clip_vloss) {
+        const float change = value - input.value, clip = coefficients.clip_coef;
+        const float bounded = input.value + clamp(change, -clip, clip) - input.returns;
+        if (bounded * bounded > loss) {
+            loss = bounded * bounded;
+            gradient = fabsf(change) <= clip ? bounded : 0.0f;
+        }
+    }
+    sums.value += 0.5f * loss;
+    return coefficients.vf_coef * gradient;
+}
+
+#if ENV_DISCRETE
+// Replaces the logits of a sample, ROW words apart, by the gradient of its loss with respect to them, times `weight`.
+__device__ __forceinline__ void policy_gradient(
+    const LossCoefficients& coefficients, const LossInput& input, const float*, float weight, float* logits, float*, LossSums& sums) {
+    float p[ENV_ACTIONS], log_p[ENV_ACTIONS], entropies[ENV_COMPONENTS];
+    float logprob = 0.0f;
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
+        const unsigned first = first_logit(component), end = first + env_choices(component);
+        float greatest = 0.0f, total = 0.0f;
+#pragma unroll
+        for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+            if (k < first || k >= end) continue;
+            log_p[k] = logits[k * ROW];
+            if (ENV_MASKED && (input.mask[k / 32u] >> k % 32u & 1u) == 0u) log_p[k] = ILLEGAL;
+            greatest = k == first ? log_p[k] : max_nan(greatest, log_p[k]);
+        }
+#pragma unroll
+        for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+            if (k < first || k >= end) continue;
+            log_p[k] -= greatest;
+            p[k] = expf(log_p[k]);
+            total += p[k];
+        }
+        const float log_total = logf(total), scale = 1.0f / total;
+        entropies[component] = 0.0f;
+#pragma unroll
+        for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+            if (k < first || k >= end) continue;
+            p[k] *= scale;
+            log_p[k] -= log_total;
+            entropies[component] = fmaf(-p[k], log_p[k], entropies[component]);
+            if (input.actions[component] == (float)(k - first)) logprob += log_p[k];
+        }
+        sums.entropy += entropies[component];
+    }
+    const float by_logprob = policy_loss(coefficients, input, logprob, sums) * weight;
+    const float by_entropy = -coefficients.ent_coef * weight;
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
+        const unsigned first = first_logit(component), end = first + env_choices(component);
+#pragma unroll
+        for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+            if (k < first || k >= end) continue;
+            const float taken = input.actions[component] == (float)(k - first) ? 1.0f : 0.0f;
+            const float by_k = p[k] * (log_p[k] + entropies[component]);
+            logits[k * ROW] = fmaf(by_logprob, taken - p[k], -(by_entropy * by_k));
+        }
+    }
+}
+#else
+// The same for means; the gradient with respect to log_std, `(A)`, is added to `d_log_std`.
+__device__ __forceinline__ void policy_gradient(
+    const LossCoefficients& coefficients, const LossInput& input, const float* log_std, float weight, float* means, float* d_log_std, LossSums& sums) {
+    float distance[ENV_ACTIONS], logprob = 0.0f;
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+        distance[k] = (input.actions[k] - means[k * ROW]) * expf(-log_std[k]);
+        logprob += fmaf(distance[k] * -0.5f, distance[k], -(log_std[k] + HALF_LOG_TAU));
+        sums.entropy += 0.5f + HALF_LOG_TAU + log_std[k];
+    }
+    const float by_logprob = policy_loss(coefficients, input, logprob, sums) * weight;
+    const float by_entropy = -coefficients.ent_coef * weight;
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+        means[k * ROW] = by_logprob * distance[k] * expf(-log_std[k]);
+        d_log_std[k] += fmaf(by_logprob, fmaf(distance[k], distance[k], -1.0f), by_entropy);
+    }
+}
+#endif

@@ -1,0 +1,229 @@
+// What every way of forming gradients shares of PPO's update: what it reads, reports and keeps, and its phases but for the gradient.
+//
+// An includer says what its kernels take (PhaseParams, with the UpdateParams `update` and `weights`), where a block's room for sums is
+// (sum_room), how many blocks leave losses and partial gradients of a minibatch (busy_blocks), what one parameter's gradient is
+// (gradient_of), and where a parameter lies in its weights (pack_parameter).
+#pragma once
+
+// The first position of a minibatch: minibatch x samples / minibatches, rounded down. The host has divided: only samples that do not
+// fill all minibatches alike need a division here.
+__device__ __forceinline__ unsigned bound(const UpdateParams& params, unsigned minibatch) {
+    const unsigned begin = minibatch * params.minibatch_size;
+    if (params.minibatch_rest == 0u) return begin;
+    return begin + (unsigned)((u64)minibatch * params.minibatch_rest / params.num_minibatches);
+}
+
+// part x size / parts, rounded down; the square of `parts` fits in 32 bits.
+__device__ __forceinline__ unsigned share(unsigned size, unsigned part, unsigned parts) {
+    return part * (size / parts) + part * (size % parts) / parts;
+}
+
+__device__ __forceinline__ double* sum_room(unsigned char* arena);
+__device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsigned minibatch);
+__device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks);
+
+// The sum of COUNT numbers a thread over the block, in the order of lanes and warps, into `out`, which all threads see after.
+template <unsigned COUNT>
+__device__ __forceinline__ void block_sum(const double (&mine)[COUNT], double* room, double (&out)[COUNT]) {
+#pragma unroll
+    for (unsigned i = 0u; i < COUNT; ++i) {
+        const double sum = warp_sum(mine[i]);
+        if (threadIdx.x % WARP == 0u) room[threadIdx.x / WARP * COUNT + i] = sum;
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned i = 0u; i < COUNT; ++i) {
+        out[i] = 0.0;
+        for (unsigned warp = 0u; warp < blockDim.x / WARP; ++warp) out[i] += room[warp * COUNT + i];
+    }
+    __syncthreads();
+}
+
+__device__ __forceinline__ float sample_float(const UpdateParams& params, unsigned index, unsigned field) {
+    return __uint_as_float(params.samples[(u64)index * SAMPLE_STRIDE + field]);
+}
+
+// Sums that tell how well the values explained the returns; both about the first sample's, so that no digits cancel.
+__device__ __forceinline__ void spread_phase(const UpdateParams& params, unsigned char* arena) {
+    const double error0 = sample_float(params, 0u, SAMPLE_ADVANTAGE), return0 = error0 + sample_float(params, 0u, SAMPLE_VALUE);
+    double mine[4] = {}, all[4];
+    for (unsigned index = blockIdx.x * blockDim.x + threadIdx.x; index < params.num_samples; index += gridDim.x * blockDim.x) {
+        const double error = sample_float(params, index, SAMPLE_ADVANTAGE);
+        const double target = error + (double)sample_float(params, index, SAMPLE_VALUE);
+        mine[0] += error - error0;
+        mine[1] += (error - error0) * (error - error0);
+        mine[2] += target - return0;
+        mine[3] += (target - return0) * (target - return0);
+    }
+    block_sum(mine, sum_room(arena), all);
+    if (threadIdx.x != 0u) return;
+#pragma unroll
+    for (unsigned i = 0u; i < 4u; ++i) params.spreads[blockIdx.x * 4u + i] = all[i];
+}
+
+// Starts the report. One block; after spread_phase.
+__device__ __forceinline__ void begin_phase(const UpdateParams& params) {
+    if (threadIdx.x != 0u) return;
+    UpdateReport report = {};
+    for (unsigned block = 0u; block < params.blocks; ++block) {
+        report.errors[0] += params.spreads[block * 4u];
+        report.errors[1] += params.spreads[block * 4u + 1u];
+        report.returns[0] += params.spreads[block * 4u + 2u];
+        report.returns[1] += params.spreads[block * 4u + 3u];
+    }
+    report.learning_rate = learning_rate(params.adam, params.progress->update);
+    *params.report = report;
+    params.progress->stopped = 0u;
+}
+
+// Sums of the advantages of one part of a minibatch, about the first advantage of the batch.
+__device__ __forceinline__ void advantages_phase(const UpdateParams& params, unsigned epoch, unsigned char* arena) {
+    const Shuffle shuffle(params.seed, params.progress->update, epoch, params.num_samples);
+    const double pivot = sample_float(params, 0u, SAMPLE_ADVANTAGE);
+    for (unsigned part = blockIdx.x; part < params.num_minibatches * params.segments; part += gridDim.x) {
+        const unsigned minibatch = part / params.segments, segment = part % params.segments;
+        const unsigned first = bound(params, minibatch), size = bound(params, minibatch + 1u) - first;
+        const unsigned begin = first + share(size, segment, params.segments), end = first + share(size, segment + 1u, params.segments);
+        double mine[2] = {}, all[2];
+        for (unsigned position = begin + threadIdx.x; position < end; position += blockDim.x) {
+            const double advantage = sample_float(params, shuffle.index(position), SAMPLE_ADVANTAGE) - pivot;
+            mine[0] += advantage;
+            mine[1] += advantage * advantage;
+        }
+        block_sum(mine, sum_room(arena), all);
+        if (threadIdx.x == 0u) {
+            params.moments[part * 2u] = all[0];
+            params.moments[part * 2u + 1u] = all[1];
+        }
+    }
+}
+
+// Shift and scale of a minibatch's advantages: zero mean, and unit deviation with Bessel's correction.
+__device__ __forceinline__ float2 advantage_scale(const UpdateParams& params, unsigned minibatch) {
+    if (!params.norm_adv) return make_float2(0.0f, 1.0f);
+    double sum = 0.0, squares = 0.0;
+    for (unsigned segment = 0u; segment < params.segments; ++segment) {
+        const double* part = params.moments + (minibatch * params.segments + segment) * 2u;
+        sum += part[0];
+        squares += part[1];
+    }
+    const double n = (double)(bound(params, minibatch + 1u) - bound(params, minibatch)), mean = sum / n;
+    const double spread = squares - sum * mean;
+    const double deviation = n > 1.0 && spread > 0.0 ? sqrt(spread / (n - 1.0)) : 0.0;
+    const double pivot = sample_float(params, 0u, SAMPLE_ADVANTAGE);
+    return make_float2((float)(mean + pivot), (float)(1.0 / (deviation + 1e-8)));
+}
+
+// The minibatch's gradient, a thread a parameter, and the block's share of the square of its norm.
+__device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned minibatch, unsigned char* arena) {
+    const UpdateParams& params = phase.update;
+    const unsigned blocks = busy_blocks(params, minibatch);
+    double mine[1] = {}, all[1];
+    for (unsigned p = blockIdx.x * blockDim.x + threadIdx.x; p < PARAMETERS; p += gridDim.x * blockDim.x) {
+        const float sum = gradient_of(phase, p, blocks);
+        params.gradient[p] = sum;
+        mine[0] += (double)sum * (double)sum;
+    }
+    block_sum(mine, sum_room(arena), all);
+    if (threadIdx.x == 0u) params.norms[blockIdx.x] = all[0];
+    // One thread for all, in the block that has the fewest parameters.
+    if (blockIdx.x == gridDim.x - 1u && threadIdx.x == 0u)
+        params.progress->rate = adam_rate(params.adam, params.report->learning_rate, params.progress->adam_steps + 1u);
+}
+
+__device__ __forceinline__ bool is_finite(double x) { return x - x == 0.0; }
+
+// The step along the gradient; the first block also keeps the report.
+__device__ __forceinline__ void adam_phase(const PhaseParams& phase, unsigned epoch, unsigned minibatch, unsigned char* arena) {
+    const UpdateParams& params = phase.update;
+    // Every block adds up the same numbers in the same order.
+    const unsigned blocks = busy_blocks(params, minibatch);
+    double mine[6] = {}, all[6];
+    for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) {
+        mine[0] += params.norms[block];
+        if (block >= blocks) continue;
+#pragma unroll
+        for (unsigned i = 0u; i < 5u; ++i) mine[1u + i] += params.losses[block * 5u + i];
+    }
+    block_sum(mine, sum_room(arena), all);
+    const double norm = sqrt(all[0]);
+    const bool good = is_finite(norm) && is_finite(all[1] + all[2] + all[3]);
+    if (good) {
+        const AdamStep step = {gradient_scale(params.adam, norm), params.progress->rate};
+        for (unsigned p = blockIdx.x * blockDim.x + threadIdx.x; p < PARAMETERS; p += gridDim.x * blockDim.x) {
+            const float moved = adam_move(params.adam, step, params.parameters[p], params.gradient[p], params.exp_avg[p], params.exp_avg_sq[p]);
+            params.parameters[p] = moved;
+            pack_parameter(p, moved, phase.weights);
+        }
+    }
+    if (blockIdx.x == 0u && threadIdx.x == 0u) {
+        params.progress->finite = good ? 1u : 0u;
+        UpdateReport& report = *params.report;
+        const double size = (double)(bound(params, minibatch + 1u) - bound(params, minibatch));
+        if (minibatch == 0u) {
+            report.policy = report.value = report.entropy = report.kl = report.clipped = report.norms = report.minibatches = 0.0;
+            report.epochs = epoch + 1u;
+            params.progress->last_kl = 0.0;
+        }
+        if (good) {
+            report.policy += all[1] / size;
+            report.value += all[2] / size;
+            report.entropy += all[3] / size;
+            report.kl += all[4] / size;
+            report.clipped += all[5] / size;
+            report.norms += norm;
+            report.minibatches += 1.0;
+            params.progress->last_kl = all[4] / size;
+        } else {
+            report.nonfinite += 1u;
+        }
+    }
+}
+
+// What one thread notes after every block has done its step: the count of steps, and the end of the epochs.
+__device__ __forceinline__ void note_phase(const UpdateParams& params, unsigned minibatch) {
+    if (blockIdx.x != 0u || threadIdx.x != 0u) return;
+    if (params.progress->finite) params.progress->adam_steps += 1u;
+    if (minibatch + 1u == params.num_minibatches && params.target_kl > 0.0 && params.progress->last_kl > params.target_kl) params.progress->stopped = 1u;
+}
+
+__device__ __forceinline__ void end_phase(const UpdateParams& params) {
+    if (blockIdx.x != 0u || threadIdx.x != 0u) return;
+    params.progress->nonfinite_in_a_row = params.report->nonfinite > 0u ? params.progress->nonfinite_in_a_row + 1u : 0u;
+    params.progress->update += 1u;
+}
+
+// The phases one by one, where they do not all run in one launch.
+KERNEL(update_spread, PhaseParams, THREADS, 1) {
+    SHARED_ARENA(arena);
+    spread_phase(params.update, arena);
+}
+
+KERNEL(update_begin, PhaseParams, THREADS, 1) { begin_phase(params.update); }
+
+KERNEL(update_advantages, PhaseParams, THREADS, 1) {
+    SHARED_ARENA(arena);
+    if (params.update.progress->stopped == 0u) advantages_phase(params.update, params.update.epoch, arena);
+}
+
+KERNEL(update_reduce, PhaseParams, THREADS, 1) {
+    SHARED_ARENA(arena);
+    if (params.update.progress->stopped == 0u) reduce_phase(params, params.update.minibatch, arena);
+}
+
+KERNEL(update_adam, PhaseParams, THREADS, 1) {
+    SHARED_ARENA(arena);
+    if (params.update.progress->stopped == 0u) adam_phase(params, params.update.epoch, params.update.minibatch, arena);
+}
+
+KERNEL(update_note, PhaseParams, THREADS, 1) {
+    if (params.update.progress->stopped == 0u) note_phase(params.update, params.update.minibatch);
+}
+
+// Packs parameters that came from elsewhere into weights that are zero: one thread a parameter.
+KERNEL(update_pack, WeightParams, THREADS, 1) {
+    const unsigned p = blockIdx.x * blockDim.x + threadIdx.x;
+    if (p < PARAMETERS) pack_parameter(p, params.parameters[p], params.weights);
+}
+
+KERNEL(update_end, PhaseParams, THREADS, 1) { end_phase(params.update); }

@@ -1,0 +1,239 @@
+// PPO's update: all epochs and minibatches over the samples of a horizon.
+//
+// in   packed samples (B, SAMPLE_STRIDE) with their advantages; parameters, Adam's moments, and the packed weights
+// out  parameters, moments and packed weights after the last minibatch; what the update reports
+//
+// ppo_update runs everything in one cooperative launch: blocks meet after each phase of a minibatch. Where a device has no
+// such launch the kernels named after the phases run one after another; the phases are the same functions.
+//
+//   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch a block
+//   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
+//              gradient_fragments.cuh on tensor cores)
+//   reduce      the blocks' gradients added up in the order of the blocks, and the square of the norm
+//   adam        clip, step, and the weights packed anew (adam.cuh); a minibatch whose loss or gradient is not finite is skipped
+//
+// Every sum has an order that the number of blocks alone decides, so the same device gives the same bits. Worked example:
+// 1,048,576 samples in 32 minibatches and 4 epochs are 128 minibatches of 512 tiles; 132 blocks of 4 warps take 3 or 4 each.
+#include "common/common.cuh"
+#include "params.cuh"
+#include "common/philox.cuh"
+#include "common/mma.cuh"
+#include "common/packing.cuh"
+#include "common/activation.cuh"
+#include "fused/actor_critic.cuh"
+#include "env.cuh"
+#include "common/head.cuh"
+#include "common/sample.cuh"
+#include "common/shuffle.cuh"
+#include "common/loss.cuh"
+#include "common/gradient.cuh"
+#if PRECISION == 0
+#include "fused/gradient_rows.cuh"
+#else
+#include "fused/gradient_fragments.cuh"
+#endif
+#include "common/adam.cuh"
+#include "fused/repack.cuh"
+
+typedef FusedUpdateParams PhaseParams;
+typedef FusedWeightParams WeightParams;
+
+#include "common/update.cuh"
+
+// A block's shared memory: both forms of the weights where they fit, a warp's rows each, and room for sums.
+constexpr unsigned WEIGHT_WORDS = WEIGHTS_AT == GLOBAL ? 0u : round_up(PACKED_WORDS, 4u) + round_up(TRANSPOSED_WORDS, 4u);
+constexpr unsigned WARP_WORDS = WARP_ROWS * ROW;
+constexpr unsigned SUM_WORDS = 2u * 8u * (THREADS / WARP) + round_up(ENV_ACTIONS, 4u) * (THREADS / WARP);
+static_assert(4u * (WEIGHT_WORDS + FEATURE_WORDS + THREADS / WARP * WARP_WORDS + SUM_WORDS) == BLOCK_BYTES && PARAMETERS == EXPECTED_PARAMETERS &&
+              TRANSPOSED_WORDS == EXPECTED_TRANSPOSED_WORDS && PACKED_WORDS == EXPECTED_PACKED_WORDS, "the host counts as the kernel does");
+
+__device__ __forceinline__ double* sum_room(unsigned char* arena) {
+    return (double*)(arena + 4u * (WEIGHT_WORDS + FEATURE_WORDS + blockDim.x / WARP * WARP_WORDS));
+}
+
+// Blocks that have tiles of a minibatch.
+__device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsigned minibatch) {
+    const unsigned size = bound(params, minibatch + 1u) - bound(params, minibatch), tile = blockDim.x / WARP * TILE;
+    const unsigned tiles = (size + tile - 1u) / tile;
+    return tiles < gridDim.x ? tiles : gridDim.x;
+}
+
+// A parameter's gradient from the blocks' shares, in the order of the blocks. Loads go ahead of the sum.
+__device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks) {
+    float sum = 0.0f;
+#pragma unroll 32
+    for (unsigned block = 0u; block < blocks; ++block) sum += params.partials[(u64)block * PARAMETERS + p];
+    return sum;
+}
+
+// Copies words by all threads of the block, eight loads of a thread under way at once.
+template <unsigned WORDS>
+__device__ __forceinline__ void copy_words(const float* from, float* to) {
+    constexpr unsigned STEP = THREADS * 4u, AT_ONCE = 8u;
+#pragma unroll 1
+    for (unsigned first = threadIdx.x * 4u; first < WORDS; first += STEP * AT_ONCE) {
+        float4 four[AT_ONCE];
+#pragma unroll
+        for (unsigned i = 0u; i < AT_ONCE; ++i)
+            if (first + i * STEP < WORDS) four[i] = load4(from + first + i * STEP);
+#pragma unroll
+        for (unsigned i = 0u; i < AT_ONCE; ++i)
+            if (first + i * STEP < WORDS) *(float4*)(to + first + i * STEP) = four[i];
+    }
+}
+
+// Observations of 16 samples into the warp's rows, and what else their losses need; lane l < 16 takes sample l.
+struct OwnSample {
+    unsigned words[SAMPLE_STRIDE];
+    float actions[ENV_COMPONENTS];
+    float weight;
+};
+
+__device__ __forceinline__ void gather(const UpdateParams& params, const Shuffle& shuffle, unsigned position, unsigned end, unsigned size, float* rows, unsigned column, OwnSample& own) {
+    const unsigned clamped = position < end ? position : end - 1u;
+    const unsigned* from = params.samples + (u64)shuffle.index(clamped) * SAMPLE_STRIDE;
+#pragma unroll
+    for (unsigned word = 0u; word < SAMPLE_STRIDE; word += 4u) {
+        const uint4 four = *(const uint4*)(from + word);
+        own.words[word] = four.x;
+        own.words[word + 1u] = four.y;
+        own.words[word + 2u] = four.z;
+        own.words[word + 3u] = four.w;
+    }
+#pragma unroll
+    for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) rows[word * ROW + column] = __uint_as_float(own.words[word]);
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) own.actions[component] = __uint_as_float(own.words[SAMPLE_ACTIONS + component]);
+    own.weight = position < end ? 1.0f / (float)size : 0.0f;
+}
+
+// The block's share of a minibatch's gradient and losses. Not inlined: in the loops around it the compiler would move addresses out
+// of it until registers spill.
+__device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned epoch, unsigned minibatch) {
+    SHARED_ARENA(arena);
+    const UpdateParams& params = phase.update;
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const unsigned first = bound(params, minibatch), end = bound(params, minibatch + 1u);
+    if (blockIdx.x >= busy_blocks(params, minibatch)) return;
+    const float* packed = phase.weights.packed;
+    const float* transposed = phase.weights.transposed;
+    if (WEIGHTS_AT != GLOBAL) {
+        float* own = (float*)arena;
+        copy_words<PACKED_WORDS>(packed, own);
+        packed = own;
+        own += round_up(PACKED_WORDS, 4u);
+        copy_words<TRANSPOSED_WORDS>(transposed, own);
+        transposed = own;
+    }
+    float* rows = (float*)arena + WEIGHT_WORDS + FEATURE_WORDS;
+    float* own_rows = rows + warp * WARP_WORDS;
+    float* partial = phase.partials + (u64)blockIdx.x * PARAMETERS;
+    BlockGradient gradient;
+    gradient.packed = packed;
+    gradient.transposed = transposed;
+    gradient.rows = rows;
+    gradient.partial = partial;
+    gradient.begin();
+    const Shuffle shuffle(params.seed, params.progress->update, epoch, params.num_samples);
+    const float2 scale = advantage_scale(params, minibatch);
+    LossSums sums = {};
+    float d_log_std[ENV_ACTIONS] = {}, log_std[ENV_ACTIONS];
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : params.parameters[LOG_STD_AT + k];
+
+    bool first_tile = true;
+#pragma unroll 1
+    for (unsigned begin = first + blockIdx.x * warps * TILE; begin < end; begin += gridDim.x * warps * TILE) {
+        // The tile before has been read by all, and the weights are there.
+        __syncthreads();
+        OwnSample own;
+        if (lane < TILE) gather(params, shuffle, begin + warp * TILE + lane, end, end - first, own_rows, lane, own);
+        __syncwarp();
+        gradient.forward(own_rows, lane);
+        if (lane < TILE) {
+            float* out = own_rows + OUTPUTS_AT * ROW + lane;
+            LossInput input;
+            input.actions = own.actions;
+            input.mask = own.words + SAMPLE_MASK;
+            input.logprob = __uint_as_float(own.words[SAMPLE_LOGPROB]);
+            input.value = __uint_as_float(own.words[SAMPLE_VALUE]);
+            const float advantage = __uint_as_float(own.words[SAMPLE_ADVANTAGE]);
+            input.returns = advantage + input.value;
+            input.advantage = (advantage - scale.x) * scale.y;
+            LossSums of_sample = {};
+            float of_log_std[ENV_ACTIONS] = {};
+            const float by_value = value_loss(params.coefficients, input, out[VALUE_ROW * ROW], of_sample) * own.weight;
+            policy_gradient(params.coefficients, input, log_std, own.weight, out, of_log_std, of_sample);
+            // Rows that only pad the products.
+#pragma unroll
+            for (unsigned row = 0u; row < DELTA_ROWS; ++row)
+                if (row >= OUTPUTS && row != VALUE_ROW) out[row * ROW] = 0.0f;
+            out[VALUE_ROW * ROW] = by_value;
+            if (own.weight > 0.0f) {
+                sums.policy += of_sample.policy;
+                sums.value += of_sample.value;
+                sums.entropy += of_sample.entropy;
+                sums.kl += of_sample.kl;
+                sums.clipped += of_sample.clipped;
+#pragma unroll
+                for (unsigned k = 0u; k < ENV_ACTIONS; ++k) d_log_std[k] += of_log_std[k];
+            }
+        }
+        gradient.backward(own_rows, lane, first_tile);
+        first_tile = false;
+    }
+    gradient.end();
+    __syncthreads();
+    const double mine[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
+    double all[5];
+    block_sum(mine, sum_room(arena), all);
+    if (threadIdx.x == 0u) {
+#pragma unroll
+        for (unsigned i = 0u; i < 5u; ++i) params.losses[blockIdx.x * 5u + i] = all[i];
+    }
+    if (!ENV_DISCRETE) {
+        float* room = (float*)(sum_room(arena) + 8u * warps);
+#pragma unroll
+        for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+            const float sum = warp_sum(d_log_std[k]);
+            if (lane == 0u) room[warp * ENV_ACTIONS + k] = sum;
+        }
+        __syncthreads();
+        if (threadIdx.x < ENV_ACTIONS) {
+            float sum = 0.0f;
+            for (unsigned w = 0u; w < warps; ++w) sum += room[w * ENV_ACTIONS + threadIdx.x];
+            partial[LOG_STD_AT + threadIdx.x] = sum;
+        }
+    }
+}
+
+KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {
+    SHARED_ARENA(arena);
+    const UpdateParams& update = params.update;
+    spread_phase(update, arena);
+    GRID_BARRIER(update.barrier);
+    if (blockIdx.x == 0u) begin_phase(update);
+    GRID_BARRIER(update.barrier);
+    for (unsigned epoch = 0u; epoch < update.num_epochs && update.progress->stopped == 0u; ++epoch) {
+        if (update.norm_adv) {
+            advantages_phase(update, epoch, arena);
+            GRID_BARRIER(update.barrier);
+        }
+        for (unsigned minibatch = 0u; minibatch < update.num_minibatches; ++minibatch) {
+            gradient_phase(params, epoch, minibatch);
+            GRID_BARRIER(update.barrier);
+            reduce_phase(params, minibatch, arena);
+            GRID_BARRIER(update.barrier);
+            adam_phase(params, epoch, minibatch, arena);
+            GRID_BARRIER(update.barrier);
+            note_phase(update, minibatch);
+        }
+        GRID_BARRIER(update.barrier);
+    }
+    end_phase(update);
+}
+
+// The gradient alone, for devices without cooperative launches.
+KERNEL(update_gradient, FusedUpdateParams, THREADS, 1) {
+    if (params.update.progress->stopped == 0u) gradient_phase(params, params.update.epoch, params.update.minibatch);
+}

@@ -1,0 +1,193 @@
+// The rollout of a network that runs as matrix products: what is done between two forward passes, one thread an environment.
+//
+// in, out  as rollout.cu; the network reads rows of observations (N, row) and leaves policy outputs and values (N, row)
+//
+//   gemm_begin      the first observations of a horizon
+//   gemm_step       samples an action, takes the step, writes the sample and the next observation
+//   gemm_bootstrap  adds gamma V(final_obs) to the rewards of steps where only the time limit ended an episode
+//   gemm_finish     V after the last step, GAE, and what the horizon adds up
+//
+// An environment reaches its time limit L at most ceil(T / L) times in T steps, so that many final observations are kept, and go
+// through the network after the horizon. 8,192 environments are 64 blocks of 128 threads.
+#define ONE_SAMPLE_A_THREAD
+#include "common/common.cuh"
+#include "params.cuh"
+#include "common/philox.cuh"
+#include "common/mma.cuh"
+#include "common/packing.cuh"
+#include "gemm/layout.cuh"
+#include "env.cuh"
+#include "common/head.cuh"
+#include "common/episode.cuh"
+#include "common/gae.cuh"
+#include "common/normalise.cuh"
+#include "common/sample.cuh"
+
+constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
+constexpr unsigned OBS_ROW = row_inputs(0u);
+
+// The observation of a state as the policy sees it; counted where it is a new one.
+__device__ __forceinline__ void view(const EnvState& state, const Normaliser& normaliser, float (&obs)[ENV_OBS_WORDS], bool count, NormSums& sums) {
+#if OBS_BITS
+    unsigned words[ENV_OBS_WORDS];
+    env_observe(state, words);
+#pragma unroll
+    for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) obs[word] = __uint_as_float(words[word]);
+#else
+    env_observe(state, obs);
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_OBS; ++k) {
+        if (count) sums.add_obs(normaliser, k, obs[k]);
+        obs[k] = normalise_obs(normaliser, k, obs[k]);
+    }
+#endif
+}
+
+__device__ __forceinline__ void write_row(Element* row, const float (&obs)[ENV_OBS_WORDS]) {
+    for (unsigned k = 0u; k < OBS_ROW; ++k) row[k] = to_element(feature(obs, k));
+}
+
+KERNEL(gemm_begin, GemmRolloutParams, THREADS, 1) {
+    const HorizonParams& horizon = params.horizon;
+    const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
+    if (environment >= horizon.num_envs) return;
+    Running running;
+    load_running(horizon.environments + environment, horizon.num_envs, running);
+    EpisodeSums episodes;
+    episodes.clear();
+    NormSums sums;
+    sums.clear();
+    float obs[ENV_OBS_WORDS];
+    view(running.state, horizon.normaliser, obs, true, sums);
+    write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
+    ((EpisodeSums*)params.episodes)[environment] = episodes;
+    ((NormSums*)params.sums)[environment] = sums;
+    for (unsigned cut = 0u; cut < params.cuts; ++cut) params.cut_at[(u64)cut * horizon.num_envs + environment] = 0u;
+}
+
+KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
+    const HorizonParams& horizon = params.horizon;
+    const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x, t = params.step;
+    if (environment >= horizon.num_envs) return;
+    Running running;
+    load_running(horizon.environments + environment, horizon.num_envs, running);
+    EpisodeSums episodes = ((EpisodeSums*)params.episodes)[environment];
+    NormSums sums = ((NormSums*)params.sums)[environment];
+    float discounted = load_discounted(horizon.normaliser, environment);
+    float obs[ENV_OBS_WORDS];
+    view(running.state, horizon.normaliser, obs, false, sums);
+
+    unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
+#if ENV_MASKED
+    bool legal[ENV_ACTIONS];
+    env_legal(running.state, legal);
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) mask[k / 32u] |= legal[k] ? 1u << k % 32u : 0u;
+#endif
+    const u64 time = *horizon.clock + t, at = (u64)t * horizon.num_envs + environment;
+    ActionDraws<HEAD_DRAWS> draws;
+    draws.draw(horizon.seed, environment, time, PURPOSE_ACTION, true);
+    float uniforms[HEAD_DRAWS], stored[ENV_COMPONENTS], log_std[ENV_ACTIONS], outputs[OUTPUTS];
+#pragma unroll
+    for (unsigned k = 0u; k < HEAD_DRAWS; ++k) uniforms[k] = unit(draws.get(time, k));
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+        log_std[k] = ENV_DISCRETE ? 0.0f : horizon.log_std[k];
+        outputs[k] = params.policy[(u64)environment * params.policy_row + k];
+    }
+    EnvAction action[ENV_COMPONENTS];
+    const float logprob = sample(outputs, mask, log_std, uniforms, action, stored);
+    const float value = params.values[(u64)environment * params.value_row + params.value_at];
+
+    unsigned* to = horizon.samples + at * SAMPLE_STRIDE;
+#pragma unroll
+    for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) to[word] = __float_as_uint(obs[word]);
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) to[SAMPLE_ACTIONS + component] = __float_as_uint(stored[component]);
+    to[SAMPLE_LOGPROB] = __float_as_uint(logprob);
+    to[SAMPLE_VALUE] = __float_as_uint(value);
+    to[SAMPLE_ADVANTAGE] = 0u;
+#pragma unroll
+    for (unsigned word = 0u; word < SAMPLE_STRIDE - SAMPLE_MASK; ++word) to[SAMPLE_MASK + word] = word < MASK_WORDS ? mask[word] : 0u;
+    horizon.values[at] = value;
+
+    const bool shown = horizon.scene && environment == 0u;
+    if (shown) store_running(running, horizon.scene + t * SCENE_WORDS, 1u);
+    const Outcome outcome = step(running, action, horizon.seed, environment, time, episodes);
+    const bool done = outcome.terminated || outcome.truncated;
+    const unsigned flags = (outcome.terminated ? 1u : 0u) | (outcome.truncated ? 2u : 0u);
+    if (shown) {
+        horizon.scene[t * SCENE_WORDS + RUNNING_WORDS] = flags;
+        horizon.scene[t * SCENE_WORDS + RUNNING_WORDS + 1u] = __float_as_uint(outcome.episodic_return);
+    }
+    horizon.rewards[at] = normalise_reward(horizon.normaliser, outcome.reward, done, horizon.discounts.gamma, discounted, sums);
+    horizon.flags[at] = (unsigned char)flags;
+    if (outcome.truncated && !outcome.terminated) {
+        unsigned cut = 0u;
+        while (cut < params.cuts && params.cut_at[(u64)cut * horizon.num_envs + environment] != 0u) ++cut;
+        if (cut < params.cuts) {
+            const u64 place = (u64)cut * horizon.num_envs + environment;
+            view(outcome.after, horizon.normaliser, obs, false, sums);
+            write_row((Element*)params.final_obs + place * OBS_ROW, obs);
+            params.cut_at[place] = t + 1u;
+        }
+    }
+    // The observation after the last step is counted by the next horizon.
+    view(running.state, horizon.normaliser, obs, t + 1u < horizon.num_steps, sums);
+    write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
+    store_running(running, horizon.environments + environment, horizon.num_envs);
+    store_discounted(horizon.normaliser, environment, discounted);
+    ((EpisodeSums*)params.episodes)[environment] = episodes;
+    ((NormSums*)params.sums)[environment] = sums;
+}
+
+KERNEL(gemm_bootstrap, GemmRolloutParams, THREADS, 1) {
+    const HorizonParams& horizon = params.horizon;
+    const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
+    if (environment >= horizon.num_envs) return;
+    const unsigned cut_at = params.cut_at[(u64)params.cut * horizon.num_envs + environment];
+    if (cut_at == 0u) return;
+    const float value = params.values[(u64)environment * params.value_row + params.value_at];
+    horizon.rewards[(u64)(cut_at - 1u) * horizon.num_envs + environment] += __fmul_rn(horizon.discounts.gamma, value);
+}
+
+// A warp's room for what is merged.
+struct WarpMemory {
+    alignas(16) Episodes episodes;
+    double norms[NORMS > 0u ? 2u * NORMS : 1u];
+    unsigned flag[2];
+};
+
+static_assert(sizeof(WarpMemory) * (THREADS / WARP) == BLOCK_BYTES, "the host counts as the kernel does");
+
+KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
+    const HorizonParams& horizon = params.horizon;
+    SHARED_ARENA(arena);
+    WarpMemory* memories = (WarpMemory*)arena;
+    const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
+    EpisodeSums episodes;
+    episodes.clear();
+    NormSums sums;
+    sums.clear();
+    if (environment < horizon.num_envs) {
+        episodes = ((EpisodeSums*)params.episodes)[environment];
+        sums = ((NormSums*)params.sums)[environment];
+        const float next_value = params.values[(u64)environment * params.value_row + params.value_at];
+        horizon.next_values[environment] = next_value;
+        const Gae gae = {horizon.rewards, horizon.values, horizon.flags, horizon.samples, horizon.num_envs, horizon.num_steps,
+                         SAMPLE_STRIDE, SAMPLE_ADVANTAGE, horizon.discounts};
+        gae_of(gae, environment, next_value);
+    }
+    merge_warps(warp_merge(widened(episodes)), &memories[0].episodes, sizeof(WarpMemory), horizon.partials);
+    merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
+    if (!is_last_block(horizon.ticket, memories[0].flag)) return;
+    merge_blocks(horizon.partials, &memories[0].episodes, sizeof(WarpMemory), horizon.totals);
+    merge_norm_blocks(horizon.normaliser, (u64)horizon.num_envs * horizon.num_steps);
+    if (threadIdx.x == 0u) *horizon.clock += horizon.num_steps;
+}
+
+// Packs parameters that came from elsewhere into weights that are zero: one thread a parameter.
+KERNEL(gemm_pack, GemmWeightParams, THREADS, 1) {
+    const unsigned p = blockIdx.x * blockDim.x + threadIdx.x;
+    if (p < params.count) pack_parameter(p, params.parameters[p], params.weights);
+}

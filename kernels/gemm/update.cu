@@ -1,0 +1,145 @@
+// PPO's update of a network that runs as matrix products: what is done around them, and the phases that every update has
+// (update.cuh).
+//
+//   update_gather  rows of observations of a minibatch's samples, as the first product reads them
+//   update_loss    losses and the gradients of the outputs, one thread a sample
+//
+// Between the two run the forward products, after them the backward ones, whose results are gradients laid out as layers.cuh says.
+// A minibatch that is a sample shorter than the longest has a last row whose weight is zero. Worked example: 32,768 samples a
+// minibatch, 264 blocks of 128 threads take one sample or none a thread.
+#define ONE_SAMPLE_A_THREAD
+#include "common/common.cuh"
+#include "params.cuh"
+#include "common/philox.cuh"
+#include "common/mma.cuh"
+#include "common/packing.cuh"
+#include "gemm/layout.cuh"
+#include "env.cuh"
+#include "common/head.cuh"
+#include "common/sample.cuh"
+#include "common/shuffle.cuh"
+#include "common/loss.cuh"
+#include "common/gradient.cuh"
+#include "common/adam.cuh"
+
+typedef GemmUpdateParams PhaseParams;
+typedef GemmWeightParams WeightParams;
+
+#include "common/update.cuh"
+
+static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + round_up(ENV_ACTIONS, 4u)) * 4u * (THREADS / WARP), "the host counts as the kernel does");
+
+__device__ __forceinline__ double* sum_room(unsigned char* arena) { return (double*)arena; }
+
+// Every block leaves losses, if only zeros.
+__device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsigned) { return params.blocks; }
+
+// Matrices and biases come from products; log_std from the blocks' shares, in their order.
+__device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks) {
+    if (p < LOG_STD_AT) return params.products[gemm_place(p)];
+    const float* shares = params.log_std_shares + (p - LOG_STD_AT);
+    float sum = 0.0f;
+    for (unsigned block = 0u; block < blocks; ++block) sum += shares[block * ENV_ACTIONS];
+    return sum;
+}
+
+// The place among all samples of row `row` of a minibatch of `size` samples from position `first`; rows past its end repeat the last.
+__device__ __forceinline__ unsigned sample_of(const Shuffle& shuffle, unsigned first, unsigned size, unsigned row) {
+    return shuffle.index(first + (row < size ? row : size - 1u));
+}
+
+KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
+    const UpdateParams& update = params.update;
+    if (update.progress->stopped != 0u) return;
+    constexpr unsigned GROUPS = row_inputs(0u) / PAD;
+    const Shuffle shuffle(update.seed, update.progress->update, update.epoch, update.num_samples);
+    const unsigned first = bound(update, update.minibatch), size = bound(update, update.minibatch + 1u) - first;
+    const u64 count = (u64)params.rows * GROUPS;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x) {
+        const unsigned row = (unsigned)(at / GROUPS), group = (unsigned)(at % GROUPS);
+        const float* obs = (const float*)update.samples + (u64)sample_of(shuffle, first, size, row) * SAMPLE_STRIDE;
+        Element* to = (Element*)params.obs + at * PAD;
+#pragma unroll
+        for (unsigned k = 0u; k < PAD; ++k) to[k] = to_element(feature(obs, group * PAD + k));
+    }
+}
+
+KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
+    const UpdateParams& update = params.update;
+    if (update.progress->stopped != 0u) return;
+    SHARED_ARENA(arena);
+    constexpr unsigned POLICY_ROW = row_outputs(0u, LAYERS), VALUE_ROW = row_outputs(CHAINS - 1u, LAYERS);
+    const Shuffle shuffle(update.seed, update.progress->update, update.epoch, update.num_samples);
+    const float2 scale = advantage_scale(update, update.minibatch);
+    const unsigned first = bound(update, update.minibatch), size = bound(update, update.minibatch + 1u) - first;
+    LossSums sums = {};
+    float d_log_std[ENV_ACTIONS] = {}, log_std[ENV_ACTIONS];
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : update.parameters[LOG_STD_AT + k];
+    for (unsigned row = blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += gridDim.x * blockDim.x) {
+        const unsigned* words = update.samples + (u64)sample_of(shuffle, first, size, row) * SAMPLE_STRIDE;
+        const float weight = row < size ? 1.0f / (float)size : 0.0f;
+        float actions[ENV_COMPONENTS], out[OUTPUTS];
+        unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
+#pragma unroll
+        for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) actions[component] = __uint_as_float(words[SAMPLE_ACTIONS + component]);
+#pragma unroll
+        for (unsigned word = 0u; word < MASK_WORDS; ++word) mask[word] = words[SAMPLE_MASK + word];
+#pragma unroll
+        for (unsigned k = 0u; k < OUTPUTS; ++k) out[k] = params.policy[(u64)row * POLICY_ROW + k];
+        LossInput input;
+        input.actions = actions;
+        input.mask = mask;
+        input.logprob = __uint_as_float(words[SAMPLE_LOGPROB]);
+        input.value = __uint_as_float(words[SAMPLE_VALUE]);
+        const float advantage = __uint_as_float(words[SAMPLE_ADVANTAGE]);
+        input.returns = advantage + input.value;
+        input.advantage = (advantage - scale.x) * scale.y;
+        LossSums of_sample = {};
+        float of_log_std[ENV_ACTIONS] = {};
+        const float by_value = value_loss(update.coefficients, input, params.values[(u64)row * VALUE_ROW + params.value_at], of_sample) * weight;
+        policy_gradient(update.coefficients, input, log_std, weight, out, of_log_std, of_sample);
+        Element* to = (Element*)params.policy_gradient + (u64)row * POLICY_ROW;
+#pragma unroll
+        for (unsigned k = 0u; k < POLICY_ROW; ++k) {
+            const float by_k = k < OUTPUTS ? out[k < OUTPUTS ? k : 0u] : CHAINS == 1u && k == OUTPUTS ? by_value : 0.0f;
+            to[k] = to_element(weight > 0.0f ? by_k : 0.0f);
+        }
+        if (CHAINS == 2u) {
+            to = (Element*)params.value_gradient + (u64)row * VALUE_ROW;
+#pragma unroll
+            for (unsigned k = 0u; k < VALUE_ROW; ++k) to[k] = to_element(k == 0u && weight > 0.0f ? by_value : 0.0f);
+        }
+        if (weight > 0.0f) {
+            sums.policy += of_sample.policy;
+            sums.value += of_sample.value;
+            sums.entropy += of_sample.entropy;
+            sums.kl += of_sample.kl;
+            sums.clipped += of_sample.clipped;
+#pragma unroll
+            for (unsigned k = 0u; k < ENV_ACTIONS; ++k) d_log_std[k] += of_log_std[k];
+        }
+    }
+    const unsigned warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const double mine[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
+    double all[5];
+    block_sum(mine, sum_room(arena), all);
+    if (threadIdx.x == 0u) {
+#pragma unroll
+        for (unsigned i = 0u; i < 5u; ++i) update.losses[blockIdx.x * 5u + i] = all[i];
+    }
+    if (!ENV_DISCRETE) {
+        float* room = (float*)(sum_room(arena) + 8u * warps);
+#pragma unroll
+        for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+            const float sum = warp_sum(d_log_std[k]);
+            if (threadIdx.x % WARP == 0u) room[warp * ENV_ACTIONS + k] = sum;
+        }
+        __syncthreads();
+        if (threadIdx.x < ENV_ACTIONS) {
+            float sum = 0.0f;
+            for (unsigned w = 0u; w < warps; ++w) sum += room[w * ENV_ACTIONS + threadIdx.x];
+            params.log_std_shares[blockIdx.x * ENV_ACTIONS + threadIdx.x] = sum;
+        }
+    }
+}
