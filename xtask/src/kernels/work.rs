@@ -21,7 +21,7 @@ pub struct Work {
 const TANH_FFMA: usize = 8;
 
 impl Work {
-    /// Of a network in a precision, as `kernels/actor_critic.cuh` computes it.
+    /// Of a network in a precision, as `kernels/fused/actor_critic.cuh` computes it.
     pub fn of(network: &Network, precision: Precision) -> Work {
         let bits = matches!(network.architecture.input, Input::Bits(_));
         let tanh = network.architecture.activation == Activation::Tanh;
@@ -50,7 +50,7 @@ impl Work {
     }
 
     /// Of a tile of the gradient, for the warp of its block that does the most: forward, the gradients of the inputs, and its
-    /// share of those of the weights, as `kernels/gradient_rows.cuh` and `gradient_fragments.cuh` compute them. The
+    /// share of those of the weights, as `kernels/fused/gradient_rows.cuh` and `gradient_fragments.cuh` compute them. The
     /// observations are numbers.
     pub fn of_tile(network: &Network, precision: Precision, warps: usize) -> Work {
         let forward = Work::of(network, precision);
