@@ -4,6 +4,7 @@ mod cases;
 mod reference;
 
 use cases::{Case, Random};
+use operant_learn::Config;
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cpu::gae::gae;
 use operant_learn::cpu::tile::Row;
