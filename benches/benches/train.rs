@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use benches::{Spread, peak_flops};
-use operant_bench::driver::Driver;
+use operant_bench::measure::driver::Driver;
 use operant_bench::measure::{Phases, training_flops};
 use operant_env::cartpole::CartPole;
 use operant_learn::Config;

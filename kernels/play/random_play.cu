@@ -28,8 +28,8 @@ __device__ __forceinline__ void random_action(const EnvState& state, const Actio
 #if ENV_MASKED
     bool legal[ENV_ACTIONS];
     env_legal(state, legal);
-#endif
     unsigned first = 0u;
+#endif
 #pragma unroll
     for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
         const unsigned bits = draws.get(time, component);
@@ -38,14 +38,13 @@ __device__ __forceinline__ void random_action(const EnvState& state, const Actio
         unsigned choice = __umulhi(bits, count);
 #if ENV_MASKED
         for (unsigned tried = 0u; tried < count && !legal[first + choice]; ++tried) choice = choice + 1u == count ? 0u : choice + 1u;
+        first += count;
 #endif
         action[component] = choice;
-        first += count;
 #else
         action[component] = __fmaf_rn(unit(bits), env_high(component) - env_low(component), env_low(component));
 #endif
     }
-    (void)first;
     (void)state;
 }
 

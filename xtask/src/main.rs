@@ -3,11 +3,11 @@
 
 use std::process::ExitCode;
 
+mod doc;
 mod fuzz;
 mod gpu;
 mod kernels;
 mod learning;
-mod metrics_doc;
 mod operant;
 mod soak;
 mod test;
@@ -22,14 +22,16 @@ Chores:
           Stops at the first failure and prints the command that repeats it.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
+  config-doc
+          Writes the tables of docs/configuration.md from the rows of the settings.
   learning [--gpu-presets] [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md; with --gpu-presets on the CPU with the settings for GPUs, and the table of
           docs/results/learning-gpu-presets.md.
   kernels [--check | --all]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
-          spills, instructions of a step. --check compares instead; --all prints every environment for every
-          architecture.
+          shared memory, stack and spills of every function. --check compares instead; --all checks every
+          environment with every network for every architecture, for spills and warnings alone.
   gpu [--quick]
           Builds a binary for any x86-64-v3 machine and runs `operant selftest gpu` with it, if there is a GPU
           here; the result is kept under docs/results.
@@ -52,7 +54,8 @@ fn main() -> ExitCode {
         ["gpu", ref args @ ..] => gpu::run(args),
         ["kernels", ref args @ ..] => kernels::run(args),
         ["learning", ref args @ ..] => learning::run(args),
-        ["metrics-doc"] => metrics_doc::run(),
+        ["metrics-doc"] => doc::run("metrics.md", "operant-metrics", "markdown"),
+        ["config-doc"] => doc::run("configuration.md", "operant-run", "configuration"),
         ["soak", ref args @ ..] => soak::run(args),
         ["test"] => test::run(),
         _ => {

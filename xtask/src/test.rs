@@ -33,10 +33,15 @@ impl Step {
         format!("{env}cargo {}", self.args)
     }
 
-    fn run(&self, root: &Path) -> Result<()> {
+    fn run(&self, root: &Path, xtask: &Path) -> Result<()> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.current_dir(root).args(self.args.split(' '));
+        let (program, args) = match self.args.strip_prefix("xtask ") {
+            // `cargo xtask` would compile this program once more, with the features that it needs by itself.
+            Some(args) => (xtask.as_os_str(), args),
+            None => (cargo.as_os_str(), self.args),
+        };
+        let mut command = Command::new(program);
+        command.current_dir(root).args(args.split(' '));
         for (key, value) in &self.env {
             command.env(key, value);
             if *key == "RUSTFLAGS" {
@@ -51,15 +56,16 @@ impl Step {
     }
 }
 
-/// The steps, the quick ones first. `target` is where cargo builds.
+/// The steps, the quick ones first. `target` is where cargo builds. All use one profile and, but for the last two, the features of the
+/// whole workspace, so that they share what they compile.
 fn steps(target: &Path) -> Vec<Step> {
     let mut steps = vec![
         Step::new("format", "fmt --all --check"),
-        Step::new("lints", "clippy --workspace --all-targets -- -D warnings"),
+        Step::new("lints", "clippy --workspace --all-targets --profile quick -- -D warnings"),
         Step::new("tests", "test --workspace --profile quick --lib --bins --tests"),
         Step::new("doc tests", "test --workspace --profile quick --doc"),
         Step { missing: kernels::missing(), ..Step::new("kernels", "xtask kernels --check") },
-        Step::new("documentation", "doc --workspace --no-deps --document-private-items")
+        Step::new("documentation", "doc --workspace --no-deps --document-private-items --profile quick")
             .env("RUSTDOCFLAGS", "-D warnings"),
     ];
     if cfg!(target_arch = "x86_64") {
@@ -88,6 +94,8 @@ pub fn run() -> Result<()> {
         .exec()
         .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
     let steps = steps(metadata.target_directory.as_std_path());
+    // Asked before a step builds this program again, in the same place.
+    let xtask = std::env::current_exe().context("cannot find this program")?;
     let begin = Instant::now();
     for (index, step) in steps.iter().enumerate() {
         eprintln!("[{}/{}] {}: {}", index + 1, steps.len(), step.name, step.shell());
@@ -96,7 +104,7 @@ pub fn run() -> Result<()> {
             continue;
         }
         let start = Instant::now();
-        step.run(metadata.workspace_root.as_std_path())?;
+        step.run(metadata.workspace_root.as_std_path(), &xtask)?;
         eprintln!(
             "[{}/{}] {}: good, {:.1} s",
             index + 1,

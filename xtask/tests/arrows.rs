@@ -1,56 +1,40 @@
 //! The arrows of docs/architecture.md (`a -> b`: a depends on b) and the invariants of absence, over `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
 
-/// What each library depends on inside the workspace: no less and no more, as far as the crates exist.
-const ARROWS: &[(&str, &[&str])] = &[
+/// What each member may depend on inside the workspace, at most: lane <- env <- learn <- run <- bench <- cli <- bin.
+const ARROWS: &[(&str, &[&[&str]])] = &[
     ("operant-lane", &[]),
     ("operant-cuda", &[]),
     ("operant-metrics", &[]),
     ("operant-host", &[]),
-    ("operant-env", &["operant-lane"]),
-    ("operant-learn", &["operant-env", "operant-lane", "operant-cuda", "operant-metrics"]),
-    ("operant-run", &["operant-env", "operant-learn", "operant-cuda", "operant-metrics", "operant-host"]),
-    ("operant-monitor", &["operant-metrics"]),
+    ("operant-env", &[&["operant-lane"]]),
+    ("operant-learn", &[&["operant-env", "operant-lane", "operant-cuda"]]),
+    ("operant-run", &[&["operant-learn", "operant-env", "operant-cuda", "operant-metrics", "operant-host"]]),
+    ("operant-bench", &[UP_TO_RUN]),
+    ("operant-cli", &[UP_TO_RUN, &["operant-bench", "operant-monitor"]]),
+    ("operant-monitor", &[&["operant-metrics"]]),
+    ("operant", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-monitor"]]),
+    ("benches", &[UP_TO_RUN, &["operant-bench"]]),
+    ("xtask", &[&["operant-learn", "operant-env", "operant-cuda"]]),
 ];
 
-/// Programs and measurements: whatever of these they show.
-const SHOWN: &[(&str, &[&str])] = &[
-    (
-        "operant-bench",
-        &["operant-run", "operant-env", "operant-lane", "operant-cuda", "operant-learn", "operant-host"],
-    ),
-    (
-        "operant-cli",
-        &[
-            "operant-bench",
-            "operant-run",
-            "operant-env",
-            "operant-cuda",
-            "operant-learn",
-            "operant-host",
-            "operant-metrics",
-            "operant-monitor",
-        ],
-    ),
-    ("operant", &["operant-cli"]),
-    (
-        "benches",
-        &[
-            "operant-run",
-            "operant-env",
-            "operant-lane",
-            "operant-cuda",
-            "operant-learn",
-            "operant-host",
-            "operant-metrics",
-        ],
-    ),
-    ("xtask", &["operant-cuda", "operant-env", "operant-learn"]),
+const UP_TO_RUN: &[&str] = &[
+    "operant-run",
+    "operant-learn",
+    "operant-env",
+    "operant-lane",
+    "operant-cuda",
+    "operant-metrics",
+    "operant-host",
 ];
+
+/// The libraries that may depend on a member outside crates/, and on which: `operant monitor` is a subcommand.
+const OUT_OF_CRATES: &[(&str, &str)] = &[("operant-cli", "operant-monitor")];
 
 /// What may never be reached, however far down.
 const ABSENT: &[(&str, &[&str])] = &[
@@ -72,9 +56,6 @@ const GPU: &[&str] = &[
     "ocl",
     "cubecl",
 ];
-
-/// Libraries in `bin/` that come with a slim program of their own.
-const LIBRARIES_IN_BIN: &[&str] = &["operant-monitor"];
 
 /// Crates that may contain no unsafe block, not even an allowed one.
 const FORBID_UNSAFE: &[&str] = &["operant-env"];
@@ -138,25 +119,54 @@ fn verdict(broken: &[String]) {
 }
 
 #[test]
-fn the_arrows_are_exactly_those_of_the_design() {
+fn every_arrow_is_one_of_the_design() {
     let metadata = metadata();
     let members = members(&metadata);
     let mut broken = Vec::new();
     for (name, package) in &members {
-        let actual = inner_dependencies(package, &members);
-        let exact = ARROWS.iter().find(|(from, _)| from == name);
-        let Some((_, allowed)) = exact.or_else(|| SHOWN.iter().find(|(from, _)| from == name)) else {
+        let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| from == name) else {
             broken.push(format!("{name} has no row here: decide what it may depend on and add one"));
             continue;
         };
-        for to in actual.iter().filter(|to| !allowed.contains(to)) {
+        let allowed = allowed.concat();
+        for to in inner_dependencies(package, &members).iter().filter(|to| !allowed.contains(to)) {
             broken
                 .push(format!("{name} -> {to} is no arrow of the design: drop it from {name}'s Cargo.toml"));
         }
-        let missing = allowed.iter().filter(|to| members.contains_key(*to) && !actual.contains(*to));
-        for to in missing.filter(|_| exact.is_some()) {
-            broken.push(format!("{name} -> {to} is an arrow of the design but not in {name}'s Cargo.toml"));
+    }
+    verdict(&broken);
+}
+
+/// All Rust code below a directory, without line comments.
+fn rust_code(dir: &Path, code: &mut String) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for path in entries.map(|entry| entry.expect("directory entries can be read").path()) {
+        if path.is_dir() {
+            rust_code(&path, code);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = std::fs::read_to_string(&path).expect("a source file is UTF-8");
+            code.extend(source.lines().flat_map(|line| [line.split("//").next().unwrap_or_default(), "\n"]));
         }
+    }
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let metadata = metadata();
+    let mut broken = Vec::new();
+    for (name, package) in members(&metadata) {
+        let dir = package.manifest_path.parent().expect("a manifest lies in a directory");
+        let mut code = String::new();
+        // Tests have dependencies of their own; measurements are what `benches` consists of.
+        for folder in ["src", "benches"] {
+            rust_code(dir.join(folder).as_std_path(), &mut code);
+        }
+        let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let normal = package.dependencies.iter().filter(|it| it.kind == DependencyKind::Normal);
+        let unused = normal.filter(|it| !words.contains(it.name.replace('-', "_").as_str()));
+        broken.extend(
+            unused.map(|it| format!("{name} -> {}: no code uses it, drop it from Cargo.toml", it.name)),
+        );
     }
     verdict(&broken);
 }
@@ -192,7 +202,8 @@ fn no_library_depends_on_a_program_or_on_measurements() {
                 continue;
             };
             let place = home(&metadata, to);
-            if !place.starts_with("crates/") && !LIBRARIES_IN_BIN.contains(&to.name.as_str()) {
+            let excepted = OUT_OF_CRATES.contains(&(*name, to.name.as_str()));
+            if !place.starts_with("crates/") && !excepted {
                 broken.push(format!("{name} -> {} ({place}): a library depends on libraries only", to.name));
             }
         }

@@ -1,17 +1,15 @@
-//! Why the monitor could not go on. Each text says what and where, and after a semicolon what to do.
+//! Why the monitor could not go on. Each error says what is wrong, and apart from that what to do.
 
-use std::io;
+use std::{fmt, io};
 
 use operant_metrics::RingError;
 
 /// Why the monitor could not go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum MonitorError {
     /// A ring cannot be found or read.
-    #[error(transparent)]
-    Ring(#[from] RingError),
+    Ring(RingError),
     /// The ring of this run is there and cannot be read.
-    #[error("{run}: {error}")]
     Unreadable {
         /// Its name, or the path that was given.
         run: String,
@@ -19,7 +17,6 @@ pub enum MonitorError {
         error: RingError,
     },
     /// The terminal does not do what a terminal does.
-    #[error("cannot {doing} the terminal: {source}; try another terminal, or `operant monitor --once`")]
     Terminal {
         /// What failed: `set up`, `draw on`, `read from`.
         doing: &'static str,
@@ -27,25 +24,21 @@ pub enum MonitorError {
         source: io::Error,
     },
     /// Standard output cannot be written.
-    #[error("cannot write to standard output: {source}; check where it is redirected to")]
     Output {
         /// The system's word.
         source: io::Error,
     },
     /// A signal handler cannot be installed.
-    #[error("cannot install a signal handler: {source}; the limit of the process may be reached")]
     Signals {
         /// The system's word.
         source: io::Error,
     },
     /// No run to show.
-    #[error("{what}; start one with `operant train cartpole --detach`, or list them with `operant runs`")]
     NoRun {
         /// What there is none of.
         what: &'static str,
     },
     /// `--interval` out of range.
-    #[error("--interval {seconds} is not between 0.02 and 3600 seconds; try --interval 1")]
     Interval {
         /// What was given.
         seconds: f64,
@@ -65,12 +58,56 @@ impl MonitorError {
         }
     }
 
-    /// What is wrong and where, and what to do about it.
-    pub fn what_and_remedy(&self) -> (String, String) {
-        let text = self.to_string();
-        match text.split_once("; ") {
-            Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
-            None => (text, "`operant runs` lists the runs".to_owned()),
+    /// What is wrong, and where.
+    pub fn what(&self) -> String {
+        match self {
+            MonitorError::Ring(error) => error.what(),
+            MonitorError::Unreadable { run, error } => format!("{run}: {}", error.what()),
+            MonitorError::Terminal { doing, source } => format!("cannot {doing} the terminal: {source}"),
+            MonitorError::Output { source } => format!("cannot write to standard output: {source}"),
+            MonitorError::Signals { source } => format!("cannot install a signal handler: {source}"),
+            MonitorError::NoRun { what } => (*what).to_owned(),
+            MonitorError::Interval { seconds } => {
+                format!("--interval {seconds} is not between 0.02 and 3600 seconds")
+            }
         }
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> &str {
+        match self {
+            MonitorError::Ring(error) | MonitorError::Unreadable { error, .. } => error.remedy(),
+            MonitorError::Terminal { .. } => "try another terminal, or `operant monitor --once`",
+            MonitorError::Output { .. } => "check where it is redirected to",
+            MonitorError::Signals { .. } => "the limit of the process may be reached",
+            MonitorError::NoRun { .. } => {
+                "start one with `operant train cartpole --detach`, or list them with `operant runs`"
+            }
+            MonitorError::Interval { .. } => "try --interval 1",
+        }
+    }
+}
+
+impl fmt::Display for MonitorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what(), self.remedy())
+    }
+}
+
+impl std::error::Error for MonitorError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            MonitorError::Ring(error) | MonitorError::Unreadable { error, .. } => Some(error),
+            MonitorError::Terminal { source, .. }
+            | MonitorError::Output { source }
+            | MonitorError::Signals { source } => Some(source),
+            MonitorError::NoRun { .. } | MonitorError::Interval { .. } => None,
+        }
+    }
+}
+
+impl From<RingError> for MonitorError {
+    fn from(error: RingError) -> Self {
+        MonitorError::Ring(error)
     }
 }

@@ -27,9 +27,8 @@ fn main() -> ExitCode {
     match operant_monitor::run(&cli.options) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            let (what, remedy) = error.what_and_remedy();
             // A closed stderr is no reason to panic.
-            let _ = writeln!(std::io::stderr(), "error: {what}\n  remedy: {remedy}");
+            let _ = writeln!(std::io::stderr(), "error: {}\n  remedy: {}", error.what(), error.remedy());
             ExitCode::from(error.exit_code())
         }
     }

@@ -1,23 +1,24 @@
-//! Training that leaves nothing behind: how fast it goes under some settings, and how soon it solves.
+//! Training that leaves nothing behind: how fast it is under some settings, and how soon it solves.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use operant_env::AnyEnv;
-use operant_run::config::Settings;
+use operant_run::Result;
+use operant_run::config::{Requested, Settings};
+use operant_run::device::{self, Built, Device};
 use operant_run::evaluate::{Attempts, Summary};
-use operant_run::{Result, device};
 
-use crate::driver::Driver;
+use crate::measure::driver::Driver;
 
 /// Share of a measurement's time that goes into warming up, in which rates and caches settle.
 const WARM_UP: f64 = 0.2;
 
 /// Starts training under these settings, on the device that they choose; with the settings as they are for that device.
-fn start(env: &Arc<dyn AnyEnv>, settings: &Settings) -> Result<(Driver, Settings)> {
-    let make = |settings: &mut Settings, device: &device::Device| device::backend(env, settings, device);
-    let chosen = device::start(settings, None, make)?;
-    Ok((Driver::new(chosen.backend, chosen.settings.updates()), chosen.settings))
+fn start(env: &Arc<dyn AnyEnv>, requested: &Requested) -> Result<(Driver, Settings)> {
+    let make = |requested: &Requested, device: &Device| device::backend(env, requested, device);
+    let (Built { backend, settings, .. }, _) = device::start(requested, None, make)?;
+    Ok((Driver::new(backend, settings.updates()), settings))
 }
 
 /// Environment steps per second of training under these settings, measured for about `time` after the start, and for two updates
@@ -25,9 +26,9 @@ fn start(env: &Arc<dyn AnyEnv>, settings: &Settings) -> Result<(Driver, Settings
 ///
 /// # Errors
 /// When no device trains under them, or it fails.
-pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result<f64> {
+pub fn sps(env: &Arc<dyn AnyEnv>, requested: &Requested, time: Duration) -> Result<f64> {
     let begin = Instant::now();
-    let (mut driver, chosen) = start(env, settings)?;
+    let (mut driver, settings) = start(env, requested)?;
     // The first touches memory, and on a GPU loads kernels.
     let warm = begin.elapsed() + time.mul_f64(WARM_UP);
     while driver.collected() == 0 || (begin.elapsed() < warm && !driver.is_done()) {
@@ -37,12 +38,12 @@ pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result
     while updates == 0 || seconds < time.as_secs_f64() * (1.0 - WARM_UP) {
         // What comes after a run's last update is no training: the learning rate has run out.
         if driver.is_done() {
-            driver = start(env, settings)?.0;
+            driver = start(env, requested)?.0;
         }
         (updates, seconds) = (updates + 1, seconds + driver.next()?.seconds);
     }
     #[allow(clippy::cast_precision_loss)] // counts
-    let steps = (updates * chosen.batch()) as f64;
+    let steps = (updates * settings.batch()) as f64;
     Ok(steps / seconds)
 }
 
@@ -51,9 +52,13 @@ pub fn sps(env: &Arc<dyn AnyEnv>, settings: &Settings, time: Duration) -> Result
 ///
 /// # Errors
 /// When no device trains under these settings, or it fails.
-pub fn seconds_to_solve(env: &Arc<dyn AnyEnv>, settings: &Settings, limit: Duration) -> Result<Option<f64>> {
+pub fn seconds_to_solve(
+    env: &Arc<dyn AnyEnv>,
+    requested: &Requested,
+    limit: Duration,
+) -> Result<Option<f64>> {
     let begin = Instant::now();
-    let (mut driver, settings) = start(env, settings)?;
+    let (mut driver, settings) = start(env, requested)?;
     let threshold = settings.run.solved_at;
     // Round 0 is the last evaluation's.
     let (mut attempts, mut round) = (Attempts::default(), 1);
@@ -86,22 +91,22 @@ pub fn seconds_to_solve(env: &Arc<dyn AnyEnv>, settings: &Settings, limit: Durat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use operant_run::config::{CommandLine, EnvFacts, settings};
+    use operant_run::config::{CommandLine, EnvFacts, requested};
 
     fn cartpole() -> Arc<dyn AnyEnv> {
         Arc::new(operant_env::cartpole::CartPole)
     }
 
-    fn with(assignments: &[&str]) -> Settings {
+    fn with(assignments: &[&str]) -> Requested {
         let set = ["device=cpu"].iter().chain(assignments).map(ToString::to_string).collect();
         let facts = EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered");
-        settings(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid")
+        requested(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid")
     }
 
     #[test]
     fn a_speed_is_measured_however_short_the_time() {
-        let settings = with(&["num_envs=16", "num_steps=8", "num_minibatches=1", "update_epochs=1"]);
-        let speed = sps(&cartpole(), &settings, Duration::ZERO).expect("measured");
+        let requested = with(&["num_envs=16", "num_steps=8", "num_minibatches=1", "update_epochs=1"]);
+        let speed = sps(&cartpole(), &requested, Duration::ZERO).expect("measured");
         assert!(speed.is_finite() && speed > 0.0, "{speed}");
     }
 

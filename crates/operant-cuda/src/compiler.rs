@@ -14,7 +14,7 @@ use crate::library::{Candidate, Version, keep, open, path_of};
 use crate::nvrtc::Nvrtc;
 use crate::places::{Places, VARIABLE};
 use crate::program::Program;
-use crate::resources::{Resources, parse};
+use crate::resources::{self, Resources};
 use crate::table::Status;
 
 /// Given to every compilation, beside the architecture and the definitions. Contraction of a product and a sum stays
@@ -27,7 +27,7 @@ const OPTIONS: &[&str] = &["--std=c++17", "--ptxas-options=-v"];
 pub struct Image {
     /// The CUBIN.
     pub code: Vec<u8>,
-    /// The compiler's log, which tells each kernel's resources.
+    /// The compiler's log, with each function's resources.
     pub log: String,
     /// Whether it came from the cache.
     pub cached: bool,
@@ -38,9 +38,14 @@ pub struct Image {
 }
 
 impl Image {
-    /// What each kernel uses, as the log tells.
+    /// What each kernel and each function that it calls uses, from the log.
     pub fn resources(&self) -> Vec<Resources> {
-        parse(&self.log)
+        resources::parse(&self.log)
+    }
+
+    /// What the compiler warned of: lines of the log.
+    pub fn warnings(&self) -> Vec<&str> {
+        resources::warnings(&self.log)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a GPU, in one type. Every message says what and where, then after "; " what to do.
+//! What can go wrong with a GPU, in one type. Each says what went wrong, and apart from that what to do.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -25,11 +25,10 @@ impl fmt::Display for Failure {
 }
 
 /// What can go wrong.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum CudaError {
     /// No driver library that could be used was found.
-    #[error("{problem}; {remedy}")]
     NoDriver {
         /// What was looked for, and why what was found does not do.
         problem: String,
@@ -37,10 +36,6 @@ pub enum CudaError {
         remedy: String,
     },
     /// The driver is older than [`crate::MINIMUM_DRIVER`].
-    #[error(
-        "the NVIDIA driver {} supports CUDA {found}, and {needed} is the least; install a newer NVIDIA driver (525 or later)",
-        path.display()
-    )]
     OldDriver {
         /// The driver's library.
         path: PathBuf,
@@ -50,7 +45,6 @@ pub enum CudaError {
         needed: Version,
     },
     /// There is a driver, and it does not start or sees no GPU.
-    #[error("{problem}; {remedy}")]
     NoDevice {
         /// What the driver says.
         problem: String,
@@ -58,9 +52,6 @@ pub enum CudaError {
         remedy: String,
     },
     /// A GPU of that number does not exist.
-    #[error(
-        "there is no GPU {ordinal}: the driver sees {count}, numbered from 0; choose another, or see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES"
-    )]
     NoSuchDevice {
         /// The number asked for.
         ordinal: usize,
@@ -68,7 +59,6 @@ pub enum CudaError {
         count: usize,
     },
     /// No compiler library (NVRTC) that could be used was found.
-    #[error("{problem}; {remedy}")]
     NoCompiler {
         /// What was looked for, and why what was found does not do.
         problem: String,
@@ -76,7 +66,6 @@ pub enum CudaError {
         remedy: String,
     },
     /// No library for matrix products (cuBLASLt) that could be used was found.
-    #[error("{problem}; {remedy}")]
     NoBlas {
         /// What was looked for, and why what was found does not do.
         problem: String,
@@ -84,7 +73,6 @@ pub enum CudaError {
         remedy: String,
     },
     /// The library for matrix products (cuBLASLt) failed.
-    #[error("{problem}; {remedy}")]
     Blas {
         /// Which call failed, and how.
         problem: String,
@@ -92,7 +80,6 @@ pub enum CudaError {
         remedy: String,
     },
     /// The compiler does not know this architecture.
-    #[error("{problem}; {remedy}")]
     Architecture {
         /// The architecture, 90 for compute capability 9.0.
         architecture: u32,
@@ -102,7 +89,6 @@ pub enum CudaError {
         remedy: String,
     },
     /// A program does not compile.
-    #[error("{program} does not compile for sm_{architecture}: {problem}; see the compiler's log:\n{log}")]
     Compile {
         /// The program's name.
         program: String,
@@ -114,7 +100,6 @@ pub enum CudaError {
         log: String,
     },
     /// The compiler failed apart from any fault in the program.
-    #[error("{problem}; {remedy}")]
     Compiler {
         /// Which call failed, and how.
         problem: String,
@@ -122,7 +107,6 @@ pub enum CudaError {
         remedy: String,
     },
     /// A driver call failed.
-    #[error("{failure} on {device} while {doing}; {}", advice(failure))]
     Call {
         /// The call and its code.
         failure: Box<Failure>,
@@ -132,9 +116,6 @@ pub enum CudaError {
         doing: String,
     },
     /// A driver call failed earlier in a way that ends all work on this device in this process.
-    #[error(
-        "{device} is lost since {failure} while {earlier}, so it cannot go on {doing}; start the program again from its last checkpoint, and see `dmesg` for Xid messages"
-    )]
     Lost {
         /// The call that failed first.
         failure: Box<Failure>,
@@ -146,9 +127,6 @@ pub enum CudaError {
         doing: String,
     },
     /// Device or pinned memory does not suffice.
-    #[error(
-        "{device} has no room for {wanted} bytes of {kind} memory: {free} of its {total} bytes are free; ask for less (fewer environments), or end what else uses the device (`nvidia-smi` lists it)"
-    )]
     OutOfMemory {
         /// The device.
         device: String,
@@ -162,7 +140,6 @@ pub enum CudaError {
         total: u64,
     },
     /// What is left of an arena does not suffice.
-    #[error("an arena of {size} bytes has {left} left and {wanted} are wanted; make the arena larger")]
     ArenaFull {
         /// Bytes asked for, alignment included.
         wanted: usize,
@@ -172,7 +149,6 @@ pub enum CudaError {
         size: usize,
     },
     /// Two lengths that must agree do not.
-    #[error("{what} has {given} elements where {expected} are needed; give exactly as many")]
     Length {
         /// What has the wrong length.
         what: &'static str,
@@ -182,7 +158,6 @@ pub enum CudaError {
         expected: usize,
     },
     /// A module has no kernel of this name.
-    #[error("{program} has no kernel `{kernel}`; declare it with KERNEL in that file, or correct the name")]
     NoKernel {
         /// The program's name.
         program: String,
@@ -190,7 +165,6 @@ pub enum CudaError {
         kernel: String,
     },
     /// A call that this device or this moment does not allow.
-    #[error("{problem}; {remedy}")]
     Refused {
         /// What was asked for, and why it cannot be.
         problem: String,
@@ -222,19 +196,94 @@ impl CudaError {
         REFUSED.iter().any(|refused| *refused as u32 == failure.code)
     }
 
-    /// The message in its two parts: what went wrong and where, and what to do.
-    pub fn parts(&self) -> (String, String) {
-        let message = self.to_string();
-        match message.split_once("; ") {
-            Some((problem, remedy)) => (problem.to_owned(), remedy.to_owned()),
-            None => (message, String::new()),
+    /// What went wrong, and where.
+    pub fn what(&self) -> String {
+        match self {
+            CudaError::NoDriver { problem, .. }
+            | CudaError::NoDevice { problem, .. }
+            | CudaError::NoCompiler { problem, .. }
+            | CudaError::NoBlas { problem, .. }
+            | CudaError::Blas { problem, .. }
+            | CudaError::Architecture { problem, .. }
+            | CudaError::Compiler { problem, .. }
+            | CudaError::Refused { problem, .. } => problem.clone(),
+            CudaError::OldDriver { path, found, needed } => {
+                let path = path.display();
+                format!("the NVIDIA driver {path} supports CUDA {found}, and {needed} is the least")
+            }
+            CudaError::NoSuchDevice { ordinal, count } => {
+                format!("there is no GPU {ordinal}: the driver sees {count}, numbered from 0")
+            }
+            CudaError::Compile { program, architecture, problem, .. } => {
+                format!("{program} does not compile for sm_{architecture}: {problem}")
+            }
+            CudaError::Call { failure, device, doing } => format!("{failure} on {device} while {doing}"),
+            CudaError::Lost { failure, device, earlier, doing } => {
+                format!("{device} is lost since {failure} while {earlier}, so it cannot go on {doing}")
+            }
+            CudaError::OutOfMemory { device, kind, wanted, free, total } => format!(
+                "{device} has no room for {wanted} bytes of {kind} memory: {free} of its {total} bytes are free"
+            ),
+            CudaError::ArenaFull { wanted, left, size } => {
+                format!("an arena of {size} bytes has {left} left and {wanted} are wanted")
+            }
+            CudaError::Length { what, given, expected } => {
+                format!("{what} has {given} elements where {expected} are needed")
+            }
+            CudaError::NoKernel { program, kernel } => format!("{program} has no kernel `{kernel}`"),
         }
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> String {
+        match self {
+            CudaError::NoDriver { remedy, .. }
+            | CudaError::NoDevice { remedy, .. }
+            | CudaError::NoCompiler { remedy, .. }
+            | CudaError::NoBlas { remedy, .. }
+            | CudaError::Blas { remedy, .. }
+            | CudaError::Architecture { remedy, .. }
+            | CudaError::Compiler { remedy, .. }
+            | CudaError::Refused { remedy, .. } => remedy.clone(),
+            CudaError::OldDriver { .. } => "install a newer NVIDIA driver (525 or later)".to_owned(),
+            CudaError::NoSuchDevice { .. } => {
+                "choose another, or see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES".to_owned()
+            }
+            CudaError::Compile { log, .. } => format!("see the compiler's log:\n{log}"),
+            CudaError::Call { failure, .. } => advice(failure).to_owned(),
+            CudaError::Lost { .. } => {
+                "start the program again from its last checkpoint, and see `dmesg` for Xid messages"
+                    .to_owned()
+            }
+            CudaError::OutOfMemory { .. } => {
+                "ask for less (fewer environments), or end what else uses the device (`nvidia-smi` lists it)"
+                    .to_owned()
+            }
+            CudaError::ArenaFull { .. } => "make the arena larger".to_owned(),
+            CudaError::Length { .. } => "give exactly as many".to_owned(),
+            CudaError::NoKernel { .. } => {
+                "declare it with KERNEL in that file, or correct the name".to_owned()
+            }
+        }
+    }
+
+    /// What went wrong, and what to do.
+    pub fn parts(&self) -> (String, String) {
+        (self.what(), self.remedy())
     }
 
     pub(crate) fn refused(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         CudaError::Refused { problem: problem.into(), remedy: remedy.into() }
     }
 }
+
+impl fmt::Display for CudaError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}; {}", self.what(), self.remedy())
+    }
+}
+
+impl std::error::Error for CudaError {}
 
 /// Codes after which the device's context answers every call with the same error.
 pub(crate) fn is_fatal(code: u32) -> bool {

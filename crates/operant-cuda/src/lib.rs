@@ -66,7 +66,7 @@ pub use places::Places;
 pub use plain::Plain;
 pub use program::Program;
 pub use properties::DeviceProperties;
-pub use resources::Resources;
+pub use resources::{FunctionUse, Resources};
 pub use stream::{Event, Stream};
 pub use transfers::Transfers;
 

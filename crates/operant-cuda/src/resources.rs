@@ -1,51 +1,71 @@
-//! What each kernel uses of a multiprocessor, read from the assembler's part of the compiler's log.
+//! What each function of a program uses, read from the compiler's log, and what the compiler warns of.
 
-/// What a kernel uses, as the assembler counted.
+/// What a kernel uses of a multiprocessor, as the assembler counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources {
     /// The kernel's name.
     pub kernel: String,
-    /// Registers a thread.
+    /// Registers a thread, those of the functions that it calls included.
     pub registers: u32,
+    /// Bytes of stack a thread at the deepest call.
+    pub stack: u32,
+    /// Bytes of shared memory a block whose size the text fixes; dynamic shared memory is not among them.
+    pub shared: u32,
+    /// The kernel itself, then every function that it calls and that is not inlined.
+    pub functions: Vec<FunctionUse>,
+}
+
+/// One function within a kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FunctionUse {
+    /// Its name, mangled as the compiler does.
+    pub name: String,
+    /// Bytes of its own stack frame.
+    pub frame: u32,
     /// Bytes a thread that spilled registers are stored in, at all places together.
     pub spill_stores: u32,
     /// Bytes a thread that are loaded to get them back.
     pub spill_loads: u32,
-    /// Bytes of stack a thread.
-    pub stack: u32,
-    /// Bytes of shared memory a block whose size the text fixes; dynamic shared memory is not among them.
-    pub shared: u32,
 }
 
-/// Reads the log of `--ptxas-options=-v`. Per kernel it has three lines:
+/// Reads the log of `--ptxas-options=-v`. Per kernel it has these lines, those of the called functions last:
 ///
 /// ```text
 /// ptxas info    : Compiling entry function 'rollout' for 'sm_90'
 /// ptxas info    : Function properties for rollout
 ///     8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
 /// ptxas info    : Used 165 registers, used 1 barriers, 8 bytes cumulative stack size, 16 bytes smem, 528 bytes cmem[0]
+/// ptxas info    : Function properties for _Z7forwardPKf
+///     0 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
 /// ```
 pub(crate) fn parse(log: &str) -> Vec<Resources> {
     let mut kernels: Vec<Resources> = Vec::new();
-    // Properties of functions that are called, not launched, come between; only the kernel's own count.
-    let mut function = String::new();
     for line in log.lines() {
         if let Some(name) = quoted_after(line, "Compiling entry function '") {
             kernels.push(Resources { kernel: name.to_owned(), ..Resources::default() });
-        } else if let Some((_, name)) = line.split_once("Function properties for ") {
-            function = name.trim().trim_matches('\'').to_owned();
         }
         let Some(kernel) = kernels.last_mut() else { continue };
-        if line.contains(" bytes stack frame") && function == kernel.kernel {
-            kernel.stack = number_before(line, " bytes stack frame");
-            kernel.spill_stores = number_before(line, " bytes spill stores");
-            kernel.spill_loads = number_before(line, " bytes spill loads");
+        if let Some((_, name)) = line.split_once("Function properties for ") {
+            let name = name.trim().trim_matches('\'').to_owned();
+            kernel.functions.push(FunctionUse { name, ..FunctionUse::default() });
         } else if line.contains(": Used ") {
             kernel.registers = number_before(line, " registers");
+            kernel.stack = number_before(line, " bytes cumulative stack size");
             kernel.shared = number_before(line, " bytes smem");
+        } else if line.contains(" bytes stack frame")
+            && let Some(function) = kernel.functions.last_mut()
+        {
+            function.frame = number_before(line, " bytes stack frame");
+            function.spill_stores = number_before(line, " bytes spill stores");
+            function.spill_loads = number_before(line, " bytes spill loads");
         }
     }
     kernels
+}
+
+/// The lines of the log in which the compiler or the assembler warns.
+pub(crate) fn warnings(log: &str) -> Vec<&str> {
+    log.lines().filter(|line| line.contains(": warning ") || line.starts_with("ptxas warning")).collect()
 }
 
 fn quoted_after<'a>(line: &'a str, start: &str) -> Option<&'a str> {
@@ -63,14 +83,16 @@ mod tests {
     use super::*;
 
     const LOG: &str = "\
+common.cuh(16): warning #1556-D: invalid type of dynamic shared array
+
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'rollout' for 'sm_90'
-ptxas info    : Function properties for helper
-    64 bytes stack frame, 60 bytes spill stores, 60 bytes spill loads
 ptxas info    : Function properties for rollout
-    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
-ptxas info    : Used 165 registers, used 1 barriers, 8 bytes cumulative stack size, 16 bytes smem, 528 bytes cmem[0]
+ptxas         .     8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 165 registers, used 1 barriers, 72 bytes cumulative stack size, 16 bytes smem, 528 bytes cmem[0]
 ptxas info    : Compile time = 11.5 ms
+ptxas info    : Function properties for _Z6helperPKf
+    64 bytes stack frame, 60 bytes spill stores, 56 bytes spill loads
 ptxas info    : Compiling entry function 'gae' for 'sm_90'
 ptxas info    : Function properties for gae
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
@@ -78,17 +100,27 @@ ptxas info    : Used 8 registers, used 0 barriers, 360 bytes cmem[0]
 ";
 
     #[test]
-    fn every_kernel_has_its_own_numbers() {
+    fn every_function_has_its_own_numbers() {
+        let function = |name: &str, frame, spill_stores, spill_loads| FunctionUse {
+            name: name.to_owned(),
+            frame,
+            spill_stores,
+            spill_loads,
+        };
         let expected = [
             Resources {
                 kernel: "rollout".to_owned(),
                 registers: 165,
-                spill_stores: 4,
-                spill_loads: 12,
-                stack: 8,
+                stack: 72,
                 shared: 16,
+                functions: vec![function("rollout", 8, 4, 12), function("_Z6helperPKf", 64, 60, 56)],
             },
-            Resources { kernel: "gae".to_owned(), registers: 8, ..Resources::default() },
+            Resources {
+                kernel: "gae".to_owned(),
+                registers: 8,
+                functions: vec![function("gae", 0, 0, 0)],
+                ..Resources::default()
+            },
         ];
         assert_eq!(parse(LOG), expected);
     }
@@ -97,5 +129,14 @@ ptxas info    : Used 8 registers, used 0 barriers, 360 bytes cmem[0]
     fn other_text_has_no_kernels() {
         assert_eq!(parse(""), []);
         assert_eq!(parse("warning: 3 registers were Used : Used 4 registers\n"), []);
+    }
+
+    #[test]
+    fn warnings_are_those_of_the_compiler_and_the_assembler() {
+        assert_eq!(warnings(LOG), ["common.cuh(16): warning #1556-D: invalid type of dynamic shared array"]);
+        assert_eq!(
+            warnings("ptxas warning : too much\nptxas info : no warning\n"),
+            ["ptxas warning : too much"]
+        );
     }
 }

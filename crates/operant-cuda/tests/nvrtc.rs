@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use operant_cuda::{Compiler, CudaError, Image, Places, Program, Version};
+use operant_cuda::{Compiler, CudaError, FunctionUse, Image, Places, Program, Resources, Version};
 
 /// The directory, or one line that says that nothing is tested.
 fn directory() -> Option<PathBuf> {
@@ -88,7 +88,7 @@ fn a_program_becomes_code_for_each_architecture() {
 }
 
 #[test]
-fn registers_and_spills_are_told() {
+fn registers_and_spills_are_counted() {
     let Some(compiler) = compiler(None) else { return };
     let image = compiler.compile(&program(), 90).unwrap_or_else(|error| panic!("{error}"));
     let resources = image.resources();
@@ -101,10 +101,49 @@ fn registers_and_spills_are_told() {
     assert_eq!(resources.len(), 2, "{}", image.log);
     let scale = of("scale");
     assert!((4..64).contains(&scale.registers), "{scale:?}");
-    assert_eq!((scale.spill_stores, scale.spill_loads, scale.stack, scale.shared), (0, 0, 0, 256));
+    let own = |kernel: &Resources, function: usize| {
+        let FunctionUse { frame, spill_stores, spill_loads, .. } = kernel.functions[function];
+        (frame, spill_stores, spill_loads)
+    };
+    assert_eq!((own(scale, 0), scale.stack, scale.shared), ((0, 0, 0), 0, 256));
     let spill = of("spill");
     assert_eq!(spill.registers, 32, "2 x 1024 threads share 65,536 registers: {spill:?}");
-    assert!(spill.spill_stores > 0 && spill.spill_loads > 0 && spill.stack > 0, "{spill:?}");
+    let (frame, stores, loads) = own(spill, 0);
+    assert!(stores > 0 && loads > 0 && frame > 0 && spill.stack >= frame, "{spill:?}");
+}
+
+#[test]
+fn a_spill_in_a_called_function_is_seen() {
+    let Some(compiler) = compiler(None) else { return };
+    let called = SOURCE
+        .replace(
+            "extern \"C\" __global__ void __launch_bounds__(1024, 2) spill",
+            "__device__ __noinline__ void busy",
+        )
+        .replace(
+            "const __grid_constant__ Scale params) {\n    float values",
+            "const Scale& params) {\n    float values",
+        )
+        + "extern \"C\" __global__ void __launch_bounds__(1024, 2) calls(const __grid_constant__ Scale params) { busy(params); }\n";
+    let image = compiler
+        .compile(&Program { source: called, ..program() }, 90)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let resources = image.resources();
+    let calls = resources.iter().find(|kernel| kernel.kernel == "calls").expect("it is there");
+    let [kernel, busy] = &calls.functions[..] else { panic!("{calls:?}") };
+    assert_eq!((kernel.name.as_str(), kernel.spill_stores), ("calls", 0), "{calls:?}");
+    assert!(busy.name.contains("busy") && busy.spill_stores > 0 && calls.stack > 0, "{calls:?}");
+}
+
+#[test]
+fn warnings_are_kept_with_what_was_compiled() {
+    let Some(compiler) = compiler(None) else { return };
+    let source = "extern \"C\" __global__ void k(int* to) { int unused; to[0] = 1; }\n".to_owned();
+    let compile = |source| compiler.compile(&Program { source, ..program() }, 90);
+    let image = compile(source).unwrap_or_else(|error| panic!("{error}"));
+    let [warning] = image.warnings()[..] else { panic!("{}", image.log) };
+    assert!(warning.starts_with("scale.cu(1): warning ") && warning.contains("unused"), "{warning}");
+    assert!(compile(SOURCE.to_owned()).is_ok_and(|image| image.warnings().is_empty()));
 }
 
 #[test]

@@ -27,6 +27,7 @@ registry::environments! {
     pendulum::Pendulum,
     acrobot::Acrobot,
     minatar_breakout::MinatarBreakout,
+    minatar_freeway::MinatarFreeway,
 }
 
 /// The lanes that environments are written over.

@@ -49,15 +49,13 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CaseError {
     /// The environment cannot be put into a given state.
-    #[error(
-        "{env} cannot be put into a given state; replay one of the environments that `operant envs` lists"
-    )]
+    #[error("{env} cannot be put into a given state")]
     Unsupported {
         /// Environment.
         env: String,
     },
     /// Wrong number of state entries.
-    #[error("`state` has {got} numbers; {env} has {expected}")]
+    #[error("`state` has {got} numbers")]
     State {
         /// Environment.
         env: String,
@@ -67,7 +65,7 @@ pub enum CaseError {
         expected: usize,
     },
     /// A number that its place in the state cannot hold.
-    #[error("`state[{index}]` = {value}; {env} has {what} there")]
+    #[error("`state[{index}]` = {value}")]
     Entry {
         /// Environment.
         env: String,
@@ -79,7 +77,7 @@ pub enum CaseError {
         what: &'static str,
     },
     /// Wrong number of action components, or a choice that does not exist.
-    #[error("`actions[{index}]` = {got:?}; {expected}")]
+    #[error("`actions[{index}]` = {got:?}")]
     Action {
         /// Which action.
         index: usize,
@@ -89,7 +87,7 @@ pub enum CaseError {
         expected: String,
     },
     /// The draws are not one list for each action.
-    #[error("`draws` has {got} lists for {expected} actions; give one for each action")]
+    #[error("`draws` has {got} lists for {expected} actions")]
     DrawsCount {
         /// Lists given.
         got: usize,
@@ -97,7 +95,7 @@ pub enum CaseError {
         expected: usize,
     },
     /// The draws of a step are not those that the rules make.
-    #[error("`draws[{index}]` = {got:?}; {problem}")]
+    #[error("`draws[{index}]` = {got:?}")]
     Draws {
         /// Which step.
         index: usize,
@@ -107,8 +105,25 @@ pub enum CaseError {
         problem: String,
     },
     /// Given draws reach only the lanes of the host.
-    #[error("a GPU replays no `draws`; use the scalar or the wide device")]
+    #[error("a GPU replays no `draws`")]
     DrawsOnDevice,
+}
+
+impl CaseError {
+    /// What to do.
+    pub fn remedy(&self) -> String {
+        match self {
+            CaseError::Unsupported { .. } => {
+                "replay one of the environments that `operant envs` lists".to_owned()
+            }
+            CaseError::State { env, expected, .. } => format!("{env} has {expected}"),
+            CaseError::Entry { env, what, .. } => format!("{env} has {what} there"),
+            CaseError::Action { expected, .. } => expected.clone(),
+            CaseError::DrawsCount { .. } => "give one for each action".to_owned(),
+            CaseError::Draws { problem, .. } => problem.clone(),
+            CaseError::DrawsOnDevice => "use the scalar or the wide device".to_owned(),
+        }
+    }
 }
 
 /// Replays a case.

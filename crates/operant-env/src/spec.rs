@@ -1,5 +1,7 @@
 //! What an environment says of itself: name, spaces, limits and options.
 
+use crate::registry::EnvOptions;
+
 /// Name, spaces, limits and options of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvSpec {
@@ -113,17 +115,17 @@ pub struct EnvOption {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OptionError {
     /// There is no such option.
-    #[error("{env} has no option `{name}`; {known}")]
+    #[error("{env} has no option `{name}`")]
     Unknown {
         /// Environment.
         env: String,
         /// The option asked for.
         name: String,
-        /// What there is.
-        known: String,
+        /// The options that there are.
+        known: Vec<String>,
     },
     /// The value is out of range.
-    #[error("{env}: option `{name}` = {value} is out of range; give a number from {low} to {high}")]
+    #[error("{env}: option `{name}` = {value} is out of range")]
     Range {
         /// Environment.
         env: String,
@@ -141,14 +143,40 @@ pub enum OptionError {
 impl OptionError {
     /// The error for an option that `spec` does not list.
     pub fn unknown(spec: &EnvSpec, name: &str) -> Self {
-        let names: Vec<&str> = spec.options.iter().map(|option| option.name.as_str()).collect();
-        let known =
-            if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+        let known = spec.options.iter().map(|option| option.name.clone()).collect();
         OptionError::Unknown { env: spec.name.clone(), name: name.to_owned(), known }
+    }
+
+    /// The option's name.
+    pub fn option(&self) -> &str {
+        match self {
+            OptionError::Unknown { name, .. } | OptionError::Range { name, .. } => name,
+        }
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> String {
+        match self {
+            OptionError::Unknown { known, .. } if known.is_empty() => "leave it out: it has none".to_owned(),
+            OptionError::Unknown { known, .. } => format!("it has {}", known.join(", ")),
+            OptionError::Range { low, high, .. } => format!("give a number from {low} to {high}"),
+        }
     }
 }
 
 impl EnvSpec {
+    /// The sets of options that the suites try: the defaults, and each option alone a tenth into its range, or at its least
+    /// value where that is the default.
+    pub fn variants(&self) -> Vec<EnvOptions> {
+        let other = |option: &EnvOption| {
+            let (low, high) = option.range;
+            let tenth = low + (high - low) / 10.0;
+            let value = if option.default == tenth { low } else { tenth };
+            EnvOptions::from([(option.name.clone(), value)])
+        };
+        std::iter::once(EnvOptions::new()).chain(self.options.iter().map(other)).collect()
+    }
+
     /// The option `name`, if `value` is in its range.
     pub fn check_option(&self, name: &str, value: f64) -> Result<&EnvOption, OptionError> {
         let option =

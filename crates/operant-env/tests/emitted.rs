@@ -140,10 +140,8 @@ fn agrees(env: &dyn AnyEnv) {
 #[test]
 fn emitted_code_gives_the_bits_of_the_scalar_lane() {
     for env in builtin().envs() {
-        agrees(&**env);
-        if env.spec().options.iter().any(|option| option.name == "sticky_action_prob") {
-            let sticky = [("sticky_action_prob".to_owned(), 0.1)].into();
-            agrees(&*env.with_options(&sticky).expect("a known option"));
+        for options in env.spec().variants() {
+            agrees(&*env.with_options(&options).expect("known options"));
         }
     }
     agrees(&locks::Locks);

@@ -75,11 +75,8 @@ fn agrees(env: &dyn AnyEnv) {
 #[test]
 fn every_environment_gives_the_same_bits_on_every_lane() {
     for env in builtin().envs() {
-        agrees(&**env);
-        // Chance inside a step, where an option brings it.
-        if env.spec().options.iter().any(|option| option.name == "sticky_action_prob") {
-            let sticky = [("sticky_action_prob".to_owned(), 0.1)].into();
-            agrees(&*env.with_options(&sticky).expect("a known option"));
+        for options in env.spec().variants() {
+            agrees(&*env.with_options(&options).expect("known options"));
         }
     }
 }

@@ -1,72 +1,80 @@
-//! Hyperparameters under CleanRL's names. Layering (presets, files, environment, flags) lives in operant-run.
+//! The hyperparameters under CleanRL's names, a row for each. Layering (presets, files, environment, flags) lives in operant-run.
 
-use serde::{Deserialize, Serialize};
+use crate::{choice, settings};
 
-/// Everything that decides what a training run computes.
-///
-/// Two runs with equal configurations on one device end in the same bits; `threads` is the exception that proves it:
-/// it changes the time, never the result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// Seed of every random stream.
-    pub seed: u64,
-    /// Environment steps to train for, over all environments; rounded up to whole updates.
-    pub total_timesteps: u64,
-    /// N: environments stepped in parallel.
-    pub num_envs: usize,
-    /// T: steps of each environment per update.
-    pub num_steps: usize,
-    /// Adam's step size at the start of training.
-    pub learning_rate: f64,
-    /// Anneal the learning rate linearly to zero.
-    pub anneal_lr: bool,
-    /// Discount of future rewards.
-    pub gamma: f64,
-    /// Lambda of generalised advantage estimation.
-    pub gae_lambda: f64,
-    /// Minibatches per epoch; divides N T.
-    pub num_minibatches: usize,
-    /// Passes over each batch.
-    pub update_epochs: usize,
-    /// Normalise advantages per minibatch.
-    pub norm_adv: bool,
-    /// Clipping range of the probability ratio.
-    pub clip_coef: f64,
-    /// Clip the value loss with the same range.
-    pub clip_vloss: bool,
-    /// Weight of the entropy bonus.
-    pub ent_coef: f64,
-    /// Weight of the value loss.
-    pub vf_coef: f64,
-    /// Global gradient norm above which gradients are scaled down.
-    pub max_grad_norm: f64,
-    /// Stop an update's epochs when approx_kl exceeds this; 0 never stops.
-    pub target_kl: f64,
-    /// Adam's epsilon.
-    pub adam_eps: f64,
-    /// Adam's decay of the first moment.
-    pub adam_beta1: f64,
-    /// Adam's decay of the second moment.
-    pub adam_beta2: f64,
-    /// Widths of the hidden layers.
-    pub hidden: Vec<usize>,
-    /// Nonlinearity of the hidden layers.
-    pub activation: Activation,
-    /// One trunk for policy and value, or a network for each.
-    pub shared_trunk: bool,
-    /// Initial log standard deviation of Gaussian policies.
-    pub log_std_init: f64,
-    /// Normalise observations by running mean and variance.
-    pub norm_obs: bool,
-    /// Scale rewards by the running deviation of the discounted return.
-    pub norm_reward: bool,
-    /// Normalised observations are clipped to plus or minus this.
-    pub clip_obs: f64,
-    /// Normalised rewards are clipped to plus or minus this.
-    pub clip_reward: f64,
-    /// Consecutive updates with a non-finite loss or gradient after which training stops.
-    pub max_nonfinite_updates: usize,
+/// Most environments.
+pub const MAX_ENVS: i64 = 1 << 22;
+
+/// A whole number of at least 1.
+const COUNT: crate::setting::Kind = crate::setting::Kind::Count { least: 1, most: i64::MAX };
+
+settings! {
+    /// Everything that decides what a training run computes. The defaults are those of CleanRL's ppo.py.
+    ///
+    /// Two runs with equal configurations on one device end in the same bits.
+    pub struct Config in Learner;
+
+    /// Seed of every random stream
+    seed: u64 [Kind::Count { least: 0, most: i64::MAX }] = 1,
+        flag("--seed", "S"), fixed("the run's random streams are keyed by it");
+    /// Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood
+    total_timesteps: u64 [COUNT] = 500_000, flag("--steps", "N");
+    /// N: environments stepped in parallel. `auto`: on a GPU as many as fit `memory_fraction` of its free memory and leave 100 updates
+    /// within `total_timesteps`, since more would not learn; on the CPU as many as the preset has
+    num_envs: usize [Kind::CountOrAuto { least: 1, most: MAX_ENVS }] = 16,
+        flag("--envs", "N"), fixed("the checkpoint holds the states of that many environments");
+    /// T: steps of each environment per update
+    num_steps: usize [Kind::Count { least: 1, most: 1 << 20 }] = 128;
+    /// Adam's step size at the start of training
+    learning_rate: f64 [Kind::Real(Range::Positive)] = 2.5e-4;
+    /// Anneal the learning rate linearly to zero
+    anneal_lr: bool = true;
+    /// Discount of future rewards
+    gamma: f64 [Kind::Real(Range::Unit)] = 0.99;
+    /// Lambda of generalised advantage estimation
+    gae_lambda: f64 [Kind::Real(Range::Unit)] = 0.95;
+    /// Minibatches per epoch; divides N T
+    num_minibatches: usize [COUNT] = 4;
+    /// Passes over each batch
+    update_epochs: usize [Kind::Count { least: 1, most: 10_000 }] = 4;
+    /// Normalise advantages per minibatch
+    norm_adv: bool = true;
+    /// Clipping range of the probability ratio
+    clip_coef: f64 [Kind::Real(Range::Positive)] = 0.2;
+    /// Clip the value loss with the same range
+    clip_vloss: bool = true;
+    /// Weight of the entropy bonus
+    ent_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
+    /// Weight of the value loss
+    vf_coef: f64 [Kind::Real(Range::NotNegative)] = 0.5;
+    /// Global gradient norm above which gradients are scaled down
+    max_grad_norm: f64 [Kind::Real(Range::Positive)] = 0.5;
+    /// Stop an update's epochs when `approx_kl` exceeds this; 0 never stops
+    target_kl: f64 [Kind::Real(Range::NotNegative)] = 0.0;
+    /// Adam's epsilon
+    adam_eps: f64 [Kind::Real(Range::Positive)] = 1e-5;
+    /// Adam's decay of the first moment
+    adam_beta1: f64 [Kind::Real(Range::BelowOne)] = 0.9;
+    /// Adam's decay of the second moment
+    adam_beta2: f64 [Kind::Real(Range::BelowOne)] = 0.999;
+    /// Widths of the hidden layers
+    hidden: Vec<usize> = vec![64, 64], fixed("the checkpoint holds weights of that shape");
+    /// Nonlinearity of the hidden layers
+    activation: Activation = Activation::Tanh, fixed("the weights were trained for it");
+    /// One trunk for policy and value, or a network for each
+    shared_trunk: bool = false, fixed("the checkpoint holds weights of that shape");
+    /// Initial log standard deviation of Gaussian policies
+    log_std_init: f64 [Kind::Real(Range::Any)] = 0.0;
+    /// Normalise observations by running mean and variance
+    norm_obs: bool = false, fixed("the weights were trained for it");
+    /// Scale rewards by the running deviation of the discounted return
+    norm_reward: bool = false;
+    /// Normalised observations are clipped to plus or minus this
+    clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0;
+    /// Normalised rewards are clipped to plus or minus this
+    clip_reward: f64 [Kind::Real(Range::Positive)] = 10.0;
+    /// Consecutive updates with a non-finite loss or gradient after which training stops
+    max_nonfinite_updates: usize [COUNT] = 10;
 }
 
 impl Config {
@@ -77,30 +85,12 @@ impl Config {
     }
 }
 
-impl Default for Config {
-    /// CleanRL's defaults, as shipped in `presets/defaults.toml`.
-    fn default() -> Self {
-        toml::from_str(crate::presets::DEFAULTS).expect("the shipped defaults are complete, a test holds it")
-    }
-}
-
-/// Nonlinearity of the hidden layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Activation {
-    /// Hyperbolic tangent.
-    Tanh,
-    /// max(x, 0).
-    Relu,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_shipped_defaults_are_complete() {
-        let config = Config::default();
-        assert_eq!((config.num_steps, config.update_epochs, config.adam_eps), (128, 4, 1e-5));
+choice! {
+    /// Nonlinearity of the hidden layers.
+    pub enum Activation {
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+        /// max(x, 0).
+        Relu = "relu",
     }
 }

@@ -13,6 +13,7 @@ pub mod network;
 pub mod precision;
 pub mod presets;
 pub mod sample;
+pub mod setting;
 pub mod shuffle;
 pub mod snapshot;
 mod state;

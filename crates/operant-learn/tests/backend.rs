@@ -10,7 +10,7 @@ use locks::Locks;
 use operant_env::cartpole::CartPole;
 use operant_env::minatar_breakout::MinatarBreakout;
 use operant_env::pendulum::Pendulum;
-use operant_env::{AnyEnv, builtin};
+use operant_env::{AnyEnv, ObsSpace, builtin};
 use operant_learn::cpu::backend;
 use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats};
 
@@ -65,7 +65,7 @@ impl Threads {
     fn visit(self, env: &Arc<dyn AnyEnv>) {
         let name = env.spec().name;
         let mut config = config(self.0);
-        config.norm_obs = !name.starts_with("minatar");
+        config.norm_obs = matches!(env.spec().obs, ObsSpace::Box { .. });
         let one = after(Arc::clone(env), &config, 1, 3);
         for threads in [2, 5] {
             let many = after(Arc::clone(env), &config, threads, 3);
@@ -88,7 +88,7 @@ fn threads_never_change_a_bit() {
 #[test]
 fn a_loaded_snapshot_continues_bit_for_bit() {
     fn check(env: Arc<dyn AnyEnv>, mut config: Config) {
-        config.norm_obs = env.spec().name != "minatar_breakout";
+        config.norm_obs = matches!(env.spec().obs, ObsSpace::Box { .. });
         let straight = after(env.clone(), &config, 2, 6);
         let half = after(env.clone(), &config, 2, 3);
         let mut resumed = backend(env.clone(), &config, 1).expect("a good configuration");

@@ -72,10 +72,10 @@ fn environments_are_bit_for_bit_those_of_the_scalar_lane() {
     }
     let Some(device) = device(0) else { return };
     for env in builtin().envs() {
-        Check(&device).visit(env);
+        for options in env.spec().variants() {
+            Check(&device).visit(&env.with_options(&options).expect("known options"));
+        }
     }
-    let sticky = [("sticky_action_prob".to_owned(), 0.1)].into();
-    Check(&device).visit(&builtin().make("minatar_breakout", &sticky).expect("a known option"));
     Check(&device).visit(&shared(Locks));
 }
 

@@ -153,7 +153,7 @@ fn an_overlap_for_which_blocks_leave_no_room_is_told() {
             ..config()
         };
         let options = options(Precision::F32, overlap);
-        let backend = cuda::backend(Arc::new(Locks), &config, device, options).expect("a backend");
+        let backend = cuda::backend(shared(Locks), &config, device, options).expect("a backend");
         backend.how().expect("why these kernels")
     };
     // 32,768 samples fill the device with the update's blocks, 320 need five of them.

@@ -90,8 +90,8 @@ pub fn learn(settings: &[&str]) -> operant_run::Result<RunResult> {
     let set = settings.iter().map(|setting| (*setting).to_owned()).collect();
     let line = CommandLine { set, ..CommandLine::default() };
     let env: Arc<dyn AnyEnv> = Arc::new(Corridor);
-    let settings = config::settings(EnvFacts::of(&env.spec(), &Registry::default()), &line, None)?;
-    Ok(train(Job::new(settings), |settings, device| backend(&env, settings, device))?.result)
+    let requested = config::requested(EnvFacts::of(&env.spec(), &Registry::default()), &line, None)?;
+    Ok(train(Job::new(requested), |requested, device| backend(&env, requested, device))?.result)
 }
 
 fn main() -> operant_run::Result<()> {

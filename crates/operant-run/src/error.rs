@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 
 use operant_cuda::CudaError;
+use operant_env::OptionError;
+use operant_env::replay::CaseError;
 use operant_learn::LearnError;
 
 use crate::checkpoint::CheckpointError;
@@ -52,14 +54,6 @@ impl Error {
     /// A file operation that failed at `path`.
     pub fn disk(what: impl Into<String>, path: &Path, error: &std::io::Error) -> Self {
         Error::new(ErrorKind::Disk, format!("{}: {error}", what.into())).at(path.display().to_string())
-    }
-
-    /// From a message of the form `what and where; what to do`.
-    fn with_remedy(kind: ErrorKind, message: &str) -> Self {
-        match message.split_once("; ") {
-            Some((what, remedy)) => Error::new(kind, what).remedy(remedy),
-            None => Error::new(kind, message),
-        }
     }
 
     /// Says where.
@@ -127,9 +121,7 @@ impl From<CudaError> for Error {
             | CudaError::Architecture { .. } => ErrorKind::Usage,
             _ => ErrorKind::Device,
         };
-        let (what, remedy) = error.parts();
-        let remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
-        Error { remedy, ..Error::new(kind, what) }
+        Error::new(kind, error.what()).remedy(error.remedy())
     }
 }
 
@@ -169,16 +161,28 @@ pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
     }
 }
 
+impl From<&OptionError> for Error {
+    fn from(error: &OptionError) -> Self {
+        Error::usage(error.to_string()).remedy(error.remedy())
+    }
+}
+
+impl From<CaseError> for Error {
+    fn from(error: CaseError) -> Self {
+        Error::usage(error.to_string()).remedy(error.remedy())
+    }
+}
+
 impl From<CheckpointError> for Error {
     fn from(error: CheckpointError) -> Self {
         let kind = if error.is_disk() { ErrorKind::Disk } else { ErrorKind::Usage };
-        Error::with_remedy(kind, &error.to_string())
+        Error::new(kind, error.what()).remedy(error.remedy())
     }
 }
 
 impl From<SinkError> for Error {
     fn from(error: SinkError) -> Self {
-        Error::with_remedy(ErrorKind::Disk, &error.to_string())
+        Error::new(ErrorKind::Disk, error.what()).remedy(error.remedy())
     }
 }
 
@@ -203,11 +207,10 @@ mod tests {
     fn an_error_says_what_where_and_what_to_do() {
         let error = Error::usage("a is b").at("there").remedy("do c");
         assert_eq!(error.to_string(), "a is b\n  where: there\n  remedy: do c");
-        let split = Error::with_remedy(ErrorKind::Disk, "cannot write /x: no space; free some");
-        assert_eq!(
-            (split.what.as_str(), split.remedy.as_deref()),
-            ("cannot write /x: no space", Some("free some"))
-        );
+        let source = std::io::Error::other("x; y");
+        let sink = Error::from(SinkError { doing: "write", path: "/a; b".into(), source });
+        assert_eq!((sink.what.as_str(), sink.kind), ("cannot write /a; b: x; y", ErrorKind::Disk));
+        assert!(sink.remedy.is_some_and(|remedy| remedy.starts_with("check the disk")));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use operant_learn::Backend;
 use serde::Serialize;
 
 use crate::checkpoint::{self, Checkpoint};
-use crate::config::Settings;
+use crate::config::Requested;
+use crate::device::Built;
 use crate::dir;
 use crate::error::{Error, Result};
 use crate::evaluate::Summary;
@@ -86,14 +86,14 @@ pub struct EvalResult {
 /// episodes, a finished run's result is reproduced exactly.
 ///
 /// # Errors
-/// When the backend refuses the settings or the checkpoint.
+/// When the backend refuses the request or the checkpoint.
 pub fn evaluate(
     target: &Target,
-    settings: &Settings,
+    requested: &Requested,
     episodes: usize,
-    make_backend: impl FnOnce(&Settings) -> Result<Box<dyn Backend>>,
+    make_backend: impl FnOnce(&Requested) -> Result<Built>,
 ) -> Result<EvalResult> {
-    let mut backend = make_backend(settings)?;
+    let Built { mut backend, settings, .. } = make_backend(requested)?;
     let place = || target.path.display().to_string();
     backend.load(&target.checkpoint.snapshot).map_err(|error| Error::from(error).at(place()))?;
     let summary = Summary::of(&backend.evaluate(episodes, FINAL_ROUND)?);

@@ -6,7 +6,7 @@ use operant_cuda::{Cuda, CudaError, DeviceProperties};
 use operant_env::{EnvSpec, Registry};
 use operant_learn::presets;
 
-use crate::config::Settings;
+use crate::config::Requested;
 use crate::error::{Error, Result};
 
 /// What is wrong where the driver starts and has no GPU.
@@ -46,15 +46,15 @@ pub fn find(ordinal: usize, cache_dir: Option<&Path>) -> Result<(Cuda, DevicePro
     Ok((cuda, devices.swap_remove(ordinal)))
 }
 
-/// The same for a run that asks for `device`, whose error says how to train without.
+/// The same for a run that asks for this GPU alone, as `asked` (`device = "cuda"`), whose error says how to train without.
 pub(crate) fn find_for(
-    device: &str,
+    asked: &str,
     ordinal: usize,
     cache_dir: Option<&Path>,
 ) -> Result<(Cuda, DeviceProperties)> {
     find(ordinal, cache_dir).map_err(|error| {
         let remedy = error.remedy.map_or_else(String::new, |remedy| format!("{remedy}; or "));
-        Error::usage(format!("device = \"{device}\" cannot be used: {}", error.what))
+        Error::usage(format!("{asked} cannot be used: {}", error.what))
             .remedy(format!("{remedy}train with --device cpu"))
     })
 }
@@ -75,23 +75,23 @@ pub(crate) fn why_compiled_again(cuda: &Cuda) -> Option<String> {
     })
 }
 
-/// The GPU that `auto` takes under these settings, of a run that trained on `before` if it is not new; or why it takes the CPU, in one
+/// The GPU that `auto` takes for this request, of a run that trained on `before` if it is not new; or why it takes the CPU, in one
 /// line.
 ///
 /// A run that goes on stays on the kind of device that it has: few environments would only slow a GPU down.
 pub(crate) fn for_auto(
-    settings: &Settings,
+    requested: &Requested,
     before: Option<&str>,
 ) -> std::result::Result<(Cuda, DeviceProperties), String> {
     if before == Some("cpu") {
         return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
     }
-    if !settings.has_gpu_preset() {
-        let env = &settings.environment;
+    if !requested.has_gpu_preset() {
+        let env = &requested.settings.environment;
         return Err(format!("{env} has no preset for GPUs; --device cuda trains on one"));
     }
     let used = before.and_then(ordinal).unwrap_or(0);
-    let find = |ordinal| find(ordinal, settings.run.cache_dir.as_deref());
+    let find = |ordinal| find(ordinal, requested.settings.run.cache_dir.as_deref());
     let found = match find(used) {
         Err(_) if used > 0 => find(0),
         found => found,
@@ -122,7 +122,7 @@ fn no_usable(problem: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CommandLine, EnvFacts, settings};
+    use crate::config::{CommandLine, EnvFacts, requested};
 
     #[test]
     fn devices_name_their_gpu() {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn auto_stays_on_the_cpu_for_a_reason_in_one_line() {
-        let of = |facts| settings(facts, &CommandLine::default(), None).expect("valid");
+        let of = |facts| requested(facts, &CommandLine::default(), None).expect("valid");
         let corridor = of(EnvFacts { name: "corridor".to_owned(), ..EnvFacts::default() });
         let reason = for_auto(&corridor, None).expect_err("no preset");
         assert!(reason.starts_with("corridor has no preset for GPUs"), "{reason}");

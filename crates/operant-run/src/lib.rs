@@ -2,8 +2,8 @@
 //! checkpoints, signals, published metrics and evaluation, under a configuration laid in layers. It is not the
 //! command line (that is operant-cli) and knows no formula of PPO (that is operant-learn).
 //!
-//! A program with an environment of its own trains it through [`train`]: make [`config::Settings`] with
-//! [`config::settings`], put them into a [`Job`], and build the backend in the closure. It gets the same files, checkpoints, resume
+//! A program with an environment of its own trains it through [`train`]: ask for a configuration with
+//! [`config::requested`], put it into a [`Job`], and build the backend in the closure. It gets the same files, checkpoints, resume
 //! and signals as `operant train`.
 //!
 //! ```no_run
@@ -12,8 +12,8 @@
 //! # fn main() -> operant_run::Result<()> {
 //! let registry = operant_env::builtin();
 //! let env = operant_run::device::find(&registry, "cartpole")?; // or Arc::new(MyEnv)
-//! let settings = config::settings(EnvFacts::of(&env.spec(), &registry), &CommandLine::default(), None)?;
-//! let outcome = operant_run::train(Job::new(settings), |settings, device| operant_run::backend(env, settings, device))?;
+//! let requested = config::requested(EnvFacts::of(&env.spec(), &registry), &CommandLine::default(), None)?;
+//! let outcome = operant_run::train(Job::new(requested), |requested, device| operant_run::backend(env, requested, device))?;
 //! println!("{}", outcome.result.to_json());
 //! # Ok(())
 //! # }
@@ -46,8 +46,8 @@ mod telemetry;
 mod testing;
 mod train_loop;
 
-pub use config::{CommandLine, EnvFacts, Settings};
-pub use device::{Device, backend};
+pub use config::{CommandLine, EnvFacts, Requested, Settings};
+pub use device::{Built, Device, backend};
 pub use error::{Error, ErrorKind, Result};
 pub use log::Log;
 pub use result::RunResult;

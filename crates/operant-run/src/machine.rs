@@ -5,7 +5,7 @@ use operant_host::{Plan, Topology, Waiting, Wishes, Work};
 use operant_learn::Config;
 use operant_learn::cpu::{self, CpuOptions};
 
-use crate::config::RunConfig;
+use crate::config::{RunConfig, WaitingRequest};
 
 /// Bytes of a sample of a small environment: a cache line.
 const SAMPLE_BYTES: usize = 64;
@@ -47,11 +47,11 @@ fn wishes(run: &RunConfig, gpu: bool) -> Wishes {
         threads: (run.threads > 0).then_some(run.threads),
         // Nothing binds threads by itself, so false has nothing to overrule.
         pin: run.pin.then_some(true),
-        waiting: match run.waiting.as_str() {
-            "spin" => Some(Waiting::Spin),
-            "yield" => Some(Waiting::Yield),
-            "sleep" => Some(Waiting::Sleep),
-            _ => None,
+        waiting: match run.waiting {
+            WaitingRequest::Auto => None,
+            WaitingRequest::Spin => Some(Waiting::Spin),
+            WaitingRequest::Yield => Some(Waiting::Yield),
+            WaitingRequest::Sleep => Some(Waiting::Sleep),
         },
         rollout_tile: (run.rollout_tile > 0).then_some(run.rollout_tile),
         lane_width: (run.lane_width > 0).then_some(run.lane_width),
@@ -117,12 +117,12 @@ pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CommandLine, EnvFacts, Settings, settings};
+    use crate::config::{CommandLine, EnvFacts, Settings, requested};
 
     fn with(assignments: &[&str]) -> Settings {
         let set = assignments.iter().map(ToString::to_string).collect();
         let facts = EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered");
-        settings(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid")
+        requested(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid").settings
     }
 
     fn planned(settings: &Settings, gpu: bool) -> (Plan, Applied) {

@@ -82,7 +82,7 @@ impl Resume {
         RunFile::read(self.dir.path()).map(|file| file.device).filter(|device| !device.is_empty())
     }
 
-    /// Its configuration as TOML text, for [`crate::config::settings`].
+    /// Its configuration as TOML text, for [`crate::config::requested`].
     pub fn config(&self) -> &str {
         &self.config
     }

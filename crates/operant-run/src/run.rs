@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use operant_learn::Backend;
 use operant_metrics::{Level, RunState};
 
-use crate::config::Settings;
-use crate::device::{self, Chosen, Device};
+use crate::config::Requested;
+use crate::device::{self, Built, Device};
 use crate::dir::RunDir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::Summary;
@@ -24,9 +23,9 @@ use crate::train_loop::{Clocks, Ending, FINAL_ROUND, Training};
 
 /// A run to be carried out.
 pub struct Job {
-    /// The configuration, complete and checked.
-    pub settings: Settings,
-    /// The run to continue, if any; its environment and configuration went into `settings`.
+    /// The configuration that is asked for, checked.
+    pub requested: Requested,
+    /// The run to continue, if any; its environment and configuration went into `requested`.
     pub resume: Option<Resume>,
     /// When the process started: times to solve count from here.
     pub started: Instant,
@@ -58,9 +57,9 @@ pub struct Ready {
 
 impl Job {
     /// A job that starts now, listens to no signal and shows warnings only.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(requested: Requested) -> Self {
         Job {
-            settings,
+            requested,
             resume: None,
             started: Instant::now(),
             signals: Signals::none(),
@@ -100,37 +99,39 @@ impl Outcome {
 /// Carries out a run on the backend that `make_backend` builds from the settings for the device that was chosen.
 ///
 /// The device is chosen and the backend built first, so that settings they refuse leave nothing behind. It may be asked for
-/// twice: where `auto` took a GPU that turns out unable to train this, the CPU is next, with the settings for it.
+/// twice: where `auto` took a GPU that turns out unable to train this, the CPU is next, with the request for it.
 ///
 /// # Errors
 /// Before training: settings, checkpoint or directory that cannot be used. During it: a device that fails, or
 /// [`crate::ErrorKind::Diverged`].
-pub fn train(
-    job: Job,
-    make_backend: impl FnMut(&mut Settings, &Device) -> Result<Box<dyn Backend>>,
-) -> Result<Outcome> {
-    let Job { mut settings, resume, started, signals, mut progress, log, ring_dir, ready } = job;
+pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<Built>) -> Result<Outcome> {
+    let Job { mut requested, resume, started, signals, mut progress, log, ring_dir, ready } = job;
     if let Some(resume) = &resume {
-        resume.expect_env(&settings.environment)?;
-        settings.check_resumes(&resume.config, resume.name())?;
-        // The checkpoint holds the states of as many as there were.
-        settings.decide_num_envs(None)?;
+        resume.expect_env(&requested.settings.environment)?;
+        requested = requested.resuming(&resume.config, resume.name())?;
     }
     let before = resume.as_ref().and_then(Resume::trained_on);
-    let Chosen { settings, device, mut backend } = device::start(&settings, before.as_deref(), make_backend)?;
+    let (built, device) = device::start(&requested, before.as_deref(), make_backend)?;
+    let Built { mut backend, settings, applied } = built;
     let saved_config = settings.to_saved_toml();
     let mut home = Home::open(resume, &settings)?;
     let _logging = log.open(home.dir.log());
     let state = home.restore(&mut *backend)?;
     let (store, sinks) = home.open_files(&settings, &saved_config)?;
-    let start =
-        Start { home: &home, settings: &settings, device: &device, backend: &*backend, signals: &signals };
+    let start = Start {
+        home: &home,
+        settings: &settings,
+        device: &device,
+        backend: &*backend,
+        applied: &applied,
+        signals: &signals,
+    };
     let Shown { publisher, state_file, problems } = start.show(sinks, ring_dir, state.env_steps);
     let notices = start.notices(problems);
     tracing::info!(
         seed = settings.learner.seed,
         env = settings.environment,
-        threads = settings.threads(),
+        threads = applied.threads,
         "begins"
     );
 

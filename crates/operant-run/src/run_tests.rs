@@ -7,12 +7,17 @@ use super::*;
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::{CommandLine, EnvFacts};
 use crate::error::ErrorKind;
+use crate::machine::Applied;
 use crate::runs::RunFile;
 use crate::testing::{Quadratic, Trace};
 use operant_metrics::{Health, RingReader};
 
 /// 10 environment steps an update; solved when (x - 1)^2 <= 0.01.
-fn settings(runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) -> Settings {
+fn requested(runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) -> Requested {
+    requested_for("quadratic", runs, resumed, assignments)
+}
+
+fn requested_for(env: &str, runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) -> Requested {
     // Shared memory is for the tests that are about it.
     let ring = if assignments.contains(&"ring=true") { "ring=true" } else { "ring=false" };
     let mut set: Vec<String> = ["num_envs=5", "num_steps=2", "num_minibatches=2", "total_timesteps=600"]
@@ -23,10 +28,15 @@ fn settings(runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) ->
         .map(ToString::to_string)
         .collect();
     set.push(format!("run_dir={}", runs.display()));
-    let facts =
-        EnvFacts { name: "quadratic".into(), preset: Some("solved_at = -1.0".into()), ..EnvFacts::default() };
+    let facts = EnvFacts { name: env.into(), preset: Some("solved_at = -1.0".into()), ..EnvFacts::default() };
     let line = CommandLine { set, ..CommandLine::default() };
-    crate::config::settings(facts, &line, resumed).expect("valid")
+    crate::config::requested(facts, &line, resumed).expect("valid")
+}
+
+/// What a test trains, under the settings that are requested.
+fn built(backend: Quadratic, requested: &Requested) -> Result<Built> {
+    let applied = Applied { threads: 1, note: "plan: 1 thread".into(), unbound: None };
+    Ok(Built { backend: Box::new(backend), settings: requested.resolve(None)?, applied })
 }
 
 struct Run {
@@ -57,16 +67,16 @@ fn carry_out(
     prepare: impl FnOnce(&mut Quadratic, &Signals),
 ) -> Run {
     let resume = resume.map(|run| Resume::open(runs, run).expect("resumable"));
-    let settings = settings(runs, resume.as_ref().map(|r| (r.name(), r.config())), assignments);
+    let requested = requested(runs, resume.as_ref().map(|r| (r.name(), r.config())), assignments);
     let (notes, trace, signals) = (Notes::default(), Trace::default(), Signals::none());
-    let mut backend = Quadratic::new(settings.batch());
+    let mut backend = Quadratic::new(requested.settings.batch());
     backend.trace = Arc::clone(&trace);
     prepare(&mut backend, &signals);
-    let mut job = Job::new(settings);
+    let mut job = Job::new(requested);
     (job.resume, job.signals, job.progress) = (resume, signals, Box::new(notes.clone()));
     job.ring_dir = Some(runs.to_path_buf());
     let mut backend = Some(backend);
-    let outcome = train(job, |_, _| Ok(Box::new(backend.take().expect("asked for once"))));
+    let outcome = train(job, |requested, _| built(backend.take().expect("asked for once"), requested));
     let calls = trace.lock().expect("unpoisoned").clone();
     let notes = notes.0.lock().expect("unpoisoned").clone();
     Run { outcome, calls, notes }
@@ -314,16 +324,15 @@ fn what_does_not_fit_is_refused_before_anything_changes() {
     let changed = carry_out(runs.path(), Some("a"), &["hidden=[7]"], |_, _| {});
     assert_eq!(changed.outcome.expect_err("refused").exit_code(), 2);
     let resume = Resume::open(runs.path(), "a").expect("resumable");
-    let mut other = settings(runs.path(), None, &[]);
-    other.environment = "cubic".into();
-    let mut job = Job::new(other);
+    let mut job = Job::new(requested_for("cubic", runs.path(), None, &[]));
     job.resume = Some(resume);
     let error = train(job, |_, _| panic!("no backend for a run that does not fit")).expect_err("refused");
     assert!(error.what.contains("trains quadratic, not cubic"), "{error}");
     assert_eq!(files(), before);
 
-    let refused =
-        train(Job::new(settings(runs.path(), None, &["name=b"])), |_, _| Err(Error::usage("no such option")));
+    let refused = train(Job::new(requested(runs.path(), None, &["name=b"])), |_, _| {
+        Err(Error::usage("no such option"))
+    });
     assert!(refused.is_err() && !runs.path().join("b").exists(), "a refused run leaves nothing behind");
 }
 
@@ -332,12 +341,10 @@ fn an_evaluation_of_a_finished_run_reproduces_its_result() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let finished = carry_out(runs.path(), None, &["name=a"], |_, _| {}).outcome.expect("finished").result;
     let target = crate::eval::Target::find(runs.path(), "a").expect("found");
-    let settings = settings(runs.path(), Some(("a", &target.checkpoint.config)), &[]);
+    let requested = requested(runs.path(), Some(("a", &target.checkpoint.config)), &[]);
     let evaluate = |target| {
-        let make = |settings: &Settings| -> Result<Box<dyn Backend>> {
-            Ok(Box::new(Quadratic::new(settings.batch())))
-        };
-        crate::eval::evaluate(target, &settings, 3, make).expect("evaluated")
+        let make = |requested: &Requested| built(Quadratic::new(requested.settings.batch()), requested);
+        crate::eval::evaluate(target, &requested, 3, make).expect("evaluated")
     };
     let result = evaluate(&target);
     assert_eq!(Some(result.eval_return_mean), finished.eval_return_mean);
@@ -480,11 +487,12 @@ fn a_stop_is_heard_while_training_pauses() {
 #[test]
 fn a_ring_that_cannot_be_made_costs_the_ring_alone() {
     let runs = tempfile::tempdir().expect("a temporary directory");
-    let mut job = Job::new(settings(runs.path(), None, &["name=a", "ring=true"]));
+    let mut job = Job::new(requested(runs.path(), None, &["name=a", "ring=true"]));
     let notes = Notes::default();
     job.progress = Box::new(notes.clone());
     job.ring_dir = Some(runs.path().join("nowhere"));
-    let outcome = train(job, |settings, _| Ok(Box::new(Quadratic::new(settings.batch())))).expect("finished");
+    let outcome = train(job, |requested, _| built(Quadratic::new(requested.settings.batch()), requested))
+        .expect("finished");
     assert_eq!(outcome.result.updates, 60);
     let notes = notes.0.lock().expect("unpoisoned").clone();
     let warnings: Vec<&String> = notes.iter().filter(|note| note.starts_with("warning")).collect();
@@ -539,10 +547,10 @@ fn what_is_made_of_the_machine_is_told_once_and_changes_no_bit() {
         let facts = EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered");
         let line = CommandLine { set, ..CommandLine::default() };
         let notes = Notes::default();
-        let mut job = Job::new(crate::config::settings(facts, &line, None).expect("valid"));
+        let mut job = Job::new(crate::config::requested(facts, &line, None).expect("valid"));
         job.progress = Box::new(notes.clone());
         let env: Arc<dyn operant_env::AnyEnv> = Arc::new(operant_env::cartpole::CartPole);
-        train(job, |settings, device| crate::backend(&env, settings, device)).expect("finished");
+        train(job, |requested, device| crate::backend(&env, requested, device)).expect("finished");
         let notes = notes.0.lock().expect("unpoisoned");
         let of = |start: &str| notes.iter().filter(|note| note.starts_with(start)).cloned().collect();
         let (plans, warnings): (Vec<String>, Vec<String>) = (of("plan: "), of("warning: pin"));

@@ -12,6 +12,7 @@ use crate::config::Settings;
 use crate::device::Device;
 use crate::dir::RunDir;
 use crate::error::{Error, Result};
+use crate::machine::Applied;
 use crate::resume::Resume;
 use crate::runs::{RunFile, StateFile};
 use crate::signals::Signals;
@@ -113,6 +114,7 @@ pub(crate) struct Start<'a> {
     pub settings: &'a Settings,
     pub device: &'a Device,
     pub backend: &'a dyn Backend,
+    pub applied: &'a Applied,
     pub signals: &'a Signals,
 }
 
@@ -171,7 +173,7 @@ impl Start<'_> {
 
     /// What there is to say at the start, in order: where the run is, what was chosen for it, and what does not work.
     pub fn notices(&self, problems: Vec<Notice>) -> Vec<Notice> {
-        let Self { home, settings, device, backend, .. } = self;
+        let Self { home, settings, device, backend, applied, .. } = self;
         let dir = &home.dir;
         let begun = match &home.checkpoint {
             Some((path, checkpoint)) => {
@@ -184,9 +186,8 @@ impl Start<'_> {
         if let Some(reason) = &device.reason {
             notices.push(Notice::Note(format!("device: {}; {reason}", device.name)));
         }
-        let applied = settings.applied();
-        notices.extend(applied.map(|applied| Notice::Note(applied.note.clone())));
-        if let Some(unbound) = applied.and_then(|applied| applied.unbound.as_ref()) {
+        notices.push(Notice::Note(applied.note.clone()));
+        if let Some(unbound) = &applied.unbound {
             notices.push(Notice::Warning(format!("pin = true: {unbound}")));
         }
         notices.extend(backend.how().map(Notice::Note));
@@ -208,7 +209,7 @@ impl Start<'_> {
             true if settings.uses_gpu_preset() => "its preset for GPUs",
             true => "its preset",
         };
-        let threads = settings.threads();
+        let threads = self.applied.threads;
         let plural = if threads == 1 { "" } else { "s" };
         format!("{env} under {preset}, on {device} with {threads} thread{plural}")
     }

@@ -1,112 +1,83 @@
-//! What is compiled: every kernel for every environment, and the networks and architectures that the page shows.
-
-use std::num::Wrapping;
+//! What is compiled: every kernel for every environment, for networks of several shapes, for every architecture.
 
 use anyhow::{Context, Result};
-use operant_cuda::Program;
-use operant_env::lane::{Bundle, Draws, Purpose};
-use operant_env::{ActionSpace, Env, EnvOptions, ObsSpace, RowsMut, Visitor, registry, with_env};
+use operant_cuda::{Peak, Program};
+use operant_env::{AnyEnv, builtin};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    Form, KernelEnv, gae_program, gemm_math_program, gemm_rollout_program, gemm_update_program, pack_program,
-    play_program, replay_program, rollout_program, update_program,
+    Form, KernelEnv, Kernels, choose, gae_program, gemm_math_program, gemm_rollout_program,
+    gemm_update_program, pack_program, play_program, replay_program, rollout_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
-use operant_learn::sample::SampleLayout;
-use operant_learn::{Activation, Config, Precision, presets};
-
-use super::count::Facts;
-use super::work::Work;
+use operant_learn::{Config, Precision, presets};
 
 /// N that kernels are specialised for.
 pub const NUM_ENVS: usize = 8_192;
 
-/// The architecture of the H200, whose machine code is read.
-pub const H200: u32 = 90;
+/// The architecture whose numbers the page shows: the H200's.
+pub const SHOWN: u32 = 90;
 
-/// Architectures and what a GPU of each gives a block, the last for those not listed.
+/// Architectures and what a GPU of each gives a block.
 const ARCHITECTURES: [(u32, Limits); 6] = [
     (80, Limits { shared: 166_912, multiprocessors: 108 }),
     (86, Limits { shared: 101_376, multiprocessors: 84 }),
     (89, Limits { shared: 101_376, multiprocessors: 128 }),
-    (H200, Limits { shared: 232_448, multiprocessors: 132 }),
+    (SHOWN, Limits { shared: 232_448, multiprocessors: 132 }),
     (100, Limits { shared: 232_448, multiprocessors: 132 }),
     (120, Limits { shared: 101_376, multiprocessors: 132 }),
 ];
 
+/// The environment that is compiled for more than one architecture, and on the one that the page shows with every network.
+const THOROUGH: &str = "cartpole";
+
 /// Threads a block of `random_play`, as 8,192 environments get them.
 const PLAY_THREADS: u32 = 64;
 
-/// The environment and the networks whose Adam step is counted.
-const STEPPED: [(&str, &str); 2] = [("cartpole", "shared 64-64"), ("cartpole", "shared 128-128")];
+/// Hidden layers of the networks that are compiled apart from the presets', the widest last.
+const HIDDEN: [[usize; 2]; 3] = [[64, 64], [128, 128], [256, 256]];
+
+/// Architectures that the page leaves out: compiling for each takes a minute.
+const LEFT_OUT: [u32; 4] = [86, 89, 100, 120];
 
 /// Which part of everything is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// CartPole for every architecture, all other environments for the H200's.
-    Usual,
-    /// Every environment for every architecture.
+    /// What the page shows: CartPole with all networks on one architecture, with the widest and its preset's on another;
+    /// the other environments with their presets on the first.
+    Page,
+    /// Every environment with every network for every architecture.
     All,
 }
 
-/// A loop over steps to be counted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
-    /// The kernel that has it.
-    pub kernel: &'static str,
-    /// What the count needs to know.
-    pub facts: Facts,
-    /// Environments of a warp.
-    pub environments: f64,
-    /// What the network must execute at least; None without one.
-    pub work: Option<Work>,
-}
-
-/// An update whose Adam step is counted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Measurement {
-    /// The network, and how the update was specialised for it.
-    pub network: Network,
-    pub update: UpdateSpecialisation,
-    /// Bytes of a sample.
-    pub sample: usize,
-    /// What a tile of the gradient must execute at least.
-    pub tile: Work,
+/// A network and its arithmetic.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shape {
+    /// Such as `64-64`, or `presets`.
+    pub hidden: String,
+    /// The name of the arithmetic.
+    pub precision: &'static str,
+    /// Whether training with `kernels = "auto"` takes the kernels with the network inside.
+    pub fused: bool,
 }
 
 /// One program for one architecture.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The environment's name; "any" where the program has none.
-    pub environment: &'static str,
-    /// The file and, where it is compiled in several forms, which.
-    pub kernel: &'static str,
-    /// The network.
-    pub network: Option<&'static str>,
-    /// What the preset's network is, where it is the preset's.
-    pub preset: Option<String>,
-    /// The network's arithmetic.
-    pub precision: Option<Precision>,
+    /// The network that is compiled in.
+    pub shape: Option<Shape>,
     /// 90 for sm_90.
     pub architecture: u32,
-    /// How the rollout or the update was specialised.
-    pub specialisation: Option<Specialisation>,
+    /// Bytes of dynamic shared memory a block, where the network decides them.
+    pub shared: Option<usize>,
     /// What is compiled.
     pub program: Program,
-    /// The loop that is counted, for the H200.
-    pub measured: Option<Measured>,
-    /// The Adam step that is counted, for the H200.
-    pub adam: Option<Measurement>,
 }
 
 impl Job {
-    /// A name for its files, and for messages.
+    /// Its name in messages.
     pub fn name(&self) -> String {
-        let precision = self.precision.map(Precision::name);
-        let parts = [Some(self.kernel), Some(self.environment), self.network, precision];
-        let parts: Vec<String> =
-            parts.into_iter().flatten().map(|part| part.replace([' ', '+'], "-")).collect();
-        format!("{}.sm_{}", parts.join("."), self.architecture)
+        let shape = self.shape.as_ref().map(|shape| format!(", {} in {}", shape.hidden, shape.precision));
+        format!("{}{}, sm_{}", self.program.name, shape.unwrap_or_default(), self.architecture)
     }
 }
 
@@ -116,146 +87,115 @@ impl Job {
 /// When a shipped preset or a network does not fit.
 pub fn jobs(extent: Extent, known: &[u32]) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
-    for (architecture, limits) in ARCHITECTURES.into_iter().filter(|(number, _)| known.contains(number)) {
-        jobs.push(Job {
-            environment: "any",
-            kernel: "gae",
-            network: None,
-            preset: None,
-            precision: None,
-            architecture,
-            specialisation: None,
-            program: gae_program(),
-            measured: None,
-            adam: None,
-        });
-        for name in registry::names() {
-            if extent == Extent::All || architecture == H200 || name == "cartpole" {
-                jobs.extend(with_env(name, &EnvOptions::new(), Programs { architecture, limits })??);
-            }
+    let wanted =
+        |number: &u32| known.contains(number) && (extent == Extent::All || !LEFT_OUT.contains(number));
+    for (architecture, limits) in ARCHITECTURES.into_iter().filter(|(number, _)| wanted(number)) {
+        let with = |hidden| Programs { architecture, limits, hidden };
+        jobs.extend([gae_program(), Peak::program()].map(|program| with(&[]).job(program)));
+        for env in builtin().envs() {
+            let programs = match (extent, architecture == SHOWN, env.spec().name == THOROUGH) {
+                (Extent::All, ..) | (Extent::Page, true, true) => with(&HIDDEN),
+                (Extent::Page, false, true) => with(&HIDDEN[2..]),
+                (Extent::Page, true, false) => with(&[]),
+                (Extent::Page, false, false) => continue,
+            };
+            jobs.extend(programs.of(&**env)?);
         }
     }
     Ok(jobs)
 }
 
 /// Collects the programs of an environment.
+#[derive(Debug, Clone, Copy)]
 struct Programs {
     architecture: u32,
     limits: Limits,
+    /// Networks apart from the preset's.
+    hidden: &'static [[usize; 2]],
 }
 
-impl Visitor for Programs {
-    type Output = Result<Vec<Job>>;
+impl Programs {
+    fn job(self, program: Program) -> Job {
+        Job { shape: None, architecture: self.architecture, shared: None, program }
+    }
 
-    fn visit<E: Env>(self, env: E) -> Result<Vec<Job>> {
-        let (spec, kernel_env) = (env.spec(), KernelEnv::of(&env));
-        let read = self.architecture == H200;
-        let job = |kernel, program| Job {
-            environment: spec.name,
-            kernel,
-            network: None,
-            preset: None,
-            precision: None,
-            architecture: self.architecture,
-            specialisation: None,
-            program,
-            measured: None,
-            adam: None,
+    /// The kernels with a network inside, where they hold it.
+    fn fused(
+        self,
+        env: &dyn AnyEnv,
+        hidden: &str,
+        config: &Config,
+        precision: Precision,
+    ) -> Result<Vec<Job>> {
+        let (network, env) = (Network::new(Architecture::of(&env.spec(), config)?), KernelEnv::of(env)?);
+        let Ok(rollout) = Specialisation::new(&network, config, precision, self.limits) else {
+            return Ok(Vec::new());
         };
-        let words = match &spec.actions {
-            ActionSpace::Discrete(choices) => choices.len(),
-            ActionSpace::Box { low, .. } => low.len(),
-        };
-        let mut play = job("random_play", play_program(&kernel_env, PLAY_THREADS, false, false));
-        let facts = Facts { policy: false, draws_every_fourth: words == 1, bits_a_word: None };
-        play.measured =
-            read.then_some(Measured { kernel: "random_play", facts, environments: 32.0, work: None });
+        let choice = choose(&network, config, precision.into(), self.limits, || Ok(()))?;
+        let shape = Some(Shape {
+            hidden: hidden.to_owned(),
+            precision: precision.name(),
+            fused: choice.kernels == Kernels::Fused,
+        });
+        let job = |program, shared| Job { shape: shape.clone(), shared, ..self.job(program) };
         let mut jobs = vec![
-            play,
-            job("random_play, writing", play_program(&kernel_env, PLAY_THREADS, true, false)),
-            job("random_play, hashing", play_program(&kernel_env, PLAY_THREADS, false, true)),
-            job("replay", replay_program(&kernel_env)),
+            job(rollout_program(&env, &network, config, &rollout), Some(rollout.shared)),
+            job(pack_program(&network, config, &rollout), None),
         ];
-        let preset = preset(spec.name)?;
-        let wide = |hidden: usize| Config {
-            hidden: vec![hidden, hidden],
-            shared_trunk: true,
-            num_envs: NUM_ENVS,
-            ..Config::default()
-        };
-        let networks = [
-            (wide(64), "shared 64-64", None),
-            (wide(128), "shared 128-128", None),
-            (preset.clone(), "preset", Some(describe(&preset))),
-        ];
-        for (config, shown, words) in networks {
-            let network = Network::new(Architecture::of(&spec, &config)?);
-            for precision in Precision::ALL {
-                let specialisation = Specialisation::new(&network, &config, precision, self.limits)?;
-                let facts = Facts {
-                    policy: true,
-                    draws_every_fourth: network.architecture.head.uniforms() == 1,
-                    bits_a_word: bits_a_word(&env),
-                };
-                let work = Work::of(&network, precision);
-                let measured = Measured { kernel: "rollout", facts, environments: 16.0, work: Some(work) };
-                let with_network = |kernel, program, measured| Job {
-                    network: Some(shown),
-                    preset: words.clone(),
-                    precision: Some(precision),
-                    specialisation: Some(specialisation.clone()),
-                    measured,
-                    ..job(kernel, program)
-                };
-                let program = rollout_program(&kernel_env, &network, &config, &specialisation);
-                jobs.push(with_network("rollout", program, read.then_some(measured)));
-                // Networks that are too wide for an update in this precision are refused with words.
-                if let Ok(update) = UpdateSpecialisation::new(&network, &config, precision, self.limits) {
-                    let program = update_program(&kernel_env, &network, &config, &update);
-                    let (weights_at, warps, shared) = (update.weights_at, update.warps, update.shared);
-                    let adam = (read && STEPPED.contains(&(spec.name, shown))).then(|| Measurement {
-                        network: network.clone(),
-                        sample: 4 * SampleLayout::new(&network.architecture, E::MASKED).stride,
-                        tile: Work::of_tile(&network, precision, update.warps),
-                        update: update.clone(),
-                    });
-                    let placed = Specialisation { weights_at, warps, shared, ..update.forward };
-                    let job = with_network("ppo_update", program, None);
-                    jobs.push(Job { specialisation: Some(placed), adam, ..job });
-                }
-                if words.is_some() {
-                    let program = pack_program(&network, &config, &specialisation);
-                    jobs.push(Job { specialisation: None, ..with_network("pack", program, None) });
-                }
-            }
+        if let Ok(update) = UpdateSpecialisation::new(&network, config, precision, self.limits) {
+            jobs.push(job(update_program(&env, &network, config, &update), Some(update.shared)));
         }
-        // A network that no kernel holds; its products are the library's.
-        let config = Config { norm_reward: true, ..wide(512) };
-        let network = Network::new(Architecture::of(&spec, &config)?);
+        Ok(jobs)
+    }
+
+    /// The kernels around matrix products.
+    fn gemm(self, env: &dyn AnyEnv, precision: Precision) -> Result<Vec<Job>> {
+        let config = Config { norm_reward: true, ..wide([512, 512]) };
+        let (network, env) = (Network::new(Architecture::of(&env.spec(), &config)?), KernelEnv::of(env)?);
+        let form = Form::new(&network, precision);
+        let programs = [
+            gemm_rollout_program(&env, &network, &config, &form, 1),
+            gemm_update_program(&env, &network, &form),
+            gemm_math_program(&form),
+        ];
+        Ok(programs.map(|program| self.job(program)).into())
+    }
+
+    /// All programs of an environment.
+    fn of(self, env: &dyn AnyEnv) -> Result<Vec<Job>> {
+        let kernel_env = KernelEnv::of(env)?;
+        let play = |writes, hashes| play_program(&kernel_env, PLAY_THREADS, writes, hashes);
+        let programs =
+            [play(false, false), play(true, false), play(false, true), replay_program(&kernel_env)];
+        let mut jobs: Vec<Job> = programs.map(|program| self.job(program)).into();
+        let preset = preset(env)?;
         for precision in Precision::ALL {
-            let form = Form::new(&network, precision);
-            for (kernel, program) in [
-                ("gemm_rollout", gemm_rollout_program(&kernel_env, &network, &config, &form, 1)),
-                ("gemm_update", gemm_update_program(&kernel_env, &network, &form)),
-                ("gemm_math", gemm_math_program(&form)),
-            ] {
-                // The last is the same for all environments.
-                if kernel == "gemm_math" && spec.name != "cartpole" {
-                    continue;
-                }
-                let (network, precision) = (Some("shared 512-512"), Some(precision));
-                jobs.push(Job { network, precision, ..job(kernel, program) });
+            for &hidden in self.hidden {
+                let shown = hidden.map(|width| width.to_string()).join("-");
+                jobs.extend(self.fused(env, &shown, &wide(hidden), precision)?);
+            }
+            jobs.extend(self.fused(env, "presets", &preset, precision)?);
+            // The precision decides little of these.
+            if precision == Precision::F32 || self.hidden.len() == HIDDEN.len() {
+                jobs.extend(self.gemm(env, precision)?);
             }
         }
         Ok(jobs)
     }
 }
 
+/// Actor and critic share these hidden layers.
+fn wide(hidden: [usize; 2]) -> Config {
+    Config { hidden: hidden.to_vec(), shared_trunk: true, num_envs: NUM_ENVS, ..Config::default() }
+}
+
 /// The shipped preset of an environment for GPUs, with as many environments as the page is about.
-fn preset(environment: &str) -> Result<Config> {
-    let defaults = "the shipped defaults are not as they should be";
-    let mut table: toml::Table = presets::DEFAULTS.parse().context(defaults)?;
-    let preset: toml::Table = presets::preset(environment)
+fn preset(env: &dyn AnyEnv) -> Result<Config> {
+    let environment = env.spec().name;
+    let mut table = toml::Table::try_from(Config::default()).context("the defaults are no TOML")?;
+    let preset: toml::Table = env
+        .spec()
+        .preset
         .unwrap_or_default()
         .parse()
         .with_context(|| format!("the shipped preset of {environment} is no TOML"))?;
@@ -268,31 +208,4 @@ fn preset(environment: &str) -> Result<Config> {
     }
     let config: Config = table.try_into().with_context(|| format!("the shipped preset of {environment}"))?;
     Ok(Config { num_envs: NUM_ENVS, ..config })
-}
-
-/// A configuration's network in words.
-fn describe(config: &Config) -> String {
-    let widths: Vec<String> = config.hidden.iter().map(usize::to_string).collect();
-    let mut words = vec![
-        if config.shared_trunk { "shared" } else { "two networks" }.to_owned(),
-        widths.join("-"),
-        match config.activation {
-            Activation::Tanh => "tanh",
-            Activation::Relu => "relu",
-        }
-        .to_owned(),
-    ];
-    words.extend(config.norm_obs.then(|| "normalised observations".to_owned()));
-    words.extend(config.norm_reward.then(|| "normalised rewards".to_owned()));
-    words.join(", ")
-}
-
-/// Bits that are set in a word of the first observation, on average; None where observations are numbers.
-fn bits_a_word<E: Env>(env: &E) -> Option<f64> {
-    let ObsSpace::Binary { .. } = env.spec().obs else { return None };
-    let mut words = vec![0u32; env.spec().obs.words()];
-    let state = env.reset(&mut Draws::<f32>::at(1, Wrapping(0), 0, Purpose::Init));
-    env.observe(&state).store(&mut RowsMut::new(&mut words, 1, 0));
-    let bits: u32 = words.iter().map(|word| word.count_ones()).sum();
-    Some(f64::from(bits) / words.len() as f64)
 }

@@ -1,204 +1,120 @@
-//! The page: one table of what a step executes, one of what each kernel uses, and how the numbers come about.
-
-use std::fmt::Write;
+//! The page: what every function uses, as one table.
 
 use operant_cuda::Version;
-use operant_learn::cuda::specialise::WeightsAt;
 
 use super::Compiled;
-use super::count::Counts;
-use super::expected;
-use super::matrix::NUM_ENVS;
+use super::functions::Usage;
+use super::matrix::{NUM_ENVS, SHOWN, Shape};
 
-/// Multiprocessors of an H200, schedulers of each, and its clock in GHz.
-pub const MULTIPROCESSORS: f64 = 132.0;
-pub const SCHEDULERS: f64 = 4.0;
-pub const GHZ: f64 = 1.755;
-/// Instructions a cycle and multiprocessor: a special function for 16 lanes of 32; m16n8k16 in bf16, or m16n8k8 in tf32, at
-/// 1,024 or 512 multiply-adds.
-pub const MUFU: f64 = 16.0 / 32.0;
-pub const HMMA: f64 = 1_024.0 / (16.0 * 8.0 * 16.0);
+/// Kernels with the network inside: a row for each network and precision. All others have one row.
+const BY_NETWORK: [&str; 3] = ["rollout", "ppo_update", "update_gradient"];
 
-/// The whole page.
+/// The most that the programs of a row use.
+#[derive(Debug, Clone, Copy, Default)]
+struct Most {
+    registers: u32,
+    shared: u32,
+    stack: u32,
+    spills: u32,
+}
+
+impl Most {
+    fn add(&mut self, usage: &Usage) {
+        self.registers = self.registers.max(usage.registers);
+        self.shared = self.shared.max(usage.shared);
+        self.stack = self.stack.max(usage.stack);
+        self.spills = self.spills.max(usage.spills);
+    }
+}
+
+/// One row.
+struct Row {
+    function: String,
+    shape: Option<Shape>,
+    shown: Most,
+    everywhere: Most,
+}
+
+/// The page.
 pub fn page(compiled: &[Compiled], version: Version) -> String {
     let mut text = format!(
-        "# What the kernels compile to\n\n\
-         Written by `cargo xtask kernels`, which needs no GPU; `cargo xtask test` compares it. Do not edit.\n\n\
-         {COMPILER}{version}, {} programs, specialised for {NUM_ENVS_SHOWN} environments.\n\n",
-        compiled.len(),
+        "# What the kernels use
+
+Written by `cargo xtask kernels`, which needs no GPU; `cargo xtask test` compares it. Do not edit.
+
+NVRTC {version}, {} programs, specialised for {NUM_ENVS} environments.
+
+Per function: registers a thread, bytes of shared memory a block, and bytes of stack and of spills (stored and loaded) a thread,
+each the most that any environment needs on sm_{SHOWN}, then on any architecture. `a > b` is a function b that kernel a calls; its
+registers are the kernel's. Auto: whether `kernels = \"auto\"` trains this network with these kernels on sm_{SHOWN}, or with matrix products.
+A spill or a stack fails the check, except those that `xtask/src/kernels/functions.rs` allows by name and size.
+
+| function | network | precision | auto | registers | shared | stack | spills | any: registers | stack | spills |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+",
+        compiled.len()
     );
-    text.push_str(HOW);
-    text.push_str("\n## One step of a warp on sm_90\n\n");
-    text.push_str(&steps(compiled));
-    text.push_str("\nThe networks of the presets:\n\n");
-    text.push_str(&presets(compiled));
-    text.push_str("\n## One Adam step on sm_90\n\n");
-    text.push_str(&expected::section(compiled));
-    text.push_str("\n## What each kernel uses\n\n");
-    text.push_str(RESOURCES);
-    text.push_str(&resources(compiled));
-    text
-}
-
-/// Begins the line that says which compiler the numbers are of.
-const COMPILER: &str = "NVRTC ";
-const NUM_ENVS_SHOWN: &str = "8,192";
-const _: () = assert!(NUM_ENVS == 8_192, "the page says so");
-
-const HOW: &str = "\
-The first table counts the machine code (`nvdisasm`) of one turn of the loop over steps: the outermost loop that draws random
-numbers. A warp plays 16 environments in `rollout` and 32 in `random_play`.
-
-- An instruction counts once for the warp, whether or not a predicate switches it off. Loops inside are multiplied by their
-  turns, which follow from constants in the code; what the network must execute by its sizes (HMMA, FFMA, MUFU) has to come
-  out, FFMA within 2%, or the chore fails. The loop over set bits of an observation turns as often as the first observation of an
-  episode says.
-- Policy: from the head of the loop to the branch behind the network's last layer. Step: the turn in which no episode ends,
-  policy included. A draw that every fourth step makes counts a quarter. What the learner's scene records counts, though it is
-  usually skipped; a bootstrap's turn, slow paths of divisions and ways that reunite lanes do not.
-- End: instructions on top when an episode of the warp ends (statistics, reset): the last branch that skips random numbers.
-  Where there is no such branch, Step includes them and End is empty.
-- HMMA, MUFU, FFMA, shared (LDS, STS) and global (LDG, STG) are those of Step.
-- At most: what an H200 could do if nothing ever waited: 132 multiprocessors x 4 schedulers x 1.755 GHz, one instruction a
-  cycle and scheduler (issue); a MUFU takes two cycles of a multiprocessor, and so does an HMMA (m16n8k16 in bf16 or m16n8k8
-  in tf32). The least of the three limits, and which it is.
-
-The last column is an upper bound and no forecast. It ignores every latency, the bandwidth of shared and global memory, the
-ends of episodes and GAE. 8,192 environments are 512 warps of the rollout, one for each of 528 schedulers, so that
-nothing hides a latency there: expect a fraction of the bound.
-";
-
-fn steps(compiled: &[Compiled]) -> String {
-    let mut text = String::from(
-        "| kernel | environment | network | precision | policy | step | end | HMMA | MUFU | FFMA | shared | global \
-         | per env step | at most, G steps/s |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-    );
-    for one in compiled {
-        let (Some(turn), Some(measured)) = (one.turn, &one.job.measured) else { continue };
-        let number = |count: Option<Counts>| count.map_or("-".to_owned(), |count| rounded(count.all));
-        let step = turn.step;
-        let (bound, limit) = bound(&step, measured.environments);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {bound:.1} ({limit}) |",
-            one.job.kernel,
-            one.job.environment,
-            one.job.network.unwrap_or("-"),
-            one.job.precision.map_or("-", |precision| precision.name()),
-            number(turn.policy),
-            rounded(step.all),
-            number(turn.end),
-            rounded(step.hmma),
-            rounded(step.mufu),
-            rounded(step.ffma),
-            rounded(step.shared),
-            rounded(step.global),
-            step.all / measured.environments,
+    for Row { function, shape, shown, everywhere } in rows(compiled) {
+        let shape = shape.map_or("- | - | -".to_owned(), |Shape { hidden, precision, fused }| {
+            format!("{hidden} | {precision} | {}", if fused { "yes" } else { "no" })
+        });
+        text += &format!(
+            "| {function} | {shape} | {} | {} | {} | {} | {} | {} | {} |\n",
+            shown.registers,
+            shown.shared,
+            shown.stack,
+            shown.spills,
+            everywhere.registers,
+            everywhere.stack,
+            everywhere.spills
         );
     }
     text
 }
 
-/// Each environment's preset in words.
-fn presets(compiled: &[Compiled]) -> String {
-    let mut shown = String::new();
-    for job in compiled.iter().map(|one| &one.job) {
-        let Some(preset) = &job.preset else { continue };
-        let line = format!("- {}: {preset}\n", job.environment);
-        if !shown.contains(&line) {
-            shown.push_str(&line);
+fn rows(compiled: &[Compiled]) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    // The architecture that is shown comes first: its programs decide what a row says of them.
+    let (shown, others): (Vec<_>, Vec<_>) = compiled.iter().partition(|it| it.job.architecture == SHOWN);
+    for Compiled { job, functions } in shown.into_iter().chain(others) {
+        for usage in functions {
+            let by_network = BY_NETWORK.contains(&usage.kernel.as_str());
+            let shape = job.shape.clone().filter(|_| by_network);
+            let key = |shape: &Option<Shape>| shape.as_ref().map(|it| (it.hidden.clone(), it.precision));
+            let function = usage.name();
+            let same = |row: &Row| row.function == function && key(&row.shape) == key(&shape);
+            let index = rows.iter().position(same).unwrap_or_else(|| {
+                rows.push(Row {
+                    function: function.clone(),
+                    shape,
+                    shown: Most::default(),
+                    everywhere: Most::default(),
+                });
+                rows.len() - 1
+            });
+            if job.architecture == SHOWN {
+                rows[index].shown.add(usage);
+            }
+            rows[index].everywhere.add(usage);
         }
     }
-    shown
+    rows.sort_by(|a, b| (a.shape.is_none(), &a.function).cmp(&(b.shape.is_none(), &b.function)));
+    rows
 }
 
-fn rounded(count: f64) -> String {
-    format!("{count:.0}")
-}
-
-/// Steps a second in units of 10^9 that an H200 cannot exceed, and what limits them.
-pub fn bound(step: &Counts, environments: f64) -> (f64, &'static str) {
-    let limits = [(step.all / SCHEDULERS, "issue"), (step.mufu / MUFU, "MUFU"), (step.hmma / HMMA, "HMMA")];
-    let (cycles, limit) =
-        limits.into_iter().fold((0.0, "none"), |most, next| if next.0 > most.0 { next } else { most });
-    (MULTIPROCESSORS * GHZ * environments / cycles, limit)
-}
-
-const RESOURCES: &str = "\
-Registers, spilled bytes (stores and loads together) and stack bytes are a thread's, as the assembler reports them; shared
-memory is a block's, in bytes, dynamic memory of rollout and update included. A spill in either, or a stack in the rollout, fails the chore.
-
-";
-
-fn resources(compiled: &[Compiled]) -> String {
-    let mut text = String::from(
-        "| kernel | environment | network | precision | sm | registers | spills | stack | shared | warps | weights at |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-    );
-    for one in compiled {
-        for kernel in &one.resources {
-            let job = &one.job;
-            // A program of one kernel has its name; others say whose kernel it is.
-            let form = job.kernel.split_once(", ").map_or(String::new(), |(_, form)| format!(", {form}"));
-            let (dynamic, warps, place) = match &job.specialisation {
-                None => (0, "-".to_owned(), "-"),
-                Some(special) => (special.shared, special.warps.to_string(), place(special.weights_at)),
-            };
-            let _ = writeln!(
-                text,
-                "| {}{form} | {} | {} | {} | {} | {} | {} | {} | {} | {warps} | {place} |",
-                kernel.kernel,
-                job.environment,
-                job.network.unwrap_or("-"),
-                job.precision.map_or("-", |precision| precision.name()),
-                job.architecture,
-                kernel.registers,
-                kernel.spill_stores + kernel.spill_loads,
-                kernel.stack,
-                kernel.shared as usize + dynamic,
-            );
-        }
-    }
-    text
-}
-
-fn place(weights_at: WeightsAt) -> &'static str {
-    match weights_at {
-        WeightsAt::Global => "global",
-        WeightsAt::Shared => "shared",
-        WeightsAt::Registers => "registers",
-    }
-}
-
-/// The line of a page that says which compiler it is of, up to the version.
+/// The compiler that made a page.
 pub fn version_line(page: &str) -> Option<&str> {
-    page.lines().find(|line| line.starts_with(COMPILER))?.split(',').next()
+    page.lines().find(|line| line.starts_with("NVRTC ")).and_then(|line| line.split(',').next())
 }
 
-/// Lines that are on one page only, those of the first with `-` and those of the second with `+`, in their order.
+/// Lines that only one of the pages has; the old and the new row of a function stand together.
 pub fn differences(old: &str, new: &str) -> Vec<String> {
-    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    // What the rows of both begin with tells which belong together: up to the precision, and up to the architecture.
-    let key = |line: &str| {
-        let columns = if line.split('|').count() > 14 { 5 } else { 6 };
-        line.split('|').take(columns).collect::<Vec<_>>().join("|")
+    let only = |sign: char, these: &str, those: &str| -> Vec<String> {
+        let lines = these.lines().filter(|line| those.lines().all(|other| other != *line));
+        lines.map(|line| format!("{sign} {line}")).collect()
     };
-    let mut lines = Vec::new();
-    for line in old.iter().filter(|line| !new.contains(line)) {
-        lines.push(format!("- {line}"));
-        lines.extend(
-            new.iter()
-                .filter(|other| other.starts_with('|') && key(other) == key(line) && !old.contains(other))
-                .map(|other| format!("+ {other}")),
-        );
-    }
-    for line in new.iter().filter(|line| !old.contains(line)) {
-        let shown = format!("+ {line}");
-        if !lines.contains(&shown) {
-            lines.push(shown);
-        }
-    }
+    let mut lines = [only('-', old, new), only('+', new, old)].concat();
+    lines.sort_by_key(|line| line[2..].split('|').take(4).map(str::to_owned).collect::<Vec<_>>());
     lines
 }
 
@@ -207,22 +123,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_limit_binds() {
-        let step = Counts { all: 400.0, mufu: 40.0, hmma: 44.0, ..Counts::default() };
-        let (bound_issue, limit) = bound(&step, 16.0);
-        assert_eq!(limit, "issue");
-        assert!((bound_issue - 132.0 * 1.755 * 16.0 / 100.0).abs() < 1e-9);
-        assert_eq!(bound(&Counts { mufu: 64.0, ..step }, 16.0).1, "MUFU");
-        assert_eq!(bound(&Counts { hmma: 64.0, ..step }, 16.0).1, "HMMA");
-    }
-
-    #[test]
     fn differences_show_old_and_new_rows_together() {
-        let old = "| a | b | c | f32 | 90 | 128 |\n| a | b | c | f32 | 80 | 120 |\nsame";
-        let new = "| a | b | c | f32 | 90 | 130 |\n| a | b | c | f32 | 80 | 120 |\nsame\nmore";
+        let old = "| a | b | c | f32 | 90 | 128 |\n| a | d | c | f32 | 80 | 120 |\nsame";
+        let new = "| a | b | c | f32 | 90 | 130 |\n| a | d | c | f32 | 80 | 140 |\nsame\nmore";
         assert_eq!(
             differences(old, new),
-            ["- | a | b | c | f32 | 90 | 128 |", "+ | a | b | c | f32 | 90 | 130 |", "+ more"]
+            [
+                "- | a | b | c | f32 | 90 | 128 |",
+                "+ | a | b | c | f32 | 90 | 130 |",
+                "- | a | d | c | f32 | 80 | 120 |",
+                "+ | a | d | c | f32 | 80 | 140 |",
+                "+ more"
+            ]
         );
         assert!(differences(new, new).is_empty());
     }

@@ -1,13 +1,18 @@
 //! The runs: which there are, which are shown, which are waited for.
 
+mod board;
 mod run;
+mod stage;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use operant_metrics::{Found, RingError};
 
+pub(crate) use board::Board;
 pub use run::RunView;
+pub(crate) use stage::Playing;
+pub use stage::Stage;
 
 /// How often the directory of rings is looked at.
 const SCAN_PERIOD: Duration = Duration::from_millis(500);

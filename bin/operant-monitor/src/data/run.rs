@@ -11,7 +11,7 @@ use operant_metrics::{
     Event, Health, Identity, Presence, RingError, RingReader, Sample, Schema, SeriesPoint, Status, Summary,
 };
 
-use crate::ui::scene::Stage;
+use super::stage::Stage;
 use crate::verdict::{self, Verdict};
 use crate::view::View;
 

@@ -5,6 +5,7 @@ mod json;
 mod page;
 mod reading;
 mod select;
+mod style;
 mod text;
 mod wait;
 
@@ -16,7 +17,8 @@ mod tests;
 pub use date::Date;
 pub use json::{FIXED, line};
 pub use reading::{Figure, Reading};
-pub use text::{Style, snapshot};
+pub use style::Style;
+pub use text::snapshot;
 
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
@@ -49,11 +51,6 @@ pub fn run(options: &Options) -> Result<u8, MonitorError> {
     }
 }
 
-/// Tells of something beside the results. A closed stderr is no reason to panic.
-fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "note: {text}");
-}
-
 /// Prints at an interval.
 fn stream(runs: &mut Vec<RingReader>, printer: &mut Printer, interval: Duration) -> Result<u8, MonitorError> {
     let signals = Signals::install()?;
@@ -61,7 +58,7 @@ fn stream(runs: &mut Vec<RingReader>, printer: &mut Printer, interval: Duration)
     loop {
         match printer.all(runs) {
             // A live run's next update mends its ring: it may be there next time.
-            Ok(Some(error)) => note(&error.to_string()),
+            Ok(Some(error)) => select::note(&error.to_string()),
             Ok(None) => {}
             Err(error) => return finish(Err(error)),
         }

@@ -1,5 +1,6 @@
 //! Which runs to print, and when a run that has just begun has something to print.
 
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use operant_metrics::{Core, Found, Health, Presence, RingError, RingReader, RunState};
@@ -28,6 +29,11 @@ pub(super) fn runs(names: &[String]) -> Result<Vec<RingReader>, MonitorError> {
     Ok(readers)
 }
 
+/// Prints a note to stderr, apart from the results. A closed stderr is no reason to panic.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "note: {text}");
+}
+
 /// All live runs of `found`, or the one that ended last. A ring that cannot be read does not hide the others.
 fn unnamed(found: Vec<Found>) -> Result<Vec<RingReader>, MonitorError> {
     let mut refused = 0;
@@ -36,7 +42,7 @@ fn unnamed(found: Vec<Found>) -> Result<Vec<RingReader>, MonitorError> {
         match RingReader::open(&path) {
             Ok(reader) => readers.push(reader),
             Err(error) => {
-                super::note(&format!("{name} is left out: {error}"));
+                note(&format!("{name} is left out: {error}"));
                 refused += 1;
             }
         }

@@ -1,20 +1,15 @@
 //! A run as text for people and logs: complete, at most 80 columns wide, and without an escape sequence unless it goes to
 //! a terminal.
 
-use std::io::IsTerminal;
-
 use operant_metrics::{Core, CoreKind, Health, Level, RunState};
 
 use super::date::Date;
 use super::page::{Page, Role, width};
 use super::reading::{Figure, Reading, TREND, is_whole};
+use super::style::Style;
 use crate::format;
-use crate::symbols::{ASCII, Symbols, UNICODE, locale_is_utf8};
-use crate::theme::{Depth, Detected, Theme, ThemeName};
 use crate::verdict;
 
-/// Widest text.
-const WIDTH: usize = 80;
 /// Columns of the small charts and of the progress bar.
 const CHART: usize = TREND;
 /// Columns of a metric's name and of its value.
@@ -24,45 +19,6 @@ const VALUE: usize = 17;
 const EVENTS: usize = 8;
 /// Up to so many cores are shown as numbers.
 const FEW_CORES: usize = 16;
-
-/// What the output can show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Columns, at least 20.
-    pub width: usize,
-    /// ASCII alone.
-    pub ascii: bool,
-    /// Escape sequences for bold and colour.
-    pub colour: bool,
-}
-
-impl Style {
-    /// What standard output can show: 80 columns of bare text where it is no terminal.
-    pub fn of_stdout(theme: ThemeName) -> Self {
-        let terminal = std::io::stdout().is_terminal();
-        let columns = crossterm::terminal::size().ok().filter(|size| terminal && size.0 > 0);
-        let colours = Theme::new(theme, Detected::from_environment()).depth != Depth::None;
-        Style {
-            width: columns.map_or(WIDTH, |(columns, _)| usize::from(columns)).clamp(40, WIDTH),
-            ascii: !locale_is_utf8(),
-            colour: terminal && colours,
-        }
-    }
-
-    pub(super) fn symbols(&self) -> &'static Symbols {
-        if self.ascii { &ASCII } else { &UNICODE }
-    }
-
-    /// Text without what a terminal would obey: control characters and changes of direction. A ring is a file that
-    /// anyone may have written.
-    pub(super) fn clean(&self, text: &str) -> String {
-        let obeyed = |c: char| {
-            c.is_control()
-                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        };
-        text.chars().map(|c| if obeyed(c) || (self.ascii && !c.is_ascii()) { '?' } else { c }).collect()
-    }
-}
 
 /// The text, with a line break at its end.
 pub fn snapshot(reading: &Reading, style: &Style) -> String {
@@ -306,6 +262,7 @@ fn events(reading: &Reading, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbols::{ASCII, UNICODE};
 
     #[test]
     fn sparklines_keep_gaps_and_the_range() {
@@ -317,12 +274,5 @@ mod tests {
         let rising: Vec<f64> = (0..8).map(f64::from).collect();
         assert_eq!(sparkline(&rising, spark), "▁▂▃▄▅▆▇█");
         assert_eq!(sparkline(&rising[..7], ASCII.spark), "_.-=+*#");
-    }
-
-    #[test]
-    fn nothing_in_a_ring_is_obeyed() {
-        let style = Style { width: 80, ascii: false, colour: false };
-        assert_eq!(style.clean("a\u{1b}[2J\u{202e}é"), "a?[2J?é");
-        assert_eq!(Style { ascii: true, ..style }.clean("é"), "?");
     }
 }

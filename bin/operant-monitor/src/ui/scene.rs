@@ -4,19 +4,16 @@
 mod board;
 mod brush;
 mod raster;
-mod stage;
 
 use operant_metrics::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-pub use stage::Stage;
-
 use self::brush::Brush;
 use self::raster::Raster;
-use self::stage::Playing;
 use super::panel::{self, Context};
+use crate::data::Playing;
 use crate::format;
 use crate::symbols::Marker;
 
@@ -60,13 +57,13 @@ fn paint(brush: &Brush, playing: &Playing, frame: &Frame, area: Rect, buffer: &m
     let episode = &playing.episode;
     let mut area = area;
     let mut pixels = None;
-    if let Some(board) = playing.board {
-        if board.draw(episode, frame, brush, area, buffer) {
+    if let Some(board) = &playing.board {
+        if board::draw(board, episode, frame, brush, area, buffer) {
             return;
         }
         // Too little room for whole cells: half blocks still show every square alike.
         if brush.marker() != Marker::Ascii
-            && let Some(part) = board.pixels(area)
+            && let Some(part) = board::pixels(board, area)
         {
             area = part;
             pixels = Some(brush.with(Marker::Block));

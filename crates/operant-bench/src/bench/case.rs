@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use operant_env::AnyEnv;
-use operant_learn::Config;
 use operant_learn::cpu::CpuOptions;
 use operant_learn::cuda::NetworkOptions;
 use operant_learn::network::Architecture;
 use operant_learn::sample::SampleLayout;
+use operant_learn::{Config, Precision};
 use operant_run::{Error, Result};
 
 use super::Bench;
@@ -44,6 +44,16 @@ pub struct Case {
 }
 
 impl Case {
+    /// The same for another bench. Environments alone compute in f32 always.
+    #[must_use]
+    pub fn of(mut self, bench: Bench) -> Self {
+        self.bench = bench;
+        if bench == Bench::Env {
+            self.network.precision = Precision::F32;
+        }
+        self
+    }
+
     /// N T.
     pub fn samples(&self) -> usize {
         self.config.num_envs * self.config.num_steps

@@ -21,7 +21,7 @@ use super::place::Place;
 
 /// What the command line asks for, as typed; empty lists where nothing was said.
 #[derive(Debug, Clone)]
-pub struct Wishes {
+pub struct Request {
     /// Names of benches.
     pub benches: Vec<String>,
     /// Environments, or `all`.
@@ -71,48 +71,25 @@ impl Plan {
     ///
     /// # Errors
     /// The first thing that cannot be used, with where it was said and what to do.
-    pub fn new(registry: &Registry, wishes: &Wishes, warn: &mut dyn FnMut(&str)) -> Result<Self> {
-        let benches = benches(&wishes.benches)?;
-        let envs = environments(registry, &wishes.envs)?;
-        let wishes = Requested { registry, wishes };
-        for assignment in &wishes.set {
-            let key = assignment.split('=').next().unwrap_or_default().trim();
-            if let Some((key, flag)) = FLAGS.iter().find(|(name, _)| *name == key) {
-                let error = Error::usage(format!("{key} has a flag of its own here")).at("--set");
-                return Err(error.remedy(format!("give it as {flag}")));
-            }
-        }
-        let first = match envs.first().or(registry.envs().first()) {
-            Some(env) => Arc::clone(env),
-            None => return Ok(Self { cases: Vec::new(), places: Vec::new() }),
+    pub fn new(registry: &Registry, request: &Request, warn: &mut dyn FnMut(&str)) -> Result<Self> {
+        let planner = Planner { registry, request };
+        let (benches, envs) = (benches(&request.benches)?, environments(registry, &request.envs)?);
+        planner.check_set()?;
+        let Some(first) = envs.first().or(registry.envs().first()) else {
+            return Ok(Self { cases: Vec::new(), places: Vec::new() });
         };
-        let (usual, _) = wishes.settings(&*first, Vec::new())?;
-        let mut places: Vec<Place> = Vec::new();
-        for device in or(&wishes.devices, &usual.device) {
-            // Words that name no device are refused as everywhere.
-            wishes.settings(&*first, vec![("device", "--device", device.clone()), f32()])?;
-            let place = Place::find(registry, &device, warn)?;
-            if places.iter().all(|known| known.name() != place.name()) {
-                places.push(place);
-            }
-        }
+        let (defaults, _) = planner.settings(&**first, Vec::new())?;
+        let places = planner.places(&**first, &defaults, warn)?;
         let with_gpu = places.iter().any(|place| !place.is_cpu());
         let mut cases = Vec::new();
         for (number, place) in places.iter().enumerate() {
-            let mut precisions =
-                or(&wishes.precisions, if place.is_cpu() { "f32" } else { &usual.precision });
-            if place.is_cpu() && with_gpu {
-                precisions.retain(|precision| precision == Precision::F32.name());
-                if precisions.is_empty() {
-                    warn("the CPU computes in f32 alone, and is left out");
-                }
-            }
-            // Nothing is asked of a GPU's host.
+            let precisions = planner.precisions(place, with_gpu, &defaults, warn);
+            // The threads of a GPU's host are not varied.
             let threads = match place.is_cpu() {
-                true => or(&wishes.threads, &usual.threads.to_string()),
+                true => or(&request.threads, &defaults.threads.to_string()),
                 false => vec!["0".to_owned()],
             };
-            let sizes = or(&wishes.num_envs, "8192");
+            let sizes = or(&request.num_envs, "8192");
             for (env, precision) in product(&envs, &precisions) {
                 for (num_envs, threads) in product(&sizes, &threads) {
                     let flags = vec![
@@ -121,16 +98,11 @@ impl Plan {
                         ("num_envs", "--envs", num_envs.clone()),
                         ("threads", "--threads", threads.clone()),
                     ];
-                    let case = wishes.case(env, number, place, flags)?;
-                    for &bench in &benches {
-                        let mut case = Case { bench, ..case.clone() };
-                        if bench == Bench::Env {
-                            // They have no network, and compute in f32 always.
-                            if *precision != precisions[0] {
-                                continue;
-                            }
-                            case.network.precision = Precision::F32;
-                        }
+                    let case = planner.case(env, number, place, flags)?;
+                    // Environments alone have no network, and compute in f32 always.
+                    let is_new = |bench: &&Bench| **bench != Bench::Env || *precision == precisions[0];
+                    for &bench in benches.iter().filter(is_new) {
+                        let case = case.clone().of(bench);
                         case.check_memory()?;
                         cases.push(case);
                     }
@@ -141,21 +113,67 @@ impl Plan {
     }
 }
 
-/// What is asked for, and the environments that there are.
-struct Requested<'a> {
+/// Turns a request into settings, devices and cases, for the environments that there are.
+struct Planner<'a> {
     registry: &'a Registry,
-    wishes: &'a Wishes,
+    request: &'a Request,
 }
 
-impl std::ops::Deref for Requested<'_> {
-    type Target = Wishes;
+impl std::ops::Deref for Planner<'_> {
+    type Target = Request;
 
-    fn deref(&self) -> &Wishes {
-        self.wishes
+    fn deref(&self) -> &Request {
+        self.request
     }
 }
 
-impl Requested<'_> {
+impl Planner<'_> {
+    /// Refuses a key in `--set` that has a flag of its own.
+    fn check_set(&self) -> Result<()> {
+        for assignment in &self.set {
+            let key = assignment.split('=').next().unwrap_or_default().trim();
+            if let Some((key, flag)) = FLAGS.iter().find(|(name, _)| *name == key) {
+                let error = Error::usage(format!("{key} has a flag of its own here")).at("--set");
+                return Err(error.remedy(format!("give it as {flag}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The devices that are asked for, each once.
+    fn places(&self, first: &dyn AnyEnv, defaults: &Run, warn: &mut dyn FnMut(&str)) -> Result<Vec<Place>> {
+        let mut places: Vec<Place> = Vec::new();
+        for device in or(&self.devices, &defaults.device.to_string()) {
+            // Words that name no device are refused as everywhere.
+            self.settings(first, vec![("device", "--device", device.clone()), f32()])?;
+            let place = Place::find(self.registry, &device, warn)?;
+            if places.iter().all(|known| known.name() != place.name()) {
+                places.push(place);
+            }
+        }
+        Ok(places)
+    }
+
+    /// The precisions of a device: beside a GPU the CPU takes f32 alone, or nothing.
+    fn precisions(
+        &self,
+        place: &Place,
+        with_gpu: bool,
+        defaults: &Run,
+        warn: &mut dyn FnMut(&str),
+    ) -> Vec<String> {
+        let f32 = Precision::F32.name();
+        let mut precisions =
+            or(&self.precisions, if place.is_cpu() { f32 } else { defaults.precision.name() });
+        if place.is_cpu() && with_gpu {
+            precisions.retain(|precision| precision == f32);
+            if precisions.is_empty() {
+                warn("the CPU computes in f32 alone, and is left out");
+            }
+        }
+        precisions
+    }
+
     /// How a run would be carried out, and the hyperparameters, with these flags besides those for all cases.
     fn settings(&self, env: &dyn AnyEnv, more: Vec<Flag>) -> Result<(Run, Config)> {
         let mut flags: Vec<Flag> = vec![
@@ -178,7 +196,7 @@ impl Requested<'_> {
         }
         let config = self.hyperparameters(&flags)?;
         let line = CommandLine { set: self.set.clone(), flags, ..CommandLine::default() };
-        let settings = config::settings(EnvFacts::of(&env.spec(), self.registry), &line, None)?;
+        let settings = config::requested(EnvFacts::of(&env.spec(), self.registry), &line, None)?.settings;
         let run = Run { options: settings.env_options.clone(), config: settings.run.clone() };
         Ok((run, config))
     }
@@ -197,13 +215,13 @@ impl Requested<'_> {
         for (key, flag, value) in flags {
             layers.flag(key, flag, value)?;
         }
-        let settings = layers.build()?;
-        if settings.num_envs_is_open() {
+        let requested = layers.build()?;
+        if requested.num_envs_is_open() {
             return Err(Error::usage("num_envs = auto is no number to measure with")
                 .at("--envs")
                 .remedy("give numbers, such as --envs 1024,8192"));
         }
-        Ok(settings.learner)
+        Ok(requested.settings.learner)
     }
 
     /// The last `--set` of this key.
@@ -225,11 +243,7 @@ impl Requested<'_> {
             bench: Bench::Env,
             place: number,
             threads: place.is_cpu().then(threads),
-            network: NetworkOptions {
-                // Words that the keys take, and no others.
-                precision: run.config.precision.parse().unwrap_or_default(),
-                kernels: run.config.kernels.parse().unwrap_or_default(),
-            },
+            network: NetworkOptions { precision: run.precision, kernels: run.kernels },
             options: run.options,
             layout: SampleLayout::new(&architecture, env.masked()),
             architecture,
@@ -310,9 +324,9 @@ mod tests {
     use super::*;
     use operant_env::builtin;
 
-    fn wishes() -> Wishes {
+    fn request() -> Request {
         let texts = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-        Wishes {
+        Request {
             benches: Vec::new(),
             envs: texts(&["cartpole"]),
             num_envs: texts(&["32", "64"]),
@@ -340,14 +354,14 @@ mod tests {
 
     #[test]
     fn every_combination_is_a_case_once() {
-        let plan = Plan::new(&builtin(), &wishes(), &mut |note| panic!("{note}")).expect("a plan");
+        let plan = Plan::new(&builtin(), &request(), &mut |note| panic!("{note}")).expect("a plan");
         assert_eq!(plan.cases.len(), 12);
         let case = &plan.cases[5];
         assert_eq!((case.bench, case.config.num_envs), (Bench::Train, 32));
         assert_eq!(case.threads.as_ref().map(|options| options.threads), Some(2));
         assert_eq!((case.config.num_minibatches, case.config.target_kl), (2, 0.0));
         assert_eq!(case.work(), "4-8-2 and 4-8-1, 16 steps, 2 minibatches, 4 epochs");
-        let all = Wishes { envs: vec!["all".to_owned(), "cartpole".to_owned()], ..wishes() };
+        let all = Request { envs: vec!["all".to_owned(), "cartpole".to_owned()], ..request() };
         let plan = Plan::new(&builtin(), &all, &mut |_| {}).expect("a plan");
         assert_eq!(plan.cases.len(), 12 * builtin().envs().len());
     }
@@ -355,7 +369,7 @@ mod tests {
     #[test]
     fn what_is_set_counts_and_changes_the_work() {
         let set = vec!["num_minibatches=4".to_owned(), "learning_rate=0.1".to_owned()];
-        let plan = Plan::new(&builtin(), &Wishes { set, ..wishes() }, &mut |_| {}).expect("a plan");
+        let plan = Plan::new(&builtin(), &Request { set, ..request() }, &mut |_| {}).expect("a plan");
         let case = &plan.cases[2];
         assert_eq!((case.config.num_minibatches, case.config.learning_rate), (4, 0.1));
         assert!(case.work().ends_with("4 minibatches, 4 epochs, other hyperparameters"), "{}", case.work());

@@ -13,8 +13,8 @@ use operant_learn::{Config, LearnError};
 use rayon::prelude::*;
 use wide::f32x16;
 
+use super::driver::Driver;
 use super::{Effort, Speed, TrainingSpeed, time};
-use crate::driver::Driver;
 
 /// Independent chains of multiply-adds per core: a latency of 4 on two units needs 8.
 pub const CHAINS: usize = 16;

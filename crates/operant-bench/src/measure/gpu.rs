@@ -11,8 +11,8 @@ use operant_learn::cuda::{CudaPlay, CudaRollout, GpuOptions, NetworkOptions, Pla
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnError, Precision};
 
+use super::driver::Driver;
 use super::{Effort, Speed, Spread, TrainingSpeed};
-use crate::driver::Driver;
 
 /// Repetitions at least, whatever the budget.
 const LEAST: usize = 5;

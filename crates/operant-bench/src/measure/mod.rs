@@ -2,6 +2,7 @@
 //! memory, and how long the phases of an update take. [`cpu`] and [`gpu`] measure them.
 
 pub mod cpu;
+pub mod driver;
 pub mod gpu;
 
 use std::fmt;

@@ -11,7 +11,7 @@ use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, LearnError};
 
 use super::{How, Kind, Operation, Phase, Profile};
-use crate::driver::Driver;
+use crate::measure::driver::Driver;
 use crate::measure::{Effort, Phases, Spread};
 
 /// Bytes of a cache line.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use operant_run::config::KEYS;
+use operant_run::config::keys;
 use serde_json::Value;
 
 /// A directory for what a test leaves behind, removed with it.
@@ -53,8 +53,8 @@ pub fn training(args: &[&str], place: &Path) -> Result<Command, String> {
     let mut command = this_program()?;
     // What the user's files and variables say of runs is no part of the test.
     command.current_dir(place).env("XDG_CONFIG_HOME", place);
-    for key in KEYS {
-        command.env_remove(format!("OPERANT_{}", key.name.to_uppercase()));
+    for key in keys() {
+        command.env_remove(key.variable());
     }
     command.arg("train").args(args).args(["--json", "--quiet", "--run-dir"]).arg(place.join("runs"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

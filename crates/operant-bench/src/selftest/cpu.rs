@@ -1,13 +1,17 @@
 //! The CPU's self-test: wide lanes against scalar ones, CartPole learned, and speeds.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use operant_env::{AnyEnv, LaneWidth, Registry, StepError};
+use operant_learn::LearnError;
+use operant_learn::cpu::CpuOptions;
 use serde_json::{Value, json};
 
 use super::Extent;
 use super::child::train;
 use super::report::{Report, Row};
+use crate::measure::Effort;
+use crate::measure::cpu::environments;
 
 /// Runs everything.
 pub fn check_cpu(report: &mut Report, registry: &Registry, extent: Extent) {
@@ -48,17 +52,9 @@ fn lanes(env: &dyn AnyEnv, steps: u64) -> Result<Vec<String>, StepError> {
 }
 
 /// Environment steps per second of one core.
-fn speed(env: &dyn AnyEnv, budget: Duration) -> Result<Row, StepError> {
+fn speed(env: &dyn AnyEnv, budget: Duration) -> Result<Row, LearnError> {
     let (envs, steps) = (8_192, 16);
-    let mut play = env.random_play(1, 0, envs, LaneWidth::Sixteen)?;
-    play.play(steps)?;
-    let (mut speeds, begin) = (Vec::new(), Instant::now());
-    while speeds.len() < 5 || begin.elapsed() < budget {
-        let start = Instant::now();
-        let totals = play.play(steps)?;
-        speeds.push(totals.steps as f64 / start.elapsed().as_secs_f64());
-    }
-    speeds.sort_by(f64::total_cmp);
+    let speed = environments(env, [steps, envs], &CpuOptions::new(1), Effort { budget, least: 5 })?;
     Ok(Row {
         bench: "env",
         env: env.spec().name,
@@ -67,8 +63,8 @@ fn speed(env: &dyn AnyEnv, budget: Duration) -> Result<Row, StepError> {
         envs,
         what: "random actions, one core".to_owned(),
         threads: Some(1),
-        sps: [speeds[speeds.len() / 2], speeds[0], speeds[speeds.len() - 1]],
-        reps: speeds.len(),
+        sps: [speed.sps_median, speed.sps_min, speed.sps_max],
+        reps: speed.reps,
         flops_per_step: None,
         peak_flops: None,
         more: Value::Null,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use operant_run::{Error, Result, Settings};
+use operant_run::{Error, Requested, Result};
 
 use super::choice::{Choice, shown};
 use super::space::Space;
@@ -37,10 +37,10 @@ pub(super) struct Search<'a> {
     progress: &'a mut dyn Progress,
 }
 
-/// Settings under trial.
+/// Requested under trial.
 pub(super) struct Trial {
     pub choice: Choice,
-    settings: Settings,
+    requested: Requested,
     values: Vec<f64>,
     problem: Option<String>,
 }
@@ -85,7 +85,7 @@ pub fn search(space: &Space, goal: Goal, budget: Duration, progress: &mut dyn Pr
             .for_each(|tried| tried.fate = Fate::Left);
     }
     Ok(Report {
-        env: space.settings(&Choice::new())?.environment,
+        env: space.requested(&Choice::new())?.settings.environment,
         device: space.device.clone(),
         machine: space.about.clone(),
         goal,
@@ -114,8 +114,8 @@ impl Search<'_> {
     }
 
     pub(super) fn trial(&self, choice: Choice) -> Result<Trial> {
-        let settings = self.space.settings(&choice)?;
-        Ok(Trial { choice, settings, values: Vec::new(), problem: None })
+        let requested = self.space.requested(&choice)?;
+        Ok(Trial { choice, requested, values: Vec::new(), problem: None })
     }
 
     /// Each setting of the machine while the others stay, the best of each for those after it. Returns what was taken, and how
@@ -164,7 +164,7 @@ impl Search<'_> {
                     continue;
                 }
                 self.at(&shown(&trial.choice));
-                match trial::sps(&self.space.env, &trial.settings, sitting) {
+                match trial::sps(&self.space.env, &trial.requested, sitting) {
                     Ok(speed) => trial.values.push(speed),
                     Err(error) if is_reference => return Err(error),
                     Err(error) => trial.problem = Some(first_line(&error)),
@@ -205,7 +205,7 @@ impl Search<'_> {
     pub(super) fn solve(&self, choice: &Choice, seed: u64, limit: Duration) -> Result<Option<f64>> {
         let mut choice = choice.clone();
         choice.insert("seed", seed.to_string());
-        trial::seconds_to_solve(&self.space.env, &self.space.settings(&choice)?, limit)
+        trial::seconds_to_solve(&self.space.env, &self.space.requested(&choice)?, limit)
     }
 
     /// The automatic settings and `best`, in turn once more: the figures of each, and what speaks against the best.

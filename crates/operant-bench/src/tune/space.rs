@@ -7,7 +7,7 @@ use std::sync::Arc;
 use operant_env::AnyEnv;
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
-use operant_run::config::{self, EnvFacts, Group, KEYS, Key, Layers, Origin};
+use operant_run::config::{self, EnvFacts, Group, Key, Layers, Origin, Requested};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 
 use super::choice::Choice;
@@ -62,7 +62,7 @@ pub struct Space {
 
 impl Space {
     /// For the environment `env` under the configuration that the command line and all files make. What `file` has from an earlier
-    /// tuning is a choice among others. What the command line or a variable sets is not tried: no file would be heard.
+    /// tuning is a choice among others. What the command line or a variable sets is not tried: a file could not change it.
     ///
     /// # Errors
     /// The first thing in the configuration that cannot be used.
@@ -72,19 +72,20 @@ impl Space {
         mut line: CommandLine,
         file: &ConfigFile,
     ) -> Result<Self> {
-        let now = config::settings(facts.clone(), &line, None)?;
-        let (asked, place) = device::choose(&now, None)?;
+        let (asked, place) = device::choose(&config::requested(facts.clone(), &line, None)?, None)?;
         let on_cpu = place.name == "cpu";
         let is_free = |key: &str| !matches!(asked.origin(key), Some(Origin::Flag(_) | Origin::Variable(_)));
         let was_tuned = |key: &str| file.was_tuned(key) && is_from(asked.origin(key), file.path());
-        let mut now = asked.clone();
-        if asked.num_envs_is_open() {
-            // As many as the device takes are tried as that number, whoever asked for them.
-            drop(device::backend(env, &mut now, &place)?);
+        let now = if asked.num_envs_is_open() {
+            // The number that the device chooses is tried as if it had been asked for.
+            let now = device::backend(env, &asked, &place)?.settings;
             line.flags.push(("num_envs", "operant tune", now.learner.num_envs.to_string()));
-        }
+            now
+        } else {
+            asked.resolve(None)?
+        };
         let mut automatic = Choice::new();
-        let keys: &[(&str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
+        let keys: &[(&'static str, &str)] = if on_cpu { &ON_CPU } else { &ON_GPU };
         for (key, value) in keys.iter().filter(|(key, _)| is_free(key)) {
             automatic.insert(key, (*value).to_owned());
         }
@@ -93,11 +94,11 @@ impl Space {
         let of_gpus = OF_GPUS.map(|(key, _)| key);
         let learned = || GRID.into_iter().chain(of_gpus.into_iter().filter(|_| !on_cpu));
         for key in learned().filter(|key| is_free(key)) {
-            let from = if was_tuned(key) { &preset } else { &now };
+            let from = if was_tuned(key) { &preset.settings } else { &now };
             automatic.extend(Some(key).zip(value_of(from, key)));
         }
         let is_learned = |key: &Key| key.group == Group::Learner || of_gpus.contains(&key.name);
-        let held = KEYS.iter().filter(|key| is_learned(key) && key.name != "seed").map(|key| key.name);
+        let held = config::keys().filter(|key| is_learned(key) && key.name != "seed").map(|key| key.name);
         let held = held.filter(|key| matches!(asked.origin(key), Some(Origin::Flag(_))));
         let held = held.filter_map(|key| Some((key, value_of(&now, key)?))).collect();
         let before: Choice = learned()
@@ -117,37 +118,43 @@ impl Space {
             device: place.name,
             notes: Vec::new(),
         };
-        let base = space.settings(&Choice::new())?;
-        for (key, _) in keys.iter().filter(|(key, _)| space.automatic.contains_key(key)) {
-            let values = machine_values(key, &base);
-            if !values.is_empty() {
-                space.machine.push(Knob { key, values });
-            }
-        }
-        match base.run.solved_at {
-            None => space.notes.push(format!(
-                "settings of learning are not tried: {} has no threshold that they would have to reach",
-                base.environment
-            )),
-            Some(_) => space.learning = space.learning_choices(&base),
-        }
+        space.fill(keys)?;
         if !before.is_empty() && !space.learning.contains(&before) {
             space.learning.push(before);
         }
         Ok(space)
     }
 
-    /// The settings under a choice, on the device that was chosen and no other.
+    /// Everything that may be tried: the values of the settings of the machine in `keys`, and changed settings of learning.
+    fn fill(&mut self, keys: &[(&'static str, &str)]) -> Result<()> {
+        let base = self.requested(&Choice::new())?.settings;
+        for (key, _) in keys.iter().filter(|(key, _)| self.automatic.contains_key(key)) {
+            let values = machine_values(key, &base);
+            if !values.is_empty() {
+                self.machine.push(Knob { key, values });
+            }
+        }
+        match base.run.solved_at {
+            None => self.notes.push(format!(
+                "settings of learning are not tried: {} has no threshold that they would have to reach",
+                base.environment
+            )),
+            Some(_) => self.learning = self.learning_choices(&base),
+        }
+        Ok(())
+    }
+
+    /// The configuration under a choice, on the device that was chosen and no other.
     ///
     /// # Errors
     /// When they do not fit together.
-    pub fn settings(&self, choice: &Choice) -> Result<Settings> {
+    pub fn requested(&self, choice: &Choice) -> Result<Requested> {
         let mut line = self.line.clone();
         let device = [("device", &self.device)];
         // Flags, the last ones: nothing is laid over them.
         let all = self.automatic.iter().chain(choice).map(|(key, value)| (*key, value)).chain(device);
         line.flags.extend(all.map(|(key, value)| (key, "operant tune", value.clone())));
-        config::settings(self.facts.clone(), &line, None)
+        config::requested(self.facts.clone(), &line, None)
     }
 
     /// What has to be written for a choice to hold: itself, and where it is of learning also the device and the settings of learning
@@ -169,8 +176,8 @@ impl Space {
     /// When the configuration cannot be used.
     pub fn unheard(&self, choice: &Choice) -> Result<Vec<String>> {
         let line = CommandLine { config: self.line.config.clone(), ..CommandLine::default() };
-        let now = config::settings(self.facts.clone(), &line, None)?;
-        let now = if self.device == "cpu" || now.uses_gpu_preset() { now } else { now.on_gpu()? };
+        let now = config::requested(self.facts.clone(), &line, None)?;
+        let now = if self.device == "cpu" || now.settings.uses_gpu_preset() { now } else { now.on_gpu()? };
         let mut wanted = self.automatic.clone();
         wanted.extend(choice.clone());
         let differs = |(key, value): (&&'static str, &String)| {
@@ -221,8 +228,8 @@ impl Space {
                     .into_iter()
                     .filter(|(key, value)| self.automatic.get(key).is_some_and(|a| a != value))
                     .collect();
-                let fits = |settings: Settings| settings.updates() >= LEAST_UPDATES;
-                if is_new && num_envs > 0 && count > 0 && self.settings(&choice).is_ok_and(fits) {
+                let fits = |requested: Requested| requested.settings.updates() >= LEAST_UPDATES;
+                if is_new && num_envs > 0 && count > 0 && self.requested(&choice).is_ok_and(fits) {
                     choices.push(choice);
                 }
             }
@@ -306,19 +313,19 @@ mod tests {
     #[test]
     fn what_is_tried_is_valid_and_differs_from_what_is_automatic() {
         let space = space(&[], &[]);
-        let base = space.settings(&Choice::new()).expect("valid");
+        let base = space.requested(&Choice::new()).expect("valid").settings;
         assert_eq!((base.learner.num_envs, base.learner.num_minibatches, base.run.threads), (16, 4, 0));
         let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
         assert!(keys.ends_with(&["rollout_tile", "lane_width", "waiting"]), "{keys:?}");
         for knob in &space.machine {
             assert!(!knob.values.is_empty());
             for value in &knob.values {
-                space.settings(&Choice::from([(knob.key, value.clone())])).expect("valid");
+                space.requested(&Choice::from([(knob.key, value.clone())])).expect("valid");
             }
         }
         assert!(space.learning.len() > 8, "{:?}", space.learning);
         for (k, choice) in space.learning.iter().enumerate() {
-            let settings = space.settings(choice).expect("valid");
+            let settings = space.requested(choice).expect("valid").settings;
             let own = (settings.learner.num_envs, settings.learner.num_minibatches);
             assert!(own != (16, 4) && settings.updates() >= LEAST_UPDATES, "{choice:?}");
             assert!(!space.learning[..k].contains(choice), "{choice:?} twice");
@@ -329,7 +336,7 @@ mod tests {
     fn what_the_command_line_sets_is_not_tried() {
         let space =
             space(&["num_envs=32", "threads=1", "update_epochs=3"], &[("rollout_tile", "16"), ("seed", "9")]);
-        let base = space.settings(&Choice::new()).expect("valid");
+        let base = space.requested(&Choice::new()).expect("valid").settings;
         assert_eq!((base.learner.num_envs, base.run.threads, base.run.rollout_tile), (32, 1, 16));
         let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
         assert_eq!(keys, ["lane_width", "waiting"]);
@@ -337,8 +344,8 @@ mod tests {
         assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
         // As many as the device takes are so many.
         let space = self::space(&["num_envs=auto"], &[]);
-        let base = space.settings(&Choice::new()).expect("valid");
-        assert_eq!((base.learner.num_envs, base.num_envs_is_open()), (16, false));
+        let base = space.requested(&Choice::new()).expect("valid");
+        assert_eq!((base.settings.learner.num_envs, base.num_envs_is_open()), (16, false));
         assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
     }
 
@@ -346,8 +353,8 @@ mod tests {
     fn what_is_found_is_written_with_what_it_was_found_with() {
         let space = space(&["num_envs=32", "update_epochs=3"], &[("seed", "9")]);
         // A trial has its own seed and device, whatever the flags say.
-        let own = space.settings(&Choice::from([("seed", "3".to_owned())])).expect("valid");
-        assert_eq!((own.learner.seed, own.run.device.as_str()), (3, "cpu"));
+        let own = space.requested(&Choice::from([("seed", "3".to_owned())])).expect("valid").settings;
+        assert_eq!((own.learner.seed, own.run.device.to_string().as_str()), (3, "cpu"));
         // What was found with 32 environments holds with them alone.
         let found = Choice::from([("num_minibatches", "8".to_owned())]);
         let written = space.to_write(&found);
@@ -367,7 +374,7 @@ mod tests {
             let line = CommandLine { config: Some(path.clone()), set, ..CommandLine::default() };
             let file = ConfigFile::read(&path, &["cartpole"]).expect("a file");
             let space = made(line, &file);
-            let base = space.settings(&Choice::new()).expect("valid").learner.num_envs;
+            let base = space.requested(&Choice::new()).expect("valid").settings.learner.num_envs;
             // Three times the preset's: in no grid around it.
             let before = space.learning.contains(&Choice::from([("num_envs", "48".to_owned())]));
             (base, before, space)

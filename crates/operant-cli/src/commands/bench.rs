@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use operant_bench::bench::compare::Earlier;
-use operant_bench::bench::plan::{Plan, Wishes};
+use operant_bench::bench::plan::{Plan, Request};
 use operant_bench::bench::run::run as measure;
 use operant_env::Registry;
 use operant_run::Error;
@@ -105,7 +105,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 .remedy("name a file in a directory that you can write to")
         })?;
     }
-    let wishes = Wishes {
+    let request = Request {
         benches: args.benches.clone(),
         envs: args.env.clone(),
         num_envs: args.envs.clone(),
@@ -117,7 +117,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         minibatch: args.minibatch as usize,
         set: args.set.clone(),
     };
-    let plan = Plan::new(registry, &wishes, &mut |note| output::note(note))?;
+    let plan = Plan::new(registry, &request, &mut |note| output::note(note))?;
     let mut bar = Bar::new();
     let measured = measure(&plan, args.budget, args.profile, &mut bar);
     bar.finish();

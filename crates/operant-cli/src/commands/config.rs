@@ -43,18 +43,18 @@ Any key can come from the process environment, in upper case after OPERANT_:
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let env = device::find(registry, &args.env)?;
     let facts = EnvFacts::of(&env.spec(), registry);
-    let settings = config::settings(facts, &args.overrides.command_line(), None)?;
-    let (settings, auto) = device::foreseen(&settings)?;
+    let requested = config::requested(facts, &args.overrides.command_line(), None)?;
+    let (requested, auto) = device::foreseen(&requested)?;
     if let Some(Device { name, reason: Some(reason), .. }) = &auto {
-        output::print(&format!("# {} takes {name}: {reason}\n", settings.run.device))?;
+        output::print(&format!("# {} takes {name}: {reason}\n", requested.settings.run.device))?;
     }
     // A GPU that is asked for by name need not be there.
-    let device = auto.or_else(|| device::choose(&settings, None).ok().map(|(_, device)| device));
-    match device.map(|device| device::kernels(&**env, &settings, &device)) {
+    let device = auto.or_else(|| device::choose(&requested, None).ok().map(|(_, device)| device));
+    match device.map(|device| device::kernels(&**env, &requested.settings, &device)) {
         Some(Ok(Some(choice))) => output::print(&format!("# {choice}\n"))?,
         Some(Err(error)) => output::print(&format!("# kernels: none; {}\n", error.what))?,
         Some(Ok(None)) | None => {}
     }
-    output::print(&settings.to_toml(true))?;
+    output::print(&requested.to_toml(true))?;
     Ok(0)
 }

@@ -31,7 +31,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 
 /// The return from which on it counts as solved, as its preset has it.
 fn solved_at(spec: &EnvSpec, registry: &Registry) -> operant_run::Result<Option<f64>> {
-    Ok(Layers::new(EnvFacts::of(spec, registry))?.build()?.run.solved_at)
+    Ok(Layers::new(EnvFacts::of(spec, registry))?.build()?.settings.run.solved_at)
 }
 
 fn table(specs: &[(&EnvSpec, Option<f64>)]) -> Table {

@@ -49,12 +49,16 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let env = device::find(registry, &target.checkpoint.env)
         .map_err(|error| Error { place: Some(target.path.display().to_string()), ..error })?;
     let facts = EnvFacts::of(&env.spec(), registry);
-    let settings = config::settings(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
-    let result = eval::evaluate(&target, &settings, settings.run.eval_episodes, |settings| {
+    let requested = config::requested(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
+    let result = eval::evaluate(&target, &requested, requested.settings.run.eval_episodes, |requested| {
         // Greedy episodes are few; whatever trained, the CPU plays them.
-        operant_run::backend(env, &mut settings.clone(), &operant_run::Device::cpu())
+        operant_run::backend(env, requested, &operant_run::Device::cpu())
     })?;
-    output::print(&if args.json { json(&result)? } else { summary(&result, settings.run.solved_at) })?;
+    output::print(&if args.json {
+        json(&result)?
+    } else {
+        summary(&result, requested.settings.run.solved_at)
+    })?;
     Ok(0)
 }
 

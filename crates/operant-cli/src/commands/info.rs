@@ -12,7 +12,7 @@ use operant_host::{CoreKind, CpuCore, Setting};
 use operant_learn::cuda::fused_up_to;
 use operant_learn::network::{Architecture, Head, Input, Network};
 use operant_learn::{Config, Precision};
-use operant_run::{config, gpu, machine, path_text};
+use operant_run::{Requested, config, gpu, machine, path_text};
 use serde::Serialize;
 
 use crate::output;
@@ -202,7 +202,9 @@ impl Cpu {
     fn gather(registry: &Registry) -> Self {
         let memory = operant_host::machine::memory();
         let (plan, plan_problem) = match config::of_no_environment(registry.known()) {
-            Ok(settings) => (machine::plan(&settings.run, &settings.learner, None, false), None),
+            Ok(Requested { settings, .. }) => {
+                (machine::plan(&settings.run, &settings.learner, None, false), None)
+            }
             Err(error) => (machine::usual(), Some(error.to_string().lines().collect::<Vec<_>>().join("; "))),
         };
         Cpu {

@@ -8,6 +8,7 @@ pub mod envs;
 pub mod eval;
 pub mod info;
 pub mod monitor;
+pub mod new;
 mod overrides;
 mod place;
 pub mod replay;

@@ -12,8 +12,7 @@ pub struct Args {
 /// Watches, and gives the exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     operant_monitor::run(&args.options).map_err(|error| {
-        let (what, remedy) = error.what_and_remedy();
         let kind = if error.exit_code() == 2 { ErrorKind::Usage } else { ErrorKind::Disk };
-        Error::new(kind, what).remedy(remedy).into()
+        Error::new(kind, error.what()).remedy(error.remedy()).into()
     })
 }

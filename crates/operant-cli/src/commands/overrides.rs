@@ -1,71 +1,71 @@
-//! The flags that change the configuration, shared by `train` and `config`.
+//! The flags that change the configuration, shared by every command that has one; the rows of the settings declare them.
 
-use std::path::PathBuf;
-
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use operant_run::CommandLine;
+use operant_run::config::{Flag, Key, keys};
 
 /// Flags that lie over every other layer of configuration.
-#[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Configuration")]
+#[derive(Debug, Clone, Default)]
 pub struct Overrides {
-    /// Environments stepped in parallel (num_envs). auto: on a GPU as many as fit memory_fraction of its free memory and
-    /// leave 100 updates within the steps, since more would not learn; on the CPU as many as the preset has
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub envs: Option<String>,
-    /// Environment steps to train for, over all environments (total_timesteps); 2e5 and 200_000 are both understood
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub steps: Option<String>,
-    /// Seed of every random stream
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
-    pub seed: Option<String>,
-    /// What trains: auto, cpu, cuda or cuda:K (K as CUDA counts GPUs), or several in order (cuda:1,cpu); auto takes a GPU where
-    /// one is usable and the environment has a preset for GPUs
-    #[arg(long, value_name = "DEVICE")]
-    pub device: Option<String>,
-    /// What the network's matrix products are computed in: f32, or on a GPU tf32 or bf16
-    #[arg(long, value_name = "PRECISION")]
-    pub precision: Option<String>,
-    /// Play each horizon beside the update before it (overlap), so with weights that are one update old; on GPUs only
-    #[arg(long)]
-    pub overlap: bool,
-    /// Suit threads and their waiting to this machine (optimize_perf), or take plain defaults: true or false
-    #[arg(long, value_name = "BOOL")]
-    pub optimize_perf: Option<String>,
-    /// TOML file laid over the preset and every operant.toml
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Set any key of the configuration; repeatable (env.NAME=VALUE sets an option of the environment)
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Directory that holds the runs [default: runs]
-    #[arg(long, value_name = "DIR")]
-    pub run_dir: Option<String>,
-    /// Name of the run [default: made of environment, seed and time]
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
+    line: CommandLine,
 }
 
 impl Overrides {
     /// What the command line contributes to the configuration.
     pub fn command_line(&self) -> CommandLine {
-        let flags = [
-            ("num_envs", "--envs", &self.envs),
-            ("total_timesteps", "--steps", &self.steps),
-            ("seed", "--seed", &self.seed),
-            ("device", "--device", &self.device),
-            ("precision", "--precision", &self.precision),
-            ("optimize_perf", "--optimize-perf", &self.optimize_perf),
-            ("run_dir", "--run-dir", &self.run_dir),
-            ("name", "--name", &self.name),
-        ];
-        let switches = [("overlap", "--overlap", self.overlap)];
-        let given = |(key, flag, value): (_, _, &Option<String>)| Some((key, flag, value.clone()?));
-        let on =
-            switches.into_iter().filter(|(.., on)| *on).map(|(key, flag, _)| (key, flag, "true".to_string()));
-        CommandLine {
-            config: self.config.clone(),
-            set: self.set.clone(),
-            flags: flags.into_iter().filter_map(given).chain(on).collect(),
+        self.line.clone()
+    }
+}
+
+impl clap::Args for Overrides {
+    fn augment_args(command: Command) -> Command {
+        let heading = "Configuration";
+        let flags = keys().filter_map(|key| argument(key, key.flag?));
+        let config = Arg::new("config").long("config").value_name("FILE");
+        let config = config.help("TOML file laid over the preset and every operant.toml");
+        let config = config.value_parser(clap::value_parser!(std::path::PathBuf));
+        let set = Arg::new("set").long("set").value_name("KEY=VALUE").action(ArgAction::Append);
+        let set = set.help(
+            "Set any key of the configuration; repeatable (env.NAME=VALUE sets an option of the environment)",
+        );
+        command.args(flags.chain([config, set]).map(|argument| argument.help_heading(heading)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// The argument for the flag of a key.
+fn argument(key: &'static Key, flag: Flag) -> Option<Arg> {
+    let long = |flag: &'static str| Some(Arg::new(key.name).long(flag.strip_prefix("--")?));
+    match flag {
+        Flag::Value(flag, name) => {
+            let help = format!("{} ({})", key.meaning(), key.name);
+            Some(long(flag)?.value_name(name).help(help).allow_negative_numbers(true))
         }
+        Flag::Switch(flag, value) => {
+            let help = format!("Set {} = {value}: {}", key.name, key.meaning());
+            Some(long(flag)?.help(help).action(ArgAction::SetTrue))
+        }
+    }
+}
+
+impl clap::FromArgMatches for Overrides {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |key: &'static Key| match key.flag? {
+            Flag::Value(flag, _) => Some((key.name, flag, matches.get_one::<String>(key.name)?.clone())),
+            Flag::Switch(flag, value) => {
+                matches.get_flag(key.name).then(|| (key.name, flag, value.to_owned()))
+            }
+        };
+        let config = matches.get_one("config").cloned();
+        let set = matches.get_many("set").unwrap_or_default().cloned().collect();
+        Ok(Self { line: CommandLine { config, set, flags: keys().filter_map(given).collect() } })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }

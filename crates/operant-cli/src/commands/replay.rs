@@ -25,11 +25,16 @@ pub struct Args {
     /// What runs them: scalar (one environment at a time), wide (SIMD lanes), cuda or cuda:K (a GPU, K as CUDA counts)
     #[arg(long, value_parser = on, default_value = "scalar")]
     device: On,
+    /// Set an option of the environment
+    #[arg(long = "set", value_name = "env.NAME=VALUE", value_parser = option)]
+    options: Vec<(String, f64)>,
 }
 
 const AFTER_HELP: &str = "\
 Reads lines {\"state\":[...],\"actions\":[...]} from stdin, the state in the
 environment's own order, actions as numbers, or as lists for several components.
+Where a step draws random numbers, \"draws\":[[numbers],...] may give them, a list for
+each action; without it they come from seed 0.
 Writes a line {\"obs\",\"reward\",\"terminated\",\"truncated\",\"state\"} for each, entry k
 after action k; it stops with the episode.
 
@@ -56,33 +61,33 @@ fn on(text: &str) -> Result<On, String> {
     }
 }
 
+fn option(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.strip_prefix("env.").and_then(|text| text.split_once('=')).unwrap_or_default();
+    let value = value.parse().map_err(|_| "give env.NAME=NUMBER".to_owned())?;
+    Ok((name.to_owned(), value))
+}
+
 /// Replays standard input.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let arithmetic = arithmetic(args)?;
-    let env = device::find(registry, &args.env)?;
+    let options = args.options.iter().cloned().collect();
+    let env = device::find(registry, &args.env)?.with_options(&options);
+    let env = env.map_err(|error| Error::from(&error).at("--set"))?;
     match args.device {
         On::Cuda(ordinal) => {
             let device = open(registry, ordinal)
                 .map_err(|error| error.at(format!("--device {}", gpu::name(ordinal))))?;
-            OnGpu { device, env: &**env }.play_all()?;
+            OnGpu { device, env: &*env }.play_all()?;
         }
         On::Scalar | On::Wide => {
             for case in cases() {
                 let (case, place) = case?;
                 let outcome = env.replay(arithmetic, &case);
-                print(&outcome.map_err(|error| usage(&error.to_string()).at(place))?)?;
+                print(&outcome.map_err(|error| Error::from(error).at(place))?)?;
             }
         }
     }
     Ok(0)
-}
-
-/// An error of usage whose remedy stands behind a semicolon.
-fn usage(message: &str) -> Error {
-    match message.split_once("; ") {
-        Some((what, remedy)) => Error::usage(what).remedy(remedy),
-        None => Error::usage(message),
-    }
 }
 
 /// The arithmetic of the host; a GPU has that of `F32`.
@@ -136,7 +141,7 @@ impl OnGpu<'_> {
         let (mut batch, mut longest) = (Vec::new(), 0);
         for case in cases() {
             let words = case.and_then(|(case, place)| {
-                self.env.case_words(&case).map_err(|error| usage(&error.to_string()).at(place))
+                self.env.case_words(&case).map_err(|error| Error::from(error).at(place))
             });
             match words {
                 Ok(words) => {
@@ -170,8 +175,7 @@ impl OnGpu<'_> {
 }
 
 fn parse(line: &str) -> Result<Case, Error> {
-    const SHAPE: &str =
-        "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}, and \"draws\":[lists of numbers] where chance is given";
+    const SHAPE: &str = "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}, and \"draws\":[lists of numbers] where chance is given";
     let bad = |what: String| Error::usage(what).remedy(SHAPE);
     let value: Value = serde_json::from_str(line).map_err(|error| bad(format!("it is not JSON: {error}")))?;
     let list = |key: &str| {

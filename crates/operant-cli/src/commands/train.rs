@@ -7,7 +7,7 @@ use std::time::Instant;
 use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{Ending, Job, Log, Outcome, Resume, Settings, Signals, device, path_text};
+use operant_run::{Ending, Job, Log, Outcome, Requested, Resume, Signals, device, path_text};
 
 use super::overrides::Overrides;
 use super::place;
@@ -27,9 +27,6 @@ pub struct Args {
     /// Train as a daemon: return when training begins, and print the run's name and how to watch it
     #[arg(long)]
     detach: bool,
-    /// Publish nothing into shared memory: monitors will not see the run
-    #[arg(long)]
-    no_ring: bool,
     /// Print the result as one JSON object on stdout; with --detach, run, pid, dir and ring
     #[arg(long)]
     json: bool,
@@ -59,7 +56,7 @@ Configuration, each over the one before:
 Devices: `operant info` shows what this machine has, and what auto takes and why.
 auto takes a GPU where one is usable, the environment has a preset for GPUs and the
 run fits, else the CPU, and says why; cuda:1,cuda:0,cpu is an order of one's own.
-What a file prefers and a device lacks (precision, overlap) gives way. Presets have thousands of environments on a
+A precision or overlap that a file sets and the device lacks is overridden. Presets have thousands of environments on a
 GPU and few on the CPU. A run may resume on another device, where it goes on with
 the same state and settings and other roundings; auto leaves it where it was.
 
@@ -92,21 +89,21 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         return detach(args, registry);
     }
     let signals = Signals::listen()?;
-    let (env, resume, settings) = configure(args, registry)?;
-    let threshold = settings.run.solved_at;
+    let (env, resume, requested) = configure(args, registry)?;
+    let threshold = requested.settings.run.solved_at;
     let progress: Box<dyn Progress> = match (args.quiet, std::io::stderr().is_terminal()) {
         (true, _) => Box::new(Quiet),
         (false, _) if daemon::is_daemon() => Box::new(Notes),
-        (false, true) => Box::new(Bar::new(settings.steps())),
+        (false, true) => Box::new(Bar::new(requested.settings.steps())),
         (false, false) => Box::new(Lines::new(std::io::stderr())),
     };
-    let mut job = Job { resume, started, progress, log: Log::install(), ..Job::new(settings) };
+    let mut job = Job { resume, started, progress, log: Log::install(), ..Job::new(requested) };
     if daemon::is_daemon() {
         signals.ignore_hangup()?;
         job.ready = Some(Box::new(daemon::ready));
     }
     job.signals = signals;
-    let outcome = operant_run::train(job, |settings, device| operant_run::backend(&env, settings, device))?;
+    let outcome = operant_run::train(job, |requested, device| operant_run::backend(&env, requested, device))?;
     let text =
         if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, registry, threshold) };
     output::print(&text)?;
@@ -120,11 +117,8 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
 fn configure(
     args: &Args,
     registry: &Registry,
-) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Settings)> {
-    let mut line = args.overrides.command_line();
-    if args.no_ring {
-        line.flags.push(("ring", "--no-ring", "false".to_string()));
-    }
+) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Requested)> {
+    let line = args.overrides.command_line();
     // An unknown environment is an error whatever else is wrong.
     let asked = args.env.as_deref().map(|name| device::find(registry, name)).transpose()?;
     let resume = match &args.resume {
@@ -141,8 +135,8 @@ fn configure(
         resume.expect_env(&facts.name)?;
     }
     let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
-    let settings = config::settings(facts, &line, resumed)?;
-    Ok((Arc::clone(env), resume, settings))
+    let requested = config::requested(facts, &line, resumed)?;
+    Ok((Arc::clone(env), resume, requested))
 }
 
 /// Starts the daemon, once everything that can be wrong with the configuration has been looked for here.

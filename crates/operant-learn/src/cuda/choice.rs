@@ -4,6 +4,7 @@
 use operant_cuda::CudaError;
 
 use crate::LearnError;
+use crate::choice;
 use crate::config::Config;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::network::Network;
@@ -16,40 +17,17 @@ const WIDEST_FUSED: usize = 256;
 /// The most hidden layers that do: the code of each is unrolled.
 const DEEPEST_FUSED: usize = 8;
 
-/// Which kernels run a network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Kernels {
-    /// Whichever suits its shape.
-    #[default]
-    Auto,
-    /// One kernel a horizon and one an update, with the network inside.
-    Fused,
-    /// Matrix products of cuBLASLt, layer by layer.
-    Gemm,
-}
-
-impl Kernels {
-    /// All of them.
-    pub const ALL: [Kernels; 3] = [Self::Auto, Self::Fused, Self::Gemm];
-
-    /// The name in configurations, where matrix products have always been called layers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Fused => "fused",
-            Self::Gemm => "layers",
-        }
-    }
-}
-
-impl std::str::FromStr for Kernels {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|kernels| kernels.name() == name)
-            .ok_or_else(|| format!("there are no kernels \"{name}\"; give auto, fused or layers"))
+choice! {
+    /// Which kernels run a network.
+    #[derive(Default)]
+    pub enum Kernels {
+        /// Whichever suits its shape.
+        #[default]
+        Auto = "auto",
+        /// One kernel a horizon and one an update, with the network inside.
+        Fused = "fused",
+        /// Matrix products of cuBLASLt, layer by layer.
+        Gemm = "layers",
     }
 }
 
@@ -178,6 +156,9 @@ pub fn fused_up_to(
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+    use serde::de::value::{Error, StrDeserializer};
+
     use super::*;
     use crate::network::{Architecture, Head, Input};
 
@@ -237,11 +218,11 @@ mod tests {
 
     #[test]
     fn kernels_have_the_names_that_configurations_use() {
+        let read = |word| Kernels::deserialize(StrDeserializer::<Error>::new(word));
         for kernels in Kernels::ALL {
-            assert_eq!(kernels.name().parse(), Ok(kernels));
+            assert_eq!(read(kernels.name()), Ok(kernels));
         }
-        assert_eq!("layers".parse(), Ok(Kernels::Gemm));
-        assert!("cublas".parse::<Kernels>().is_err());
+        assert!(read("cublas").is_err());
         assert_eq!(fused_up_to(|width| network(&[width, width]), Precision::Tf32, H200), 64);
         assert_eq!(fused_up_to(|width| network(&[width, width]), Precision::Bf16, H200), 256);
     }

@@ -1,12 +1,12 @@
-//! Why a ring cannot be written or read. Each message says what, where, and after a semicolon what to do.
+//! Why a ring cannot be written or read. Each error says what is wrong and where, and apart from that what to do.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// A ring that cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum RingError {
     /// A file or directory refuses.
-    #[error("{what} {}: {error}; {remedy}", path.display())]
     Io {
         /// What was tried.
         what: &'static str,
@@ -18,7 +18,6 @@ pub enum RingError {
         remedy: &'static str,
     },
     /// The place for rings is not safe or not fit for one.
-    #[error("{} {problem}; {remedy}", path.display())]
     Place {
         /// The directory.
         path: PathBuf,
@@ -28,15 +27,10 @@ pub enum RingError {
         remedy: &'static str,
     },
     /// Not an operant ring.
-    #[error("this is no operant ring: {0}; give the name of a run, or the path of its .ring file")]
     NotARing(String),
     /// Its trainer has not finished writing the header.
-    #[error("the ring is not ready yet: its trainer is starting, or died while it did; try again")]
     NotReady,
     /// A layout that this version does not know.
-    #[error(
-        "the ring has layout version {major}.{minor}, and this operant reads 1.x; use the operant that trains the run"
-    )]
     Version {
         /// Its major version.
         major: u64,
@@ -44,10 +38,8 @@ pub enum RingError {
         minor: u64,
     },
     /// Inconsistent.
-    #[error("the ring is damaged: {0}; a live trainer writes a new one within a second or two")]
     Damaged(String),
     /// No ring of this name.
-    #[error("there is no ring of a run \"{run}\"{hint}; {remedy}")]
     NoSuchRun {
         /// The name asked for.
         run: String,
@@ -57,11 +49,41 @@ pub enum RingError {
         remedy: String,
     },
     /// More mappings than the process may hold.
-    #[error("too many rings are open in this process; close some")]
     TooMany,
 }
 
 impl RingError {
+    /// What is wrong, and where.
+    pub fn what(&self) -> String {
+        match self {
+            RingError::Io { what, path, error, .. } => format!("{what} {}: {error}", path.display()),
+            RingError::Place { path, problem, .. } => format!("{} {problem}", path.display()),
+            RingError::NotARing(problem) => format!("this is no operant ring: {problem}"),
+            RingError::NotReady => {
+                "the ring is not ready yet: its trainer is starting, or died while it did".to_owned()
+            }
+            RingError::Version { major, minor } => {
+                format!("the ring has layout version {major}.{minor}, and this operant reads 1.x")
+            }
+            RingError::Damaged(problem) => format!("the ring is damaged: {problem}"),
+            RingError::NoSuchRun { run, hint, .. } => format!("there is no ring of a run \"{run}\"{hint}"),
+            RingError::TooMany => "too many rings are open in this process".to_owned(),
+        }
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> &str {
+        match self {
+            RingError::Io { remedy, .. } | RingError::Place { remedy, .. } => remedy,
+            RingError::NotARing(_) => "give the name of a run, or the path of its .ring file",
+            RingError::NotReady => "try again",
+            RingError::Version { .. } => "use the operant that trains the run",
+            RingError::Damaged(_) => "a live trainer writes a new one within a second or two",
+            RingError::NoSuchRun { remedy, .. } => remedy,
+            RingError::TooMany => "close some",
+        }
+    }
+
     /// A file operation that failed.
     pub(super) fn io(what: &'static str, path: &Path, error: std::io::Error) -> Self {
         use std::io::ErrorKind as Kind;
@@ -75,5 +97,20 @@ impl RingError {
             _ => "choose another place with OPERANT_RING_DIR",
         };
         RingError::Io { what, path: path.to_owned(), error, remedy }
+    }
+}
+
+impl fmt::Display for RingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what(), self.remedy())
+    }
+}
+
+impl std::error::Error for RingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RingError::Io { error, .. } => Some(error),
+            _ => None,
+        }
     }
 }

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::sinks::io_remedy;
 
-/// A checkpoint that could not be saved or loaded; says what, where, and what to do.
-#[derive(Debug, thiserror::Error)]
+/// A checkpoint that could not be saved or loaded.
+#[derive(Debug)]
 pub enum CheckpointError {
     /// The operating system refused.
-    #[error("cannot {doing} {}: {source}; {}", path.display(), io_remedy(source))]
     Io {
         /// What was tried, such as `write`.
         doing: &'static str,
@@ -20,10 +19,8 @@ pub enum CheckpointError {
         source: io::Error,
     },
     /// A file of the checkpoint, or the checkpoint itself, is not there.
-    #[error("{} is missing; resume from another checkpoint beside it, or restore the file", .0.display())]
     Missing(PathBuf),
     /// A file of the checkpoint is not what was written.
-    #[error("{} is damaged: {problem}; resume from another checkpoint beside it, or restore the file", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -31,12 +28,6 @@ pub enum CheckpointError {
         problem: String,
     },
     /// A later version of operant wrote the checkpoint.
-    #[error(
-        "{} has checkpoint schema {found}, written by operant {operant}; this operant reads up to {}: upgrade operant, or \
-         resume a run of this version",
-        path.display(),
-        super::SCHEMA
-    )]
     Newer {
         /// The checkpoint's metadata.
         path: PathBuf,
@@ -46,7 +37,6 @@ pub enum CheckpointError {
         operant: String,
     },
     /// The checkpoint is of another environment.
-    #[error("{} was trained on {found}, not on {expected}; name a checkpoint of {expected}, or use {found}", path.display())]
     WrongEnv {
         /// The checkpoint.
         path: PathBuf,
@@ -56,10 +46,8 @@ pub enum CheckpointError {
         expected: String,
     },
     /// There is nothing to load.
-    #[error("no checkpoint in {}; train until one is saved, or name another run", .0.display())]
     None(PathBuf),
     /// There are checkpoints, and every one of them is damaged.
-    #[error("no checkpoint in {} can be loaded; restore one from a backup, or start a new run:{}", dir.display(), Lines(errors))]
     AllDamaged {
         /// The directory of checkpoints.
         dir: PathBuf,
@@ -67,11 +55,51 @@ pub enum CheckpointError {
         errors: Vec<CheckpointError>,
     },
     /// The backend's snapshot cannot be stored; a defect of the backend.
-    #[error("the snapshot cannot be stored: {0}; please report this as a bug")]
     Snapshot(String),
 }
 
 impl CheckpointError {
+    /// What is wrong, and where.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Io { doing, path, source } => format!("cannot {doing} {}: {source}", path.display()),
+            Self::Missing(path) => format!("{} is missing", path.display()),
+            Self::Damaged { path, problem } => format!("{} is damaged: {problem}", path.display()),
+            Self::Newer { path, found, operant } => {
+                format!("{} has checkpoint schema {found}, written by operant {operant}", path.display())
+            }
+            Self::WrongEnv { path, found, expected } => {
+                format!("{} was trained on {found}, not on {expected}", path.display())
+            }
+            Self::None(dir) => format!("no checkpoint in {}", dir.display()),
+            Self::AllDamaged { dir, errors } => {
+                let errors: Vec<String> = errors.iter().map(|error| format!("\n  {error}")).collect();
+                format!("no checkpoint in {} can be loaded:{}", dir.display(), errors.concat())
+            }
+            Self::Snapshot(problem) => format!("the snapshot cannot be stored: {problem}"),
+        }
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Io { source, .. } => io_remedy(source).into(),
+            Self::Missing(_) | Self::Damaged { .. } => {
+                "resume from another checkpoint beside it, or restore the file".into()
+            }
+            Self::Newer { .. } => format!(
+                "this operant reads up to {}: upgrade operant, or resume a run of this version",
+                super::SCHEMA
+            ),
+            Self::WrongEnv { found, expected, .. } => {
+                format!("name a checkpoint of {expected}, or use {found}")
+            }
+            Self::None(_) => "train until one is saved, or name another run".into(),
+            Self::AllDamaged { .. } => "restore one from a backup, or start a new run".into(),
+            Self::Snapshot(_) => "please report this as a bug".into(),
+        }
+    }
+
     /// Whether the disk is to blame (exit code 1) and not what the user asked for (exit code 2).
     pub fn is_disk(&self) -> bool {
         matches!(self, Self::Io { .. })
@@ -96,11 +124,17 @@ impl CheckpointError {
     }
 }
 
-/// Errors, each on an indented line of its own.
-struct Lines<'a>(&'a [CheckpointError]);
-
-impl fmt::Display for Lines<'_> {
+impl fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|error| write!(f, "\n  {error}"))
+        write!(f, "{}; {}", self.what(), self.remedy())
+    }
+}
+
+impl std::error::Error for CheckpointError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
     }
 }

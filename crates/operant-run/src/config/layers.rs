@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use operant_learn::presets::{self, GPU_TABLE};
+use operant_learn::Config;
+use operant_learn::presets::GPU_TABLE;
+use operant_learn::setting::{Key, Refusal};
 use toml::{Table, Value};
 
-use super::keys::{self, AUTO, KEYS, Key};
+use super::RunConfig;
+use super::keys::{self, AUTO, keys};
+use super::lines::{Lines, line_of};
+use super::origin::{Entries, Entry, EnvFacts, Origin};
 use crate::error::{Error, Result, did_you_mean};
 
 /// Variables that begin with `OPERANT_` and are not configuration keys.
@@ -40,83 +44,15 @@ const OTHER_VARIABLES: &[&str] = &[
 /// The variable that may be given without `OPERANT_`, and its key; the full name has precedence.
 const SHORT: (&str, &str) = ("OPTIMIZE_PERF", "optimize_perf");
 
-/// Where a value came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// Built in.
-    Default,
-    /// The preset of this environment.
-    Preset(String),
-    /// The table of that preset which is for GPUs.
-    PresetGpu(String),
-    /// A file, at a line where known.
-    File(PathBuf, Option<usize>),
-    /// A variable of the process environment.
-    Variable(String),
-    /// The configuration of the run being resumed.
-    Resumed(String),
-    /// `--set`, or a flag of its own.
-    Flag(String),
-    /// The device, as `auto` asked for; why.
-    Chosen(String),
-    /// The device, which has no other value; whose wish gave way.
-    GaveWay(String),
-}
-
-impl Origin {
-    /// Whether a person chose the value, as opposed to a default or preset.
-    pub fn is_explicit(&self) -> bool {
-        !matches!(self, Origin::Default | Origin::Preset(_) | Origin::PresetGpu(_))
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Origin::Default => write!(f, "default"),
-            Origin::Preset(env) => write!(f, "preset {env}"),
-            Origin::PresetGpu(env) => write!(f, "preset {env} [{GPU_TABLE}]"),
-            Origin::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
-            Origin::File(path, None) => write!(f, "{}", path.display()),
-            Origin::Variable(name) => write!(f, "{name}"),
-            Origin::Resumed(run) => write!(f, "run {run}"),
-            Origin::Flag(flag) => write!(f, "{flag}"),
-            Origin::Chosen(reason) => write!(f, "auto: {reason}"),
-            Origin::GaveWay(reason) => write!(f, "{reason}"),
-        }
-    }
-}
-
-/// What the configuration needs to know about an environment.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct EnvFacts {
-    /// Its name, as in `operant train NAME`.
-    pub name: String,
-    /// Its preset as TOML text, if it has one.
-    pub preset: Option<String>,
-    /// The environments whose tables an `operant.toml` may hold beside this one's: names and aliases, with the name
-    /// that each stands for.
-    pub known: BTreeMap<String, String>,
-}
-
-/// A value and where it came from.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    /// The value, already of its key's type.
-    pub value: Value,
-    /// Where it came from.
-    pub origin: Origin,
-}
-
 /// A stack of layers for one environment. Each call lays one more layer over those before it.
 #[derive(Debug, Clone)]
 pub struct Layers {
     pub(super) facts: EnvFacts,
-    pub(super) entries: BTreeMap<&'static str, Entry>,
+    pub(super) entries: Entries,
     pub(super) options: BTreeMap<String, Entry>,
     /// What the environment's preset has for GPUs.
-    pub(super) gpu: BTreeMap<&'static str, Entry>,
-    /// Who asked that the device decide `num_envs`; its entry is what lies below that.
+    pub(super) gpu: Entries,
+    /// Where `num_envs = "auto"` was asked for, if it was; the entry of `num_envs` is what lies below that.
     pub(super) auto_envs: Option<Origin>,
 }
 
@@ -126,13 +62,14 @@ impl Layers {
         let name = facts.name.clone();
         let mut layers = Layers {
             facts,
-            entries: BTreeMap::new(),
+            entries: Entries::new(),
             options: BTreeMap::new(),
-            gpu: BTreeMap::new(),
+            gpu: Entries::new(),
             auto_envs: None,
         };
-        layers.text(presets::DEFAULTS, &|_| Origin::Default)?;
-        layers.text(include_str!("defaults.toml"), &|_| Origin::Default)?;
+        for defaults in [Table::try_from(Config::default()), Table::try_from(RunConfig::default())] {
+            layers.table(defaults.expect("settings are TOML"), &Lines::default(), &|_| Origin::Default)?;
+        }
         if let Some(preset) = layers.facts.preset.clone() {
             layers.preset(&preset, &name)?;
         }
@@ -182,8 +119,8 @@ impl Layers {
     /// where the run had nothing of its own, such as an option of the environment; but for places on this machine, which
     /// a run has none of.
     pub fn resumed(&mut self, run: &str, text: &str) -> Result<()> {
-        let is_place = |key: &str| matches!(key, "run_dir" | "cache_dir");
-        self.entries.retain(|key, entry| is_place(key) || !entry.origin.is_explicit());
+        let is_local = |key: &str| keys::find(key).is_some_and(|key| key.is_local);
+        self.entries.retain(|key, entry| is_local(key) || !entry.origin.is_explicit());
         self.auto_envs = None;
         self.options.clear();
         self.text(text, &|_| Origin::Resumed(run.to_string()))
@@ -208,10 +145,9 @@ impl Layers {
             if let Some(option) = lower.strip_prefix("env_") {
                 self.option(option, keys::parse_value(value), origin)?;
             } else if let Some(key) = keys::find(&lower) {
-                self.put(key.name, key.parse(value), origin)?;
+                self.put(key.name, keys::parse(key, value), origin)?;
             } else {
-                let names: Vec<String> =
-                    KEYS.iter().map(|key| format!("OPERANT_{}", key.name.to_uppercase())).collect();
+                let names: Vec<String> = keys().map(Key::variable).collect();
                 let hint = did_you_mean(name, names.iter().map(String::as_str));
                 return Err(Error::usage(format!("{name} names no configuration key{hint}"))
                     .at("the process environment")
@@ -233,7 +169,7 @@ impl Layers {
             return self.option(option, keys::parse_value(value.trim()), origin);
         }
         match keys::find(name) {
-            Some(key) => self.put(key.name, key.parse(value), origin),
+            Some(key) => self.put(key.name, keys::parse(key, value), origin),
             None => Err(self.unknown(name, &origin)),
         }
     }
@@ -241,7 +177,7 @@ impl Layers {
     /// One flag that stands for a key, such as `--envs` for `num_envs`, with its value as typed.
     pub fn flag(&mut self, key: &'static str, flag: &str, value: &str) -> Result<()> {
         let key = keys::find(key).expect("every flag stands for a key of the table");
-        self.put(key.name, key.parse(value), Origin::Flag(flag.to_string()))
+        self.put(key.name, keys::parse(key, value), Origin::Flag(flag.to_string()))
     }
 
     /// Lays a document over the layers so far; `origin` makes an origin from a line number.
@@ -350,9 +286,13 @@ impl Layers {
 }
 
 fn accepted(key: &Key, value: Value, origin: Origin) -> Result<Entry> {
-    match key.accept(value) {
+    let shown = value.to_string();
+    match keys::accept(key, value) {
         Ok(value) => Ok(Entry { value, origin }),
-        Err((problem, remedy)) => Err(Error::usage(problem).at(origin.to_string()).remedy(remedy)),
+        Err(Refusal { problem, remedy }) => {
+            let what = format!("{} = {shown} {problem}", key.name);
+            Err(Error::usage(what).at(origin.to_string()).remedy(remedy))
+        }
     }
 }
 
@@ -366,7 +306,7 @@ fn parsed(text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<Table>
 }
 
 fn unknown_key(name: &str, origin: &Origin) -> Error {
-    let hint = did_you_mean(name, KEYS.iter().map(|key| key.name));
+    let hint = did_you_mean(name, keys().map(|key| key.name));
     Error::usage(format!("\"{name}\" is no configuration key{hint}"))
         .at(origin.to_string())
         .remedy("`operant config ENV` prints every key; options of an environment are written env.NAME")
@@ -378,43 +318,4 @@ fn check_names(table: &Table, origin: &dyn Fn(&str) -> Origin) -> Result<()> {
         Some(name) => Err(unknown_key(name, &origin(name))),
         None => Ok(()),
     }
-}
-
-/// The line of each key of a document, by its path.
-#[derive(Default)]
-struct Lines(BTreeMap<Vec<String>, usize>);
-
-impl Lines {
-    fn of(text: &str) -> Self {
-        fn walk(
-            text: &str,
-            table: &toml::de::DeTable<'_>,
-            path: &[String],
-            lines: &mut BTreeMap<Vec<String>, usize>,
-        ) {
-            for (key, value) in table {
-                let mut path = path.to_vec();
-                path.push(key.get_ref().to_string());
-                if let Some(inner) = value.get_ref().as_table() {
-                    walk(text, inner, &path, lines);
-                }
-                lines.insert(path, line_of(text, key.span().start));
-            }
-        }
-        let mut lines = BTreeMap::new();
-        if let Ok(document) = toml::de::DeTable::parse(text) {
-            walk(text, document.get_ref(), &[], &mut lines);
-        }
-        Lines(lines)
-    }
-
-    fn get(&self, path: &[&str]) -> Option<usize> {
-        let path: Vec<String> = path.iter().map(ToString::to_string).collect();
-        self.0.get(&path).copied()
-    }
-}
-
-/// The line, counted from 1, that holds a byte.
-fn line_of(text: &str, byte: usize) -> usize {
-    1 + text.bytes().take(byte).filter(|b| *b == b'\n').count()
 }

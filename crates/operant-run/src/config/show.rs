@@ -4,22 +4,27 @@ use std::fmt::Write as _;
 
 use toml::Value;
 
-use super::Settings;
-use super::keys::{AUTO, Group, KEYS};
+use super::keys::{AUTO, keys};
+use super::{Group, Origin, Settings};
 
 impl Settings {
     /// The effective configuration, one key a line, each with its origin as a comment when `origins`.
     pub fn to_toml(&self, origins: bool) -> String {
+        self.shown(None, origins)
+    }
+
+    /// The same with `num_envs = "auto"` where that was asked for.
+    pub(super) fn shown(&self, auto_envs: Option<&Origin>, origins: bool) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let mut group = Group::Learner;
         lines.push((format!("environment = {}", Value::String(self.environment.clone())), String::new()));
         lines.push((String::new(), String::new()));
-        for key in KEYS {
+        for key in keys() {
             if key.group != group {
                 lines.push((String::new(), String::new()));
                 group = key.group;
             }
-            if let (Some(origin), "num_envs") = (&self.auto_envs, key.name) {
+            if let (Some(origin), "num_envs") = (auto_envs, key.name) {
                 lines.push((format!("num_envs = {}", Value::String(AUTO.to_string())), origin.to_string()));
             } else if let Some(entry) = self.entries.get(key.name) {
                 lines.push((format!("{} = {}", key.name, entry.value), entry.origin.to_string()));
@@ -50,8 +55,8 @@ impl Settings {
     /// the file serves as a `--config` for another.
     pub fn to_saved_toml(&self) -> String {
         let mut saved = self.clone();
-        for place in ["name", "run_dir", "cache_dir"] {
-            saved.entries.remove(place);
+        for local in keys().filter(|key| key.is_local) {
+            saved.entries.remove(local.name);
         }
         let chosen = self.num_envs_chosen().map_or_else(String::new, |reason| {
             format!("# auto chose num_envs = {}: {reason}.\n", self.learner.num_envs)

@@ -1,5 +1,8 @@
 //! Layering, origins, suggestions, ranges, and the round trip through `operant config`.
 
+use operant_learn::Precision;
+use operant_learn::cuda::Kernels;
+
 use super::*;
 use crate::error::{Error, ErrorKind};
 
@@ -16,7 +19,7 @@ fn facts() -> EnvFacts {
     EnvFacts { name: "cartpole".into(), preset: preset("cartpole"), known }
 }
 
-fn with_files(user: &str, here: &str, line: &CommandLine, variables: &[(&str, &str)]) -> Result<Settings> {
+fn with_files(user: &str, here: &str, line: &CommandLine, variables: &[(&str, &str)]) -> Result<Requested> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (user_path, here_path) = (dir.path().join("user.toml"), dir.path().join("operant.toml"));
     std::fs::write(&user_path, user).expect("written");
@@ -43,14 +46,14 @@ fn every_layer_overrides_the_one_below() {
     let preset = with_files("", "", &nothing, &[]).expect("valid");
     assert_eq!(preset.origin("learning_rate"), Some(&Origin::Preset("cartpole".into())));
     assert_eq!(preset.origin("adam_eps"), Some(&Origin::Default));
-    assert_eq!(preset.run.solved_at, Some(475.0));
+    assert_eq!(preset.settings.run.solved_at, Some(475.0));
 
     let user = with_files("learning_rate = 0.1\ngamma = 0.5", "", &nothing, &[]).expect("valid");
-    assert_eq!((user.learner.learning_rate, user.learner.gamma), (0.1, 0.5));
+    assert_eq!((user.settings.learner.learning_rate, user.settings.learner.gamma), (0.1, 0.5));
 
     let here = with_files("learning_rate = 0.1\ngamma = 0.5", "\nlearning_rate = 0.2", &nothing, &[])
         .expect("valid");
-    assert_eq!((here.learner.learning_rate, here.learner.gamma), (0.2, 0.5));
+    assert_eq!((here.settings.learner.learning_rate, here.settings.learner.gamma), (0.2, 0.5));
     let Some(Origin::File(path, Some(2))) = here.origin("learning_rate") else {
         panic!("origin {:?}", here.origin("learning_rate"))
     };
@@ -61,10 +64,10 @@ fn every_layer_overrides_the_one_below() {
     std::fs::write(&path, "learning_rate = 0.3").expect("written");
     let mut line = CommandLine { config: Some(path), ..CommandLine::default() };
     let config = with_files("", "learning_rate = 0.2", &line, &[]).expect("valid");
-    assert_eq!(config.learner.learning_rate, 0.3);
+    assert_eq!(config.settings.learner.learning_rate, 0.3);
 
     let variable = with_files("", "", &line, &[("OPERANT_LEARNING_RATE", "0.4")]).expect("valid");
-    assert_eq!(variable.learner.learning_rate, 0.4);
+    assert_eq!(variable.settings.learner.learning_rate, 0.4);
     assert_eq!(
         variable.origin("learning_rate").map(ToString::to_string),
         Some("OPERANT_LEARNING_RATE".into())
@@ -72,12 +75,12 @@ fn every_layer_overrides_the_one_below() {
 
     line.set.push("learning_rate=0.5".into());
     let assigned = with_files("", "", &line, &[("OPERANT_LEARNING_RATE", "0.4")]).expect("valid");
-    assert_eq!(assigned.learner.learning_rate, 0.5);
+    assert_eq!(assigned.settings.learner.learning_rate, 0.5);
 
     line.flags.push(("num_envs", "--envs", "64".into()));
     line.set.push("num_envs=32".into());
     let flag = with_files("", "", &line, &[("OPERANT_NUM_ENVS", "16")]).expect("valid");
-    assert_eq!(flag.learner.num_envs, 64);
+    assert_eq!(flag.settings.learner.num_envs, 64);
     assert_eq!(flag.origin("num_envs"), Some(&Origin::Flag("--envs".into())));
 }
 
@@ -86,14 +89,22 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
     let saved =
         layered(facts(), &set(&["learning_rate=0.05", "seed=9"]), None, None, Path::new("/nonexistent"), [])
             .expect("valid")
+            .settings
             .to_saved_toml();
     let variables = [("OPERANT_LEARNING_RATE".into(), "0.4".into())];
     let line = set(&["gamma=0.7"]);
     let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), variables)
         .expect("valid");
-    assert_eq!((resumed.learner.learning_rate, resumed.learner.gamma, resumed.learner.seed), (0.05, 0.7, 9));
-    resumed.check_resumes(&saved, "old").expect("fits");
-    let resumed_trunk = resumed.learner.shared_trunk;
+    assert_eq!(
+        (
+            resumed.settings.learner.learning_rate,
+            resumed.settings.learner.gamma,
+            resumed.settings.learner.seed
+        ),
+        (0.05, 0.7, 9)
+    );
+    resumed.resuming(&saved, "old").expect("fits");
+    let resumed_trunk = resumed.settings.learner.shared_trunk;
 
     // What was said since the run began does not show through.
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -102,9 +113,13 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
     let bare = EnvFacts { preset: None, ..facts() };
     let saved_bare = layered(bare.clone(), &set(&[]), None, None, Path::new("/nonexistent"), [])
         .expect("valid")
+        .settings
         .to_saved_toml();
     let resumed = layered(bare, &set(&[]), Some(("old", &saved_bare)), None, &here, []).expect("valid");
-    assert!(resumed.env_options.is_empty() && resumed.run.solved_at.is_none(), "{resumed:?}");
+    assert!(
+        resumed.settings.env_options.is_empty() && resumed.settings.run.solved_at.is_none(),
+        "{resumed:?}"
+    );
 
     // The other trunk than the preset's, whichever that is.
     let other_trunk = format!("shared_trunk={}", !resumed_trunk);
@@ -112,7 +127,7 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
         let line = set(&[change]);
         let changed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), [])
             .expect("valid alone");
-        let error = changed.check_resumes(&saved, "old").expect_err(change);
+        let error = changed.resuming(&saved, "old").expect_err(change);
         assert!(error.what.contains(change.split('=').next().expect("a key")), "{error}");
         assert_eq!(error.place.as_deref(), Some("--set"));
     }
@@ -121,10 +136,9 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
 #[test]
 fn an_environments_table_overrides_its_file_for_that_environment_only() {
     let file = "[pendulum]\ngamma = 0.1\n[\"CartPole-v1\"]\ngamma = 0.2\n[CartPole-v1.env]\nlength = 2\n";
-    let settings =
-        with_files("", &format!("gamma = 0.3\n{file}"), &CommandLine::default(), &[]).expect("valid");
-    assert_eq!(settings.learner.gamma, 0.2);
-    assert_eq!(settings.env_options.get("length"), Some(&2.0));
+    let asked = with_files("", &format!("gamma = 0.3\n{file}"), &CommandLine::default(), &[]).expect("valid");
+    assert_eq!(asked.settings.learner.gamma, 0.2);
+    assert_eq!(asked.settings.env_options.get("length"), Some(&2.0));
 
     let error =
         with_files("", "[pendulun]\ngamma = 0.1", &CommandLine::default(), &[]).expect_err("no such table");
@@ -138,12 +152,12 @@ fn an_environments_table_overrides_its_file_for_that_environment_only() {
 #[test]
 fn environment_options_come_from_every_layer() {
     let line = set(&["env.sticky_action_prob=0.25"]);
-    let settings =
+    let asked =
         with_files("", "[env]\nramping = true\nsticky_action_prob = 0.5", &line, &[("OPERANT_ENV_A", "3")])
             .expect("valid");
     let expected = [("a", 3.0), ("ramping", 1.0), ("sticky_action_prob", 0.25)];
     let expected: BTreeMap<String, f64> = expected.map(|(name, x)| (name.to_string(), x)).into();
-    assert_eq!(settings.env_options, expected);
+    assert_eq!(asked.settings.env_options, expected);
     assert!(error_of(&set(&["env.ramping=often"])).what.contains("finite number"));
 }
 
@@ -212,10 +226,12 @@ fn values_out_of_range_are_refused() {
 
 #[test]
 fn a_configuration_may_ask_for_a_gpu_that_this_machine_has_not() {
-    for device in ["cuda", "cuda:0", "cuda:7"] {
+    for (device, ordinal) in [("cuda", 0), ("cuda:0", 0), ("cuda:7", 7)] {
         let line = set(&[&format!("device={device}"), "precision=bf16"]);
-        let settings = with_files("", "", &line, &[]).expect("valid");
-        assert_eq!((settings.run.device.as_str(), settings.run.precision.as_str()), (device, "bf16"));
+        let asked = with_files("", "", &line, &[]).expect("valid");
+        let gpu = DeviceRequest::Only(DeviceName::Cuda(ordinal));
+        assert_eq!((&asked.settings.run.device, asked.settings.run.precision), (&gpu, Precision::Bf16));
+        assert_eq!(asked.value("device").and_then(|value| value.as_str()), Some(device));
     }
     assert!(with_files("", "", &set(&["precision=tf32"]), &[]).is_ok(), "auto may find one");
     let error = error_of(&set(&["device=cpu", "precision=tf32"]));
@@ -241,10 +257,10 @@ fn batches_beyond_any_memory_are_refused() {
 #[test]
 fn loose_spellings_are_understood() {
     let line = set(&["total_timesteps=2e5", "gamma=1", "hidden=32,16", "activation=relu", "num_envs=1_6"]);
-    let settings = with_files("", "", &line, &[("OPERANT_HIDDEN", "8")]).expect("valid");
-    assert_eq!(settings.learner.total_timesteps, 200_000);
-    assert_eq!((settings.learner.gamma, settings.learner.num_envs), (1.0, 16));
-    assert_eq!(settings.learner.hidden, [32, 16]);
+    let asked = with_files("", "", &line, &[("OPERANT_HIDDEN", "8")]).expect("valid");
+    assert_eq!(asked.settings.learner.total_timesteps, 200_000);
+    assert_eq!((asked.settings.learner.gamma, asked.settings.learner.num_envs), (1.0, 16));
+    assert_eq!(asked.settings.learner.hidden, [32, 16]);
 }
 
 #[test]
@@ -256,8 +272,8 @@ fn the_shown_configuration_reads_back_as_itself() {
         "log_std_init=-1e-7",
         "name=x",
     ]);
-    let settings = with_files("", "gamma = 0.123456789012345678", &line, &[]).expect("valid");
-    let shown = settings.to_toml(true);
+    let asked = with_files("", "gamma = 0.123456789012345678", &line, &[]).expect("valid");
+    let shown = asked.to_toml(true);
     assert!(shown.contains("learning_rate = 0.1"), "{shown}");
     assert!(shown.contains("# preset cartpole"), "{shown}");
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -265,8 +281,11 @@ fn the_shown_configuration_reads_back_as_itself() {
     std::fs::write(&path, &shown).expect("written");
     let line = CommandLine { config: Some(path), ..CommandLine::default() };
     let again = with_files("", "", &line, &[]).expect("valid");
-    assert_eq!((&again.learner, &again.run), (&settings.learner, &settings.run));
-    assert_eq!(again.env_options, settings.env_options);
+    assert_eq!(
+        (&again.settings.learner, &again.settings.run),
+        (&asked.settings.learner, &asked.settings.run)
+    );
+    assert_eq!(again.settings.env_options, asked.settings.env_options);
     assert_eq!(environment_of(&shown).as_deref(), Some("cartpole"));
 
     let elsewhere = EnvFacts { name: "pendulum".into(), preset: preset("pendulum"), ..facts() };
@@ -293,12 +312,12 @@ fn every_preset_is_valid_for_its_environment_on_every_device() {
         for device in ["cpu", "auto", "cuda"] {
             let facts = EnvFacts { name: name.to_string(), preset: Some(preset.clone()), ..facts() };
             let line = set(&[&format!("device={device}")]);
-            let settings = layered(facts, &line, None, None, Path::new("/nonexistent"), []).expect(name);
-            let on_gpu = settings.on_gpu().expect("valid");
+            let asked = layered(facts, &line, None, None, Path::new("/nonexistent"), []).expect(name);
+            let on_gpu = asked.on_gpu().expect("valid");
             let has_gpu = operant_learn::presets::has_gpu(preset);
-            assert_eq!(settings.has_gpu_preset(), has_gpu, "{name}");
-            assert_eq!(settings.uses_gpu_preset(), has_gpu && device == "cuda", "{name} on {device}");
-            assert!(!has_gpu || on_gpu.learner.num_envs >= 1024, "{name}");
+            assert_eq!(asked.has_gpu_preset(), has_gpu, "{name}");
+            assert_eq!(asked.settings.uses_gpu_preset(), has_gpu && device == "cuda", "{name} on {device}");
+            assert!(!has_gpu || on_gpu.settings.learner.num_envs >= 1024, "{name}");
         }
     }
 }
@@ -314,29 +333,29 @@ fn the_part_for_gpus_lies_over_the_preset_and_under_everything_else() {
     let nothing = CommandLine::default();
     let flag = CommandLine { flags: vec![("device", "--device", "cuda:1".into())], ..nothing.clone() };
     let by_variable = [("OPERANT_DEVICE", "cuda")];
-    for settings in [
+    for asked in [
         with_files("", "", &set(&["device=cuda"]), &[]),
         with_files("device = \"cuda\"", "", &nothing, &[]),
         with_files("", "[cartpole]\ndevice = \"cuda:0\"", &nothing, &[]),
         with_files("", "", &nothing, &by_variable),
         with_files("device = \"cpu\"", "", &flag, &by_variable),
     ] {
-        let settings = settings.expect("valid");
-        assert_eq!(settings.origin("num_envs"), Some(&table));
-        assert_eq!(settings.origin("gamma"), Some(&Origin::Preset("cartpole".into())));
-        assert_eq!(settings.origin("adam_eps"), Some(&Origin::Default));
-        assert!(settings.to_toml(true).contains("# preset cartpole [gpu]"), "{}", settings.to_toml(true));
-        assert_ne!(settings.learner, on_cpu.learner);
+        let asked = asked.expect("valid");
+        assert_eq!(asked.origin("num_envs"), Some(&table));
+        assert_eq!(asked.origin("gamma"), Some(&Origin::Preset("cartpole".into())));
+        assert_eq!(asked.origin("adam_eps"), Some(&Origin::Default));
+        assert!(asked.to_toml(true).contains("# preset cartpole [gpu]"), "{}", asked.to_toml(true));
+        assert_ne!(asked.settings.learner, on_cpu.settings.learner);
     }
     let overruled = with_files("device = \"cuda\"", "", &flag, &[("OPERANT_DEVICE", "cpu")]).expect("valid");
     assert_eq!(overruled.origin("num_envs"), Some(&table));
     let cpu = with_files("device = \"cuda\"", "", &nothing, &[("OPERANT_DEVICE", "cpu")]).expect("valid");
-    assert_eq!(cpu.learner, on_cpu.learner);
+    assert_eq!(cpu.settings.learner, on_cpu.settings.learner);
 
     for user in ["num_envs = 64", "[cartpole]\nnum_envs = 64"] {
-        let settings = with_files("", user, &set(&["device=cuda"]), &[]).expect("valid");
-        assert_eq!(settings.learner.num_envs, 64);
-        assert_eq!(settings.origin("num_steps"), Some(&table));
+        let asked = with_files("", user, &set(&["device=cuda"]), &[]).expect("valid");
+        assert_eq!(asked.settings.learner.num_envs, 64);
+        assert_eq!(asked.origin("num_steps"), Some(&table));
     }
 }
 
@@ -352,24 +371,24 @@ fn a_key_that_is_none_in_the_part_for_gpus_is_refused() {
 
 #[test]
 fn a_resumed_run_keeps_its_own_configuration_on_any_device() {
-    let saved = with_files("", "", &set(&["device=cpu"]), &[]).expect("valid").to_saved_toml();
+    let saved = with_files("", "", &set(&["device=cpu"]), &[]).expect("valid").settings.to_saved_toml();
     for device in ["cuda", "auto"] {
         let line = set(&[&format!("device={device}")]);
         let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), [])
-            .and_then(|settings| settings.on_gpu())
+            .and_then(|asked| asked.on_gpu())
             .expect("valid");
         assert_eq!(resumed.origin("num_envs"), Some(&Origin::Resumed("old".into())));
-        assert!(!resumed.uses_gpu_preset());
-        resumed.check_resumes(&saved, "old").expect("it goes on");
+        assert!(!resumed.settings.uses_gpu_preset());
+        resumed.resuming(&saved, "old").expect("it goes on");
     }
 }
 
 #[test]
 fn auto_may_ask_for_what_only_one_device_takes() {
     // 2,048 minibatches divide the batch of thousands of environments, and not that of a few.
-    let settings = with_files("", "", &set(&["num_minibatches=2048"]), &[]).expect("a GPU takes it");
-    assert_eq!(settings.on_gpu().expect("valid").learner.num_minibatches, 2048);
-    assert!(settings.check().is_err());
+    let asked = with_files("", "", &set(&["num_minibatches=2048"]), &[]).expect("a GPU takes it");
+    assert_eq!(asked.on_gpu().expect("valid").settings.learner.num_minibatches, 2048);
+    assert!(asked.resolve(None).is_err());
     assert!(with_files("", "", &set(&["num_minibatches=2048", "device=cpu"]), &[]).is_err());
     assert!(with_files("", "", &set(&["num_minibatches=1009"]), &[]).is_err(), "neither takes it");
 }
@@ -385,53 +404,53 @@ fn the_users_file_is_where_xdg_says() {
 #[test]
 fn the_number_of_environments_may_be_left_to_the_device() {
     let nothing = CommandLine::default();
-    let preset = with_files("", "", &nothing, &[]).expect("valid").learner.num_envs;
+    let preset = with_files("", "", &nothing, &[]).expect("valid").settings.learner.num_envs;
     let flag = CommandLine { flags: vec![("num_envs", "--envs", "auto".into())], ..nothing.clone() };
-    for (settings, origin) in [
+    for (asked, origin) in [
         (with_files("num_envs = \"auto\"", "", &nothing, &[]), "user.toml:1"),
         (with_files("", "[cartpole]\nnum_envs = \"auto\"", &nothing, &[]), "operant.toml:2"),
         (with_files("", "", &nothing, &[("OPERANT_NUM_ENVS", "auto")]), "OPERANT_NUM_ENVS"),
         (with_files("", "", &set(&["num_envs=auto"]), &[]), "--set"),
         (with_files("", "", &flag, &[]), "--envs"),
     ] {
-        let mut settings = settings.expect("valid");
-        assert!(settings.num_envs_is_open() && settings.num_envs_chosen().is_none());
-        assert!(settings.origin("num_envs").expect("an origin").to_string().ends_with(origin));
-        assert!(settings.to_toml(false).contains("num_envs = \"auto\"\n"), "{}", settings.to_toml(false));
+        let asked = asked.expect("valid");
+        assert!(asked.num_envs_is_open() && asked.settings.num_envs_chosen().is_none());
+        assert!(asked.origin("num_envs").expect("an origin").to_string().ends_with(origin));
+        assert!(asked.to_toml(false).contains("num_envs = \"auto\"\n"), "{}", asked.to_toml(false));
         // The layers below are there for a device that has no opinion.
-        assert_eq!(settings.learner.num_envs, preset);
-        let mut on_cpu = settings.clone();
-        on_cpu.decide_num_envs(None).expect("the preset's fit");
-        assert!(!on_cpu.num_envs_is_open() && on_cpu.learner.num_envs == preset);
+        assert_eq!(asked.settings.learner.num_envs, preset);
+        let on_cpu = asked.resolve(None).expect("the preset's fit");
+        assert_eq!(on_cpu.learner.num_envs, preset);
         assert!(on_cpu.to_saved_toml().contains(&format!("\nnum_envs = {preset}\n")));
 
-        let mut on_gpu = settings.on_gpu().expect("valid");
+        let on_gpu = asked.on_gpu().expect("valid");
         assert!(on_gpu.num_envs_is_open());
-        on_gpu.decide_num_envs(Some((4224, "as many as fit".into()))).expect("they fit");
+        let on_gpu = on_gpu.resolve(Some((4224, "as many as fit".into()))).expect("they fit");
         assert_eq!((on_gpu.learner.num_envs, on_gpu.num_envs_chosen()), (4224, Some("as many as fit")));
         let saved = on_gpu.to_saved_toml();
         assert!(saved.contains("# auto chose num_envs = 4224: as many as fit.\n"), "{saved}");
         assert!(saved.contains("\nnum_envs = 4224\n"), "{saved}");
-        on_gpu.decide_num_envs(Some((1, "again".into()))).expect("nothing is open");
-        assert_eq!(on_gpu.learner.num_envs, 4224);
-        // What does not divide is found once there is a number.
-        settings.learner.num_minibatches = 7;
-        settings.check().expect("nothing to divide yet");
-        settings.decide_num_envs(Some((64, "why".into()))).expect_err("7 does not divide it");
     }
+    // Where a number is asked for, the device does not choose.
+    let fixed = with_files("", "", &set(&["num_envs=64"]), &[]).expect("valid");
+    assert_eq!(fixed.resolve(Some((1, "why".into()))).expect("valid").learner.num_envs, 64);
+    // What does not divide is found once there is a number.
+    let line = set(&["num_envs=auto", "num_minibatches=7"]);
+    let open = with_files("", "", &line, &[]).expect("nothing to divide yet");
+    open.resolve(Some((64, "why".into()))).expect_err("7 does not divide it");
     // A number over it is a number, and a resumed run has its own.
     let line = CommandLine { set: vec!["num_envs=64".into()], ..nothing.clone() };
     assert!(!with_files("num_envs = \"auto\"", "", &line, &[]).expect("valid").num_envs_is_open());
     let resumed = Some(("old", "num_envs = 16"));
     let nowhere = Path::new("/nonexistent");
-    let settings =
+    let asked =
         layered(facts(), &nothing, resumed, None, nowhere, [("OPERANT_NUM_ENVS".into(), "auto".into())]);
-    let settings = settings.expect("valid");
-    assert!(!settings.num_envs_is_open() && settings.learner.num_envs == 16);
-    let mut settings = layered(facts(), &flag, resumed, None, nowhere, []).expect("valid");
-    settings.check_resumes("num_envs = 16", "old").expect("auto asks for no other number");
-    settings.decide_num_envs(None).expect("its own");
-    assert_eq!(settings.learner.num_envs, 16);
+    let asked = asked.expect("valid");
+    assert!(!asked.num_envs_is_open() && asked.settings.learner.num_envs == 16);
+    let asked = layered(facts(), &flag, resumed, None, nowhere, []).expect("valid");
+    let asked = asked.resuming("num_envs = 16", "old").expect("auto asks for no other number");
+    assert!(!asked.num_envs_is_open());
+    assert_eq!(asked.resolve(None).expect("its own").learner.num_envs, 16);
 
     let error = error_of(&set(&["num_envs=many"]));
     assert!(error.remedy.expect("a remedy").contains("auto"));
@@ -443,42 +462,45 @@ fn overlap_is_for_gpus() {
     let error = error_of(&set(&["device=cpu", "overlap=true"]));
     assert!(error.what.contains("overlap = true exists on GPUs only"), "{error}");
     for device in ["cuda", "auto"] {
-        let settings = with_files("", "", &set(&["overlap=true", &format!("device={device}")]), &[]);
-        let settings = settings.expect("a GPU may be there");
-        assert!(settings.run.overlap && settings.check_for_cpu().is_err());
+        let asked = with_files("", "", &set(&["overlap=true", &format!("device={device}")]), &[]);
+        let asked = asked.expect("a GPU may be there");
+        assert!(asked.settings.run.overlap && asked.on_cpu().is_err());
     }
-    assert!(!with_files("", "", &CommandLine::default(), &[]).expect("valid").run.overlap);
+    assert!(!with_files("", "", &CommandLine::default(), &[]).expect("valid").settings.run.overlap);
 }
 
 #[test]
 fn what_a_file_prefers_gives_way_to_the_device_and_what_the_command_line_demands_does_not() {
     let file = "precision = \"bf16\"\noverlap = true\n";
-    let settings = with_files("", file, &set(&["device=cpu"]), &[]).expect("the CPU has others");
-    assert_eq!((settings.run.precision.as_str(), settings.run.overlap), ("f32", false));
-    let told = settings.gave_way().expect("told");
+    let asked = with_files("", file, &set(&["device=cpu"]), &[]).expect("the CPU has others");
+    assert_eq!((asked.settings.run.precision, asked.settings.run.overlap), (Precision::F32, false));
+    let overridden = asked.overridden().expect("an explanation");
     let [precision, overlap] =
         ["the CPU has no precision = \"bf16\", which ", "operant.toml:2 asks for: it is false"];
-    assert!(told.contains(precision) && told.contains(overlap) && !told.contains('\n'), "{told}");
-    assert!(settings.to_toml(true).contains("# the CPU has no precision"), "`config` shows it");
+    assert!(
+        overridden.contains(precision) && overridden.contains(overlap) && !overridden.contains('\n'),
+        "{overridden}"
+    );
+    assert!(asked.to_toml(true).contains("# the CPU has no precision"), "`config` shows it");
     // A GPU has both, and nothing gives way.
-    let settings = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid");
-    assert_eq!((settings.run.precision.as_str(), settings.run.overlap), ("bf16", true));
-    assert_eq!(settings.gave_way(), None);
+    let asked = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid");
+    assert_eq!((asked.settings.run.precision, asked.settings.run.overlap), (Precision::Bf16, true));
+    assert_eq!(asked.overridden(), None);
     let variable = [("OPERANT_PRECISION", "tf32")];
-    let settings = with_files("", "", &set(&["device=cpu"]), &variable).expect("valid");
-    assert_eq!(settings.run.precision, "f32");
+    let asked = with_files("", "", &set(&["device=cpu"]), &variable).expect("valid");
+    assert_eq!(asked.settings.run.precision, Precision::F32);
     // A run that trained in bf16 goes on where there is none.
-    let saved = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid").to_saved_toml();
+    let saved = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid").settings.to_saved_toml();
     let line = set(&["device=cpu"]);
     let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), []);
-    assert_eq!(resumed.expect("valid").run.precision, "f32");
+    assert_eq!(resumed.expect("valid").settings.run.precision, Precision::F32);
 }
 
 #[test]
 fn devices_may_be_named_in_order() {
     for order in ["cuda:1,cuda:0,cpu", "cuda, cpu", "cuda:3,cuda:2"] {
-        let settings = with_files("", "", &set(&[&format!("device={order}"), "precision=bf16"]), &[]);
-        assert!(matches!(settings.expect("valid").wish(), Some(Wish::Order(_))), "{order}");
+        let asked = with_files("", "", &set(&[&format!("device={order}"), "precision=bf16"]), &[]);
+        assert!(matches!(asked.expect("valid").settings.run.device, DeviceRequest::FirstOf(_)), "{order}");
     }
     for order in ["cpu,cuda", "auto,cpu", "cuda,,cpu", "cuda,tpu", ","] {
         let error = error_of(&set(&[&format!("device={order}")]));
@@ -495,16 +517,16 @@ fn the_file_beside_the_runs_lies_over_the_working_directorys() {
     std::fs::write(&here, format!("run_dir = {:?}\nseed = 1\nnum_steps = 32\n", runs)).expect("written");
     std::fs::write(&beside, "seed = 2\n").expect("written");
     let with = |line: &CommandLine| layered(facts(), line, None, None, &here, []);
-    let settings = with(&CommandLine::default()).expect("valid");
-    assert_eq!((settings.learner.seed, settings.learner.num_steps), (2, 32));
-    assert_eq!(settings.origin("seed"), Some(&Origin::File(beside.clone(), Some(1))));
-    assert_eq!(with(&set(&["seed=3"])).expect("valid").learner.seed, 3);
+    let asked = with(&CommandLine::default()).expect("valid");
+    assert_eq!((asked.settings.learner.seed, asked.settings.learner.num_steps), (2, 32));
+    assert_eq!(asked.origin("seed"), Some(&Origin::File(beside.clone(), Some(1))));
+    assert_eq!(with(&set(&["seed=3"])).expect("valid").settings.learner.seed, 3);
     std::fs::write(&beside, "seed = 2\nrun_dir = \"elsewhere\"\n").expect("written");
     let error = with(&CommandLine::default()).expect_err("it would not be found there");
     assert!(error.what.contains("run_dir cannot be set by a file that is found through it"), "{error}");
     // Where the runs are in the working directory itself there is one file.
     let line = set(&[&format!("run_dir={}", dir.path().display())]);
-    assert_eq!(with(&line).expect("valid").learner.seed, 1);
+    assert_eq!(with(&line).expect("valid").settings.learner.seed, 1);
 }
 
 #[test]
@@ -528,13 +550,13 @@ fn sizes_are_those_that_there_are() {
 fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
     let nothing = CommandLine::default();
     let usual = with_files("", "", &nothing, &[]).expect("valid");
-    assert!(usual.run.optimize_perf && !usual.run.pin && usual.applied().is_none());
-    assert_eq!((usual.run.threads, usual.run.waiting.as_str()), (0, "auto"));
+    assert!(usual.settings.run.optimize_perf && !usual.settings.run.pin);
+    assert_eq!((usual.settings.run.threads, usual.settings.run.waiting), (0, WaitingRequest::Auto));
 
-    let off = |settings: Result<Settings>, origin: &str| {
-        let settings = settings.expect("valid");
-        assert!(!settings.run.optimize_perf);
-        assert_eq!(settings.origin("optimize_perf").map(ToString::to_string).as_deref(), Some(origin));
+    let off = |asked: Result<Requested>, origin: &str| {
+        let asked = asked.expect("valid");
+        assert!(!asked.settings.run.optimize_perf);
+        assert_eq!(asked.origin("optimize_perf").map(ToString::to_string).as_deref(), Some(origin));
     };
     let (short, full) = ("OPTIMIZE_PERF", "OPERANT_OPTIMIZE_PERF");
     off(with_files("", "optimize_perf = true", &nothing, &[(short, "false")]), short);
@@ -550,12 +572,38 @@ fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
     assert_eq!(error.place.as_deref(), Some(short));
     assert!(error.what.contains("neither true nor false"), "{error}");
 
-    for waiting in ["auto", "spin", "yield", "sleep"] {
+    for waiting in WaitingRequest::ALL {
         let line = set(&[&format!("waiting={waiting}"), "pin=true"]);
-        let settings = with_files("", "", &line, &[]).expect("valid");
-        assert!(settings.run.pin && settings.run.waiting == waiting);
+        let asked = with_files("", "", &line, &[]).expect("valid");
+        assert!(asked.settings.run.pin && asked.settings.run.waiting == waiting);
     }
     assert!(error_of(&set(&["waiting=park"])).remedy.expect("a remedy").contains("auto, spin, yield, sleep"));
     assert!(error_of(&set(&["pin=2"])).what.contains("neither true nor false"));
     assert!(error_of(&set(&["optimise_perf=true"])).what.contains("did you mean \"optimize_perf\""));
+}
+
+#[test]
+fn every_word_is_read_and_shown_as_it_is_written() {
+    for kernels in Kernels::ALL {
+        let asked = with_files("", "", &set(&[&format!("kernels={kernels}")]), &[]).expect("valid");
+        assert_eq!(asked.settings.run.kernels, kernels);
+        assert!(asked.to_toml(false).contains(&format!("\nkernels = \"{kernels}\"\n")));
+    }
+    assert!(error_of(&set(&["kernels=cublas"])).remedy.expect("a remedy").contains("auto, fused, layers"));
+    for device in ["auto", "cpu", "cuda:3", "cuda:1,cuda:0,cpu"] {
+        assert_eq!(device.parse::<DeviceRequest>().map(|device| device.to_string()).as_deref(), Ok(device));
+    }
+}
+
+#[test]
+fn every_key_has_one_name_one_flag_and_a_meaning() {
+    let mut names: Vec<&str> = keys().map(|key| key.name).collect();
+    let mut flags: Vec<&str> = keys().filter_map(|key| key.flag).map(|flag| flag.name()).collect();
+    assert!(keys().all(|key| key.meaning().len() > 5) && flags.iter().all(|flag| flag.starts_with("--")));
+    for list in [&mut names, &mut flags] {
+        let all = list.len();
+        list.sort_unstable();
+        list.dedup();
+        assert_eq!(list.len(), all);
+    }
 }

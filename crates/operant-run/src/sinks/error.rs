@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// A file of metrics that could not be written. The run goes on without it.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {doing} {}: {source}; {}", path.display(), io_remedy(source))]
+#[error("{}; {}", self.what(), self.remedy())]
 pub struct SinkError {
     /// What was tried, such as `write`.
     pub doing: &'static str,
@@ -16,6 +16,16 @@ pub struct SinkError {
 }
 
 impl SinkError {
+    /// What is wrong, and where.
+    pub fn what(&self) -> String {
+        format!("cannot {} {}: {}", self.doing, self.path.display(), self.source)
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> &'static str {
+        io_remedy(&self.source)
+    }
+
     /// For `map_err`: wraps an I/O error with what was tried and where.
     pub(super) fn at<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self { doing, path: path.to_owned(), source }

@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::draw;
-use crate::data::RunView;
+use crate::data::{RunView, Stage};
 use crate::headless::fixture::{run, screen};
 use crate::symbols::{ASCII, Marker};
 use crate::theme::Theme;
@@ -164,7 +164,7 @@ fn any_area_will_do() {
     let mut run = RunView::of_reader("first-try", reader);
     let (theme, view) = (Theme::dark(), View::default());
     for episode in [cartpole(), breakout(), wild] {
-        run.stage = super::Stage::of_episode(episode);
+        run.stage = Stage::of_episode(episode);
         for marker in [Marker::Braille, Marker::Block, Marker::Ascii] {
             let context = Context { marker, ..Context::still(&run, &view, &theme) };
             for (width, height) in (0..24).flat_map(|width| (0..14).map(move |height| (width, height))) {

@@ -1,15 +1,14 @@
-//! What the presets for GPUs learn: every environment of classic control, in f32 and bf16, to its threshold.
+//! What the presets for GPUs learn: every environment that a policy sees as numbers, in f32 and bf16, to its threshold.
 
+use operant_env::{EnvSpec, ObsSpace};
 use operant_learn::Precision;
-use operant_run::config::{CommandLine, EnvFacts, settings};
+use operant_run::config::{CommandLine, EnvFacts, requested};
 use serde_json::{Value, json};
 
 use super::Gpu;
 use crate::selftest::child::train;
 use crate::selftest::report::Report;
 
-const ENVIRONMENTS: [&str; 5] =
-    ["cartpole", "acrobot", "mountain_car", "mountain_car_continuous", "pendulum"];
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
@@ -37,15 +36,14 @@ impl Gpu<'_> {
     /// Trains all of them.
     pub fn learning(&self, report: &mut Report) -> Learning {
         let quick = self.extent.quick;
-        let (environments, precisions) = if quick { (1, 1) } else { (ENVIRONMENTS.len(), PRECISIONS.len()) };
+        let (environments, precisions) = if quick { (1, 1) } else { (usize::MAX, PRECISIONS.len()) };
         let mut rows = Vec::new();
-        for env in &ENVIRONMENTS[..environments] {
-            let threshold = self.threshold(env).unwrap_or(f64::NAN);
+        for (env, threshold) in self.learned().into_iter().take(environments) {
             for precision in &PRECISIONS[..precisions] {
                 for seed in SEEDS.take(if quick { 1 } else { 3 }) {
                     let name = format!("{env}: its preset learns in {precision} with seed {seed}");
                     report.check("gpu", name, || {
-                        let row = self.learn(env, *precision, seed, threshold)?;
+                        let row = self.learn(&env, *precision, seed, threshold)?;
                         let solved = row["solved"] == true;
                         let mean = row["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
                         rows.push(row);
@@ -66,9 +64,16 @@ impl Gpu<'_> {
     }
 
     /// The return from which on the environment counts as solved.
+    /// The environments that are trained, with their thresholds. Boards would take minutes where these take seconds.
+    fn learned(&self) -> Vec<(String, f64)> {
+        let numbers = |spec: &EnvSpec| matches!(spec.obs, ObsSpace::Box { .. });
+        let specs = self.registry.specs().into_iter().filter(numbers);
+        specs.filter_map(|spec| self.threshold(&spec.name).map(|threshold| (spec.name, threshold))).collect()
+    }
+
     fn threshold(&self, env: &str) -> Option<f64> {
         let facts = EnvFacts::registered(self.registry, env).ok()?;
-        settings(facts, &CommandLine::default(), None).ok()?.run.solved_at
+        requested(facts, &CommandLine::default(), None).ok()?.settings.run.solved_at
     }
 
     fn learn(&self, env: &str, precision: Precision, seed: u64, threshold: f64) -> Result<Value, String> {

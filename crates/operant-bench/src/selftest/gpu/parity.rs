@@ -7,7 +7,7 @@ use crate::parity::{
     differing_environments,
 };
 use operant_env::replay::{Arithmetic, Case, StepWords};
-use operant_env::{ActionSpace, AnyEnv, EnvOptions, LaneWidth, TileSpec};
+use operant_env::{ActionSpace, AnyEnv, LaneWidth, TileSpec};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnError, Precision};
 
@@ -86,16 +86,16 @@ impl Gpu<'_> {
 
     fn environments(&self, report: &mut Report) {
         let steps = if self.extent.quick { 1_024 } else { 4_096 };
-        let sticky: EnvOptions = [("sticky_action_prob".to_owned(), 0.1)].into();
-        let mut check = |name: &str, options: &EnvOptions, what: &str| {
-            report.check("gpu", format!("{name}{what}: bits of 65 environments x {steps} steps"), || {
-                self.with_options(name, options, |env| self.differing(env, steps))
-            });
-        };
-        for name in self.names() {
-            check(&name, &EnvOptions::new(), "");
+        for spec in self.registry.specs() {
+            for options in spec.variants() {
+                let with: String =
+                    options.iter().map(|(option, value)| format!(", {option} {value}")).collect();
+                let name = &spec.name;
+                report.check("gpu", format!("{name}{with}: bits of 65 environments x {steps} steps"), || {
+                    self.with_options(name, &options, |env| self.differing(env, steps))
+                });
+            }
         }
-        check("minatar_breakout", &sticky, " with sticky actions");
     }
 
     fn rollouts(&self, report: &mut Report) {

@@ -7,7 +7,7 @@ use operant_env::AnyEnv;
 use operant_learn::cuda::{GpuOptions, backend};
 use operant_learn::{Config, LearnError, Precision};
 use operant_run::EnvFacts;
-use operant_run::config::{CommandLine, settings};
+use operant_run::config::{CommandLine, requested};
 use serde_json::json;
 
 use super::{Gpu, config};
@@ -62,10 +62,10 @@ impl Gpu<'_> {
             for name in self.names() {
                 // What `operant train` would take, with another device's name where this has none.
                 let line = CommandLine { set: vec!["device=cuda".to_owned()], ..CommandLine::default() };
-                if let Ok(settings) =
-                    EnvFacts::registered(self.registry, &name).and_then(|facts| settings(facts, &line, None))
+                if let Ok(asked) =
+                    EnvFacts::registered(self.registry, &name).and_then(|facts| requested(facts, &line, None))
                 {
-                    jobs.push((name, settings.learner, precision));
+                    jobs.push((name, asked.settings.learner, precision));
                 }
             }
         }

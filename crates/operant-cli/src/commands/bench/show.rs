@@ -51,36 +51,7 @@ fn table(rows: &[Row]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header(&header);
     for row in rows {
-        let device = match row.precision {
-            "f32" => row.device.clone(),
-            precision => format!("{} {precision}", row.device),
-        };
-        let mut cells = vec![
-            row.bench.to_string(),
-            row.env.clone(),
-            device,
-            row.envs.to_string(),
-            row.threads.map_or_else(|| "-".to_owned(), |threads| threads.to_string()),
-            short(row.sps.median),
-            format!("{} .. {}", short(row.sps.min), short(row.sps.max)),
-            row.reps.to_string(),
-            row.sps_per_core().map_or_else(|| "-".to_owned(), short),
-            row.flops_per_step.map_or_else(|| "-".to_owned(), short),
-            row.fraction_of_peak().map_or_else(|| "-".to_owned(), percent),
-            few(row.bytes_per_step),
-            percent(row.fraction_of_bandwidth()),
-        ];
-        if let Some(comparison) = &row.comparison {
-            let was = comparison.before.map_or_else(|| "-".to_owned(), |[median, ..]| short(median));
-            cells.push(was);
-            cells.push(match comparison.before {
-                Some(_) => {
-                    format!("{} ({:+.1}%)", comparison.verdict.name(), 100.0 * (comparison.ratio - 1.0))
-                }
-                None => comparison.verdict.name().to_owned(),
-            });
-        }
-        table.add_row(cells);
+        table.add_row(cells(row));
     }
     for number in 3..13 {
         if let Some(column) = table.column_mut(number) {
@@ -88,6 +59,39 @@ fn table(rows: &[Row]) -> Table {
         }
     }
     table
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let device = match row.precision {
+        "f32" => row.device.clone(),
+        precision => format!("{} {precision}", row.device),
+    };
+    let mut cells = vec![
+        row.bench.to_string(),
+        row.env.clone(),
+        device,
+        row.envs.to_string(),
+        row.threads.map_or_else(|| "-".to_owned(), |threads| threads.to_string()),
+        short(row.sps.median),
+        format!("{} .. {}", short(row.sps.min), short(row.sps.max)),
+        row.reps.to_string(),
+        row.sps_per_core().map_or_else(|| "-".to_owned(), short),
+        row.flops_per_step.map_or_else(|| "-".to_owned(), short),
+        row.fraction_of_peak().map_or_else(|| "-".to_owned(), percent),
+        few(row.bytes_per_step),
+        percent(row.fraction_of_bandwidth()),
+    ];
+    if let Some(comparison) = &row.comparison {
+        let was = comparison.before.map_or_else(|| "-".to_owned(), |[median, ..]| short(median));
+        cells.push(was);
+        cells.push(match comparison.before {
+            Some(_) => {
+                format!("{} ({:+.1}%)", comparison.verdict.name(), 100.0 * (comparison.ratio - 1.0))
+            }
+            None => comparison.verdict.name().to_owned(),
+        });
+    }
+    cells
 }
 
 /// One line for each device, number of threads and precision that limits were measured for: over all rows.
@@ -158,6 +162,24 @@ fn profile(row: &Row, profile: &Profile) -> String {
         phase("gae", phases.gae),
         phase("update", phases.update)
     ));
+    text.push_str(&format!("{}\n", operations(profile)));
+    let (bottleneck, share) = profile.bottleneck();
+    text.push_str(&format!(
+        "bottleneck: {}, {} of the time; {}\n",
+        bottleneck.name(),
+        percent(share),
+        bottleneck.advice()
+    ));
+    for way in profile.ways() {
+        text.push_str(&format!("  {}\n", way.meaning()));
+    }
+    for note in &profile.notes {
+        text.push_str(&format!("  {note}\n"));
+    }
+    text
+}
+
+fn operations(profile: &Profile) -> Table {
     let total = profile.total();
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header([
@@ -188,21 +210,7 @@ fn profile(row: &Row, profile: &Profile) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    text.push_str(&format!("{table}\n"));
-    let (bottleneck, share) = profile.bottleneck();
-    text.push_str(&format!(
-        "bottleneck: {}, {} of the time; {}\n",
-        bottleneck.name(),
-        percent(share),
-        bottleneck.advice()
-    ));
-    for way in profile.ways() {
-        text.push_str(&format!("  {}\n", way.meaning()));
-    }
-    for note in &profile.notes {
-        text.push_str(&format!("  {note}\n"));
-    }
-    text
+    table
 }
 
 fn spread(spread: Spread) -> String {

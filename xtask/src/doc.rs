@@ -1,33 +1,34 @@
-//! `cargo xtask metrics-doc`: writes docs/metrics.md from the table of metrics.
+//! `cargo xtask metrics-doc` and `config-doc`: write docs/metrics.md and docs/configuration.md from the tables in the code.
 
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Writes what the example `markdown` of operant-metrics prints; xtask itself depends on no crate of the house.
+/// Writes to docs/`page` what the example of that package prints.
 ///
 /// # Errors
 ///
-/// A workspace that cargo cannot read, an operant-metrics that does not build, or a file that cannot be written.
-pub fn run() -> Result<()> {
-    const ARGS: &str = "run --quiet --package operant-metrics --example markdown";
+/// A workspace that cargo cannot read, a package that does not build, or a file that cannot be written.
+pub fn run(page: &str, package: &str, example: &str) -> Result<()> {
     let metadata = cargo_metadata::MetadataCommand::new()
         .no_deps()
         .exec()
         .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let args = ["run", "--quiet", "--package", package, "--example", example];
     let printed = Command::new(cargo)
         .current_dir(&metadata.workspace_root)
-        .args(ARGS.split(' '))
+        .args(args)
         .stderr(Stdio::inherit())
         .output()
-        .with_context(|| format!("cannot start `cargo {ARGS}`"))?;
+        .with_context(|| format!("cannot start `cargo {}`", args.join(" ")))?;
     ensure!(
         printed.status.success(),
-        "`cargo {ARGS}` failed ({}); docs/metrics.md is as it was",
+        "`cargo {}` failed ({}); docs/{page} is as it was",
+        args.join(" "),
         printed.status
     );
-    let path = metadata.workspace_root.join("docs").join("metrics.md");
+    let path = metadata.workspace_root.join("docs").join(page);
     std::fs::write(&path, printed.stdout)
         .with_context(|| format!("cannot write {path}; check that docs/ is there and writable"))?;
     eprintln!("wrote {path}");

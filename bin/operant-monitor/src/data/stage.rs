@@ -9,7 +9,7 @@ use super::board::Board;
 /// How long the last frame stands before the next play-through.
 const CURTAIN: Duration = Duration::from_millis(500);
 
-/// What is being played of the scene, kept from frame to frame. One per run, in [`crate::data::RunView::stage`].
+/// What is being played of the scene, kept from frame to frame. One per run, in [`super::RunView::stage`].
 #[derive(Debug, Clone, Default)]
 pub struct Stage {
     playing: Option<Playing>,
@@ -17,10 +17,10 @@ pub struct Stage {
 
 /// An episode on the stage.
 #[derive(Debug, Clone)]
-pub(super) struct Playing {
-    pub(super) episode: Episode,
+pub(crate) struct Playing {
+    pub(crate) episode: Episode,
     /// The board it is played on, if it is.
-    pub(super) board: Option<Board>,
+    pub(crate) board: Option<Board>,
     /// When this play-through began.
     began: Duration,
     /// The frame on show.
@@ -59,13 +59,13 @@ impl Stage {
 
     /// A stage on which an episode has just begun.
     #[cfg(test)]
-    pub(super) fn of_episode(episode: Episode) -> Self {
+    pub(crate) fn of_episode(episode: Episode) -> Self {
         let mut stage = Self::default();
         stage.advance_with(|_| Some(episode), Duration::ZERO);
         stage
     }
 
-    pub(super) fn playing(&self) -> Option<&Playing> {
+    pub(crate) fn playing(&self) -> Option<&Playing> {
         self.playing.as_ref()
     }
 }
@@ -90,12 +90,12 @@ impl Playing {
     }
 
     /// The frame on show, counted from 1.
-    pub(super) fn number(&self) -> usize {
+    pub(crate) fn number(&self) -> usize {
         self.index + 1
     }
 
     /// The frame on show.
-    pub(super) fn frame(&self) -> Option<&Frame> {
+    pub(crate) fn frame(&self) -> Option<&Frame> {
         self.episode.frames.get(self.index)
     }
 }

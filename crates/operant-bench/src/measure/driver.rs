@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use operant_learn::{Backend, InFlight, LearnError, UpdateStats};
 
-use crate::measure::{Effort, Phases};
+use super::{Effort, Phases};
 
 /// A finished update.
 #[derive(Debug, Clone)]

@@ -1,0 +1,104 @@
+//! `operant new`: a crate with an environment of one's own, ready to train.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use operant_run::{Error, path_text};
+
+use crate::output;
+
+/// Write a crate with an environment of your own, and the operant command that trains it
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Directory to make; its last part is the crate's name
+    dir: PathBuf,
+    /// Where operant's sources are [default: where this program was built from]
+    #[arg(long, value_name = "DIR")]
+    operant: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant new mine && cd mine
+  cargo test                                the rules of its environment, GridWorld
+  cargo run --release -- train gridworld
+
+src/gridworld.rs is the environment, written once: the same text runs one at a
+time, 16 to an instruction, and as a CUDA kernel. docs/environments.md explains it.";
+
+/// Every file of the crate, and its text.
+const FILES: [(&str, &str); 7] = [
+    ("Cargo.toml", include_str!("new/template/manifest.toml")),
+    (".cargo/config.toml", include_str!("new/template/cargo_config.toml")),
+    (".gitignore", include_str!("new/template/gitignore")),
+    ("README.md", include_str!("new/template/readme.md")),
+    ("preset.toml", include_str!("new/template/preset.toml")),
+    ("src/main.rs", include_str!("new/template/main.rs")),
+    ("src/gridworld.rs", include_str!("new/template/gridworld.rs")),
+];
+
+/// Writes the crate.
+pub fn run(args: &Args) -> anyhow::Result<u8> {
+    let name = crate_name(&args.dir)?;
+    let library = library(args.operant.as_deref())?;
+    if args.dir.exists() {
+        return Err(Error::usage("it is there already")
+            .at(args.dir.display().to_string())
+            .remedy("name a directory that does not exist")
+            .into());
+    }
+    // A TOML string is also right for quotes and backslashes in a path.
+    let path = toml_edit::Value::from(library.display().to_string()).to_string();
+    for (file, text) in FILES {
+        let text = text.replace("{name}", &name).replace("{path}", path.trim());
+        let file = args.dir.join(file);
+        let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, text));
+        written.map_err(|error| Error::disk("cannot write", &file, &error))?;
+    }
+    let shown = path_text::quoted(&args.dir.to_string_lossy());
+    output::print(&format!(
+        "{name}: an environment, GridWorld, and the operant command with it\n  test   cd {shown} && cargo test\n  \
+         train  cargo run --release -- train gridworld\n"
+    ))?;
+    Ok(0)
+}
+
+/// The directory's last part, if cargo takes it as a package's name.
+fn crate_name(dir: &Path) -> Result<String, Error> {
+    let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    if starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
+        return Ok(name.to_owned());
+    }
+    Err(Error::usage(format!("\"{name}\" is no name for a crate"))
+        .at(dir.display().to_string())
+        .remedy("give a directory whose last part is of letters, digits, - and _, a letter first"))
+}
+
+/// The directory of this library's sources.
+fn library(asked: Option<&Path>) -> Result<PathBuf, Error> {
+    let dir = asked.map_or(PathBuf::from(env!("CARGO_MANIFEST_DIR")), |root| root.join("crates/operant-cli"));
+    let found = dir.join("Cargo.toml").is_file().then(|| dir.canonicalize().ok()).flatten();
+    found.ok_or_else(|| {
+        Error::usage("the sources of operant are not there")
+            .at(dir.display().to_string())
+            .remedy("clone its repository, and give the directory as --operant DIR")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_that_cargo_takes() {
+        for good in ["mine", "a/b/my-env_2", "./x"] {
+            assert!(crate_name(Path::new(good)).is_ok(), "{good}");
+        }
+        for bad in ["", "2d", "a b", "a/..", "-x", "größe", "x.y"] {
+            let error = crate_name(Path::new(bad)).expect_err(bad);
+            assert!(error.remedy.is_some_and(|remedy| remedy.contains("letter first")), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! GridWorld: walk to a treasure on a board of 8 x 8 cells.
+//!
+//! The rules are written once, over lanes `L`: a lane is the arithmetic of one environment, or of 16 side by side. So there is no
+//! `if` on a lane's values; a comparison gives a mask, and `mask.select(yes, no)` chooses.
+
+use operant_cli::env::lane::{Draws, Float, Lane, Mask, Uint, bundle};
+use operant_cli::env::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step, grid};
+
+/// Cells along a side.
+const SIDE: u32 = 8;
+/// Words of an observation: two maps of 64 bits, 32 bits to a word.
+const OBS_WORDS: usize = 4;
+/// What a step costs, so that short ways are better.
+const COST: f64 = 0.01;
+
+bundle! {
+    /// Where things are. Every field is saved in checkpoints under its name.
+    pub struct State {
+        /// Column of the walker, 0 at the left.
+        x: Uint,
+        /// Row of the walker, 0 at the top.
+        y: Uint,
+        /// The treasure's cell, 8 row + column.
+        treasure: Uint,
+    }
+}
+
+/// The environment. Options would be its fields.
+#[derive(Debug, Clone)]
+pub struct GridWorld;
+
+impl Env for GridWorld {
+    type State<L: Lane> = State<L>;
+    /// Bits, 32 to a word. An observation of real numbers would be `[L::Float; N]`.
+    type Obs<L: Lane> = [L::Uint; OBS_WORDS];
+    /// One choice. Several would be `[L::Uint; N]`, real numbers `[L::Float; N]`.
+    type Action<L: Lane> = L::Uint;
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "gridworld".into(),
+            aliases: Vec::new(),
+            summary: "walk to a treasure on a board of 8 x 8 cells; 1 for it, -0.01 a step".into(),
+            obs: ObsSpace::Binary { shape: vec![2, SIDE as usize, SIDE as usize] },
+            actions: ActionSpace::Discrete(vec![4]),
+            time_limit: 64,
+            fps: 8.0,
+            options: Vec::new(),
+            preset: Some(include_str!("../preset.toml").into()),
+        }
+    }
+
+    /// The start of an episode. Randomness comes from `draws` and from nowhere else.
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
+        State { x: draws.below(SIDE), y: draws.below(SIDE), treasure: draws.below(SIDE * SIDE) }
+    }
+
+    /// One step: 0 left, 1 right, 2 up, 3 down. A wall stops the walker.
+    fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, _: &mut Draws<L>) -> Step<L, State<L>> {
+        let (u, f) = (L::Uint::splat, L::Float::splat);
+        let last = u(SIDE - 1);
+        // Whole numbers wrap around: 0 - 1 is 4294967295, so the edge is tested before the step.
+        let left = action.eq(u(0)) & s.x.ne(u(0));
+        let right = action.eq(u(1)) & s.x.lt(last);
+        let up = action.eq(u(2)) & s.y.ne(u(0));
+        let down = action.eq(u(3)) & s.y.lt(last);
+        let x = left.select(s.x - u(1), right.select(s.x + u(1), s.x)).named("x");
+        let y = up.select(s.y - u(1), down.select(s.y + u(1), s.y)).named("y");
+        let found = (y * u(SIDE) + x).eq(s.treasure).named("found");
+        let reward = found.select(f(1.0), f(-COST));
+        Step { state: State { x, y, treasure: s.treasure }, reward, terminated: found }
+    }
+
+    /// What the policy sees: a bit for the walker's cell among the first 64, and one for the treasure's among the others.
+    fn observe<L: Lane>(&self, s: &State<L>) -> [L::Uint; OBS_WORDS] {
+        let walker = s.y * L::Uint::splat(SIDE) + s.x;
+        let treasure = s.treasure + L::Uint::splat(SIDE * SIDE);
+        core::array::from_fn(|word| grid::bit(walker, word) | grid::bit(treasure, word))
+    }
+
+    /// What the monitor shows.
+    fn draw(&self, s: &State<f32>) -> Scene {
+        let (column, row) = ((s.treasure.0 % SIDE) as f32, (s.treasure.0 / SIDE) as f32);
+        Scene {
+            low: [0.0, 0.0],
+            high: [SIDE as f32, SIDE as f32],
+            shapes: vec![
+                grid::square(SIDE, column, row, 3),
+                grid::square(SIDE, s.x.0 as f32, s.y.0 as f32, 2),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use operant_cli::env::replay::{Arithmetic, Case};
+    use operant_cli::env::{AnyEnv, LaneWidth};
+
+    use super::*;
+
+    /// Plays actions from x, y and the treasure's cell: rewards, and the x and y after each step.
+    fn play(state: [u32; 3], actions: &[u32]) -> (Vec<f64>, Vec<[f64; 2]>) {
+        let state = state.map(f64::from).to_vec();
+        let actions = actions.iter().map(|action| vec![f64::from(*action)]).collect();
+        let case = Case { state, actions, draws: None };
+        let outcome = AnyEnv::replay(&GridWorld, Arithmetic::F64, &case).expect("a state of the environment");
+        (outcome.reward, outcome.state.iter().map(|state| [state[0], state[1]]).collect())
+    }
+
+    #[test]
+    fn walls_stop_the_walker_and_the_treasure_ends_the_episode() {
+        let (rewards, places) = play([0, 0, 9], &[0, 2, 1, 3, 1]);
+        assert_eq!(places, [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]);
+        assert_eq!(rewards, [-0.01, -0.01, -0.01, 1.0]);
+        assert_eq!(play([7, 7, 0], &[1, 3]).1, [[7.0, 7.0], [7.0, 7.0]]);
+    }
+
+    #[test]
+    fn sixteen_side_by_side_play_what_one_alone_plays() {
+        let totals = |lanes: LaneWidth| {
+            let mut play = GridWorld.random_play(1, 0, 64, lanes).expect("made of lanes");
+            play.play(2_000).expect("made of lanes")
+        };
+        let one = totals(LaneWidth::One);
+        assert!(one.episodes > 1_000, "{one:?}");
+        let (eight, sixteen) = (totals(LaneWidth::Eight), totals(LaneWidth::Sixteen));
+        assert_eq!((one.steps, one.episodes), (eight.steps, eight.episodes));
+        assert_eq!((one.steps, one.episodes), (sixteen.steps, sixteen.episodes));
+    }
+}

@@ -1,0 +1,330 @@
+//! One row for each setting: name, type, values, default, meaning, flag. [`settings!`](crate::settings) makes a struct and the table of
+//! its keys from the rows, so that nothing about a setting is written twice.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// What values a key takes.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// A whole number from `least` to `most`.
+    Count {
+        /// Least allowed.
+        least: i64,
+        /// Greatest allowed.
+        most: i64,
+    },
+    /// The same, or `auto`, for which the device decides the number.
+    CountOrAuto {
+        /// Least allowed.
+        least: i64,
+        /// Greatest allowed.
+        most: i64,
+    },
+    /// One of these numbers, or 0, which leaves it to the plan for the machine.
+    Size(&'static [usize]),
+    /// A finite real number in a range.
+    Real(Range),
+    /// true or false.
+    Switch,
+    /// One of a few words.
+    Choice(&'static [&'static str]),
+    /// Text of this syntax.
+    Text(&'static Syntax),
+    /// A list of 1 to [`MAX_LAYERS`] layer widths from 1 to [`MAX_WIDTH`].
+    Widths,
+}
+
+/// Most hidden layers.
+pub const MAX_LAYERS: usize = 16;
+
+/// Widest hidden layer.
+pub const MAX_WIDTH: i64 = 1 << 14;
+
+/// A range of finite real numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Range {
+    /// Any finite number.
+    Any,
+    /// x > 0.
+    Positive,
+    /// x >= 0.
+    NotNegative,
+    /// 0 <= x <= 1.
+    Unit,
+    /// 0 <= x < 1.
+    BelowOne,
+}
+
+impl Range {
+    /// Whether a number lies in the range; NaN and infinities never do.
+    pub fn contains(self, x: f64) -> bool {
+        x.is_finite()
+            && match self {
+                Range::Any => true,
+                Range::Positive => x > 0.0,
+                Range::NotNegative => x >= 0.0,
+                Range::Unit => (0.0..=1.0).contains(&x),
+                Range::BelowOne => (0.0..1.0).contains(&x),
+            }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Range::Any => "a finite number",
+            Range::Positive => "a finite number above 0",
+            Range::NotNegative => "a finite number of at least 0",
+            Range::Unit => "a number from 0 to 1",
+            Range::BelowOne => "a number from 0 to just below 1",
+        })
+    }
+}
+
+/// What text a key takes.
+#[derive(Debug)]
+pub struct Syntax {
+    /// In the words of the documentation.
+    pub about: &'static str,
+    /// Why a text is not of this syntax.
+    pub check: fn(&str) -> Result<(), Refusal>,
+}
+
+/// Why a value is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong with it, as what follows `key = value` in a sentence.
+    pub problem: String,
+    /// What to give instead.
+    pub remedy: String,
+}
+
+impl Refusal {
+    /// A refusal in these words.
+    pub fn new(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Refusal { problem: problem.into(), remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Kind {
+    /// The values in the words of the documentation.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Count { least, most: i64::MAX } => write!(f, "{least} or more"),
+            Kind::Count { least, most } => write!(f, "{least} to {most}"),
+            Kind::CountOrAuto { least, most } => write!(f, "{least} to {most}, or `auto`"),
+            Kind::Size(sizes) => {
+                sizes.iter().try_fold(write!(f, "0"), |_, size| Ok(write!(f, ", {size}")))?
+            }
+            Kind::Real(range) => write!(f, "{range}"),
+            Kind::Switch => write!(f, "`true`, `false`"),
+            Kind::Choice(words) => write!(f, "`{}`", words.join("`, `")),
+            Kind::Text(syntax) => f.write_str(syntax.about),
+            Kind::Widths => write!(f, "1 to {MAX_LAYERS} widths from 1 to {MAX_WIDTH}"),
+        }
+    }
+}
+
+/// What a key decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What training computes: [`crate::Config`].
+    Learner,
+    /// How a run is carried out.
+    Run,
+}
+
+/// A flag of the command line that sets a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flag {
+    /// Followed by the value, which the help calls by the second word.
+    Value(&'static str, &'static str),
+    /// Sets the key to the second word by itself.
+    Switch(&'static str, &'static str),
+}
+
+impl Flag {
+    /// The flag itself, such as `--seed`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Flag::Value(name, _) | Flag::Switch(name, _) => name,
+        }
+    }
+}
+
+/// One configuration key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// The name, as in TOML; upper-cased after `OPERANT_` it names the environment variable.
+    pub name: &'static str,
+    /// What it means, by lines.
+    pub doc: &'static [&'static str],
+    /// What values it takes.
+    pub kind: Kind,
+    /// What it decides.
+    pub group: Group,
+    /// Its flag, if it has one.
+    pub flag: Option<Flag>,
+    /// Why a run cannot be resumed with another value, if it cannot.
+    pub fixed: Option<&'static str>,
+    /// Whether it names something of this machine, which a saved configuration does not hold.
+    pub is_local: bool,
+}
+
+impl Key {
+    /// A key without a flag, which may change when a run is resumed.
+    pub const fn new(name: &'static str, doc: &'static [&'static str], kind: Kind, group: Group) -> Self {
+        Key { name, doc, kind, group, flag: None, fixed: None, is_local: false }
+    }
+
+    /// With a flag that takes a value.
+    #[must_use]
+    pub const fn flag(self, flag: &'static str, value_name: &'static str) -> Self {
+        Key { flag: Some(Flag::Value(flag, value_name)), ..self }
+    }
+
+    /// With a flag that sets this value.
+    #[must_use]
+    pub const fn switch(self, flag: &'static str, value: &'static str) -> Self {
+        Key { flag: Some(Flag::Switch(flag, value)), ..self }
+    }
+
+    /// Fixed for a run, for this reason.
+    #[must_use]
+    pub const fn fixed(self, reason: &'static str) -> Self {
+        Key { fixed: Some(reason), ..self }
+    }
+
+    /// Of this machine.
+    #[must_use]
+    pub const fn local(self) -> Self {
+        Key { is_local: true, ..self }
+    }
+
+    /// What it means, in one line.
+    pub fn meaning(&self) -> String {
+        self.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The environment variable that sets it.
+    pub fn variable(&self) -> String {
+        format!("OPERANT_{}", self.name.to_uppercase())
+    }
+}
+
+/// A type that says by itself what values a key takes.
+pub trait Setting {
+    /// Those values.
+    const KIND: Kind;
+}
+
+impl Setting for bool {
+    const KIND: Kind = Kind::Switch;
+}
+
+impl Setting for Vec<usize> {
+    const KIND: Kind = Kind::Widths;
+}
+
+impl Setting for PathBuf {
+    const KIND: Kind = Kind::Text(&Syntax { about: "a path", check: |_| Ok(()) });
+}
+
+impl<T: Setting> Setting for Option<T> {
+    const KIND: Kind = T::KIND;
+}
+
+/// A struct with a field for each setting, its defaults, and the table of its keys, from one row for each:
+///
+/// ```
+/// operant_learn::settings! {
+///     /// How fast.
+///     pub struct Speed in Run;
+///     /// Threads that work; 0 is all.
+///     threads: usize [Kind::Count { least: 0, most: 64 }] = 0, flag("--threads", "N");
+///     /// Whether to hurry.
+///     hurry: bool = true;
+/// }
+/// let key = &Speed::KEYS[0];
+/// assert_eq!((key.name, key.variable().as_str(), Speed::default().hurry), ("threads", "OPERANT_THREADS", true));
+/// ```
+///
+/// The values stand in brackets where the type does not say them ([`Setting`]). After the default come methods of [`Key`].
+#[macro_export]
+macro_rules! settings {
+    (@kind $ty:ty) => { <$ty as $crate::setting::Setting>::KIND };
+    (@kind $ty:ty [$kind:expr]) => { $kind };
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident in $group:ident;
+        $(
+            $(#[doc = $doc:literal])+
+            $key:ident: $ty:ty $([$kind:expr])? = $default:expr $(, $attribute:ident($($value:tt)*))*;
+        )*
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $key: $ty,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($key: $default,)* }
+            }
+        }
+
+        impl $name {
+            /// The key of each field, in the order in which they are shown.
+            pub const KEYS: &'static [$crate::setting::Key] = {
+                #[allow(unused_imports)] // where the types say all
+                use $crate::setting::{Group, Key, Kind, Range};
+                &[$(
+                    Key::new(stringify!($key), &[$($doc),+], $crate::settings!(@kind $ty $([$kind])?), Group::$group)
+                        $(.$attribute($($value)*))*,
+                )*]
+            };
+        }
+    };
+}
+
+/// An enum of which each variant has a word in configurations, as which it is read, shown and saved.
+#[macro_export]
+macro_rules! choice {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident {
+            $($(#[$of_variant:meta])* $variant:ident = $word:literal,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$of_variant])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            /// The word in configurations.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl $crate::setting::Setting for $name {
+            const KIND: $crate::setting::Kind = $crate::setting::Kind::Choice(&[$($word),+]);
+        }
+    };
+}

@@ -1,0 +1,79 @@
+//! A value of the configuration and where it came from, and what is known of the environment that it is for.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use operant_learn::presets::GPU_TABLE;
+use toml::Value;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Built in.
+    Default,
+    /// The preset of this environment.
+    Preset(String),
+    /// The table of that preset which is for GPUs.
+    PresetGpu(String),
+    /// A file, at a line where known.
+    File(PathBuf, Option<usize>),
+    /// A variable of the process environment.
+    Variable(String),
+    /// The configuration of the run being resumed.
+    Resumed(String),
+    /// `--set`, or a flag of its own.
+    Flag(String),
+    /// The device, as `auto` asked for; why.
+    Chosen(String),
+    /// The device, which does not have what was asked for; what that was.
+    Overridden(String),
+}
+
+impl Origin {
+    /// Whether a person chose the value, as opposed to a default or preset.
+    pub fn is_explicit(&self) -> bool {
+        !matches!(self, Origin::Default | Origin::Preset(_) | Origin::PresetGpu(_))
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => write!(f, "default"),
+            Origin::Preset(env) => write!(f, "preset {env}"),
+            Origin::PresetGpu(env) => write!(f, "preset {env} [{GPU_TABLE}]"),
+            Origin::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
+            Origin::File(path, None) => write!(f, "{}", path.display()),
+            Origin::Variable(name) => write!(f, "{name}"),
+            Origin::Resumed(run) => write!(f, "run {run}"),
+            Origin::Flag(flag) => write!(f, "{flag}"),
+            Origin::Chosen(reason) => write!(f, "auto: {reason}"),
+            Origin::Overridden(reason) => write!(f, "{reason}"),
+        }
+    }
+}
+
+/// What the configuration needs to know about an environment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EnvFacts {
+    /// Its name, as in `operant train NAME`.
+    pub name: String,
+    /// Its preset as TOML text, if it has one.
+    pub preset: Option<String>,
+    /// The environments whose tables an `operant.toml` may hold beside this one's: names and aliases, with the name
+    /// that each stands for.
+    pub known: BTreeMap<String, String>,
+}
+
+/// A value and where it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The value, already of its key's type.
+    pub value: Value,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Values by key.
+pub(super) type Entries = BTreeMap<&'static str, Entry>;

@@ -1,0 +1,107 @@
+//! How a run is carried out, a row for each setting.
+
+use std::path::PathBuf;
+
+use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
+use operant_learn::cuda::Kernels;
+use operant_learn::setting::{Refusal, Syntax};
+use operant_learn::{Precision, choice, settings};
+
+use super::device_request::DeviceRequest;
+use crate::error::{Error, Result};
+
+settings! {
+    /// How a run is carried out. Nothing here but `precision` changes what an update computes, and nothing but that and `overlap`
+    /// what a horizon plays.
+    pub struct RunConfig in Run;
+
+    /// What trains: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or several in order, of which the first that is there and
+    /// can train this is taken: `cuda:1,cuda:0,cpu`. `auto` takes a GPU where one is usable and the environment has a preset for
+    /// GPUs, else the CPU, and says why
+    device: DeviceRequest = DeviceRequest::Auto, flag("--device", "DEVICE");
+    /// What the network's matrix products are computed in: `f32`, or on a GPU `tf32` or `bf16`
+    precision: Precision = Precision::F32, flag("--precision", "PRECISION");
+    /// How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`layers`), or as suits its shape (`auto`)
+    kernels: Kernels = Kernels::Auto;
+    /// Share of a GPU's free memory that a run may take
+    memory_fraction: f64 [Kind::Real(Range::Unit)] = 0.9;
+    /// On a GPU, play each horizon during the update before it, with weights that are one update old
+    overlap: bool = false, switch("--overlap", "true");
+    /// Worker threads; 0 is the plan's number: every usable hardware thread, up to 32
+    threads: usize [Kind::Count { least: 0, most: 4096 }] = 0;
+    /// Environments that a thread plays side by side; 0 is the plan's number, with which all threads finish soonest
+    rollout_tile: usize [Kind::Size(&ROLLOUT_TILES)] = 0;
+    /// Environments that one instruction steps; 0 is as many as the processor's vectors hold
+    lane_width: usize [Kind::Size(&LANE_WIDTHS)] = 0;
+    /// How threads wait for the next small job; `auto` leaves it to the plan
+    waiting: WaitingRequest = WaitingRequest::Auto;
+    /// Bind each thread to a CPU
+    pin: bool = false;
+    /// Choose threads, tiles and waiting for this machine; `false` takes plain defaults
+    optimize_perf: bool = true, flag("--optimize-perf", "BOOL");
+    /// Directory that keeps compiled kernels; the user's cache directory if absent
+    cache_dir: Option<PathBuf> = None, local();
+    /// Directory that holds the runs
+    run_dir: PathBuf = PathBuf::from("runs"), flag("--run-dir", "DIR"), local();
+    /// Name of the run; made of environment, seed and time if absent
+    name: Option<String> [Kind::Text(&RUN_NAME)] = None, flag("--name", "NAME"), local();
+    /// Updates between checkpoints; 0 saves at the end only
+    checkpoint_interval: u64 [Kind::Count { least: 0, most: i64::MAX }] = 100;
+    /// How many of the latest checkpoints are kept, in addition to the one with the best evaluation
+    keep_checkpoints: usize [Kind::Count { least: 1, most: 10_000 }] = 3;
+    /// Greedy episodes in an evaluation
+    eval_episodes: usize [Kind::Count { least: 1, most: 1_000_000 }] = 100;
+    /// Least number of updates from one evaluation for `solved_at` to the next
+    eval_interval: u64 [Kind::Count { least: 1, most: i64::MAX }] = 10;
+    /// Mean greedy return at which the environment counts as solved; the preset's threshold
+    solved_at: Option<f64> [Kind::Real(Range::Any)] = None;
+    /// Stop training at the first evaluation that reaches `solved_at`
+    stop_when_solved: bool = false;
+    /// Write metrics.csv
+    csv: bool = true;
+    /// Write a TensorBoard event file
+    tensorboard: bool = true;
+    /// Publish metrics into shared memory, where monitors read them
+    ring: bool = true, switch("--no-ring", "false");
+    /// Let members of the user's group read them too
+    ring_group: bool = false;
+}
+
+choice! {
+    /// How worker threads wait, as far as the configuration decides it.
+    pub enum WaitingRequest {
+        /// As the plan for the machine says.
+        Auto = "auto",
+        /// Look for the next job for some ten microseconds before offering the core to others.
+        Spin = "spin",
+        /// Offer the core to others almost at once.
+        Yield = "yield",
+        /// Sleep, and be woken for every job.
+        Sleep = "sleep",
+    }
+}
+
+/// A run's name becomes a directory's.
+static RUN_NAME: Syntax = Syntax {
+    about: "up to 128 letters, digits and - _ . + =",
+    check: |name| {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '=');
+        if name.len() <= 128 && name.chars().all(legal) && !name.starts_with(['.', '-']) && !name.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            "cannot name a run",
+            "use up to 128 letters, digits and - _ . + =, not beginning with a dot or a dash",
+        ))
+    },
+};
+
+/// Whether this can name a run.
+///
+/// # Errors
+/// When it cannot, with what can.
+pub(crate) fn check_run_name(name: &str) -> Result<()> {
+    (RUN_NAME.check)(name).map_err(|Refusal { problem, remedy }| {
+        Error::usage(format!("name = \"{name}\" {problem}")).remedy(remedy)
+    })
+}

@@ -1,0 +1,165 @@
+//! The settings of a run: typed, checked, with the origin of each, and never changed once they are made.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use operant_learn::Config;
+use operant_learn::config::MAX_ENVS;
+use operant_learn::setting::Key;
+use toml::{Table, Value};
+
+use super::origin::{Entries, Entry, EnvFacts, Origin};
+use super::{RunConfig, usual_run_dir};
+use crate::error::{Error, Result};
+
+/// Samples that one update may hold; beyond, buffers outgrow the machines that exist.
+const MAX_SAMPLES: u64 = 1 << 28;
+
+/// A complete, checked configuration for one environment. It is made by [`super::Requested::resolve`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Name of the environment.
+    pub environment: String,
+    /// Hyperparameters.
+    pub learner: Config,
+    /// How the run is carried out.
+    pub run: RunConfig,
+    /// Options of the environment, by name.
+    pub env_options: BTreeMap<String, f64>,
+    /// What they were made for.
+    pub(super) facts: EnvFacts,
+    /// Every value with its origin, by key.
+    pub(super) entries: Entries,
+    /// The same for environment options.
+    pub(super) options: BTreeMap<String, Entry>,
+}
+
+impl Settings {
+    /// Settings of entries of their keys' types, which are not yet known to fit together.
+    pub(super) fn of(
+        facts: EnvFacts,
+        entries: Entries,
+        options: BTreeMap<String, Entry>,
+    ) -> Result<Settings> {
+        let learner = typed(Config::KEYS, &entries)?;
+        let run = typed(RunConfig::KEYS, &entries)?;
+        let env_options = options
+            .iter()
+            .filter_map(|(name, entry)| Some((name.clone(), entry.value.as_float()?)))
+            .collect();
+        Ok(Settings { environment: facts.name.clone(), facts, learner, run, env_options, entries, options })
+    }
+
+    /// Where the value of a key came from.
+    pub fn origin(&self, key: &str) -> Option<&Origin> {
+        self.entries.get(key).map(|entry| &entry.origin)
+    }
+
+    /// The value of a key, as TOML has it; None where it has none.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        self.entries.get(key).map(|entry| &entry.value)
+    }
+
+    /// `key = value`, as TOML has it.
+    pub(crate) fn assignment(&self, key: &str) -> String {
+        self.value(key).map_or_else(|| key.to_owned(), |value| format!("{key} = {value}"))
+    }
+
+    /// Why there are as many environments as there are, where the device decided.
+    pub fn num_envs_chosen(&self) -> Option<&str> {
+        match self.origin("num_envs") {
+            Some(Origin::Chosen(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Where an environment option came from.
+    pub fn option_origin(&self, option: &str) -> Option<&Origin> {
+        self.options.get(option).map(|entry| &entry.origin)
+    }
+
+    /// Whether any value comes from the part of the environment's preset that is for GPUs.
+    pub fn uses_gpu_preset(&self) -> bool {
+        self.entries.values().any(|entry| matches!(entry.origin, Origin::PresetGpu(_)))
+    }
+
+    /// Where runs are kept when no flag names another directory.
+    pub(crate) fn usual_run_dir(&self) -> PathBuf {
+        usual_run_dir(self.facts.known.clone())
+    }
+
+    /// Whether the environment has a preset.
+    pub fn has_preset(&self) -> bool {
+        self.facts.preset.is_some()
+    }
+
+    /// Updates that reach `total_timesteps`, the last one rounded up.
+    pub fn updates(&self) -> u64 {
+        self.learner.total_timesteps.div_ceil(self.batch())
+    }
+
+    /// Environment steps that a whole run takes: `total_timesteps`, rounded up to whole updates.
+    pub fn steps(&self) -> u64 {
+        self.updates() * self.batch()
+    }
+
+    /// N T: environment steps per update.
+    pub fn batch(&self) -> u64 {
+        self.learner.num_envs as u64 * self.learner.num_steps as u64
+    }
+
+    /// The most environments that a run may have.
+    pub(crate) fn max_envs(&self) -> usize {
+        let by_samples = MAX_SAMPLES / (self.learner.num_steps as u64).max(1);
+        usize::try_from(by_samples.min(MAX_ENVS as u64)).unwrap_or(usize::MAX)
+    }
+
+    /// Refuses a batch that is too large or that the minibatches do not divide.
+    pub(super) fn check_minibatches(&self) -> Result<()> {
+        let (n, t) = (self.learner.num_envs as u64, self.learner.num_steps as u64);
+        let (batch, minibatches) = (self.batch(), self.learner.num_minibatches as u64);
+        let at = |error: Error, key| match self.origin(key) {
+            Some(origin) => error.at(origin.to_string()),
+            None => error,
+        };
+        if batch > MAX_SAMPLES {
+            let what =
+                format!("num_envs x num_steps = {n} x {t} = {batch} samples are too many for one update");
+            let is_explicit = self.origin("num_steps").is_some_and(Origin::is_explicit);
+            let key = if is_explicit { "num_steps" } else { "num_envs" };
+            let remedy = format!("lower num_envs or num_steps until their product is at most {MAX_SAMPLES}");
+            return Err(at(Error::usage(what).remedy(remedy), key));
+        }
+        if batch.is_multiple_of(minibatches) {
+            return Ok(());
+        }
+        let divisors = divisors_of_product(n, t);
+        let below = divisors.iter().rev().find(|divisor| **divisor < minibatches);
+        let above = divisors.iter().find(|divisor| **divisor > minibatches);
+        let choices: Vec<String> = [below, above].into_iter().flatten().map(|m| m.to_string()).collect();
+        let what = format!(
+            "num_minibatches = {minibatches} does not divide num_envs x num_steps = {n} x {t} = {batch}"
+        );
+        let error = Error::usage(what).remedy(format!("the nearest that do: {}", choices.join(" and ")));
+        Err(at(error, "num_minibatches"))
+    }
+}
+
+/// The struct of these keys with the values that the entries have for them.
+fn typed<T: serde::de::DeserializeOwned>(keys: &[Key], entries: &Entries) -> Result<T> {
+    let values =
+        keys.iter().filter_map(|key| Some((key.name.to_owned(), entries.get(key.name)?.value.clone())));
+    Value::Table(values.collect::<Table>()).try_into().map_err(|error: toml::de::Error| {
+        Error::usage(format!("the configuration is incomplete: {}", error.message()))
+            .remedy("set the key in a file or with --set")
+    })
+}
+
+/// Every divisor of `n t`, ascending. Trial division of each factor, never of the product, which may be large.
+fn divisors_of_product(n: u64, t: u64) -> Vec<u64> {
+    let divisors = |x: u64| (1..=x).filter(move |d| x.is_multiple_of(*d));
+    let mut products: Vec<u64> = divisors(n).flat_map(|a| divisors(t).map(move |b| a * b)).collect();
+    products.sort_unstable();
+    products.dedup();
+    products
+}

@@ -1,0 +1,12 @@
+//! docs/configuration.md says what the rows of the settings say.
+
+#[test]
+fn docs_configuration_md_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let found =
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("docs/configuration.md: {error}"));
+    assert!(
+        operant_run::config::insert_tables(&found).is_some_and(|current| current == found),
+        "docs/configuration.md is stale; write its tables again with `cargo xtask config-doc`"
+    );
+}
