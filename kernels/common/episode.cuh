@@ -76,7 +76,7 @@ struct Outcome {
     float episodic_return;  // up to and with the step
 };
 
-// One lifetime step of one environment, the next episode begun where one ended.
+// One step of one environment, the next episode begun where one ended.
 __device__ __forceinline__ Outcome step(
     Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time, EpisodeSums& episodes) {
     const unsigned low = (unsigned)time, high = (unsigned)(time >> 32u);

@@ -36,7 +36,7 @@ template <unsigned COUNT>
 struct ActionDraws {
     unsigned words[(COUNT + 3u) / 4u * 4u];
 
-    // Draws the words of lifetime step `step`; `fresh` where no earlier call for this environment was made.
+    // Draws the words of global step `step`; `fresh` where no earlier call for this environment was made.
     __device__ __forceinline__ void draw(Seed seed, unsigned environment, u64 step, unsigned purpose, bool fresh) {
         if (COUNT == 1u) {
             if (fresh || step % 4u == 0u) block(0u, seed, environment, step / 4u, purpose);

@@ -10,7 +10,7 @@
 //   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
 //              gradient_fragments.cuh on tensor cores)
 //   reduce      the blocks' gradients added up in the order of the blocks, and the square of the norm
-//   adam        clip, step, and the weights packed anew (adam.cuh); a minibatch whose loss or gradient is not finite is skipped
+//   adam        clip, step, and the weights packed again (repack.cuh); a minibatch whose loss or gradient is not finite is skipped
 //
 // Every sum has an order that the number of blocks alone decides, so the same device gives the same bits. Worked example:
 // 1,048,576 samples in 32 minibatches and 4 epochs are 128 minibatches of 512 tiles; 132 blocks of 4 warps take 3 or 4 each.

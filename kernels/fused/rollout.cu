@@ -1,9 +1,9 @@
 // The rollout: a whole horizon of T steps in N environments, policy, sampling, auto-reset, bootstrap and GAE included, in one
 // launch.
 //
-// in   packed weights (packing.cuh), log_std (A); running environments (RUNNING_WORDS, N); the lifetime step
+// in   packed weights (packing.cuh), log_std (A); running environments (RUNNING_WORDS, N); the global step
 // out  samples (T, N, SAMPLE_STRIDE): obs | actions | logprob | value | advantage | mask | zeros; rewards, values (T, N) f32;
-//      flags (T, N) u8, 1 terminated and 2 truncated; the running environments and the lifetime step T later; episodes
+//      flags (T, N) u8, 1 terminated and 2 truncated; the running environments and the global step T later; episodes
 //
 // A warp owns 16 environments for the whole horizon; lane l < 16 keeps environment 16 tile + l in registers. Warps of a block
 // share the weights and nothing else. 8,192 environments are 512 warps: 128 blocks of 4 warps, one block a multiprocessor.

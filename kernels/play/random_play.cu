@@ -2,7 +2,7 @@
 // What environment benchmarks measure, and what bit parity with the CPU is checked on. Twin of operant-env's RandomPlay.
 //
 // start        out  running environments (RUNNING_WORDS, N) at the start of their first episodes
-// random_play  in   running environments and the lifetime step
+// random_play  in   running environments and the global step
 //              out  the same T steps later; episodes; with WRITES obs (T, ENV_OBS_WORDS, N), rewards (T, N) f32 and flags (T, N) u8;
 //                   with HASHES one 64-bit FNV-1a hash an environment over all that every step gave
 //

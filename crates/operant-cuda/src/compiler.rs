@@ -344,7 +344,7 @@ fn bind(
     newest: Option<Version>,
 ) -> Result<LoadedCompiler, String> {
     let shown = path.display();
-    // SAFETY: whoever bears NVRTC's name acts as it, and what is used of it is kept for ever.
+    // SAFETY: a library of NVRTC's name acts as it, and what is used of it stays loaded until the process ends.
     let functions = unsafe { Nvrtc::bind(&library) }
         .map_err(|missing| format!("{shown} is no NVRTC that works (it lacks {})", missing.join(", ")))?;
     let fails = |status: Status| format!("{shown}: {} says {}", status.call, functions.explain(status.code));

@@ -141,7 +141,7 @@ pub struct Inspection {
     pub devices: Vec<DeviceProperties>,
     /// The oldest driver that would do.
     pub minimum_driver: Version,
-    /// Where compiled kernels are kept; None when no directory could be told from the environment.
+    /// Where compiled kernels are kept; None when the environment variables name no directory.
     pub cache: Option<PathBuf>,
 }
 
@@ -264,7 +264,7 @@ enum BindError {
 fn bind(library: &libloading::Library, path: PathBuf) -> Result<LoadedDriver, BindError> {
     let shown = path.display();
     let other = |complaint: String| Err(BindError::Other(complaint));
-    // SAFETY: whoever bears the driver's name acts as one, and what is used of it is kept for ever.
+    // SAFETY: a library of the driver's name acts as one, and what is used of it stays loaded until the process ends.
     let (bound, code, number) = match unsafe { Driver::bind(library) } {
         Ok(driver) => {
             let mut number = 0;

@@ -136,8 +136,8 @@ impl Graph {
             block.follow(last, stream)?;
         }
         self.context.call(format_args!("launching a graph"), |driver| {
-            // SAFETY: both are the driver's own, and what the graph touches is kept by it or, for kernels, promised by
-            // whoever captured them.
+            // SAFETY: both are the driver's own, and what the graph touches is kept by it or, for kernels, promised
+            // where they were captured.
             unsafe { driver.cuGraphLaunch(raw.0, stream.raw()) }
         })?;
         let marked: Vec<Result<(), CudaError>> =

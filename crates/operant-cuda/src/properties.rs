@@ -56,7 +56,7 @@ impl DeviceProperties {
         unsafe { driver.cuDeviceGet(&mut device, number) }?;
 
         let mut name = [0u8; 256];
-        // SAFETY: the driver writes at most as many bytes as it is told, a zero among them.
+        // SAFETY: the driver writes at most as many bytes as the call says, a zero among them.
         unsafe { driver.cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), name.len() as c_int, device) }?;
         let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
 

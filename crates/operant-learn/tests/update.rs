@@ -4,6 +4,7 @@ mod cases;
 mod reference;
 
 use cases::{Case, Random};
+use operant_learn::Config;
 use operant_learn::cpu::adam::LearnerState;
 use operant_learn::cpu::gae::gae;
 use operant_learn::cpu::tile::Row;
@@ -213,7 +214,8 @@ fn gae_matches_the_reference() {
         let done = rows(&mut random, |x| if x > 0.8 { 1.0 } else { 0.0 });
         let next = rows(&mut random, |x| x as f32)[0];
         let mut advantages = vec![[f32x16::ZERO; 2]; steps];
-        gae(&rewards, &values, &done, next, 0.97, 0.9, &mut advantages);
+        let discounts = Config { gamma: 0.97, gae_lambda: 0.9, ..Config::default() }.discounts();
+        gae(&rewards, &values, &done, next, discounts, &mut advantages);
         for lane in 0..32 {
             let column = |rows: &[Row<2>]| -> Vec<f64> {
                 rows.iter().map(|row| f64::from(row[lane / 16].as_array()[lane % 16])).collect()

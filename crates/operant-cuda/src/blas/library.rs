@@ -189,7 +189,7 @@ impl LoadedBlas {
 
 fn bind(library: libloading::Library, path: PathBuf, newest: Option<Version>) -> Result<LoadedBlas, String> {
     let shown = path.display();
-    // SAFETY: whoever bears cuBLASLt's name acts as it, and what is used of it is kept for ever.
+    // SAFETY: a library of cuBLASLt's name acts as it, and what is used of it stays loaded until the process ends.
     let functions = unsafe { Functions::bind(&library) }.map_err(|missing| {
         let rest = missing.len() - 1;
         let more = if rest == 0 { String::new() } else { format!(" and {rest} more functions") };

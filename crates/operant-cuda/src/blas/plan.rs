@@ -247,7 +247,7 @@ fn preference(
         std::ptr::from_ref(&schemes).cast(),
         size_of::<u32>(),
     )?;
-    // Unless it is told the library counts on 256.
+    // Without this preference the library assumes 256.
     let alignment = ALIGNMENT as u32;
     for attribute in [
         Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,

@@ -13,19 +13,19 @@ use super::tile::{Row, fma};
 ///
 /// All slices are `[step]`; `done` is 1 where the episode ended with that step and 0 elsewhere, whether it terminated or
 /// was truncated: the reward of a truncated step already contains `gamma V(final_obs)`, so that a time limit bootstraps
-/// and a termination does not. `next_value` is V of the observation after the last step.
+/// and a termination does not. `next_value` is V of the observation after the last step, and the factors are those of
+/// [`Config::discounts`](crate::Config::discounts).
 pub fn gae<const V: usize>(
     rewards: &[Row<V>],
     values: &[Row<V>],
     done: &[Row<V>],
     next_value: Row<V>,
-    gamma: f32,
-    gae_lambda: f32,
+    [gamma, decay]: [f32; 2],
     advantages: &mut [Row<V>],
 ) {
     let steps = advantages.len();
     assert_eq!((rewards.len(), values.len(), done.len()), (steps, steps, steps));
-    let (gamma, decay) = (f32x16::splat(gamma), f32x16::splat(gamma * gae_lambda));
+    let (gamma, decay) = (f32x16::splat(gamma), f32x16::splat(decay));
     let (mut next_value, mut next) = (next_value, [f32x16::ZERO; V]);
     let steps = rewards.iter().zip(values).zip(done).zip(advantages);
     for (((reward, value), done), advantage) in steps.rev() {

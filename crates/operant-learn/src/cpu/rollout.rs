@@ -203,8 +203,8 @@ impl<const V: usize> Tile<V> {
         let value = self.value(horizon);
         self.timer.end(Part::Policy);
         let start = Instant::now();
-        let (gamma, lambda) = (horizon.config.gamma as f32, horizon.config.gae_lambda as f32);
-        gae(&self.rewards, &self.values, &self.done, value, gamma, lambda, &mut self.advantages);
+        let discounts = horizon.config.discounts();
+        gae(&self.rewards, &self.values, &self.done, value, discounts, &mut self.advantages);
         for (t, advantage) in self.advantages.iter().enumerate() {
             batch.put(t, batch.layout.advantage, advantage);
         }

@@ -345,7 +345,7 @@ impl CudaRollout {
         Ok(())
     }
 
-    /// Fills the samples, advantages included, so that a test sees which advantages are written anew.
+    /// Fills the samples, advantages included, so that a test sees which advantages are written.
     ///
     /// # Errors
     /// See [`CudaRollout::episodes`].

@@ -15,13 +15,16 @@ pub struct KernelText {
     pub params: fn(&mut Declarations),
 }
 
-/// A [`KernelText`] of a file in `kernels/` and of the structs that its kernels take.
+/// A [`KernelText`] of a file in `kernels/`, of the structs that its kernels take, and of others that its headers name.
 macro_rules! kernel_text {
-    ($name:literal, $file:literal, [$($params:ident),*]) => {
+    ($name:literal, $file:literal, [$($params:ident),*] $(, [$($named:ident),*])?) => {
         $crate::cuda::common::text::KernelText {
             name: $name,
             source: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/", $file)),
-            params: |to| { $( <$params<'static> as operant_cuda::Params>::declare(to); )* },
+            params: |to| {
+                $( <$params<'static> as operant_cuda::Params>::declare(to); )*
+                $( $( <$named as operant_cuda::CudaType>::declare(to); )* )?
+            },
         }
     };
 }
