@@ -57,13 +57,13 @@ const fn stack(function: &'static str, stack: u32) -> Allowed {
 const WIDEST: Option<(&str, &str)> = Some(("256-256", "bf16"));
 
 /// Divisions and roots of double precision, once a minibatch, and tables of layers that are indexed by a parameter's number keep 16
-/// bytes. The widest network in bf16 needs more than the 255 registers that a thread can have.
+/// bytes. The widest network in bf16 needs more than the 255 registers that a thread can have, most of all on sm_120.
 const ALLOWED: &[Allowed] = &[
     stack("pack", 16),
     stack("update_pack", 16),
     stack("update_adam", 16),
     stack("ppo_update", 16),
-    Allowed { function: "rollout", network: WIDEST, stack: 56, spills: 124 },
+    Allowed { function: "rollout", network: WIDEST, stack: 88, spills: 316 },
     Allowed { function: "ppo_update", network: WIDEST, stack: 104, spills: 104 },
     Allowed { function: "ppo_update > gradient_phase", network: WIDEST, stack: 0, spills: 248 },
     Allowed { function: "update_gradient", network: WIDEST, stack: 48, spills: 0 },

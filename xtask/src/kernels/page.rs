@@ -1,5 +1,7 @@
 //! The page: what every function uses, as one table.
 
+use std::collections::BTreeSet;
+
 use operant_cuda::Version;
 
 use super::Compiled;
@@ -37,6 +39,8 @@ struct Row {
 
 /// The page.
 pub fn page(compiled: &[Compiled], version: Version) -> String {
+    let architectures: BTreeSet<u32> = compiled.iter().map(|it| it.job.architecture).collect();
+    let architectures: Vec<String> = architectures.iter().map(|number| format!("sm_{number}")).collect();
     let mut text = format!(
         "# What the kernels use
 
@@ -45,14 +49,15 @@ Written by `cargo xtask kernels`, which needs no GPU; `cargo xtask test` compare
 NVRTC {version}, {} programs, specialised for {NUM_ENVS} environments.
 
 Per function: registers a thread, bytes of shared memory a block, and bytes of stack and of spills (stored and loaded) a thread,
-each the most that any environment needs on sm_{SHOWN}, then on any architecture. `a > b` is a function b that kernel a calls; its
+each the most that any environment needs on sm_{SHOWN}, then on any of {}. `a > b` is a function b that kernel a calls; its
 registers are the kernel's. Auto: whether `kernels = \"auto\"` trains this network with these kernels on sm_{SHOWN}, or with matrix products.
 A spill or a stack fails the check, except those that `xtask/src/kernels/functions.rs` allows by name and size.
 
 | function | network | precision | auto | registers | shared | stack | spills | any: registers | stack | spills |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ",
-        compiled.len()
+        compiled.len(),
+        architectures.join(", ")
     );
     for Row { function, shape, shown, everywhere } in rows(compiled) {
         let shape = shape.map_or("- | - | -".to_owned(), |Shape { hidden, precision, fused }| {
