@@ -115,7 +115,9 @@ fn without_given_draws_chance_is_that_of_a_stream() {
 fn a_negative_number_is_refused_where_the_state_has_no_sign() {
     let error = |state: [f64; 3]| {
         let case = Case { state: state.to_vec(), actions: vec![vec![0.0]], draws: None };
-        Dice.replay(Arithmetic::F64, &case).map(|_| ()).map_err(|error| format!("{error}; {}", error.remedy()))
+        Dice.replay(Arithmetic::F64, &case)
+            .map(|_| ())
+            .map_err(|error| format!("{error}; {}", error.remedy()))
     };
     assert_eq!(error([-3.0, 1.0, -0.5]), Ok(()));
     assert_eq!(
