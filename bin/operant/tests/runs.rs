@@ -169,7 +169,7 @@ fn the_shown_configuration_is_a_valid_file_and_names_every_origin() {
         ("vf_coef", "0.7", "# mine.toml:1"),
         ("update_epochs", "8", "# OPERANT_UPDATE_EPOCHS"),
         ("max_grad_norm", "0.9", "# --set"),
-        ("solved_at", "475", "# environment cartpole"),
+        ("solved_at", "475", "# preset cartpole"),
     ] {
         assert!(line(key).contains(value) && line(key).contains(origin), "{key}: {}", line(key));
     }

@@ -157,6 +157,8 @@ fn a_live_a_killed_and_a_finished_run_are_told_whole() {
     assert_eq!(told(&place)["state"], "running");
     let saved = place.operant(&["checkpoint", "live"]);
     assert_eq!(saved.code, Some(0), "{saved:#?}");
+    // A thread of its own writes events into the ring.
+    wait_for("the checkpoint in the ring", || (!told(&place)["checkpoint"].is_null()).then_some(()));
     daemon.send(Signal::KILL);
     daemon.wait();
     // The process is gone before the last of its threads lets go of the lock.
