@@ -9,10 +9,10 @@ use std::process::ExitCode;
 
 use benches::{CHAINS, Spread, peak_flops, time};
 use operant_learn::Config;
-use operant_learn::cpu::adam::LearnerState;
+use operant_learn::LearnerState;
 use operant_learn::cpu::batch::Batch;
-use operant_learn::cpu::policy::{Activations, Observation, Policy};
-use operant_learn::cpu::tile::Row;
+use operant_learn::cpu::network::policy::{Activations, Observation, Policy};
+use operant_learn::cpu::network::tile::Row;
 use operant_learn::cpu::update::Learner;
 use operant_learn::network::{Architecture, Head, Input, Network, init_params};
 use operant_learn::sample::SampleLayout;

@@ -8,10 +8,13 @@ pub mod config;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub(crate) mod evaluate;
 mod in_flight;
 pub mod network;
+pub mod normalise;
 pub mod precision;
 pub mod presets;
+pub(crate) mod recorder;
 pub mod sample;
 pub mod setting;
 pub mod shuffle;
@@ -23,3 +26,4 @@ pub use config::{Activation, Config};
 pub use in_flight::InFlight;
 pub use precision::Precision;
 pub use snapshot::{Dtype, Snapshot, Tensor};
+pub use state::LearnerState;

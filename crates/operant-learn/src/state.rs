@@ -6,10 +6,30 @@ use operant_lane::{Kind, Leaf};
 
 use crate::backend::LearnError;
 use crate::config::Config;
-use crate::cpu::adam::LearnerState;
-use crate::cpu::normalise::RunningNorm;
 use crate::network::Network;
+use crate::normalise::RunningNorm;
 use crate::snapshot::{Dtype, Snapshot, Tensor};
+
+/// Weights and Adam's moments: all that learning remembers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LearnerState {
+    /// Flat parameters, laid out by [`crate::network::Network`].
+    pub params: Vec<f32>,
+    /// Running mean of the gradient.
+    pub exp_avg: Vec<f32>,
+    /// Running mean of its square.
+    pub exp_avg_sq: Vec<f32>,
+    /// Steps taken.
+    pub step: u64,
+}
+
+impl LearnerState {
+    /// Before the first step.
+    pub fn new(params: Vec<f32>) -> Self {
+        let zeros = vec![0.0; params.len()];
+        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0 }
+    }
+}
 
 /// Everything that training continues from.
 #[derive(Debug, Clone, PartialEq)]

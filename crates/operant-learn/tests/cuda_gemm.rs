@@ -15,7 +15,7 @@ use operant_bench::parity::{
 };
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
-use operant_learn::cpu::adam::LearnerState;
+use operant_learn::LearnerState;
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};

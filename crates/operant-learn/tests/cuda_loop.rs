@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use locks::Locks;
 use operant_cuda::Device;
 use operant_env::AnyEnv;
-use operant_learn::cpu::adam::LearnerState;
+use operant_learn::LearnerState;
 use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions, Kernels, NetworkOptions};
 use operant_learn::network::init_params;

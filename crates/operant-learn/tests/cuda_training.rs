@@ -9,7 +9,7 @@ mod gpu;
 use gpu::device;
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
-use operant_learn::cpu::adam::LearnerState;
+use operant_learn::LearnerState;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::cpu::update::Learner;
 use operant_learn::cuda::CudaRollout;

@@ -12,7 +12,7 @@ use locks::Locks;
 use operant_bench::parity::{UpdatePath, compare_gradient, compare_update};
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
-use operant_learn::cpu::adam::LearnerState;
+use operant_learn::LearnerState;
 use operant_learn::cuda::{CudaLearner, CudaRollout};
 use operant_learn::network::init_params;
 use operant_learn::{Activation, Config, Precision};

@@ -5,9 +5,9 @@ mod reference;
 
 use cases::{Case, Random};
 use operant_learn::Config;
-use operant_learn::cpu::adam::LearnerState;
+use operant_learn::LearnerState;
 use operant_learn::cpu::gae::gae;
-use operant_learn::cpu::tile::Row;
+use operant_learn::cpu::network::tile::Row;
 use operant_learn::cpu::update::{Learner, UpdateLosses};
 use rayon::ThreadPoolBuilder;
 use wide::f32x16;
@@ -123,7 +123,7 @@ fn target_kl_stops_the_epochs() {
 #[test]
 fn annealing_reaches_the_last_update() {
     let case = cases::all().remove(0);
-    let rate = |update| operant_learn::cpu::adam::learning_rate(&case.config, update);
+    let rate = |update| operant_learn::cpu::update::adam::learning_rate(&case.config, update);
     assert_eq!(rate(0), 1e-3);
     assert!((rate(5) - 5e-4).abs() < 1e-12 && (rate(9) - 1e-4).abs() < 1e-12);
     assert_eq!(rate(10), 0.0);

@@ -62,7 +62,7 @@ fn wishes(run: &RunConfig, gpu: bool) -> Wishes {
 /// What is known of the work before there is an environment.
 fn work(learner: &Config, num_envs: Option<usize>) -> Work {
     Work {
-        tile: cpu::tile::TILE,
+        tile: cpu::network::tile::TILE,
         num_envs,
         rollout_tiles: &ROLLOUT_TILES,
         lane_widths: &cpu::LANE_WIDTHS,

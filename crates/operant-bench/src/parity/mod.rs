@@ -10,7 +10,7 @@ use operant_env::play::{Outputs, RandomActions};
 use operant_env::{AnyEnv, EnvOptions, LaneWidth, StepError, TileSpec, running_words};
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Packed, Purpose};
-use operant_learn::cpu::tile::LANES;
+use operant_learn::cpu::network::tile::LANES;
 use operant_learn::cpu::{CpuOptions, Instrumented, backend_with};
 use operant_learn::cuda::RunningNorm as DeviceNorm;
 use operant_learn::cuda::{CudaPlay, CudaRollout, HASH, NetworkOptions, PlayOptions, Returns};

@@ -2,7 +2,7 @@
 
 use operant_cuda::Device;
 use operant_env::AnyEnv;
-use operant_learn::cpu::adam::LearnerState;
+use operant_learn::LearnerState;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::cpu::update::Learner;
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};

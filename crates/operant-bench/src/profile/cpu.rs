@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use operant_env::{AnyEnv, running_words};
-use operant_learn::cpu::timers::{Part, PartTimes};
+use operant_learn::cpu::threads::timers::{Part, PartTimes};
 use operant_learn::cpu::{CpuOptions, Instrumented, backend_with};
 use operant_learn::network::{Architecture, Network};
 use operant_learn::sample::SampleLayout;

@@ -6,7 +6,7 @@
 use prefetch_index::prefetch_index;
 use wide::{f32x16, u32x16};
 
-use super::tile::{BitRow, LANES, Row, TILE};
+use crate::cpu::network::tile::{BitRow, LANES, Row, TILE};
 use crate::network::Input;
 use crate::sample::SampleLayout;
 

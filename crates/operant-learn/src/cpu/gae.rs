@@ -2,7 +2,7 @@
 
 use wide::f32x16;
 
-use super::tile::{Row, fma};
+use crate::cpu::network::tile::{Row, fma};
 
 /// Writes the advantages of T steps, last to first:
 ///

@@ -3,10 +3,10 @@
 use operant_env::running_words;
 use wide::{bytemuck, f32x16};
 
-use super::backend::CpuBackend;
-use super::rollout::Tile;
-use super::tile::{LANES, splat};
 use crate::backend::LearnError;
+use crate::cpu::backend::CpuBackend;
+use crate::cpu::network::tile::{LANES, splat};
+use crate::cpu::rollout::Tile;
 use crate::snapshot::Snapshot;
 use crate::state::BackendState;
 

@@ -48,15 +48,15 @@ use super::fused::specialise::Limits;
 use super::learner::CudaLearner;
 use super::rollout::CudaRollout;
 use super::slots::{SLOTS, Slot};
+use crate::LearnerState;
 use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
-use crate::cpu::adam::LearnerState;
-use crate::cpu::evaluate::{Greedy, evaluate};
-use crate::cpu::normalise::RunningNorm;
-use crate::cpu::policy::Policy;
-use crate::cpu::pool;
-use crate::cpu::recorder::Recorder;
+use crate::cpu::network::policy::Policy;
+use crate::cpu::threads::pool;
+use crate::evaluate::{Greedy, evaluate};
 use crate::network::{Architecture, Network, init_params};
+use crate::normalise::RunningNorm;
+use crate::recorder::Recorder;
 use crate::snapshot::Snapshot;
 use crate::state::BackendState;
 
@@ -287,11 +287,11 @@ impl CudaBackend {
 
     /// Feeds the recorder with what environment 0 did in a horizon.
     fn record(&mut self, slot: usize) -> Result<(), LearnError> {
-        let leaves = running_words(&*self.env);
-        for step in self.slots[slot].to_scene.to_vec()?.chunks_exact(leaves + 2) {
+        let (leaves, running) = (self.env.leaves().len(), running_words(&*self.env));
+        for step in self.slots[slot].to_scene.to_vec()?.chunks_exact(running + 2) {
             self.recorder.frame(step[..leaves].iter().copied());
-            if step[leaves] != 0 {
-                self.recorder.episode_ended(f32::from_bits(step[leaves + 1]));
+            if step[running] != 0 {
+                self.recorder.episode_ended(f32::from_bits(step[running + 1]));
             }
         }
         Ok(())

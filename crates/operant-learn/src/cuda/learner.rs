@@ -16,8 +16,8 @@ use super::gemm::layout::Form;
 use super::gemm::products::Weights;
 use super::gemm::update::GemmUpdate;
 use crate::LearnError;
+use crate::LearnerState;
 use crate::config::Config;
-use crate::cpu::adam::LearnerState;
 use crate::network::Network;
 use crate::sample::SampleLayout;
 

@@ -4,22 +4,28 @@
 //! but the sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
 //! along a fixed tree. So the result is the same for any number of threads.
 
+pub mod adam;
+mod loss;
+mod statistics;
+mod worker;
+
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rayon::prelude::*;
 
-use super::adam::{self, LearnerState, learning_rate};
-use super::batch::Batch;
-use super::crew;
-use super::loss::{LossCoefficients, LossSums};
-use super::policy::Policy;
-use super::pool::Waiting;
-use super::statistics::{advantage_shift_scale, explained_variance};
-use super::tile::TILE;
-use super::timers::{Part, PartTimes, PhaseTimer};
-use super::worker::{Minibatch, Worker};
+use self::adam::learning_rate;
+use crate::LearnerState;
 use crate::config::Config;
+use crate::cpu::batch::Batch;
+use crate::cpu::network::policy::Policy;
+use crate::cpu::network::tile::TILE;
+use crate::cpu::threads::crew;
+use crate::cpu::threads::pool::Waiting;
+use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
+use crate::cpu::update::loss::{LossCoefficients, LossSums};
+use crate::cpu::update::statistics::{advantage_shift_scale, explained_variance};
+use crate::cpu::update::worker::{Minibatch, Worker};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 use crate::shuffle::Shuffle;

@@ -10,8 +10,8 @@
 
 use wide::f32x16;
 
-use super::bits::for_each_bit;
-use super::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, fma, lane_sums, turn};
+use crate::cpu::network::bits::for_each_bit;
+use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, fma, lane_sums, turn};
 use crate::network::Dense;
 
 /// Largest number of weights summed in the lanes form: half a first-level cache of sums.

@@ -5,7 +5,7 @@
 
 use wide::f32x16;
 
-use super::tile::{BitRow, LANES, Row, turn};
+use crate::cpu::network::tile::{BitRow, LANES, Row, turn};
 
 /// Weights of the first layer, one row of output vectors per bit.
 #[derive(Debug, Clone)]
@@ -89,8 +89,8 @@ pub(crate) fn for_each_bit<const V: usize>(x: &[BitRow<V>], v: usize, lane: usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::dense::Panels;
-    use crate::cpu::tile::splat;
+    use crate::cpu::network::dense::Panels;
+    use crate::cpu::network::tile::splat;
     use wide::u32x16;
 
     #[test]

@@ -3,10 +3,10 @@
 use operant_lane::{Float, Mask};
 use wide::f32x16;
 
-use super::heads::PolicyHead;
-use super::policy::Activations;
-use super::tile::{Row, TILE_VECTORS, fma, row_sum, splat};
 use crate::config::Config;
+use crate::cpu::network::heads::PolicyHead;
+use crate::cpu::network::policy::Activations;
+use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, row_sum, splat};
 
 /// A row of a tile.
 type TileRow = Row<TILE_VECTORS>;

@@ -6,10 +6,10 @@ use core::ops::Range;
 use operant_lane::{Float, Mask};
 use wide::f32x16;
 
-use super::bits::BitWeights;
-use super::dense::Panels;
-use super::tile::{BitRow, Row, map, splat};
 use crate::config::Activation;
+use crate::cpu::network::bits::BitWeights;
+use crate::cpu::network::dense::Panels;
+use crate::cpu::network::tile::{BitRow, Row, map, splat};
 use crate::network::{Dense, Input, Network};
 
 /// Observations of V x 16 environments or samples.

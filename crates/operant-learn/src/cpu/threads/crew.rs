@@ -10,7 +10,7 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use rayon::prelude::*;
 
-use super::pool::Waiting;
+use crate::cpu::threads::pool::Waiting;
 
 /// A job that changes from round to round, and the threads that do its items.
 pub(crate) struct Crew<'a, J> {

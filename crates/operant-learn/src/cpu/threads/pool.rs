@@ -3,8 +3,8 @@
 
 use operant_env::LaneWidth;
 
-use super::tile::{LANES, TILE};
 use crate::backend::LearnError;
+use crate::cpu::network::tile::{LANES, TILE};
 
 /// How threads wait for the next small job of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

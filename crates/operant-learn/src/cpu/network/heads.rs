@@ -7,7 +7,7 @@ use core::f32::consts::{PI, TAU};
 use operant_lane::{Float, Mask};
 use wide::{f32x16, u32x16};
 
-use super::tile::{BitRow, Row, fma, splat};
+use crate::cpu::network::tile::{BitRow, Row, fma, splat};
 use crate::network::Head;
 
 /// Logit given to an illegal action; its probability is exactly zero.

@@ -1,6 +1,8 @@
 //! The rollout: one worker plays the whole horizon of a tile of environments, policy included, without a join per step,
 //! estimates advantages backwards, and leaves finished samples in the batch.
 
+pub(crate) mod episodes;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -11,17 +13,17 @@ use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Float, Packed, Purpose, Wide};
 use wide::{bytemuck, f32x16, u32x16};
 
-use super::batch::BatchTile;
-use super::episodes::Episodes;
-use super::gae::gae;
-use super::heads::PolicyHead;
-use super::normalise::NormSums;
-use super::policy::{Activations, Observation, Policy};
-use super::recorder::Recorder;
-use super::tile::{LANES, Row, splat};
-use super::timers::{Part, PhaseTimer};
 use crate::backend::LearnError;
 use crate::config::Config;
+use crate::cpu::batch::BatchTile;
+use crate::cpu::gae::gae;
+use crate::cpu::network::heads::PolicyHead;
+use crate::cpu::network::policy::{Activations, Observation, Policy};
+use crate::cpu::network::tile::{LANES, Row, splat};
+use crate::cpu::rollout::episodes::Episodes;
+use crate::cpu::threads::timers::{Part, PhaseTimer};
+use crate::normalise::NormSums;
+use crate::recorder::Recorder;
 
 /// Steps of a tile from one bump of the pulse to the next.
 pub const PULSE_STEPS: u64 = 16;

@@ -4,6 +4,7 @@
 
 use rayon::prelude::*;
 
+use crate::LearnerState;
 use crate::config::Config;
 
 /// Parameters per block of the norm and of parallel steps.
@@ -12,27 +13,6 @@ const BLOCK: usize = 4_096;
 const LANES: usize = 16;
 /// Below this many parameters a step is not worth spreading over threads.
 const PARALLEL: usize = 1 << 16;
-
-/// Weights and Adam's moments: all that learning remembers.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LearnerState {
-    /// Flat parameters, laid out by [`crate::network::Network`].
-    pub params: Vec<f32>,
-    /// Running mean of the gradient.
-    pub exp_avg: Vec<f32>,
-    /// Running mean of its square.
-    pub exp_avg_sq: Vec<f32>,
-    /// Steps taken.
-    pub step: u64,
-}
-
-impl LearnerState {
-    /// Before the first step.
-    pub fn new(params: Vec<f32>) -> Self {
-        let zeros = vec![0.0; params.len()];
-        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0 }
-    }
-}
 
 /// Adam's step size in update `update` (from 0): constant, or falling linearly towards zero, which it would reach in the
 /// update after the last.

@@ -7,11 +7,11 @@ use operant_env::{AnyEnv, TileSpec};
 use rayon::prelude::*;
 use wide::{bytemuck, f32x16, u32x16};
 
-use super::heads::PolicyHead;
-use super::policy::{Activations, Policy};
-use super::rollout::{PULSE_STEPS, clip, forward, normalised};
-use super::tile::{LANES, splat};
 use crate::backend::{Evaluation, LearnError};
+use crate::cpu::network::heads::PolicyHead;
+use crate::cpu::network::policy::{Activations, Policy};
+use crate::cpu::network::tile::{LANES, splat};
+use crate::cpu::rollout::{PULSE_STEPS, clip, forward, normalised};
 
 /// What an evaluation needs to know.
 pub struct Greedy<'a> {

@@ -7,7 +7,7 @@
 
 use wide::f32x16;
 
-use super::tile::{Row, fma, splat};
+use crate::cpu::network::tile::{Row, fma, splat};
 
 /// Outputs of a panel.
 pub(crate) const PANEL: usize = 4;

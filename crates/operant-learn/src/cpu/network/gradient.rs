@@ -3,10 +3,10 @@
 use operant_lane::{Float, Mask};
 use wide::f32x16;
 
-use super::policy::{Activations, Layer, Observation, Policy};
-use super::tile::{Row, TILE_VECTORS, fma};
-use super::weight_gradient::{LayerInput, WeightGradient, add_up};
 use crate::config::Activation;
+use crate::cpu::network::policy::{Activations, Layer, Observation, Policy};
+use crate::cpu::network::tile::{Row, TILE_VECTORS, fma};
+use crate::cpu::network::weight_gradient::{LayerInput, WeightGradient, add_up};
 use crate::network::{Input, Network};
 
 /// Running sums of the gradient of every parameter over the tiles of a chunk.

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wide::f32x16;
 
-use super::batch::{Batch, Gathered};
-use super::gradient::Gradient;
-use super::heads::PolicyHead;
-use super::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
-use super::policy::{Activations, Observation, Policy};
-use super::statistics::shuffled;
-use super::tile::{LANES, TILE, TILE_VECTORS};
-use super::timers::{Part, PhaseTimer};
+use crate::cpu::batch::{Batch, Gathered};
+use crate::cpu::network::gradient::Gradient;
+use crate::cpu::network::heads::PolicyHead;
+use crate::cpu::network::policy::{Activations, Observation, Policy};
+use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
+use crate::cpu::threads::timers::{Part, PhaseTimer};
+use crate::cpu::update::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
+use crate::cpu::update::statistics::shuffled;
 use crate::network::{Input, Network};
 use crate::sample::SampleLayout;
 use crate::shuffle::Shuffle;

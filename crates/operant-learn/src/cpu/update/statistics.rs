@@ -3,8 +3,8 @@
 
 use rayon::prelude::*;
 
-use super::batch::Batch;
-use super::tile::TILE;
+use crate::cpu::batch::Batch;
+use crate::cpu::network::tile::TILE;
 use crate::shuffle::Shuffle;
 
 /// Samples per block.

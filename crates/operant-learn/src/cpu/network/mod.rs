@@ -1,0 +1,9 @@
+//! The network on the CPU: tiles of 16, 32 or 64 samples along the lanes, forward and backward.
+
+mod bits;
+mod dense;
+pub(crate) mod gradient;
+pub mod heads;
+pub mod policy;
+pub mod tile;
+mod weight_gradient;
