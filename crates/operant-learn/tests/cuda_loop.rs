@@ -143,12 +143,12 @@ fn overlap_plays_with_weights_one_update_old(device: &Device, how: NetworkOption
 #[test]
 fn an_overlap_for_which_blocks_leave_no_room_is_told() {
     let Some(device) = device(0) else { return };
-    let how = |device: &Device, num_envs, overlap| {
+    let how = |device: &Device, num_envs, width, overlap| {
         let config = Config {
             num_envs,
             num_steps: 16,
             num_minibatches: 1,
-            hidden: vec![64, 64],
+            hidden: vec![width, width],
             shared_trunk: true,
             ..config()
         };
@@ -156,16 +156,17 @@ fn an_overlap_for_which_blocks_leave_no_room_is_told() {
         let backend = cuda::backend(shared(Locks), &config, device, options).expect("a backend");
         backend.how().expect("why these kernels")
     };
-    // 32,768 samples fill the device with the update's blocks, 320 need five of them.
-    let full = how(&device, 2_048, true);
+    // 32,768 samples take a block of every multiprocessor, whose shared memory 128-128 fills and 64-64 does not.
+    let full = how(&device, 2_048, 128, true);
     assert!(full.contains("; overlap: no rollout runs beside an update, whose "), "{full}");
     assert!(full.contains("bytes of shared memory of every multiprocessor"), "{full}");
-    for quiet in [how(&device, 2_048, false), how(&device, 20, true)] {
+    for quiet in [how(&device, 2_048, 128, false), how(&device, 2_048, 64, true), how(&device, 20, 64, true)]
+    {
         assert!(!quiet.contains("overlap"), "{quiet}");
     }
     // Without cooperative launches an update is many launches, and a rollout's blocks run between them.
     let Some(phases) = gpu::device(4) else { return };
-    assert!(!how(&phases, 2_048, true).contains("overlap"));
+    assert!(!how(&phases, 2_048, 128, true).contains("overlap"));
 }
 
 #[test]

@@ -35,7 +35,6 @@ pub fn no_room(
     rollout: BlockNeeds,
 ) -> Option<String> {
     // The multiprocessor with the fewest of them.
-    if std::env::var_os("DBG_OVERLAP").is_some() { eprintln!("blocks {blocks} mps {} update {update:?} rollout {rollout:?} shared {}", properties.multiprocessors, properties.shared_per_multiprocessor); }
     let each = blocks / (properties.multiprocessors as usize).max(1);
     let has = [
         ("threads", properties.threads_per_multiprocessor as usize, update.threads, rollout.threads),
