@@ -1,4 +1,4 @@
-//! The registry: a list of environments that are found by name. [`builtin`] has those of this crate; a program adds its own
+//! The registry: a list of environments that are found by name. [`crate::builtin`] has those of this crate; a program adds its own
 //! with [`Registry::with`].
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::any::AnyEnv;
 use crate::spec::{EnvSpec, OptionError};
 
-/// Declares the modules of the environments, and [`builtin`] as the list of them.
+/// Declares the modules of the environments, and [`crate::builtin`] as the list of them.
 macro_rules! environments {
     ($($module:ident :: $env:ident),* $(,)?) => {
         $(pub mod $module;)*

@@ -1,4 +1,4 @@
-//! The search: each setting of the machine in turn, then settings of learning ([`super::learning`]), then a last comparison of the
+//! The search: each setting of the machine in turn, then settings of learning (`tune::learning`), then a last comparison of the
 //! best with the automatic ones. Trials run in turn against a reference, so that a machine that changes its speed changes it for both.
 
 use std::time::{Duration, Instant};
