@@ -275,7 +275,7 @@ impl Compiler {
                     remedy(self.library().newest)
                 )
             } else {
-                format!("install it anew: {}", remedy(self.library().newest))
+                format!("reinstall it: {}", remedy(self.library().newest))
             },
         }
     }

@@ -48,7 +48,7 @@ pub struct Declarations {
 }
 
 impl Declarations {
-    /// Adds a struct of so many bytes unless it is there. `fields` adds what its fields need, and returns their lines.
+    /// Adds a struct of `bytes` bytes unless it is there. `fields` adds what its fields need, and returns their lines.
     pub fn add(&mut self, name: &'static str, bytes: usize, fields: impl FnOnce(&mut Self) -> String) {
         if self.names.contains(&name) {
             return;
@@ -148,7 +148,7 @@ pub fn exactly_if<T: Plain>(
 ///
 /// A field is one of
 ///
-/// - `reads [T; length]`, `writes [T; length]`: a buffer of exactly so many elements, `const T*` and `T*` in CUDA;
+/// - `reads [T; length]`, `writes [T; length]`: a buffer of exactly `length` elements, `const T*` and `T*` in CUDA;
 /// - `reads_any`, `writes_any`: a buffer where the length is not 0, else None;
 /// - `may_read`, `may_write`: a buffer or None;
 /// - `value [T]`: a number or a struct, as it is;

@@ -180,7 +180,7 @@ impl RandomActions {
     }
 }
 
-/// Memory for what a [`Stepper`] of R environments writes, for whoever has no layout of its own.
+/// Memory for what a [`Stepper`] of R environments writes, for callers without a layout of their own.
 pub struct Outputs {
     /// See [`Seen::obs`].
     pub obs: Vec<u32>,

@@ -17,7 +17,7 @@ use super::row::Row;
 use crate::measure::{Effort, Phases, Spread, middle_half, rollout_bytes, training_bytes, training_flops};
 use crate::profile;
 
-/// Seriess of a case at most. Each makes what it measures anew, so that where its memory lies is part of the spread.
+/// Series of a case at most. Each allocates what it measures again, so the place in memory is part of the spread.
 const SERIES: usize = 4;
 /// A spread is known when the middle half of this many repetitions or more, from [`ENOUGH_SERIES`], lies within [`NARROW`].
 const ENOUGH: usize = 12;

@@ -18,7 +18,7 @@ pub struct SlotMemory {
 }
 
 impl SlotMemory {
-    /// With a scene of so many words.
+    /// With a scene of this many words.
     ///
     /// # Errors
     /// When there is no room.
@@ -43,7 +43,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// With a scene of so many words.
+    /// With a scene of this many words.
     ///
     /// # Errors
     /// When the device has no room or fails.

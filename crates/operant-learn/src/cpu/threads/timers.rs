@@ -112,7 +112,7 @@ impl PhaseTimer {
         }
     }
 
-    /// The same for a part that so many threads did together.
+    /// The same for a part that several threads did together.
     #[inline(always)]
     pub fn end_on(&mut self, part: Part, threads: usize) {
         if self.on {

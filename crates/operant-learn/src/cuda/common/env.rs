@@ -38,13 +38,13 @@ impl KernelEnv {
         self.state_words + 2
     }
 
-    /// The most times that a time limit truncates an episode of one environment in so many steps, one begun before them included.
+    /// The most times that a time limit truncates an episode of one environment in `num_steps` steps, one begun before them included.
     pub fn cuts(&self, num_steps: usize) -> usize {
         num_steps.div_ceil((self.spec.time_limit as usize).max(1))
     }
 }
 
-/// Words of N environments of so many each, which kernels count in 32 bits.
+/// Words of N environments of `words` each, which kernels count in 32 bits.
 ///
 /// # Errors
 /// When that does not suffice.

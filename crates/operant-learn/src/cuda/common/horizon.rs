@@ -149,7 +149,7 @@ pub struct HorizonMemory {
 }
 
 impl HorizonMemory {
-    /// With so many buffers for samples.
+    /// With `sample_buffers` buffers for samples.
     ///
     /// # Errors
     /// When there is no room.

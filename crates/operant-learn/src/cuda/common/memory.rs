@@ -21,7 +21,7 @@ impl Room {
         Self(Kind::Device(device.clone()))
     }
 
-    /// An arena of so many bytes.
+    /// An arena of `bytes` bytes.
     ///
     /// # Errors
     /// When the device has no room.

@@ -89,7 +89,7 @@ pub struct GemmUpdateSizes {
 }
 
 impl GemmUpdateSizes {
-    /// Of a configuration on a device with so many multiprocessors: two blocks each, but none without a sample or a parameter.
+    /// Of a configuration on a device with `multiprocessors` multiprocessors: two blocks each, but none without a sample or a parameter.
     pub fn new(
         network: &Network,
         config: &Config,

@@ -92,7 +92,7 @@ operant_cuda::params! {
 pub struct PlayOptions {
     /// Seed of every stream.
     pub seed: u64,
-    /// Write observations, rewards and flags of so many steps, as a policy would read them.
+    /// Write observations, rewards and flags of this many steps, as a policy would read them.
     pub writes: Option<usize>,
     /// Hash all that every step gave.
     pub hashes: bool,
