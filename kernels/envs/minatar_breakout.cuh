@@ -99,7 +99,29 @@ __device__ __forceinline__ void env_step(
     const EnvState& state, const unsigned* action,
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
     EnvState& next, float& reward, bool& terminated) {
-    const unsigned pos = (state.pos + (((action[0] == 3u) && (state.pos < 9u)) ? 1u : 0u)) - (((action[0] == 1u) && (!(state.pos == 0u))) ? 1u : 0u);
+    unsigned v0_0 = environment;
+    unsigned v0_1 = step_low;
+    unsigned v0_2 = step_high;
+    unsigned v0_3 = (purpose << 24u) | 0u;
+    unsigned v1_0 = seed_low;
+    unsigned v1_1 = seed_high;
+    #pragma unroll
+    for (unsigned i = 0u; i < 10u; ++i) {
+        const unsigned v0_0_before = v0_0;
+        const unsigned v0_1_before = v0_1;
+        const unsigned v0_2_before = v0_2;
+        const unsigned v0_3_before = v0_3;
+        const unsigned v1_0_before = v1_0;
+        const unsigned v1_1_before = v1_1;
+        v0_0 = (__umulhi(0xcd9e8d57u, v0_2_before) ^ v0_1_before) ^ v1_0_before;
+        v0_1 = 0xcd9e8d57u * v0_2_before;
+        v0_2 = (__umulhi(0xd2511f53u, v0_0_before) ^ v0_3_before) ^ v1_1_before;
+        v0_3 = 0xd2511f53u * v0_0_before;
+        v1_0 = v1_0_before + 0x9e3779b9u;
+        v1_1 = v1_1_before + 0xbb67ae85u;
+    }
+    const unsigned executed = (__fmul_rn(__int2float_rn((int)(v0_0 >> 8u)), 5.9604645e-8f) < 0.1f) ? state.last_action : action[0];
+    const unsigned pos = (state.pos + (((executed == 3u) && (state.pos < 9u)) ? 1u : 0u)) - (((executed == 1u) && (!(state.pos == 0u))) ? 1u : 0u);
     const int t1 = (int)((unsigned)((int)state.ball_x) + (unsigned)(((state.ball_dir == 1u) || (state.ball_dir == 2u)) ? 1 : (-1)));
     const int t2 = (int)((unsigned)((int)state.ball_y) + (unsigned)((!(state.ball_dir < 2u)) ? 1 : (-1)));
     const bool at_wall = (t1 < 0) || (!(t1 < 10));
@@ -137,7 +159,7 @@ __device__ __forceinline__ void env_step(
     next.bricks[1] = rebuild ? 255u : (breaks ? (state.bricks[1] & (~(t6 ? t10 : 0u))) : state.bricks[1]);
     next.bricks[2] = rebuild ? 0u : (breaks ? (state.bricks[2] & (~(t7 ? t10 : 0u))) : state.bricks[2]);
     next.bricks[3] = t12;
-    next.last_action = action[0];
+    next.last_action = executed;
     reward = breaks ? 1.0f : 0.0f;
     terminated = lost;
 }

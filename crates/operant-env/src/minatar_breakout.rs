@@ -56,17 +56,23 @@ bundle! {
 }
 
 /// The environment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct MinatarBreakout {
     /// Chance that an action is replaced by the one before.
     sticky_action_prob: f64,
+}
+
+impl Default for MinatarBreakout {
+    fn default() -> Self {
+        MinatarBreakout { sticky_action_prob: sticky::MINATAR }
+    }
 }
 
 /// Options, with the package's names.
 fn options() -> Vec<EnvOption> {
     let help = "accepted as by the package, whose Breakout has a single level: it changes nothing";
     vec![
-        sticky::sticky_action_prob(0.0),
+        sticky::sticky_action_prob(),
         EnvOption { name: "difficulty_ramping".into(), default: 1.0, range: (0.0, 1.0), help: help.into() },
     ]
 }

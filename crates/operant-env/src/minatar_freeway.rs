@@ -24,8 +24,6 @@ const START: u32 = 9;
 const MOVE_PERIOD: u32 = 3;
 /// Steps on the clock at the start; one more is played.
 const TIME: i32 = 2500;
-/// Default chance that an action is replaced by the one before.
-const STICKY: f64 = 0.1;
 /// The slowest speed.
 const SLOWEST: u32 = 5;
 /// Channels of the observation: chicken, car, and a trail for each speed.
@@ -67,7 +65,7 @@ pub struct MinatarFreeway {
 
 impl Default for MinatarFreeway {
     fn default() -> Self {
-        MinatarFreeway { sticky_action_prob: STICKY }
+        MinatarFreeway { sticky_action_prob: sticky::MINATAR }
     }
 }
 
@@ -75,7 +73,7 @@ impl Default for MinatarFreeway {
 fn options() -> Vec<EnvOption> {
     let help = "accepted as by the package, whose Freeway has a single level: it changes nothing";
     vec![
-        sticky::sticky_action_prob(STICKY),
+        sticky::sticky_action_prob(),
         EnvOption { name: "difficulty_ramping".into(), default: 1.0, range: (0.0, 1.0), help: help.into() },
     ]
 }

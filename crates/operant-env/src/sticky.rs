@@ -7,11 +7,14 @@ use crate::spec::EnvOption;
 /// Name of the option that sets the chance.
 pub const STICKY_ACTION_PROB: &str = "sticky_action_prob";
 
-/// The option, with this default.
-pub fn sticky_action_prob(default: f64) -> EnvOption {
+/// The chance in the MinAtar package.
+pub const MINATAR: f64 = 0.1;
+
+/// The option, with the package's default.
+pub fn sticky_action_prob() -> EnvOption {
     EnvOption {
         name: STICKY_ACTION_PROB.into(),
-        default,
+        default: MINATAR,
         range: (0.0, 1.0),
         help: "chance that an action is replaced by the one executed before".into(),
     }
