@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -75,13 +76,14 @@ fn a_ring_lost_while_training_pauses_comes_back_paused() {
 }
 
 #[test]
-fn a_directory_removed_whole_costs_the_ring_and_no_more() {
+fn a_directory_removed_whole_is_made_again_with_its_ring() {
     let place = Place::new();
     let (child, ring) = start(&place);
     std::fs::remove_dir_all(place.rings()).expect("removed");
-    wait_for("its loss", || (ring.presence() == Presence::Gone).then_some(()));
-    // Records go on into the file that nobody can open any more.
-    wait_for_progress(&ring);
+    let new = anew(&place, &ring);
+    wait_for_progress(&new);
+    let mode = std::fs::metadata(place.rings()).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "no one else looks in");
     stop(child);
 }
 

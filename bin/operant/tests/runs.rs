@@ -35,9 +35,11 @@ fn json_is_one_object_with_the_contracts_keys_in_order() {
         "eval_return_mean",
         "eval_return_std",
         "eval_episodes",
+        "eval_distinct",
         "solved_at_step",
         "solved_at_s",
         "checkpoint",
+        "config",
     ];
     let places: Vec<usize> =
         keys.iter().map(|key| finished.stdout.find(&format!("\"{key}\":")).expect(key)).collect();

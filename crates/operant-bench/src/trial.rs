@@ -63,7 +63,7 @@ pub fn seconds_to_solve(
     // Round 0 is the last evaluation's.
     let (mut attempts, mut round) = (Attempts::default(), 1);
     let solves = |driver: &mut Driver, round| -> Result<bool> {
-        let evaluation = driver.backend().evaluate(settings.run.eval_episodes, round)?;
+        let evaluation = driver.backend().evaluate(0..settings.run.eval_episodes, round)?;
         Ok(Summary::of(&evaluation).solves(threshold))
     };
     while !driver.is_done() && begin.elapsed() < limit {

@@ -7,6 +7,7 @@ mod commands;
 mod daemon;
 mod output;
 mod report;
+mod table;
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -1,5 +1,6 @@
 //! The seam between the training loop and a device.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -81,6 +82,8 @@ pub struct Evaluation {
     pub returns: Vec<f64>,
     /// Length of each episode.
     pub lengths: Vec<u64>,
+    /// A hash of what each episode showed the policy: equal for equal episodes.
+    pub traces: Vec<u64>,
 }
 
 /// Why a device could not do what was asked.
@@ -117,8 +120,9 @@ pub trait Backend: Send {
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError>;
     /// The oldest finished update not yet collected, if any. `wait` blocks until one is there when any is enqueued.
     fn poll(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError>;
-    /// Plays `episodes` greedy episodes from fresh states; `round` tells one evaluation's random stream from another's.
-    fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError>;
+    /// Plays the greedy episodes of these numbers from fresh states; `round` selects the random stream. An episode depends on its number
+    /// and the round alone, so a caller may split an evaluation into parts.
+    fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError>;
     /// What was chosen for the device and is worth knowing, in one line; None where there was nothing to choose.
     fn how(&self) -> Option<String> {
         None

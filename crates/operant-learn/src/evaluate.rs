@@ -1,5 +1,6 @@
 //! Greedy evaluation: one episode from a fresh state in each of many environments, the likeliest action every step.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use operant_env::play::Outputs;
@@ -24,20 +25,34 @@ pub struct Greedy<'a> {
     pub pulse: &'a AtomicU64,
 }
 
-/// Plays `episodes` episodes; `round` sets the random streams of one evaluation apart from another's.
+/// Plays the episodes of these numbers; `round` sets the random streams of one evaluation apart from another's.
 ///
 /// # Errors
 /// When an environment failed.
-pub fn evaluate(greedy: &Greedy<'_>, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
-    let firsts: Vec<usize> = (0..episodes).step_by(LANES).collect();
-    let outcomes: Vec<[(f64, u64); LANES]> =
+pub fn evaluate(greedy: &Greedy<'_>, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError> {
+    let count = episodes.len();
+    let firsts: Vec<usize> = episodes.step_by(LANES).collect();
+    let outcomes: Vec<[Outcome; LANES]> =
         firsts.par_iter().map(|&first| sixteen(greedy, first as u32, round)).collect::<Result<_, _>>()?;
-    let (returns, lengths) = outcomes.into_iter().flatten().take(episodes).unzip();
-    Ok(Evaluation { returns, lengths })
+    let outcomes = || outcomes.iter().flatten().take(count);
+    Ok(Evaluation {
+        returns: outcomes().map(|outcome| outcome.episodic_return).collect(),
+        lengths: outcomes().map(|outcome| outcome.length).collect(),
+        traces: outcomes().map(|outcome| outcome.trace).collect(),
+    })
+}
+
+/// One episode.
+#[derive(Clone, Copy, Default)]
+struct Outcome {
+    episodic_return: f64,
+    length: u64,
+    /// Hash of its observations.
+    trace: u64,
 }
 
 /// Plays 16 episodes side by side until the last one has ended.
-fn sixteen(greedy: &Greedy<'_>, first: u32, round: u64) -> Result<[(f64, u64); LANES], LearnError> {
+fn sixteen(greedy: &Greedy<'_>, first: u32, round: u64) -> Result<[Outcome; LANES], LearnError> {
     let (env, network) = (greedy.env, greedy.policy.network());
     let spec = env.spec();
     let start = round << 32;
@@ -51,13 +66,19 @@ fn sixteen(greedy: &Greedy<'_>, first: u32, round: u64) -> Result<[(f64, u64); L
     let mut outputs = Outputs::new(&spec, env.masked(), LANES);
     let mut mask = vec![[u32x16::ZERO; 1]; outputs.legal.len() / LANES];
     let mut obs = vec![f32x16::ZERO; spec.obs.words()];
-    let mut outcomes = [(0.0, 0); LANES];
+    let mut outcomes = [Outcome::default(); LANES];
     let mut playing = u16::MAX;
 
     stepper.observe(outputs.seen())?;
     for step in 0..u64::from(spec.time_limit) {
         if step % PULSE_STEPS == 0 {
             greedy.pulse.fetch_add(1, Ordering::Relaxed);
+        }
+        for (i, outcome) in outcomes.iter_mut().enumerate().filter(|(i, _)| playing >> i & 1 == 1) {
+            for word in outputs.obs.iter().skip(i).step_by(LANES) {
+                // FNV-1a, a word at a time.
+                outcome.trace = (outcome.trace ^ u64::from(*word)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
         }
         bytemuck::cast_slice_mut::<f32x16, u32>(&mut obs).copy_from_slice(&outputs.obs);
         for (x, (shift, scale)) in obs.iter_mut().zip(greedy.obs_norm) {
@@ -72,7 +93,8 @@ fn sixteen(greedy: &Greedy<'_>, first: u32, round: u64) -> Result<[(f64, u64); L
         stepper.collect(outputs.stepped())?;
         let first_end = (outputs.terminated[0] | outputs.truncated[0]) & playing;
         for i in (0..LANES).filter(|i| first_end >> i & 1 == 1) {
-            outcomes[i] = (f64::from(outputs.returns[i]), u64::from(outputs.lengths[i]));
+            outcomes[i].episodic_return = f64::from(outputs.returns[i]);
+            outcomes[i].length = u64::from(outputs.lengths[i]);
         }
         playing &= !first_end;
         if playing == 0 {

@@ -130,13 +130,17 @@ fn evaluation_disturbs_nothing_and_repeats() {
     let mut backend = backend(shared(CartPole), &config, 2).expect("a good configuration");
     update(&mut *backend);
     let before = backend.save().expect("a snapshot");
-    let first = backend.evaluate(21, 1).expect("an evaluation");
+    let first = backend.evaluate(0..21, 1).expect("an evaluation");
     assert_eq!(first.returns.len(), 21);
     assert!(first.returns.iter().zip(&first.lengths).all(|(r, l)| *r == *l as f64 && *r >= 8.0), "{first:?}");
-    assert_eq!(backend.evaluate(21, 1).expect("an evaluation"), first, "the same round");
-    assert_ne!(backend.evaluate(21, 2).expect("an evaluation"), first, "another round");
-    let more = backend.evaluate(40, 1).expect("an evaluation");
+    assert_eq!(backend.evaluate(0..21, 1).expect("an evaluation"), first, "the same round");
+    assert_ne!(backend.evaluate(0..21, 2).expect("an evaluation"), first, "another round");
+    let more = backend.evaluate(0..40, 1).expect("an evaluation");
     assert_eq!(more.returns[..21], first.returns, "more episodes begin with the same ones");
+    let rest = backend.evaluate(32..40, 1).expect("an evaluation");
+    assert_eq!(more.traces[32..], rest.traces, "a part of an evaluation is that part");
+    let distinct: std::collections::HashSet<u64> = more.traces.iter().copied().collect();
+    assert_eq!(distinct.len(), 40, "every start of CartPole is another episode");
     assert_same(&before, &backend.save().expect("a snapshot"), "an evaluation");
 }
 
@@ -176,7 +180,7 @@ fn the_pulse_moves_within_an_update_and_rests_with_the_device() {
     update(&mut *backend);
     let after_update = read();
     assert!(after_update > 50, "{after_update}");
-    backend.evaluate(40, 1).expect("an evaluation");
+    backend.evaluate(0..40, 1).expect("an evaluation");
     assert!(read() > after_update);
 }
 
@@ -207,7 +211,7 @@ fn cartpole_is_learned() {
         );
         last = stats.env_steps;
     }
-    let returns = backend.evaluate(100, 0).expect("an evaluation").returns;
+    let returns = backend.evaluate(0..100, 0).expect("an evaluation").returns;
     let mean = returns.iter().sum::<f64>() / 100.0;
     assert!(mean >= 475.0, "mean return {mean}");
 }
@@ -231,7 +235,7 @@ fn masks_and_several_components_are_learned() {
     for _ in 1..config.total_timesteps / (64 * 32) {
         update(&mut *backend);
     }
-    let returns = backend.evaluate(100, 0).expect("an evaluation").returns;
+    let returns = backend.evaluate(0..100, 0).expect("an evaluation").returns;
     let mean = returns.iter().sum::<f64>() / 100.0;
     // At random about one lock opens; a good hand opens three in seven or eight turns.
     assert!(first < 2.0 && mean > 2.6, "from {first} to {mean}");

@@ -136,9 +136,9 @@ fn evaluation_and_scene_serve_the_loop() {
     let Some(device) = device(1) else { return };
     let mut backend = on_gpu(&device, shared(Locks), &config());
     assert!(backend.poll(false).expect("nothing yet").is_none());
-    let before = backend.evaluate(8, 1).expect("episodes");
+    let before = backend.evaluate(0..8, 1).expect("episodes");
     assert_eq!((before.returns.len(), before.lengths.len()), (8, 8));
-    assert_eq!(before, backend.evaluate(8, 1).expect("the same again"));
+    assert_eq!(before, backend.evaluate(0..8, 1).expect("the same again"));
     assert!(backend.scene().is_none());
     let pulse = backend.pulse().load(std::sync::atomic::Ordering::Relaxed);
     let stats = run(&mut *backend, 6);

@@ -14,6 +14,8 @@ metrics! {
     episodic_return_max "1"       Gauge   charts "Greatest return of those episodes.";
     episodic_return_std "1"       Gauge   charts "Standard deviation of the returns of those episodes.";
     episodic_length     "steps"   Gauge   charts "Mean length of those episodes.";
+    eval_return         "1"       Gauge   charts "Mean undiscounted return of the greedy evaluation after this update.";
+    eval_return_std     "1"       Gauge   charts "Standard deviation of the returns of that evaluation.";
     learning_rate       "1"       Gauge   charts "Adam's step size in this update.";
     policy_loss         "1"       Gauge   losses "Clipped policy objective, mean over the last epoch's minibatches.";
     value_loss          "1"       Gauge   losses "Value loss before its weight, mean over the last epoch's minibatches.";

@@ -248,7 +248,8 @@ impl EnvFacts {
         for name in spec.aliases.iter().chain([&spec.name]) {
             known.insert(name.clone(), spec.name.clone());
         }
-        EnvFacts { name: spec.name.clone(), preset: spec.preset.clone(), known }
+        let options = spec.options.iter().map(|option| (option.name.to_string(), option.default)).collect();
+        EnvFacts { name: spec.name.clone(), preset: spec.preset.clone(), options, known }
     }
 
     /// The same for an environment of the registry, by name or alias.

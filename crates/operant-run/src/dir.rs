@@ -10,7 +10,8 @@
 //! ```
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,6 +20,10 @@ use crate::error::{Error, Result, did_you_mean};
 
 /// The file that carries the run's lock.
 const LOG: &str = "operant.log";
+
+/// Opens no symbolic link: whoever may write in the directory must not choose another file.
+#[allow(clippy::cast_possible_wrap)] // as the system takes it
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 /// How long a look at the lock may take.
 const A_LOOK: Duration = Duration::from_millis(100);
@@ -78,9 +83,13 @@ impl RunDir {
 
     fn hold(name: String, path: PathBuf) -> Result<Self> {
         let file = log_of(&path);
-        let log = OpenOptions::new().create(true).append(true).open(&file).map_err(|error| {
-            Error::disk("the run directory cannot be written", &file, &error)
-                .remedy("choose a writable place with --run-dir DIR")
+        let log = OpenOptions::new().create(true).append(true).custom_flags(NOFOLLOW).open(&file);
+        let log = log.map_err(|error| {
+            let remedy = match file.is_symlink() {
+                true => "operant.log is a symbolic link, which is never followed: remove it",
+                false => "choose a writable place with --run-dir DIR",
+            };
+            Error::disk("the run directory cannot be written", &file, &error).remedy(remedy)
         })?;
         let begun = Instant::now();
         loop {
@@ -146,6 +155,35 @@ pub(crate) fn replace(path: &Path, text: &str, durable: bool) -> std::io::Result
         std::fs::rename(&temporary, path)
     };
     write().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+}
+
+/// Longest file of a run that is read whole.
+const SMALL: u64 = 1 << 20;
+
+/// Reads a file of at most a megabyte that is a file: others may have put something else there.
+///
+/// # Errors
+/// When it cannot be read, is longer, or is a pipe, a device or a directory.
+pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
+    read_file(path, SMALL)
+}
+
+/// The same with another limit.
+///
+/// # Errors
+/// As [`read_small`].
+pub fn read_file(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
+    let invalid = |what: String| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+    // Opening a pipe would wait for its other end.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(invalid("it is not a regular file".into()));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(invalid(format!("it is longer than {} MiB", most >> 20)));
+    }
+    Ok(bytes)
 }
 
 /// operant.log of the run in `path`, which carries its lock.

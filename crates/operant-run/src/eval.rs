@@ -78,6 +78,8 @@ pub struct EvalResult {
     pub eval_length_mean: f64,
     /// Episodes played.
     pub eval_episodes: usize,
+    /// Distinct episodes among them.
+    pub eval_distinct: usize,
     /// Whether the mean reaches the environment's threshold; null where there is none.
     pub solved: Option<bool>,
 }
@@ -96,7 +98,7 @@ pub fn evaluate(
     let Built { mut backend, settings, .. } = make_backend(requested)?;
     let place = || target.path.display().to_string();
     backend.load(&target.checkpoint.snapshot).map_err(|error| Error::from(error).at(place()))?;
-    let summary = Summary::of(&backend.evaluate(episodes, FINAL_ROUND)?);
+    let summary = Summary::of(&backend.evaluate(0..episodes, FINAL_ROUND)?);
     Ok(EvalResult {
         run: target.run.clone(),
         env: target.checkpoint.env.clone(),
@@ -108,6 +110,7 @@ pub fn evaluate(
         eval_return_max: summary.max,
         eval_length_mean: summary.length,
         eval_episodes: summary.episodes,
+        eval_distinct: summary.distinct,
         solved: settings.run.solved_at.map(|threshold| summary.mean >= threshold),
     })
 }

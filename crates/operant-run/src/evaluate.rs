@@ -1,8 +1,13 @@
 //! Greedy evaluations: what they measure, and when training tries to count as solved.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
-use operant_learn::{Evaluation, UpdateStats};
+use operant_learn::{Backend, Evaluation, UpdateStats};
+use operant_metrics::Record;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
 
 /// Episodes over which the training mean is taken.
 const WINDOW_EPISODES: u64 = 100;
@@ -12,6 +17,8 @@ const WINDOW_EPISODES: u64 = 100;
 pub struct Summary {
     /// Episodes played.
     pub episodes: usize,
+    /// Distinct episodes among them.
+    pub distinct: usize,
     /// Mean undiscounted return.
     pub mean: f64,
     /// Standard deviation of the returns (of the population).
@@ -34,6 +41,7 @@ impl Summary {
         let variance = returns.iter().map(|r| (r - mean) * (r - mean)).sum::<f64>() / n;
         Summary {
             episodes: returns.len(),
+            distinct: evaluation.traces.iter().collect::<HashSet<_>>().len(),
             mean,
             std: variance.sqrt(),
             min: returns.iter().copied().fold(f64::NAN, f64::min),
@@ -42,10 +50,61 @@ impl Summary {
         }
     }
 
+    /// Enters this evaluation in the record of the update that it followed.
+    pub fn add_to(&self, record: &mut Record) {
+        record.eval_return = self.mean;
+        record.eval_return_std = self.std;
+    }
+
+    /// `9.50 +- 1.00 over 100 greedy episodes`, and how many were distinct where not all of them were.
+    pub fn shown(mean: f64, std: f64, episodes: usize, distinct: usize) -> String {
+        let repeated = match distinct {
+            0 => String::new(),
+            _ if distinct == episodes => String::new(),
+            _ => format!(" ({distinct} distinct)"),
+        };
+        format!("{mean:.2} +- {std:.2} over {episodes} greedy episodes{repeated}")
+    }
+
     /// Whether this evaluation counts as solved.
     pub fn solves(&self, threshold: Option<f64>) -> bool {
         threshold.is_some_and(|threshold| self.mean >= threshold)
     }
+}
+
+/// Episodes of the first block of [`play`].
+const FIRST_BLOCK: usize = 256;
+
+/// Blocks longer than this do not grow.
+const BLOCK_TIME: Duration = Duration::from_millis(100);
+
+/// Plays `episodes` greedy episodes in blocks, between which `stop` is asked; None where it ended the evaluation. The sizes of
+/// the blocks depend on the time, the result does not.
+///
+/// # Errors
+/// When the device fails.
+pub(crate) fn play(
+    backend: &mut dyn Backend,
+    episodes: usize,
+    round: u64,
+    stop: impl Fn() -> bool,
+) -> Result<Option<Evaluation>> {
+    let mut all = Evaluation { returns: Vec::new(), lengths: Vec::new(), traces: Vec::new() };
+    let mut size = FIRST_BLOCK;
+    while all.returns.len() < episodes {
+        if stop() {
+            return Ok(None);
+        }
+        let (first, begun) = (all.returns.len(), Instant::now());
+        let block = backend.evaluate(first..episodes.min(first + size), round)?;
+        all.returns.extend(block.returns);
+        all.lengths.extend(block.lengths);
+        all.traces.extend(block.traces);
+        if begun.elapsed() < BLOCK_TIME {
+            size *= 2;
+        }
+    }
+    Ok(Some(all))
 }
 
 /// Decides, from what training reports alone, after which updates to try: when the mean return of the last hundred or
@@ -53,7 +112,8 @@ impl Summary {
 /// have passed since the last attempt.
 ///
 /// Its state is saved with every checkpoint, so that a resumed run tries after the same updates.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Attempts {
     /// (episodes, mean return) of the latest updates in which episodes ended.
     window: VecDeque<(u64, f64)>,
@@ -63,6 +123,16 @@ pub struct Attempts {
 }
 
 impl Attempts {
+    /// The state with this window of (episodes, mean return), oldest first.
+    pub(crate) fn new(
+        window: VecDeque<(u64, f64)>,
+        first_mean: Option<f64>,
+        last_attempt: Option<u64>,
+    ) -> Self {
+        let episodes = window.iter().map(|(episodes, _)| episodes).sum();
+        Attempts { window, episodes, first_mean, last_attempt }
+    }
+
     /// Takes in the episodes of one update.
     pub fn record(&mut self, stats: &UpdateStats) {
         if stats.episodes == 0 || !stats.episodic_return_mean.is_finite() {
@@ -101,36 +171,6 @@ impl Attempts {
     pub fn tried(&mut self, update: u64) {
         self.last_attempt = Some(update);
     }
-
-    /// Adds this state to a checkpoint's totals; numbers are kept by their bits.
-    pub(crate) fn save(&self, totals: &mut BTreeMap<String, u64>) {
-        for (i, (episodes, mean)) in self.window.iter().enumerate() {
-            totals.insert(format!("window.{i:04}.episodes"), *episodes);
-            totals.insert(format!("window.{i:04}.mean"), mean.to_bits());
-        }
-        if let Some(first) = self.first_mean {
-            totals.insert("first_mean".into(), first.to_bits());
-        }
-        if let Some(last) = self.last_attempt {
-            totals.insert("last_attempt".into(), last);
-        }
-    }
-
-    /// The state that [`Attempts::save`] put into `totals`.
-    pub(crate) fn load(totals: &BTreeMap<String, u64>) -> Self {
-        let window: VecDeque<(u64, f64)> = (0..)
-            .map_while(|i| {
-                let episodes = *totals.get(&format!("window.{i:04}.episodes"))?;
-                Some((episodes, f64::from_bits(*totals.get(&format!("window.{i:04}.mean"))?)))
-            })
-            .collect();
-        Attempts {
-            episodes: window.iter().map(|(episodes, _)| episodes).sum(),
-            window,
-            first_mean: totals.get("first_mean").copied().map(f64::from_bits),
-            last_attempt: totals.get("last_attempt").copied(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -168,21 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn survives_a_checkpoint_bit_for_bit() {
-        let mut attempts = seen(&[(3, 0.1), (7, -1e-300), (40, 1.0 / 3.0)]);
-        attempts.tried(17);
-        let mut totals = BTreeMap::new();
-        attempts.save(&mut totals);
-        assert_eq!(Attempts::load(&totals), attempts);
-        assert_eq!(Attempts::load(&BTreeMap::new()), Attempts::default());
-    }
-
-    #[test]
     fn a_summary_is_of_the_population() {
-        let evaluation = Evaluation { returns: vec![1.0, 3.0, 5.0, 7.0], lengths: vec![1, 2, 3, 6] };
+        let evaluation = Evaluation {
+            returns: vec![1.0, 3.0, 5.0, 7.0],
+            lengths: vec![1, 2, 3, 6],
+            traces: vec![4, 5, 4, 6],
+        };
         let summary = Summary::of(&evaluation);
         assert_eq!((summary.mean, summary.std, summary.length), (4.0, 5f64.sqrt(), 3.0));
         assert_eq!((summary.min, summary.max, summary.episodes), (1.0, 7.0, 4));
+        assert_eq!(summary.distinct, 3);
         assert!(summary.solves(Some(4.0)) && !summary.solves(Some(4.1)) && !summary.solves(None));
     }
 }

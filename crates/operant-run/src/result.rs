@@ -1,9 +1,12 @@
 //! How a run ended, as `train --json` prints it and result.json keeps it.
 
-use serde::Serialize;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 /// The result of a run. Numbers that were not measured, or are not finite, are null in JSON.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunResult {
     /// The run's name.
     pub run: String,
@@ -29,15 +32,27 @@ pub struct RunResult {
     pub eval_return_std: Option<f64>,
     /// Episodes of the final evaluation.
     pub eval_episodes: usize,
+    /// Distinct episodes among them: 1 when a deterministic policy met one and the same game each time.
+    pub eval_distinct: usize,
     /// Environment steps at the first evaluation that reached the threshold.
     pub solved_at_step: Option<u64>,
     /// Seconds at the end of that evaluation, counted as `wall_s` is.
     pub solved_at_s: Option<f64>,
-    /// The last checkpoint.
+    /// The last checkpoint, absolute.
     pub checkpoint: Option<String>,
+    /// The effective configuration, environment included.
+    pub config: toml::Table,
 }
 
+/// Name of the file in a run's directory.
+pub(crate) const FILE: &str = "result.json";
+
 impl RunResult {
+    /// The result of the run in `dir`; none where there is none that can be read.
+    pub fn read(dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&crate::dir::read_small(&dir.join(FILE)).ok()?).ok()
+    }
+
     /// One JSON object on one line.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a struct of numbers and strings is JSON")

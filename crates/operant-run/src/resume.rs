@@ -45,11 +45,14 @@ impl Resume {
                 .at(file.display().to_string())
                 .remedy("start a new run")
         })?;
-        let environment = crate::config::environment_of(&config).ok_or_else(|| {
-            Error::usage(format!("run {run} has no checkpoint, and its configuration names no environment"))
+        let environment =
+            config.parse().ok().as_ref().and_then(crate::config::environment_of).ok_or_else(|| {
+                Error::usage(format!(
+                    "run {run} has no checkpoint, and its configuration names no environment"
+                ))
                 .at(file.display().to_string())
                 .remedy("start a new run")
-        })?;
+            })?;
         Ok(Resume { dir, checkpoint: None, config, environment, warnings: Vec::new() })
     }
 

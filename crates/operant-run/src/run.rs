@@ -9,11 +9,10 @@ use crate::config::Requested;
 use crate::device::{self, Built, Device};
 use crate::dir::RunDir;
 use crate::error::{Error, ErrorKind, Result};
-use crate::evaluate::Summary;
 use crate::log::Log;
 use crate::path_text;
 use crate::progress::{Progress, Quiet};
-use crate::result::RunResult;
+use crate::result::{self, RunResult};
 use crate::resume::Resume;
 use crate::runs::{Reached, StateFile};
 use crate::signals::Signals;
@@ -126,6 +125,8 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         applied: &applied,
         signals: &signals,
     };
+    // From here on there is a run that others may ask to stop.
+    signals.begin();
     let Shown { publisher, state_file, problems } = start.show(sinks, ring_dir, state.env_steps);
     let notices = start.notices(problems);
     tracing::info!(
@@ -149,6 +150,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         started,
         // Its tensors are in the backend now, and take no memory here.
         last_checkpoint: home.checkpoint.take().map(|(path, _)| path),
+        held: None,
     };
     let dir = &home.dir;
     begin(&mut training, dir, notices, resumed_at);
@@ -168,7 +170,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         going_on(error, dir, &settings.usual_run_dir(), training.last_checkpoint.as_deref())
     });
     if let Ok(outcome) = &outcome {
-        if let Err(error) = dir.write("result.json", &(outcome.result.to_json() + "\n")) {
+        if let Err(error) = dir.write(result::FILE, &(outcome.result.to_json() + "\n")) {
             training.warn(&error.to_string());
         }
         tracing::info!(result = outcome.result.to_json(), "ended");
@@ -226,6 +228,7 @@ fn refill(training: &mut Training<'_>, dir: &RunDir, env_steps: u64) {
 
 /// Reports how the run ended: to monitors, in the log and in run.json.
 fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Outcome>) {
+    training.release();
     let first_line = |error: &Error| error.what.lines().next().unwrap_or_default().to_string();
     let (state, reason) = match outcome {
         Err(error) => (RunState::Failed, first_line(error)),
@@ -252,9 +255,14 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
 
 /// The last evaluation and the last checkpoint; a run that a signal stopped has had both that it gets.
 fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: Ending) -> Result<Outcome> {
-    let (mut summary, mut unsaved) = (None, None);
+    let (mut ending, mut summary, mut unsaved) = (ending, None, None);
     if !matches!(ending, Ending::Stopped(_)) {
-        let last: Summary = training.evaluate(FINAL_ROUND)?;
+        summary = training.evaluate(FINAL_ROUND)?;
+        if let (None, Some(signal)) = (&summary, training.signals.stopped_by()) {
+            ending = training.stop(signal)?;
+        }
+    }
+    if let Some(last) = summary {
         unsaved = training.save(Some(last.mean)).err().map(|error| {
             let run = path_text::run_word(dir.path(), &training.settings.usual_run_dir());
             let again = format!("then `operant train --resume {run}` repeats what is missing");
@@ -262,10 +270,9 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: En
                 error.remedy.clone().map_or_else(|| again.clone(), |remedy| format!("{remedy}; {again}"));
             error.remedy(remedy)
         });
-        summary = Some(last);
     }
-    let lost = training.publisher.sync();
-    training.warn_of_lost_sinks(&lost);
+    let events = training.publisher.sync();
+    training.report(events);
     let (state, settings) = (&training.state, training.settings);
     #[allow(clippy::cast_precision_loss)] // steps per second
     let result = RunResult {
@@ -281,9 +288,14 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: En
         eval_return_mean: summary.map(|summary| summary.mean),
         eval_return_std: summary.map(|summary| summary.std),
         eval_episodes: summary.map_or(0, |summary| summary.episodes),
+        eval_distinct: summary.map_or(0, |summary| summary.distinct),
         solved_at_step: state.solved_at_step,
         solved_at_s: state.solved_at_s,
-        checkpoint: training.last_checkpoint.as_ref().map(|path| path.display().to_string()),
+        checkpoint: training
+            .last_checkpoint
+            .as_ref()
+            .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()),
+        config: settings.to_saved_table(),
     };
     Ok(Outcome { ending, result, dir: dir.path().to_path_buf(), unsaved })
 }

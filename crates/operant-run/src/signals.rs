@@ -1,13 +1,14 @@
 //! Signals as flags that the training loop reads between updates.
 //!
-//! The first SIGTERM or SIGINT asks the loop to finish its update, save a checkpoint and end (exit code 75). Another one,
-//! a moment later, ends the process at once, with 143 or 130. SIGUSR1 asks for a checkpoint; training goes on. SIGUSR2
+//! Until training begins there is nothing to save, and SIGTERM or SIGINT ends the process at once (143, 130). From then on
+//! the first one asks the loop to finish its update, save a checkpoint and end (exit code 75). Another one, a moment later,
+//! ends the process at once. SIGUSR1 asks for a checkpoint; training goes on. SIGUSR2
 //! holds training between two updates, and the next SIGUSR2 lets it go on; those that come within one update are one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -18,7 +19,7 @@ pub struct Signals {
     stop: Arc<AtomicUsize>,
     checkpoint: Arc<AtomicBool>,
     pause: Arc<AtomicBool>,
-    /// Whether a further SIGTERM or SIGINT ends the process at once.
+    /// Whether the next SIGTERM or SIGINT ends the process at once.
     armed: Arc<AtomicBool>,
 }
 
@@ -34,7 +35,7 @@ impl Signals {
     /// # Errors
     /// When the system refuses a handler.
     pub fn listen() -> Result<Self> {
-        let signals = Signals::default();
+        let signals = Signals { armed: Arc::new(AtomicBool::new(true)), ..Signals::default() };
         let register = || -> std::io::Result<()> {
             for (signal, name) in [(SIGTERM, SIGTERM as usize), (SIGINT, SIGINT as usize)] {
                 flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&signals.armed))?;
@@ -42,6 +43,8 @@ impl Signals {
             }
             flag::register(SIGUSR1, Arc::clone(&signals.checkpoint))?;
             flag::register(SIGUSR2, Arc::clone(&signals.pause))?;
+            // A handler that does nothing of use: at a limit of file sizes (`ulimit -f`) writes fail instead.
+            flag::register(SIGXFSZ, Arc::default())?;
             Ok(())
         };
         register().map_err(|error| refused(&error))?;
@@ -64,6 +67,11 @@ impl Signals {
             Ok(SIGINT) => Some("SIGINT"),
             Ok(_) => Some("SIGTERM"),
         }
+    }
+
+    /// Training begins: a first SIGTERM or SIGINT no longer ends the process at once.
+    pub(crate) fn begin(&self) {
+        self.armed.store(false, Ordering::Relaxed);
     }
 
     /// From now on a further SIGTERM or SIGINT ends the process at once. Not from the first one on: some senders, such as

@@ -92,8 +92,8 @@ impl Home {
         }
         if settings.run.tensorboard {
             sinks.add(match resumed_at {
-                Some(steps) => TensorBoardSink::resume(dir.path(), steps)?,
-                None => TensorBoardSink::create(dir.path())?,
+                Some(steps) => TensorBoardSink::resume(dir.path(), &settings.hyperparameters(), steps)?,
+                None => TensorBoardSink::create(dir.path(), &settings.hyperparameters())?,
             });
         }
         Ok((store, sinks))

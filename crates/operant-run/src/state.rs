@@ -1,10 +1,8 @@
 //! What the training loop itself must remember from update to update; saved with every checkpoint.
 
-use std::collections::BTreeMap;
-
 use operant_learn::UpdateStats;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Totals};
 use crate::evaluate::Attempts;
 
 /// Totals and decisions of a run, those of the processes before a resume included.
@@ -44,39 +42,35 @@ impl State {
         self.attempts.record(stats);
     }
 
-    /// The totals of a checkpoint taken `wall_s` seconds into the run; reals are kept by their bits.
-    pub fn totals(&self, wall_s: f64) -> BTreeMap<String, u64> {
-        let mut totals = BTreeMap::from([
-            ("episodes".to_string(), self.episodes),
-            ("nonfinite_updates".to_string(), self.nonfinite_updates),
-            ("rounds".to_string(), self.rounds),
-            ("wall_s".to_string(), wall_s.to_bits()),
-        ]);
-        let optional = [
-            ("best_mean", self.best_mean.map(f64::to_bits)),
-            ("solved_at_step", self.solved_at_step),
-            ("solved_at_s", self.solved_at_s.map(f64::to_bits)),
-        ];
-        totals.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))));
-        self.attempts.save(&mut totals);
-        totals
+    /// The totals of a checkpoint taken `wall_s` seconds into the run.
+    pub fn totals(&self, wall_s: f64) -> Totals {
+        Totals {
+            episodes: self.episodes,
+            nonfinite_updates: self.nonfinite_updates,
+            rounds: self.rounds,
+            wall_s: Some(wall_s),
+            best_mean: self.best_mean,
+            solved_at_step: self.solved_at_step,
+            solved_at_s: self.solved_at_s,
+            attempts: self.attempts.clone(),
+        }
     }
 
     /// The state at a checkpoint.
     pub fn resume(checkpoint: &Checkpoint) -> Self {
-        let total = |name: &str| checkpoint.totals.get(name).copied();
+        let totals = checkpoint.totals.clone();
         State {
             updates: checkpoint.updates,
             env_steps: checkpoint.env_steps,
             train_s: checkpoint.train_s,
-            episodes: total("episodes").unwrap_or(0),
-            nonfinite_updates: total("nonfinite_updates").unwrap_or(0),
-            wall_before_s: total("wall_s").map_or(checkpoint.train_s, f64::from_bits),
-            attempts: Attempts::load(&checkpoint.totals),
-            rounds: total("rounds").unwrap_or(0),
-            best_mean: total("best_mean").map(f64::from_bits),
-            solved_at_step: total("solved_at_step"),
-            solved_at_s: total("solved_at_s").map(f64::from_bits),
+            episodes: totals.episodes,
+            nonfinite_updates: totals.nonfinite_updates,
+            wall_before_s: totals.wall_s.unwrap_or(checkpoint.train_s),
+            attempts: totals.attempts,
+            rounds: totals.rounds,
+            best_mean: totals.best_mean,
+            solved_at_step: totals.solved_at_step,
+            solved_at_s: totals.solved_at_s,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! counter, so that every update depends on all before it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -114,12 +115,12 @@ impl Backend for Quadratic {
         Ok(if self.lags && !wait { None } else { self.finished.pop_front() })
     }
 
-    fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
+    fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError> {
         assert!(self.finished.is_empty(), "evaluated while an update was in flight");
         self.log(format!("evaluate {round} after {}", self.updates));
-        let returns =
-            (0..episodes as u64).map(|i| self.episodic_return() + noise(round << 32 | i) * 1e-6).collect();
-        Ok(Evaluation { returns, lengths: vec![1; episodes] })
+        let traces: Vec<u64> = episodes.map(|i| i as u64).collect();
+        let returns = traces.iter().map(|i| self.episodic_return() + noise(round << 32 | i) * 1e-6).collect();
+        Ok(Evaluation { returns, lengths: vec![1; traces.len()], traces })
     }
 
     fn pulse(&self) -> Arc<AtomicU64> {

@@ -9,10 +9,10 @@ use operant_metrics::{Level, Record, RunState};
 use crate::checkpoint::{Checkpoint, Store};
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
-use crate::evaluate::Summary;
+use crate::evaluate::{self, Summary};
 use crate::progress::{Progress, Tick};
 use crate::signals::Signals;
-use crate::sinks::SinkError;
+use crate::sinks::SinkEvent;
 use crate::state::State;
 use crate::telemetry::Publisher;
 
@@ -46,6 +46,8 @@ pub(crate) struct Training<'a> {
     pub started: Instant,
     pub last_checkpoint: Option<PathBuf>,
     pub clocks: Clocks,
+    /// The record of the latest update, until it is known whether an evaluation follows it.
+    pub held: Option<Record>,
 }
 
 /// What only this process knows: its times, and what it has enqueued.
@@ -116,6 +118,7 @@ impl Training<'_> {
         while self.state.updates < target {
             if let Some(signal) = self.signals.stopped_by() {
                 self.drain()?;
+                self.release();
                 return self.stop(signal);
             }
             if self.signals.take_pause() {
@@ -129,7 +132,7 @@ impl Training<'_> {
             };
             let stats = self.collect(to_checkpoint.min(target - self.state.updates))?;
 
-            // What a non-finite update has touched is neither tried nor kept.
+            // Weights after a non-finite update are neither evaluated nor saved.
             if stats.nonfinite_in_a_row > 0 {
                 continue;
             }
@@ -139,6 +142,10 @@ impl Training<'_> {
             let save = asked || periodic;
             let attempt = self.state.solved_at_step.is_none() && self.attempt_is_due();
             if !save && !attempt {
+                // The last update waits for the last evaluation.
+                if self.state.updates < target {
+                    self.release();
+                }
                 continue;
             }
             self.drain()?;
@@ -149,6 +156,9 @@ impl Training<'_> {
             if save || improved.is_some() {
                 self.try_to_save(improved);
             }
+            if self.state.updates < target {
+                self.release();
+            }
             self.clocks.mark = Instant::now();
             if self.settings.run.stop_when_solved && self.state.solved_at_step.is_some() {
                 return Ok(Ending::Solved);
@@ -157,8 +167,10 @@ impl Training<'_> {
         Ok(Ending::Finished)
     }
 
-    /// The next update to finish, counted and published. At most `ahead` updates are in flight meanwhile.
+    /// The next update to finish, counted; its record is held, and the one before it published. At most `ahead` updates are in
+    /// flight meanwhile.
     fn collect(&mut self, ahead: u64) -> Result<UpdateStats> {
+        self.release();
         let host = self.clocks.collected.elapsed().saturating_sub(self.clocks.paused);
         let stats = self.clocks.in_flight.next(self.backend, ahead)?;
         let now = Instant::now();
@@ -168,9 +180,16 @@ impl Training<'_> {
 
         self.state.record(&stats);
         self.state.train_s += busy_s;
-        self.publish(&stats, &Times { busy: busy_s, period, host });
+        self.held = Some(self.record(&stats, &Times { busy: busy_s, period, host }));
         self.guard(&stats)?;
         Ok(stats)
+    }
+
+    /// Publishes the record that is held, if any.
+    pub fn release(&mut self) {
+        if let Some(record) = self.held.take() {
+            self.publish(record);
+        }
     }
 
     /// Collects what is in flight, so that the device rests.
@@ -184,6 +203,7 @@ impl Training<'_> {
     /// Holds training until SIGUSR2 comes again or someone asks to stop. Checkpoints are saved meanwhile.
     fn pause(&mut self) -> Result<()> {
         self.drain()?;
+        self.release();
         self.publisher.state(RunState::Paused, "");
         self.note("SIGUSR2: paused; once more goes on");
         let begun = Instant::now();
@@ -206,13 +226,13 @@ impl Training<'_> {
         Ok(())
     }
 
-    /// Hands one update to the sinks and to whoever watches.
+    /// What there is to report of one update, but for an evaluation after it.
     #[allow(clippy::cast_precision_loss)] // counts shown as reals
-    fn publish(&mut self, stats: &UpdateStats, times: &Times) {
+    fn record(&self, stats: &UpdateStats, times: &Times) -> Record {
         let state = &self.state;
         let own_steps = (state.env_steps - self.clocks.first_steps) as f64;
         let sps_average = own_steps / (state.train_s - self.clocks.first_train_s);
-        let record = Record {
+        Record {
             time: self.wall_s(),
             update: state.updates as f64,
             env_steps: state.env_steps as f64,
@@ -240,17 +260,21 @@ impl Training<'_> {
             time_idle: times.idle(stats),
             bytes_h2d: stats.bytes_h2d as f64,
             bytes_d2h: stats.bytes_d2h as f64,
-            // The publisher knows the rest: utilization.
+            // The publisher adds utilization.
             ..Record::default()
-        };
+        }
+    }
+
+    /// Writes one record to the files and the ring, and shows it on the terminal.
+    fn publish(&mut self, record: Record) {
         let tick = Tick {
-            env_steps: state.env_steps,
+            env_steps: self.state.env_steps,
             total: self.settings.steps(),
-            sps: sps_average,
-            episodic_return: state.attempts.mean(),
+            sps: record.sps_average,
+            episodic_return: self.state.attempts.mean(),
         };
-        let lost = self.publisher.publish(record);
-        self.warn_of_lost_sinks(&lost);
+        let events = self.publisher.publish(record);
+        self.report(events);
         if self.publisher.wants_scene()
             && let Some(episode) = self.backend.scene()
         {
@@ -259,9 +283,20 @@ impl Training<'_> {
         self.progress.tick(&tick);
     }
 
-    pub fn warn_of_lost_sinks(&mut self, lost: &[SinkError]) {
-        for error in lost {
-            self.warn(&format!("{error}\ntraining goes on without this file"));
+    /// Says which files of metrics cannot be written, and which are written again.
+    pub fn report(&mut self, events: Vec<SinkEvent>) {
+        for event in events {
+            match event {
+                SinkEvent::Lost(error) => {
+                    self.warn(&format!(
+                        "{error}\ntraining continues without this file, and tries it again every second"
+                    ));
+                }
+                SinkEvent::Recovered { path, after, before } => self.warn(&format!(
+                    "{} is written again; updates after {after} and before {before} may be missing in it",
+                    path.display()
+                )),
+            }
         }
     }
 
@@ -286,8 +321,9 @@ impl Training<'_> {
         if stats.nonfinite_in_a_row < self.settings.learner.max_nonfinite_updates as u64 {
             return Ok(());
         }
-        let lost = self.publisher.sync();
-        self.warn_of_lost_sinks(&lost);
+        self.release();
+        let events = self.publisher.sync();
+        self.report(events);
         let what = format!(
             "training diverged: {} updates in a row had a non-finite loss or gradient",
             stats.nonfinite_in_a_row
@@ -305,11 +341,11 @@ impl Training<'_> {
         self.state.attempts.due(self.state.updates, run.solved_at, run.eval_interval)
     }
 
-    /// Tries to count as solved. Returns the mean when it is the best so far.
+    /// Tries to count as solved. Returns the mean when it is the best so far; a signal to stop ends the attempt.
     fn attempt(&mut self) -> Result<Option<f64>> {
+        let Some(summary) = self.evaluate(self.state.rounds + 1)? else { return Ok(None) };
         self.state.rounds += 1;
         self.state.attempts.tried(self.state.updates);
-        let summary = self.evaluate(self.state.rounds)?;
         let improved = self.state.best_mean.is_none_or(|best| summary.mean > best);
         if improved {
             self.state.best_mean = Some(summary.mean);
@@ -317,11 +353,18 @@ impl Training<'_> {
         Ok(improved.then_some(summary.mean))
     }
 
-    /// Plays greedy episodes, and notes the moment when they first reach the threshold.
-    pub fn evaluate(&mut self, round: u64) -> Result<Summary> {
-        let summary = Summary::of(&self.backend.evaluate(self.settings.run.eval_episodes, round)?);
+    /// Plays greedy episodes, and notes the moment when they first reach the threshold. None where a signal to stop came first.
+    pub fn evaluate(&mut self, round: u64) -> Result<Option<Summary>> {
+        let (episodes, signals) = (self.settings.run.eval_episodes, self.signals);
+        let played = evaluate::play(self.backend, episodes, round, || signals.stopped_by().is_some())?;
+        let Some(evaluation) = played else { return Ok(None) };
+        let summary = Summary::of(&evaluation);
         let wall_s = self.wall_s();
         self.publisher.alive();
+        // An evaluation that ended training belongs to its update; the last evaluation has no second row.
+        if let Some(record) = self.held.as_mut().filter(|record| record.eval_return.is_nan()) {
+            summary.add_to(record);
+        }
         tracing::info!(env_steps = self.state.env_steps, mean = summary.mean, std = summary.std, "evaluated");
         if self.state.solved_at_step.is_none() && summary.solves(self.settings.run.solved_at) {
             self.state.solved_at_step = Some(self.state.env_steps);
@@ -332,10 +375,11 @@ impl Training<'_> {
                 summary.mean
             ));
         }
-        Ok(summary)
+        Ok(Some(summary))
     }
 
-    fn stop(&mut self, signal: &'static str) -> Result<Ending> {
+    /// Saves a checkpoint and ends training.
+    pub fn stop(&mut self, signal: &'static str) -> Result<Ending> {
         self.publisher.state(RunState::Stopping, "");
         self.note(&format!("{signal}: saving a checkpoint; once more ends at once"));
         match self.save(None) {
@@ -350,8 +394,9 @@ impl Training<'_> {
     /// Saves a checkpoint of a device at rest.
     pub fn save(&mut self, eval_mean: Option<f64>) -> Result<()> {
         // Rows up to this step must be on disk before the checkpoint that counts on them.
-        let lost = self.publisher.sync();
-        self.warn_of_lost_sinks(&lost);
+        self.release();
+        let events = self.publisher.sync();
+        self.report(events);
         let checkpoint = Checkpoint {
             env: self.settings.environment.clone(),
             config: self.saved_config.clone(),

@@ -56,6 +56,8 @@ pub fn record(i: u64, updates: u64, seed: u64) -> Record {
         episodic_return_max: (mean + spread * (1.4 + 0.5 * stream(4))).min(500.0),
         episodic_return_std: spread,
         episodic_length: mean,
+        eval_return: if i.is_multiple_of(50) { mean } else { f64::NAN },
+        eval_return_std: if i.is_multiple_of(50) { 0.5 * spread } else { f64::NAN },
         learning_rate: 2.5e-3 * (1.0 - progress),
         policy_loss: -0.012 * (1.0 - 0.7 * progress) + 0.003 * stream(5),
         value_loss: 40.0 * (-6.0 * progress).exp() + 0.3 + 0.15 * stream(6) + dip * 0.1,

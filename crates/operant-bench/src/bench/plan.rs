@@ -12,7 +12,7 @@ use operant_learn::cuda::NetworkOptions;
 use operant_learn::network::Architecture;
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, Precision};
-use operant_run::config::{self, EnvFacts, Layers, RunConfig};
+use operant_run::config::{self, EnvFacts, Layers, Origin, RunConfig};
 use operant_run::{CommandLine, Error, Result, device, machine};
 
 use super::Bench;
@@ -197,7 +197,11 @@ impl Planner<'_> {
         let config = self.hyperparameters(&flags)?;
         let line = CommandLine { set: self.set.clone(), flags, ..CommandLine::default() };
         let settings = config::requested(EnvFacts::of(&env.spec(), self.registry), &line, None)?.settings;
-        let run = Run { options: settings.env_options.clone(), config: settings.run.clone() };
+        // Defaults are part of the environment, not of the work that a row names.
+        let is_set = |name: &str| settings.option_origin(name).is_some_and(Origin::is_explicit);
+        let options = settings.env_options.iter().filter(|(name, _)| is_set(name));
+        let options = options.map(|(name, value)| (name.clone(), *value)).collect();
+        let run = Run { options, config: settings.run.clone() };
         Ok((run, config))
     }
 

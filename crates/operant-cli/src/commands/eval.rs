@@ -4,6 +4,7 @@ use operant_env::Registry;
 use operant_run::config::{self, EnvFacts};
 use operant_run::device;
 use operant_run::eval::{self, EvalResult, Target};
+use operant_run::evaluate::Summary;
 use operant_run::{CommandLine, Error};
 
 use crate::output;
@@ -73,14 +74,17 @@ fn summary(result: &EvalResult, threshold: Option<f64>) -> String {
         _ => String::new(),
     };
     format!(
-        "run {} ({}) at {} steps\n  return      {:.2} +- {:.2} over {} greedy episodes, {:.2} to {:.2}{verdict}\n  \
+        "run {} ({}) at {} steps\n  return      {}, {:.2} to {:.2}{verdict}\n  \
          length      {:.1}\n  checkpoint  {}\n",
         result.run,
         result.env,
         result.env_steps,
-        result.eval_return_mean,
-        result.eval_return_std,
-        result.eval_episodes,
+        Summary::shown(
+            result.eval_return_mean,
+            result.eval_return_std,
+            result.eval_episodes,
+            result.eval_distinct
+        ),
         result.eval_return_min,
         result.eval_return_max,
         result.eval_length_mean,

@@ -1,23 +1,35 @@
 //! `operant runs`: the runs of this user, live and ended.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
-use comfy_table::{ContentArrangement, Table, presets};
 use operant_env::Registry;
 use operant_metrics::plain;
-use operant_run::path_text;
+use operant_run::config::{self, EnvFacts};
 use operant_run::progress::short;
 use operant_run::runs::{self, Run};
+use operant_run::{RunResult, path_text};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::place;
 use crate::output;
+use crate::table::{self, Column};
 
 /// List the runs, live and ended
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Print one JSON object per run
+    /// Sort by this column; the greatest comes last
+    #[arg(long, value_name = "KEY", default_value = "started")]
+    sort: Sort,
+    /// Show the greatest first
+    #[arg(long)]
+    reverse: bool,
+    /// Show the runs with this text in name, environment, device, state=, seed= or a changed key=value; repeatable
+    #[arg(long, value_name = "TEXT")]
+    filter: Vec<String>,
+    /// Print one JSON object per run, with everything that is known of it
     #[arg(long)]
     json: bool,
     /// Directory that holds the runs [default: runs]
@@ -25,39 +37,170 @@ pub struct Args {
     run_dir: Option<String>,
 }
 
+/// What runs are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sort {
+    Started,
+    Run,
+    Env,
+    State,
+    Steps,
+    Sps,
+    Return,
+    Solved,
+    Seed,
+}
+
 const AFTER_HELP: &str = "\
-Those in the run directory, and live ones elsewhere that have a ring; the latest
-started comes last.
+Examples:
+  operant runs --sort return
+  operant runs --filter cartpole --filter learning_rate=0.001
+  operant runs --filter state=finished --json | jq -r '[.run, .eval_return_mean] | @tsv'
+
+Shows the runs in the run directory, and live ones elsewhere that have a ring.
+Below a run stands what differs from the environment's preset.
+
+Columns:
+  return  mean of the last greedy evaluation; ~ marks the mean of training
+          episodes, where a run has not ended with an evaluation
+  solved  environment steps until the greedy evaluation reached solved_at
 
 States:
   starting, running, paused (SIGUSR2), stopping
-  stalled    alive, and no progress for 3 s
-  finished   took every step, or was solved and was to stop then
+  stalled    its process exists, and training has not moved for 3 s
+  finished   took every step, or was solved and stop_when_solved was set
   preempted  stopped by a signal, with a checkpoint saved
   failed     ended with an error
-  killed     ended without a word: kill -9, no memory left, a second signal";
+  killed     its process is gone: kill -9, out of memory, a second signal";
 
 /// Lists the runs.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = place::run_dir(registry, args.run_dir.as_deref())?;
-    let runs = runs::list(&parent);
-    let text = match (args.json, runs.is_empty()) {
-        (true, _) => runs.iter().map(to_json).collect::<anyhow::Result<_>>()?,
-        (false, false) => format!("{}\n", table(&runs)),
-        (false, true) => {
-            format!(
-                "no runs in {}; `operant train ENV` starts one, --run-dir looks elsewhere\n",
-                parent.display()
-            )
+    let mut shown: Vec<Shown> = runs::list(&parent).into_iter().map(|run| Shown::of(run, registry)).collect();
+    let all = shown.len();
+    shown.retain(|run| run.matches(&args.filter));
+    // Runs come in the order of their starts, which a stable sort keeps among equals.
+    shown.sort_by(|a, b| a.order(b, args.sort));
+    if args.reverse {
+        shown.reverse();
+    }
+    let text = match (args.json, shown.is_empty(), all) {
+        (true, ..) => shown.iter().map(Shown::to_json).collect::<anyhow::Result<_>>()?,
+        (false, false, _) => table(&shown),
+        (false, true, 0) => {
+            let parent = parent.display();
+            format!("no runs in {parent}; `operant train ENV` starts one, --run-dir looks elsewhere\n")
         }
+        (false, true, _) => format!("none of {all} runs in {} matches --filter\n", parent.display()),
     };
     output::print(&text)?;
     Ok(0)
 }
 
-/// One line of `--json`, in the order of the contract. What is not known is null.
+/// A run, with what its directory says of it.
+struct Shown {
+    run: Run,
+    /// Of the end that the run's state names.
+    result: Option<RunResult>,
+    config: toml::Table,
+    /// What differs from the preset.
+    changed: Vec<(String, toml::Value)>,
+}
+
+impl Shown {
+    fn of(run: Run, registry: &Registry) -> Self {
+        // The result of an earlier process is not that of one that trains further.
+        let result = RunResult::read(&run.dir).filter(|result| {
+            !run.health.is_alive() && run.env_steps.is_none_or(|steps| steps == result.env_steps)
+        });
+        let config = runs::config(&run.dir).unwrap_or_default();
+        let facts = EnvFacts::registered(registry, &run.env);
+        let changed = facts.map_or_else(|_| Vec::new(), |facts| config::differences(&facts, &config));
+        Shown { run, result, config, changed }
+    }
+
+    /// Mean return of the last greedy evaluation.
+    fn evaluated(&self) -> Option<f64> {
+        self.result.as_ref()?.eval_return_mean
+    }
+
+    fn solved_at_step(&self) -> Option<u64> {
+        self.result.as_ref()?.solved_at_step
+    }
+
+    fn changes(&self) -> Vec<String> {
+        self.changed.iter().map(|(key, value)| format!("{key}={}", compact(value))).collect()
+    }
+
+    fn matches(&self, filters: &[String]) -> bool {
+        let Run { run, env, device, health, seed, .. } = &self.run;
+        let mut texts = vec![run.clone(), env.clone(), device.clone(), format!("state={}", health.name())];
+        texts.extend(seed.map(|seed| format!("seed={seed}")));
+        texts.extend(self.changes());
+        filters.iter().all(|filter| texts.iter().any(|text| text.contains(filter.as_str())))
+    }
+
+    fn order(&self, other: &Self, by: Sort) -> Ordering {
+        let real = |get: &dyn Fn(&Shown) -> Option<f64>| {
+            let of = |shown| get(shown).unwrap_or(f64::NEG_INFINITY);
+            of(self).total_cmp(&of(other))
+        };
+        let (a, b) = (&self.run, &other.run);
+        match by {
+            Sort::Started => Ordering::Equal,
+            Sort::Run => natural(&a.run).cmp(&natural(&b.run)),
+            Sort::Env => a.env.cmp(&b.env),
+            Sort::State => a.health.name().cmp(b.health.name()),
+            Sort::Steps => a.env_steps.cmp(&b.env_steps),
+            Sort::Sps => real(&|shown| shown.run.sps),
+            Sort::Return => real(&|shown| shown.evaluated().or(shown.run.episodic_return)),
+            // Sooner is better, so it comes last; none is worst.
+            Sort::Solved => {
+                let steps = |shown: &Shown| shown.solved_at_step().unwrap_or(u64::MAX);
+                steps(other).cmp(&steps(self))
+            }
+            Sort::Seed => a.seed.cmp(&b.seed),
+        }
+    }
+
+    fn to_json(&self) -> anyhow::Result<String> {
+        let (run, result) = (&self.run, self.result.as_ref());
+        let changed = self.changed.iter().map(|(key, value)| Ok((key.clone(), serde_json::to_value(value)?)));
+        let row = Json {
+            run: &run.run,
+            env: &run.env,
+            device: &run.device,
+            state: run.health.name(),
+            pid: run.pid,
+            env_steps: run.env_steps,
+            sps: run.sps,
+            started: Some(run.started.as_str()).filter(|started| !started.is_empty()),
+            dir: &run.dir,
+            reason: Some(run.reason.as_str()).filter(|reason| !reason.is_empty()),
+            seed: run.seed,
+            total_steps: run.total_steps,
+            episodic_return: run.episodic_return,
+            eval_return_mean: self.evaluated(),
+            eval_return_std: result.and_then(|result| result.eval_return_std),
+            eval_episodes: result.map(|result| result.eval_episodes),
+            eval_distinct: result.map(|result| result.eval_distinct),
+            solved_at_step: self.solved_at_step(),
+            solved_at_s: result.and_then(|result| result.solved_at_s),
+            updates: result.map(|result| result.updates),
+            wall_s: result.map(|result| result.wall_s),
+            train_s: result.map(|result| result.train_s),
+            checkpoint: &run.checkpoint,
+            ring: &run.ring,
+            changed: changed.collect::<anyhow::Result<_>>()?,
+            config: &self.config,
+        };
+        Ok(serde_json::to_string(&row)? + "\n")
+    }
+}
+
+/// One line of `--json`; the first nine keys are in the order of the contract. What is not known is null.
 #[derive(Serialize)]
-struct Row<'a> {
+struct Json<'a> {
     run: &'a str,
     env: &'a str,
     device: &'a str,
@@ -69,51 +212,102 @@ struct Row<'a> {
     started: Option<&'a str>,
     #[serde(serialize_with = "path_text::serialize")]
     dir: &'a Path,
-}
-
-fn to_json(run: &Run) -> anyhow::Result<String> {
-    let row = Row {
-        run: &run.run,
-        env: &run.env,
-        device: &run.device,
-        state: run.health.name(),
-        pid: run.pid,
-        env_steps: run.env_steps,
-        sps: run.sps,
-        started: Some(run.started.as_str()).filter(|started| !started.is_empty()),
-        dir: &run.dir,
-    };
-    Ok(serde_json::to_string(&row)? + "\n")
+    reason: Option<&'a str>,
+    seed: Option<u64>,
+    total_steps: Option<u64>,
+    episodic_return: Option<f64>,
+    eval_return_mean: Option<f64>,
+    eval_return_std: Option<f64>,
+    eval_episodes: Option<usize>,
+    eval_distinct: Option<usize>,
+    solved_at_step: Option<u64>,
+    solved_at_s: Option<f64>,
+    updates: Option<u64>,
+    wall_s: Option<f64>,
+    train_s: Option<f64>,
+    #[serde(serialize_with = "path_text::serialize_option")]
+    checkpoint: &'a Option<std::path::PathBuf>,
+    #[serde(serialize_with = "path_text::serialize_option")]
+    ring: &'a Option<std::path::PathBuf>,
+    changed: serde_json::Map<String, Value>,
+    config: &'a toml::Table,
 }
 
 #[allow(clippy::cast_precision_loss)] // counts to three figures
-fn table(runs: &[Run]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["run", "environment", "state", "steps", "steps/s", "started (UTC)", "pid", "directory"]);
+fn table(runs: &[Shown]) -> String {
+    // Names that begin with the environment need no column for it.
+    let named = runs.iter().all(|shown| shown.run.run.starts_with(&shown.run.env));
+    let column = |header, rank, right| Column { header, rank, right };
+    let columns = [
+        column("run", 0, false),
+        column("environment", if named { 8 } else { 2 }, false),
+        column("state", 0, false),
+        column("steps", 3, true),
+        column("return", 0, true),
+        column("solved", 1, true),
+        column("seed", 1, true),
+        column("steps/s", 4, true),
+        column("started (UTC)", 5, false),
+        column("pid", 6, true),
+        column("directory", 7, false),
+    ];
     let number = |x: Option<f64>| x.map_or_else(|| "-".to_string(), short);
-    for run in runs {
+    let row = |shown: &Shown| {
+        let run = &shown.run;
         let steps = number(run.env_steps.map(|steps| steps as f64));
         let steps = match run.total_steps {
-            Some(total) => format!("{steps} of {}", short(total as f64)),
-            None => steps,
+            Some(total) if run.env_steps < Some(total) => format!("{steps} of {}", short(total as f64)),
+            _ => steps,
         };
-        // To the second, without the letter T.
-        let started = run.started.get(..19).unwrap_or("-").replace('T', " ");
-        table.add_row([
+        let mean = match (shown.evaluated(), run.episodic_return) {
+            (Some(mean), _) => format!("{mean:.2}"),
+            (None, Some(mean)) => format!("~{mean:.2}"),
+            (None, None) => "-".to_string(),
+        };
+        let cells = vec![
             plain(&run.run),
-            run.env.clone(),
+            plain(&run.env),
             run.health.name().to_string(),
             steps,
+            mean,
+            number(shown.solved_at_step().map(|steps| steps as f64)),
+            run.seed.map_or_else(|| "-".to_string(), |seed| seed.to_string()),
             number(run.sps),
-            started,
+            // To the second, without the letter T.
+            run.started.get(..19).unwrap_or("-").replace('T', " "),
             run.pid.map_or_else(|| "-".to_string(), |pid| pid.to_string()),
             near(&run.dir),
-        ]);
+        ];
+        table::Row { cells, note: plain(&shown.changes().join(", ")) }
+    };
+    table::text(&columns, &runs.iter().map(row).collect::<Vec<_>>())
+}
+
+/// A value without the spaces that TOML puts into lists.
+fn compact(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string().replace(", ", ","),
     }
-    table
+}
+
+/// A name as it sorts: `run-2` before `run-10`.
+fn natural(name: &str) -> Vec<(u64, String)> {
+    let mut parts = vec![(0u64, String::new())];
+    let mut was_digit = false;
+    for c in name.chars() {
+        let digit = c.to_digit(10);
+        if digit.is_some() && !was_digit {
+            parts.push((0, String::new()));
+        }
+        if let (Some(digit), Some((number, _))) = (digit, parts.last_mut()) {
+            *number = number.saturating_mul(10).saturating_add(u64::from(digit));
+        } else if let Some((_, text)) = parts.last_mut() {
+            text.push(c);
+        }
+        was_digit = digit.is_some();
+    }
+    parts
 }
 
 /// A path as it is shortest from the working directory.
@@ -121,4 +315,16 @@ fn near(path: &Path) -> String {
     let here = std::env::current_dir().and_then(std::fs::canonicalize);
     let relative = here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
     path_text::shown(relative.as_deref().unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_as_people_count() {
+        let mut names = ["run-10", "run-2", "run", "a9b", "a10b", "run-2b"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["a9b", "a10b", "run", "run-2", "run-2b", "run-10"]);
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
+use operant_run::evaluate::Summary;
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
 use operant_run::{Ending, Job, Log, Outcome, Requested, Resume, Signals, device, path_text};
 
@@ -192,8 +193,8 @@ fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> St
         ),
     ];
     if let (Some(mean), Some(std)) = (result.eval_return_mean, result.eval_return_std) {
-        let episodes = result.eval_episodes;
-        lines.push(format!("  return      {mean:.2} +- {std:.2} over {episodes} greedy episodes"));
+        let shown = Summary::shown(mean, std, result.eval_episodes, result.eval_distinct);
+        lines.push(format!("  return      {shown}"));
     }
     match (result.solved_at_step, result.solved_at_s, threshold) {
         (Some(step), Some(seconds), _) => {

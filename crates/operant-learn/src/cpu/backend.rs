@@ -1,5 +1,6 @@
 //! The CPU as a [`Backend`]: tiles of environments and one learner on a pool of threads of its own.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -269,7 +270,7 @@ impl<const V: usize> Backend for CpuBackend<V> {
         Ok(self.finished.pop_front())
     }
 
-    fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
+    fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError> {
         self.policy.pack(&self.state.params);
         let greedy = Greedy {
             env: &*self.env,

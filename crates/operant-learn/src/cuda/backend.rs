@@ -31,6 +31,7 @@
 //! Everything is made at the start: device memory is one arena, and the loop allocates nothing.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -378,7 +379,7 @@ impl Backend for CudaBackend {
         }
     }
 
-    fn evaluate(&mut self, episodes: usize, round: u64) -> Result<Evaluation, LearnError> {
+    fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError> {
         let state = self.learner.state(self.learn())?;
         self.policy.pack(&state.params);
         let (obs, _) = self.norms()?;

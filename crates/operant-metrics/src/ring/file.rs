@@ -11,7 +11,7 @@ use super::error::RingError;
 use super::identity::Identity;
 use super::layout::{Kind, Layout, READY, READY_WORD, sample, state};
 use super::mapping::Mapping;
-use super::place::{EXTENSION, rings_in};
+use super::place::{EXTENSION, Place, rings_in};
 use super::schema::Schema;
 use super::state::RunState;
 use super::{RingOptions, clock, lock, slot, text};
@@ -47,6 +47,10 @@ pub fn make(
     own: Option<(&Path, &File)>,
     prepare: impl FnOnce(&Mapping),
 ) -> Result<RingFile, RingError> {
+    if own.is_some() {
+        // The directory may be gone with the ring. Where it lies was decided when the run began.
+        Place { dir: dir.to_owned(), must_be_memory: false }.prepare(options.group_readable)?;
+    }
     // Two trainers that start at once choose one after the other.
     let turn_path = dir.join(".turn");
     let turn = File::options().create(true).truncate(false).write(true).mode(0o600).open(&turn_path);

@@ -8,7 +8,7 @@ use operant_learn::Snapshot;
 
 use super::checksums;
 use super::meta::Meta;
-use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, state};
+use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, schema1, state};
 
 /// What [`load_latest`] found.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
         .map_err(|problem| CheckpointError::damaged(&path.join(STATE), problem))?;
     let config = String::from_utf8(files.remove(CONFIG).unwrap_or_default())
         .map_err(|_| CheckpointError::damaged(&path.join(CONFIG), "not text"))?;
+    let config = if meta.schema == 1 { schema1::config(&meta.env, config) } else { config };
     Ok(Checkpoint {
         env: meta.env,
         config,

@@ -6,12 +6,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::checksums::{self, Files};
-use super::{Checkpoint, CheckpointError, META, SCHEMA};
+use super::{Checkpoint, CheckpointError, META, SCHEMA, Totals, schema1};
 
 /// The content of `meta.json`; see [`Checkpoint`] for what the fields mean.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Meta {
-    schema: u32,
+    pub schema: u32,
     /// The version of operant that wrote it.
     operant: String,
     pub env: String,
@@ -19,7 +19,7 @@ pub struct Meta {
     pub updates: u64,
     pub train_s: f64,
     pub eval_mean: Option<f64>,
-    pub totals: BTreeMap<String, u64>,
+    pub totals: Totals,
     /// The snapshot's counters.
     pub counters: BTreeMap<String, u64>,
     /// The snapshot's tensors in its order, which safetensors does not keep.
@@ -66,7 +66,13 @@ impl Meta {
         if version.schema > SCHEMA {
             return Err(CheckpointError::Newer { found: version.schema, operant: version.operant, path });
         }
-        serde_json::from_slice(bytes).map_err(damaged)
+        if version.schema > 1 {
+            return serde_json::from_slice(bytes).map_err(damaged);
+        }
+        let mut meta: serde_json::Value = serde_json::from_slice(bytes).map_err(damaged)?;
+        let totals = serde_json::from_value(meta["totals"].take()).map_err(damaged)?;
+        meta["totals"] = serde_json::to_value(schema1::totals(&totals)).map_err(damaged)?;
+        serde_json::from_value(meta).map_err(damaged)
     }
 
     /// Of the checkpoint at `path`, without touching its other files.

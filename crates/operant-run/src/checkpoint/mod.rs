@@ -17,21 +17,24 @@ mod checksums;
 mod error;
 mod load;
 mod meta;
+mod schema1;
 mod state;
 mod store;
 mod swap;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use operant_learn::Snapshot;
+use serde::{Deserialize, Serialize};
+
+use crate::evaluate::Attempts;
 
 pub use error::CheckpointError;
 pub use load::{Loaded, best, load, load_latest, steps};
 pub use store::Store;
 
 /// The layout of a checkpoint that this version writes. A reader accepts it and every earlier one.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 const STATE: &str = "state.safetensors";
 const CONFIG: &str = "config.toml";
@@ -53,10 +56,32 @@ pub struct Checkpoint {
     /// Mean return of the evaluation made at this point, if any; decides which checkpoint is the best. A value that
     /// is not finite is stored as none.
     pub eval_mean: Option<f64>,
-    /// The training loop's own totals, such as `episodes`.
-    pub totals: BTreeMap<String, u64>,
+    /// What the training loop itself counts.
+    pub totals: Totals,
     /// The backend's state.
     pub snapshot: Snapshot,
+}
+
+/// What the training loop itself counts, those of the processes before a resume included.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Episodes ended.
+    pub episodes: u64,
+    /// Updates with a skipped minibatch.
+    pub nonfinite_updates: u64,
+    /// Evaluations during training; numbers their random streams.
+    pub rounds: u64,
+    /// Seconds of wall time.
+    pub wall_s: Option<f64>,
+    /// Best mean return of those evaluations.
+    pub best_mean: Option<f64>,
+    /// Environment steps at the first evaluation that reached the threshold.
+    pub solved_at_step: Option<u64>,
+    /// Seconds at its end.
+    pub solved_at_s: Option<f64>,
+    /// When to evaluate next.
+    pub attempts: Attempts,
 }
 
 impl Checkpoint {

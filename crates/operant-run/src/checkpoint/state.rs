@@ -1,6 +1,6 @@
 //! `state.safetensors`: the snapshot's tensors.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use operant_learn::{Dtype, Snapshot, Tensor};
 use safetensors::SafeTensors;
@@ -8,11 +8,25 @@ use safetensors::tensor::{self, TensorView};
 
 use super::CheckpointError;
 
-/// The file's bytes: the same for the same snapshot.
+/// Name of the one entry of the file's metadata. A second one would have no fixed order.
+const METADATA: &str = "operant";
+
+/// The keys of the configuration that are needed to compute the policy from its tensors.
+const OF_NETWORK: &[&str] = &["environment", "hidden", "activation", "shared_trunk", "norm_obs", "clip_obs"];
+
+/// What the file says of itself, for programs that read nothing else: JSON text with the configuration of the network.
+fn metadata(config: &str) -> Option<HashMap<String, String>> {
+    let table: toml::Table = config.parse().ok()?;
+    let network: BTreeMap<&str, &toml::Value> =
+        OF_NETWORK.iter().filter_map(|key| Some((*key, table.get(*key)?))).collect();
+    Some(HashMap::from([(METADATA.to_owned(), serde_json::to_string(&network).ok()?)]))
+}
+
+/// The file's bytes: the same for the same snapshot and configuration.
 ///
 /// # Errors
 /// `Snapshot` when a name occurs twice or is reserved, or a tensor's data does not fit its shape.
-pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, CheckpointError> {
+pub fn encode(snapshot: &Snapshot, config: &str) -> Result<Vec<u8>, CheckpointError> {
     let invalid = |tensor: &Tensor, problem: &str| {
         let Tensor { name, dtype, shape, data } = tensor;
         CheckpointError::Snapshot(format!("{name} ({dtype:?}, {shape:?}, {} bytes): {problem}", data.len()))
@@ -33,7 +47,7 @@ pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, CheckpointError> {
             return Err(invalid(tensor, "the name occurs twice"));
         }
     }
-    tensor::serialize(views, None).map_err(|error| CheckpointError::Snapshot(error.to_string()))
+    tensor::serialize(views, metadata(config)).map_err(|error| CheckpointError::Snapshot(error.to_string()))
 }
 
 /// The tensors in the given order, which must name each exactly once.

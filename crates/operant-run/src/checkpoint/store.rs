@@ -60,12 +60,14 @@ impl Store {
     /// and nothing else is left behind.
     pub fn save(&mut self, checkpoint: &Checkpoint) -> Result<PathBuf, CheckpointError> {
         let mut files = Files::from([
-            (STATE, state::encode(&checkpoint.snapshot)?),
+            (STATE, state::encode(&checkpoint.snapshot, &checkpoint.config)?),
             (CONFIG, checkpoint.config.clone().into_bytes()),
             (META, Meta::of(checkpoint).encode()),
         ]);
         files.insert(CHECKSUMS, checksums::render(&files).into_bytes());
 
+        // Somebody may have removed the directory.
+        fs::create_dir_all(&self.dir).map_err(CheckpointError::io("create", &self.dir))?;
         self.clear_temporaries();
         let target = self.dir.join(name(checkpoint.env_steps));
         let temporary = self.create_temporary(&name(checkpoint.env_steps))?;

@@ -27,7 +27,12 @@ fn checkpoint(env_steps: u64) -> Checkpoint {
         updates: env_steps / 100,
         train_s: 0.1 + 0.2,
         eval_mean: None,
-        totals: [("episodes".to_owned(), u64::MAX)].into(),
+        totals: Totals {
+            episodes: u64::MAX,
+            wall_s: Some(0.1 + 0.7),
+            attempts: Attempts::new([(3, 0.1), (7, -1e-300)].into(), Some(1.0 / 3.0), None),
+            ..Totals::default()
+        },
         snapshot: Snapshot {
             tensors: vec![
                 tensor(

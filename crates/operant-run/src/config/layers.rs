@@ -70,6 +70,9 @@ impl Layers {
         for defaults in [Table::try_from(Config::default()), Table::try_from(RunConfig::default())] {
             layers.table(defaults.expect("settings are TOML"), &Lines::default(), &|_| Origin::Default)?;
         }
+        for (name, default) in layers.facts.options.clone() {
+            layers.option(&name, Value::Float(default), Origin::Default)?;
+        }
         if let Some(preset) = layers.facts.preset.clone() {
             layers.preset(&preset, &name)?;
         }
@@ -122,7 +125,7 @@ impl Layers {
         let is_local = |key: &str| keys::find(key).is_some_and(|key| key.is_local);
         self.entries.retain(|key, entry| is_local(key) || !entry.origin.is_explicit());
         self.auto_envs = None;
-        self.options.clear();
+        self.options.retain(|_, entry| !entry.origin.is_explicit());
         self.text(text, &|_| Origin::Resumed(run.to_string()))
     }
 

@@ -61,6 +61,8 @@ pub struct EnvFacts {
     pub name: String,
     /// Its preset as TOML text, if it has one.
     pub preset: Option<String>,
+    /// Its options with their defaults.
+    pub options: BTreeMap<String, f64>,
     /// The environments whose tables an `operant.toml` may hold beside this one's: names and aliases, with the name
     /// that each stands for.
     pub known: BTreeMap<String, String>,

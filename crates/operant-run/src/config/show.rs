@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use toml::Value;
 
 use super::keys::{AUTO, keys};
-use super::{Group, Origin, Settings};
+use super::{EnvFacts, Group, Key, Layers, Origin, Settings};
 
 impl Settings {
     /// The effective configuration, one key a line, each with its origin as a comment when `origins`.
@@ -68,6 +68,23 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// What training learns with: the environment, the hyperparameters, and the environment's options as `env.NAME`.
+    pub fn hyperparameters(&self) -> Vec<(String, Value)> {
+        let environment = ("environment".to_string(), Value::String(self.environment.clone()));
+        let learner = keys().filter(|key| key.group == Group::Learner);
+        let learner =
+            learner.filter_map(|key| Some((key.name.to_string(), self.entries.get(key.name)?.value.clone())));
+        let options = self.options.iter().map(|(name, entry)| (format!("env.{name}"), entry.value.clone()));
+        std::iter::once(environment).chain(learner).chain(options).collect()
+    }
+
+    /// What [`Settings::to_saved_toml`] writes, as values.
+    pub fn to_saved_table(&self) -> toml::Table {
+        self.to_saved_toml().parse().expect("a configuration that is written can be read")
+    }
+}
+
 fn quoted(name: &str) -> String {
     if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') && !name.is_empty() {
         name.to_string()
@@ -76,7 +93,30 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// The environment that a saved configuration is for, if the text says so.
-pub fn environment_of(saved: &str) -> Option<String> {
-    saved.parse::<toml::Table>().ok()?.get("environment")?.as_str().map(str::to_string)
+/// What a saved configuration of a run has otherwise than the environment's preset would: `(key, value)` of each
+/// hyperparameter, setting of evaluations and option (`env.NAME`). The seed is not among them.
+pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)> {
+    let Ok(preset) = Layers::new(facts.clone()).and_then(Layers::build) else { return Vec::new() };
+    let on_gpu = saved.get("device").and_then(Value::as_str).is_some_and(|device| device.starts_with("cuda"));
+    let preset = if on_gpu { preset.on_gpu().map_or(preset, |on_gpu| on_gpu) } else { preset };
+    let compared =
+        |key: &&Key| (key.group == Group::Learner && key.name != "seed") || COMPARED.contains(&key.name);
+    let keys = keys().filter(compared).filter_map(|key| {
+        let (saved, preset) = (saved.get(key.name), preset.settings.value(key.name));
+        (saved != preset).then(|| Some((key.name.to_string(), saved?.clone())))?
+    });
+    let options =
+        saved.get("env").and_then(Value::as_table).into_iter().flatten().filter_map(|(name, value)| {
+            let default = facts.options.get(name).map(|default| Value::Float(*default));
+            (default.as_ref() != Some(value)).then(|| (format!("env.{name}"), value.clone()))
+        });
+    keys.chain(options).collect()
+}
+
+/// Settings of a run that change what its result means.
+const COMPARED: &[&str] = &["precision", "overlap", "eval_episodes", "solved_at", "stop_when_solved"];
+
+/// The environment that a saved configuration is for, if it says so.
+pub fn environment_of(saved: &toml::Table) -> Option<String> {
+    saved.get("environment")?.as_str().map(str::to_string)
 }

@@ -16,7 +16,7 @@ fn facts() -> EnvFacts {
     let mut known: BTreeMap<String, String> =
         known.iter().map(|name| (name.to_string(), name.to_string())).collect();
     known.insert("CartPole-v1".into(), "cartpole".into());
-    EnvFacts { name: "cartpole".into(), preset: preset("cartpole"), known }
+    EnvFacts { name: "cartpole".into(), preset: preset("cartpole"), known, ..EnvFacts::default() }
 }
 
 fn with_files(user: &str, here: &str, line: &CommandLine, variables: &[(&str, &str)]) -> Result<Requested> {
@@ -286,7 +286,7 @@ fn the_shown_configuration_reads_back_as_itself() {
         (&asked.settings.learner, &asked.settings.run)
     );
     assert_eq!(again.settings.env_options, asked.settings.env_options);
-    assert_eq!(environment_of(&shown).as_deref(), Some("cartpole"));
+    assert_eq!(environment_of(&shown.parse().expect("TOML")).as_deref(), Some("cartpole"));
 
     let elsewhere = EnvFacts { name: "pendulum".into(), preset: preset("pendulum"), ..facts() };
     let error =

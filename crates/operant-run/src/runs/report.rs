@@ -31,6 +31,10 @@ pub struct Run {
     pub total_steps: Option<u64>,
     /// Environment steps per second of training.
     pub sps: Option<f64>,
+    /// Seed; none where that is not known.
+    pub seed: Option<u64>,
+    /// Mean return of the episodes of a late update.
+    pub episodic_return: Option<f64>,
     /// When its latest process began to train, UTC; empty where that is not known.
     pub started: String,
     /// Its directory, absolute.
@@ -144,8 +148,10 @@ fn of_dir(dir: &Path, rings: &[RingReader]) -> Run {
     if run.checkpoint.as_ref().is_none_or(|path| !path.exists()) {
         run.checkpoint = checkpoints().map(|(_, path)| path);
     }
+    let row = sinks::last_row(&dir.join("metrics.csv"));
+    let in_row = row.map(|row| row.episodic_return).filter(|mean| mean.is_finite());
+    run.episodic_return = run.episodic_return.or(in_row);
     if run.env_steps.is_none() {
-        let row = sinks::last_row(&dir.join("metrics.csv"));
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
         let rows_steps = row.map(|row| row.env_steps as u64);
         run.env_steps = rows_steps.or_else(|| Some(checkpoints()?.0));
@@ -172,6 +178,8 @@ fn of_file(dir: &Path, file: &RunFile) -> Run {
         env_steps: file.env_steps,
         total_steps: Some(file.total_steps),
         sps: file.sps,
+        seed: Some(file.seed),
+        episodic_return: None,
         started: file.started.clone(),
         dir: dir.to_path_buf(),
         checkpoint: file.checkpoint.clone(),
@@ -190,10 +198,9 @@ fn of_ring(dir: &Path, ring: &RingReader) -> Run {
 
 /// Of a directory in which no process has come to write run.json, or an older version has trained.
 fn of_nothing(dir: &Path) -> Run {
-    let config = std::fs::read_to_string(dir.join("config.toml")).unwrap_or_default();
-    let env = crate::config::environment_of(&config).unwrap_or_default();
+    let env = config(dir).as_ref().and_then(crate::config::environment_of).unwrap_or_default();
     let mut run = of_file(dir, &RunFile { env, ..RunFile::default() }.plain());
-    run.total_steps = None;
+    (run.total_steps, run.seed) = (None, None);
     run.health = if dir.join("result.json").exists() {
         Health::Said(RunState::Finished)
     } else {
@@ -224,6 +231,13 @@ fn freshen(run: &mut Run, ring: &RingReader) {
     // What its file says of the end is exact; the ring says how it goes.
     run.env_steps = run.env_steps.or(env_steps);
     run.sps = run.sps.or(value("sps_average"));
+    run.episodic_return = value("episodic_return");
+}
+
+/// The configuration of the run in `dir`; none where there is none that can be read.
+pub fn config(dir: &Path) -> Option<toml::Table> {
+    let bytes = dir::read_small(&dir.join("config.toml")).ok()?;
+    String::from_utf8(bytes).ok()?.parse().ok()
 }
 
 /// The file that a run's lock is on, and its ring's.

@@ -59,7 +59,7 @@ pub struct RunFile {
 impl RunFile {
     /// The file of the run in `dir`, its text fit for a terminal; none when there is none that can be read.
     pub fn read(dir: &Path) -> Option<Self> {
-        let file: RunFile = serde_json::from_slice(&std::fs::read(dir.join(FILE)).ok()?).ok()?;
+        let file: RunFile = serde_json::from_slice(&dir::read_small(&dir.join(FILE)).ok()?).ok()?;
         Some(file.plain())
     }
 

@@ -6,12 +6,13 @@
 //! its cells and its newline, so a torn last line is noticed and dropped on resume.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use operant_metrics::{COUNT, METRICS, Record};
+use operant_metrics::{METRICS, Record, position};
 
+use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
 
 /// Rows after which every second one is dropped.
@@ -19,8 +20,7 @@ pub const MAX_ROWS: u64 = 100_000;
 
 /// Appends records to `metrics.csv`.
 pub struct CsvSink {
-    path: PathBuf,
-    file: BufWriter<File>,
+    file: Appender,
     max_rows: u64,
     /// Only updates that are multiples of this are in the file.
     stride: u64,
@@ -34,39 +34,37 @@ impl CsvSink {
     /// [`SinkError`] when the file cannot be created or written.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self, SinkError> {
         let path = path.into();
-        let file = File::create(&path).map_err(SinkError::at("create", &path))?;
-        let mut sink = Self::new(path, file);
-        sink.file.write_all(header().as_bytes()).map_err(SinkError::at("write", &sink.path))?;
+        let mut sink = Self::new(Appender::create(&path).map_err(SinkError::at("create", &path))?);
+        sink.file.push(header().as_bytes()).map_err(SinkError::at("write", &path))?;
         sink.flush()?;
         Ok(sink)
     }
 
     /// Continues a file from a checkpoint: rows whose `env_steps` lie beyond the checkpoint's are removed, and so are
-    /// torn ones. A missing file is created; one whose header is not the table's (another version's, or damaged) is
-    /// renamed to `metrics.1.csv` or the next free number, and a new one begun.
+    /// torn ones. A missing file is created. One that lacks metrics of the table, as of an earlier version, gets empty cells for
+    /// them; one with columns that the table does not have is renamed to `metrics.1.csv` or the next free number, and a new one begun.
     ///
     /// # Errors
     /// [`SinkError`] when the file cannot be read, rewritten or renamed; the file is then as it was.
     pub fn resume(path: impl Into<PathBuf>, env_steps: u64) -> Result<Self, SinkError> {
         let path = path.into();
-        if !has_header(&path).map_err(SinkError::at("read", &path))? {
+        if columns(&path).map_err(SinkError::at("read", &path))?.is_none() {
             set_aside(&path).map_err(SinkError::at("rename", &path))?;
             return Self::create(path);
         }
         rewrite(&path, |row| row.env_steps <= env_steps as f64).map_err(SinkError::at("rewrite", &path))?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(SinkError::at("open", &path))?;
-        Ok(Self::new(path, file))
+        Ok(Self::new(Appender::resume(&path).map_err(SinkError::at("open", &path))?))
     }
 
-    fn new(path: PathBuf, file: File) -> Self {
-        Self { path, file: BufWriter::new(file), max_rows: MAX_ROWS, stride: 1, line: String::new() }
+    fn new(file: Appender) -> Self {
+        Self { file, max_rows: MAX_ROWS, stride: 1, line: String::new() }
     }
 
     /// Drops the rows that a larger stride no longer keeps.
     fn thin(&mut self, stride: u64) -> io::Result<()> {
         self.file.flush()?;
-        rewrite(&self.path, |row| row.update % stride as f64 == 0.0)?;
-        self.file = BufWriter::new(OpenOptions::new().append(true).open(&self.path)?);
+        rewrite(self.file.path(), |row| row.update % stride as f64 == 0.0)?;
+        self.file = Appender::resume(self.file.path())?;
         self.stride = stride;
         Ok(())
     }
@@ -74,49 +72,48 @@ impl CsvSink {
 
 impl Sink for CsvSink {
     fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     fn record(&mut self, record: &Record) -> Result<(), SinkError> {
         let update = record.update as u64;
         let stride = stride(update, self.max_rows);
         if stride > self.stride {
-            self.thin(stride).map_err(SinkError::at("thin", &self.path))?;
+            let path = self.path().to_owned();
+            self.thin(stride).map_err(SinkError::at("thin", &path))?;
         }
         if !update.is_multiple_of(self.stride) {
             return Ok(());
         }
-        self.line.clear();
-        for (i, value) in record.values().into_iter().enumerate() {
-            if i > 0 {
-                self.line.push(',');
-            }
-            push_cell(&mut self.line, value);
-        }
-        self.line.push('\n');
-        self.file.write_all(self.line.as_bytes()).map_err(SinkError::at("write", &self.path))
+        push_row(&mut self.line, record);
+        let written = self.file.push(self.line.as_bytes());
+        written.map_err(SinkError::at("write", self.file.path()))
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.file.flush().map_err(SinkError::at("write", &self.path))
+        let flushed = self.file.flush();
+        flushed.map_err(SinkError::at("write", self.file.path()))
     }
 
     fn sync(&mut self) -> Result<(), SinkError> {
-        self.flush()?;
-        self.file.get_ref().sync_data().map_err(SinkError::at("sync", &self.path))
+        let synced = self.file.sync();
+        synced.map_err(SinkError::at("sync", self.file.path()))
+    }
+
+    fn recover(&mut self) -> Result<(), SinkError> {
+        let recovered = self.file.recover();
+        recovered.map_err(SinkError::at("recover", self.file.path()))
     }
 }
 
-/// Reads a line with its newline; `None` when it is torn or is no row of this table.
-fn parse(line: &[u8]) -> Option<Record> {
+/// Reads a line with its newline, whose cells are these metrics; `None` when it is torn or is no such row.
+fn parse(line: &[u8], columns: &[usize]) -> Option<Record> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
-    let mut values = [f64::NAN; COUNT];
+    let mut values = Record::default().values();
     let mut cells = line.split(',');
-    for value in &mut values {
+    for &column in columns {
         let cell = cells.next()?;
-        if !cell.is_empty() {
-            *value = cell.parse().ok()?;
-        }
+        values[column] = if cell.is_empty() { f64::NAN } else { cell.parse().ok()? };
     }
     let record = Record::from_values(values);
     let whole = cells.next().is_none() && !record.update.is_nan() && !record.env_steps.is_nan();
@@ -128,13 +125,11 @@ fn parse(line: &[u8]) -> Option<Record> {
 /// # Errors
 /// When the file cannot be read.
 pub(crate) fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record)) -> io::Result<()> {
-    if !has_header(path)? {
-        return Ok(());
-    }
+    let Some(columns) = columns(path)? else { return Ok(()) };
     let mut file = BufReader::new(File::open(path)?);
     let mut line = Vec::new();
     while file.read_until(b'\n', &mut line)? > 0 {
-        if let Some(row) = parse(&line).filter(|row| row.env_steps <= env_steps as f64) {
+        if let Some(row) = parse(&line, &columns).filter(|row| row.env_steps <= env_steps as f64) {
             take(&row);
         }
         line.clear();
@@ -146,21 +141,31 @@ pub(crate) fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record
 pub(crate) fn last_row(path: &Path) -> Option<Record> {
     /// Holds several rows, however long their numbers.
     const TAIL: u64 = 16 << 10;
-    if !has_header(path).ok()? {
-        return None;
-    }
+    let columns = columns(path).ok()??;
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
     let mut tail = Vec::new();
     file.take(TAIL).read_to_end(&mut tail).ok()?;
-    tail.split_inclusive(|byte| *byte == b'\n').rev().find_map(parse)
+    tail.split_inclusive(|byte| *byte == b'\n').rev().find_map(|line| parse(line, &columns))
 }
 
 /// The first line, newline included.
 fn header() -> String {
     let names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
     names.join(",") + "\n"
+}
+
+/// Replaces the line with a record's row.
+fn push_row(line: &mut String, record: &Record) {
+    line.clear();
+    for (i, value) in record.values().into_iter().enumerate() {
+        if i > 0 {
+            line.push(',');
+        }
+        push_cell(line, value);
+    }
+    line.push('\n');
 }
 
 /// Writes a value so that reading it gives the same bits: nothing for NaN, whole numbers without a point.
@@ -175,15 +180,21 @@ fn push_cell(line: &mut String, value: f64) {
     };
 }
 
-/// Whether the file begins with the table's header.
-fn has_header(path: &Path) -> io::Result<bool> {
+/// Longest header that is read.
+const MAX_HEADER: u64 = 64 << 10;
+
+/// The metrics that the file's columns are; none where the file is missing, or has a column that the table does not have.
+fn columns(path: &Path) -> io::Result<Option<Vec<usize>>> {
     let mut first = Vec::new();
     match File::open(path) {
-        Ok(file) => BufReader::new(file).read_until(b'\n', &mut first)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Ok(file) => BufReader::new(file.take(MAX_HEADER)).read_until(b'\n', &mut first)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    Ok(first == header().as_bytes())
+    let first = String::from_utf8_lossy(&first);
+    let names = first.strip_suffix('\n').into_iter().flat_map(|names| names.split(','));
+    let columns: Option<Vec<usize>> = names.map(position).collect();
+    Ok(columns.filter(|columns| !columns.is_empty()))
 }
 
 /// Renames a file that is not ours, if it holds anything, to the first free `<stem>.<n>.csv`.
@@ -195,22 +206,24 @@ fn set_aside(path: &Path) -> io::Result<()> {
     free.map_or(Ok(()), |name| fs::rename(path, name))
 }
 
-/// Keeps the header and the rows that `keep` accepts, by writing a new file and renaming it over the old one.
-fn rewrite(path: &Path, keep: impl Fn(Record) -> bool) -> io::Result<()> {
+/// Keeps the rows that `keep` accepts, under the table's header, by writing a new file and renaming it over the old one.
+fn rewrite(path: &Path, keep: impl Fn(&Record) -> bool) -> io::Result<()> {
+    let columns = columns(path)?.unwrap_or_default();
     let temporary = path.with_extension("csv.tmp");
     let write = || {
         let mut from = BufReader::new(File::open(path)?);
         let mut to = BufWriter::new(File::create(&temporary)?);
-        let mut line = Vec::new();
+        let (mut line, mut row) = (Vec::new(), String::new());
         from.read_until(b'\n', &mut line)?;
-        to.write_all(&line)?;
+        to.write_all(header().as_bytes())?;
         loop {
             line.clear();
             if from.read_until(b'\n', &mut line)? == 0 {
                 break;
             }
-            if parse(&line).is_some_and(&keep) {
-                to.write_all(&line)?;
+            if let Some(record) = parse(&line, &columns).filter(&keep) {
+                push_row(&mut row, &record);
+                to.write_all(row.as_bytes())?;
             }
         }
         to.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;

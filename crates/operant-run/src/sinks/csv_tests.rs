@@ -1,5 +1,7 @@
 //! What `metrics.csv` holds after writing, thinning, killing and resuming.
 
+use operant_metrics::COUNT;
+
 use super::*;
 
 /// 100 environment steps per update, and a value of each awkward sort.
@@ -91,6 +93,19 @@ fn a_missing_file_is_created_and_a_foreign_one_set_aside() {
         let aside = dir.path().join(format!("metrics.{}.csv", n + 1));
         assert_eq!(fs::read_to_string(aside).unwrap(), *foreign);
     }
+}
+
+#[test]
+fn a_file_of_an_earlier_table_goes_on_with_the_columns_of_today() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("metrics.csv");
+    fs::write(&path, "env_steps,update,policy_loss\n100,1,-0.5\n200,2,\n300,3,7\n").unwrap();
+    assert_eq!(last_row(&path).unwrap().policy_loss, 7.0);
+    write(&mut CsvSink::resume(&path, 200).unwrap(), 3..=3);
+    assert_eq!(updates(&path), [1, 2, 3]);
+    let mut losses = Vec::new();
+    each_row(&path, 1000, |row| losses.push(row.policy_loss)).unwrap();
+    assert!(losses[0] == -0.5 && losses[1].is_nan() && losses[2] == -0.1, "{losses:?}");
 }
 
 #[test]

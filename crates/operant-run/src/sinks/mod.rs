@@ -1,12 +1,14 @@
 //! Where records go on disk: [`CsvSink`] (`metrics.csv`) and [`TensorBoardSink`] (an event file), both with the names of
-//! the metrics table. Training never depends on them: [`Sinks`] drops a sink that fails and hands its error back.
+//! the metrics table. Training never depends on them: [`Sinks`] hands the error of a sink that fails back and tries it again.
 
+mod appender;
 mod csv;
 mod error;
 mod stride;
 mod tensorboard;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use operant_metrics::Record;
 
@@ -29,13 +31,49 @@ pub trait Sink: Send {
 
     /// Flushes and waits for the disk, so that it survives the machine. Meant for the moment before a checkpoint.
     fn sync(&mut self) -> Result<(), SinkError>;
+
+    /// After an error: brings the file back to its last whole record. Records since then are lost.
+    fn recover(&mut self) -> Result<(), SinkError>;
 }
 
-/// The sinks of one run. One that fails is dropped and its error returned, to be logged as a warning: a full disk
-/// costs the record, not the training.
+/// Time from one attempt to write a file again to the next.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A change that the user should know of.
+#[derive(Debug)]
+pub enum SinkEvent {
+    /// A file cannot be written; training continues without it, and tries again every second.
+    Lost(SinkError),
+    /// The file is written again, without the updates after `after` and before `before`.
+    Recovered {
+        /// The file.
+        path: PathBuf,
+        /// The last update that may be in it from before.
+        after: u64,
+        /// The first update that is in it again.
+        before: u64,
+    },
+}
+
+/// The sinks of one run. One that fails pauses until its file can be written again: a full disk costs records, not the training.
 #[derive(Default)]
 pub struct Sinks {
-    sinks: Vec<Box<dyn Sink>>,
+    sinks: Vec<Slot>,
+    /// The update that was recorded last.
+    update: u64,
+}
+
+struct Slot {
+    sink: Box<dyn Sink>,
+    lost: Option<Loss>,
+    /// The last update that was flushed.
+    flushed: u64,
+}
+
+/// Since when a file is not written.
+struct Loss {
+    after: u64,
+    tried: Instant,
 }
 
 impl Sinks {
@@ -46,57 +84,97 @@ impl Sinks {
 
     /// Adds one.
     pub fn add(&mut self, sink: impl Sink + 'static) {
-        self.sinks.push(Box::new(sink));
+        self.sinks.push(Slot { sink: Box::new(sink), lost: None, flushed: 0 });
     }
 
-    /// How many are still written.
-    pub fn len(&self) -> usize {
-        self.sinks.len()
+    /// [`Sink::record`] on each that works.
+    pub fn record(&mut self, record: &Record) -> Vec<SinkEvent> {
+        self.update = record.update as u64;
+        let update = self.update;
+        let mut events = Vec::new();
+        for slot in &mut self.sinks {
+            match &mut slot.lost {
+                None => events.extend(slot.work(|sink| sink.record(record))),
+                Some(loss) if loss.tried.elapsed() >= RETRY => {
+                    loss.tried = Instant::now();
+                    let again = |sink: &mut dyn Sink| {
+                        sink.recover().and_then(|()| sink.record(record)).and_then(|()| sink.flush())
+                    };
+                    if again(slot.sink.as_mut()).is_ok() {
+                        let (path, after) = (slot.sink.path().to_owned(), loss.after);
+                        (slot.lost, slot.flushed) = (None, update);
+                        events.push(SinkEvent::Recovered { path, after, before: update });
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        events
     }
 
-    /// Whether none is written.
-    pub fn is_empty(&self) -> bool {
-        self.sinks.is_empty()
+    /// [`Sink::flush`] on each that works.
+    pub fn flush(&mut self) -> Vec<SinkEvent> {
+        self.finish(|sink| sink.flush())
     }
 
-    /// [`Sink::record`] on each; returns the errors of those that it dropped.
-    pub fn record(&mut self, record: &Record) -> Vec<SinkError> {
-        self.each(|sink| sink.record(record))
+    /// [`Sink::sync`] on each that works.
+    pub fn sync(&mut self) -> Vec<SinkEvent> {
+        self.finish(|sink| sink.sync())
     }
 
-    /// [`Sink::flush`] on each; returns the errors of those that it dropped.
-    pub fn flush(&mut self) -> Vec<SinkError> {
-        self.each(|sink| sink.flush())
+    fn finish(&mut self, action: impl Fn(&mut dyn Sink) -> Result<(), SinkError>) -> Vec<SinkEvent> {
+        let mut events = Vec::new();
+        for slot in self.sinks.iter_mut().filter(|slot| slot.lost.is_none()) {
+            events.extend(slot.work(&action));
+            if slot.lost.is_none() {
+                slot.flushed = self.update;
+            }
+        }
+        events
     }
+}
 
-    /// [`Sink::sync`] on each; returns the errors of those that it dropped.
-    pub fn sync(&mut self) -> Vec<SinkError> {
-        self.each(|sink| sink.sync())
-    }
-
-    fn each(&mut self, mut action: impl FnMut(&mut dyn Sink) -> Result<(), SinkError>) -> Vec<SinkError> {
-        let mut errors = Vec::new();
-        self.sinks.retain_mut(|sink| action(sink.as_mut()).map_err(|error| errors.push(error)).is_ok());
-        errors
+impl Slot {
+    /// The event of an action that failed.
+    fn work(&mut self, action: impl FnOnce(&mut dyn Sink) -> Result<(), SinkError>) -> Option<SinkEvent> {
+        let error = action(self.sink.as_mut()).err()?;
+        self.lost = Some(Loss { after: self.flushed, tried: Instant::now() });
+        Some(SinkEvent::Lost(error))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
-    /// Fails from its second record on.
-    struct Failing(u32);
+    /// A disk that is full while `full` is set.
+    struct Failing {
+        full: Arc<AtomicBool>,
+        recovered: bool,
+    }
+
+    impl Failing {
+        fn result(&self) -> Result<(), SinkError> {
+            let full = std::io::ErrorKind::StorageFull.into();
+            if self.full.load(Ordering::Relaxed) {
+                Err(SinkError::at("write", self.path())(full))
+            } else {
+                Ok(())
+            }
+        }
+    }
 
     impl Sink for Failing {
         fn path(&self) -> &Path {
             Path::new("failing.csv")
         }
 
-        fn record(&mut self, _: &Record) -> Result<(), SinkError> {
-            self.0 += 1;
-            let full = std::io::ErrorKind::StorageFull.into();
-            if self.0 > 1 { Err(SinkError::at("write", self.path())(full)) } else { Ok(()) }
+        fn record(&mut self, record: &Record) -> Result<(), SinkError> {
+            assert!(self.recovered || record.update < 3.0, "a sink that failed recovers before it goes on");
+            self.result()
         }
 
         fn flush(&mut self) -> Result<(), SinkError> {
@@ -106,24 +184,60 @@ mod tests {
         fn sync(&mut self) -> Result<(), SinkError> {
             Ok(())
         }
+
+        fn recover(&mut self) -> Result<(), SinkError> {
+            self.recovered = true;
+            self.result()
+        }
     }
 
     #[test]
-    fn a_sink_that_fails_is_dropped_and_the_others_go_on() {
+    fn a_sink_that_fails_pauses_alone_and_goes_on_once_it_can() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.csv");
+        let full = Arc::new(AtomicBool::new(false));
         let mut sinks = Sinks::new();
-        sinks.add(Failing(0));
+        sinks.add(Failing { full: Arc::clone(&full), recovered: false });
         sinks.add(CsvSink::create(&path).unwrap());
-        let record = Record { update: 1.0, env_steps: 10.0, ..Record::default() };
-        assert!(sinks.record(&record).is_empty());
-        let errors = sinks.record(&record);
-        assert_eq!(errors.len(), 1);
-        let text = errors[0].to_string();
+        let mut record = Record { update: 1.0, env_steps: 10.0, ..Record::default() };
+        assert!(sinks.record(&record).is_empty() && sinks.flush().is_empty());
+        full.store(true, Ordering::Relaxed);
+        record.update = 2.0;
+        let events = sinks.record(&record);
+        let [SinkEvent::Lost(error)] = &events[..] else { panic!("{events:?}") };
+        let text = error.to_string();
         assert!(text.contains("failing.csv") && text.contains("make room"), "{text}");
-        assert_eq!(sinks.len(), 1);
-        assert!(sinks.record(&record).is_empty() && sinks.sync().is_empty());
-        assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 4);
+        full.store(false, Ordering::Relaxed);
+        // It is tried again after a second, whenever that is over.
+        let events = loop {
+            record.update += 1.0;
+            let events = sinks.record(&record);
+            if !events.is_empty() {
+                break events;
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        };
+        let [SinkEvent::Recovered { after: 1, before, .. }] = &events[..] else { panic!("{events:?}") };
+        assert_eq!(*before as f64, record.update);
+        assert!(sinks.sync().is_empty());
+        assert_eq!(std::fs::read_to_string(path).unwrap().lines().count() as u64, before + 1);
+    }
+
+    #[test]
+    fn a_file_that_is_cut_while_it_is_written_has_no_hole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("metrics.csv");
+        let mut sink = CsvSink::create(&path).unwrap();
+        let row = |update| Record { update, env_steps: 10.0 * update, ..Record::default() };
+        for update in 1..=2 {
+            sink.record(&row(f64::from(update))).unwrap();
+            sink.flush().unwrap();
+        }
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(5).unwrap();
+        sink.record(&row(3.0)).unwrap();
+        sink.flush().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(!bytes.contains(&0), "{:?}", String::from_utf8_lossy(&bytes));
     }
 
     #[test]

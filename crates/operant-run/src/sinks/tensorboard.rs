@@ -7,12 +7,13 @@ mod event;
 mod tfrecord;
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufReader};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use operant_metrics::{METRICS, Record};
 
+use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
 
 /// Updates that are all written; from there on they are written ever more thinly.
@@ -23,25 +24,28 @@ const PREFIX: &str = "events.out.tfevents.";
 
 /// Appends records to `events.out.tfevents.<unix time>.<host>.<pid>`.
 pub struct TensorBoardSink {
-    path: PathBuf,
-    file: BufWriter<File>,
+    file: Appender,
     /// One per metric, in the table's order.
     tags: Vec<String>,
 }
 
 impl TensorBoardSink {
-    /// Starts a new event file in `dir`, beside any others there.
+    /// Starts a new event file in `dir`, beside any others there; `hyperparameters` are shown in TensorBoard's HParams view.
     ///
     /// # Errors
     /// [`SinkError`] when the file cannot be created or written.
-    pub fn create(dir: impl AsRef<Path>) -> Result<Self, SinkError> {
+    pub fn create(
+        dir: impl AsRef<Path>,
+        hyperparameters: &[(String, toml::Value)],
+    ) -> Result<Self, SinkError> {
         let dir = dir.as_ref();
         let others = event_files(dir).map_err(SinkError::at("read", dir))?;
         let path = dir.join(file_name(now() as u64, &others));
-        let file = File::create_new(&path).map_err(SinkError::at("create", &path))?;
+        let file = Appender::create_new(&path).map_err(SinkError::at("create", &path))?;
         let tags = METRICS.iter().map(|metric| metric.tag()).collect();
-        let mut sink = Self { path, file: BufWriter::new(file), tags };
+        let mut sink = Self { file, tags };
         sink.write(&event::file_version(now()))?;
+        sink.write(&event::hyperparameters(now(), hyperparameters))?;
         sink.flush()?;
         Ok(sink)
     }
@@ -52,26 +56,32 @@ impl TensorBoardSink {
     ///
     /// # Errors
     /// [`SinkError`] when a file cannot be read, cut or created.
-    pub fn resume(dir: impl AsRef<Path>, env_steps: u64) -> Result<Self, SinkError> {
+    pub fn resume(
+        dir: impl AsRef<Path>,
+        hyperparameters: &[(String, toml::Value)],
+        env_steps: u64,
+    ) -> Result<Self, SinkError> {
         let dir = dir.as_ref();
         for name in event_files(dir).map_err(SinkError::at("read", dir))? {
             let path = dir.join(name);
             cut(&path, env_steps).map_err(SinkError::at("cut", &path))?;
         }
-        let mut sink = Self::create(dir)?;
+        let mut sink = Self::create(dir, hyperparameters)?;
         sink.write(&event::session_start(now(), env_steps.saturating_add(1)))?;
         sink.flush()?;
         Ok(sink)
     }
 
     fn write(&mut self, event: &[u8]) -> Result<(), SinkError> {
-        tfrecord::write(&mut self.file, event).map_err(SinkError::at("write", &self.path))
+        let mut framed = Vec::with_capacity(event.len() + 16);
+        let written = tfrecord::write(&mut framed, event).and_then(|()| self.file.push(&framed));
+        written.map_err(SinkError::at("write", self.file.path()))
     }
 }
 
 impl Sink for TensorBoardSink {
     fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     fn record(&mut self, record: &Record) -> Result<(), SinkError> {
@@ -85,12 +95,18 @@ impl Sink for TensorBoardSink {
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.file.flush().map_err(SinkError::at("write", &self.path))
+        let flushed = self.file.flush();
+        flushed.map_err(SinkError::at("write", self.file.path()))
     }
 
     fn sync(&mut self) -> Result<(), SinkError> {
-        self.flush()?;
-        self.file.get_ref().sync_data().map_err(SinkError::at("sync", &self.path))
+        let synced = self.file.sync();
+        synced.map_err(SinkError::at("sync", self.file.path()))
+    }
+
+    fn recover(&mut self) -> Result<(), SinkError> {
+        let recovered = self.file.recover();
+        recovered.map_err(SinkError::at("recover", self.file.path()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Event files read back: by hand, and by TensorBoard's own reader where there is one.
 
+use std::io::Write as _;
 use std::process::Command;
 
 use super::event::{Value, field};
@@ -13,6 +14,16 @@ fn record(update: u64) -> Record {
         episodic_return: if update.is_multiple_of(2) { f64::NAN } else { 10.0 * update as f64 },
         ..Record::default()
     }
+}
+
+fn hyperparameters() -> Vec<(String, toml::Value)> {
+    let values: [(&str, toml::Value); 4] = [
+        ("environment", "cartpole".into()),
+        ("gamma", 0.75.into()),
+        ("num_envs", 16.into()),
+        ("anneal_lr", true.into()),
+    ];
+    values.map(|(name, value)| (name.to_string(), value)).into()
 }
 
 fn write(sink: &mut TensorBoardSink, updates: std::ops::RangeInclusive<u64>) {
@@ -38,8 +49,11 @@ fn read_dir(dir: &Path) -> Vec<(u64, String, f32)> {
                 };
                 while let Some((1, Value::Bytes(mut value))) = field(&mut summary) {
                     let Some((1, Value::Bytes(tag))) = field(&mut value) else { panic!("no tag") };
-                    let Some((2, Value::Bytes(bits))) = field(&mut value) else { panic!("no value") };
                     let tag = String::from_utf8(tag.to_vec()).unwrap();
+                    if tag.starts_with("_hparams_/") {
+                        continue;
+                    }
+                    let Some((2, Value::Bytes(bits))) = field(&mut value) else { panic!("no value") };
                     scalars.push((step, tag, f32::from_le_bytes(bits.try_into().unwrap())));
                 }
             }
@@ -55,7 +69,7 @@ fn steps_of(dir: &Path, tag: &str) -> Vec<u64> {
 #[test]
 fn scalars_round_trip_and_nan_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
-    write(&mut TensorBoardSink::create(dir.path()).unwrap(), 1..=3);
+    write(&mut TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap(), 1..=3);
     let expected: Vec<_> = (1..=3)
         .flat_map(|update| {
             let record = record(update);
@@ -71,25 +85,25 @@ fn scalars_round_trip_and_nan_is_not_written() {
 #[test]
 fn resume_cuts_later_and_torn_events_and_begins_a_later_file() {
     let dir = tempfile::tempdir().unwrap();
-    write(&mut TensorBoardSink::create(dir.path()).unwrap(), 1..=5);
-    write(&mut TensorBoardSink::resume(dir.path(), 300).unwrap(), 4..=6);
+    write(&mut TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap(), 1..=5);
+    write(&mut TensorBoardSink::resume(dir.path(), &[], 300).unwrap(), 4..=6);
     assert_eq!(steps_of(dir.path(), "losses/policy_loss"), [100, 200, 300, 400, 500, 600]);
     let files = event_files(dir.path()).unwrap();
     assert_eq!(files.len(), 2);
     let last = dir.path().join(&files[1]);
     let length = fs::metadata(&last).unwrap().len();
     File::options().write(true).open(&last).unwrap().set_len(length - 5).unwrap();
-    let sink = TensorBoardSink::resume(dir.path(), 10_000).unwrap();
+    let sink = TensorBoardSink::resume(dir.path(), &[], 10_000).unwrap();
     assert!(sink.path() > last.as_path(), "{} sorts before {}", sink.path().display(), last.display());
     assert_eq!(steps_of(dir.path(), "losses/policy_loss"), [100, 200, 300, 400, 500]);
-    drop(TensorBoardSink::resume(dir.path(), 200).unwrap());
+    drop(TensorBoardSink::resume(dir.path(), &[], 200).unwrap());
     assert_eq!(steps_of(dir.path(), "losses/policy_loss"), [100, 200]);
 }
 
 #[test]
 fn long_runs_are_written_ever_more_thinly() {
     let dir = tempfile::tempdir().unwrap();
-    let mut sink = TensorBoardSink::create(dir.path()).unwrap();
+    let mut sink = TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap();
     let n = DENSE_UPDATES;
     write(&mut sink, n - 1..=n + 4);
     write(&mut sink, 2 * n - 2..=2 * n + 8);
@@ -100,7 +114,7 @@ fn long_runs_are_written_ever_more_thinly() {
 #[test]
 fn an_unwritable_directory_is_an_error_with_its_path() {
     let dir = tempfile::tempdir().unwrap();
-    let text = TensorBoardSink::create(dir.path().join("gone")).err().unwrap().to_string();
+    let text = TensorBoardSink::create(dir.path().join("gone"), &[]).err().unwrap().to_string();
     assert!(text.contains("gone") && text.contains("check the path"), "{text}");
 }
 
@@ -124,6 +138,13 @@ import sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 events = EventAccumulator(sys.argv[1], size_guidance={'scalars': 0})
 events.Reload()
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+start = events.SummaryMetadata('_hparams_/session_start_info')
+given = HParamsPluginData.FromString(start.plugin_data.content).session_start_info.hparams
+assert start.plugin_data.plugin_name == 'hparams'
+if len(given) > 0:
+    assert given['environment'].string_value == 'cartpole' and given['gamma'].number_value == 0.75
+    assert given['num_envs'].number_value == 16 and given['anneal_lr'].bool_value is True
 for tag in events.Tags()['scalars']:
     for scalar in events.Scalars(tag):
         print(scalar.step, tag, scalar.value)
@@ -157,12 +178,12 @@ fn tensorboards_own_reader_agrees() {
         assert!(!ours.is_empty());
         assert_eq!(theirs, ours);
     };
-    write(&mut TensorBoardSink::create(dir.path()).unwrap(), 1..=40);
+    write(&mut TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap(), 1..=40);
     agree();
 
     let first = dir.path().join(&event_files(dir.path()).unwrap()[0]);
     let uncut = fs::read(&first).unwrap();
-    write(&mut TensorBoardSink::resume(dir.path(), 2500).unwrap(), 27..=30);
+    write(&mut TensorBoardSink::resume(dir.path(), &[], 2500).unwrap(), 27..=30);
     agree();
 
     // A reader that saw the first file before it was cut forgets what the resume took back.

@@ -18,7 +18,7 @@ use operant_metrics::{Identity, Level, Record, Ring, RingError, RingOptions, Rin
 
 use crate::runs::StateFile;
 use crate::signals::Signals;
-use crate::sinks::{SinkError, Sinks};
+use crate::sinks::{SinkEvent, Sinks};
 use side::Side;
 use standing::Standing;
 
@@ -115,8 +115,8 @@ impl Publisher {
         }
     }
 
-    /// Publishes the record of one update; returns the errors of sinks that are given up.
-    pub fn publish(&mut self, mut record: Record) -> Vec<SinkError> {
+    /// Publishes the record of one update; returns what happened to files.
+    pub fn publish(&mut self, mut record: Record) -> Vec<SinkEvent> {
         self.standing.complete(&mut record);
         if let Some(ring) = &mut self.ring {
             ring.publish(&record);
@@ -129,8 +129,8 @@ impl Publisher {
         lost
     }
 
-    /// Waits until every row is on the disk; returns the errors of sinks that are given up.
-    pub fn sync(&mut self) -> Vec<SinkError> {
+    /// Waits until every row is on the disk; returns what happened to files.
+    pub fn sync(&mut self) -> Vec<SinkEvent> {
         self.sinks.sync()
     }
 

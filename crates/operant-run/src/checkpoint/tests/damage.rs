@@ -88,10 +88,10 @@ fn well_signed_nonsense_is_refused() {
     refused(CONFIG, b"\xff\xfe\0".to_vec());
     refused(STATE, Vec::new());
     refused(STATE, u64::MAX.to_le_bytes().to_vec());
-    refused(STATE, state::encode(&Snapshot::default()).unwrap());
+    refused(STATE, state::encode(&Snapshot::default(), "").unwrap());
     let mut renamed = checkpoint(100).snapshot;
     renamed.tensors[0].name = "policy.1.weight".to_owned();
-    refused(STATE, state::encode(&renamed).unwrap());
+    refused(STATE, state::encode(&renamed, "").unwrap());
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn a_newer_schema_is_an_error_and_not_passed_over() {
     let (_dir, mut store) = store(3);
     store.save(&checkpoint(100)).unwrap();
     let path = store.save(&checkpoint(200)).unwrap();
-    forge(&path, META, br#"{"schema": 2, "operant": "9.9.9", "unknown": {}}"#.to_vec());
+    forge(&path, META, br#"{"schema": 99, "operant": "9.9.9", "unknown": {}}"#.to_vec());
     for error in [load(&path).unwrap_err(), load_latest(store.dir()).unwrap_err()] {
-        assert!(matches!(error, CheckpointError::Newer { found: 2, .. }), "{error}");
+        assert!(matches!(error, CheckpointError::Newer { found: 99, .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("9.9.9") && text.contains("upgrade") && text.contains("meta.json"), "{text}");
     }

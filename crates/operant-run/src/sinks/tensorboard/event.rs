@@ -3,7 +3,9 @@
 //! ```text
 //! Event      { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; SessionLog session_log = 7; }
 //! Summary    { repeated Value value = 1; }
-//! Value      { string tag = 1; float simple_value = 2; }
+//! Value      { string tag = 1; float simple_value = 2; SummaryMetadata metadata = 9; }
+//! SummaryMetadata { PluginData plugin_data = 1; }
+//! PluginData { string plugin_name = 1; bytes content = 2; }
 //! SessionLog { SessionStatus status = 1; }                       START = 1
 //! ```
 //!
@@ -44,6 +46,51 @@ pub fn scalars<'a>(wall_time: f64, step: u64, values: impl Iterator<Item = (&'a 
     event
 }
 
+/// The event that shows a run's hyperparameters in TensorBoard's HParams view:
+///
+/// ```text
+/// content: HParamsPluginData { int32 version = 1; SessionStartInfo session_start_info = 3; }
+/// SessionStartInfo           { map<string, Value> hparams = 1; double start_time_secs = 5; }
+/// Value                      { double number_value = 2; string string_value = 3; bool bool_value = 4; }
+/// ```
+pub fn hyperparameters(wall_time: f64, values: &[(String, toml::Value)]) -> Vec<u8> {
+    let (mut start, mut entry, mut value) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, given) in values {
+        entry.clear();
+        value.clear();
+        match given {
+            toml::Value::Float(x) => real(&mut value, 2, *x),
+            toml::Value::Integer(n) => real(&mut value, 2, *n as f64),
+            toml::Value::Boolean(on) => {
+                key(&mut value, 4, 0);
+                varint(&mut value, u64::from(*on));
+            }
+            toml::Value::String(text) => bytes(&mut value, 3, text.as_bytes()),
+            other => bytes(&mut value, 3, other.to_string().as_bytes()),
+        }
+        bytes(&mut entry, 1, name.as_bytes());
+        bytes(&mut entry, 2, &value);
+        bytes(&mut start, 1, &entry);
+    }
+    real(&mut start, 5, wall_time);
+    let mut content = Vec::new();
+    key(&mut content, 1, 0);
+    varint(&mut content, 0);
+    bytes(&mut content, 3, &start);
+    let mut plugin = Vec::new();
+    bytes(&mut plugin, 1, b"hparams");
+    bytes(&mut plugin, 2, &content);
+    let mut metadata = Vec::new();
+    bytes(&mut metadata, 1, &plugin);
+    let mut message = Vec::new();
+    bytes(&mut message, 1, b"_hparams_/session_start_info");
+    bytes(&mut message, 9, &metadata);
+    let (mut event, mut summary) = (head(wall_time, 0), Vec::new());
+    bytes(&mut summary, 1, &message);
+    bytes(&mut event, 5, &summary);
+    event
+}
+
 /// The step of an encoded event, 0 where it has none; `None` when the bytes are no message.
 pub fn step(event: &[u8]) -> Option<u64> {
     let (mut rest, mut step) = (event, 0);
@@ -58,8 +105,7 @@ pub fn step(event: &[u8]) -> Option<u64> {
 
 fn head(wall_time: f64, step: u64) -> Vec<u8> {
     let mut event = Vec::with_capacity(1024);
-    key(&mut event, 1, 1);
-    event.extend(wall_time.to_le_bytes());
+    real(&mut event, 1, wall_time);
     key(&mut event, 2, 0);
     varint(&mut event, step);
     event
@@ -67,6 +113,11 @@ fn head(wall_time: f64, step: u64) -> Vec<u8> {
 
 fn key(to: &mut Vec<u8>, number: u64, wire_type: u64) {
     varint(to, number << 3 | wire_type);
+}
+
+fn real(to: &mut Vec<u8>, number: u64, value: f64) {
+    key(to, number, 1);
+    to.extend(value.to_le_bytes());
 }
 
 /// Seven bits a byte, least significant first; the top bit says that more follow.

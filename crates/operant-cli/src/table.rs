@@ -1,0 +1,145 @@
+//! Tables that fit the terminal: the columns that matter least are left out, and no cell is cut. In a pipe, cells are separated by
+//! tabs and not padded, and every column is there.
+
+use std::io::IsTerminal as _;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+/// Width of a terminal that does not say how wide it is.
+const DEFAULT_WIDTH: usize = 80;
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    pub header: &'static str,
+    /// 0 is never left out; of the others the greatest goes first.
+    pub rank: u8,
+    pub right: bool,
+}
+
+/// A row: a cell for each column, and what stands below it.
+#[derive(Debug, Clone, Default)]
+pub struct Row {
+    pub cells: Vec<String>,
+    /// In a pipe, a last column.
+    pub note: String,
+}
+
+/// The table as standard output takes it.
+pub fn text(columns: &[Column], rows: &[Row]) -> String {
+    if !std::io::stdout().is_terminal() {
+        return tabs(columns, rows);
+    }
+    fitted(columns, rows, Table::new().width().map_or(DEFAULT_WIDTH, usize::from))
+}
+
+fn tabs(columns: &[Column], rows: &[Row]) -> String {
+    let with_notes = rows.iter().any(|row| !row.note.is_empty());
+    let line = |cells: Vec<&str>, note: &str| {
+        let note = if with_notes { format!("\t{note}") } else { String::new() };
+        format!("{}{note}\n", cells.join("\t"))
+    };
+    let header = line(columns.iter().map(|column| column.header).collect(), "changed");
+    let rows = rows.iter().map(|row| line(row.cells.iter().map(String::as_str).collect(), &row.note));
+    std::iter::once(header).chain(rows).collect()
+}
+
+fn fitted(columns: &[Column], rows: &[Row], width: usize) -> String {
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    let lines = loop {
+        let lines = padded(columns, rows, &shown);
+        // What is left over at the right of a line is blank.
+        let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        let last = shown.iter().copied().filter(|&i| columns[i].rank > 0).max_by_key(|&i| columns[i].rank);
+        match last {
+            Some(i) if widest > width => shown.retain(|&other| other != i),
+            _ => break lines,
+        }
+    };
+    let mut text = format!("{}\n", lines[0]);
+    for (line, row) in lines[1..].iter().zip(rows) {
+        text.push_str(line);
+        text.push('\n');
+        for part in wrapped(&row.note, width.saturating_sub(4)) {
+            text.push_str(&format!("    {part}\n"));
+        }
+    }
+    let hidden: Vec<&str> =
+        (0..columns.len()).filter(|i| !shown.contains(i)).map(|i| columns[i].header).collect();
+    if !hidden.is_empty() {
+        text.push_str(&format!("(no room for: {}; a pipe or --json has them)\n", hidden.join(", ")));
+    }
+    text
+}
+
+/// The header's line and one for each row.
+fn padded(columns: &[Column], rows: &[Row], shown: &[usize]) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(shown.iter().map(|&i| columns[i].header));
+    for row in rows {
+        table.add_row(shown.iter().map(|&i| row.cells[i].as_str()));
+    }
+    for (at, &i) in shown.iter().enumerate() {
+        if let Some(column) = table.column_mut(at) {
+            column.set_padding((0, 2));
+            column.set_cell_alignment(if columns[i].right {
+                CellAlignment::Right
+            } else {
+                CellAlignment::Left
+            });
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// The parts of a list, separated by `, `, in lines of at most `width`, but for a part that is wider.
+fn wrapped(list: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in list.split_inclusive(", ").filter(|part| !part.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.len() + part.trim_end().len() <= width => line.push_str(part),
+            _ => lines.push(part.to_owned()),
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> (Vec<Column>, Vec<Row>) {
+        let column = |header, rank, right| Column { header, rank, right };
+        let columns = vec![column("run", 0, false), column("seed", 2, true), column("return", 1, true)];
+        let row =
+            |cells: [&str; 3], note: &str| Row { cells: cells.map(String::from).into(), note: note.into() };
+        let rows = vec![
+            row(["a-very-long-name", "1", "9.5"], ""),
+            row(["b", "22", "-170"], "gamma = 0.9, hidden = [8]"),
+        ];
+        (columns, rows)
+    }
+
+    #[test]
+    fn columns_go_by_rank_and_names_are_never_cut() {
+        let (columns, rows) = table();
+        let wide = "run               seed  return\na-very-long-name     1     9.5\n\
+                    b                   22    -170\n    gamma = 0.9, hidden = [8]\n";
+        assert_eq!(fitted(&columns, &rows, 80), wide);
+        let narrow = fitted(&columns, &rows, 25);
+        assert!(narrow.starts_with("run               return\na-very-long-name     9.5\n"), "{narrow}");
+        assert!(
+            narrow.contains("\n    gamma = 0.9,\n    hidden = [8]\n") && narrow.contains("no room for: seed")
+        );
+        assert!(fitted(&columns, &rows, 3).contains("a-very-long-name\n"));
+    }
+
+    #[test]
+    fn a_pipe_gets_tabs_and_everything() {
+        let (columns, rows) = table();
+        let expected = "run\tseed\treturn\tchanged\na-very-long-name\t1\t9.5\t\n\
+                        b\t22\t-170\tgamma = 0.9, hidden = [8]\n";
+        assert_eq!(tabs(&columns, &rows), expected);
+    }
+}
