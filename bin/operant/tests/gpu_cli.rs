@@ -189,7 +189,7 @@ fn without_libraries_it_says_what_to_install() {
     // As the configuration has it; and what cannot be used keeps nobody from looking.
     operant.place.write("operant.toml", "threads = 3\nwaiting = \"yield\"\n");
     let plan = &operant.info()["cpu"]["plan"];
-    assert_eq!((&plan[0]["value"], &plan[0]["reason"]), (&"3".into(), &"as asked for".into()), "{plan}");
+    assert_eq!((&plan[0]["value"], &plan[0]["reason"]), (&"3".into(), &"requested".into()), "{plan}");
     assert_eq!((&plan[2]["name"], &plan[2]["value"]), (&"waiting".into(), &"yield".into()), "{plan}");
     operant.place.write("operant.toml", "threads = -1\n");
     let info = operant.info();

@@ -1,4 +1,4 @@
-//! Prints what the machine is doing, four times a second, and what a sample cost: `cargo run --example sample -- [GPU-UUID]`.
+//! Prints the machine's utilization four times a second and the time a sample takes: `cargo run --example sample -- [GPU-UUID]`.
 
 use std::time::{Duration, Instant};
 

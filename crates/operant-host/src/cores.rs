@@ -1,4 +1,4 @@
-//! The CPUs that this process may use, and of what kind each is.
+//! The CPUs that this process may use, and the kind of each.
 //!
 //! Sources, below a root that is `/` outside tests: `proc/self/status` (the affinity mask, which cgroup cpusets have
 //! narrowed already), `sys/devices/system/cpu/online`, `sys/devices/cpu_{core,atom,lowpower}/cpus` (the performance
@@ -12,15 +12,15 @@ use std::path::Path;
 /// What kind of core a CPU is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CoreKind {
-    /// The machine has one kind, or does not tell.
+    /// The machine has one kind, or does not report kinds.
     Uniform,
     /// A fast core of a machine with several kinds.
     Performance,
-    /// A frugal core of a machine with several kinds.
+    /// An energy-saving core of a machine with several kinds.
     Efficiency,
 }
 
-/// A CPU as the operating system counts it: with two hardware threads, a core is two of them.
+/// A CPU as the operating system counts it: a core with two hardware threads is two CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuCore {
     /// Its number in the system.
@@ -29,9 +29,9 @@ pub struct CpuCore {
     pub kind: CoreKind,
 }
 
-/// The CPUs that this process may use now, by number; empty where the system does not tell.
+/// The CPUs that this process may use now, by number; empty where the system does not report them.
 ///
-/// The mask is that of the process's main thread: ask before threads are pinned.
+/// Reads the affinity mask of the process's main thread, so call it before threads are pinned.
 pub fn usable() -> Vec<CpuCore> {
     usable_below(Path::new("/"))
 }
@@ -42,12 +42,12 @@ pub fn usable_below(root: &Path) -> Vec<CpuCore> {
     let allowed = allowed(root).or_else(|| online.clone()).unwrap_or_default();
     let kinds = Kinds::below(root);
     let mut numbers = ascending(allowed.into_iter().flatten().collect());
-    // The mask names CPUs that are switched off too.
+    // The mask also names CPUs that are offline.
     numbers.retain(|&number| online.as_ref().is_none_or(|online| contains(online, number)));
     numbers.into_iter().map(|number| CpuCore { number, kind: kinds.of(number) }).collect()
 }
 
-/// What tells the kinds apart on this machine.
+/// Where this machine describes its kinds of cores.
 pub(crate) enum Kinds {
     One,
     Intel { performance: CpuList, efficiency: CpuList },
@@ -60,7 +60,7 @@ impl Kinds {
         let cpus = |device: &str| list(&devices.join(device).join("cpus")).unwrap_or_default();
         let performance = cpus("cpu_core");
         let efficiency = [cpus("cpu_atom"), cpus("cpu_lowpower")].concat();
-        // With one kind switched off in the firmware, the other is all there is: uniform.
+        // If the firmware switches one kind off, only the other is left: uniform.
         if !performance.is_empty() && !efficiency.is_empty() {
             return Kinds::Intel { performance, efficiency };
         }
@@ -101,8 +101,8 @@ pub(crate) fn capacities(directory: &Path) -> Vec<(u32, u64)> {
         .collect()
 }
 
-/// The affinity mask. One line of the file, not procfs's parse of the whole: a container whose `status` lacks some other
-/// line still has this one. Not `sched_getaffinity`: its usual mask ends at 1,024 CPUs.
+/// The affinity mask. It is read from one line of the file, because procfs fails on a container whose `status` lacks another
+/// line, and because the default mask of `sched_getaffinity` ends at 1,024 CPUs.
 fn allowed(root: &Path) -> Option<CpuList> {
     let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
     parse_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
@@ -111,7 +111,7 @@ fn allowed(root: &Path) -> Option<CpuList> {
 /// CPU numbers as the kernel prints them: `0-3,8`.
 pub(crate) type CpuList = Vec<RangeInclusive<u32>>;
 
-/// More CPUs than Linux can be built for (8,192): a list beyond is no list of CPUs, and must not become a huge vector.
+/// More CPUs than Linux supports (8,192): a longer list is invalid and must not become a huge vector.
 const MAX_CPUS: u32 = 1 << 16;
 
 fn contains(list: &[RangeInclusive<u32>], number: u32) -> bool {
@@ -152,7 +152,7 @@ mod tests {
     use super::CoreKind::{Efficiency, Performance, Uniform};
     use super::*;
 
-    /// The trees below tests/fixtures; how they came about is in its README.
+    /// The trees below tests/fixtures, described in its README.
     fn fixture(name: &str) -> Vec<(u32, CoreKind)> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
         assert!(root.is_dir(), "no fixture at {}", root.display());

@@ -1,7 +1,7 @@
 //! How busy each core is, between two readings of `/proc/stat`.
 //!
-//! The text is parsed here and not by procfs, whose list of cores drops their numbers: with core 1 switched off, its
-//! second entry is core 2. The columns are described in proc_stat(5).
+//! procfs is not used, because its list of cores drops their numbers: with core 1 offline, its second entry is core 2.
+//! The columns are described in proc_stat(5).
 
 use crate::cores::{CoreKind, CpuCore};
 
@@ -29,7 +29,7 @@ pub(crate) struct CpuSummary {
     pub balance: f64,
 }
 
-/// The usable cores, with what was read of each last.
+/// The usable cores, with the last reading of each.
 #[derive(Debug)]
 pub(crate) struct CpuMeter {
     cores: Vec<Meter>,
@@ -38,20 +38,20 @@ pub(crate) struct CpuMeter {
 #[derive(Debug)]
 struct Meter {
     core: CpuCore,
-    /// `None` while the core is not listed: it is switched off, or was never there.
+    /// `None` while the core is not listed: it is offline or does not exist.
     last: Option<Ticks>,
     /// Busy share of the last period that had a tick.
     share: f64,
 }
 
 impl CpuMeter {
-    /// Nothing is read yet: shares are known from the second [`CpuMeter::read`] on.
+    /// Reads nothing yet: shares are known from the second [`CpuMeter::read`] on.
     pub fn new(cores: Vec<CpuCore>) -> Self {
         let cores = cores.into_iter().map(|core| Meter { core, last: None, share: f64::NAN }).collect();
         CpuMeter { cores }
     }
 
-    /// Takes a text of `/proc/stat`; the shares then cover the time since the reading before.
+    /// Parses a text of `/proc/stat`; the shares then cover the time since the previous reading.
     pub fn read(&mut self, stat: &str) {
         let mut cores = self.cores.iter_mut().peekable();
         // Both sides are in the order of the numbers.
@@ -87,7 +87,7 @@ impl CpuMeter {
     fn mean(&self, of: impl Fn(CoreKind) -> bool) -> f64 {
         let known = self.cores.iter().filter(|meter| of(meter.core.kind) && !meter.share.is_nan());
         let (sum, count) = known.fold((0.0, 0u32), |(sum, count), meter| (sum + meter.share, count + 1));
-        // 0 / 0 is the NaN that "no such core" asks for.
+        // 0 / 0 is NaN, the value for "no such core".
         sum / f64::from(count)
     }
 }
@@ -102,7 +102,7 @@ impl Meter {
         if let Some(last) = self.last.replace(ticks) {
             match ticks.since(&last) {
                 Period::Busy(share) => self.share = share,
-                // Ticks are 10 ms: between two close readings nothing may have been counted, so nothing is new.
+                // Ticks are 10 ms, so two close readings may have no tick between them; the old share stays.
                 Period::Empty => {}
                 Period::Backwards => self.share = f64::NAN,
             }
@@ -120,18 +120,17 @@ struct Ticks {
     busy: [u64; 6],
 }
 
-/// What lies between two readings of a core.
+/// The period between two readings of a core.
 enum Period {
     /// This share of it was busy.
     Busy(f64),
     /// No tick.
     Empty,
-    /// The counters started anew.
+    /// The counters restarted from zero.
     Backwards,
 }
 
-/// Ticks by which a counter may fall without having started anew: the kernel reads idle time of a running core without
-/// stopping it.
+/// Ticks by which a counter may fall without a restart: the kernel reads the idle time of a running core without stopping it.
 const JITTER: u64 = 2;
 
 impl Ticks {
@@ -153,8 +152,8 @@ impl Ticks {
     }
 }
 
-/// `cpu3 user nice system idle iowait irq softirq steal guest guest_nice`; the line of all CPUs has no number and is no
-/// core, and columns that an older kernel lacks are 0.
+/// Parses `cpu3 user nice system idle iowait irq softirq steal guest guest_nice`. The line of all CPUs has no number and is
+/// skipped; columns that an older kernel lacks are 0.
 fn parse_line(line: &str) -> Option<(u32, Ticks)> {
     let mut columns = line.strip_prefix("cpu")?.split_ascii_whitespace();
     if !line.as_bytes().get(3)?.is_ascii_digit() {

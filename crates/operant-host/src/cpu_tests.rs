@@ -12,7 +12,7 @@ fn shares(meter: &CpuMeter) -> Vec<(u32, f32)> {
     meter.cores().map(|core| (core.number, core.utilization)).collect()
 }
 
-/// Recorded on a machine with two cores, the long interrupt line cut.
+/// Recorded on a machine with two cores; the long interrupt line is shortened.
 const BEFORE: &str = "\
 cpu  10692 0 2486 198389 225 0 25 9 0 0
 cpu0 5205 0 1035 99632 30 0 7 3 0 0
@@ -108,7 +108,7 @@ fn counters_that_start_anew_give_no_share_once() {
     meter.read("cpu0 1000 0 0 1000\n");
     meter.read("cpu0 1010 0 0 1010\n");
     assert_eq!(shares(&meter), [(0, 0.5)]);
-    // Idle starts anew, user goes on: all of the period would look busy.
+    // Idle restarts from zero and user continues: all of the period would look busy.
     meter.read("cpu0 1015 0 0 5\n");
     assert!(meter.summary().all.is_nan());
     meter.read("cpu0 1018 0 0 6\n");

@@ -1,19 +1,18 @@
-//! What one NVIDIA GPU is doing, through NVML: the library that comes with the driver, opened when it is asked for.
+//! Utilization of one NVIDIA GPU through NVML, the library that comes with the driver. It is opened on request.
 //!
-//! The tests play every call against a small library of our own (`tests/fixtures/nvml/nvml.c`), so units, refusals and
-//! a missing device are covered. Untested here, for lack of a GPU: a real driver's answers, MIG, a GPU that falls off the
-//! bus, and what a call costs there.
+//! The tests make every call against a small mock library (`tests/fixtures/nvml/nvml.c`), which covers units, refusals and
+//! a missing device. They do not cover a real driver, MIG, or a GPU that falls off the bus.
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
 
-/// One GPU; a value that the driver refuses is NaN (under MIG, for one, there is no utilization).
+/// One GPU; a value that the driver refuses is NaN (under MIG, for example, there is no utilization).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GpuSample {
     /// Share of the time in which some kernel ran, 0 to 1, over the driver's own period (1/6 s to 1 s).
     pub utilization: f64,
-    /// Bytes of its memory in use, by all processes. Drivers before 510 do not tell.
+    /// Bytes of its memory in use by all processes; NaN with drivers before 510.
     pub memory: f64,
     /// Power drawn, in watts.
     pub power: f64,
@@ -33,17 +32,16 @@ impl GpuSample {
     };
 }
 
-/// A GPU that NVML knows.
+/// A GPU found by NVML.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     nvml: Nvml,
-    /// NVML's own number for it, which stays as long as the driver is loaded.
+    /// NVML's index, which is constant while the driver is loaded.
     index: u32,
 }
 
 impl Gpu {
-    /// The GPU of this UUID, `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`. The error is one line: why there is none, and
-    /// what to do.
+    /// The GPU of this UUID, `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`. The error is one line with the reason and the remedy.
     pub fn open(uuid: &str) -> Result<Self, String> {
         Gpu::of(Nvml::init(), uuid)
     }
@@ -69,7 +67,7 @@ impl Gpu {
     }
 
     pub fn sample(&self) -> GpuSample {
-        // The handle borrows from NVML, and a lookup by index is a table's: so it is looked up each time.
+        // The handle borrows from NVML, and a lookup by index is cheap, so it is looked up each time.
         let Ok(device) = self.nvml.device_by_index(self.index) else { return GpuSample::UNKNOWN };
         GpuSample {
             utilization: device.utilization_rates().map_or(f64::NAN, |rates| f64::from(rates.gpu) / 100.0),
@@ -122,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_told_by_its_uuid() {
+    fn a_gpu_is_found_by_its_uuid() {
         // The other one draws less.
         let power = UUIDS.map(|uuid| open(&[], uuid).expect(uuid).sample().power);
         assert_eq!(power, [70.0, 123.456]);

@@ -1,12 +1,12 @@
-//! What machine this is, what to make of it, and a sampler of CPU, memory and GPU use.
+//! Describes this machine, plans threads and sizes for it, and samples CPU, memory and GPU utilization.
 //!
-//! It is *not* a scheduler: it reads, and changes nothing. It knows nothing of training, of rings or of files that a run
-//! writes; whoever calls [`Sampler::sample`] decides how often and where the values go, and whoever makes a [`plan::Plan`]
-//! says what the work is like and carries it out.
+//! This crate only reads; it is not a scheduler. It does not depend on training, rings or run directories. The caller of
+//! [`Sampler::sample`] chooses the interval and where the values go. The caller of [`plan::Plan::new`] describes the
+//! workload and applies the plan.
 //!
-//! Rooms: [`cores`] has the kinds of cores, [`machine`] the processor's name and the memory, [`topology`] the whole machine
-//! and what control groups leave of it, [`plan`] what follows for worker threads; `cpu`, `memory` and `gpu` each measure one
-//! thing; `sampler` puts them together.
+//! Modules: [`cores`] has the kinds of cores, [`machine`] the processor's name and the memory, [`topology`] the whole machine
+//! and the limits of control groups, [`plan`] the plan for worker threads. `cpu`, `memory` and `gpu` each measure one
+//! quantity; `sampler` combines them.
 //!
 //! Everything is read from Linux's `/proc` and `/sys` and from NVIDIA's NVML, the topology on macOS from `sysctl`. Elsewhere
 //! it compiles, and the values are NaN or empty.
@@ -26,6 +26,6 @@ pub use cores::{CoreKind, CpuCore};
 pub use cpu::CoreSample;
 pub use gpu::GpuSample;
 pub use memory::resident_memory;
-pub use plan::{Plan, Setting, Waiting, Wishes, Work};
+pub use plan::{Plan, Requested, Setting, Waiting, Workload};
 pub use sampler::{HostSample, Sampler};
 pub use topology::{Topology, Vendor};

@@ -1,4 +1,4 @@
-//! What the machine is, apart from what it is doing: its processor's name and its memory.
+//! The processor's name and the machine's memory.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::path::Path;
 /// Memory of the machine, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// What the kernel manages.
+    /// Memory that the kernel manages.
     pub total: u64,
-    /// What new work could take without swapping.
+    /// Memory that new work could take without swapping.
     pub available: u64,
 }
 
-/// The processor's name as its maker gives it, or on ARM, where cores have no name, the machine's; None where the system
-/// does not tell.
+/// The processor's name as its vendor gives it. On ARM, where cores have no name, the machine's name. None where the system
+/// reports neither.
 pub fn processor() -> Option<String> {
     processor_below(Path::new("/"))
 }
 
-/// The machine's memory; None where the system does not tell.
+/// The machine's memory; None where the system does not report it.
 pub fn memory() -> Option<Memory> {
     memory_below(Path::new("/"))
 }
@@ -41,12 +41,12 @@ pub(crate) fn processor_below(root: &Path) -> Option<String> {
     })
 }
 
-/// The beginning of `proc/cpuinfo`, which has the first CPU in it; all of it takes the kernel milliseconds for every hundred.
+/// The beginning of `proc/cpuinfo`, which holds the first CPU. Reading all of it takes milliseconds per hundred CPUs.
 pub(crate) fn cpuinfo(root: &Path) -> String {
     const BEGINNING: u64 = 8 << 10;
     let mut text = Vec::new();
     let file = std::fs::File::open(root.join("proc/cpuinfo"));
-    // What cannot be read is as an empty text: nothing is known.
+    // A file that cannot be read counts as empty.
     let _ = file.and_then(|file| file.take(BEGINNING).read_to_end(&mut text));
     String::from_utf8_lossy(&text).into_owned()
 }

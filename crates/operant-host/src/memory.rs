@@ -1,6 +1,6 @@
 //! Resident memory of this process.
 
-/// Bytes of this process that are in memory now, code and shared pages included; NaN where the system does not tell.
+/// Bytes of this process that are in memory now, code and shared pages included; NaN where the system does not report it.
 ///
 /// The kernel sums per-CPU counters loosely, so this can be some hundred kibibytes off on a machine of many CPUs.
 #[cfg(target_os = "linux")]
@@ -10,7 +10,7 @@ pub fn resident_memory() -> f64 {
     pages.map_or(f64::NAN, |pages| pages as f64 * procfs::page_size() as f64)
 }
 
-/// Bytes of this process that are in memory now: NaN, as this system is not asked.
+/// Bytes of this process that are in memory now: NaN, as this system is not supported.
 #[cfg(not(target_os = "linux"))]
 pub fn resident_memory() -> f64 {
     f64::NAN
@@ -28,7 +28,7 @@ mod tests {
         let with = resident_memory();
         drop(touched);
         assert!(before > 100e3, "{before} bytes");
-        // Other tests of this process come and go meanwhile, with far less.
+        // Other tests of this process allocate far less meanwhile.
         assert!(with - before > 0.9 * SIZE as f64, "{before} bytes, then {with}");
     }
 }

@@ -1,8 +1,8 @@
-//! What to make of a machine: worker threads, where they run and how they wait, and which sizes suit its caches.
+//! The plan for a machine: number of worker threads, their CPUs, how they wait, and the sizes that suit its caches.
 //!
-//! A plan is a function of the [`Topology`], of what the user wishes and of what the [`Work`] is like: the same three give
-//! the same plan. Nothing in it changes a result, only the time; sizes that would change what is learned are recommended
-//! and never applied. Every value carries its reason.
+//! A plan is a function of the [`Topology`], the user's [`Requested`] values and the [`Workload`]. It changes the time that a
+//! run takes and never a result; sizes that would change what is learned are recommended and never applied. Every value
+//! carries its reason.
 
 mod sizes;
 
@@ -11,26 +11,26 @@ use std::fmt;
 use crate::cores::CoreKind;
 use crate::topology::{Core, Topology};
 
-/// Most worker threads that a plan takes by itself: beyond, one run seldom has enough to hand out.
-const MOST_THREADS: usize = 32;
-/// How fast an efficiency core is beside a performance core of the same machine, about.
+/// The largest number of worker threads that a plan chooses by itself: one run seldom has work for more.
+const MAX_THREADS: usize = 32;
+/// Approximate speed of an efficiency core relative to a performance core of the same machine.
 const EFFICIENCY_SPEED: f64 = 0.5;
-/// Worker threads beside a GPU. They play evaluations: a hundred episodes, in tiles of 16, keep seven busy.
-const THREADS_BESIDE_GPU: usize = 8;
+/// Worker threads when a GPU trains. They play evaluations: a hundred episodes, in tiles of 16, keep seven busy.
+const THREADS_WITH_GPU: usize = 8;
 
 /// How worker threads wait for the next small job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// Look for some ten microseconds before offering the core to others: for threads that have a core each.
+    /// Poll for about ten microseconds before yielding the core: for threads that have a core each.
     Spin,
-    /// Offer the core to others almost at once: for more threads than cores.
+    /// Yield the core almost at once: for more threads than cores.
     Yield,
-    /// Sleep, and be woken for every job: costs no CPU time, which a quota would count.
+    /// Sleep until woken for a job: takes no CPU time from a quota.
     Sleep,
 }
 
 impl Waiting {
-    /// As configurations write it.
+    /// Its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Waiting::Spin => "spin",
@@ -46,16 +46,16 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// What the user wishes; None leaves it to the plan.
+/// The values that the user requested; None leaves a value to the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wishes {
-    /// Whether to suit the machine; without, plain defaults are taken.
+pub struct Requested {
+    /// Whether to adapt to the machine; otherwise fixed defaults are taken.
     pub optimize: bool,
     /// Worker threads.
     pub threads: Option<usize>,
-    /// Whether to bind them to CPUs.
+    /// Whether to bind worker threads to CPUs.
     pub pin: Option<bool>,
-    /// How they wait.
+    /// How worker threads wait.
     pub waiting: Option<Waiting>,
     /// Environments of a rollout's tile.
     pub rollout_tile: Option<usize>,
@@ -65,9 +65,9 @@ pub struct Wishes {
     pub gpu: bool,
 }
 
-impl Default for Wishes {
+impl Default for Requested {
     fn default() -> Self {
-        Wishes {
+        Requested {
             optimize: true,
             threads: None,
             pin: None,
@@ -79,16 +79,16 @@ impl Default for Wishes {
     }
 }
 
-/// What the work is like, as far as it matters to caches and threads. The learner's constants and its network.
+/// The workload as far as it matters to caches and threads: the learner's constants and its network.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Work {
-    /// Samples that are worked on side by side.
+pub struct Workload {
+    /// Samples of a tile, which are processed together.
     pub tile: usize,
-    /// Environments, where that is settled.
+    /// Number of environments, if it is fixed already.
     pub num_envs: Option<usize>,
-    /// Environments of a rollout that can go to one worker together, the fewest first, and how long they take it, in any unit.
+    /// Possible numbers of environments in a rollout's tile, ascending, and the time a worker takes for each, in any unit.
     pub rollout_tiles: &'static [(usize, f64)],
-    /// Environments that can make a lane, the fewest first.
+    /// Possible numbers of environments in a lane, ascending.
     pub lane_widths: &'static [usize],
     /// Hidden layers of a network.
     pub layers: usize,
@@ -96,18 +96,18 @@ pub struct Work {
     pub networks: usize,
     /// Bytes of a stored sample.
     pub sample_bytes: usize,
-    /// Most parts that a minibatch is cut into.
-    pub most_parts: usize,
-    /// Parts up to which each is a single tile.
-    pub parts_of_one_tile: usize,
-    /// Least number of tiles in a part beyond.
-    pub tiles_of_part: usize,
+    /// The largest number of chunks that a minibatch is split into.
+    pub max_chunks: usize,
+    /// Up to this number of chunks, each is a single tile.
+    pub single_tile_chunks: usize,
+    /// The smallest number of tiles in a chunk when there are more.
+    pub tiles_per_chunk: usize,
 }
 
-/// A value of the plan and why it has it, each in one line.
+/// A value of the plan and its reason, each in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name, in the words of the configuration where that has it.
+    /// Its name, the configuration's key where there is one.
     pub name: &'static str,
     /// Its value.
     pub value: String,
@@ -115,7 +115,7 @@ pub struct Setting {
     pub reason: String,
 }
 
-/// What to make of a machine.
+/// The plan for a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Worker threads, at least 1.
@@ -126,48 +126,48 @@ pub struct Plan {
     pub waiting: Waiting,
     /// Environments that one instruction steps, or the few that make a lane.
     pub lane_width: usize,
-    /// Environments of a rollout that go to one worker together; None where their number is not settled.
+    /// Environments of a rollout's tile; None while their number is not fixed.
     pub rollout_tile: Option<usize>,
-    /// Hidden units of a layer up to which a tile's inputs and outputs of it stay in a worker's first-level cache.
+    /// The largest layer, in hidden units, whose inputs and outputs for a tile fit in a worker's first-level cache.
     pub hidden_l1: Option<usize>,
-    /// Hidden units up to which all that the update of a tile touches stays in a worker's second-level cache.
+    /// The largest layer, in hidden units, for which all data of a tile's update fit in a worker's second-level cache.
     pub hidden_l2: Option<usize>,
-    /// Environments to a worker from which a rollout is spread evenly.
+    /// Environments per worker from which a rollout is spread evenly.
     pub envs_per_worker: usize,
     /// Samples in a minibatch from which its update is spread evenly.
     pub minibatch: usize,
-    /// Samples in a batch up to which it stays in the caches that the workers reach.
+    /// The largest batch, in samples, that fits in the workers' last-level caches.
     pub batch: Option<usize>,
-    /// All of it with reasons, for logs and people.
+    /// All values with reasons, for logs and messages.
     pub settings: Vec<Setting>,
 }
 
 impl Plan {
-    /// The plan for this machine, these wishes and this work.
-    pub fn new(topology: &Topology, wishes: &Wishes, work: &Work) -> Self {
+    /// The plan for this machine, the requested values and this workload.
+    pub fn new(topology: &Topology, requested: &Requested, work: &Workload) -> Self {
         let cores = topology.usable_cores();
         let mut settings = Vec::new();
         let mut set = |name, value: String, reason: String| settings.push(Setting { name, value, reason });
 
-        let (threads, reason) = threads(topology, wishes, &cores);
+        let (threads, reason) = threads(topology, requested, &cores);
         set("threads", threads.to_string(), reason);
         let order = order(&cores);
-        let (pinned, reason) = pinning(topology, wishes, &cores, threads);
+        let (pinned, reason) = pinning(topology, requested, &cores, threads);
         let pin = if pinned { order[..threads].to_vec() } else { Vec::new() };
         set("pinning", if pinned { list(&pin) } else { "off".to_owned() }, reason);
-        let (waiting, reason) = waiting(topology, wishes, hardware_threads(&cores), threads);
+        let (waiting, reason) = waiting(topology, requested, hardware_threads(&cores), threads);
         set("waiting", waiting.to_string(), reason);
 
         let workers = &order[..threads.min(order.len())];
         let sizes = sizes::Sizes::new(topology, work, workers, threads, kinds(&cores));
-        let (lane_width, lanes) = sizes::lane_width(wishes, work);
-        let (rollout_tile, tiles) = sizes::rollout_tile(wishes, work, &speeds(&cores, &order, threads));
-        // Where a GPU trains, these would only be noise.
-        if !wishes.gpu {
+        let (lane_width, lanes) = sizes::lane_width(requested, work);
+        let (rollout_tile, tiles) = sizes::rollout_tile(requested, work, &speeds(&cores, &order, threads));
+        // They do not apply where a GPU trains.
+        if !requested.gpu {
             set("lane_width", lane_width.to_string(), lanes);
             let tile = rollout_tile.map_or_else(|| "by num_envs".to_owned(), |tile| tile.to_string());
             set("rollout_tile", tile, tiles);
-            sizes.tell(work, threads, &mut set);
+            sizes.describe(work, threads, &mut set);
         }
         Plan {
             threads,
@@ -185,26 +185,27 @@ impl Plan {
     }
 }
 
-fn threads(topology: &Topology, wishes: &Wishes, cores: &[Core]) -> (usize, String) {
-    if let Some(asked) = wishes.threads.filter(|&asked| asked > 0) {
-        return (asked, "as asked for".to_owned());
+fn threads(topology: &Topology, requested: &Requested, cores: &[Core]) -> (usize, String) {
+    if let Some(asked) = requested.threads.filter(|&asked| asked > 0) {
+        return (asked, "requested".to_owned());
     }
-    if !wishes.optimize {
-        let reason = "all that the process may run at once; nothing is suited to the machine";
+    if !requested.optimize {
+        let reason =
+            "all that the process may run at once; not adapted to the machine (optimize_perf = false)";
         return (topology.parallelism.max(1), reason.to_owned());
     }
     let cpus = hardware_threads(cores).max(1);
     let quota = topology.whole_quota().unwrap_or(usize::MAX);
-    if wishes.gpu {
-        let threads = cpus.min(quota).min(THREADS_BESIDE_GPU);
+    if requested.gpu {
+        let threads = cpus.min(quota).min(THREADS_WITH_GPU);
         return (threads, "the GPU trains; these play evaluations".to_owned());
     }
-    let threads = cpus.min(quota).min(MOST_THREADS);
+    let threads = cpus.min(quota).min(MAX_THREADS);
     let siblings = cpus > cores.len().max(1);
     let mut reasons = Vec::new();
     if threads < cpus {
         reasons.push(match &topology.limits.cpu {
-            Some(limit) if quota <= MOST_THREADS => {
+            Some(limit) if quota <= MAX_THREADS => {
                 format!("{} grants {} CPUs, of {cpus} usable", limit.file.display(), limit.value)
             }
             _ => format!("of {cpus} usable CPUs; more seldom gain, and threads = N takes them"),
@@ -214,56 +215,59 @@ fn threads(topology: &Topology, wishes: &Wishes, cores: &[Core]) -> (usize, Stri
         let of = format!("{} performance and {slow} efficiency cores", cores.len() - slow);
         reasons.push(match (kinds(cores), siblings) {
             (1, false) if cpus == 1 => "the one usable core".to_owned(),
-            (1, false) => "one to a usable core".to_owned(),
+            (1, false) => "one per usable core".to_owned(),
             (1, true) => format!("all usable hardware threads of {} cores", cores.len()),
-            (_, true) => format!("all usable hardware threads of {of}: who is done sooner takes more"),
-            (_, false) => format!("all usable cores, {of}: who is done sooner takes more"),
+            (_, true) => format!("all usable hardware threads of {of}: faster ones take more work"),
+            (_, false) => format!("all usable cores, {of}: faster ones take more work"),
         });
     }
     if threads > cores.len().max(1) {
-        reasons.push("whether siblings pay is not measured here: `operant tune` does".to_owned());
+        reasons.push("whether siblings help is not measured here; `operant tune` measures it".to_owned());
     }
     (threads, reasons.join("; "))
 }
 
-/// CPUs of these cores.
+/// Number of hardware threads of these cores.
 fn hardware_threads(cores: &[Core]) -> usize {
     cores.iter().map(|core| core.threads.len()).sum()
 }
 
-/// Only for who asks: beside other load, a bound thread waits for its CPU while another is free, and all wait for it.
-fn pinning(topology: &Topology, wishes: &Wishes, cores: &[Core], threads: usize) -> (bool, String) {
+/// Threads are bound only on request: under other load, a bound thread waits for its CPU while another is free, and all wait
+/// for it.
+fn pinning(topology: &Topology, requested: &Requested, cores: &[Core], threads: usize) -> (bool, String) {
     let cpus = hardware_threads(cores);
     let no = |reason: &str| (false, reason.to_owned());
-    match wishes.pin {
-        Some(false) => no("as asked for"),
-        Some(true) if wishes.gpu => no("the GPU trains"),
+    match requested.pin {
+        Some(false) => no("requested"),
+        Some(true) if requested.gpu => no("the GPU trains"),
         Some(true) if !topology.pinnable => no("this system binds no thread to a CPU"),
         Some(true) if threads > cpus => {
-            (false, format!("{threads} threads do not fit on {cpus} CPUs one to each"))
+            (false, format!("{threads} threads do not fit on {cpus} CPUs one each"))
         }
-        Some(true) => (true, "as asked for".to_owned()),
-        None => no("beside other load, bound threads wait for a CPU while others are free; pin = true binds"),
+        Some(true) => (true, "requested".to_owned()),
+        None => no("under other load, bound threads wait for a CPU while others are free; pin = true binds"),
     }
 }
 
-fn waiting(topology: &Topology, wishes: &Wishes, cpus: usize, threads: usize) -> (Waiting, String) {
+fn waiting(topology: &Topology, requested: &Requested, cpus: usize, threads: usize) -> (Waiting, String) {
     let quota = topology.limits.cpu.as_ref().filter(|limit| limit.value < threads as f64);
-    match (wishes.waiting, quota) {
-        (Some(asked), _) => (asked, "as asked for".to_owned()),
-        (None, _) if wishes.gpu => (Waiting::Sleep, "the GPU trains".to_owned()),
-        (None, _) if !wishes.optimize => (Waiting::Spin, "nothing is suited to the machine".to_owned()),
-        (None, _) if threads == 1 => (Waiting::Spin, "one thread waits for nobody".to_owned()),
+    match (requested.waiting, quota) {
+        (Some(asked), _) => (asked, "requested".to_owned()),
+        (None, _) if requested.gpu => (Waiting::Sleep, "the GPU trains".to_owned()),
+        (None, _) if !requested.optimize => {
+            (Waiting::Spin, "not adapted to the machine (optimize_perf = false)".to_owned())
+        }
+        (None, _) if threads == 1 => (Waiting::Spin, "a single thread never waits".to_owned()),
         (None, Some(limit)) => {
-            (Waiting::Sleep, format!("waiting awake would use up a quota of {} CPUs", limit.value))
+            (Waiting::Sleep, format!("polling would use up a quota of {} CPUs", limit.value))
         }
         (None, None) if threads > cpus => (Waiting::Yield, format!("{threads} threads share {cpus} CPUs")),
         (None, None) => (Waiting::Spin, "every thread has a CPU".to_owned()),
     }
 }
 
-/// CPUs in the order in which workers take them: the fastest cores first, then node by node; further hardware threads of
-/// all cores come last.
+/// CPUs in the order in which workers take them: the fastest cores first, then node by node; second hardware threads of
+/// cores come last.
 fn order(cores: &[Core]) -> Vec<u32> {
     let mut cores: Vec<&Core> = cores.iter().collect();
     cores.sort_by_key(|core| {
@@ -274,7 +278,7 @@ fn order(cores: &[Core]) -> Vec<u32> {
     (0..most).flat_map(|k| cores.iter().filter_map(move |core| core.threads.get(k).copied())).collect()
 }
 
-/// How fast each worker is beside the fastest, the workers in the order in which they take CPUs; further ones share those.
+/// Speed of each worker relative to the fastest, in the order in which workers take CPUs; workers beyond those share CPUs.
 fn speeds(cores: &[Core], order: &[u32], threads: usize) -> Vec<f64> {
     let of = |cpu: u32| {
         let core = cores.iter().find(|core| core.threads.contains(&cpu));
@@ -287,13 +291,13 @@ fn speeds(cores: &[Core], order: &[u32], threads: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Kinds of cores among these, at least 1.
+/// Number of kinds of cores among these, at least 1.
 fn kinds(cores: &[Core]) -> usize {
     let has = |kind| usize::from(cores.iter().any(|core| core.kind == kind));
     (has(CoreKind::Performance) + has(CoreKind::Efficiency) + has(CoreKind::Uniform)).max(1)
 }
 
-/// CPUs in the kernel's way of writing them, in their order: `4-7,0-3`.
+/// CPUs in the kernel's list format, in their order: `4-7,0-3`.
 fn list(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|a, b| a.checked_add(1) == Some(*b));
     let run = |run: &[u32]| match run {

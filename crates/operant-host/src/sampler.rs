@@ -1,4 +1,4 @@
-//! The sampler: one call gives all that the machine says of its use since the call before.
+//! The sampler: one call returns the machine's utilization since the previous call.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,26 +9,26 @@ use crate::cpu::{CoreSample, CpuMeter};
 use crate::gpu::{Gpu, GpuSample};
 use crate::memory::resident_memory;
 
-/// What the machine was doing; NaN where unknown. CPU values are shares of the time since the sample before, 0 to 1.
+/// The machine's utilization; NaN where unknown. CPU values are shares of the time since the previous sample, 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostSample {
     /// Resident memory of this process, in bytes.
     pub resident_memory: f64,
     /// Mean over the cores that the process may use, busy with any process.
     pub cpu_utilization: f64,
-    /// The same over performance cores; NaN where the machine has one kind, or the process may use none of this one.
+    /// The same over performance cores; NaN if the machine has one kind of core, or the process may use none of this kind.
     pub cpu_performance: f64,
     /// The same over efficiency cores.
     pub cpu_efficiency: f64,
-    /// Efficiency over performance: 1 is even. NaN where either is, or the performance cores are idle.
+    /// Efficiency over performance: 1 is even. NaN where either is NaN or the performance cores are idle.
     pub cpu_balance: f64,
-    /// The cores that the process may use and that are switched on, by number.
+    /// The online cores that the process may use, by number.
     pub cores: Vec<CoreSample>,
     /// The GPU, where one is sampled.
     pub gpu: Option<GpuSample>,
 }
 
-/// Samples the machine; keep it on one thread and call it a few times a second.
+/// Samples the machine; meant for one thread and a few calls a second.
 #[derive(Debug)]
 pub struct Sampler {
     stat: PathBuf,
@@ -47,11 +47,11 @@ impl Sampler {
         Sampler::below(Path::new("/"))
     }
 
-    /// Samples also the GPU of this UUID, as `nvidia-smi -L` and CUDA tell it; without it, the rest is sampled all the
-    /// same and [`Sampler::gpu_missing`] says why.
+    /// Also samples the GPU of this UUID, as `nvidia-smi -L` and CUDA report it. If it is missing, everything else is still
+    /// sampled, and [`Sampler::gpu_missing`] returns the reason.
     ///
-    /// Not by number: NVML counts all GPUs of the machine in the order of the bus, and CUDA those that
-    /// `CUDA_VISIBLE_DEVICES` leaves, the fastest first.
+    /// An index would be ambiguous: NVML counts all GPUs of the machine in bus order, CUDA only those in
+    /// `CUDA_VISIBLE_DEVICES`, the fastest first.
     pub fn with_gpu(uuid: &str) -> Self {
         let (gpu, gpu_missing) = match Gpu::open(uuid) {
             Ok(gpu) => (Some(gpu), None),
@@ -60,14 +60,14 @@ impl Sampler {
         Sampler { gpu, gpu_missing, ..Sampler::new() }
     }
 
-    /// Why the GPU that was asked for is not sampled, in one line; `None` where it is, or where none was asked for.
+    /// Why the requested GPU is not sampled, in one line; `None` if it is sampled or none was requested.
     pub fn gpu_missing(&self) -> Option<&str> {
         self.gpu_missing.as_deref()
     }
 
     /// The machine's use since the previous call, or since the sampler was made.
     ///
-    /// Called again before a tick of a core has passed, it gives that core's share as it was.
+    /// If no tick of a core has passed since, it returns that core's previous share.
     pub fn sample(&mut self) -> HostSample {
         self.read();
         let cpu = self.cpu.summary();
@@ -96,7 +96,7 @@ impl Sampler {
 
     fn read(&mut self) {
         self.text.clear();
-        // What cannot be read is as an empty text: every core unknown.
+        // A file that cannot be read counts as empty: every core is unknown.
         let read = File::open(&self.stat).and_then(|mut file| file.read_to_end(&mut self.text));
         self.cpu.read(read.ok().and_then(|_| str::from_utf8(&self.text).ok()).unwrap_or(""));
     }

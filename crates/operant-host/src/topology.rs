@@ -1,7 +1,7 @@
-//! What machine this is: its cores and their hardware threads, caches, NUMA nodes, and what this process may use of them.
+//! The machine's topology: cores and hardware threads, caches, NUMA nodes, and what this process may use of them.
 //!
-//! On Linux all of it is read from `/proc` and `/sys`, below a root that is `/` outside tests. macOS is asked through
-//! `sysctl`; other systems tell no more than how many threads run at once.
+//! On Linux all of it is read from `/proc` and `/sys`, below a root that is `/` outside tests. macOS is read through
+//! `sysctl`; on other systems only the number of parallel threads is known.
 
 mod caches;
 mod cgroup;
@@ -18,16 +18,16 @@ pub use vendor::Vendor;
 use crate::cores::{self, CoreKind, CpuCore, Kinds};
 use crate::machine;
 
-/// A core and its hardware threads, of which simultaneous multithreading makes several.
+/// A core and its hardware threads (several with simultaneous multithreading).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Core {
     /// The package (socket) that it is in.
     pub package: u32,
-    /// Its NUMA node; 0 where there is one, or the system does not tell.
+    /// Its NUMA node; 0 if there is only one or the system does not report it.
     pub node: u32,
     /// What kind.
     pub kind: CoreKind,
-    /// Its speed where the machine's fastest core has 1024.
+    /// Its speed relative to the machine's fastest core, which has 1024.
     pub capacity: Option<u64>,
     /// The numbers of its CPUs, ascending.
     pub threads: Vec<u32>,
@@ -38,32 +38,32 @@ pub struct Core {
 pub struct NumaNode {
     /// Its number in the system.
     pub number: u32,
-    /// Its CPUs that are switched on, ascending.
+    /// Its online CPUs, ascending.
     pub cpus: Vec<u32>,
 }
 
-/// The machine, and what this process may use of it.
+/// The machine, and the part of it that this process may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
-    /// Who made the processor.
+    /// The processor's vendor.
     pub vendor: Vendor,
-    /// Its name, where the system tells it.
+    /// The processor's name, where the system reports it.
     pub processor: Option<String>,
-    /// All cores that are switched on, by their first hardware thread.
+    /// All online cores, by their first hardware thread.
     pub cores: Vec<Core>,
-    /// The CPUs that this process may use, ascending: its affinity mask, which cpusets narrow too.
+    /// The CPUs that this process may use, ascending: its affinity mask, which cpusets also restrict.
     pub usable: Vec<u32>,
-    /// Caches for data, the nearest to the cores first, then by their CPUs.
+    /// Data caches, the nearest to the cores first, then by their CPUs.
     pub caches: Vec<Cache>,
-    /// NUMA nodes; empty where the system does not tell.
+    /// NUMA nodes; empty where the system does not report them.
     pub nodes: Vec<NumaNode>,
-    /// What control groups leave.
+    /// Limits set by control groups.
     pub limits: Limits,
     /// Memory of the machine, in bytes.
     pub memory_total: Option<u64>,
-    /// What new work could take of it without swapping, in bytes.
+    /// Memory that new work could take without swapping, in bytes.
     pub memory_available: Option<u64>,
-    /// Threads that run at once, as the standard library counts them: mask and quota, not kinds or siblings.
+    /// Parallel threads as the standard library counts them: by mask and quota, not by kinds or siblings.
     pub parallelism: usize,
     /// Whether this system binds threads to CPUs.
     pub pinnable: bool,
@@ -75,7 +75,7 @@ impl Topology {
     pub fn read() -> Self {
         let parallelism = parallelism();
         let found = Topology::below(Path::new("/"));
-        // Without /proc and /sys, as in some sandboxes, the count is all there is.
+        // Without /proc and /sys, as in some sandboxes, only the count is known.
         if found.usable.is_empty() {
             return Topology { pinnable: false, ..Topology::of_parallelism(parallelism) };
         }
@@ -88,13 +88,13 @@ impl Topology {
         macos::read(parallelism())
     }
 
-    /// This machine: how many threads run at once is all that is known.
+    /// This machine, of which only the number of parallel threads is known.
     #[cfg(not(any(target_os = "linux", target_os = "macos")))]
     pub fn read() -> Self {
         Topology::of_parallelism(parallelism())
     }
 
-    /// The Linux machine that `root` shows, such as a recorded tree.
+    /// The Linux machine described below `root`, such as a recorded tree.
     pub fn below(root: &Path) -> Self {
         let usable: Vec<u32> =
             cores::usable_below(root).into_iter().map(|core: CpuCore| core.number).collect();
@@ -119,7 +119,7 @@ impl Topology {
         }
     }
 
-    /// A machine of which nothing is known but how many threads run at once.
+    /// A machine of which only the number of parallel threads is known.
     pub fn of_parallelism(parallelism: usize) -> Self {
         let count = u32::try_from(parallelism.max(1)).unwrap_or(u32::MAX);
         let core =
@@ -139,7 +139,7 @@ impl Topology {
         }
     }
 
-    /// The cores of which this process may use a hardware thread, each with those it may use.
+    /// The cores with a hardware thread that this process may use, each with those threads only.
     pub fn usable_cores(&self) -> Vec<Core> {
         let usable = |core: &Core| Core {
             threads: core
@@ -153,7 +153,7 @@ impl Topology {
         self.cores.iter().map(usable).filter(|core| !core.threads.is_empty()).collect()
     }
 
-    /// Whether this process may use every CPU that is switched on.
+    /// Whether this process may use every online CPU.
     pub fn is_whole(&self) -> bool {
         self.usable.len() >= self.cores.iter().map(|core| core.threads.len()).sum()
     }
@@ -207,7 +207,7 @@ fn all_cores(root: &Path, online: &[u32], nodes: &[NumaNode]) -> Vec<Core> {
         }
         let package = std::fs::read_to_string(topology.join("physical_package_id")).ok();
         cores.push(Core {
-            // ARM firmware that does not tell has -1.
+            // ARM firmware that does not report it has -1.
             package: package.and_then(|text| text.trim().parse().ok()).unwrap_or(0),
             node: nodes.iter().find(|node| node.cpus.contains(&cpu)).map_or(0, |node| node.number),
             kind: kinds.of(cpu),
@@ -218,7 +218,7 @@ fn all_cores(root: &Path, online: &[u32], nodes: &[NumaNode]) -> Vec<Core> {
     cores
 }
 
-/// Siblings share all caches of their core, so one of them is asked.
+/// Siblings share all caches of their core, so one of them is read.
 fn all_caches(root: &Path, cores: &[Core]) -> Vec<Cache> {
     let mut caches: Vec<Cache> = Vec::new();
     for core in cores {
@@ -232,7 +232,7 @@ fn all_caches(root: &Path, cores: &[Core]) -> Vec<Cache> {
     caches
 }
 
-/// Nodes of memory alone are left out.
+/// Nodes that have memory only are left out.
 fn nodes(root: &Path, online: &[u32]) -> Vec<NumaNode> {
     let Ok(entries) = std::fs::read_dir(root.join("sys/devices/system/node")) else { return Vec::new() };
     let mut nodes: Vec<NumaNode> = entries

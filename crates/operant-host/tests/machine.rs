@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use operant_host::{HostSample, Sampler};
 
-/// Every value is in its range or NaN; `cpu` asks for those of the CPU to be known.
+/// Checks that every value is in its range or NaN; with `cpu`, the CPU's values must be known.
 fn check(sample: &HostSample) {
     assert!(sample.resident_memory > 100e3 && sample.resident_memory < 1e15, "{sample:?}");
     assert!(!sample.cores.is_empty(), "{sample:?}");
@@ -30,7 +30,7 @@ fn a_busy_thread_is_seen() {
             std::hint::spin_loop();
         }
     });
-    // Half a core's worth, summed over cores: a container may grant a busy thread that little.
+    // Half a core, summed over cores: a container may grant a busy thread no more.
     let deadline = Instant::now() + Duration::from_secs(20);
     let seen = loop {
         let sample = sampler.sample();

@@ -1,12 +1,12 @@
-//! What is made of the machines in tests/fixtures/machines.
+//! Plans for the machines in tests/fixtures/machines.
 
 mod support;
 
-use operant_host::{Plan, Topology, Waiting, Wishes, Work};
+use operant_host::{Plan, Requested, Topology, Waiting, Workload};
 use support::machine;
 
 /// A learner of two hidden layers, 64-byte samples and tiles of 64.
-const WORK: Work = Work {
+const WORK: Workload = Workload {
     tile: 64,
     num_envs: None,
     rollout_tiles: &[(16, 1.0), (32, 1.5), (64, 2.5)],
@@ -14,26 +14,26 @@ const WORK: Work = Work {
     layers: 2,
     networks: 1,
     sample_bytes: 64,
-    most_parts: 64,
-    parts_of_one_tile: 8,
-    tiles_of_part: 4,
+    max_chunks: 64,
+    single_tile_chunks: 8,
+    tiles_per_chunk: 4,
 };
 
 fn plan(name: &str) -> Plan {
-    wishing(name, Wishes::default())
+    plan_with(name, Requested::default())
 }
 
-fn wishing(name: &str, wishes: Wishes) -> Plan {
-    Plan::new(&machine(name), &wishes, &WORK)
+fn plan_with(name: &str, requested: Requested) -> Plan {
+    Plan::new(&machine(name), &requested, &WORK)
 }
 
-/// With threads bound, as many as asked for.
+/// With threads bound, as many requested.
 fn pinned(name: &str, threads: Option<usize>) -> Plan {
-    wishing(name, Wishes { threads, pin: Some(true), ..Wishes::default() })
+    plan_with(name, Requested { threads, pin: Some(true), ..Requested::default() })
 }
 
 /// Value and reason of a setting.
-fn told<'a>(plan: &'a Plan, name: &str) -> (&'a str, &'a str) {
+fn setting<'a>(plan: &'a Plan, name: &str) -> (&'a str, &'a str) {
     let setting = plan.settings.iter().find(|setting| setting.name == name);
     let setting = setting.unwrap_or_else(|| panic!("no {name} in {:?}", plan.settings));
     (&setting.value, &setting.reason)
@@ -41,7 +41,7 @@ fn told<'a>(plan: &'a Plan, name: &str) -> (&'a str, &'a str) {
 
 /// Checks that a reason names what it must.
 fn because(plan: &Plan, name: &str, words: &[&str]) {
-    let (_, reason) = told(plan, name);
+    let (_, reason) = setting(plan, name);
     for word in words {
         assert!(reason.contains(word), "{name}: {reason} lacks {word}");
     }
@@ -52,14 +52,14 @@ fn big_little_uses_every_core() {
     let plan = plan("apple-m2");
     assert_eq!((plan.threads, plan.waiting), (8, Waiting::Spin));
     // All of them, and bound to none.
-    assert_eq!((plan.pin.len(), told(&plan, "pinning").0), (0, "off"));
-    because(&plan, "pinning", &["beside other load", "pin = true"]);
+    assert_eq!((plan.pin.len(), setting(&plan, "pinning").0), (0, "off"));
+    because(&plan, "pinning", &["under other load", "pin = true"]);
     because(&plan, "threads", &["all usable cores", "4 performance and 4 efficiency"]);
-    // Where that is asked for, the fast cores come first, then the frugal ones.
+    // On request, the performance cores come first, then the efficiency cores.
     let pinned = pinned("apple-m2", None);
     assert_eq!(pinned.pin, [4, 5, 6, 7, 0, 1, 2, 3]);
-    assert_eq!(told(&pinned, "pinning"), ("4-7,0-3", "as asked for"));
-    // The frugal cores decide what fits: 64 KiB of L1, a quarter of 4 MiB of L2.
+    assert_eq!(setting(&pinned, "pinning"), ("4-7,0-3", "requested"));
+    // The efficiency cores decide what fits: 64 KiB of L1, a quarter of 4 MiB of L2.
     assert_eq!(plan.hidden_l1, Some(128));
     assert_eq!(plan.envs_per_worker, 512);
     assert_eq!(plan.batch, Some((20 << 20) / 2 / 64));
@@ -71,14 +71,14 @@ fn intel_hybrid_uses_every_hardware_thread_and_says_that_siblings_are_not_measur
     assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (20, 0, Waiting::Spin));
     because(&plan, "threads", &["8 performance and 4 efficiency", "hardware threads", "not measured"]);
     assert_eq!(plan.hidden_l1, Some(48), "siblings share an L1 of 48 KiB");
-    // Bound ones take siblings last, and few of them fast cores.
+    // Bound threads take siblings last.
     let all = pinned("intel-i7-12700", None);
     assert_eq!(all.pin, [0, 2, 4, 6, 8, 10, 12, 14, 16, 17, 18, 19, 1, 3, 5, 7, 9, 11, 13, 15]);
     assert_eq!(pinned("intel-i7-12700", Some(2)).pin, [0, 2]);
-    let one_each = wishing("intel-i7-12700", Wishes { threads: Some(12), ..Wishes::default() });
-    assert_eq!(told(&one_each, "threads").1, "as asked for");
-    let more = wishing("intel-i7-12700", Wishes { threads: Some(21), ..Wishes::default() });
-    assert_eq!(more.waiting, Waiting::Yield, "{:?}", told(&more, "waiting"));
+    let one_each = plan_with("intel-i7-12700", Requested { threads: Some(12), ..Requested::default() });
+    assert_eq!(setting(&one_each, "threads").1, "requested");
+    let more = plan_with("intel-i7-12700", Requested { threads: Some(21), ..Requested::default() });
+    assert_eq!(more.waiting, Waiting::Yield, "{:?}", setting(&more, "waiting"));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn many_cores_are_taken_up_to_32() {
     let plan = plan("amd-epyc-7543-2p");
     assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (32, 0, Waiting::Spin));
     because(&plan, "threads", &["of 128 usable CPUs"]);
-    assert!(!told(&plan, "threads").1.contains("siblings"), "32 threads have a core each of 64");
+    assert!(!setting(&plan, "threads").1.contains("siblings"), "32 threads have a core each of 64");
     assert_eq!(pinned("amd-epyc-7543-2p", None).pin, (0..32).collect::<Vec<_>>(), "the cores of one node");
     // Eight core complexes of 32 MiB.
     assert_eq!(plan.batch, Some((256 << 20) / 2 / 64));
@@ -121,7 +121,7 @@ fn a_quota_limits_threads_and_keeps_them_from_spinning() {
     assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (1, 0, Waiting::Spin));
     because(&plan, "threads", &["/sys/fs/cgroup/cpu.max", "1.5", "of 2 usable"]);
     // Two threads on a quota of 1.5 would spend it waiting.
-    let two = wishing("container-1.5", Wishes { threads: Some(2), ..Wishes::default() });
+    let two = plan_with("container-1.5", Requested { threads: Some(2), ..Requested::default() });
     assert_eq!((two.threads, two.waiting), (2, Waiting::Sleep));
     because(&two, "waiting", &["1.5"]);
 }
@@ -130,7 +130,7 @@ fn a_quota_limits_threads_and_keeps_them_from_spinning() {
 fn a_uniform_machine_is_left_to_its_scheduler() {
     let plan = plan("amd-epyc-guest");
     assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (2, 0, Waiting::Spin));
-    because(&plan, "threads", &["one to a usable core"]);
+    because(&plan, "threads", &["one per usable core"]);
     assert_eq!(plan.hidden_l1, Some(96));
     let hidden = plan.hidden_l2.expect("a known cache") as u64;
     let bytes = |hidden: u64| 3 * 4 * hidden * hidden + 6 * 256 * hidden;
@@ -141,24 +141,24 @@ fn a_uniform_machine_is_left_to_its_scheduler() {
 
 #[test]
 fn without_optimisation_there_are_plain_defaults() {
-    let off = Wishes { optimize: false, ..Wishes::default() };
+    let off = Requested { optimize: false, ..Requested::default() };
     for (name, threads) in [("intel-i7-12700", 20), ("amd-epyc-7543-2p", 128), ("container-1.5", 1)] {
-        let plan = wishing(name, off);
+        let plan = plan_with(name, off);
         assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (threads, 0, Waiting::Spin), "{name}");
     }
-    // What is asked for by name holds all the same.
-    let asked = Wishes { threads: Some(3), pin: Some(true), waiting: Some(Waiting::Yield), ..off };
-    let plan = wishing("apple-m2", asked);
+    // Explicitly requested values still apply.
+    let asked = Requested { threads: Some(3), pin: Some(true), waiting: Some(Waiting::Yield), ..off };
+    let plan = plan_with("apple-m2", asked);
     assert_eq!((plan.threads, &plan.pin[..], plan.waiting), (3, &[4, 5, 6][..], Waiting::Yield));
 }
 
 #[test]
 fn beside_a_gpu_the_plan_stays_out_of_the_way() {
-    let gpu = Wishes { gpu: true, ..Wishes::default() };
+    let gpu = Requested { gpu: true, ..Requested::default() };
     for (name, threads) in
         [("intel-i7-12700", 8), ("amd-epyc-7543-2p", 8), ("amd-epyc-guest", 2), ("container-1.5", 1)]
     {
-        let plan = wishing(name, gpu);
+        let plan = plan_with(name, gpu);
         assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (threads, 0, Waiting::Sleep), "{name}");
         assert_eq!(plan.settings.len(), 3, "{:?}", plan.settings);
     }
@@ -167,26 +167,26 @@ fn beside_a_gpu_the_plan_stays_out_of_the_way() {
 #[test]
 fn a_rollout_of_few_environments_tells_who_waits() {
     let with = |num_envs, rollout_tile| {
-        let wishes = Wishes { rollout_tile, ..Wishes::default() };
-        Plan::new(&machine("apple-m2"), &wishes, &Work { num_envs: Some(num_envs), ..WORK })
+        let requested = Requested { rollout_tile, ..Requested::default() };
+        Plan::new(&machine("apple-m2"), &requested, &Workload { num_envs: Some(num_envs), ..WORK })
     };
     let plan = with(64, None);
-    assert_eq!((plan.rollout_tile, told(&plan, "envs_per_worker").0), (Some(16), "8"));
+    assert_eq!((plan.rollout_tile, setting(&plan, "envs_per_worker").0), (Some(16), "8"));
     because(&plan, "rollout_tile", &["64 environments are 4 tiles for 8 workers, 4 of which wait"]);
     let plan = with(8192, None);
-    assert_eq!((plan.rollout_tile, told(&plan, "envs_per_worker").0), (Some(64), "1024"));
+    assert_eq!((plan.rollout_tile, setting(&plan, "envs_per_worker").0), (Some(64), "1024"));
     because(&plan, "rollout_tile", &["128 tiles for 8 workers"]);
     // Four tiles of 64 might all fall to the slow cores; of 32 every core takes one.
     assert_eq!((with(256, None).rollout_tile, with(384, None).rollout_tile), (Some(32), Some(32)));
     let plan = with(8192, Some(16));
-    assert_eq!((plan.rollout_tile, told(&plan, "rollout_tile").0), (Some(16), "16"));
-    because(&plan, "rollout_tile", &["as asked for", "512 tiles"]);
+    assert_eq!((plan.rollout_tile, setting(&plan, "rollout_tile").0), (Some(16), "16"));
+    because(&plan, "rollout_tile", &["requested", "512 tiles"]);
 }
 
 #[test]
 fn many_workers_are_given_small_tiles_rather_than_none() {
-    let work = Work { num_envs: Some(1024), ..WORK };
-    let plan = Plan::new(&machine("amd-epyc-7543-2p"), &Wishes::default(), &work);
+    let work = Workload { num_envs: Some(1024), ..WORK };
+    let plan = Plan::new(&machine("amd-epyc-7543-2p"), &Requested::default(), &work);
     assert_eq!(
         (plan.threads, plan.rollout_tile),
         (32, Some(32)),
@@ -194,8 +194,8 @@ fn many_workers_are_given_small_tiles_rather_than_none() {
     );
     // Two workers: as many as leave neither waiting, and no small ones beyond that.
     let two = |num_envs| {
-        let work = Work { num_envs: Some(num_envs), ..WORK };
-        Plan::new(&machine("amd-epyc-guest"), &Wishes::default(), &work).rollout_tile
+        let work = Workload { num_envs: Some(num_envs), ..WORK };
+        Plan::new(&machine("amd-epyc-guest"), &Requested::default(), &work).rollout_tile
     };
     let sizes = [1, 16, 17, 32, 64, 96, 128, 256, 1024, 1 << 22].map(two);
     assert_eq!(sizes, [16, 16, 16, 16, 32, 64, 64, 64, 64, 64].map(Some));
@@ -204,21 +204,21 @@ fn many_workers_are_given_small_tiles_rather_than_none() {
 #[test]
 fn a_machine_that_tells_nothing_has_a_plan() {
     for topology in [Topology::of_parallelism(6), Topology::of_parallelism(0)] {
-        let plan = Plan::new(&topology, &Wishes::default(), &WORK);
+        let plan = Plan::new(&topology, &Requested::default(), &WORK);
         assert_eq!((plan.threads, plan.pin.len()), (topology.parallelism, 0));
         assert_eq!((plan.hidden_l1, plan.hidden_l2, plan.batch), (None, None, None));
         because(&plan, "tile", &["caches unknown"]);
     }
-    let pinned = Wishes { pin: Some(true), ..Wishes::default() };
+    let pinned = Requested { pin: Some(true), ..Requested::default() };
     assert!(Plan::new(&Topology::of_parallelism(6), &pinned, &WORK).pin.is_empty());
     let empty = tempfile::tempdir().expect("a temporary directory");
-    for wishes in [
-        Wishes::default(),
+    for requested in [
+        Requested::default(),
         pinned,
-        Wishes { optimize: false, ..pinned },
-        Wishes { threads: Some(4), ..pinned },
+        Requested { optimize: false, ..pinned },
+        Requested { threads: Some(4), ..pinned },
     ] {
-        let plan = Plan::new(&Topology::below(empty.path()), &wishes, &WORK);
+        let plan = Plan::new(&Topology::below(empty.path()), &requested, &WORK);
         assert!(plan.threads >= 1 && plan.pin.is_empty(), "{plan:?}");
     }
 }
@@ -230,7 +230,7 @@ fn every_reason_is_one_line_and_the_plan_is_a_function() {
     for name in names.into_iter().chain(["container-1.5", "amd-epyc-guest"]) {
         let (one, again) = (plan(name), plan(name));
         assert_eq!(one, again, "{name}");
-        let lanes: usize = told(&one, "lane_width").0.parse().expect("a number");
+        let lanes: usize = setting(&one, "lane_width").0.parse().expect("a number");
         assert_eq!(lanes, one.lane_width);
         assert!(WORK.lane_widths.contains(&lanes), "{lanes}");
         for setting in &one.settings {

@@ -1,4 +1,4 @@
-//! What is read of the machines in tests/fixtures/machines, and of the one that the test runs on.
+//! The topology of the machines in tests/fixtures/machines, and of the one that the test runs on.
 
 mod support;
 

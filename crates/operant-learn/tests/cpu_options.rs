@@ -9,7 +9,9 @@ use locks::Locks;
 use operant_env::AnyEnv;
 use operant_env::cartpole::CartPole;
 use operant_env::pendulum::Pendulum;
-use operant_learn::cpu::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Started, Waiting, backend, backend_with};
+use operant_learn::cpu::{
+    CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Started, WaitStrategy, backend, backend_with,
+};
 use operant_learn::{Backend, Config, Snapshot};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
@@ -67,7 +69,7 @@ fn check(env: Arc<dyn AnyEnv>, config: &Config) {
             same(CpuOptions { rollout_tile, lane_width, ..CpuOptions::new(2) });
         }
     }
-    for waiting in [Waiting::Spin, Waiting::Yield, Waiting::Sleep] {
+    for waiting in [WaitStrategy::Spin, WaitStrategy::Yield, WaitStrategy::Sleep] {
         // Bound to one CPU together, to one each, and to one that is not there; more threads than the list has.
         for pin in [vec![], vec![0], vec![0, 0, 0], vec![0, 1], vec![1023, 0]] {
             for threads in [2, 3] {

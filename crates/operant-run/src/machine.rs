@@ -1,7 +1,7 @@
 //! The plan for this machine, applied: how many worker threads a run takes, where they run, how they wait and what each plays side
 //! by side. It changes the time that a run takes and never its result.
 
-use operant_host::{Plan, Topology, Waiting, Wishes, Work};
+use operant_host::{Plan, Requested, Topology, Waiting, Workload};
 use operant_learn::Config;
 use operant_learn::cpu::{self, CpuOptions};
 
@@ -37,12 +37,12 @@ pub fn plan(run: &RunConfig, learner: &Config, num_envs: Option<usize>, gpu: boo
 
 /// The same for a CPU where nothing is asked for.
 pub fn usual() -> Plan {
-    Plan::new(&Topology::read(), &Wishes::default(), &work(&Config::default(), None))
+    Plan::new(&Topology::read(), &Requested::default(), &work(&Config::default(), None))
 }
 
 /// What the configuration asks for, and what it leaves to the plan.
-fn wishes(run: &RunConfig, gpu: bool) -> Wishes {
-    Wishes {
+fn wishes(run: &RunConfig, gpu: bool) -> Requested {
+    Requested {
         optimize: run.optimize_perf,
         threads: (run.threads > 0).then_some(run.threads),
         // Nothing binds threads by itself, so false has nothing to overrule.
@@ -60,8 +60,8 @@ fn wishes(run: &RunConfig, gpu: bool) -> Wishes {
 }
 
 /// What is known of the work before there is an environment.
-fn work(learner: &Config, num_envs: Option<usize>) -> Work {
-    Work {
+fn work(learner: &Config, num_envs: Option<usize>) -> Workload {
+    Workload {
         tile: cpu::network::tile::TILE,
         num_envs,
         rollout_tiles: &ROLLOUT_TILES,
@@ -69,18 +69,18 @@ fn work(learner: &Config, num_envs: Option<usize>) -> Work {
         layers: learner.hidden.len(),
         networks: if learner.shared_trunk { 1 } else { 2 },
         sample_bytes: SAMPLE_BYTES,
-        most_parts: cpu::update::MAX_CHUNKS,
-        parts_of_one_tile: cpu::update::MIN_CHUNKS,
-        tiles_of_part: cpu::update::CHUNK_TILES,
+        max_chunks: cpu::update::MAX_CHUNKS,
+        single_tile_chunks: cpu::update::MIN_CHUNKS,
+        tiles_per_chunk: cpu::update::CHUNK_TILES,
     }
 }
 
 /// The plan's threads as the CPU backend takes them.
 pub fn cpu_options(plan: &Plan) -> CpuOptions {
     let waiting = match plan.waiting {
-        Waiting::Spin => cpu::Waiting::Spin,
-        Waiting::Yield => cpu::Waiting::Yield,
-        Waiting::Sleep => cpu::Waiting::Sleep,
+        Waiting::Spin => cpu::WaitStrategy::Spin,
+        Waiting::Yield => cpu::WaitStrategy::Yield,
+        Waiting::Sleep => cpu::WaitStrategy::Sleep,
     };
     CpuOptions {
         threads: plan.threads,
@@ -92,7 +92,7 @@ pub fn cpu_options(plan: &Plan) -> CpuOptions {
 }
 
 /// What of a plan was applied, in the words of a log. A GPU's host threads wait in their own way, and pinning is told where
-/// it was asked for.
+/// it was requested.
 pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<String>) -> Applied {
     let told = |name: &str| match name {
         "threads" => true,
@@ -161,15 +161,19 @@ mod tests {
             let (plan, applied) = planned(&settings, false);
             assert_eq!((plan.threads, plan.waiting), (3, Waiting::Sleep));
             let CpuOptions { waiting, rollout_tile, lane_width, .. } = cpu_options(&plan);
-            assert_eq!((waiting, rollout_tile, lane_width), (cpu::Waiting::Sleep, 32, 8));
-            assert!(applied.note.contains("3 threads (as asked for)"), "{}", applied.note);
-            assert!(applied.note.contains("waiting: sleep (as asked for)"), "{}", applied.note);
+            assert_eq!((waiting, rollout_tile, lane_width), (cpu::WaitStrategy::Sleep, 32, 8));
+            assert!(applied.note.contains("3 threads (requested)"), "{}", applied.note);
+            assert!(applied.note.contains("waiting: sleep (requested)"), "{}", applied.note);
             assert!(applied.note.contains("pinning: off (this system"), "{}", applied.note);
         }
         let (plan, applied) =
             planned(&with(&["optimize_perf=false", "threads=0", "waiting=auto", "pin=false"]), false);
         assert_eq!(CpuOptions { lane_width: 0, ..cpu_options(&plan) }, CpuOptions::new(4));
-        assert!(applied.note.contains("nothing is suited to the machine"), "{}", applied.note);
+        assert!(
+            applied.note.contains("not adapted to the machine (optimize_perf = false)"),
+            "{}",
+            applied.note
+        );
         assert!(!applied.note.contains("pinning"), "{}", applied.note);
     }
 }

@@ -558,12 +558,12 @@ fn what_is_made_of_the_machine_is_told_once_and_changes_no_bit() {
         (plans[0].clone(), latest(runs.path(), name).1.snapshot)
     };
     let (plan, suited) = trained("suited", &["optimize_perf=true"]);
-    assert!(plan.contains("waiting: ") && !plan.contains("nothing is suited"), "{plan}");
+    assert!(plan.contains("waiting: ") && !plan.contains("not adapted"), "{plan}");
     let (plan, plain) = trained("plain", &["optimize_perf=false"]);
-    assert!(plan.contains("nothing is suited to the machine"), "{plan}");
+    assert!(plan.contains("not adapted to the machine (optimize_perf = false)"), "{plan}");
     assert!(suited == plain, "the machine's settings change the time alone");
     let (plan, asked) = trained("asked", &["threads=3", "waiting=sleep", "pin=true", "rollout_tile=64"]);
-    assert!(plan.starts_with("plan: 3 threads (as asked for); pinning: "), "{plan}");
-    assert!(plan.contains("; waiting: sleep (as asked for); lane_width: "), "{plan}");
+    assert!(plan.starts_with("plan: 3 threads (requested); pinning: "), "{plan}");
+    assert!(plan.contains("; waiting: sleep (requested); lane_width: "), "{plan}");
     assert!(suited == asked);
 }

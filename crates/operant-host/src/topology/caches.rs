@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::cores;
 
-/// A cache that holds data; those for instructions alone are left out.
+/// A cache that holds data; instruction caches are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
     /// 1 is nearest to the core.
@@ -78,7 +78,7 @@ mod tests {
         cache(0, &[("level", "1"), ("type", "Data"), ("size", "64K"), ("shared_cpu_list", "3")]);
         cache(1, &[("level", "1"), ("type", "Instruction"), ("size", "64K"), ("shared_cpu_list", "3")]);
         cache(2, &[("level", "2"), ("type", "Unified"), ("shared_cpu_list", "2-3")]);
-        // A list that does not name the CPU itself is not believed.
+        // A list that does not name the CPU itself is rejected.
         cache(3, &[("level", "3"), ("type", "Unified"), ("size", "4096K"), ("shared_cpu_list", "\n")]);
         cache(5, &[("level", "4"), ("type", "Unified"), ("size", "1M"), ("shared_cpu_list", "3")]);
         let of = |level, bytes| Cache { level, bytes, cpus: vec![3] };

@@ -1,9 +1,9 @@
-//! What control groups leave this process: CPU time and memory.
+//! Limits of control groups for this process: CPU time and memory.
 //!
 //! `proc/self/cgroup` names the process's group in every hierarchy, `proc/self/mountinfo` where the hierarchies are mounted.
-//! A limit of a group holds for all below it, so every group from the process's own up to the mount is asked, and the
+//! A limit of a group applies to all groups below it, so every group from the process's own up to the mount is read, and the
 //! tightest limit wins. Version 2 has `cpu.max` and `memory.max`, version 1 `cpu.cfs_quota_us` over `cpu.cfs_period_us` and
-//! `memory.limit_in_bytes`; machines that mount both are asked for both. The format is in cgroups(7) and proc(5).
+//! `memory.limit_in_bytes`; if a machine mounts both, both are read. The format is in cgroups(7) and proc(5).
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -11,13 +11,13 @@ use std::path::{Component, Path, PathBuf};
 /// A limit, and the file that sets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit<T> {
-    /// How much.
+    /// Its value.
     pub value: T,
     /// The file, as the process sees it.
     pub file: PathBuf,
 }
 
-/// What control groups leave this process.
+/// The limits of control groups for this process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Limits {
     /// CPU time, in CPUs: 1.5 is one and a half.
@@ -26,7 +26,7 @@ pub struct Limits {
     pub memory: Option<Limit<u64>>,
 }
 
-/// From this many bytes on a limit of memory is none: version 1 writes "no limit" as the largest number of pages.
+/// A memory limit of at least this many bytes means none: version 1 writes "no limit" as the largest number of pages.
 const NO_MEMORY_LIMIT: u64 = 1 << 60;
 
 /// One hierarchy as it is mounted.
@@ -40,7 +40,7 @@ struct Mount {
 }
 
 impl Limits {
-    /// The limits of the process that `root` shows.
+    /// The limits of the process described below `root`.
     pub(crate) fn below(root: &Path) -> Self {
         let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
         let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
@@ -129,8 +129,8 @@ fn group_in<'a>(groups: &'a str, controllers: Option<&[String]>) -> Option<&'a s
 
 /// The directories of a group and of all above it that the mount shows, the group's own first.
 fn path_to_root(mount: &Mount, group: &str) -> Vec<PathBuf> {
-    // A container without a cgroup namespace is named from the machine's root, and has only its own part mounted. A group
-    // outside of a namespace begins with `/..`: what can be seen is the mount alone.
+    // Without a cgroup namespace, a container's group is named from the machine's root, but only its own part is mounted. A
+    // group outside of the namespace begins with `/..`: only the mount itself is visible.
     let inside = Path::new(group).strip_prefix(&mount.group).unwrap_or(Path::new(""));
     let names: Vec<_> = inside.components().filter(|part| *part != Component::RootDir).collect();
     let seen = names.iter().all(|part| matches!(part, Component::Normal(_)));
@@ -144,7 +144,7 @@ fn cpu_max(text: &str) -> Option<f64> {
     ratio(words.next()?.parse().ok()?, words.next()?.parse().ok()?)
 }
 
-/// A quota of -1 is none.
+/// A quota of -1 means none.
 fn quota(quota: Option<String>, period: Option<String>) -> Option<f64> {
     ratio(quota?.trim().parse().ok()?, period?.trim().parse().ok()?)
 }

@@ -1,7 +1,7 @@
-//! macOS: what `sysctl hw machdep.cpu` prints.
+//! macOS: parses the output of `sysctl hw machdep.cpu`.
 //!
 //! Apple silicon has `hw.perflevel0` for its fastest kind of core, `hw.perflevel1` for the next; Intel Macs have `hw.` alone.
-//! CPUs have no numbers that a process could use: they are counted here kind by kind, and threads are not bound to them.
+//! CPUs have no numbers that a process could use: they are numbered here kind by kind, and threads are not bound to them.
 
 use super::{Cache, Core, Topology, Vendor};
 use crate::cores::CoreKind;
@@ -58,7 +58,7 @@ pub(super) fn parse(text: &str, parallelism: usize) -> Topology {
             cores.push(Core { package: 0, node: 0, kind, capacity: None, threads });
         }
         next = first + physical * threads;
-        // Sizes, and how many CPUs share each; the last level is the whole kind's where nothing is said.
+        // Sizes, and how many CPUs share each; by default all cores of a kind share the last level.
         let shared = [("l1d", threads), ("l2", of("cpusperl2").unwrap_or(threads)), ("l3", next - first)];
         for (level, (name, sharers)) in (1..).zip(shared) {
             let Some(bytes) = number(&format!("{keys}{name}cachesize")).filter(|&bytes| bytes > 0) else {
@@ -81,7 +81,7 @@ pub(super) fn parse(text: &str, parallelism: usize) -> Topology {
 mod tests {
     use super::*;
 
-    /// Lines that matter of an M2 Pro with six fast and four frugal cores.
+    /// The relevant lines of an M2 Pro with six performance and four efficiency cores.
     const M2_PRO: &str = "hw.ncpu: 10\nhw.packages: 1\nhw.memsize: 17179869184\nhw.nperflevels: 2\n\
         hw.physicalcpu: 10\nhw.logicalcpu: 10\nhw.l1dcachesize: 65536\nhw.l2cachesize: 4194304\n\
         hw.perflevel0.physicalcpu: 6\nhw.perflevel0.logicalcpu: 6\nhw.perflevel0.l1dcachesize: 131072\n\

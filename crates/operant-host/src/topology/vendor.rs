@@ -1,11 +1,11 @@
-//! Who made the processor.
+//! The processor's vendor.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::machine;
 
-/// The maker of the processor.
+/// The processor's vendor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Vendor {
     /// Intel.
@@ -16,9 +16,9 @@ pub enum Vendor {
     Apple,
     /// Another ARM processor, by the implementer code of its main identification register (MIDR_EL1).
     Arm(u8),
-    /// Another maker, as it names itself.
+    /// Another vendor, as it names itself.
     Other(String),
-    /// The system does not tell.
+    /// The system does not report it.
     Unknown,
 }
 
@@ -38,11 +38,11 @@ const IMPLEMENTERS: [(u8, &str); 12] = [
     (0xc0, "Ampere"),
 ];
 
-/// The implementer code that Apple has.
+/// Apple's implementer code.
 const APPLE: u8 = 0x61;
 
 impl Vendor {
-    /// From the name that an x86 processor answers `cpuid` with.
+    /// From the vendor string of an x86 processor's `cpuid`.
     pub(crate) fn of_id(id: &str) -> Self {
         match id {
             "" => Vendor::Unknown,

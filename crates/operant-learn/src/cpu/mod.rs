@@ -10,4 +10,4 @@ pub mod threads;
 pub mod update;
 
 pub use backend::{Instrumented, Started, backend, backend_with};
-pub use threads::pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Waiting, on_threads};
+pub use threads::pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, WaitStrategy, on_threads};

@@ -3,14 +3,14 @@
 //! A minibatch of 256 samples is 40 microseconds of work on each of two cores, about what a sleeping thread takes to wake:
 //! handed to rayon one by one, such minibatches gain nothing from a second core. A crew keeps the pool's threads in one
 //! rayon scope for a whole update; they spin for the next round and yield when it is long in coming, how soon being a
-//! matter of [`Waiting`]. Large jobs go to rayon as they are.
+//! matter of [`WaitStrategy`]. Large jobs go to rayon as they are.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use rayon::prelude::*;
 
-use crate::cpu::threads::pool::Waiting;
+use crate::cpu::threads::pool::WaitStrategy;
 
 /// A job that changes from round to round, and the threads that do its items.
 pub(crate) struct Crew<'a, J> {
@@ -29,9 +29,9 @@ pub(crate) struct Crew<'a, J> {
 }
 
 /// Runs `lead`, which may call [`Crew::round`] any number of times; `work(job, item)` does one item of a round. The threads
-/// of the current rayon pool wait for rounds as `waiting` says; with [`Waiting::Sleep`] each round is a parallel loop.
+/// of the current rayon pool wait for rounds as `waiting` says; with [`WaitStrategy::Sleep`] each round is a parallel loop.
 pub(crate) fn lead<J: Send + Sync, R>(
-    waiting: Waiting,
+    waiting: WaitStrategy,
     job: J,
     work: &(dyn Fn(&J, usize) + Sync),
     lead: impl FnOnce(&Crew<'_, J>) -> R,
@@ -169,7 +169,7 @@ mod tests {
         const ROUNDS: usize = 40_000;
         let items = |round: usize| if round.is_multiple_of(2) { 1 } else { round % 8 };
         for threads in [1, 2, 5] {
-            for waiting in [Waiting::Spin, Waiting::Yield, Waiting::Sleep] {
+            for waiting in [WaitStrategy::Spin, WaitStrategy::Yield, WaitStrategy::Sleep] {
                 let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let sums: Vec<AtomicUsize> = (0..7).map(|_| AtomicUsize::new(0)).collect();
                 let leader = AtomicUsize::new(usize::MAX);
@@ -211,7 +211,7 @@ mod tests {
     fn a_panic_in_an_item_reaches_the_leader() {
         let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         pool.install(|| {
-            lead(Waiting::Spin, (), &|_, item| assert!(item != 3), |crew| crew.round(8, |_| ()));
+            lead(WaitStrategy::Spin, (), &|_, item| assert!(item != 3), |crew| crew.round(8, |_| ()));
         });
     }
 }

@@ -8,7 +8,7 @@ use crate::cpu::network::tile::{LANES, TILE};
 
 /// How threads wait for the next small job of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Waiting {
+pub enum WaitStrategy {
     /// Look for some ten microseconds, then offer the core to others between looks: best when every thread has a core.
     #[default]
     Spin,
@@ -19,13 +19,13 @@ pub enum Waiting {
     Sleep,
 }
 
-impl Waiting {
+impl WaitStrategy {
     /// Looks before the core is offered to others; None to sleep.
     pub(crate) fn spins(self) -> Option<u32> {
         match self {
-            Waiting::Spin => Some(256),
-            Waiting::Yield => Some(8),
-            Waiting::Sleep => None,
+            WaitStrategy::Spin => Some(256),
+            WaitStrategy::Yield => Some(8),
+            WaitStrategy::Sleep => None,
         }
     }
 }
@@ -38,7 +38,7 @@ pub struct CpuOptions {
     /// The CPU, as the system numbers them, that each thread is bound to; threads beyond the list are left to the scheduler.
     pub pin: Vec<u32>,
     /// How they wait.
-    pub waiting: Waiting,
+    pub waiting: WaitStrategy,
     /// Environments of a tile, which a thread plays side by side: one of [`ROLLOUT_TILES`], or 0 for what their number suggests.
     pub rollout_tile: usize,
     /// Environments of a lane, which one instruction steps: one of [`LANE_WIDTHS`], or 0 for the widest that the processor has.
@@ -54,7 +54,7 @@ pub const LANE_WIDTHS: [usize; 2] = [8, 16];
 impl CpuOptions {
     /// So many threads, left to the scheduler, and the rest as it comes.
     pub fn new(threads: usize) -> Self {
-        let waiting = Waiting::default();
+        let waiting = WaitStrategy::default();
         Self { threads, pin: Vec::new(), waiting, rollout_tile: 0, lane_width: 0 }
     }
 

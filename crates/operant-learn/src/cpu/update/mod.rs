@@ -21,7 +21,7 @@ use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::network::tile::TILE;
 use crate::cpu::threads::crew;
-use crate::cpu::threads::pool::Waiting;
+use crate::cpu::threads::pool::WaitStrategy;
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::cpu::update::loss::{LossCoefficients, LossSums};
 use crate::cpu::update::statistics::{advantage_shift_scale, explained_variance};
@@ -87,7 +87,7 @@ pub struct Learner {
     /// Where the time of whoever leads an update goes, on demand.
     timer: PhaseTimer,
     /// How threads wait between small minibatches.
-    waiting: Waiting,
+    waiting: WaitStrategy,
 }
 
 /// The gradient of one chunk.
@@ -130,12 +130,12 @@ impl Learner {
             layout,
             pulse: Arc::default(),
             timer: PhaseTimer::default(),
-            waiting: Waiting::default(),
+            waiting: WaitStrategy::default(),
         }
     }
 
     /// The same, with threads that wait for small minibatches in this way.
-    pub fn waiting(self, waiting: Waiting) -> Self {
+    pub fn waiting(self, waiting: WaitStrategy) -> Self {
         Self { waiting, ..self }
     }
 
@@ -199,7 +199,7 @@ impl Learner {
             }
         };
         let small = batch.len() / count <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
-        let waiting = if small { self.waiting } else { Waiting::Sleep };
+        let waiting = if small { self.waiting } else { WaitStrategy::Sleep };
         let shuffle = |epoch: usize| Shuffle::new(config.seed, update, epoch as u32, batch.len() as u32);
         let first = Round { policy, task: Task::Advantages { shuffle: shuffle(0) } };
         let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
