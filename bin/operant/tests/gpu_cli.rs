@@ -221,7 +221,7 @@ fn a_text_file_in_place_of_the_driver_is_named() {
     assert!(info["driver"]["problem"].as_str().is_some_and(|text| text.contains(&said)), "{info}");
     assert!(info["driver"]["path"].is_null(), "{info}");
     assert!(operant.trains_on_cpu().contains(&said));
-    operant.refuses_to_train(&[&said, "install the NVIDIA driver anew"]);
+    operant.refuses_to_train(&[&said, "reinstall the NVIDIA driver"]);
     let replay = operant.run(&["replay", "cartpole", "--device", "cuda"], CASE);
     replay.assert_error(2, &[&said]);
 }
@@ -469,7 +469,7 @@ fn an_old_driver_and_one_without_gpus_are_told_from_none() {
     let info = old.info();
     assert_eq!(info["driver"]["version"], "11.8");
     assert!(
-        info["driver"]["problem"].as_str().is_some_and(|text| text.contains("12.0 is the least")),
+        info["driver"]["problem"].as_str().is_some_and(|text| text.contains("the minimum is 12.0")),
         "{info}"
     );
     old.refuses_to_train(&["supports CUDA 11.8", "newer NVIDIA driver"]);

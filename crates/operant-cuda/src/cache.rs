@@ -1,8 +1,7 @@
-//! Compiled kernels on disk: a file per program, named by what went into it, with a checksum of its own.
+//! Compiled kernels on disk: a file per program, named by a hash of its inputs, with a checksum.
 //!
 //! A file is written under another name and renamed, so that readers see all of it or nothing, and two processes that
-//! compile the same thing leave one whole file. A file that is damaged, foreign or of another format is as good as
-//! none.
+//! compile the same program leave one whole file. A file that is damaged, foreign or of another format is ignored.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,19 +18,19 @@ const MAGIC: &[u8; 16] = b"operant cubin 1\n";
 const HEAD: usize = 16 + 32 + 32 + 8 + 8;
 
 /// `$OPERANT_CACHE_DIR`, else `$XDG_CACHE_HOME/operant`, else `~/.cache/operant`.
-pub(crate) fn usual_directory() -> Option<PathBuf> {
+pub(crate) fn default_directory() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("OPERANT_CACHE_DIR")
         .or_else(|| variable("XDG_CACHE_HOME").map(|cache| cache.join("operant")))
         .or_else(|| variable("HOME").map(|home| home.join(".cache/operant")))
 }
 
-/// The name of what a program becomes: a hash of all that decides it.
+/// The name of a compiled program: a hash of all its inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(blake3::Hash);
 
 impl Key {
-    /// The compiler is told by its version, and by its file's path, size and time, since another library may claim the
+    /// The compiler is identified by its version and by its file's path, size and time, since another library may have the
     /// same version.
     pub fn new(
         program: &Program,
@@ -41,7 +40,7 @@ impl Key {
         compiler: &Path,
     ) -> Self {
         let mut hasher = blake3::Hasher::new();
-        // Each part is preceded by its length, and each list by its count, so that no two programs run together.
+        // Each part is preceded by its length and each list by its count, so that different inputs never hash the same bytes.
         let mut part = |bytes: &[u8]| {
             hasher.update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(bytes);
@@ -91,13 +90,13 @@ impl Cache {
         Some(self.directory.as_ref()?.join("kernels").join(format!("{}.cubin", key.0.to_hex())))
     }
 
-    /// The code and the log, if they are there and whole.
+    /// The code and the log, if they are stored and undamaged.
     pub fn load(&self, key: &Key) -> Option<(Vec<u8>, String)> {
         let bytes = std::fs::read(self.file(key)?).ok()?;
         decode(&bytes, key)
     }
 
-    /// Keeps code and log. The error says why that cannot be, and nothing else depends on it.
+    /// Stores code and log. An error is only reported; compilation succeeds without the cache.
     pub fn store(&self, key: &Key, code: &[u8], log: &str) -> Result<(), String> {
         let Some(file) = self.file(key) else { return Ok(()) };
         let directory = file.parent().unwrap_or(Path::new("."));
@@ -105,7 +104,7 @@ impl Cache {
             format!("compiled kernels cannot be kept in {}: {error}", directory.display())
         };
         std::fs::create_dir_all(directory).map_err(fails)?;
-        // Unlike any other process's (in a container, too, where numbers of processes repeat) and any other thread's.
+        // Unique among processes (even in containers, where process ids repeat) and threads.
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let now = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();

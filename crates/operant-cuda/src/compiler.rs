@@ -1,4 +1,4 @@
-//! Compiles CUDA text to a CUBIN for one architecture with NVRTC; no driver and no GPU is needed for that.
+//! Compiles CUDA text to a CUBIN for one architecture with NVRTC. This needs no driver and no GPU.
 
 use std::ffi::{CString, c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -8,59 +8,59 @@ use std::time::Instant;
 
 use cudarc::nvrtc::sys::nvrtcResult;
 
-use crate::cache::{Cache, Key, usual_directory};
+use crate::cache::{Cache, Key, default_directory};
 use crate::error::CudaError;
 use crate::library::{Candidate, Version, keep, open, path_of};
 use crate::nvrtc::Nvrtc;
-use crate::places::{Places, VARIABLE};
 use crate::program::Program;
 use crate::resources::{self, Resources};
+use crate::search_paths::{SearchPaths, VARIABLE};
 use crate::table::Status;
 
-/// Given to every compilation, beside the architecture and the definitions. Contraction of a product and a sum stays
-/// on, since environments use intrinsics that are never contracted; fast math, which flushes denormals even in those,
-/// is never given.
+/// Options of every compilation, in addition to the architecture and the definitions. Contraction of a product and a sum is
+/// on, because environments use intrinsics that are never contracted. Fast math is off, because it flushes denormals even in
+/// those.
 const OPTIONS: &[&str] = &["--std=c++17", "--ptxas-options=-v"];
 
-/// What a program became.
+/// A compiled program.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Image {
+pub struct CompiledProgram {
     /// The CUBIN.
     pub code: Vec<u8>,
     /// The compiler's log, with each function's resources.
     pub log: String,
     /// Whether it came from the cache.
     pub cached: bool,
-    /// What it took, in seconds.
+    /// Compile time in seconds.
     pub seconds: f64,
-    /// Why it could not be kept in the cache, where that is so.
+    /// Why it could not be stored in the cache, if so.
     pub note: Option<String>,
 }
 
-impl Image {
-    /// What each kernel and each function that it calls uses, from the log.
+impl CompiledProgram {
+    /// Resources of each kernel and of each function that it calls, from the log.
     pub fn resources(&self) -> Vec<Resources> {
         resources::parse(&self.log)
     }
 
-    /// What the compiler warned of: lines of the log.
+    /// The compiler's warnings: lines of the log.
     pub fn warnings(&self) -> Vec<&str> {
         resources::warnings(&self.log)
     }
 }
 
-/// NVRTC, loaded, and a cache for what it makes.
+/// NVRTC, loaded, and a cache for its output.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     found: Arc<Found>,
     cache: Cache,
 }
 
-/// The libraries that were found, at least one, the newest first.
+/// The libraries that were found (at least one), the newest first.
 #[derive(Debug)]
 struct Found {
     libraries: Vec<LoadedCompiler>,
-    /// The number of the one in use.
+    /// The index of the one in use.
     used: AtomicUsize,
 }
 
@@ -70,28 +70,28 @@ struct LoadedCompiler {
     path: PathBuf,
     version: Version,
     architectures: Vec<u32>,
-    /// The driver's version that it was chosen for.
+    /// The driver version for which it was chosen.
     newest: Option<Version>,
 }
 
 impl Compiler {
-    /// The newest NVRTC on this machine whose major version is not newer than `newest` (None: any), and the older ones for a driver
-    /// that refuses what it makes. Those in `first` (else `$OPERANT_CUDA_LIBRARIES`) are preferred.
+    /// The newest NVRTC on this machine whose major version is not newer than `newest` (None: any). Older ones are fallbacks for
+    /// a driver that refuses its output. Those in `first` (else `$OPERANT_CUDA_LIBRARIES`) are preferred.
     ///
     /// # Errors
-    /// There is none; the error says which package brings it.
+    /// There is none; the error names the package to install.
     pub fn find(first: Option<&Path>, newest: Option<Version>) -> Result<Compiler, CudaError> {
-        Compiler::find_at(&Places::usual(first), newest)
+        Compiler::find_at(&SearchPaths::standard(first), newest)
     }
 
-    /// [`Compiler::find`], looking in these places.
+    /// [`Compiler::find`], with these search paths.
     ///
     /// # Errors
     /// Those of [`Compiler::find`].
-    pub fn find_at(places: &Places, newest: Option<Version>) -> Result<Compiler, CudaError> {
+    pub fn find_at(paths: &SearchPaths, newest: Option<Version>) -> Result<Compiler, CudaError> {
         let mut complaints = Vec::new();
         let mut seen = Vec::new();
-        for group in places.compilers() {
+        for group in paths.compilers() {
             let mut found: Vec<LoadedCompiler> = Vec::new();
             for candidate in group {
                 match load(&candidate, newest, &mut seen) {
@@ -103,33 +103,33 @@ impl Compiler {
             if !found.is_empty() {
                 // The first found is the first of its version.
                 found.sort_by_key(|library| std::cmp::Reverse(library.version));
-                let cache = Cache::new(usual_directory());
+                let cache = Cache::new(default_directory());
                 return Ok(Compiler { found: Arc::new(Found { libraries: found, used: 0.into() }), cache });
             }
         }
         complaints.dedup();
         let problem = if complaints.is_empty() {
-            format!("no CUDA run-time compiler (NVRTC) here: libnvrtc is {}", places.describe_compilers())
+            format!("no CUDA run-time compiler (NVRTC) here: libnvrtc is {}", paths.describe_compilers())
         } else {
-            format!("no CUDA run-time compiler (NVRTC) that works: {}", complaints.join(", "))
+            format!("no usable CUDA run-time compiler (NVRTC): {}", complaints.join(", "))
         };
         Err(CudaError::NoCompiler { problem, remedy: remedy(newest) })
     }
 
-    /// Keeps what is compiled in `kernels` in this directory; None keeps nothing.
+    /// Caches compiled programs in `kernels` in this directory; None disables the cache.
     #[must_use]
     pub fn cached_in(mut self, directory: Option<&Path>) -> Compiler {
         self.cache = Cache::new(directory.map(Path::to_path_buf));
         self
     }
 
-    /// The one in use.
+    /// The library in use.
     fn library(&self) -> &LoadedCompiler {
         &self.found.libraries[self.found.used.load(Ordering::Relaxed)]
     }
 
-    /// Takes an older library from now on, since a driver refuses what this one of version `refused` makes; whether one is in use
-    /// that is older than that.
+    /// Switches to an older library, after a driver refused the output of version `refused`. Returns whether the one in use is now
+    /// older than that.
     pub(crate) fn step_down(&self, refused: Version) -> bool {
         let next = self.found.libraries.iter().position(|library| library.version < refused);
         if let Some(next) = next {
@@ -148,7 +148,7 @@ impl Compiler {
         &self.library().path
     }
 
-    /// The directory in which `kernels` is where compiled ones are kept.
+    /// The cache directory, whose `kernels` holds compiled programs.
     pub fn cache_directory(&self) -> Option<&Path> {
         self.cache.directory()
     }
@@ -158,23 +158,23 @@ impl Compiler {
         self.library().architectures.clone()
     }
 
-    /// What to compile for, so that a device of this architecture runs it: that itself, or, when the device is newer than
-    /// this compiler, the nearest one below within the same generation, whose code it runs, too.
+    /// The architecture to compile for so that a device of this architecture runs the code: its own or, if the device is newer
+    /// than this compiler, the nearest older one of the same generation.
     pub fn nearest(&self, architecture: u32) -> u32 {
         let known = self.library().architectures.iter().copied();
         let runs = known.filter(|known| known / 10 == architecture / 10 && *known <= architecture);
         runs.max().unwrap_or(architecture)
     }
 
-    /// Whether it compiles for this architecture.
-    pub(crate) fn knows(&self, architecture: u32) -> Result<(), CudaError> {
+    /// Checks that it compiles for this architecture.
+    pub(crate) fn check_architecture(&self, architecture: u32) -> Result<(), CudaError> {
         let known = &self.library().architectures;
         if known.contains(&architecture) {
             return Ok(());
         }
         let shown: Vec<String> = known.iter().map(u32::to_string).collect();
         let problem = format!(
-            "NVRTC {} ({}) cannot compile for sm_{architecture}, it knows {}",
+            "NVRTC {} ({}) cannot compile for sm_{architecture}, it supports {}",
             self.version(),
             self.path().display(),
             shown.join(", ")
@@ -182,27 +182,27 @@ impl Compiler {
         let remedy = if known.first().is_some_and(|oldest| architecture < *oldest) {
             "use a newer GPU, since this one is no longer supported, or an older NVRTC".to_owned()
         } else {
-            format!("get a newer one: {}", remedy(self.library().newest))
+            format!("install a newer one: {}", remedy(self.library().newest))
         };
         Err(CudaError::Architecture { architecture, problem, remedy })
     }
 
-    /// Compiles for `sm_<architecture>`, or takes what was compiled before from the cache.
+    /// Compiles for `sm_<architecture>`, or loads the result from the cache.
     ///
     /// # Errors
     /// [`CudaError::Compile`] with the log, [`CudaError::Architecture`], or that NVRTC itself fails.
-    pub fn compile(&self, program: &Program, architecture: u32) -> Result<Image, CudaError> {
+    pub fn compile(&self, program: &Program, architecture: u32) -> Result<CompiledProgram, CudaError> {
         let start = Instant::now();
-        self.knows(architecture)?;
+        self.check_architecture(architecture)?;
         let options = options(program, architecture);
         let key = Key::new(program, architecture, &options, self.version(), self.path());
         if let Some((code, log)) = self.cache.load(&key) {
             let seconds = start.elapsed().as_secs_f64();
-            return Ok(Image { code, log, cached: true, seconds, note: None });
+            return Ok(CompiledProgram { code, log, cached: true, seconds, note: None });
         }
         let (code, log) = self.run(program, architecture, &options)?;
         let note = self.cache.store(&key, &code, &log).err();
-        Ok(Image { code, log, cached: false, seconds: start.elapsed().as_secs_f64(), note })
+        Ok(CompiledProgram { code, log, cached: false, seconds: start.elapsed().as_secs_f64(), note })
     }
 
     fn run(
@@ -221,7 +221,7 @@ impl Compiler {
         let name = text(program, &program.name)?;
 
         let mut handle = Handle { nvrtc, raw: std::ptr::null_mut() };
-        // SAFETY: every pointer is to a text that ends with a zero and lives through the call, and the counts are the
+        // SAFETY: every pointer is to a text that ends with a zero and outlives the call, and the counts are the
         // lists' own.
         unsafe {
             nvrtc.nvrtcCreateProgram(
@@ -234,7 +234,7 @@ impl Compiler {
             )
         }
         .map_err(fails)?;
-        // SAFETY: the program was made above, and the options live through the call.
+        // SAFETY: the program was made above, and the options outlive the call.
         let outcome =
             unsafe { nvrtc.nvrtcCompileProgram(handle.raw, options.len() as c_int, options.as_ptr()) };
         let log = handle.log().map_err(fails)?;
@@ -256,7 +256,7 @@ impl Compiler {
         }
     }
 
-    /// A failure of NVRTC itself.
+    /// An error of NVRTC itself.
     fn failure(&self, program: &Program, status: Status) -> CudaError {
         let explained = self.library().functions.explain(status.code);
         let builtins = status.code == nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE as u32;
@@ -270,7 +270,7 @@ impl Compiler {
             ),
             remedy: if builtins {
                 format!(
-                    "put libnvrtc-builtins.so.{} beside it, or install both: {}",
+                    "put libnvrtc-builtins.so.{} in the same directory, or install both: {}",
                     self.version(),
                     remedy(self.library().newest)
                 )
@@ -286,7 +286,7 @@ fn is_fault_of_the_program(code: u32) -> bool {
         || code == nvrtcResult::NVRTC_ERROR_INVALID_OPTION as u32
 }
 
-/// How to get a compiler for a driver.
+/// How to install a compiler for a driver.
 fn remedy(newest: Option<Version>) -> String {
     let package = match newest {
         Some(version) if version.major <= 12 => "`pip install nvidia-cuda-nvrtc-cu12`".to_owned(),
@@ -306,7 +306,7 @@ fn options(program: &Program, architecture: u32) -> Vec<String> {
     options
 }
 
-/// Loads a compiler and asks for its version. None: there is none, or it was seen before.
+/// Loads a compiler and reads its version. None: there is none, or it was found before.
 fn load(
     candidate: &Candidate,
     newest: Option<Version>,
@@ -344,12 +344,12 @@ fn bind(
     newest: Option<Version>,
 ) -> Result<LoadedCompiler, String> {
     let shown = path.display();
-    // SAFETY: a library of NVRTC's name acts as it, and what is used of it stays loaded until the process ends.
+    // SAFETY: a library of NVRTC's name is taken to be NVRTC, and it stays loaded until the process ends.
     let functions = unsafe { Nvrtc::bind(&library) }
-        .map_err(|missing| format!("{shown} is no NVRTC that works (it lacks {})", missing.join(", ")))?;
+        .map_err(|missing| format!("{shown} is not a usable NVRTC (it lacks {})", missing.join(", ")))?;
     let fails = |status: Status| format!("{shown}: {} says {}", status.call, functions.explain(status.code));
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: both results live through the call.
+    // SAFETY: both results outlive the call.
     unsafe { functions.nvrtcVersion(&mut major, &mut minor) }.map_err(fails)?;
     let version =
         Version { major: u32::try_from(major).unwrap_or(0), minor: u32::try_from(minor).unwrap_or(0) };
@@ -361,10 +361,10 @@ fn bind(
     keep_builtins(&path, version);
 
     let mut count = 0;
-    // SAFETY: the result lives through the call.
+    // SAFETY: the result outlives the call.
     unsafe { functions.nvrtcGetNumSupportedArchs(&mut count) }.map_err(fails)?;
     let mut architectures = vec![0; usize::try_from(count).unwrap_or(0)];
-    // SAFETY: NVRTC writes as many numbers as it said.
+    // SAFETY: NVRTC writes as many numbers as it reported.
     unsafe { functions.nvrtcGetSupportedArchs(architectures.as_mut_ptr()) }.map_err(fails)?;
     let architectures = architectures.into_iter().filter_map(|number| u32::try_from(number).ok()).collect();
     keep(library);
@@ -372,7 +372,7 @@ fn bind(
 }
 
 fn too_new(path: &Path, version: &str, newest: Version) -> String {
-    format!("{} is of {version}, newer than the driver (CUDA {newest})", path.display())
+    format!("{} is for CUDA {version}, newer than the driver (CUDA {newest})", path.display())
 }
 
 /// The major version in a file's name: 13 in `libnvrtc.so.13`.
@@ -380,12 +380,12 @@ fn major_of(path: &Path) -> Option<u32> {
     path.file_name()?.to_str()?.strip_prefix("libnvrtc.so.")?.split('.').next()?.parse().ok()
 }
 
-/// NVRTC opens its second library by name alone: it then meets the one that lies beside it, loaded here.
+/// Loads NVRTC's second library from the same directory, because NVRTC opens it by name alone.
 fn keep_builtins(path: &Path, version: Version) {
     let name = format!("libnvrtc-builtins.so.{version}");
-    // A link may lie elsewhere than what it leads to.
+    // A symbolic link may be in another directory than its target.
     for path in [Some(path.to_path_buf()), path.canonicalize().ok()].into_iter().flatten() {
-        // Without it, or with one that cannot be loaded, compiling fails and its error says so.
+        // If it is missing or cannot be loaded, compilation fails with an error that says so.
         if let Some(Ok(library)) = open(&Candidate::File(path.with_file_name(&name))) {
             keep(library);
             return;
@@ -393,7 +393,7 @@ fn keep_builtins(path: &Path, version: Version) {
     }
 }
 
-/// A program that NVRTC made.
+/// NVRTC's handle of a program.
 struct Handle<'a> {
     nvrtc: &'a Nvrtc,
     raw: cudarc::nvrtc::sys::nvrtcProgram,
@@ -402,10 +402,10 @@ struct Handle<'a> {
 impl Handle<'_> {
     fn log(&self) -> Result<String, Status> {
         let mut bytes = 0;
-        // SAFETY: the program lives, and so does the result.
+        // SAFETY: the program and the result are alive.
         unsafe { self.nvrtc.nvrtcGetProgramLogSize(self.raw, &mut bytes) }?;
         let mut log = vec![0u8; bytes];
-        // SAFETY: NVRTC writes as many bytes as it said.
+        // SAFETY: NVRTC writes as many bytes as it reported.
         unsafe { self.nvrtc.nvrtcGetProgramLog(self.raw, log.as_mut_ptr().cast()) }?;
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
         Ok(String::from_utf8_lossy(&log[..end]).into_owned())
@@ -413,10 +413,10 @@ impl Handle<'_> {
 
     fn code(&self) -> Result<Vec<u8>, Status> {
         let mut bytes = 0;
-        // SAFETY: the program lives, and so does the result.
+        // SAFETY: the program and the result are alive.
         unsafe { self.nvrtc.nvrtcGetCUBINSize(self.raw, &mut bytes) }?;
         let mut code = vec![0u8; bytes];
-        // SAFETY: NVRTC writes as many bytes as it said.
+        // SAFETY: NVRTC writes as many bytes as it reported.
         unsafe { self.nvrtc.nvrtcGetCUBIN(self.raw, code.as_mut_ptr().cast()) }?;
         Ok(code)
     }
@@ -425,17 +425,17 @@ impl Handle<'_> {
 impl Drop for Handle<'_> {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: made by NVRTC and not destroyed before. A failure has nobody to tell.
+            // SAFETY: made by NVRTC and not destroyed before. A failure cannot be reported.
             let _ = unsafe { self.nvrtc.nvrtcDestroyProgram(&mut self.raw) };
         }
     }
 }
 
-/// A text that ends with a zero, as NVRTC wants it.
+/// A text that ends with a zero byte, as NVRTC requires.
 fn text(program: &Program, from: &str) -> Result<CString, CudaError> {
     CString::new(from).map_err(|error| CudaError::Compiler {
         problem: format!("{} has a zero byte in its text, at {}", program.name, error.nul_position()),
-        remedy: "take it out".to_owned(),
+        remedy: "remove it".to_owned(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! One device's context: makes it current, makes the call, and turns a failure into an error that says what was done.
+//! One device's context: makes it current, makes a driver call, and turns a failure into an error with the operation's name.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,17 +12,17 @@ use crate::properties::DeviceProperties;
 use crate::table::Status;
 use crate::transfers::Counters;
 
-/// A driver's handle, a pointer that only the driver follows.
+/// A driver handle: a pointer that only the driver dereferences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handle<T>(pub T);
 
-// SAFETY: the driver's handles may be used from any thread: it locks what it must, and what it does not lock (launching
-// an executable graph) is behind a lock of ours.
+// SAFETY: driver handles may be used from any thread: the driver locks internally, except when it launches an executable
+// graph, which is behind a lock in this crate.
 unsafe impl<T> Send for Handle<T> {}
 // SAFETY: the same.
 unsafe impl<T> Sync for Handle<T> {}
 
-/// A device's primary context, retained. All that is made on the device keeps it.
+/// A device's primary context, retained. Everything that is created on the device keeps it.
 #[derive(Debug)]
 pub(crate) struct Context {
     loaded: Arc<LoadedDriver>,
@@ -30,10 +30,10 @@ pub(crate) struct Context {
     pub transfers: Counters,
     device: CUdevice,
     raw: Handle<CUcontext>,
-    /// The failure after which nothing on the device works, and what was being done.
+    /// The failure that lost the device, and the operation during which it happened.
     lost: OnceLock<(Failure, String)>,
     next_id: AtomicU64,
-    /// Times that memory was allocated.
+    /// Number of memory allocations.
     pub allocations: AtomicU64,
 }
 
@@ -44,10 +44,10 @@ impl Context {
             let properties = DeviceProperties::read(driver, ordinal)?;
             let mut device = 0;
             let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
-            // SAFETY: the result lives through the call.
+            // SAFETY: the result outlives the call.
             unsafe { driver.cuDeviceGet(&mut device, number) }?;
             let mut raw = std::ptr::null_mut();
-            // SAFETY: the device is the driver's own, and the result lives through the call.
+            // SAFETY: the device is the driver's own, and the result outlives the call.
             unsafe { driver.cuDevicePrimaryCtxRetain(&mut raw, device) }?;
             Ok((properties, device, raw))
         };
@@ -68,7 +68,7 @@ impl Context {
         })
     }
 
-    /// A number that nothing else of this context has.
+    /// A number that is unique in this context.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
@@ -78,10 +78,10 @@ impl Context {
         format!("device {} ({})", self.properties.ordinal, self.properties.name)
     }
 
-    /// Makes the context current on this thread and makes a call. `doing` says what for: `filling a buffer`.
+    /// Makes the context current on this thread and makes a call. `doing` names the operation: `filling a buffer`.
     ///
     /// # Errors
-    /// The call's, or that the device was lost earlier.
+    /// The call's error, or that the device was lost earlier.
     pub fn call<R>(
         &self,
         doing: fmt::Arguments<'_>,
@@ -91,7 +91,7 @@ impl Context {
         self.attempt(make).map_err(|status| self.failed(doing, status))
     }
 
-    /// [`Context::call`] for a question whose answer may be "not yet".
+    /// [`Context::call`] for a query that may answer "not ready".
     pub fn poll(
         &self,
         doing: fmt::Arguments<'_>,
@@ -105,14 +105,14 @@ impl Context {
         }
     }
 
-    /// [`Context::call`] for memory: when it does not suffice the error tells what there is.
+    /// [`Context::call`] for allocations: an out-of-memory error reports the free and total memory.
     pub fn call_for_memory<R>(
         &self,
         kind: &'static str,
-        wanted: usize,
+        requested: usize,
         make: impl FnOnce(&Driver) -> Result<R, Status>,
     ) -> Result<R, CudaError> {
-        let doing = format_args!("allocating {wanted} bytes of {kind} memory");
+        let doing = format_args!("allocating {requested} bytes of {kind} memory");
         self.usable(doing)?;
         self.allocations.fetch_add(1, Ordering::Relaxed);
         self.attempt(make).map_err(|status| {
@@ -120,12 +120,12 @@ impl Context {
                 return self.failed(doing, status);
             }
             let (mut free, mut total) = (0, 0);
-            // SAFETY: both results live through the call.
+            // SAFETY: both results outlive the call.
             match self.attempt(|driver| unsafe { driver.cuMemGetInfo_v2(&mut free, &mut total) }) {
                 Ok(()) => CudaError::OutOfMemory {
                     device: self.name(),
                     kind,
-                    wanted: wanted as u64,
+                    requested: requested as u64,
                     free: free as u64,
                     total: total as u64,
                 },
@@ -134,15 +134,14 @@ impl Context {
         })
     }
 
-    /// For what is given back when a value is dropped: failures have nobody to tell, and a lost device has nothing to
-    /// give back to.
+    /// For releasing resources when a value is dropped: failures cannot be reported, and a lost device is skipped.
     pub fn release(&self, make: impl FnOnce(&Driver) -> Result<(), Status>) {
         if self.lost.get().is_none() {
             let _ = self.attempt(make);
         }
     }
 
-    /// Whether a failure has ended all work on the device.
+    /// Whether the device is lost: no call on it succeeds any more.
     pub fn is_lost(&self) -> bool {
         self.lost.get().is_some()
     }
@@ -169,7 +168,7 @@ impl Context {
     fn failed(&self, doing: fmt::Arguments<'_>, status: Status) -> CudaError {
         let failure = self.loaded.functions.explain(status);
         if is_fatal(status.code) {
-            let _ = self.lost.set((failure.clone(), doing.to_string())); // the first one stays
+            let _ = self.lost.set((failure.clone(), doing.to_string())); // the first one is kept
         }
         CudaError::Call { failure: Box::new(failure), device: self.name(), doing: doing.to_string() }
     }
@@ -178,7 +177,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         let device = self.device;
-        // SAFETY: retained once in `retain`, and whatever used it held this value.
+        // SAFETY: retained once in `retain`, and all users held this value.
         self.release(|driver| unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) });
     }
 }

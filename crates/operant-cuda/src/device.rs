@@ -1,4 +1,4 @@
-//! A GPU: what it is, and what is made on it.
+//! An open GPU: its properties, and the resources created on it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,16 +19,16 @@ use crate::transfers::Transfers;
 /// Device memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Free, for all processes.
+    /// Free bytes, for all processes.
     pub free: u64,
-    /// In all.
+    /// Total bytes.
     pub total: u64,
 }
 
-/// The least compute capability: what bf16 and tf32 products and NaN-keeping minima need.
+/// The minimum compute capability, required by bf16 and tf32 products and by minima that propagate NaN.
 pub const MINIMUM_CAPABILITY: (u32, u32) = (8, 0);
 
-/// An open GPU. It stays open as long as this, a clone, or anything made on it lives.
+/// An open GPU. It stays open as long as this, a clone, or anything created on it lives.
 #[derive(Debug, Clone)]
 pub struct Device {
     cuda: Cuda,
@@ -36,7 +36,7 @@ pub struct Device {
 }
 
 impl Cuda {
-    /// Opens the GPU of this number.
+    /// Opens the GPU with this ordinal.
     ///
     /// # Errors
     /// There is no such GPU, or the driver cannot open it.
@@ -59,74 +59,74 @@ impl Cuda {
 }
 
 impl Device {
-    /// What the GPU is.
+    /// The GPU's properties.
     pub fn properties(&self) -> &DeviceProperties {
         &self.context.properties
     }
 
-    /// The driver and the compiler that it was opened with.
+    /// The driver and the compiler with which it was opened.
     pub fn cuda(&self) -> &Cuda {
         &self.cuda
     }
 
-    /// How much memory is free.
+    /// Its free and total memory.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub fn memory(&self) -> Result<Memory, CudaError> {
         let (mut free, mut total) = (0, 0);
         self.context.call(format_args!("asking for its free memory"), |driver| {
-            // SAFETY: both results live through the call.
+            // SAFETY: both results outlive the call.
             unsafe { driver.cuMemGetInfo_v2(&mut free, &mut total) }
         })?;
         Ok(Memory { free: free as u64, total: total as u64 })
     }
 
-    /// A new stream: work in it runs in order, and apart from that of other streams.
+    /// A new stream: its work runs in order, and independently of other streams.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub fn stream(&self) -> Result<Stream, CudaError> {
         Stream::new(&self.context)
     }
 
-    /// A new event, which nothing has recorded yet.
+    /// A new event that is not recorded yet.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub fn event(&self) -> Result<Event, CudaError> {
         Event::new(&self.context)
     }
 
-    /// Room for `len` elements in device memory, whose contents are undefined.
+    /// Allocates device memory for `len` elements, with undefined contents.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`], and the driver's.
+    /// [`CudaError::OutOfMemory`], and driver errors.
     pub fn alloc<T: Plain>(&self, len: usize) -> Result<Buffer<T>, CudaError> {
         Buffer::new(&self.context, len)
     }
 
-    /// `bytes` of device memory to cut buffers from.
+    /// Allocates `bytes` of device memory to allocate buffers from.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`], and the driver's.
+    /// [`CudaError::OutOfMemory`], and driver errors.
     pub fn arena(&self, bytes: usize) -> Result<Arena, CudaError> {
         Arena::new(&self.context, bytes)
     }
 
-    /// Host memory for `len` elements, page-locked, so that copies to and from it run by themselves. All bytes are 0.
+    /// Allocates page-locked host memory for `len` elements, so that copies to and from it are asynchronous. All bytes are 0.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`], and the driver's.
+    /// [`CudaError::OutOfMemory`], and driver errors.
     pub fn pinned<T: Plain>(&self, len: usize) -> Result<Pinned<T>, CudaError> {
         Pinned::new(&self.context, len)
     }
 
-    /// Compiles a program for this device, or takes it from the cache, and loads it. Where the driver refuses what the compiler
-    /// makes, the next older compiler is taken from then on.
+    /// Compiles a program for this device, or takes it from the cache, and loads it. If the driver refuses the compiler's output,
+    /// the next older compiler is used from then on.
     ///
     /// # Errors
-    /// [`CudaError::Compile`] with the compiler's log, and the driver's.
+    /// [`CudaError::Compile`] with the compiler's log, and driver errors.
     pub fn load(&self, program: &Program) -> Result<Module, CudaError> {
         let compiler = self.cuda.compiler();
         let mut refusal = None;
@@ -135,7 +135,7 @@ impl Device {
             let architecture = compiler.nearest(self.context.properties.architecture());
             let image = compiler.compile(program, architecture);
             match (image.and_then(|image| Module::new(&self.context, program, image)), refusal) {
-                // A compiler that is newer than the driver may make what that does not load.
+                // The driver may refuse the output of a compiler that is newer than itself.
                 (Err(error), first) if error.is_refused_code() && compiler.step_down(version) => {
                     refusal = first.or(Some(error));
                 }
@@ -145,10 +145,10 @@ impl Device {
         }
     }
 
-    /// Opens cuBLASLt for matrix products, with up to 32 MiB of device memory for it to work in.
+    /// Opens cuBLASLt for matrix products, with a workspace of up to 32 MiB of device memory.
     ///
     /// # Errors
-    /// [`CudaError::NoBlas`] with what to install, [`CudaError::OutOfMemory`], and the library's.
+    /// [`CudaError::NoBlas`] with what to install, [`CudaError::OutOfMemory`], and library errors.
     pub fn blas(&self) -> Result<Blas, CudaError> {
         Blas::open(&self.context, self.cuda.blas()?)
     }
@@ -164,25 +164,25 @@ impl Device {
     /// Waits until all work on the device is done.
     ///
     /// # Errors
-    /// The driver's, those of earlier work included.
+    /// A driver error, including those of earlier work.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         // SAFETY: the context is current.
         self.context
             .call(format_args!("waiting for all of its work"), |driver| unsafe { driver.cuCtxSynchronize() })
     }
 
-    /// What was copied and launched since the device was opened.
+    /// Counters of copies and launches since the device was opened.
     pub fn transfers(&self) -> Transfers {
         self.context.transfers.read()
     }
 
-    /// How many times memory of the device, or pinned memory for it, was allocated since it was opened: to show that a loop
-    /// allocates nothing.
+    /// Number of allocations of device and pinned memory since the device was opened. Tests use it to show that a loop allocates
+    /// nothing.
     pub fn allocations(&self) -> u64 {
         self.context.allocations.load(Ordering::Relaxed)
     }
 
-    /// Whether a failure has ended all work on the device in this process.
+    /// Whether the device is lost to this process: no call on it succeeds any more.
     pub fn is_lost(&self) -> bool {
         self.context.is_lost()
     }

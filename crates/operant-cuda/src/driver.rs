@@ -1,4 +1,4 @@
-//! The driver's functions (libcuda) that this crate calls, all of them, and what its codes mean.
+//! The driver functions (libcuda) that this crate calls, and descriptions of its error codes.
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::library::Version;
 use crate::table::{Status, check, table};
 
-// Entry points that drivers of CUDA 12 and of CUDA 13 both export: nothing newer than CUDA 12.0.
+// Entry points that drivers of both CUDA 12 and CUDA 13 export: nothing newer than CUDA 12.0.
 table! {
     Functions, SYMBOLS, cudarc::driver::sys as CUresult;
     fn cuInit(flags: c_uint);
@@ -70,15 +70,15 @@ table! {
     apart
     // CUDA 13's headers have only its second version, which drivers of CUDA 12 lack.
     fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent);
-    // The code is a number here, so that any may be asked about.
+    // The code is declared as a number, so that unknown codes can be passed.
     fn cuGetErrorName(code: c_uint, text: *mut *const c_char);
     fn cuGetErrorString(code: c_uint, text: *mut *const c_char);
 }
 
-/// Tells a kernel's parameter's size; drivers have it since CUDA 12.4.
+/// The size of a kernel's parameter; in drivers since CUDA 12.4.
 type ParameterInfo = unsafe extern "C" fn(CUfunction, usize, *mut usize, *mut usize) -> u32;
 
-/// Loads a kernel's code, which otherwise happens at its first launch; drivers have it since CUDA 12.4.
+/// Loads a kernel's code, which otherwise happens at its first launch; in drivers since CUDA 12.4.
 type LoadFunction = unsafe extern "C" fn(CUfunction) -> u32;
 
 const _: () = {
@@ -87,7 +87,7 @@ const _: () = {
     let _: unsafe fn(CUfunction) -> CUresult = sys::cuFuncLoad;
 };
 
-/// The driver: its functions, those that every driver has and two that newer ones have.
+/// The driver's functions: those of every supported driver, and two that only newer ones have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Driver {
     functions: Functions,
@@ -95,7 +95,7 @@ pub(crate) struct Driver {
     load_function: Option<LoadFunction>,
 }
 
-/// The driver's library, found and loaded for as long as the process lives.
+/// The driver's library, loaded until the process ends.
 #[derive(Debug)]
 pub(crate) struct LoadedDriver {
     pub functions: Driver,
@@ -112,13 +112,13 @@ impl std::ops::Deref for Driver {
 }
 
 impl Driver {
-    /// Looks every function up; the error is the list of those that the library lacks.
+    /// Looks up every function; the error lists those that the library lacks.
     ///
     /// # Safety
-    /// The library is an NVIDIA driver, or acts as one, and is never unloaded.
+    /// The library is an NVIDIA driver, or a compatible one, and is never unloaded.
     pub unsafe fn bind(library: &libloading::Library) -> Result<Self, Vec<&'static str>> {
         Ok(Driver {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             functions: unsafe { Functions::bind(library) }?,
             // SAFETY: the type is that of CUDA's headers, by the check above.
             parameter_info: unsafe { library.get::<ParameterInfo>("cuFuncGetParamInfo") }
@@ -129,24 +129,24 @@ impl Driver {
         })
     }
 
-    /// Loads a kernel's code now: its first launch may lie in a capture, which does not allow that.
+    /// Loads a kernel's code now, because its first launch may be in a capture, which does not allow loading.
     ///
     /// # Safety
     /// The function belongs to a module that is loaded.
     pub unsafe fn load_function(&self, function: CUfunction) -> Result<(), Status> {
         match self.load_function {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             Some(load) => check("cuFuncLoad", unsafe { load(function) }),
-            // Older drivers load the code in order to answer what it uses.
+            // Older drivers load the code when its attributes are queried.
             None => {
                 let (mut registers, asked) = (0, CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS);
-                // SAFETY: the caller's promise, and the result lives through the call.
+                // SAFETY: the caller guarantees the function, and the result outlives the call.
                 unsafe { self.cuFuncGetAttribute(&mut registers, asked, function) }
             }
         }
     }
 
-    /// Bytes of each of a kernel's parameters; None where the driver does not tell.
+    /// Bytes of each of a kernel's parameters; None if the driver cannot report them.
     ///
     /// # Safety
     /// The function belongs to a module that is loaded.
@@ -155,7 +155,7 @@ impl Driver {
         let mut sizes = Vec::new();
         loop {
             let (mut offset, mut size) = (0, 0);
-            // SAFETY: the function is the caller's promise, and both results live through the call.
+            // SAFETY: the caller guarantees the function, and both results outlive the call.
             match unsafe { info(function, sizes.len(), &mut offset, &mut size) } {
                 0 => sizes.push(size),
                 code if code == CUresult::CUDA_ERROR_INVALID_VALUE as u32 => return Some(sizes), // past the last
@@ -167,23 +167,23 @@ impl Driver {
         }
     }
 
-    /// A failed call in the driver's words.
+    /// A failed call with the driver's description.
     pub fn explain(&self, status: Status) -> Failure {
         let text = |ask: &dyn Fn(*mut *const c_char) -> Result<(), Status>| {
             let mut text: *const c_char = std::ptr::null();
             (ask(&mut text).is_ok() && !text.is_null())
-                // SAFETY: the driver's texts are static and end with a zero.
+                // SAFETY: the driver's texts are static and end with a zero byte.
                 .then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
         };
         Failure {
             call: status.call,
             code: status.code,
-            // SAFETY: any code may be asked about, and the result lives through the call.
+            // SAFETY: any code may be passed, and the result outlives the call.
             name: text(&|to| unsafe { self.cuGetErrorName(status.code, to) })
                 .unwrap_or_else(|| "an unknown code".to_owned()),
             // SAFETY: the same.
             text: text(&|to| unsafe { self.cuGetErrorString(status.code, to) })
-                .unwrap_or_else(|| "the driver has no words for it".to_owned()),
+                .unwrap_or_else(|| "the driver has no description of it".to_owned()),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What can go wrong with a GPU, in one type. Each says what went wrong, and apart from that what to do.
+//! The error type of all GPU operations. Each error has a problem and a remedy.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::library::Version;
 
-/// A driver call that failed: the call, the code's number, its name and the driver's words for it.
+/// A driver call that failed: the call, the code's number and name, and the driver's description of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The call, `cuMemAlloc_v2`.
@@ -14,7 +14,7 @@ pub struct Failure {
     pub code: u32,
     /// The code's name, `CUDA_ERROR_OUT_OF_MEMORY`.
     pub name: String,
-    /// What the driver says about the code.
+    /// The driver's description of the code.
     pub text: String,
 }
 
@@ -24,13 +24,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What can go wrong.
+/// An error of a GPU operation.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum CudaError {
     /// No driver library that could be used was found.
     NoDriver {
-        /// What was looked for, and why what was found does not do.
+        /// Where the library was searched, or why the one found is unusable.
         problem: String,
         /// What to do.
         remedy: String,
@@ -41,49 +41,49 @@ pub enum CudaError {
         path: PathBuf,
         /// The CUDA version that it supports.
         found: Version,
-        /// The least that is needed.
+        /// The minimum version.
         needed: Version,
     },
-    /// There is a driver, and it does not start or sees no GPU.
+    /// There is a driver, but it does not start or sees no GPU.
     NoDevice {
-        /// What the driver says.
+        /// The driver's message.
         problem: String,
         /// What to do.
         remedy: String,
     },
-    /// A GPU of that number does not exist.
+    /// There is no GPU with that ordinal.
     NoSuchDevice {
-        /// The number asked for.
+        /// The requested ordinal.
         ordinal: usize,
-        /// How many there are.
+        /// Number of GPUs.
         count: usize,
     },
     /// No compiler library (NVRTC) that could be used was found.
     NoCompiler {
-        /// What was looked for, and why what was found does not do.
+        /// Where the library was searched, or why the one found is unusable.
         problem: String,
         /// What to do.
         remedy: String,
     },
     /// No library for matrix products (cuBLASLt) that could be used was found.
     NoBlas {
-        /// What was looked for, and why what was found does not do.
+        /// Where the library was searched, or why the one found is unusable.
         problem: String,
         /// What to do.
         remedy: String,
     },
     /// The library for matrix products (cuBLASLt) failed.
     Blas {
-        /// Which call failed, and how.
+        /// The failed call and its error.
         problem: String,
         /// What to do.
         remedy: String,
     },
-    /// The compiler does not know this architecture.
+    /// The compiler does not support this architecture.
     Architecture {
         /// The architecture, 90 for compute capability 9.0.
         architecture: u32,
-        /// Which compiler, and what it knows.
+        /// The compiler and the architectures that it supports.
         problem: String,
         /// What to do.
         remedy: String,
@@ -94,14 +94,14 @@ pub enum CudaError {
         program: String,
         /// The architecture it was compiled for.
         architecture: u32,
-        /// The compiler's code for it.
+        /// The compiler's error code.
         problem: String,
         /// The compiler's log.
         log: String,
     },
-    /// The compiler failed apart from any fault in the program.
+    /// The compiler failed for a reason other than the program.
     Compiler {
-        /// Which call failed, and how.
+        /// The failed call and its error.
         problem: String,
         /// What to do.
         remedy: String,
@@ -112,43 +112,43 @@ pub enum CudaError {
         failure: Box<Failure>,
         /// The device.
         device: String,
-        /// What was being done.
+        /// The operation.
         doing: String,
     },
-    /// A driver call failed earlier in a way that ends all work on this device in this process.
+    /// The device is lost to this process because of an earlier failed call.
     Lost {
         /// The call that failed first.
         failure: Box<Failure>,
         /// The device.
         device: String,
-        /// What was being done then.
+        /// The operation of the first failure.
         earlier: String,
-        /// What is being done now.
+        /// The current operation.
         doing: String,
     },
-    /// Device or pinned memory does not suffice.
+    /// Not enough device or pinned memory.
     OutOfMemory {
         /// The device.
         device: String,
         /// `device` or `pinned host`.
         kind: &'static str,
-        /// Bytes asked for.
-        wanted: u64,
+        /// Bytes requested.
+        requested: u64,
         /// Bytes of device memory that were free.
         free: u64,
-        /// Bytes of device memory in all.
+        /// Total bytes of device memory.
         total: u64,
     },
-    /// What is left of an arena does not suffice.
+    /// Not enough memory left in an arena.
     ArenaFull {
-        /// Bytes asked for, alignment included.
-        wanted: usize,
+        /// Bytes requested, alignment included.
+        requested: usize,
         /// Bytes left.
         left: usize,
         /// Bytes of the whole arena.
         size: usize,
     },
-    /// Two lengths that must agree do not.
+    /// Two lengths that must be equal differ.
     Length {
         /// What has the wrong length.
         what: &'static str,
@@ -164,9 +164,9 @@ pub enum CudaError {
         /// The kernel's name.
         kernel: String,
     },
-    /// A call that this device or this moment does not allow.
+    /// A call that this device, or its current state, does not allow.
     Refused {
-        /// What was asked for, and why it cannot be.
+        /// What was requested, and why it is refused.
         problem: String,
         /// What to do.
         remedy: String,
@@ -174,7 +174,7 @@ pub enum CudaError {
 }
 
 impl CudaError {
-    /// Whether the device can do no more work in this process: every later call on it fails too.
+    /// Whether the device is lost to this process: every later call on it fails too.
     pub fn is_lost(&self) -> bool {
         match self {
             CudaError::Lost { .. } => true,
@@ -183,7 +183,7 @@ impl CudaError {
         }
     }
 
-    /// Whether the driver refuses what the compiler made.
+    /// Whether the driver refuses the compiler's output.
     pub(crate) fn is_refused_code(&self) -> bool {
         use cudarc::driver::sys::CUresult as Code;
         const REFUSED: [Code; 4] = [
@@ -196,7 +196,7 @@ impl CudaError {
         REFUSED.iter().any(|refused| *refused as u32 == failure.code)
     }
 
-    /// What went wrong, and where.
+    /// The problem, and where it occurred.
     pub fn what(&self) -> String {
         match self {
             CudaError::NoDriver { problem, .. }
@@ -209,7 +209,7 @@ impl CudaError {
             | CudaError::Refused { problem, .. } => problem.clone(),
             CudaError::OldDriver { path, found, needed } => {
                 let path = path.display();
-                format!("the NVIDIA driver {path} supports CUDA {found}, and {needed} is the least")
+                format!("the NVIDIA driver {path} supports CUDA {found}; the minimum is {needed}")
             }
             CudaError::NoSuchDevice { ordinal, count } => {
                 format!("there is no GPU {ordinal}: the driver sees {count}, numbered from 0")
@@ -219,13 +219,13 @@ impl CudaError {
             }
             CudaError::Call { failure, device, doing } => format!("{failure} on {device} while {doing}"),
             CudaError::Lost { failure, device, earlier, doing } => {
-                format!("{device} is lost since {failure} while {earlier}, so it cannot go on {doing}")
+                format!("{device} was lost when {failure} while {earlier}, so it cannot continue {doing}")
             }
-            CudaError::OutOfMemory { device, kind, wanted, free, total } => format!(
-                "{device} has no room for {wanted} bytes of {kind} memory: {free} of its {total} bytes are free"
+            CudaError::OutOfMemory { device, kind, requested, free, total } => format!(
+                "{device} has no room for {requested} bytes of {kind} memory: {free} of its {total} bytes are free"
             ),
-            CudaError::ArenaFull { wanted, left, size } => {
-                format!("an arena of {size} bytes has {left} left and {wanted} are wanted")
+            CudaError::ArenaFull { requested, left, size } => {
+                format!("an arena of {size} bytes has {left} left and {requested} were requested")
             }
             CudaError::Length { what, given, expected } => {
                 format!("{what} has {given} elements where {expected} are needed")
@@ -260,14 +260,14 @@ impl CudaError {
                     .to_owned()
             }
             CudaError::ArenaFull { .. } => "make the arena larger".to_owned(),
-            CudaError::Length { .. } => "give exactly as many".to_owned(),
+            CudaError::Length { .. } => "pass exactly that many".to_owned(),
             CudaError::NoKernel { .. } => {
                 "declare it with KERNEL in that file, or correct the name".to_owned()
             }
         }
     }
 
-    /// What went wrong, and what to do.
+    /// The problem and the remedy.
     pub fn parts(&self) -> (String, String) {
         (self.what(), self.remedy())
     }
@@ -285,7 +285,7 @@ impl fmt::Display for CudaError {
 
 impl std::error::Error for CudaError {}
 
-/// Codes after which the device's context answers every call with the same error.
+/// Codes after which every call in the device's context fails with the same error.
 pub(crate) fn is_fatal(code: u32) -> bool {
     use cudarc::driver::sys::CUresult as Code;
     const FATAL: &[Code] = &[
@@ -309,7 +309,7 @@ pub(crate) fn is_fatal(code: u32) -> bool {
     FATAL.iter().any(|fatal| *fatal as u32 == code)
 }
 
-/// What to do about a code.
+/// The remedy for an error code.
 fn advice(failure: &Failure) -> &'static str {
     use cudarc::driver::sys::CUresult as Code;
     let is = |codes: &[Code]| codes.iter().any(|code| *code as u32 == failure.code);
@@ -322,11 +322,11 @@ fn advice(failure: &Failure) -> &'static str {
     } else if is(&[Code::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES]) {
         "launch smaller blocks, or with less shared memory"
     } else if is(&[Code::CUDA_ERROR_NO_BINARY_FOR_GPU, Code::CUDA_ERROR_INVALID_IMAGE]) {
-        "delete the kernel cache (`operant info` names it), so that the kernels are compiled anew"
+        "delete the kernel cache (`operant info` names it), so that the kernels are compiled again"
     } else if is(&[Code::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH]) {
         "restart the machine, since the driver was updated while it ran"
     } else if is(&[Code::CUDA_ERROR_DEVICE_UNAVAILABLE]) {
-        "end the process that holds the device alone (`nvidia-smi` lists it), or choose another device"
+        "end the process that holds the device exclusively (`nvidia-smi` lists it), or choose another device"
     } else {
         "see what `nvidia-smi` and `dmesg` say about the device"
     }

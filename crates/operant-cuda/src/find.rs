@@ -1,4 +1,4 @@
-//! Finds the driver, the compiler and, when it is asked for, the library for matrix products; says what is there and missing.
+//! Finds the driver, the compiler and, on request, the library for matrix products; reports what is found and missing.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -10,53 +10,53 @@ use crate::compiler::Compiler;
 use crate::driver::{Driver, LoadedDriver};
 use crate::error::CudaError;
 use crate::library::{Library, Version, keep, open, path_of};
-use crate::places::{Places, VARIABLE};
 use crate::properties::DeviceProperties;
+use crate::search_paths::{SearchPaths, VARIABLE};
 use crate::table::Status;
 
-/// The oldest driver that works, as the CUDA version that it supports (drivers from 525 on).
+/// The oldest supported driver, as its CUDA version (driver 525).
 pub const MINIMUM_DRIVER: Version = Version { major: 12, minor: 0 };
 
-/// The driver, loaded and started, and a compiler for it.
+/// The driver, loaded and initialised, and a compiler for it.
 #[derive(Debug, Clone)]
 pub struct Cuda {
     driver: Arc<LoadedDriver>,
     compiler: Compiler,
-    /// Where a library for matrix products is looked for when one is asked for, and the one that was found.
-    places: Places,
+    /// The search paths for the library for matrix products, and the one that was found.
+    paths: SearchPaths,
     blas: Arc<OnceLock<Arc<LoadedBlas>>>,
 }
 
 impl Cuda {
-    /// Finds the libraries on this machine, those in `$OPERANT_CUDA_LIBRARIES` first, and starts the driver.
+    /// Finds the libraries on this machine, those in `$OPERANT_CUDA_LIBRARIES` first, and initialises the driver.
     ///
     /// # Errors
-    /// No usable driver or compiler, an old driver, or no GPU; each with what to install.
+    /// No usable driver or compiler, an old driver, or no GPU; each with a remedy.
     pub fn find() -> Result<Cuda, CudaError> {
-        Cuda::find_at(&Places::usual(None))
+        Cuda::find_at(&SearchPaths::standard(None))
     }
 
-    /// [`Cuda::find`], looking in `first` instead of `$OPERANT_CUDA_LIBRARIES`.
+    /// [`Cuda::find`] with `first` instead of `$OPERANT_CUDA_LIBRARIES`.
     ///
     /// # Errors
     /// Those of [`Cuda::find`].
     pub fn find_in(first: Option<&Path>) -> Result<Cuda, CudaError> {
-        Cuda::find_at(&Places::usual(first))
+        Cuda::find_at(&SearchPaths::standard(first))
     }
 
-    /// [`Cuda::find`], looking in these places.
+    /// [`Cuda::find`], with these search paths.
     ///
     /// # Errors
     /// Those of [`Cuda::find`].
-    pub fn find_at(places: &Places) -> Result<Cuda, CudaError> {
-        let driver = load_driver(places)?;
+    pub fn find_at(paths: &SearchPaths) -> Result<Cuda, CudaError> {
+        let driver = load_driver(paths)?;
         start(&driver)?;
-        let compiler = Compiler::find_at(places, Some(driver.version))?;
-        let (places, blas) = (places.clone(), Arc::default());
-        Ok(Cuda { driver: Arc::new(driver), compiler, places, blas })
+        let compiler = Compiler::find_at(paths, Some(driver.version))?;
+        let (paths, blas) = (paths.clone(), Arc::default());
+        Ok(Cuda { driver: Arc::new(driver), compiler, paths, blas })
     }
 
-    /// Keeps compiled kernels in `kernels` in this directory; None keeps none.
+    /// Caches compiled kernels in `kernels` in this directory; None disables the cache.
     #[must_use]
     pub fn cached_in(mut self, directory: Option<&Path>) -> Cuda {
         self.compiler = self.compiler.cached_in(directory);
@@ -73,7 +73,7 @@ impl Cuda {
         &self.driver.path
     }
 
-    /// The compiler that kernels are compiled with.
+    /// The compiler for kernels.
     pub fn compiler(&self) -> &Compiler {
         &self.compiler
     }
@@ -81,25 +81,25 @@ impl Cuda {
     /// The GPUs that the driver shows, in its order.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub fn devices(&self) -> Result<Vec<DeviceProperties>, CudaError> {
         devices(&self.driver)
     }
 
-    /// Whether the library for matrix products is there, which opening one on a device would tell later.
+    /// Checks that the library for matrix products can be loaded, without opening it on a device.
     ///
     /// # Errors
-    /// [`CudaError::NoBlas`] with what to install.
+    /// [`CudaError::NoBlas`] with the package to install.
     pub fn has_blas(&self) -> Result<(), CudaError> {
         self.blas().map(|_| ())
     }
 
-    /// The library for matrix products, which is loaded when it is asked for the first time.
+    /// The library for matrix products, loaded at the first request.
     pub(crate) fn blas(&self) -> Result<Arc<LoadedBlas>, CudaError> {
         if let Some(found) = self.blas.get() {
             return Ok(found.clone());
         }
-        let found = Arc::new(LoadedBlas::find_at(&self.places, Some(self.driver.version))?);
+        let found = Arc::new(LoadedBlas::find_at(&self.paths, Some(self.driver.version))?);
         Ok(self.blas.get_or_init(|| found).clone())
     }
 
@@ -113,10 +113,10 @@ impl Cuda {
     }
 }
 
-/// One of the libraries: what was found, or what is wrong and what to do.
+/// The status of one library: its file, or the problem and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// What it is.
+pub struct LibraryStatus {
+    /// A name for people: `NVRTC`.
     pub name: &'static str,
     /// The library, where there is one.
     pub found: Option<Library>,
@@ -124,24 +124,24 @@ pub struct Part {
     pub problem: Option<String>,
     /// What to do about it.
     pub remedy: Option<String>,
-    /// Every place where it is looked for, in order.
+    /// Every location that is searched for it, in order.
     pub searched: Vec<String>,
 }
 
-/// What is there for a GPU to be used, and what is missing.
+/// The status of the libraries that a GPU needs, and the GPUs found.
 #[derive(Debug, Clone)]
 pub struct Inspection {
     /// The driver (libcuda).
-    pub driver: Part,
+    pub driver: LibraryStatus,
     /// The compiler (NVRTC).
-    pub compiler: Part,
+    pub compiler: LibraryStatus,
     /// The library for matrix products (cuBLASLt). Everything else works without it. The version is its own.
-    pub blas: Part,
+    pub blas: LibraryStatus,
     /// The GPUs; empty when the driver cannot be used.
     pub devices: Vec<DeviceProperties>,
-    /// The oldest driver that would do.
+    /// The oldest supported driver.
     pub minimum_driver: Version,
-    /// Where compiled kernels are kept; None when the environment variables name no directory.
+    /// Where compiled kernels are cached; None if the environment variables name no directory.
     pub cache: Option<PathBuf>,
 }
 
@@ -152,25 +152,25 @@ impl Inspection {
     }
 }
 
-/// What is there and what is missing, looking in `first` (else `$OPERANT_CUDA_LIBRARIES`) before all else. Never fails.
+/// Inspects the libraries and GPUs, with `first` (else `$OPERANT_CUDA_LIBRARIES`) searched first. Never fails.
 pub fn inspect(first: Option<&Path>) -> Inspection {
-    inspect_at(&Places::usual(first))
+    inspect_at(&SearchPaths::standard(first))
 }
 
-/// [`inspect`], looking in these places.
-pub fn inspect_at(places: &Places) -> Inspection {
-    let part = |name, searched| Part { name, found: None, problem: None, remedy: None, searched };
-    let mut driver = part("CUDA driver (libcuda)", places.list_drivers());
-    let mut compiler = part("NVRTC", places.list_compilers());
-    let mut blas = part("cuBLASLt", places.list_blas());
-    let blame = |part: &mut Part, error: &CudaError| {
+/// [`inspect`], with these search paths.
+pub fn inspect_at(paths: &SearchPaths) -> Inspection {
+    let part = |name, searched| LibraryStatus { name, found: None, problem: None, remedy: None, searched };
+    let mut driver = part("CUDA driver (libcuda)", paths.list_drivers());
+    let mut compiler = part("NVRTC", paths.list_compilers());
+    let mut blas = part("cuBLASLt", paths.list_blas());
+    let blame = |part: &mut LibraryStatus, error: &CudaError| {
         let (problem, remedy) = error.parts();
         (part.problem, part.remedy) = (Some(problem), Some(remedy));
     };
 
     let mut found_devices = Vec::new();
     let mut newest = None;
-    match load_driver(places) {
+    match load_driver(paths) {
         Ok(loaded) => {
             newest = Some(loaded.version);
             driver.found = Some(Library { path: loaded.path.clone(), version: newest });
@@ -186,20 +186,20 @@ pub fn inspect_at(places: &Places) -> Inspection {
             blame(&mut driver, &error);
         }
     }
-    match Compiler::find_at(places, newest) {
+    match Compiler::find_at(paths, newest) {
         Ok(found) => {
             compiler.found =
                 Some(Library { path: found.path().to_path_buf(), version: Some(found.version()) });
             let unknown = found_devices
                 .iter()
-                .find_map(|device| found.knows(found.nearest(device.architecture())).err());
+                .find_map(|device| found.check_architecture(found.nearest(device.architecture())).err());
             if let Some(error) = unknown {
                 blame(&mut compiler, &error);
             }
         }
         Err(error) => blame(&mut compiler, &error),
     }
-    match LoadedBlas::find_at(places, newest) {
+    match LoadedBlas::find_at(paths, newest) {
         Ok(found) => blas.found = Some(found.library()),
         Err(error) => blame(&mut blas, &error),
     }
@@ -209,15 +209,15 @@ pub fn inspect_at(places: &Places) -> Inspection {
         blas,
         devices: found_devices,
         minimum_driver: MINIMUM_DRIVER,
-        cache: crate::cache::usual_directory(),
+        cache: crate::cache::default_directory(),
     }
 }
 
 /// Loads the first driver that can be used.
-fn load_driver(places: &Places) -> Result<LoadedDriver, CudaError> {
+fn load_driver(paths: &SearchPaths) -> Result<LoadedDriver, CudaError> {
     let mut complaints: Vec<String> = Vec::new();
     let mut old: Option<CudaError> = None;
-    for candidate in places.drivers() {
+    for candidate in paths.drivers() {
         match open(&candidate) {
             None => {}
             Some(Err(complaint)) => complaints.push(complaint),
@@ -240,7 +240,7 @@ fn load_driver(places: &Places) -> Result<LoadedDriver, CudaError> {
     complaints.dedup();
     let (problem, remedy) = if complaints.is_empty() {
         (
-            format!("no NVIDIA driver here: libcuda.so.1 is {}", places.describe_drivers()),
+            format!("no NVIDIA driver here: libcuda.so.1 is {}", paths.describe_drivers()),
             format!(
                 "install the NVIDIA driver (in a container, start it with `--gpus all`), or set {VARIABLE} to the \
                  directory of libcuda.so.1"
@@ -248,8 +248,8 @@ fn load_driver(places: &Places) -> Result<LoadedDriver, CudaError> {
         )
     } else {
         (
-            format!("no NVIDIA driver that works: {}", complaints.join(", ")),
-            "install the NVIDIA driver anew, so that `nvidia-smi` works".to_owned(),
+            format!("no usable NVIDIA driver: {}", complaints.join(", ")),
+            "reinstall the NVIDIA driver, so that `nvidia-smi` works".to_owned(),
         )
     };
     Err(CudaError::NoDriver { problem, remedy })
@@ -260,24 +260,24 @@ enum BindError {
     Other(String),
 }
 
-/// Looks every function up in an opened library, and asks for its version.
+/// Looks up every function in an opened library, and reads its version.
 fn bind(library: &libloading::Library, path: PathBuf) -> Result<LoadedDriver, BindError> {
     let shown = path.display();
     let other = |complaint: String| Err(BindError::Other(complaint));
-    // SAFETY: a library of the driver's name acts as one, and what is used of it stays loaded until the process ends.
+    // SAFETY: a library of the driver's name is taken to be the driver, and it stays loaded until the process ends.
     let (bound, code, number) = match unsafe { Driver::bind(library) } {
         Ok(driver) => {
             let mut number = 0;
-            // SAFETY: the result lives through the call, which may be made before cuInit.
+            // SAFETY: the result outlives the call, which may be made before cuInit.
             let asked = unsafe { driver.cuDriverGetVersion(&mut number) };
             (Ok(driver), asked.err().map_or(0, |status| status.code), number)
         }
         Err(missing) => {
-            // An old driver lacks functions, too: its version says more.
+            // An old driver also lacks functions, but its version is the better message.
             type GetVersion = unsafe extern "C" fn(*mut i32) -> u32;
             // SAFETY: the type is that of CUDA's headers.
             let Ok(ask) = (unsafe { library.get::<GetVersion>("cuDriverGetVersion") }) else {
-                return other(format!("{shown} is no NVIDIA driver (it lacks {})", count_of(&missing)));
+                return other(format!("{shown} is not an NVIDIA driver (it lacks {})", count_of(&missing)));
             };
             let mut number = 0;
             // SAFETY: the same.
@@ -286,10 +286,10 @@ fn bind(library: &libloading::Library, path: PathBuf) -> Result<LoadedDriver, Bi
         }
     };
     if code == CUresult::CUDA_ERROR_STUB_LIBRARY as u32 {
-        return other(format!("{shown} is the toolkit's stub and no driver"));
+        return other(format!("{shown} is the toolkit's stub, not a driver"));
     }
     let (Some(version), 0) = (version_of(number), code) else {
-        return other(format!("{shown} does not tell its version (code {code})"));
+        return other(format!("{shown} does not report its version (code {code})"));
     };
     if version < MINIMUM_DRIVER {
         return Err(BindError::Old(CudaError::OldDriver { path, found: version, needed: MINIMUM_DRIVER }));
@@ -300,7 +300,7 @@ fn bind(library: &libloading::Library, path: PathBuf) -> Result<LoadedDriver, Bi
     }
 }
 
-/// The first of a list, and how many more there are.
+/// The first element of a list, and the number of others.
 fn count_of(missing: &[&str]) -> String {
     match missing {
         [first, rest @ ..] if !rest.is_empty() => format!("{first} and {} more functions", rest.len()),
@@ -314,13 +314,13 @@ fn version_of(number: i32) -> Option<Version> {
     Some(Version { major: number / 1000, minor: number % 1000 / 10 })
 }
 
-/// Starts the driver, which looks for GPUs.
+/// Initialises the driver, which detects GPUs.
 fn start(driver: &LoadedDriver) -> Result<(), CudaError> {
     // SAFETY: the flags must be 0, and are.
     unsafe { driver.functions.cuInit(0) }.map_err(|status| refusal(driver, status))
 }
 
-/// A failure of the driver before any device is open.
+/// A driver error before any device is open.
 fn refusal(driver: &LoadedDriver, status: Status) -> CudaError {
     let failure = driver.functions.explain(status);
     let is = |code: CUresult| status.code == code as u32;
@@ -342,7 +342,7 @@ fn refusal(driver: &LoadedDriver, status: Status) -> CudaError {
 
 fn count(driver: &LoadedDriver) -> Result<usize, CudaError> {
     let mut count = 0;
-    // SAFETY: the result lives through the call.
+    // SAFETY: the result outlives the call.
     unsafe { driver.functions.cuDeviceGetCount(&mut count) }.map_err(|status| refusal(driver, status))?;
     Ok(usize::try_from(count).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! Shared libraries: a version, a file that was opened, and how it is opened and kept.
+//! Shared libraries: their versions and files, and how they are opened and kept loaded.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,37 +23,37 @@ impl fmt::Display for Version {
 pub struct Library {
     /// The file.
     pub path: PathBuf,
-    /// The CUDA version that it says it is of; None when it could not be asked.
+    /// The CUDA version that it reports; None if it could not be read.
     pub version: Option<Version>,
 }
 
-/// Where a library may be: a file, or a name that the loader knows.
+/// Where a library may be: a file, or a name that the loader resolves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Candidate {
     File(PathBuf),
     Name(&'static str),
 }
 
-/// Opens a library. None: there is none; an error: there is something that cannot be loaded.
+/// Opens a library. None: there is none. An error: there is a file that cannot be loaded.
 pub(crate) fn open(candidate: &Candidate) -> Option<Result<libloading::Library, String>> {
     match candidate {
         Candidate::File(path) => {
             path.symlink_metadata().ok()?;
-            // SAFETY: what a library does when it is loaded is its own; this one is NVIDIA's, or what the user named.
+            // SAFETY: loading runs the library's initialisers; it is NVIDIA's library or one that the user named.
             let opened = unsafe { libloading::Library::new(path) };
             Some(opened.map_err(|error| complaint(path, &error)))
         }
-        // SAFETY: the same. A failure means that the loader does not know the name, which is no fault.
+        // SAFETY: the same. If the loader does not find the name, that is not an error.
         Candidate::Name(name) => unsafe { libloading::Library::new(*name) }.ok().map(Ok),
     }
 }
 
-/// The loader's complaint in one line that names the file once.
+/// The loader's error in one line that names the file once.
 fn complaint(path: &Path, error: &libloading::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
-        text = inner.to_string(); // the innermost says what the loader says
+        text = inner.to_string(); // the innermost error is the loader's message
         source = inner.source();
     }
     let path = path.display().to_string();
@@ -62,7 +62,7 @@ fn complaint(path: &Path, error: &libloading::Error) -> String {
     format!("{path} cannot be loaded ({text})")
 }
 
-/// The file that an opened library's function lies in: the loader knows where it found a name.
+/// The file of an opened library's function, which shows where the loader found a name.
 pub(crate) fn path_of(library: &libloading::Library, symbol: &str, candidate: &Candidate) -> PathBuf {
     match candidate {
         Candidate::File(path) => path.clone(),
@@ -74,12 +74,12 @@ pub(crate) fn path_of(library: &libloading::Library, symbol: &str, candidate: &C
 fn file_of(library: &libloading::Library, symbol: &str) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
 
-    // SAFETY: the address is only asked about and never called.
+    // SAFETY: the address is only looked up and never called.
     let function = unsafe { library.get::<unsafe extern "C" fn()>(symbol) }.ok()?;
     let address = *function as *const std::ffi::c_void;
     // SAFETY: all of its fields may be zero.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked about, and the result lives through the call.
+    // SAFETY: any address may be passed, and the result outlives the call.
     if unsafe { libc::dladdr(address, &mut info) } == 0 || info.dli_fname.is_null() {
         return None;
     }
@@ -94,7 +94,7 @@ fn file_of(_library: &libloading::Library, _symbol: &str) -> Option<PathBuf> {
     None
 }
 
-/// Keeps a library loaded until the process ends: the driver has threads of its own and never expects to be unloaded.
+/// Keeps a library loaded until the process ends: the driver has its own threads and does not support unloading.
 pub(crate) fn keep(library: libloading::Library) {
     std::mem::forget(library);
 }

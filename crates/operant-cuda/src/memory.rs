@@ -1,4 +1,4 @@
-//! Device memory: buffers, alone or cut from one arena.
+//! Device memory: buffers with their own allocation or from an arena.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use crate::plain::{Plain, bytes_of};
 use crate::stream::Stream;
 use crate::transfers::Transfers;
 
-/// Every buffer of an arena begins at a multiple of this many bytes, as those of the driver do.
+/// Every buffer of an arena begins at a multiple of this many bytes, as the driver's allocations do.
 const ALIGNMENT: usize = 256;
 
 /// One allocation of device memory.
@@ -23,14 +23,14 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// None for no bytes, which the driver refuses to allocate.
+    /// None for 0 bytes, which the driver refuses to allocate.
     fn new(context: &Arc<Context>, bytes: usize) -> Result<Option<Arc<Block>>, CudaError> {
         if bytes == 0 {
             return Ok(None);
         }
         let mut pointer = 0;
         context.call_for_memory("device", bytes, |driver| {
-            // SAFETY: the result lives through the call.
+            // SAFETY: the result outlives the call.
             unsafe { driver.cuMemAlloc_v2(&mut pointer, bytes) }
         })?;
         Ok(Some(Arc::new(Block { context: context.clone(), pointer })))
@@ -46,10 +46,10 @@ impl Drop for Block {
 
 /// `len` elements in device memory.
 ///
-/// Work on it is ordered by the streams that it is given to; two streams that share a buffer are ordered with events.
+/// Work on it is ordered by its stream; two streams that share a buffer are ordered with events.
 #[derive(Debug)]
 pub struct Buffer<T> {
-    /// None where there is no memory at all, see [`Buffer::without_memory`].
+    /// None without memory, see [`Buffer::without_memory`].
     context: Option<Arc<Context>>,
     block: Option<Arc<Block>>,
     pointer: u64,
@@ -64,7 +64,7 @@ impl<T: Plain> Buffer<T> {
         Ok(Buffer { context: Some(context.clone()), block, pointer, len, of: PhantomData })
     }
 
-    /// Elements that lie nowhere, for code that only counts what it would allocate: nothing can be copied to or from them.
+    /// A buffer without memory, for code that only counts allocations: nothing can be copied to or from it.
     ///
     /// # Errors
     /// More than memory can hold.
@@ -93,15 +93,15 @@ impl<T: Plain> Buffer<T> {
         self.pointer
     }
 
-    /// Some of its elements, which are the same memory.
+    /// A range of its elements, in the same memory.
     ///
     /// # Errors
-    /// The range does not lie within the buffer.
+    /// The range is not within the buffer.
     pub fn part(&self, range: Range<usize>) -> Result<Buffer<T>, CudaError> {
         if range.start > range.end || range.end > self.len {
             return Err(CudaError::refused(
-                format!("elements {range:?} do not lie within a buffer of {}", self.len),
-                "ask for a part that it has",
+                format!("elements {range:?} are not within a buffer of {}", self.len),
+                "pass a range within it",
             ));
         }
         Ok(Buffer {
@@ -116,30 +116,30 @@ impl<T: Plain> Buffer<T> {
     /// The same memory as elements of another type, as many as fill it.
     ///
     /// # Errors
-    /// They do not fill it, or it begins where such an element cannot.
+    /// They do not fill it, or it is not aligned for them.
     pub fn cast<U: Plain>(&self) -> Result<Buffer<U>, CudaError> {
         let (bytes, size) = (self.bytes(), size_of::<U>());
         if size == 0 || !bytes.is_multiple_of(size) || !self.pointer.is_multiple_of(align_of::<U>() as u64) {
             return Err(CudaError::refused(
                 format!("{bytes} bytes at {:#x} are no elements of {size} bytes", self.pointer),
-                "ask for elements that fill the buffer",
+                "choose elements that fill the buffer",
             ));
         }
         let (context, block) = (self.context.clone(), self.block.clone());
         Ok(Buffer { context, block, pointer: self.pointer, len: bytes / size, of: PhantomData })
     }
 
-    /// Copies elements to the device, after what the stream was given before, and waits for it.
+    /// Copies elements to the device, after earlier work of the stream, and waits for the copy.
     ///
     /// # Errors
-    /// Another length, a stream that is being captured, and the driver's.
+    /// Another length, a stream that is being captured, and driver errors.
     pub fn write(&self, stream: &Stream, from: &[T]) -> Result<(), CudaError> {
         self.expect("the host's slice", from.len())?;
         stream.must_not_capture("copying from ordinary host memory")?;
         let Some(context) = self.check(stream)? else { return Ok(()) };
         let bytes = self.bytes();
         context.call(format_args!("copying {bytes} bytes to it"), |driver| {
-            // SAFETY: both sides have that many bytes; the host's live until the wait below is over.
+            // SAFETY: both sides have that many bytes; the host's stay valid until the wait below is over.
             unsafe { driver.cuMemcpyHtoDAsync_v2(self.pointer, from.as_ptr().cast(), bytes, stream.raw()) }?;
             // SAFETY: the stream is the driver's own.
             unsafe { driver.cuStreamSynchronize(stream.raw()) }
@@ -148,10 +148,10 @@ impl<T: Plain> Buffer<T> {
         Ok(())
     }
 
-    /// The elements, after what the stream was given before. Waits for it.
+    /// Copies the elements to the host, after earlier work of the stream, and waits for the copy.
     ///
     /// # Errors
-    /// A stream that is being captured, and the driver's, those of earlier work included.
+    /// A stream that is being captured, and driver errors, including those of earlier work.
     pub fn read(&self, stream: &Stream) -> Result<Vec<T>, CudaError> {
         stream.must_not_capture("copying to ordinary host memory")?;
         let mut values: Vec<T> = Vec::new();
@@ -165,7 +165,7 @@ impl<T: Plain> Buffer<T> {
         let bytes = self.bytes();
         let copied = context.call(format_args!("copying {bytes} bytes from it"), |driver| {
             let to = values.as_mut_ptr().cast::<c_void>();
-            // SAFETY: both sides have that many bytes; the host's live until the wait below is over, or for ever.
+            // SAFETY: both sides have that many bytes; the host's stay valid until the wait below is over, or are leaked.
             unsafe { driver.cuMemcpyDtoHAsync_v2(to, self.pointer, bytes, stream.raw()) }?;
             // SAFETY: the stream is the driver's own.
             unsafe { driver.cuStreamSynchronize(stream.raw()) }
@@ -180,10 +180,10 @@ impl<T: Plain> Buffer<T> {
         Ok(values)
     }
 
-    /// Copies the elements to pinned memory of the same length, in the stream and without waiting; reading `to` waits.
+    /// Copies the elements to pinned memory of the same length, asynchronously; reading `to` waits.
     ///
     /// # Errors
-    /// Another length, and the driver's.
+    /// Another length, and driver errors.
     pub fn read_into(&self, stream: &Stream, to: &mut Pinned<T>) -> Result<(), CudaError> {
         self.expect("the pinned memory", to.len())?;
         let (Some(_), Some(pinned)) = (self.check(stream)?, to.block()) else { return Ok(()) };
@@ -197,10 +197,10 @@ impl<T: Plain> Buffer<T> {
         Ok(())
     }
 
-    /// Copies the elements of pinned memory of the same length, in the stream and without waiting.
+    /// Copies the elements of pinned memory of the same length, asynchronously.
     ///
     /// # Errors
-    /// Another length, and the driver's.
+    /// Another length, and driver errors.
     pub fn write_from(&self, stream: &Stream, from: &Pinned<T>) -> Result<(), CudaError> {
         self.expect("the pinned memory", from.len())?;
         let (Some(_), Some(pinned)) = (self.check(stream)?, from.block()) else { return Ok(()) };
@@ -214,11 +214,11 @@ impl<T: Plain> Buffer<T> {
         Ok(())
     }
 
-    /// Copies the elements of another buffer of the same length and device, which is other memory, in the stream and without
-    /// waiting. Nothing crosses the bus.
+    /// Copies the elements of another, non-overlapping buffer of the same length and device, asynchronously. Nothing crosses the
+    /// bus.
     ///
     /// # Errors
-    /// Another length, a buffer of another device, and the driver's.
+    /// Another length, a buffer of another device, and driver errors.
     pub fn copy_from(&self, stream: &Stream, from: &Buffer<T>) -> Result<(), CudaError> {
         self.expect("the other buffer", from.len)?;
         from.check(stream)?;
@@ -233,10 +233,10 @@ impl<T: Plain> Buffer<T> {
         Ok(())
     }
 
-    /// Sets every byte, in the stream and without waiting.
+    /// Sets every byte, asynchronously.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub fn fill(&self, stream: &Stream, byte: u8) -> Result<(), CudaError> {
         let Some(context) = self.check(stream)? else { return Ok(()) };
         let bytes = self.bytes();
@@ -248,18 +248,18 @@ impl<T: Plain> Buffer<T> {
         Ok(())
     }
 
-    /// While the stream is being captured: lets the graph keep this memory, so that it outlives every launch. A kernel
-    /// that is captured needs this for each buffer that its parameters point to.
+    /// During a capture of the stream: makes the graph keep this memory, so that it outlives every launch. A captured kernel
+    /// needs this for each buffer that its parameters point to.
     pub fn keep_in(&self, stream: &Stream) {
         if let Some(block) = &self.block {
             stream.keep(block.clone());
         }
     }
 
-    /// The device that it lies on, which must be the stream's; None where there is nothing to do.
+    /// Its device, which must be the stream's; None if the buffer is empty.
     pub(crate) fn check(&self, stream: &Stream) -> Result<Option<&Context>, CudaError> {
         let context = self.context.as_ref().ok_or_else(|| {
-            CudaError::refused("a buffer without memory is to be used", "use it for counting alone")
+            CudaError::refused("a buffer without memory cannot be used", "use it only to count allocations")
         })?;
         stream.must_be_on(context)?;
         Ok((self.bytes() > 0).then_some(&**context))
@@ -273,7 +273,7 @@ impl<T: Plain> Buffer<T> {
     }
 }
 
-/// One allocation that buffers are cut from, one after another. It lives as long as the last of them.
+/// One allocation from which buffers are taken, one after another. It lives as long as the last of them.
 #[derive(Debug)]
 pub struct Arena {
     context: Arc<Context>,
@@ -288,7 +288,7 @@ impl Arena {
         Ok(Arena { context: context.clone(), block, size: bytes, used: 0 })
     }
 
-    /// The bytes that a buffer takes of an arena: its own, rounded up to 256.
+    /// The bytes that a buffer takes of an arena: its size, rounded up to 256.
     ///
     /// # Errors
     /// More than memory can hold.
@@ -297,19 +297,19 @@ impl Arena {
         Ok(bytes.next_multiple_of(ALIGNMENT))
     }
 
-    /// A buffer of what is left, at a multiple of 256 bytes. Its contents are undefined.
+    /// Takes a buffer of the remaining memory, at a multiple of 256 bytes. Its contents are undefined.
     ///
     /// # Errors
     /// [`CudaError::ArenaFull`].
     pub fn take<T: Plain>(&mut self, len: usize) -> Result<Buffer<T>, CudaError> {
-        let wanted = Self::bytes_for::<T>(len)?;
-        // The last buffer need not be filled up.
+        let requested = Self::bytes_for::<T>(len)?;
+        // The last buffer is not rounded up.
         if bytes_of::<T>(len)? > self.left() {
-            return Err(CudaError::ArenaFull { wanted, left: self.left(), size: self.size });
+            return Err(CudaError::ArenaFull { requested, left: self.left(), size: self.size });
         }
         let base = self.block.as_ref().map_or(0, |block| block.pointer);
-        let pointer = if wanted == 0 { 0 } else { base + self.used as u64 };
-        self.used = (self.used + wanted).min(self.size);
+        let pointer = if requested == 0 { 0 } else { base + self.used as u64 };
+        self.used = (self.used + requested).min(self.size);
         let (context, block) = (Some(self.context.clone()), self.block.clone());
         Ok(Buffer { context, block, pointer, len, of: PhantomData })
     }
@@ -319,7 +319,7 @@ impl Arena {
         self.size - self.used
     }
 
-    /// Bytes in all.
+    /// Total bytes.
     pub fn size(&self) -> usize {
         self.size
     }

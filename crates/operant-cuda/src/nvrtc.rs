@@ -1,7 +1,6 @@
-//! The compiler's functions (NVRTC) that this crate calls, all of them.
+//! The functions of the compiler (NVRTC) that this crate calls.
 //!
-//! They come through a table of our own, because cudarc would look the library up by name alone, and ends the process
-//! when it is not there.
+//! They are looked up by this crate, because cudarc looks the library up by name only and panics if it is missing.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -27,10 +26,10 @@ table! {
     apart
 }
 
-/// The text of a code.
+/// The text for an error code.
 type ErrorString = unsafe extern "C" fn(u32) -> *const c_char;
 
-/// NVRTC: its functions.
+/// NVRTC's functions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Nvrtc {
     functions: Functions,
@@ -46,29 +45,29 @@ impl std::ops::Deref for Nvrtc {
 }
 
 impl Nvrtc {
-    /// Looks every function up; the error is the list of those that the library lacks.
+    /// Looks up every function; the error lists those that the library lacks.
     ///
     /// # Safety
-    /// The library is NVRTC, or acts as it, and is never unloaded.
+    /// The library is NVRTC, or a compatible one, and is never unloaded.
     pub unsafe fn bind(library: &libloading::Library) -> Result<Self, Vec<&'static str>> {
         Ok(Nvrtc {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             functions: unsafe { Functions::bind(library) }?,
             // SAFETY: the type is that of NVRTC's header, with the code as a number.
             error_string: unsafe { library.get::<ErrorString>("nvrtcGetErrorString") }.ok().map(|text| *text),
         })
     }
 
-    /// A code in NVRTC's words.
+    /// NVRTC's description of an error code.
     pub fn explain(&self, code: u32) -> String {
         let text = self.error_string.map_or(std::ptr::null(), |text| {
-            // SAFETY: any code may be asked about; an unknown one has a text of its own.
+            // SAFETY: the function accepts any code; unknown ones have a text of their own.
             unsafe { text(code) }
         });
         if text.is_null() {
             return format!("code {code}");
         }
-        // SAFETY: NVRTC's texts are static and end with a zero.
+        // SAFETY: NVRTC's texts are static and end with a zero byte.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 }

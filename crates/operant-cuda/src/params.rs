@@ -1,11 +1,11 @@
-//! A kernel's parameters, declared once. From one declaration come the struct that the host fills in with buffers and numbers, the
-//! check of every buffer's length, the list of what a graph keeps, the struct that the kernel gets, and that struct's CUDA text.
+//! A kernel's parameters, declared once. One declaration generates the struct that the host fills with buffers and numbers,
+//! the check of every buffer's length, the list of buffers that a graph keeps, the kernel's struct, and its CUDA text.
 
 use crate::error::CudaError;
 use crate::plain::Plain;
 use crate::stream::Stream;
 
-/// A type that kernels know: a number, or a struct that [`crate::plain_struct!`] declares.
+/// A type that kernels can use: a number, or a struct that [`crate::plain_struct!`] declares.
 pub trait CudaType: Plain {
     /// Its name in CUDA.
     const CUDA: &'static str;
@@ -15,7 +15,7 @@ pub trait CudaType: Plain {
         format!("{} {name}", Self::CUDA)
     }
 
-    /// Adds what its name needs to be known.
+    /// Adds the declarations that its name needs.
     fn declare(_: &mut Declarations) {}
 }
 
@@ -40,7 +40,7 @@ impl<T: CudaType, const N: usize> CudaType for [T; N] {
     }
 }
 
-/// CUDA texts of structs, each once, in an order in which each knows those that it is made of.
+/// CUDA texts of structs, each once, every struct after those that it contains.
 #[derive(Debug, Clone, Default)]
 pub struct Declarations {
     names: Vec<&'static str>,
@@ -48,7 +48,8 @@ pub struct Declarations {
 }
 
 impl Declarations {
-    /// Adds a struct of `bytes` bytes unless it is there. `fields` adds what its fields need, and returns their lines.
+    /// Adds a struct of `bytes` bytes unless it is present. `fields` adds the declarations that its fields need and returns their
+    /// lines.
     pub fn add(&mut self, name: &'static str, bytes: usize, fields: impl FnOnce(&mut Self) -> String) {
         if self.names.contains(&name) {
             return;
@@ -66,22 +67,22 @@ impl Declarations {
     }
 }
 
-/// What a launch of some kernels takes, as [`crate::params!`] declares it.
+/// The parameters of some kernels, as [`crate::params!`] declares them.
 ///
 /// # Safety
-/// A kernel of one of these names takes one `Raw`, and in launches of at most [`Params::blocks`] blocks it stays within the lengths
-/// that [`Params::raw`] has checked. [`crate::params!`] implements it; the declaration is the promise.
+/// A kernel of one of these names takes one `Raw`, and in launches of at most [`Params::blocks`] blocks it stays within the
+/// lengths that [`Params::raw`] has checked. [`crate::params!`] implements it; the declaration guarantees this.
 pub unsafe trait Params: Copy {
     /// The kernel's parameter: `#[repr(C)]`, with the fields of the CUDA text in their order.
     type Raw: Copy + Send + Sync + 'static;
-    /// What decides lengths.
+    /// The sizes that determine lengths.
     type Sizes: ?Sized;
     /// The struct's name in CUDA.
     const CUDA: &'static str;
-    /// The kernels that take it; none where it is a part of other structs alone.
+    /// The kernels that take it; empty if it is only a part of other structs.
     const KERNELS: &'static [&'static str];
 
-    /// The most blocks of a launch.
+    /// The maximum number of blocks of a launch.
     fn blocks(&self, sizes: &Self::Sizes) -> usize;
 
     /// The parameter.
@@ -90,10 +91,10 @@ pub unsafe trait Params: Copy {
     /// When a buffer has another length.
     fn raw(&self, sizes: &Self::Sizes) -> Result<Self::Raw, CudaError>;
 
-    /// While the stream is being captured: lets the graph keep every buffer.
+    /// During a capture of the stream: makes the graph keep every buffer.
     fn keep_in(&self, stream: &Stream);
 
-    /// Adds the struct's CUDA text, and those that it is made of.
+    /// Adds the struct's CUDA text, and those of the structs that it contains.
     fn declare(to: &mut Declarations);
 }
 
@@ -111,7 +112,7 @@ pub fn exactly<T: Plain>(
     }
 }
 
-/// The same of one that is given where, and only where, `needed` holds; else null.
+/// The same for a buffer that is present if and only if `needed` holds; otherwise null.
 #[doc(hidden)]
 pub fn exactly_if<T: Plain>(
     what: &'static str,
@@ -139,7 +140,7 @@ pub fn exactly_if<T: Plain>(
 ///         /// (N).
 ///         from: reads [f32; of.count],
 ///         to: writes [f32; of.count],
-///         /// None where nobody looks.
+///         /// None without logging.
 ///         log: may_write [u32; of.count],
 ///         count: value [u32],
 ///     }
@@ -149,12 +150,12 @@ pub fn exactly_if<T: Plain>(
 /// A field is one of
 ///
 /// - `reads [T; length]`, `writes [T; length]`: a buffer of exactly `length` elements, `const T*` and `T*` in CUDA;
-/// - `reads_any`, `writes_any`: a buffer where the length is not 0, else None;
+/// - `reads_any`, `writes_any`: a buffer if the length is not 0, else None;
 /// - `may_read`, `may_write`: a buffer or None;
-/// - `value [T]`: a number or a struct, as it is;
+/// - `value [T]`: a number or a struct, passed by value;
 /// - `part [S, sizes]`: the fields of another such struct.
 ///
-/// `[T as U; length]` names another CUDA type for what the buffer holds. Documentation of a field stands in the CUDA text, too.
+/// `[T as U; length]` names another CUDA type for the elements. The doc comment of a field is also emitted to the CUDA text.
 #[macro_export]
 macro_rules! params {
     (
@@ -179,9 +180,9 @@ macro_rules! params {
                 $( $field: $crate::params!(@raw $kind $($spec)*), )*
             }
 
-            // SAFETY: the struct is made of numbers and addresses, the CUDA text below has the same fields in the same order, and
-            // every address is that of a buffer whose length was checked, or null. That the kernels stay within these lengths is
-            // the promise of the declaration.
+            // SAFETY: the struct consists of numbers and addresses, the CUDA text below has the same fields in the same order, and
+            // every address is that of a buffer whose length was checked, or null. The declaration guarantees that the kernels
+            // stay within these lengths.
             unsafe impl<$life> Params for $name<$life> {
                 type Raw = Raw;
                 type Sizes = $sizes;
@@ -204,7 +205,7 @@ macro_rules! params {
                 }
 
                 fn declare(to: &mut Declarations) {
-                    #[allow(unused_variables, reason = "buffers of no type of their own need nothing")]
+                    #[allow(unused_variables, reason = "buffers of built-in types need no declaration")]
                     to.add(stringify!($name), size_of::<Raw>(), |to| {
                         let mut lines = String::new();
                         $(
@@ -290,7 +291,7 @@ pub fn line(field: &str, docs: &[&str]) -> String {
     if docs.is_empty() { format!("    {field};\n") } else { format!("    {field};  //{about}\n") }
 }
 
-/// Declares a struct that host and device read alike: its Rust type, which is [`Plain`], and its CUDA text.
+/// Declares a struct with the same layout on host and device: its Rust type, which is [`Plain`], and its CUDA text.
 #[macro_export]
 macro_rules! plain_struct {
     (
@@ -308,7 +309,7 @@ macro_rules! plain_struct {
         const _: () = {
             use $crate::macros::*;
 
-            assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*, "a struct for a device has no padding");
+            assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*, "a struct for a device must have no padding");
 
             // SAFETY: `#[repr(C)]`, without padding by the assertion above, and every field is such a type by its use below.
             unsafe impl Plain for $name {}

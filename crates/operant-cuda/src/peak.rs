@@ -1,11 +1,11 @@
-//! `peak.cu`: what the device itself can do at most.
+//! `peak.cu`: measures the device's peak throughput.
 
-use crate::{Buffer, CudaError, Declarations, Function, Grid, Module, Params, Program, Stream};
+use crate::{Buffer, CudaError, Declarations, Function, LaunchConfig, Module, Params, Program, Stream};
 
 const THREADS: u32 = 256;
-/// Multiply-adds of a thread and round in f32.
+/// Multiply-adds per thread and round in f32.
 const CHAINS: u32 = 16;
-/// Products of a warp and round on the tensor cores.
+/// Matrix products per warp and round on the tensor cores.
 const TILES: u32 = 8;
 
 crate::params! {
@@ -27,7 +27,7 @@ crate::params! {
     }
 }
 
-/// What multiplies and adds.
+/// The units that multiply and add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Multiplier {
     /// The cores in single precision.
@@ -39,7 +39,7 @@ pub enum Multiplier {
 }
 
 impl Multiplier {
-    /// Floating-point operations of a block and round, two a multiply-add.
+    /// Floating-point operations per block and round; a multiply-add counts as two.
     fn block_flops(self) -> u64 {
         let warps = u64::from(THREADS / 32);
         let tiles = 2 * 16 * 8 * u64::from(TILES);
@@ -79,7 +79,7 @@ impl Peak {
         }
     }
 
-    /// From a module of [`Peak::program`].
+    /// Takes the kernels from a module of [`Peak::program`].
     ///
     /// # Errors
     /// When the module lacks a kernel.
@@ -93,16 +93,15 @@ impl Peak {
         })
     }
 
-    /// Numbers that [`Peak::multiply`] writes in so many blocks: one a thread.
+    /// Numbers that [`Peak::multiply`] writes with this many blocks: one per thread.
     pub fn threads(blocks: u32) -> usize {
         blocks as usize * THREADS as usize
     }
 
-    /// Multiplies and adds for so many rounds in as many blocks as `out` has room for, and returns the operations that these
-    /// are.
+    /// Multiplies and adds for `rounds` rounds, in as many blocks as `out` holds, and returns the number of operations.
     ///
     /// # Errors
-    /// When `out` is not of whole blocks, or the launch fails.
+    /// When `out` is not a whole number of blocks, or the launch fails.
     pub fn multiply(
         &self,
         stream: &Stream,
@@ -118,15 +117,15 @@ impl Peak {
             Multiplier::Tf32 => &self.tf32,
             Multiplier::Bf16 => &self.bf16,
         };
-        let grid = Grid { blocks, threads: THREADS, shared: 0 };
+        let grid = LaunchConfig { blocks, threads: THREADS, shared: 0 };
         function.run(stream, grid, &params, &blocks)?;
         Ok(multiplier.block_flops() as f64 * f64::from(blocks) * f64::from(rounds))
     }
 
-    /// Copies `from` to `to` in so many blocks: all bytes are read once and written once.
+    /// Copies `from` to `to` with this many blocks: all bytes are read once and written once.
     ///
     /// # Errors
-    /// When the buffers differ in length, are not of whole 16 bytes or do not begin at a multiple of them, or the launch fails.
+    /// When the buffers differ in length, are not multiples of 16 bytes in length and address, or the launch fails.
     pub fn copy(
         &self,
         stream: &Stream,
@@ -137,11 +136,11 @@ impl Peak {
         let count = from.len() / 2;
         if !from.pointer().is_multiple_of(16) || !to.pointer().is_multiple_of(16) {
             return Err(CudaError::refused(
-                "a copy of 16 bytes a thread does not begin at a multiple of 16",
+                "a copy of 16 bytes per thread is not aligned to 16 bytes",
                 "copy whole buffers",
             ));
         }
         let params = CopyParams { from, to, count: count as u64 };
-        self.copy.run(stream, Grid { blocks, threads: THREADS, shared: 0 }, &params, &count)
+        self.copy.run(stream, LaunchConfig { blocks, threads: THREADS, shared: 0 }, &params, &count)
     }
 }

@@ -1,4 +1,4 @@
-//! Page-locked host memory, which copies to and from a device run into by themselves.
+//! Page-locked host memory for asynchronous copies to and from a device.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -16,8 +16,8 @@ use crate::table::Status;
 
 /// `len` elements of page-locked host memory.
 ///
-/// Copies between it and the device run in streams. It remembers the last one: the host's access waits for it, and
-/// so does a copy in another stream. It is read and written by copying, since a graph may write into it at any time.
+/// Copies between it and the device run in streams. It records the last one: host access waits for that copy, and so does a
+/// copy in another stream. The host reads and writes it by copying, since a graph may write to it at any time.
 #[derive(Debug)]
 pub struct Pinned<T> {
     block: Option<Arc<PinnedBlock>>,
@@ -40,23 +40,23 @@ impl<T: Plain> Pinned<T> {
         self.len == 0
     }
 
-    /// Whether the last copy is over, so that an access would not wait.
+    /// Whether the last copy is done, so that an access would not wait.
     ///
     /// # Errors
-    /// The driver's, those of earlier work in the stream included.
+    /// A driver error, including those of earlier work in the stream.
     pub fn ready(&self) -> Result<bool, CudaError> {
         self.block.as_ref().map_or(Ok(true), |block| block.ready())
     }
 
-    /// The elements, once the last copy is over.
+    /// Waits for the last copy and returns the elements.
     ///
     /// # Errors
-    /// The driver's, those of earlier work in the stream included.
+    /// A driver error, including those of earlier work in the stream.
     pub fn to_vec(&self) -> Result<Vec<T>, CudaError> {
         let mut values = Vec::with_capacity(self.len);
         let Some(block) = &self.block else { return Ok(values) };
         block.access(|host| {
-            // SAFETY: both sides have room for that many elements, and no copy is under way while this one runs.
+            // SAFETY: both sides hold that many elements, and no copy is in flight while this one runs.
             unsafe { std::ptr::copy_nonoverlapping(host.cast::<T>(), values.as_mut_ptr(), self.len) }
         })?;
         // SAFETY: all were written above, and any bits are a value of T.
@@ -64,28 +64,28 @@ impl<T: Plain> Pinned<T> {
         Ok(values)
     }
 
-    /// Copies the elements, once the last copy is over, to a slice of the same length.
+    /// Waits for the last copy and copies the elements to a slice of the same length.
     ///
     /// # Errors
-    /// Another length, and the driver's, those of earlier work in the stream included.
+    /// Another length, and driver errors, including those of earlier work in the stream.
     pub fn copy_to(&self, to: &mut [T]) -> Result<(), CudaError> {
         self.expect(to.len())?;
         let Some(block) = &self.block else { return Ok(()) };
         block.access(|host| {
-            // SAFETY: both sides have that many elements, and no copy is under way while this one runs.
+            // SAFETY: both sides have that many elements, and no copy is in flight while this one runs.
             unsafe { std::ptr::copy_nonoverlapping(host.cast::<T>(), to.as_mut_ptr(), self.len) }
         })
     }
 
-    /// Sets all elements, once the last copy is over.
+    /// Waits for the last copy and sets all elements.
     ///
     /// # Errors
-    /// Another length, and the driver's, those of earlier work in the stream included.
+    /// Another length, and driver errors, including those of earlier work in the stream.
     pub fn set(&mut self, from: &[T]) -> Result<(), CudaError> {
         self.expect(from.len())?;
         let Some(block) = &self.block else { return Ok(()) };
         block.access(|host| {
-            // SAFETY: both sides have that many elements, and no copy is under way while this one runs.
+            // SAFETY: both sides have that many elements, and no copy is in flight while this one runs.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), host.cast::<T>(), self.len) }
         })
     }
@@ -107,17 +107,17 @@ impl<T: Plain> Pinned<T> {
 pub(crate) struct PinnedBlock {
     context: Arc<Context>,
     pointer: Handle<*mut c_void>,
-    /// Recorded behind the last copy.
+    /// Recorded after the last copy.
     event: Handle<CUevent>,
-    last: Mutex<Last>,
+    last: Mutex<LastCopy>,
 }
 
 /// The last copy.
 #[derive(Debug, Default)]
-pub(crate) struct Last {
-    /// The number of the stream that it runs in, while it may still run.
+pub(crate) struct LastCopy {
+    /// The number of its stream, while it may still run.
     stream: Option<u64>,
-    /// Whether its end could not be marked, so that only all of the device's work tells.
+    /// Whether recording its event failed, so that only a device synchronisation shows its end.
     unmarked: bool,
 }
 
@@ -129,12 +129,12 @@ impl PinnedBlock {
         let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         let mut event = std::ptr::null_mut();
         context.call(format_args!("making an event"), |driver| {
-            // SAFETY: the result lives through the call.
+            // SAFETY: the result outlives the call.
             unsafe { driver.cuEventCreate(&mut event, flags) }
         })?;
         let mut pointer = std::ptr::null_mut();
         let allocated = context.call_for_memory("pinned host", bytes, |driver| {
-            // SAFETY: the result lives through the call.
+            // SAFETY: the result outlives the call.
             unsafe { driver.cuMemHostAlloc(&mut pointer, bytes, 0) }
         });
         if let Err(error) = allocated {
@@ -142,17 +142,17 @@ impl PinnedBlock {
             context.release(|driver| unsafe { driver.cuEventDestroy_v2(event) });
             return Err(error);
         }
-        // SAFETY: the memory has that many bytes, and nobody else has it.
+        // SAFETY: the memory has that many bytes, and nothing else refers to it yet.
         unsafe { std::ptr::write_bytes(pointer.cast::<u8>(), 0, bytes) };
         Ok(Some(Arc::new(PinnedBlock {
             context: context.clone(),
             pointer: Handle(pointer),
             event: Handle(event),
-            last: Mutex::new(Last::default()),
+            last: Mutex::new(LastCopy::default()),
         })))
     }
 
-    /// Makes a call that copies in a stream, behind the last copy, and remembers it.
+    /// Makes a call that copies in a stream, after the last copy, and records it as the last.
     pub fn use_in(
         self: &Arc<Self>,
         stream: &Stream,
@@ -171,8 +171,8 @@ impl PinnedBlock {
         self.mark(&mut last, stream)
     }
 
-    /// Lets the stream wait for the last copy where that runs in another stream.
-    pub fn follow(&self, last: &Last, stream: &Stream) -> Result<(), CudaError> {
+    /// Makes the stream wait for the last copy if that runs in another stream.
+    pub fn follow(&self, last: &LastCopy, stream: &Stream) -> Result<(), CudaError> {
         if last.stream.is_none_or(|other| other == stream.id()) {
             return Ok(());
         }
@@ -185,8 +185,8 @@ impl PinnedBlock {
         })
     }
 
-    /// Remembers that the last copy is what the stream was given last.
-    pub fn mark(&self, last: &mut Last, stream: &Stream) -> Result<(), CudaError> {
+    /// Records the stream's latest work as the last copy.
+    pub fn mark(&self, last: &mut LastCopy, stream: &Stream) -> Result<(), CudaError> {
         last.stream = Some(stream.id());
         last.unmarked = true;
         self.context.call(format_args!("marking a copy's end"), |driver| {
@@ -197,16 +197,16 @@ impl PinnedBlock {
         Ok(())
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, Last> {
+    pub fn lock(&self) -> MutexGuard<'_, LastCopy> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the last copy.
-    fn wait(&self, driver: &Driver, last: &Last) -> Result<(), Status> {
+    fn wait(&self, driver: &Driver, last: &LastCopy) -> Result<(), Status> {
         match last {
-            Last { stream: None, .. } => Ok(()),
+            LastCopy { stream: None, .. } => Ok(()),
             // SAFETY: the context is current.
-            Last { unmarked: true, .. } => unsafe { driver.cuCtxSynchronize() },
+            LastCopy { unmarked: true, .. } => unsafe { driver.cuCtxSynchronize() },
             // SAFETY: the event lives as long as this.
             _ => unsafe { driver.cuEventSynchronize(self.event.0) },
         }
@@ -219,7 +219,7 @@ impl PinnedBlock {
         }
         if last.unmarked {
             self.context.call(format_args!("waiting for a copy"), |driver| self.wait(driver, &last))?;
-            *last = Last::default();
+            *last = LastCopy::default();
             return Ok(true);
         }
         // SAFETY: the event lives as long as this.
@@ -227,17 +227,17 @@ impl PinnedBlock {
             driver.cuEventQuery(self.event.0)
         })?;
         if over {
-            *last = Last::default();
+            *last = LastCopy::default();
         }
         Ok(over)
     }
 
-    /// Lets the host at the memory while no copy is under way and none can begin.
+    /// Gives the host access to the memory while no copy is in flight and none can begin.
     fn access(&self, touch: impl FnOnce(*mut c_void)) -> Result<(), CudaError> {
         let mut last = self.lock();
         if last.stream.is_some() {
             self.context.call(format_args!("waiting for a copy"), |driver| self.wait(driver, &last))?;
-            *last = Last::default();
+            *last = LastCopy::default();
         }
         touch(self.pointer.0);
         Ok(())
@@ -248,8 +248,8 @@ impl Drop for PinnedBlock {
     fn drop(&mut self) {
         let last = self.lock();
         self.context.release(|driver| {
-            self.wait(driver, &last)?; // where this fails nothing is freed, rather than being written to afterwards
-            // SAFETY: allocated by cuMemHostAlloc, freed once, and no copy uses it any more.
+            self.wait(driver, &last)?; // if this fails the memory is leaked, because a copy may still write to it
+            // SAFETY: allocated by cuMemHostAlloc, freed once, and no copy uses it.
             unsafe { driver.cuMemFreeHost(self.pointer.0) }?;
             // SAFETY: made by cuEventCreate and destroyed once.
             unsafe { driver.cuEventDestroy_v2(self.event.0) }

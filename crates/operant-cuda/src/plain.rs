@@ -1,8 +1,8 @@
-//! What may lie in device memory: types of which any bits are a value.
+//! Types that may be stored in device memory: any bit pattern is a valid value.
 
 use crate::error::CudaError;
 
-/// Types of which any bits are a value, so that they may come back from a device.
+/// Types for which any bit pattern is a valid value, so that they may be copied back from a device.
 ///
 /// # Safety
 /// The type is a number, or an array or `#[repr(C)]` struct of such types; it holds no reference, pointer into the host,
@@ -11,7 +11,7 @@ pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 macro_rules! plain {
     ($($type:ty)*) => { $(
-        // SAFETY: a number, of which any bits are a value.
+        // SAFETY: a number, for which any bit pattern is valid.
         unsafe impl Plain for $type {}
     )* };
 }
@@ -25,7 +25,7 @@ pub(crate) fn bytes_of<T>(len: usize) -> Result<usize, CudaError> {
     len.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(|| {
         CudaError::refused(
             format!("{len} elements of {} bytes are more than memory can hold", size_of::<T>()),
-            "ask for fewer",
+            "use fewer elements",
         )
     })
 }

@@ -1,13 +1,13 @@
-//! A text to compile, with all that goes into it.
+//! A program to compile: text, headers and macros.
 
-/// A text to compile.
+/// A program to compile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
-    /// What messages call it: `rollout.cu`.
+    /// Its name in messages: `rollout.cu`.
     pub name: String,
     /// The text.
     pub source: String,
-    /// What `#include` finds: a name as it is written there, and the text.
+    /// Headers: each name as `#include` writes it, and the text.
     pub headers: Vec<(String, String)>,
     /// Macros and their values.
     pub defines: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! What a GPU is, as the driver tells.
+//! Properties of a GPU, as the driver reports them.
 
 use std::ffi::{c_char, c_int};
 
@@ -7,10 +7,10 @@ use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute, CUuuid};
 use crate::driver::Driver;
 use crate::table::Status;
 
-/// What a GPU is. A number that the driver does not tell is 0.
+/// Properties of a GPU. A number that the driver does not report is 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceProperties {
-    /// The driver's number for it, from 0.
+    /// Its ordinal in the driver, from 0.
     pub ordinal: usize,
     /// `NVIDIA H200`.
     pub name: String,
@@ -20,9 +20,9 @@ pub struct DeviceProperties {
     pub compute_capability: (u32, u32),
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Threads that fit on a multiprocessor.
+    /// Maximum threads per multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Bytes of shared memory that a block may have at most, once a kernel has asked for it ([`crate::Function::shared`]).
+    /// Maximum bytes of shared memory per block, after [`crate::Function::shared`] has allowed them.
     pub shared_per_block: usize,
     /// Bytes of shared memory of a multiprocessor.
     pub shared_per_multiprocessor: usize,
@@ -36,9 +36,9 @@ pub struct DeviceProperties {
     pub clock_khz: u32,
     /// The highest clock of the memory, in kHz.
     pub memory_clock_khz: u32,
-    /// Width of the memory's bus, in bits.
+    /// Width of the memory bus, in bits.
     pub memory_bus_bits: u32,
-    /// Whether all blocks of a launch can be alive at once and wait for each other.
+    /// Whether all blocks of a launch can be resident at once and wait for each other.
     pub cooperative: bool,
 }
 
@@ -48,11 +48,11 @@ impl DeviceProperties {
         self.compute_capability.0 * 10 + self.compute_capability.1
     }
 
-    /// Asks the driver, which must have been started.
+    /// Queries the driver, which must have been initialised.
     pub(crate) fn read(driver: &Driver, ordinal: usize) -> Result<DeviceProperties, Status> {
         let mut device: CUdevice = 0;
         let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
-        // SAFETY: the result lives through the call.
+        // SAFETY: the result outlives the call.
         unsafe { driver.cuDeviceGet(&mut device, number) }?;
 
         let mut name = [0u8; 256];
@@ -61,20 +61,20 @@ impl DeviceProperties {
         let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
 
         let mut uuid = CUuuid { bytes: [0; 16] };
-        // SAFETY: the result lives through the call.
+        // SAFETY: the result outlives the call.
         unsafe { driver.cuDeviceGetUuid_v2(&mut uuid, device) }?;
 
         let mut memory = 0;
-        // SAFETY: the result lives through the call.
+        // SAFETY: the result outlives the call.
         unsafe { driver.cuDeviceTotalMem_v2(&mut memory, device) }?;
 
         let needed = |attribute: Attribute| {
             let mut value: c_int = 0;
-            // SAFETY: the result lives through the call, and the device is the driver's own.
+            // SAFETY: the result outlives the call, and the device is the driver's own.
             unsafe { driver.cuDeviceGetAttribute(&mut value, attribute, device) }?;
             Ok(u32::try_from(value).unwrap_or(0))
         };
-        let told = |attribute: Attribute| needed(attribute).unwrap_or(0);
+        let optional = |attribute: Attribute| needed(attribute).unwrap_or(0);
         Ok(DeviceProperties {
             ordinal,
             name: String::from_utf8_lossy(&name[..length]).into_owned(),
@@ -95,11 +95,11 @@ impl DeviceProperties {
             registers_per_multiprocessor: needed(
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
             )?,
-            l2_bytes: told(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE) as usize,
+            l2_bytes: optional(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE) as usize,
             memory_bytes: memory as u64,
-            clock_khz: told(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
-            memory_clock_khz: told(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
-            memory_bus_bits: told(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH),
+            clock_khz: optional(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+            memory_clock_khz: optional(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
+            memory_bus_bits: optional(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH),
             cooperative: needed(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
         })
     }

@@ -1,17 +1,17 @@
-//! What each function of a program uses, read from the compiler's log, and what the compiler warns of.
+//! The resources of each function of a program and the compiler's warnings, read from its log.
 
-/// What a kernel uses of a multiprocessor, as the assembler counted.
+/// The resources of a kernel, as the assembler reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources {
     /// The kernel's name.
     pub kernel: String,
-    /// Registers a thread, those of the functions that it calls included.
+    /// Registers per thread, those of called functions included.
     pub registers: u32,
-    /// Bytes of stack a thread at the deepest call.
+    /// Bytes of stack per thread at the deepest call.
     pub stack: u32,
-    /// Bytes of shared memory a block whose size the text fixes; dynamic shared memory is not among them.
+    /// Bytes of static shared memory per block.
     pub shared: u32,
-    /// The kernel itself, then every function that it calls and that is not inlined.
+    /// The kernel itself, then every called function that is not inlined.
     pub functions: Vec<FunctionUse>,
 }
 
@@ -22,9 +22,9 @@ pub struct FunctionUse {
     pub name: String,
     /// Bytes of its own stack frame.
     pub frame: u32,
-    /// Bytes a thread that spilled registers are stored in, at all places together.
+    /// Bytes of spill stores per thread, summed over the code.
     pub spill_stores: u32,
-    /// Bytes a thread that are loaded to get them back.
+    /// Bytes of spill loads per thread.
     pub spill_loads: u32,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn parse(log: &str) -> Vec<Resources> {
     kernels
 }
 
-/// The lines of the log in which the compiler or the assembler warns.
+/// Warnings of the compiler and the assembler in the log.
 pub(crate) fn warnings(log: &str) -> Vec<&str> {
     log.lines().filter(|line| line.contains(": warning ") || line.starts_with("ptxas warning")).collect()
 }
@@ -72,7 +72,7 @@ fn quoted_after<'a>(line: &'a str, start: &str) -> Option<&'a str> {
     line.split_once(start)?.1.split('\'').next()
 }
 
-/// The number that stands before `unit`; 0 where the line does not have it.
+/// The number before `unit`; 0 if the line does not have it.
 fn number_before(line: &str, unit: &str) -> u32 {
     let Some((before, _)) = line.split_once(unit) else { return 0 };
     before.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Streams, which order work, and events, which mark a place in it.
+//! Streams, which order work, and events, which mark a point in it.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A queue of work on a device.
+/// A queue of asynchronous work on a device.
 #[derive(Debug)]
 pub struct Stream {
     context: Arc<Context>,
@@ -23,14 +23,14 @@ pub struct Stream {
     capture: Mutex<Option<Arc<Capture>>>,
 }
 
-/// What a graph holds so that it lives as long as the graph: memory, modules, libraries.
-pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
+/// A resource that a graph keeps alive: memory, a module or a library.
+pub(crate) type GraphResource = Arc<dyn Any + Send + Sync>;
 
-/// A capture under way.
+/// A capture in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Capture {
     over: AtomicBool,
-    pub kept: Mutex<Vec<Kept>>,
+    pub kept: Mutex<Vec<GraphResource>>,
     pub counters: Counters,
 }
 
@@ -39,17 +39,17 @@ impl Stream {
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         let mut raw = std::ptr::null_mut();
         context.call(format_args!("making a stream"), |driver| {
-            // SAFETY: the result lives through the call.
+            // SAFETY: the result outlives the call.
             unsafe { driver.cuStreamCreate(&mut raw, flags) }
         })?;
         let id = context.next_id();
         Ok(Stream { context: context.clone(), raw: Handle(raw), id, capture: Mutex::new(None) })
     }
 
-    /// Waits until all that it was given is done.
+    /// Waits until all of its work is done.
     ///
     /// # Errors
-    /// The driver's, those of the work included.
+    /// A driver error, including those of the work.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         self.must_not_capture("waiting for the stream")?;
         // SAFETY: the stream is the driver's own.
@@ -58,10 +58,10 @@ impl Stream {
         })
     }
 
-    /// Marks this place in the stream.
+    /// Records the event at this point of the stream.
     ///
     /// # Errors
-    /// An event of another device, and the driver's.
+    /// An event of another device, and driver errors.
     pub fn record(&self, event: &Event) -> Result<(), CudaError> {
         self.must_be_on(&event.context)?;
         self.context.call(format_args!("recording an event"), |driver| {
@@ -72,12 +72,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Lets what comes next wait for what the event marks. The host does not wait.
+    /// Makes later work of the stream wait for the event. The host does not wait.
     ///
-    /// While the other stream is being captured this one joins the capture, until that is over.
+    /// If the event was recorded in a capture, this stream joins the capture until its end.
     ///
     /// # Errors
-    /// The driver's.
+    /// A driver error.
     pub fn wait(&self, event: &Event) -> Result<(), CudaError> {
         self.context.call(format_args!("waiting for an event"), |driver| {
             // SAFETY: both are the driver's own.
@@ -90,7 +90,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether work that it is given becomes part of a graph.
+    /// Whether its work is being captured into a graph.
     pub fn is_capturing(&self) -> bool {
         self.capturing().is_some()
     }
@@ -111,19 +111,19 @@ impl Stream {
         self.id
     }
 
-    /// Work that it is given becomes part of this capture.
+    /// Makes its work part of this capture.
     pub(crate) fn begin(&self, capture: &Arc<Capture>) {
         *locked(&self.capture) = Some(capture.clone());
     }
 
-    /// Lets a capture keep something.
-    pub(crate) fn keep(&self, kept: Kept) {
+    /// Makes a capture keep a resource alive.
+    pub(crate) fn keep(&self, kept: GraphResource) {
         if let Some(capture) = self.capturing() {
             locked(&capture.kept).push(kept);
         }
     }
 
-    /// Counts work: the graph's, where it becomes one, else the device's.
+    /// Counts work in the graph's counters during a capture, else in the device's.
     pub(crate) fn count(&self, work: &Transfers) {
         match self.capturing() {
             Some(capture) => capture.counters.add(work),
@@ -142,12 +142,12 @@ impl Stream {
     }
 
     pub(crate) fn must_be_on(&self, context: &Arc<Context>) -> Result<(), CudaError> {
-        // Two that were opened apart share the driver's context.
+        // Two devices that were opened separately share the driver's context.
         if self.context.properties.ordinal == context.properties.ordinal {
             return Ok(());
         }
         Err(CudaError::refused(
-            format!("something of {} was given to a stream of {}", context.name(), self.context.name()),
+            format!("a resource of {} was passed to a stream of {}", context.name(), self.context.name()),
             "use a stream of the same device",
         ))
     }
@@ -155,13 +155,13 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: made by cuStreamCreate and destroyed once; what it was given goes on.
+        // SAFETY: made by cuStreamCreate and destroyed once; its remaining work continues.
         self.context.release(|driver| unsafe { driver.cuStreamDestroy_v2(self.raw.0) });
     }
 }
 
 impl Capture {
-    /// No more work joins it.
+    /// Ends the capture: no more work joins it.
     pub fn end(&self) {
         self.over.store(true, Ordering::Release);
     }
@@ -171,12 +171,12 @@ impl Capture {
     }
 }
 
-/// A mark in a stream.
+/// A point in a stream.
 #[derive(Debug)]
 pub struct Event {
     context: Arc<Context>,
     raw: Handle<CUevent>,
-    /// The capture that it was recorded in last.
+    /// The capture in which it was last recorded.
     capture: Mutex<Option<Arc<Capture>>>,
 }
 
@@ -185,39 +185,39 @@ impl Event {
         let flags = CUevent_flags::CU_EVENT_DEFAULT as u32;
         let mut raw = std::ptr::null_mut();
         context.call(format_args!("making an event"), |driver| {
-            // SAFETY: the result lives through the call.
+            // SAFETY: the result outlives the call.
             unsafe { driver.cuEventCreate(&mut raw, flags) }
         })?;
         Ok(Event { context: context.clone(), raw: Handle(raw), capture: Mutex::new(None) })
     }
 
-    /// Milliseconds from an earlier event to this one, both recorded and over.
+    /// Milliseconds from an earlier event to this one, both recorded and completed.
     ///
     /// # Errors
-    /// One of them is not recorded or not over, or belongs to another device, and the driver's.
+    /// An event that is not recorded, not completed, or of another device, and driver errors.
     pub fn elapsed_ms(&self, since: &Event) -> Result<f32, CudaError> {
         let mut milliseconds = 0.0;
         self.context.call(format_args!("measuring the time between two events"), |driver| {
-            // SAFETY: both are the driver's own, and the result lives through the call.
+            // SAFETY: both are the driver's own, and the result outlives the call.
             unsafe { driver.cuEventElapsedTime(&mut milliseconds, since.raw.0, self.raw.0) }
         })?;
         Ok(milliseconds)
     }
 
-    /// Whether what it marks is over. An event that nothing has recorded marks nothing, which is over.
+    /// Whether the work before it is done. An event that was never recorded counts as done.
     ///
     /// # Errors
-    /// The driver's, those of the work before it included.
+    /// A driver error, including those of the work before it.
     pub fn query(&self) -> Result<bool, CudaError> {
         // SAFETY: the event is the driver's own.
         self.context
             .poll(format_args!("asking an event"), |driver| unsafe { driver.cuEventQuery(self.raw.0) })
     }
 
-    /// Waits until what it marks is over.
+    /// Waits until the work before it is done.
     ///
     /// # Errors
-    /// The driver's, those of the work before it included.
+    /// A driver error, including those of the work before it.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         // SAFETY: the event is the driver's own.
         self.context.call(format_args!("waiting for an event"), |driver| unsafe {

@@ -1,9 +1,9 @@
-//! Counters of what crosses the bus and of what is launched, so that "nothing inside the loop" can be tested.
+//! Counters of bus transfers and launches, so that tests can show that the training loop has none inside.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes copied between host and device, and launches, since a device was opened. What a graph copies and launches
-/// counts each time that the graph is launched.
+/// Bytes copied between host and device, and launches, since a device was opened. A graph's copies and launches count each
+/// time that the graph is launched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transfers {
     /// Bytes from the host to the device.
@@ -17,7 +17,7 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// What came since an earlier reading.
+    /// The difference to an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Transfers) -> Transfers {
         Transfers {
@@ -29,7 +29,7 @@ impl Transfers {
     }
 }
 
-/// The counters themselves, one set for a device and one for each graph.
+/// The counters: one set per device and one per graph.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     bytes_h2d: AtomicU64,

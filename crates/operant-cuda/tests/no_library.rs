@@ -1,4 +1,4 @@
-//! What is said on a machine without the libraries, or with files in their place that are something else. Never a panic.
+//! Errors on a machine without the libraries, or with other files in their place. Nothing panics.
 
 #![cfg(target_os = "linux")]
 
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use operant_cuda::{
-    COMPILER_SYMBOLS, Compiler, Cuda, CudaError, DRIVER_SYMBOLS, Inspection, MINIMUM_DRIVER, Places, Version,
-    inspect_at,
+    COMPILER_SYMBOLS, Compiler, Cuda, CudaError, DRIVER_SYMBOLS, Inspection, MINIMUM_DRIVER, SearchPaths,
+    Version, inspect_at,
 };
 use tempfile::TempDir;
 
@@ -25,7 +25,7 @@ fn library(directory: &Path, name: &str, text: &str) -> PathBuf {
     library
 }
 
-/// Every error is one line of two parts, and what it says stands in the inspection, too.
+/// Every error is one line of problem and remedy, which the inspection also has.
 fn parts(error: &CudaError) -> (String, String) {
     let text = error.to_string();
     assert!(!text.contains('\n'), "one line: {text}");
@@ -34,19 +34,19 @@ fn parts(error: &CudaError) -> (String, String) {
     (problem, remedy)
 }
 
-fn driver_problem(places: &Places) -> (String, String) {
-    let error = Cuda::find_at(places).map(|_| ()).expect_err("no driver");
-    let told = parts(&error);
-    let Inspection { driver, devices, minimum_driver, .. } = inspect_at(places);
-    assert_eq!((driver.problem, driver.remedy), (Some(told.0.clone()), Some(told.1.clone())));
+fn driver_problem(paths: &SearchPaths) -> (String, String) {
+    let error = Cuda::find_at(paths).map(|_| ()).expect_err("no driver");
+    let expected = parts(&error);
+    let Inspection { driver, devices, minimum_driver, .. } = inspect_at(paths);
+    assert_eq!((driver.problem, driver.remedy), (Some(expected.0.clone()), Some(expected.1.clone())));
     assert!(devices.is_empty());
     assert_eq!(minimum_driver, MINIMUM_DRIVER);
-    told
+    expected
 }
 
 #[test]
 fn nowhere_to_look_is_an_error_with_a_remedy() {
-    let nowhere = Places::only::<&Path>(&[]);
+    let nowhere = SearchPaths::only::<&Path>(&[]);
     let (problem, remedy) = driver_problem(&nowhere);
     assert!(problem.contains("no NVIDIA driver") && problem.contains("libcuda.so.1"), "{problem}");
     assert!(
@@ -68,13 +68,13 @@ fn nowhere_to_look_is_an_error_with_a_remedy() {
 #[test]
 fn an_empty_directory_is_named() {
     let empty = directory();
-    let (problem, _) = driver_problem(&Places::only(&[empty.path()]));
+    let (problem, _) = driver_problem(&SearchPaths::only(&[empty.path()]));
     assert!(problem.contains(&empty.path().display().to_string()), "{problem}");
 }
 
 #[test]
 fn the_remedy_for_a_missing_compiler_fits_the_driver() {
-    let nowhere = Places::only::<&Path>(&[]);
+    let nowhere = SearchPaths::only::<&Path>(&[]);
     let remedy = |newest: Option<Version>| {
         let error = Compiler::find_at(&nowhere, newest).map(|_| ()).expect_err("no compiler");
         assert!(matches!(error, CudaError::NoCompiler { .. }));
@@ -93,12 +93,12 @@ fn a_text_file_in_place_of_a_library_is_named() {
     for name in ["libcuda.so.1", "libnvrtc.so.13"] {
         std::fs::write(place.path().join(name), "not a library\n").expect("a file");
     }
-    let places = Places::only(&[place.path()]);
-    let (problem, _) = driver_problem(&places);
+    let paths = SearchPaths::only(&[place.path()]);
+    let (problem, _) = driver_problem(&paths);
     let file = place.path().join("libcuda.so.1").display().to_string();
     assert!(problem.contains(&file) && problem.contains("cannot be loaded"), "{problem}");
     assert_eq!(problem.matches(&file).count(), 1, "named once: {problem}");
-    let problem = inspect_at(&places).compiler.problem.expect("a problem");
+    let problem = inspect_at(&paths).compiler.problem.expect("a problem");
     assert!(problem.contains("libnvrtc.so.13 cannot be loaded"), "{problem}");
 }
 
@@ -107,11 +107,11 @@ fn a_library_of_something_else_is_named_with_what_it_lacks() {
     let place = directory();
     library(place.path(), "libcuda.so.1", "int something_else(void) { return 1; }\n");
     library(place.path(), "libnvrtc.so.13", "int something_else(void) { return 1; }\n");
-    let places = Places::only(&[place.path()]);
-    let (problem, _) = driver_problem(&places);
-    assert!(problem.contains("is no NVIDIA driver") && problem.contains("lacks cuInit and"), "{problem}");
-    let problem = inspect_at(&places).compiler.problem.expect("a problem");
-    assert!(problem.contains("libnvrtc.so.13 is no NVRTC that works"), "{problem}");
+    let paths = SearchPaths::only(&[place.path()]);
+    let (problem, _) = driver_problem(&paths);
+    assert!(problem.contains("is not an NVIDIA driver") && problem.contains("lacks cuInit and"), "{problem}");
+    let problem = inspect_at(&paths).compiler.problem.expect("a problem");
+    assert!(problem.contains("libnvrtc.so.13 is not a usable NVRTC"), "{problem}");
     assert!(COMPILER_SYMBOLS.iter().all(|symbol| problem.contains(symbol)), "{problem}");
 }
 
@@ -120,20 +120,20 @@ fn a_library_is_found_behind_one_that_does_not_work() {
     let (bad, old) = (directory(), directory());
     std::fs::write(bad.path().join("libcuda.so.1"), "not a library\n").expect("a file");
     library(old.path(), "libcuda.so.1", "int cuDriverGetVersion(int* v) { *v = 11080; return 0; }\n");
-    let error = Cuda::find_at(&Places::only(&[bad.path(), old.path()])).map(|_| ()).expect_err("old");
+    let error = Cuda::find_at(&SearchPaths::only(&[bad.path(), old.path()])).map(|_| ()).expect_err("old");
     assert!(matches!(error, CudaError::OldDriver { .. }), "{error}");
 }
 
 #[test]
-fn an_old_driver_is_told_from_none() {
+fn an_old_driver_is_distinguished_from_none() {
     let place = directory();
     let file =
         library(place.path(), "libcuda.so.1", "int cuDriverGetVersion(int* v) { *v = 11080; return 0; }\n");
-    let places = Places::only(&[place.path()]);
-    let (problem, remedy) = driver_problem(&places);
-    assert!(problem.contains("supports CUDA 11.8") && problem.contains("12.0 is the least"), "{problem}");
+    let paths = SearchPaths::only(&[place.path()]);
+    let (problem, remedy) = driver_problem(&paths);
+    assert!(problem.contains("supports CUDA 11.8") && problem.contains("the minimum is 12.0"), "{problem}");
     assert!(remedy.contains("newer NVIDIA driver"), "{remedy}");
-    let found = inspect_at(&places).driver.found.expect("it is there");
+    let found = inspect_at(&paths).driver.found.expect("it is there");
     assert_eq!((found.path, found.version), (file, Some(Version { major: 11, minor: 8 })));
 }
 
@@ -143,7 +143,7 @@ fn the_toolkits_stub_is_no_driver() {
     let everything: String =
         DRIVER_SYMBOLS.iter().map(|symbol| format!("int {symbol}(void) {{ return 34; }}\n")).collect();
     library(place.path(), "libcuda.so.1", &everything);
-    let (problem, _) = driver_problem(&Places::only(&[place.path()]));
+    let (problem, _) = driver_problem(&SearchPaths::only(&[place.path()]));
     assert!(problem.contains("is the toolkit's stub"), "{problem}");
 }
 
@@ -159,7 +159,7 @@ fn a_driver_that_lacks_one_function_is_never_called() {
         }
     }
     library(place.path(), "libcuda.so.1", &everything);
-    let (problem, _) = driver_problem(&Places::only(&[place.path()]));
+    let (problem, _) = driver_problem(&SearchPaths::only(&[place.path()]));
     assert!(problem.contains("(CUDA 12.4) lacks cuGraphLaunch"), "{problem}");
 }
 
@@ -178,12 +178,12 @@ fn a_driver_that_does_not_start_says_why() {
         }
     }
     let file = library(place.path(), "libcuda.so.1", &everything);
-    let places = Places::only(&[place.path()]);
-    let (problem, remedy) = driver_problem(&places);
+    let paths = SearchPaths::only(&[place.path()]);
+    let (problem, remedy) = driver_problem(&paths);
     assert!(problem.contains("cuInit failed with CUDA_ERROR_NO_DEVICE (100: "), "{problem}");
     assert!(remedy.contains("nvidia-smi"), "{remedy}");
-    assert!(matches!(Cuda::find_at(&places), Err(CudaError::NoDevice { .. })));
-    assert_eq!(inspect_at(&places).driver.found.expect("it is there").path, file);
+    assert!(matches!(Cuda::find_at(&paths), Err(CudaError::NoDevice { .. })));
+    assert_eq!(inspect_at(&paths).driver.found.expect("it is there").path, file);
 }
 
 #[test]
@@ -207,9 +207,9 @@ fn compilers_are_chosen_by_version() {
     let newest = nvrtc(&one, "libnvrtc.so.13", 13, 1);
     let unnamed = nvrtc(&two, "libnvrtc.so", 14, 0);
     std::fs::write(one.path().join("libnvrtc.so.12.9.alt"), "text").expect("a file");
-    let places = Places::only(&[one.path(), two.path()]);
+    let paths = SearchPaths::only(&[one.path(), two.path()]);
     let found = |newest: Option<Version>| {
-        let compiler = Compiler::find_at(&places, newest).expect("a compiler");
+        let compiler = Compiler::find_at(&paths, newest).expect("a compiler");
         assert_eq!(compiler.architectures(), [80, 90]);
         (compiler.path().to_path_buf(), compiler.version())
     };
@@ -217,15 +217,17 @@ fn compilers_are_chosen_by_version() {
     assert_eq!(found(Some(version(12, 0))), (newer, version(12, 9)));
     assert_eq!(found(Some(version(13, 0))), (newest, version(13, 1)));
     assert_eq!(found(None), (unnamed, version(14, 0)));
-    let error = Compiler::find_at(&places, Some(version(11, 8))).map(|_| ()).expect_err("all are newer");
+    let error = Compiler::find_at(&paths, Some(version(11, 8))).map(|_| ()).expect_err("all are newer");
     let (problem, _) = parts(&error);
-    assert!(problem.contains(&format!("{} is of CUDA 12, newer than the driver (CUDA 11.8)", old.display())));
+    assert!(
+        problem.contains(&format!("{} is for CUDA 12, newer than the driver (CUDA 11.8)", old.display()))
+    );
 
-    let compiler = Compiler::find_at(&places, Some(version(12, 4))).expect("a compiler").cached_in(None);
+    let compiler = Compiler::find_at(&paths, Some(version(12, 4))).expect("a compiler").cached_in(None);
     let program = operant_cuda::Program { name: "one.cu".to_owned(), ..operant_cuda::Program::default() };
     let error = compiler.compile(&program, 120).expect_err("an unknown architecture");
     let (problem, remedy) = parts(&error);
-    assert!(problem.contains("cannot compile for sm_120, it knows 80, 90"), "{problem}");
+    assert!(problem.contains("cannot compile for sm_120, it supports 80, 90"), "{problem}");
     assert!(remedy.contains("nvidia-cuda-nvrtc-cu12"), "{remedy}");
     let nearest = [75, 80, 86, 90, 100].map(|device| compiler.nearest(device));
     assert_eq!(nearest, [75, 80, 80, 90, 100]);
@@ -235,8 +237,8 @@ fn compilers_are_chosen_by_version() {
 }
 
 #[test]
-fn the_usual_places_never_end_the_process() {
-    // Whatever this machine has: an answer, and one that agrees with itself.
+fn the_standard_paths_never_end_the_process() {
+    // Whatever this machine has, the result is consistent.
     let inspection = operant_cuda::inspect(None);
     assert_eq!(inspection.driver.problem.is_some(), inspection.driver.remedy.is_some());
     assert_eq!(inspection.compiler.problem.is_some(), inspection.compiler.remedy.is_some());

@@ -1,18 +1,20 @@
-//! The real compiler, where there is one: `OPERANT_NVRTC_DIR` names the directory of libnvrtc. No driver is needed.
+//! The real compiler, if `OPERANT_NVRTC_DIR` names the directory of libnvrtc. No driver is needed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use operant_cuda::{Compiler, CudaError, FunctionUse, Image, Places, Program, Resources, Version};
+use operant_cuda::{
+    CompiledProgram, Compiler, CudaError, FunctionUse, Program, Resources, SearchPaths, Version,
+};
 
-/// The directory, or one line that says that nothing is tested.
+/// The directory; None, with a message, if the tests are skipped.
 fn directory() -> Option<PathBuf> {
     static SAID: Once = Once::new();
     let directory =
         std::env::var_os("OPERANT_NVRTC_DIR").filter(|value| !value.is_empty()).map(PathBuf::from);
     if directory.is_none() {
-        // Past the test harness, which would keep it to itself.
+        // Written directly, because the test harness would capture it.
         SAID.call_once(|| {
             let _ = writeln!(
                 std::io::stderr(),
@@ -25,7 +27,7 @@ fn directory() -> Option<PathBuf> {
 }
 
 fn compiler(cache: Option<&Path>) -> Option<Compiler> {
-    let places = Places::only(&[directory()?]);
+    let places = SearchPaths::only(&[directory()?]);
     Some(Compiler::find_at(&places, None).expect("OPERANT_NVRTC_DIR has a compiler").cached_in(cache))
 }
 
@@ -74,12 +76,12 @@ fn a_program_becomes_code_for_each_architecture() {
         if !compiler.architectures().contains(&architecture) {
             let _ = writeln!(
                 std::io::stderr(),
-                "SKIPPED sm_{architecture}: NVRTC {} does not know it",
+                "SKIPPED sm_{architecture}: NVRTC {} does not support it",
                 compiler.version()
             );
             continue;
         }
-        let Image { code, log, cached, .. } =
+        let CompiledProgram { code, log, cached, .. } =
             compiler.compile(&program(), architecture).unwrap_or_else(|error| panic!("{error}"));
         assert!(!cached);
         assert!(code.starts_with(b"\x7fELF"), "a CUBIN is an ELF file");
@@ -167,7 +169,7 @@ fn an_unknown_architecture_and_a_zero_byte_are_errors() {
 }
 
 #[test]
-fn a_definition_changes_the_code_and_the_cache_knows() {
+fn a_definition_changes_the_code_and_the_cache_key() {
     let cache = tempfile::tempdir().expect("a temporary directory");
     let Some(compiler) = compiler(Some(cache.path())) else { return };
     let compile = |program: &Program| compiler.compile(program, 90).unwrap_or_else(|error| panic!("{error}"));
@@ -181,13 +183,13 @@ fn a_definition_changes_the_code_and_the_cache_knows() {
     let other = compile(&other);
     assert!(!other.cached && other.code != first.code);
 
-    // Damage every file: all is compiled anew, and kept whole again.
+    // Damage every file: all programs are compiled again and stored undamaged.
     let kernels = cache.path().join("kernels");
     for file in std::fs::read_dir(&kernels).expect("the cache").map(|entry| entry.expect("a file").path()) {
         std::fs::write(&file, b"damaged").expect("a file");
     }
-    let anew = compile(&program());
-    assert!(!anew.cached && anew.code == first.code);
+    let recompiled = compile(&program());
+    assert!(!recompiled.cached && recompiled.code == first.code);
     assert!(compile(&program()).cached);
 }
 

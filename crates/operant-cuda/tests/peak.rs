@@ -1,16 +1,16 @@
-//! The kernels that measure a device's limits compute what they say they do, on the stand-in: no GPU is needed.
+//! The kernels that measure a device's limits compute the documented results, on the stand-in: no GPU is needed.
 
 #![cfg(target_os = "linux")]
 
 #[path = "support/stand_in.rs"]
 mod stand_in;
 
-use operant_cuda::{Cuda, Device, Multiplier, Peak, Places, Stream};
+use operant_cuda::{Cuda, Device, Multiplier, Peak, SearchPaths, Stream};
 
 /// A device of the stand-in, its kernels and a stream; None without a C++ compiler.
 fn device(ordinal: usize) -> Option<(Device, Peak, Stream)> {
     let directory = stand_in::directory("the tests of limits")?;
-    let cuda = Cuda::find_at(&Places::only(&[&directory])).unwrap_or_else(|error| panic!("{error}"));
+    let cuda = Cuda::find_at(&SearchPaths::only(&[&directory])).unwrap_or_else(|error| panic!("{error}"));
     let device = cuda.cached_in(Some(&stand_in::cache(&directory))).open(ordinal).expect("a device");
     let module = device.load(&Peak::program()).unwrap_or_else(|error| panic!("{error}"));
     let (peak, stream) = (Peak::new(&module).expect("its kernels"), device.stream().expect("a stream"));

@@ -1,5 +1,5 @@
-//! The host's stand-in for a GPU does what kernels rely on, and finds the faults that it is there to find: missing barriers,
-//! lanes that part, memory that is not theirs.
+//! The host's stand-in for a GPU behaves as kernels require, and detects the errors that it must detect: missing barriers,
+//! divergent lanes, accesses out of bounds.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)] // launches
@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::time::Instant;
 
-use operant_cuda::{Cuda, CudaError, Device, Function, Grid, Plain, Program, Stream};
+use operant_cuda::{Cuda, CudaError, Device, Function, LaunchConfig, Plain, Program, Stream};
 
 /// What the kernels of these tests take: where to write, and a number.
 #[repr(C)]
@@ -181,7 +181,7 @@ impl Host {
     fn run(
         &self,
         kernel: &str,
-        grid: Grid,
+        grid: LaunchConfig,
         words: usize,
         count: u32,
         together: bool,
@@ -202,8 +202,8 @@ impl Host {
     }
 }
 
-fn grid(blocks: u32, threads: u32, shared: u32) -> Grid {
-    Grid { blocks, threads, shared }
+fn grid(blocks: u32, threads: u32, shared: u32) -> LaunchConfig {
+    LaunchConfig { blocks, threads, shared }
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_missing_barrier_shows_between_the_orders() {
                 .push(host.run(kernel, grid(1, threads, 256), threads as usize, 0, false).expect("it runs"));
         }
         assert_ne!(results[0], results[1], "{kernel}: in order, and in reverse");
-        // Without a meeting in between, two warps have no third order.
+        // Without a barrier in between, two warps have no third order.
         let third = results[2] != results[0] && results[2] != results[1];
         assert!(third || kernel == "impatient", "{kernel}: shuffled");
     }
@@ -318,13 +318,13 @@ fn several_host_threads_launch_at_once() {
 #[test]
 fn launches_beyond_the_device_are_refused() {
     let Some(host) = host(0) else { return };
-    let refused = |kernel: &str, grid: Grid, together: bool| {
+    let refused = |kernel: &str, grid: LaunchConfig, together: bool| {
         let error = host.run(kernel, grid, 64, 0, together).expect_err("a refusal");
         assert!(!error.is_lost(), "{error}");
     };
     refused("count_up", grid(1, 96, 0), false); // more than its launch bounds
-    refused("count_up", grid(1, 64, 49_153), false); // more than 48 KiB, not asked for
-    refused("together", grid(132 * 32 + 1, 64, 0), true); // more than are alive at once
+    refused("count_up", grid(1, 64, 49_153), false); // more than 48 KiB without permission
+    refused("together", grid(132 * 32 + 1, 64, 0), true); // more than are resident at once
     let mut kernel = host.kernel("count_up");
     kernel.shared(227 * 1024).expect("all of a block's shared memory");
     assert_eq!(kernel.blocks_per_multiprocessor(64, 227 * 1024).expect("an answer"), 1);
@@ -399,7 +399,7 @@ fn the_driver_checks_its_arguments() {
     }
 }
 
-/// What a kernel does that ends its process, and what that says; run in a process of its own.
+/// A faulty kernel that ends its process with a message; run in a process of its own.
 macro_rules! fault {
     ($name:ident, $rerun:path, $threads:expr, $count:expr, $words:expr) => {
         #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use operant_host::{Plan, Requested, Topology, Workload};
+use operant_host::{Plan, PlanRequest, Topology, Workload};
 
 fn main() {
     let start = Instant::now();
@@ -21,7 +21,7 @@ fn main() {
         tiles_per_chunk: 4,
     };
     let start = Instant::now();
-    let plan = Plan::new(&topology, &Requested::default(), &work);
+    let plan = Plan::new(&topology, &PlanRequest::default(), &work);
     println!("planned in {:.3} ms", start.elapsed().as_secs_f64() * 1e3);
     for setting in plan.settings {
         println!("{:16} {:24} {}", setting.name, setting.value, setting.reason);

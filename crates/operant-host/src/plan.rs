@@ -1,8 +1,8 @@
 //! The plan for a machine: number of worker threads, their CPUs, how they wait, and the sizes that suit its caches.
 //!
-//! A plan is a function of the [`Topology`], the user's [`Requested`] values and the [`Workload`]. It changes the time that a
-//! run takes and never a result; sizes that would change what is learned are recommended and never applied. Every value
-//! carries its reason.
+//! A plan is a function of the [`Topology`], the user's requested values ([`PlanRequest`]) and the [`Workload`]. It changes
+//! the time that a run takes and never a result; sizes that would change what is learned are recommended and never applied.
+//! Every value carries its reason.
 
 mod sizes;
 
@@ -48,7 +48,7 @@ impl fmt::Display for Waiting {
 
 /// The values that the user requested; None leaves a value to the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Requested {
+pub struct PlanRequest {
     /// Whether to adapt to the machine; otherwise fixed defaults are taken.
     pub optimize: bool,
     /// Worker threads.
@@ -65,9 +65,9 @@ pub struct Requested {
     pub gpu: bool,
 }
 
-impl Default for Requested {
+impl Default for PlanRequest {
     fn default() -> Self {
-        Requested {
+        PlanRequest {
             optimize: true,
             threads: None,
             pin: None,
@@ -144,26 +144,26 @@ pub struct Plan {
 
 impl Plan {
     /// The plan for this machine, the requested values and this workload.
-    pub fn new(topology: &Topology, requested: &Requested, work: &Workload) -> Self {
+    pub fn new(topology: &Topology, request: &PlanRequest, work: &Workload) -> Self {
         let cores = topology.usable_cores();
         let mut settings = Vec::new();
         let mut set = |name, value: String, reason: String| settings.push(Setting { name, value, reason });
 
-        let (threads, reason) = threads(topology, requested, &cores);
+        let (threads, reason) = threads(topology, request, &cores);
         set("threads", threads.to_string(), reason);
         let order = order(&cores);
-        let (pinned, reason) = pinning(topology, requested, &cores, threads);
+        let (pinned, reason) = pinning(topology, request, &cores, threads);
         let pin = if pinned { order[..threads].to_vec() } else { Vec::new() };
         set("pinning", if pinned { list(&pin) } else { "off".to_owned() }, reason);
-        let (waiting, reason) = waiting(topology, requested, hardware_threads(&cores), threads);
+        let (waiting, reason) = waiting(topology, request, hardware_threads(&cores), threads);
         set("waiting", waiting.to_string(), reason);
 
         let workers = &order[..threads.min(order.len())];
         let sizes = sizes::Sizes::new(topology, work, workers, threads, kinds(&cores));
-        let (lane_width, lanes) = sizes::lane_width(requested, work);
-        let (rollout_tile, tiles) = sizes::rollout_tile(requested, work, &speeds(&cores, &order, threads));
+        let (lane_width, lanes) = sizes::lane_width(request, work);
+        let (rollout_tile, tiles) = sizes::rollout_tile(request, work, &speeds(&cores, &order, threads));
         // They do not apply where a GPU trains.
-        if !requested.gpu {
+        if !request.gpu {
             set("lane_width", lane_width.to_string(), lanes);
             let tile = rollout_tile.map_or_else(|| "by num_envs".to_owned(), |tile| tile.to_string());
             set("rollout_tile", tile, tiles);
@@ -185,18 +185,18 @@ impl Plan {
     }
 }
 
-fn threads(topology: &Topology, requested: &Requested, cores: &[Core]) -> (usize, String) {
-    if let Some(asked) = requested.threads.filter(|&asked| asked > 0) {
+fn threads(topology: &Topology, request: &PlanRequest, cores: &[Core]) -> (usize, String) {
+    if let Some(asked) = request.threads.filter(|&asked| asked > 0) {
         return (asked, "requested".to_owned());
     }
-    if !requested.optimize {
+    if !request.optimize {
         let reason =
             "all that the process may run at once; not adapted to the machine (optimize_perf = false)";
         return (topology.parallelism.max(1), reason.to_owned());
     }
     let cpus = hardware_threads(cores).max(1);
     let quota = topology.whole_quota().unwrap_or(usize::MAX);
-    if requested.gpu {
+    if request.gpu {
         let threads = cpus.min(quota).min(THREADS_WITH_GPU);
         return (threads, "the GPU trains; these play evaluations".to_owned());
     }
@@ -234,12 +234,12 @@ fn hardware_threads(cores: &[Core]) -> usize {
 
 /// Threads are bound only on request: under other load, a bound thread waits for its CPU while another is free, and all wait
 /// for it.
-fn pinning(topology: &Topology, requested: &Requested, cores: &[Core], threads: usize) -> (bool, String) {
+fn pinning(topology: &Topology, request: &PlanRequest, cores: &[Core], threads: usize) -> (bool, String) {
     let cpus = hardware_threads(cores);
     let no = |reason: &str| (false, reason.to_owned());
-    match requested.pin {
+    match request.pin {
         Some(false) => no("requested"),
-        Some(true) if requested.gpu => no("the GPU trains"),
+        Some(true) if request.gpu => no("the GPU trains"),
         Some(true) if !topology.pinnable => no("this system binds no thread to a CPU"),
         Some(true) if threads > cpus => {
             (false, format!("{threads} threads do not fit on {cpus} CPUs one each"))
@@ -249,12 +249,12 @@ fn pinning(topology: &Topology, requested: &Requested, cores: &[Core], threads: 
     }
 }
 
-fn waiting(topology: &Topology, requested: &Requested, cpus: usize, threads: usize) -> (Waiting, String) {
+fn waiting(topology: &Topology, request: &PlanRequest, cpus: usize, threads: usize) -> (Waiting, String) {
     let quota = topology.limits.cpu.as_ref().filter(|limit| limit.value < threads as f64);
-    match (requested.waiting, quota) {
+    match (request.waiting, quota) {
         (Some(asked), _) => (asked, "requested".to_owned()),
-        (None, _) if requested.gpu => (Waiting::Sleep, "the GPU trains".to_owned()),
-        (None, _) if !requested.optimize => {
+        (None, _) if request.gpu => (Waiting::Sleep, "the GPU trains".to_owned()),
+        (None, _) if !request.optimize => {
             (Waiting::Spin, "not adapted to the machine (optimize_perf = false)".to_owned())
         }
         (None, _) if threads == 1 => (Waiting::Spin, "a single thread never waits".to_owned()),

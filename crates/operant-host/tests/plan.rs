@@ -2,7 +2,7 @@
 
 mod support;
 
-use operant_host::{Plan, Requested, Topology, Waiting, Workload};
+use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
 use support::machine;
 
 /// A learner of two hidden layers, 64-byte samples and tiles of 64.
@@ -20,16 +20,16 @@ const WORK: Workload = Workload {
 };
 
 fn plan(name: &str) -> Plan {
-    plan_with(name, Requested::default())
+    plan_with(name, PlanRequest::default())
 }
 
-fn plan_with(name: &str, requested: Requested) -> Plan {
-    Plan::new(&machine(name), &requested, &WORK)
+fn plan_with(name: &str, request: PlanRequest) -> Plan {
+    Plan::new(&machine(name), &request, &WORK)
 }
 
-/// With threads bound, as many requested.
+/// With bound threads, as many as requested.
 fn pinned(name: &str, threads: Option<usize>) -> Plan {
-    plan_with(name, Requested { threads, pin: Some(true), ..Requested::default() })
+    plan_with(name, PlanRequest { threads, pin: Some(true), ..PlanRequest::default() })
 }
 
 /// Value and reason of a setting.
@@ -75,9 +75,9 @@ fn intel_hybrid_uses_every_hardware_thread_and_says_that_siblings_are_not_measur
     let all = pinned("intel-i7-12700", None);
     assert_eq!(all.pin, [0, 2, 4, 6, 8, 10, 12, 14, 16, 17, 18, 19, 1, 3, 5, 7, 9, 11, 13, 15]);
     assert_eq!(pinned("intel-i7-12700", Some(2)).pin, [0, 2]);
-    let one_each = plan_with("intel-i7-12700", Requested { threads: Some(12), ..Requested::default() });
+    let one_each = plan_with("intel-i7-12700", PlanRequest { threads: Some(12), ..PlanRequest::default() });
     assert_eq!(setting(&one_each, "threads").1, "requested");
-    let more = plan_with("intel-i7-12700", Requested { threads: Some(21), ..Requested::default() });
+    let more = plan_with("intel-i7-12700", PlanRequest { threads: Some(21), ..PlanRequest::default() });
     assert_eq!(more.waiting, Waiting::Yield, "{:?}", setting(&more, "waiting"));
 }
 
@@ -121,7 +121,7 @@ fn a_quota_limits_threads_and_keeps_them_from_spinning() {
     assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (1, 0, Waiting::Spin));
     because(&plan, "threads", &["/sys/fs/cgroup/cpu.max", "1.5", "of 2 usable"]);
     // Two threads on a quota of 1.5 would spend it waiting.
-    let two = plan_with("container-1.5", Requested { threads: Some(2), ..Requested::default() });
+    let two = plan_with("container-1.5", PlanRequest { threads: Some(2), ..PlanRequest::default() });
     assert_eq!((two.threads, two.waiting), (2, Waiting::Sleep));
     because(&two, "waiting", &["1.5"]);
 }
@@ -141,20 +141,20 @@ fn a_uniform_machine_is_left_to_its_scheduler() {
 
 #[test]
 fn without_optimisation_there_are_plain_defaults() {
-    let off = Requested { optimize: false, ..Requested::default() };
+    let off = PlanRequest { optimize: false, ..PlanRequest::default() };
     for (name, threads) in [("intel-i7-12700", 20), ("amd-epyc-7543-2p", 128), ("container-1.5", 1)] {
         let plan = plan_with(name, off);
         assert_eq!((plan.threads, plan.pin.len(), plan.waiting), (threads, 0, Waiting::Spin), "{name}");
     }
     // Explicitly requested values still apply.
-    let asked = Requested { threads: Some(3), pin: Some(true), waiting: Some(Waiting::Yield), ..off };
+    let asked = PlanRequest { threads: Some(3), pin: Some(true), waiting: Some(Waiting::Yield), ..off };
     let plan = plan_with("apple-m2", asked);
     assert_eq!((plan.threads, &plan.pin[..], plan.waiting), (3, &[4, 5, 6][..], Waiting::Yield));
 }
 
 #[test]
 fn beside_a_gpu_the_plan_stays_out_of_the_way() {
-    let gpu = Requested { gpu: true, ..Requested::default() };
+    let gpu = PlanRequest { gpu: true, ..PlanRequest::default() };
     for (name, threads) in
         [("intel-i7-12700", 8), ("amd-epyc-7543-2p", 8), ("amd-epyc-guest", 2), ("container-1.5", 1)]
     {
@@ -167,8 +167,8 @@ fn beside_a_gpu_the_plan_stays_out_of_the_way() {
 #[test]
 fn a_rollout_of_few_environments_tells_who_waits() {
     let with = |num_envs, rollout_tile| {
-        let requested = Requested { rollout_tile, ..Requested::default() };
-        Plan::new(&machine("apple-m2"), &requested, &Workload { num_envs: Some(num_envs), ..WORK })
+        let request = PlanRequest { rollout_tile, ..PlanRequest::default() };
+        Plan::new(&machine("apple-m2"), &request, &Workload { num_envs: Some(num_envs), ..WORK })
     };
     let plan = with(64, None);
     assert_eq!((plan.rollout_tile, setting(&plan, "envs_per_worker").0), (Some(16), "8"));
@@ -186,7 +186,7 @@ fn a_rollout_of_few_environments_tells_who_waits() {
 #[test]
 fn many_workers_are_given_small_tiles_rather_than_none() {
     let work = Workload { num_envs: Some(1024), ..WORK };
-    let plan = Plan::new(&machine("amd-epyc-7543-2p"), &Requested::default(), &work);
+    let plan = Plan::new(&machine("amd-epyc-7543-2p"), &PlanRequest::default(), &work);
     assert_eq!(
         (plan.threads, plan.rollout_tile),
         (32, Some(32)),
@@ -195,7 +195,7 @@ fn many_workers_are_given_small_tiles_rather_than_none() {
     // Two workers: as many as leave neither waiting, and no small ones beyond that.
     let two = |num_envs| {
         let work = Workload { num_envs: Some(num_envs), ..WORK };
-        Plan::new(&machine("amd-epyc-guest"), &Requested::default(), &work).rollout_tile
+        Plan::new(&machine("amd-epyc-guest"), &PlanRequest::default(), &work).rollout_tile
     };
     let sizes = [1, 16, 17, 32, 64, 96, 128, 256, 1024, 1 << 22].map(two);
     assert_eq!(sizes, [16, 16, 16, 16, 32, 64, 64, 64, 64, 64].map(Some));
@@ -204,21 +204,21 @@ fn many_workers_are_given_small_tiles_rather_than_none() {
 #[test]
 fn a_machine_that_tells_nothing_has_a_plan() {
     for topology in [Topology::of_parallelism(6), Topology::of_parallelism(0)] {
-        let plan = Plan::new(&topology, &Requested::default(), &WORK);
+        let plan = Plan::new(&topology, &PlanRequest::default(), &WORK);
         assert_eq!((plan.threads, plan.pin.len()), (topology.parallelism, 0));
         assert_eq!((plan.hidden_l1, plan.hidden_l2, plan.batch), (None, None, None));
         because(&plan, "tile", &["caches unknown"]);
     }
-    let pinned = Requested { pin: Some(true), ..Requested::default() };
+    let pinned = PlanRequest { pin: Some(true), ..PlanRequest::default() };
     assert!(Plan::new(&Topology::of_parallelism(6), &pinned, &WORK).pin.is_empty());
     let empty = tempfile::tempdir().expect("a temporary directory");
-    for requested in [
-        Requested::default(),
+    for request in [
+        PlanRequest::default(),
         pinned,
-        Requested { optimize: false, ..pinned },
-        Requested { threads: Some(4), ..pinned },
+        PlanRequest { optimize: false, ..pinned },
+        PlanRequest { threads: Some(4), ..pinned },
     ] {
-        let plan = Plan::new(&Topology::below(empty.path()), &requested, &WORK);
+        let plan = Plan::new(&Topology::below(empty.path()), &request, &WORK);
         assert!(plan.threads >= 1 && plan.pin.is_empty(), "{plan:?}");
     }
 }

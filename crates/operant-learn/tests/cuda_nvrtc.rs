@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use operant_cuda::{Compiler, Places, Program};
+use operant_cuda::{Compiler, Program, SearchPaths};
 use operant_env::{AnyEnv, cartpole::CartPole, minatar_breakout::MinatarBreakout, pendulum::Pendulum};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
@@ -49,7 +49,8 @@ fn every_kernel_compiles_without_a_warning() {
         );
         return;
     };
-    let compiler = Compiler::find_at(&Places::only(&[directory]), None).expect("a compiler").cached_in(None);
+    let compiler =
+        Compiler::find_at(&SearchPaths::only(&[directory]), None).expect("a compiler").cached_in(None);
     let mut all = programs(&CartPole, Precision::F32);
     all.extend(programs(&Pendulum, Precision::Bf16));
     all.extend(programs(&MinatarBreakout::default(), Precision::Tf32));

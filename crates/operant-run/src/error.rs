@@ -222,7 +222,7 @@ mod tests {
         let full = CudaError::OutOfMemory {
             device: "GPU 0".to_owned(),
             kind: "device",
-            wanted: 8,
+            requested: 8,
             free: 4,
             total: 16,
         };

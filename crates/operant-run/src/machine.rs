@@ -1,7 +1,7 @@
 //! The plan for this machine, applied: how many worker threads a run takes, where they run, how they wait and what each plays side
 //! by side. It changes the time that a run takes and never its result.
 
-use operant_host::{Plan, Requested, Topology, Waiting, Workload};
+use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
 use operant_learn::Config;
 use operant_learn::cpu::{self, CpuOptions};
 
@@ -37,12 +37,12 @@ pub fn plan(run: &RunConfig, learner: &Config, num_envs: Option<usize>, gpu: boo
 
 /// The same for a CPU where nothing is asked for.
 pub fn usual() -> Plan {
-    Plan::new(&Topology::read(), &Requested::default(), &work(&Config::default(), None))
+    Plan::new(&Topology::read(), &PlanRequest::default(), &work(&Config::default(), None))
 }
 
 /// What the configuration asks for, and what it leaves to the plan.
-fn wishes(run: &RunConfig, gpu: bool) -> Requested {
-    Requested {
+fn wishes(run: &RunConfig, gpu: bool) -> PlanRequest {
+    PlanRequest {
         optimize: run.optimize_perf,
         threads: (run.threads > 0).then_some(run.threads),
         // Nothing binds threads by itself, so false has nothing to overrule.

@@ -1,7 +1,7 @@
 //! What each function of each compiled program uses, and which spills are allowed.
 
 use anyhow::{Context, Result, ensure};
-use operant_cuda::{Image, Resources};
+use operant_cuda::{CompiledProgram, Resources};
 
 use super::Compiled;
 use super::matrix::{Job, Shape};
@@ -96,7 +96,7 @@ pub fn not_allowed(compiled: &[Compiled]) -> Vec<String> {
 ///
 /// # Errors
 /// The machine code has a function that the log does not.
-pub fn usages(job: &Job, image: &Image) -> Result<Vec<Usage>> {
+pub fn usages(job: &Job, image: &CompiledProgram) -> Result<Vec<Usage>> {
     let resources = image.resources();
     let logged: Vec<String> = resources.iter().flat_map(symbols).collect();
     for symbol in functions_of(&image.code).context("the CUBIN is no ELF file as NVRTC makes them")? {
@@ -208,7 +208,7 @@ mod tests {
                       Function properties for rollout\n 8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n\
                       : Used 165 registers, 72 bytes cumulative stack size, 16 bytes smem\n";
         let callee = "Function properties for _Z4stepv\n 64 bytes stack frame, 60 bytes spill stores, 0 bytes spill loads\n";
-        let image = |log| Image { code: elf.clone(), log, cached: false, seconds: 0.0, note: None };
+        let image = |log| CompiledProgram { code: elf.clone(), log, cached: false, seconds: 0.0, note: None };
         let error = usages(&job, &image(kernel.to_owned())).expect_err("a function is missing");
         assert!(error.to_string().contains("$rollout$_Z4stepv"), "{error}");
 

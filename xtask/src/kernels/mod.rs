@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use operant_cuda::{Compiler, Places, Version};
+use operant_cuda::{Compiler, SearchPaths, Version};
 
 mod functions;
 mod matrix;
@@ -86,7 +86,7 @@ pub fn missing() -> Option<String> {
 fn compiler() -> Result<Compiler> {
     let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
     let found = match &named {
-        Some(directory) => Compiler::find_at(&Places::only(&[directory]), None),
+        Some(directory) => Compiler::find_at(&SearchPaths::only(&[directory]), None),
         None => Compiler::find(None, None),
     };
     found.with_context(|| match named {

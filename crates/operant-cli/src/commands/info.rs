@@ -6,7 +6,7 @@ mod show;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use operant_cuda::{Compiler, DeviceProperties, Inspection, Part};
+use operant_cuda::{Compiler, DeviceProperties, Inspection, LibraryStatus};
 use operant_env::Registry;
 use operant_host::{CoreKind, CpuCore, Setting};
 use operant_learn::cuda::fused_up_to;
@@ -238,7 +238,7 @@ impl Core {
 }
 
 impl Found {
-    fn of(part: Part) -> Self {
+    fn of(part: LibraryStatus) -> Self {
         let (path, version) =
             part.found.map_or((None, None), |library| (Some(library.path), library.version));
         let version = version.map(|version| version.to_string());
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     fn inspection(driver: Option<&str>, compiler: Option<&str>) -> Inspection {
-        let part = |name, problem: Option<&str>| Part {
+        let part = |name, problem: Option<&str>| LibraryStatus {
             name,
             found: None,
             problem: problem.map(str::to_owned),

@@ -1,4 +1,4 @@
-//! cuBLASLt's functions that this crate calls, all of them, and which of the libraries on a machine is taken.
+//! The cuBLASLt functions that this crate calls, and the choice among the libraries on a machine.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use cudarc::cublaslt::sys::{
 
 use crate::error::CudaError;
 use crate::library::{Candidate, Library, Version, keep, open, path_of};
-use crate::places::{BLAS, Places, VARIABLE};
+use crate::search_paths::{BLAS, SearchPaths, VARIABLE};
 use crate::table::{Status, table};
 
-// What cuBLASLt of CUDA 12 and of CUDA 13 both export.
+// Functions that cuBLASLt of both CUDA 12 and CUDA 13 export.
 table! {
     Functions, SYMBOLS, cudarc::cublaslt::sys as cublasStatus_t;
     fn cublasLtCreate(handle: *mut cublasLtHandle_t);
@@ -43,11 +43,11 @@ table! {
         algorithm: *const cublasLtMatmulAlgo_t, workspace: *mut c_void, workspace_bytes: usize, stream: cudaStream_t
     );
     apart
-    // The state in a result is a number here.
+    // The state in a result is declared as a number.
     fn cublasLtMatmulAlgoGetHeuristic(
         handle: cublasLtHandle_t, operation: cublasLtMatmulDesc_t, a_layout: cublasLtMatrixLayout_t,
         b_layout: cublasLtMatrixLayout_t, c_layout: cublasLtMatrixLayout_t, d_layout: cublasLtMatrixLayout_t,
-        preference: cublasLtMatmulPreference_t, wanted: c_int, results: *mut HeuristicResult, found: *mut c_int
+        preference: cublasLtMatmulPreference_t, requested: c_int, results: *mut HeuristicResult, found: *mut c_int
     );
 }
 
@@ -57,16 +57,16 @@ table! {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeuristicResult {
     pub algorithm: cublasLtMatmulAlgo_t,
-    /// Bytes that it needs to work in.
+    /// Bytes of workspace that it needs.
     pub workspace: usize,
-    /// 0 where the rest means anything.
+    /// 0 if the other fields are valid.
     pub state: u32,
     pub waves: f32,
     reserved: [c_int; 4],
 }
 
 impl HeuristicResult {
-    /// What the library overwrites.
+    /// Output written by the library.
     pub const NONE: HeuristicResult = HeuristicResult {
         algorithm: cublasLtMatmulAlgo_t { data: [0; 8] },
         workspace: 0,
@@ -90,10 +90,10 @@ const _: () = {
 /// The library's own version: 131000 is 13.10.
 type GetVersion = unsafe extern "C" fn() -> usize;
 
-/// A text of a code.
+/// The text for a status code.
 type StatusText = unsafe extern "C" fn(u32) -> *const c_char;
 
-/// cuBLASLt, loaded for as long as the process lives.
+/// cuBLASLt, loaded until the process ends.
 #[derive(Debug)]
 pub(crate) struct LoadedBlas {
     pub functions: Functions,
@@ -104,16 +104,16 @@ pub(crate) struct LoadedBlas {
 }
 
 impl LoadedBlas {
-    /// The first that works, of the newest major version that is not newer than `newest` (None: any); in the first directory
-    /// before all others.
+    /// The first usable library of the newest major version that is not newer than `newest` (None: any). The first directory
+    /// takes precedence over all others.
     ///
-    /// The library is half a gigabyte, so no more of them are loaded than must be.
+    /// The library is half a gigabyte, so as few as possible are loaded.
     ///
     /// # Errors
-    /// There is none; the error says which package brings it.
-    pub fn find_at(places: &Places, newest: Option<Version>) -> Result<LoadedBlas, CudaError> {
+    /// There is none; the error names the package to install.
+    pub fn find_at(paths: &SearchPaths, newest: Option<Version>) -> Result<LoadedBlas, CudaError> {
         let mut complaints = Vec::new();
-        let candidates = places.blas();
+        let candidates = paths.blas();
         for (major, candidate) in candidates {
             if let Some(newest) = newest.filter(|newest| major > newest.major) {
                 if let Candidate::File(path) = &candidate
@@ -137,22 +137,22 @@ impl LoadedBlas {
         }
         complaints.dedup();
         let problem = if complaints.is_empty() {
-            format!("no cuBLASLt here: {} is {}", BLAS[0].1, places.describe_blas())
+            format!("no cuBLASLt here: {} is {}", BLAS[0].1, paths.describe_blas())
         } else {
-            format!("no cuBLASLt that works: {}", complaints.join(", "))
+            format!("no usable cuBLASLt: {}", complaints.join(", "))
         };
         Err(CudaError::NoBlas { problem, remedy: remedy(newest) })
     }
 
-    /// Where it is, and its own version.
+    /// Its file and its own version.
     pub fn library(&self) -> Library {
         Library { path: self.path.clone(), version: Some(self.version) }
     }
 
-    /// A code in the library's words.
+    /// The library's description of a status code.
     pub fn explain(&self, code: u32) -> String {
         let say = |ask: Option<StatusText>| {
-            // SAFETY: any code may be asked about; an unknown one has a text of its own.
+            // SAFETY: the function accepts any code; unknown ones have a text of their own.
             let text = ask.map_or(std::ptr::null(), |ask| unsafe { ask(code) });
             // SAFETY: the library's texts are static and end with a zero.
             (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
@@ -164,16 +164,16 @@ impl LoadedBlas {
         }
     }
 
-    /// An error for a call that failed while something was done on a device.
+    /// The error for a call that failed during an operation on a device.
     pub fn failure(&self, status: Status, device: &str, doing: &str) -> CudaError {
         use cudarc::cublaslt::sys::cublasStatus_t as Code;
         let is = |code: Code| status.code == code as u32;
         let remedy = if is(Code::CUBLAS_STATUS_NOT_INITIALIZED) || is(Code::CUBLAS_STATUS_ALLOC_FAILED) {
             "see whether `nvidia-smi` shows free memory, and whether the driver is as new as the library"
         } else if is(Code::CUBLAS_STATUS_ARCH_MISMATCH) {
-            "install a newer cuBLAS, which knows this GPU"
+            "install a newer cuBLAS, which supports this GPU"
         } else {
-            "run again with CUBLASLT_LOG_LEVEL=1, which lets the library say why"
+            "run again with CUBLASLT_LOG_LEVEL=1, which logs the library's reason"
         };
         let (call, explained) = (status.call, self.explain(status.code));
         CudaError::Blas {
@@ -189,28 +189,28 @@ impl LoadedBlas {
 
 fn bind(library: libloading::Library, path: PathBuf, newest: Option<Version>) -> Result<LoadedBlas, String> {
     let shown = path.display();
-    // SAFETY: a library of cuBLASLt's name acts as it, and what is used of it stays loaded until the process ends.
+    // SAFETY: a library of cuBLASLt's name is taken to be cuBLASLt, and it stays loaded until the process ends.
     let functions = unsafe { Functions::bind(&library) }.map_err(|missing| {
         let rest = missing.len() - 1;
         let more = if rest == 0 { String::new() } else { format!(" and {rest} more functions") };
-        format!("{shown} is no cuBLASLt that works (it lacks {}{more})", missing[0])
+        format!("{shown} is not a usable cuBLASLt (it lacks {}{more})", missing[0])
     })?;
     // SAFETY: the type is that of the library's header.
     let Ok(ask) = (unsafe { library.get::<GetVersion>("cublasLtGetVersion") }) else {
-        return Err(format!("{shown} is no cuBLASLt that works (it lacks cublasLtGetVersion)"));
+        return Err(format!("{shown} is not a usable cuBLASLt (it lacks cublasLtGetVersion)"));
     };
-    // SAFETY: it takes nothing, and may be called before all else.
+    // SAFETY: it takes no arguments and may be called first.
     let number = unsafe { ask() };
     let version = version_of(number);
     let Some(version) = version.filter(|version| BLAS.iter().any(|(major, _)| *major == version.major))
     else {
-        return Err(format!("{shown} is of a version that is not known here ({number})"));
+        return Err(format!("{shown} has an unsupported version ({number})"));
     };
     if let Some(newest) = newest.filter(|newest| version.major > newest.major) {
         return Err(too_new(&path, version.major, newest));
     }
     let text = |name: &str| {
-        // SAFETY: the type is that of the library's header, with the code as a number.
+        // SAFETY: the type is that of the library's header, with the status code as a number.
         unsafe { library.get::<StatusText>(name) }.ok().map(|text| *text)
     };
     let (status_name, status_string) = (text("cublasLtGetStatusName"), text("cublasLtGetStatusString"));
@@ -225,10 +225,10 @@ fn version_of(number: usize) -> Option<Version> {
 }
 
 fn too_new(path: &Path, major: u32, newest: Version) -> String {
-    format!("{} is of CUDA {major}, newer than the driver (CUDA {newest})", path.display())
+    format!("{} is for CUDA {major}, newer than the driver (CUDA {newest})", path.display())
 }
 
-/// How to get the library for a driver.
+/// How to install the library for a driver.
 fn remedy(newest: Option<Version>) -> String {
     let package = match newest {
         Some(version) if version.major <= 12 => "`pip install nvidia-cublas-cu12`",

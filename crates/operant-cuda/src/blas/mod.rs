@@ -1,10 +1,10 @@
-//! Matrix products by cuBLASLt, where that library is installed: a shape is planned once, and launched as kernels are.
+//! Matrix products by cuBLASLt, if that library is installed: a shape is planned once and launched like a kernel.
 //!
-//! Nothing is linked: the library is found as the compiler is ([`crate::Places`]) when [`crate::Device::blas`] asks for it, and
-//! everything else works without it. On the same GPU, with the same library, a product has the same bits each time.
+//! The library is not linked. [`crate::Device::blas`] opens it from the [`crate::SearchPaths`], like the compiler; everything
+//! else works without it. On the same GPU, with the same library, a product has the same bits each time.
 
+mod handle;
 mod library;
-mod opened;
 mod plan;
 mod shape;
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use library::LoadedBlas;
 pub use library::SYMBOLS;
-pub use shape::{Element, Epilogue, GemmShape, Operand, Products};
+pub use shape::{Element, Epilogue, GemmShape, InputPrecision, Operand};
 
 use crate::context::{Context, Handle};
 use crate::error::CudaError;
@@ -20,27 +20,27 @@ use crate::library::Library;
 use crate::memory::Buffer;
 use crate::stream::Stream;
 use crate::transfers::Transfers;
-use opened::{Opened, call};
-use plan::Plan;
-use shape::{ALIGNMENT, Stored};
+use handle::{BlasHandle, call};
+use plan::MatmulPlan;
+use shape::{ALIGNMENT, StoredMatrix};
 
-/// Bytes that the library gets to work in: what NVIDIA advises for Hopper, the most for any GPU so far.
+/// Bytes of the library's workspace: what NVIDIA recommends for Hopper, the most for any GPU so far.
 const WORKSPACE: usize = 32 << 20;
 
-/// The part of a device's memory that it gets at most, as a divisor.
+/// The workspace is at most this fraction of the device's memory, given as a divisor.
 const SHARE: u64 = 64;
 
-/// Buffers begin at multiples of this many bytes, which the library wants of what it works in.
+/// The workspace begins at a multiple of this many bytes, as the library requires.
 const PAGE: usize = 256;
 
-/// cuBLASLt, opened on a device, with memory for the library to work in.
+/// cuBLASLt, opened on a device, with a workspace.
 ///
-/// All products of one of these share that memory, and clones share it, too: like a buffer, what uses it is ordered by
-/// the stream that it is given to. Two streams are ordered with events, or each has a `Blas` of its own.
+/// All products of one `Blas` and its clones share that workspace. Like the uses of a buffer, they are ordered by their
+/// stream. Order two streams with events, or give each its own `Blas`.
 #[derive(Debug, Clone)]
-pub struct Blas(Arc<Opened>);
+pub struct Blas(Arc<BlasHandle>);
 
-/// Bytes to work in on a device of so much memory.
+/// Bytes of workspace on a device with this much memory.
 fn workspace_bytes(memory: u64) -> usize {
     let share = usize::try_from(memory / SHARE).unwrap_or(WORKSPACE);
     share.min(WORKSPACE) / PAGE * PAGE
@@ -51,56 +51,56 @@ impl Blas {
         let workspace = Buffer::new(context, workspace_bytes(context.properties.memory_bytes))?;
         let mut raw = std::ptr::null_mut();
         call(context, &library, format_args!("opening cuBLASLt"), |library| {
-            // SAFETY: the result lives through the call.
+            // SAFETY: the result outlives the call.
             unsafe { library.cublasLtCreate(&mut raw) }
         })?;
-        Ok(Blas(Arc::new(Opened { context: context.clone(), library, raw: Handle(raw), workspace })))
+        Ok(Blas(Arc::new(BlasHandle { context: context.clone(), library, raw: Handle(raw), workspace })))
     }
 
-    /// The library's file, and its own version.
+    /// The library's file and its own version.
     pub fn library(&self) -> Library {
         self.0.library.library()
     }
 
-    /// Plans a product. None: the library has no algorithm for it, so the caller does the epilogue by itself, or, where it had
-    /// none, the product. So it is for [`Epilogue::Bias`] and [`Epilogue::ReluBias`] into bf16: the vector is f32, and cuBLASLt
-    /// wants it of C's type.
+    /// Plans a product. None: the library has no algorithm for it, so the caller computes the epilogue separately, or, without an
+    /// epilogue, the product. This happens for [`Epilogue::Bias`] and [`Epilogue::ReluBias`] into bf16: the vector is f32, and
+    /// cuBLASLt requires C's type.
     ///
-    /// Plans are made before a capture: while one is under way on this thread the library may refuse to make any.
+    /// Plan before a capture: during a capture on this thread the library may refuse to plan.
     ///
     /// # Errors
-    /// A shape of nothing, rows that begin at no multiple of 16 bytes, and the library's.
+    /// An empty shape, rows that do not begin at a multiple of 16 bytes, and library errors.
     pub fn gemm(&self, shape: GemmShape) -> Result<Option<Gemm>, CudaError> {
         shape.check()?;
-        let plan = Plan::new(&self.0, &shape)?;
-        Ok(plan.map(|plan| Gemm { opened: self.0.clone(), shape, plan: Mutex::new(plan) }))
+        let plan = MatmulPlan::new(&self.0, &shape)?;
+        Ok(plan.map(|plan| Gemm { handle: self.0.clone(), shape, plan: Mutex::new(plan) }))
     }
 }
 
-/// A matrix product, planned: how the library computes it on this device.
+/// A planned matrix product on a device.
 #[derive(Debug)]
 pub struct Gemm {
-    opened: Arc<Opened>,
+    handle: Arc<BlasHandle>,
     shape: GemmShape,
-    /// Behind a lock: a launch writes the vector's address into the plan, and drops algorithms that the library refuses.
-    plan: Mutex<Plan>,
+    /// Locked, because a launch writes the vector's address into the plan and drops algorithms that the library refuses.
+    plan: Mutex<MatmulPlan>,
 }
 
 impl Gemm {
-    /// What it computes.
+    /// The shape of the product.
     pub fn shape(&self) -> &GemmShape {
         &self.shape
     }
 
-    /// Gives the product to the stream. C is written and never read. The vector has the length that
-    /// [`GemmShape::vector_len`] says, or is None where that is.
+    /// Enqueues the product. C is written and never read. The vector has the length [`GemmShape::vector_len`], or is None where
+    /// that is None.
     ///
-    /// In a capture the graph keeps all of the buffers, and what the library needs. Launch each product once before it is
-    /// captured: the first launch loads its kernels, which a capture may not allow.
+    /// In a capture the graph keeps all buffers and the library's resources. Launch each product once before its capture: the
+    /// first launch loads its kernels, which a capture may not allow.
     ///
     /// # Errors
-    /// Another element type, too short a buffer, one that begins at no multiple of 16 bytes, a vector that is missing or has
-    /// another length, something of another device, and the library's.
+    /// A wrong element type, a buffer that is too short or not aligned to 16 bytes, a vector that is missing or has another
+    /// length, buffers of another device, and library errors.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -118,19 +118,19 @@ impl Gemm {
         // The library copies both before it returns.
         let (alpha, beta) = (1.0_f32, 0.0_f32);
         let (one, zero) = (std::ptr::from_ref(&alpha).cast(), std::ptr::from_ref(&beta).cast());
-        let workspace = &self.opened.workspace;
+        let workspace = &self.handle.workspace;
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
-        self.opened.call(format_args!("launching the product {}", self.shape), |library| {
+        self.handle.call(format_args!("launching the product {}", self.shape), |library| {
             if let Some(vector) = vector {
                 plan.point_to(library, vector.pointer())?;
             }
-            // SAFETY: the plan's descriptors are the library's own and describe these buffers, which are as long as was
-            // checked above, on this device, and live until the stream is past the product (freeing memory waits for that);
-            // a graph keeps them. The algorithm was proposed for these descriptors and no more room to work in than there is.
-            // C is given as the matrix to add, too, but times 0, so it is not read.
+            // SAFETY: the plan's descriptors were made by the library and describe these buffers. The buffers have the lengths
+            // checked above, are on this device, and live until the stream is past the product (freeing memory waits for that);
+            // a graph keeps them. The algorithm was proposed for these descriptors and a workspace of this size. C is also
+            // passed as the matrix to add, but times 0, so it is not read.
             plan.with_algorithm(|plan, algorithm| unsafe {
                 library.cublasLtMatmul(
-                    self.opened.raw(),
+                    self.handle.raw(),
                     plan.operation.raw(),
                     one,
                     b.pointer() as *const _,
@@ -157,12 +157,12 @@ impl Gemm {
         if let Some(vector) = vector {
             vector.keep_in(stream);
         }
-        stream.keep(self.opened.clone());
+        stream.keep(self.handle.clone());
         Ok(())
     }
 
-    fn check(&self, stream: &Stream, operand: Operand<'_>, stored: &Stored) -> Result<(), CudaError> {
-        let Stored { name, rows, columns, stride, element } = *stored;
+    fn check(&self, stream: &Stream, operand: Operand<'_>, stored: &StoredMatrix) -> Result<(), CudaError> {
+        let StoredMatrix { name, rows, columns, stride, element } = *stored;
         if operand.element() != element {
             return Err(CudaError::refused(
                 format!("{name} of {} was given as {}", self.shape, operand.element()),
@@ -204,9 +204,9 @@ impl Gemm {
         }
     }
 
-    /// On the stream's device, which is the plan's, and at an address that the plan may rely on.
+    /// Checks that a buffer is on the stream's device, which is the plan's, and aligned as the plan requires.
     fn check_place(&self, stream: &Stream, operand: Operand<'_>, name: &str) -> Result<(), CudaError> {
-        stream.must_be_on(&self.opened.context)?;
+        stream.must_be_on(&self.handle.context)?;
         operand.check(stream)?;
         if !operand.pointer().is_multiple_of(ALIGNMENT as u64) {
             return Err(CudaError::refused(

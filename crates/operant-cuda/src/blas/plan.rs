@@ -1,7 +1,7 @@
 //! A product in the library's terms: its descriptors, and the algorithm that the library's heuristic chooses.
 //!
-//! The library's matrices are column-major. What is stored row-major as (rows, columns) is, to it, the transposed matrix
-//! (columns, rows) with the same stride, so the library is asked for C^T = op(B)^T op(A)^T:
+//! The library's matrices are column-major. A row-major matrix (rows, columns) is for the library the transposed matrix
+//! (columns, rows) with the same stride, so the library computes C^T = op(B)^T op(A)^T:
 //!
 //! | here | to the library |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | n numbers added to each row of C | BIAS, RELU_BIAS: one number a row of D, added to each column |
 //! | m sums over k of the rows of op(A) | BGRADB: one sum a column of D, over k of the library's B (BGRADA sums its A) |
 //!
-//! So operands change places, and neither a transposition nor an epilogue changes its kind.
+//! So the operands swap, and neither a transpose nor an epilogue changes its kind.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -23,72 +23,72 @@ use cudarc::cublaslt::sys::{
     cublasLtReductionScheme_t as Reduction, cublasStatus_t as Code, cudaDataType as DataType,
 };
 
+use super::handle::BlasHandle;
 use super::library::{Functions, HeuristicResult, LoadedBlas};
-use super::opened::Opened;
-use super::shape::{ALIGNMENT, Element, Epilogue, GemmShape, Products, Stored};
+use super::shape::{ALIGNMENT, Element, Epilogue, GemmShape, InputPrecision, StoredMatrix};
 use crate::context::Handle;
 use crate::error::CudaError;
 use crate::table::Status;
 
-/// `cublasOperation_t`, which is in a header of another library: a matrix taken as it is.
+/// `cublasOperation_t`, which is declared in another library's header: a matrix that is not transposed.
 const CUBLAS_OP_N: u32 = 0;
-/// A matrix taken transposed.
+/// A transposed matrix.
 const CUBLAS_OP_T: u32 = 1;
 
-/// How many algorithms the heuristic may propose, so that there is another where the first does not do.
+/// How many algorithms the heuristic may propose, as alternatives if the library refuses the first.
 const PROPOSALS: usize = 8;
 
-/// Something that the library made, in host memory, which is destroyed with this.
+/// A descriptor that the library allocated in host memory; dropping this value destroys it.
 #[derive(Debug)]
-pub(super) struct Made<T: Copy> {
+pub(super) struct Descriptor<T: Copy> {
     library: Arc<LoadedBlas>,
     raw: Handle<T>,
     destroy: unsafe fn(&Functions, T) -> Result<(), Status>,
 }
 
-impl<T: Copy> Made<T> {
+impl<T: Copy> Descriptor<T> {
     pub fn raw(&self) -> T {
         self.raw.0
     }
 }
 
-impl<T: Copy> Drop for Made<T> {
+impl<T: Copy> Drop for Descriptor<T> {
     fn drop(&mut self) {
-        // SAFETY: made by the call that `destroy` belongs to, and destroyed once. A failure has nobody to tell.
+        // SAFETY: made by the call that matches `destroy`, and destroyed once. A failure cannot be reported.
         let _ = unsafe { (self.destroy)(&self.library.functions, self.raw.0) };
     }
 }
 
-/// The library's descriptors of a product, its own A, B and D in their order, and the algorithms.
+/// The library's descriptors of a product, in its own order A, B, D, and the algorithms.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub operation: Made<cublasLtMatmulDesc_t>,
-    pub a: Made<cublasLtMatrixLayout_t>,
-    pub b: Made<cublasLtMatrixLayout_t>,
-    pub d: Made<cublasLtMatrixLayout_t>,
-    /// Those that the heuristic proposes, the best first. The first is in use; one that the library then refuses is dropped.
+pub(super) struct MatmulPlan {
+    pub operation: Descriptor<cublasLtMatmulDesc_t>,
+    pub a: Descriptor<cublasLtMatrixLayout_t>,
+    pub b: Descriptor<cublasLtMatrixLayout_t>,
+    pub d: Descriptor<cublasLtMatrixLayout_t>,
+    /// The heuristic's proposals, the best first. The first is in use; it is dropped if the library refuses it at a launch.
     algorithms: Vec<cublasLtMatmulAlgo_t>,
 }
 
-impl Plan {
-    /// None: the library has no algorithm for it.
-    pub fn new(opened: &Opened, shape: &GemmShape) -> Result<Option<Plan>, CudaError> {
+impl MatmulPlan {
+    /// Plans a product. None: the library has no algorithm for it.
+    pub fn new(handle: &BlasHandle, shape: &GemmShape) -> Result<Option<MatmulPlan>, CudaError> {
         let [a, b, c] = shape.stored();
         let doing = format_args!("planning the product {shape}");
-        let (operation, a, b, d) = opened.call(doing, |_| {
-            let operation = operation(&opened.library, shape, opened.workspace.pointer())?;
-            let layout = |stored| layout(&opened.library, stored);
+        let (operation, a, b, d) = handle.call(doing, |_| {
+            let operation = operation(&handle.library, shape, handle.workspace.pointer())?;
+            let layout = |stored| layout(&handle.library, stored);
             Ok((operation, layout(&b)?, layout(&a)?, layout(&c)?))
         })?;
-        let preference = opened.call(doing, |_| preference(&opened.library, opened.workspace.len()))?;
+        let preference = handle.call(doing, |_| preference(&handle.library, handle.workspace.len()))?;
 
         let mut results = [HeuristicResult::NONE; PROPOSALS];
         let mut count: c_int = 0;
-        let asked = opened.call(doing, |library| {
-            // SAFETY: all of these were made above, C is described as D is, and there is room for as many results.
+        let asked = handle.call(doing, |library| {
+            // SAFETY: all descriptors were made above, C is described like D, and the array holds that many results.
             let asked = unsafe {
                 library.cublasLtMatmulAlgoGetHeuristic(
-                    opened.raw(),
+                    handle.raw(),
                     operation.raw(),
                     a.raw(),
                     b.raw(),
@@ -107,19 +107,19 @@ impl Plan {
         })?;
         let count = if asked { usize::try_from(count).unwrap_or(0).min(PROPOSALS) } else { 0 };
         let works =
-            |result: &&HeuristicResult| result.state == 0 && result.workspace <= opened.workspace.len();
+            |result: &&HeuristicResult| result.state == 0 && result.workspace <= handle.workspace.len();
         let algorithms: Vec<_> = results[..count].iter().filter(works).map(|it| it.algorithm).collect();
-        Ok((!algorithms.is_empty()).then_some(Plan { operation, a, b, d, algorithms }))
+        Ok((!algorithms.is_empty()).then_some(MatmulPlan { operation, a, b, d, algorithms }))
     }
 
-    /// Calls `launch` with the best algorithm, and where the library refuses that one, with the next.
+    /// Calls `launch` with the best algorithm, and with the next one if the library refuses it.
     pub fn with_algorithm(
         &mut self,
-        mut launch: impl FnMut(&Plan, &cublasLtMatmulAlgo_t) -> Result<(), Status>,
+        mut launch: impl FnMut(&MatmulPlan, &cublasLtMatmulAlgo_t) -> Result<(), Status>,
     ) -> Result<(), Status> {
         loop {
             match launch(self, &self.algorithms[0]) {
-                // A refusal comes before any work is given to the stream.
+                // The library refuses before it enqueues any work.
                 Err(status) if self.algorithms.len() > 1 && is_refused_launch(status.code) => {
                     self.algorithms.remove(0);
                 }
@@ -128,20 +128,20 @@ impl Plan {
         }
     }
 
-    /// Says where the epilogue's vector is.
+    /// Sets the address of the epilogue's vector.
     pub fn point_to(&self, library: &Functions, vector: u64) -> Result<(), Status> {
         set_pointer(library, self.operation.raw(), vector)
     }
 }
 
-/// Whether the heuristic's answer is that it has nothing. To a library an epilogue that it does not have for these types may
-/// also be an invalid value, which without one would be a fault of this crate.
+/// Whether the heuristic has no algorithm. The library may also report an epilogue that it lacks for these types as an invalid
+/// value; without an epilogue, an invalid value is a bug of this crate.
 fn is_refusal(code: u32, epilogue: Epilogue) -> bool {
     code == Code::CUBLAS_STATUS_NOT_SUPPORTED as u32
         || (code == Code::CUBLAS_STATUS_INVALID_VALUE as u32 && epilogue != Epilogue::None)
 }
 
-/// Whether the library refuses an algorithm that its heuristic proposed.
+/// Whether the library refused an algorithm of its own heuristic.
 fn is_refused_launch(code: u32) -> bool {
     [Code::CUBLAS_STATUS_NOT_SUPPORTED, Code::CUBLAS_STATUS_INVALID_VALUE, Code::CUBLAS_STATUS_ARCH_MISMATCH]
         .iter()
@@ -159,17 +159,20 @@ fn operation(
     library: &Arc<LoadedBlas>,
     shape: &GemmShape,
     anywhere: u64,
-) -> Result<Made<cublasLtMatmulDesc_t>, Status> {
+) -> Result<Descriptor<cublasLtMatmulDesc_t>, Status> {
     let compute = match shape.products {
-        Products::F32 | Products::Bf16 => Compute::CUBLAS_COMPUTE_32F,
-        Products::Tf32 => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
+        InputPrecision::F32 | InputPrecision::Bf16 => Compute::CUBLAS_COMPUTE_32F,
+        InputPrecision::Tf32 => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
     };
     let functions = &library.functions;
     let mut raw = std::ptr::null_mut();
-    // SAFETY: the result lives through the call.
+    // SAFETY: the result outlives the call.
     unsafe { functions.cublasLtMatmulDescCreate(&mut raw, compute, DataType::CUDA_R_32F) }?;
-    let made =
-        Made { library: library.clone(), raw: Handle(raw), destroy: Functions::cublasLtMatmulDescDestroy };
+    let made = Descriptor {
+        library: library.clone(),
+        raw: Handle(raw),
+        destroy: Functions::cublasLtMatmulDescDestroy,
+    };
     let set = |attribute: Attribute, value: u32| {
         let (value, bytes) = (std::ptr::from_ref(&value).cast::<c_void>(), size_of::<u32>());
         // SAFETY: the descriptor was made above, and these attributes are numbers of 32 bits, which the library copies.
@@ -186,7 +189,7 @@ fn operation(
     };
     set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue as u32)?;
     set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, DataType::CUDA_R_32F as u32)?;
-    // The heuristic tells the vector's alignment from its address: one that is no better than what is promised.
+    // The heuristic reads the vector's alignment from its address, so it gets one with no more than the guaranteed alignment.
     set_pointer(functions, raw, anywhere + ALIGNMENT as u64)?;
     Ok(made)
 }
@@ -194,14 +197,17 @@ fn operation(
 fn set_pointer(functions: &Functions, operation: cublasLtMatmulDesc_t, pointer: u64) -> Result<(), Status> {
     let attribute = Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
     let (value, bytes) = (std::ptr::from_ref(&pointer).cast::<c_void>(), size_of::<u64>());
-    // SAFETY: the descriptor lives, and this attribute is an address, which the library copies and does not follow here.
+    // SAFETY: the descriptor is alive, and this attribute is an address, which the library copies without dereferencing it.
     unsafe { functions.cublasLtMatmulDescSetAttribute(operation, attribute, value, bytes) }
 }
 
-fn layout(library: &Arc<LoadedBlas>, stored: &Stored) -> Result<Made<cublasLtMatrixLayout_t>, Status> {
+fn layout(
+    library: &Arc<LoadedBlas>,
+    stored: &StoredMatrix,
+) -> Result<Descriptor<cublasLtMatrixLayout_t>, Status> {
     let (rows, columns, stride) = (stored.columns as u64, stored.rows as u64, stored.stride as i64);
     let mut raw = std::ptr::null_mut();
-    // SAFETY: the result lives through the call.
+    // SAFETY: the result outlives the call.
     unsafe {
         library.functions.cublasLtMatrixLayoutCreate(
             &mut raw,
@@ -211,19 +217,23 @@ fn layout(library: &Arc<LoadedBlas>, stored: &Stored) -> Result<Made<cublasLtMat
             stride,
         )
     }?;
-    Ok(Made { library: library.clone(), raw: Handle(raw), destroy: Functions::cublasLtMatrixLayoutDestroy })
+    Ok(Descriptor {
+        library: library.clone(),
+        raw: Handle(raw),
+        destroy: Functions::cublasLtMatrixLayoutDestroy,
+    })
 }
 
-/// What an algorithm may use and rely on.
+/// The workspace and alignment that an algorithm may use.
 fn preference(
     library: &Arc<LoadedBlas>,
     workspace: usize,
-) -> Result<Made<cublasLtMatmulPreference_t>, Status> {
+) -> Result<Descriptor<cublasLtMatmulPreference_t>, Status> {
     let functions = &library.functions;
     let mut raw = std::ptr::null_mut();
-    // SAFETY: the result lives through the call.
+    // SAFETY: the result outlives the call.
     unsafe { functions.cublasLtMatmulPreferenceCreate(&mut raw) }?;
-    let made = Made {
+    let made = Descriptor {
         library: library.clone(),
         raw: Handle(raw),
         destroy: Functions::cublasLtMatmulPreferenceDestroy,
@@ -238,9 +248,9 @@ fn preference(
         std::ptr::from_ref(&bytes).cast(),
         size_of::<u64>(),
     )?;
-    // Parts of a sum that is split over k are brought together from the workspace, in single precision and by a step of its
-    // own, so that their order is always the same. The other schemes add into C as parts get ready, in an order that may differ
-    // from run to run, or round parts to C's type. Sums that are not split are allowed in any case.
+    // A sum that is split over k is reduced from the workspace, in single precision and in a separate step, so its order is
+    // fixed. The other schemes add parts to C in the order in which they finish, which may differ from run to run, or round
+    // parts to C's type. Sums that are not split are always allowed.
     let schemes = Reduction::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
     set(
         Preference::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -266,14 +276,14 @@ mod tests {
     use std::sync::Once;
 
     use super::*;
-    use crate::places::Places;
+    use crate::search_paths::SearchPaths;
 
-    /// The real library, where there is one: `OPERANT_CUBLASLT_DIR` names its directory. No driver is needed.
+    /// The real library, if `OPERANT_CUBLASLT_DIR` names its directory. No driver is needed.
     fn library() -> Option<Arc<LoadedBlas>> {
         static SAID: Once = Once::new();
         let directory = std::env::var_os("OPERANT_CUBLASLT_DIR").filter(|value| !value.is_empty());
         let Some(directory) = directory else {
-            // Past the test harness, which would keep it to itself.
+            // Written directly, because the test harness would capture it.
             SAID.call_once(|| {
                 let _ = writeln!(
                     std::io::stderr(),
@@ -283,7 +293,7 @@ mod tests {
             });
             return None;
         };
-        let found = LoadedBlas::find_at(&Places::only(&[directory]), None);
+        let found = LoadedBlas::find_at(&SearchPaths::only(&[directory]), None);
         Some(Arc::new(found.unwrap_or_else(|error| panic!("{error}"))))
     }
 
@@ -294,7 +304,7 @@ mod tests {
             result
                 .unwrap_or_else(|status| panic!("{what}: {} {}", status.call, library.explain(status.code)));
         };
-        for products in [Products::F32, Products::Tf32, Products::Bf16] {
+        for products in [InputPrecision::F32, InputPrecision::Tf32, InputPrecision::Bf16] {
             for epilogue in [Epilogue::None, Epilogue::Bias, Epilogue::ReluBias, Epilogue::BiasGradient] {
                 for turned in [false, true] {
                     let shape = GemmShape {
@@ -322,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_real_library_refuses_other_sizes_and_attributes() {
-        // So its silence above means something.
+        // This shows that the check above can fail.
         let Some(library) = library() else { return };
         let preference = preference(&library, 0).expect("a preference");
         let wrong = 7_u16;

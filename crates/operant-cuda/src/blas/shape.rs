@@ -1,4 +1,4 @@
-//! What a matrix product is: shapes, where the elements lie, precision, and what is done with the result.
+//! The description of a matrix product: shapes, strides, precision and epilogue.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use crate::memory::Buffer;
 /// Every matrix, every row of it, and every vector begins at a multiple of this many bytes.
 pub(crate) const ALIGNMENT: usize = 16;
 
-/// What a matrix consists of.
+/// The element type of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Element {
     /// Single precision, in a `Buffer<f32>`.
     F32,
-    /// The upper half of single precision, in a `Buffer<u16>`.
+    /// bf16, the upper half of single precision, in a `Buffer<u16>`.
     Bf16,
 }
 
 impl Element {
-    /// Bytes of one.
+    /// Bytes of an element.
     pub fn bytes(self) -> usize {
         match self {
             Element::F32 => 4,
@@ -36,35 +36,35 @@ impl fmt::Display for Element {
     }
 }
 
-/// How the products of elements are made. Sums are single precision in each of them.
+/// The precision of the inputs and of the products of elements. Sums are always single precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Products {
-    /// Of f32, in single precision.
+pub enum InputPrecision {
+    /// f32, multiplied in single precision.
     F32,
-    /// Of f32, whose mantissas tensor cores round to 10 bits.
+    /// f32, whose mantissas tensor cores round to 10 bits.
     Tf32,
-    /// Of bf16, exact.
+    /// bf16, multiplied exactly.
     Bf16,
 }
 
-impl Products {
-    /// What both inputs consist of.
+impl InputPrecision {
+    /// The element type of both inputs.
     pub fn input(self) -> Element {
         match self {
-            Products::F32 | Products::Tf32 => Element::F32,
-            Products::Bf16 => Element::Bf16,
+            InputPrecision::F32 | InputPrecision::Tf32 => Element::F32,
+            InputPrecision::Bf16 => Element::Bf16,
         }
     }
 }
 
-/// What is done beside the product, in the same launch. The vector is f32 whatever the matrices are.
+/// The operation fused with the product in the same launch. The vector is always f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Epilogue {
-    /// Nothing; there is no vector.
+    /// No operation and no vector.
     None,
     /// The vector, n numbers, is added to each row of C.
     Bias,
-    /// The same, and then what is negative becomes 0.
+    /// The same, followed by ReLU.
     ReluBias,
     /// The vector, m numbers, becomes the sums over k of each row of op(A).
     ///
@@ -103,17 +103,17 @@ pub struct GemmShape {
     pub b_stride: usize,
     /// Elements from one row of C to the next.
     pub c_stride: usize,
-    /// How products are made, and with that what A and B consist of.
-    pub products: Products,
-    /// What C consists of.
+    /// The precision of A, B and their products.
+    pub products: InputPrecision,
+    /// The element type of C.
     pub output: Element,
-    /// What is done beside the product.
+    /// The operation fused with the product.
     pub epilogue: Epilogue,
 }
 
 /// A matrix as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredMatrix {
     pub name: &'static str,
     pub rows: usize,
     pub columns: usize,
@@ -123,20 +123,26 @@ pub(crate) struct Stored {
 
 impl GemmShape {
     /// A, B and C as they are stored.
-    pub(crate) fn stored(&self) -> [Stored; 3] {
+    pub(crate) fn stored(&self) -> [StoredMatrix; 3] {
         let turned = |transposed: bool, rows: usize, columns: usize| {
             if transposed { (columns, rows) } else { (rows, columns) }
         };
         let (a, b) = (turned(self.a_transposed, self.m, self.k), turned(self.b_transposed, self.k, self.n));
         let input = self.products.input();
         [
-            Stored { name: "A", rows: a.0, columns: a.1, stride: self.a_stride, element: input },
-            Stored { name: "B", rows: b.0, columns: b.1, stride: self.b_stride, element: input },
-            Stored { name: "C", rows: self.m, columns: self.n, stride: self.c_stride, element: self.output },
+            StoredMatrix { name: "A", rows: a.0, columns: a.1, stride: self.a_stride, element: input },
+            StoredMatrix { name: "B", rows: b.0, columns: b.1, stride: self.b_stride, element: input },
+            StoredMatrix {
+                name: "C",
+                rows: self.m,
+                columns: self.n,
+                stride: self.c_stride,
+                element: self.output,
+            },
         ]
     }
 
-    /// Numbers in the epilogue's vector; None where it has none.
+    /// Length of the epilogue's vector; None without a vector.
     pub fn vector_len(&self) -> Option<usize> {
         match self.epilogue {
             Epilogue::None => None,
@@ -145,20 +151,20 @@ impl GemmShape {
         }
     }
 
-    /// Whether it is a product at all, with rows that begin where they must.
+    /// Checks that no dimension is 0 and that rows are aligned.
     pub(crate) fn check(&self) -> Result<(), CudaError> {
         for stored in self.stored() {
-            let Stored { name, rows, columns, stride, element } = stored;
+            let StoredMatrix { name, rows, columns, stride, element } = stored;
             if rows == 0 || columns == 0 {
                 return Err(CudaError::refused(
                     format!("{name} of {self} has {rows} rows of {columns}"),
-                    "leave out a product of nothing",
+                    "skip empty products",
                 ));
             }
             if stride < columns {
                 return Err(CudaError::refused(
                     format!("{name} of {self} has rows of {columns} elements that begin {stride} apart"),
-                    "give a stride that is no less than a row",
+                    "give a stride of at least a row",
                 ));
             }
             if !stride.is_multiple_of(ALIGNMENT / element.bytes()) {
@@ -176,8 +182,8 @@ impl GemmShape {
     }
 }
 
-impl Stored {
-    /// Elements from the first to the last.
+impl StoredMatrix {
+    /// Number of elements from the first to the last.
     pub fn needed(&self) -> Result<usize, CudaError> {
         let last = (self.rows - 1).checked_mul(self.stride);
         let needed = last.and_then(|last| last.checked_add(self.columns));
@@ -202,9 +208,9 @@ impl fmt::Display for GemmShape {
         let turned = |transposed: bool| if transposed { "^T" } else { "" };
         let (a, b) = (turned(self.a_transposed), turned(self.b_transposed));
         let input = match self.products {
-            Products::F32 => "f32",
-            Products::Tf32 => "tf32",
-            Products::Bf16 => "bf16",
+            InputPrecision::F32 => "f32",
+            InputPrecision::Tf32 => "tf32",
+            InputPrecision::Bf16 => "bf16",
         };
         let (output, epilogue) = (self.output, self.epilogue.name());
         write!(

@@ -1,4 +1,4 @@
-//! The cache on disk: damage, foreign files, places that cannot be written, several writers.
+//! The cache on disk: damage, foreign files, directories that cannot be written, several writers.
 
 use super::*;
 
@@ -133,7 +133,7 @@ fn a_file_of_another_program_is_not_taken() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told_and_nothing_more() {
+fn a_directory_that_cannot_be_written_is_only_reported() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("file");
     std::fs::write(&file, "in the way").expect("a file");
@@ -147,7 +147,7 @@ fn a_place_that_cannot_be_written_is_told_and_nothing_more() {
     assert_eq!(Cache::new(None).load(&key), None);
 }
 
-/// Tells one of two processes which cache they share.
+/// The variable that names the shared cache for one of two processes.
 const DIRECTORY: &str = "OPERANT_TEST_OF_TWO_PROCESSES";
 
 #[test]
@@ -172,8 +172,8 @@ fn two_processes_keep_the_same_program() {
     };
     for child in [child(), child()] {
         let output = child.wait_with_output().expect("it ends");
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && told.contains("1 passed"), "{told}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
     }
     assert!(cache.load(&key).is_some());
     let files = std::fs::read_dir(directory.path().join("kernels")).expect("a directory");

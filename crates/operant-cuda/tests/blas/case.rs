@@ -1,10 +1,10 @@
-//! A product with drawn numbers, and what it must be, in double precision.
+//! A product of random numbers, and its expected result in double precision.
 
 use operant_cuda::{
-    Buffer, CudaError, Device, Element, Epilogue, Gemm, GemmShape, Operand, Products, Stream,
+    Buffer, CudaError, Device, Element, Epilogue, Gemm, GemmShape, InputPrecision, Operand, Stream,
 };
 
-/// Numbers between -1 and 1 that no two seeds share.
+/// Random numbers between -1 and 1; every seed has its own.
 struct Draw(u64);
 
 impl Draw {
@@ -103,7 +103,7 @@ impl Matrix {
         Matrix { buffer, values, columns }
     }
 
-    /// An element of what the matrix is, transposed, to the product.
+    /// An element of op(matrix).
     fn at(&self, transposed: bool, row: usize, column: usize) -> f64 {
         let (row, column) = if transposed { (column, row) } else { (row, column) };
         self.values[row * self.columns + column]
@@ -189,7 +189,7 @@ impl Case {
         }
         let limit = match (products, output) {
             (_, Element::Bf16) => 4e-3,
-            (Products::Tf32, _) => 1e-3,
+            (InputPrecision::Tf32, _) => 1e-3,
             _ => 1e-5,
         };
         near(&given, &expected, limit, &self.shape.to_string());
@@ -201,7 +201,7 @@ impl Case {
     }
 }
 
-/// The norm of the difference, relative to that of the sums that cancelled nothing.
+/// The norm of the difference, relative to the norm of the sums of absolute values.
 #[track_caller]
 pub fn near(given: &[f64], expected: &[f64], limit: f64, what: &str) {
     assert_eq!(given.len(), expected.len(), "{what}");
@@ -217,7 +217,7 @@ pub const EPILOGUES: [Epilogue; 4] =
 /// A shape whose rows are as close as they may be, and `more` elements (a multiple of 8) further apart.
 pub fn shape(
     (m, n, k): (usize, usize, usize),
-    products: Products,
+    products: InputPrecision,
     output: Element,
     more: usize,
 ) -> GemmShape {

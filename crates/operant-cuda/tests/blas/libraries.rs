@@ -1,9 +1,9 @@
-//! Machines without the library, or with one that lacks something or does not fit.
+//! Machines without the library, or with one that is incomplete or does not match the driver.
 
 use std::path::Path;
 
 use operant_cuda::{
-    BLAS_SYMBOLS, CudaError, Element, Epilogue, GemmShape, Places, Products, Version, inspect_at,
+    BLAS_SYMBOLS, CudaError, Element, Epilogue, GemmShape, InputPrecision, SearchPaths, Version, inspect_at,
 };
 use tempfile::TempDir;
 
@@ -19,7 +19,7 @@ fn without_an_epilogue() {
         return;
     }
     let Some((device, blas, stream)) = device(0) else { return };
-    let shape = shape((4, 5, 6), Products::Tf32, Element::F32, 0);
+    let shape = shape((4, 5, 6), InputPrecision::Tf32, Element::F32, 0);
     for epilogue in EPILOGUES {
         let shape = GemmShape { epilogue, ..shape };
         let gemm = blas.gemm(shape).expect("an answer");
@@ -44,13 +44,13 @@ fn links(names: &[(&str, &str)]) -> TempDir {
 
 const DRIVER_AND_COMPILER: [(&str, &str); 2] = [("libcuda.so", "libcuda.so"), ("libnvrtc.so", "libnvrtc.so")];
 
-/// The error of asking for the library where only these are, which the inspection has, too.
+/// The error of opening the library from this directory; the inspection must report the same.
 #[track_caller]
 fn no_blas(place: &Path) -> (String, String) {
     let device = cuda(place).open(0).expect("a device that works without the library");
     let error = device.blas().map(|_| ()).expect_err("no library");
     assert!(matches!(error, CudaError::NoBlas { .. }));
-    let inspection = inspect_at(&Places::only(&[place]));
+    let inspection = inspect_at(&SearchPaths::only(&[place]));
     assert!(inspection.usable(), "the library is optional");
     let (problem, remedy) = error.parts();
     assert_eq!(inspection.blas.found, None);
@@ -75,21 +75,21 @@ fn without_the_library_all_else_works() {
         "{remedy}"
     );
 
-    // It is looked for anew each time, so it may be installed meanwhile.
+    // Every call searches again, so the library may be installed meanwhile.
     let device = cuda(place.path()).open(0).expect("a device");
     assert!(device.blas().is_err());
     let library = place.path().join("libcublasLt.so.13");
     std::fs::write(&library, "no library").expect("a file");
     let (problem, _) = no_blas(place.path());
     assert!(
-        problem.starts_with(&format!("no cuBLASLt that works: {shown}/libcublasLt.so.13 cannot be loaded ("))
+        problem.starts_with(&format!("no usable cuBLASLt: {shown}/libcublasLt.so.13 cannot be loaded ("))
     );
     std::fs::remove_file(&library).expect("removed");
     std::os::unix::fs::symlink(directory().expect("the stand-in").join("libcublasLt.so.13"), &library)
         .expect("a link");
     let found = device.blas().expect("it is there now").library();
     assert_eq!((found.path, found.version), (library.clone(), Some(Version { major: 13, minor: 0 })));
-    assert_eq!(inspect_at(&Places::only(&[place.path()])).blas.found.expect("found").path, library);
+    assert_eq!(inspect_at(&SearchPaths::only(&[place.path()])).blas.found.expect("found").path, library);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn something_else_of_its_name_is_named_with_what_it_lacks() {
     let (problem, _) = no_blas(place.path());
     let more = BLAS_SYMBOLS.len() - 1;
     let lacks = format!(
-        "libcublasLt.so.12 is no cuBLASLt that works (it lacks cublasLtCreate and {more} more functions)"
+        "libcublasLt.so.12 is not a usable cuBLASLt (it lacks cublasLtCreate and {more} more functions)"
     );
     assert!(problem.ends_with(&lacks), "{problem}");
 }
@@ -112,21 +112,21 @@ fn with_an_older_driver() {
     if !stand_in::is_machine("libraries::with_an_older_driver", &[("OPERANT_HOST_DRIVER_VERSION", "12040")]) {
         return;
     }
-    // The stand-in for NVRTC is of CUDA 13, so there is no `Cuda` here: only the inspection goes on.
+    // The stand-in for NVRTC is for CUDA 13, so `Cuda` cannot be opened here: only the inspection works.
     let Some(directory) = directory() else { return };
-    let blas = inspect_at(&Places::only(&[directory])).blas;
+    let blas = inspect_at(&SearchPaths::only(&[directory])).blas;
     let expected = format!(
-        "no cuBLASLt that works: {}/libcublasLt.so.13 is of CUDA 13, newer than the driver (CUDA 12.4)",
+        "no usable cuBLASLt: {}/libcublasLt.so.13 is for CUDA 13, newer than the driver (CUDA 12.4)",
         directory.display()
     );
     assert_eq!(blas.problem, Some(expected));
     let remedy = blas.remedy.expect("a remedy");
     assert!(remedy.starts_with("`pip install nvidia-cublas-cu12`, or install the CUDA toolkit"), "{remedy}");
 
-    // The name promises 12, and the library says 13.
+    // The file name says 12, and the library reports 13.
     let place = links(&[DRIVER_AND_COMPILER[0], ("libcublasLt.so.13", "libcublasLt.so.12")]);
-    let problem = inspect_at(&Places::only(&[place.path()])).blas.problem.expect("a problem");
-    assert!(problem.contains("libcublasLt.so.12 is of CUDA 13, newer than the driver"), "{problem}");
+    let problem = inspect_at(&SearchPaths::only(&[place.path()])).blas.problem.expect("a problem");
+    assert!(problem.contains("libcublasLt.so.12 is for CUDA 13, newer than the driver"), "{problem}");
 }
 
 #[test]
@@ -136,8 +136,5 @@ fn of_an_unknown_version() {
     }
     let Some(directory) = directory() else { return };
     let (problem, _) = no_blas(directory);
-    assert!(
-        problem.ends_with("libcublasLt.so.13 is of a version that is not known here (140000)"),
-        "{problem}"
-    );
+    assert!(problem.ends_with("libcublasLt.so.13 has an unsupported version (140000)"), "{problem}");
 }

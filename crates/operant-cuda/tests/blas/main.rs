@@ -12,16 +12,16 @@ mod stand_in;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use operant_cuda::{Blas, Cuda, Device, Places, Stream};
+use operant_cuda::{Blas, Cuda, Device, SearchPaths, Stream};
 
-/// The stand-in's directory; None, and a line that says so, where there is no C++ compiler.
+/// The stand-in's directory; None, with a message, without a C++ compiler.
 fn directory() -> Option<&'static PathBuf> {
     static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
     DIRECTORY.get_or_init(|| stand_in::directory("the tests of matrix products")).as_ref()
 }
 
 fn cuda(directory: &Path) -> Cuda {
-    Cuda::find_at(&Places::only(&[directory])).unwrap_or_else(|error| panic!("{error}"))
+    Cuda::find_at(&SearchPaths::only(&[directory])).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A device of the stand-in, its library for products, and a stream; None without a C++ compiler.

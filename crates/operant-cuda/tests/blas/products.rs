@@ -1,6 +1,6 @@
-//! What products are: right, the same each time, ordered by streams, repeated by graphs.
+//! Products are correct, reproducible, ordered by streams and repeated by graphs.
 
-use operant_cuda::{Element, Epilogue, GemmShape, Products, Transfers};
+use operant_cuda::{Element, Epilogue, GemmShape, InputPrecision, Transfers};
 
 use crate::case::{Case, EPILOGUES, Kind, near, shape, transposed};
 use crate::{device, stand_in};
@@ -9,10 +9,10 @@ use crate::{device, stand_in};
 fn products_of_every_kind_are_right() {
     let Some((device, blas, stream)) = device(0) else { return };
     let kinds = [
-        (Products::F32, Element::F32),
-        (Products::Tf32, Element::F32),
-        (Products::Bf16, Element::F32),
-        (Products::Bf16, Element::Bf16),
+        (InputPrecision::F32, Element::F32),
+        (InputPrecision::Tf32, Element::F32),
+        (InputPrecision::Bf16, Element::F32),
+        (InputPrecision::Bf16, Element::Bf16),
     ];
     let mut done = 0;
     for size in [(1, 1, 1), (3, 5, 7), (17, 33, 65), (64, 3, 200)] {
@@ -59,7 +59,7 @@ fn they_stay_within_their_memory() {
 #[test]
 fn a_long_sum_has_the_same_bits_each_time_and_with_any_plan() {
     let Some((device, blas, stream)) = device(0) else { return };
-    let mut shape = shape((5, 9, 3000), Products::F32, Element::F32, 0);
+    let mut shape = shape((5, 9, 3000), InputPrecision::F32, Element::F32, 0);
     shape.epilogue = Epilogue::BiasGradient;
     let case = Case::new(&device, &stream, shape);
     let mut seen = None;
@@ -72,7 +72,7 @@ fn a_long_sum_has_the_same_bits_each_time_and_with_any_plan() {
         }
     }
     case.check(&stream);
-    // Another handle, on a device that leaves little to work in.
+    // Another handle, on a device with a small workspace.
     let Some((small, blas, stream)) = crate::device(3) else { return };
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
     let case = Case::new(&small, &stream, shape);
@@ -83,7 +83,7 @@ fn a_long_sum_has_the_same_bits_each_time_and_with_any_plan() {
 #[test]
 fn parts_of_buffers_that_begin_at_multiples_of_16_bytes_will_do() {
     let Some((device, blas, stream)) = device(0) else { return };
-    let mut shape = shape((2, 4, 8), Products::F32, Element::F32, 0);
+    let mut shape = shape((2, 4, 8), InputPrecision::F32, Element::F32, 0);
     shape.epilogue = Epilogue::Bias;
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
     let all = device.alloc::<f32>(200).expect("a buffer");
@@ -115,7 +115,7 @@ fn parts_of_buffers_that_begin_at_multiples_of_16_bytes_will_do() {
 #[test]
 fn a_graph_repeats_a_product_and_keeps_what_it_needs() {
     let Some((device, blas, stream)) = device(0) else { return };
-    let mut shape = shape((8, 8, 64), Products::F32, Element::F32, 0);
+    let mut shape = shape((8, 8, 64), InputPrecision::F32, Element::F32, 0);
     shape.epilogue = Epilogue::BiasGradient;
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
     let case = Case::new(&device, &stream, shape);
@@ -165,7 +165,7 @@ fn a_graph_repeats_a_product_and_keeps_what_it_needs() {
 #[test]
 fn a_launch_counts_as_one_and_copies_nothing() {
     let Some((device, blas, stream)) = device(0) else { return };
-    let shape = shape((3, 3, 3), Products::Tf32, Element::F32, 0);
+    let shape = shape((3, 3, 3), InputPrecision::Tf32, Element::F32, 0);
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
     let case = Case::new(&device, &stream, shape);
     let before = device.transfers();
@@ -177,7 +177,7 @@ fn a_launch_counts_as_one_and_copies_nothing() {
 #[test]
 fn several_threads_launch_the_same_plan() {
     let Some((device, blas, _)) = device(0) else { return };
-    let mut shape = shape((4, 8, 8), Products::F32, Element::F32, 0);
+    let mut shape = shape((4, 8, 8), InputPrecision::F32, Element::F32, 0);
     shape.epilogue = Epilogue::Bias;
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
     let (device, gemm) = (&device, &gemm);

@@ -1,6 +1,6 @@
-//! What is refused, and with which words.
+//! Invalid products and their error messages.
 
-use operant_cuda::{CudaError, Element, Epilogue, GemmShape, Products};
+use operant_cuda::{CudaError, Element, Epilogue, GemmShape, InputPrecision};
 
 use crate::case::{Case, shape};
 use crate::{device, stand_in};
@@ -8,14 +8,14 @@ use crate::{device, stand_in};
 #[test]
 fn a_product_of_nothing_or_of_crooked_rows_is_refused() {
     let Some((_, blas, _)) = device(0) else { return };
-    let good = shape((4, 5, 6), Products::Bf16, Element::F32, 0);
+    let good = shape((4, 5, 6), InputPrecision::Bf16, Element::F32, 0);
     let refused = |shape: GemmShape, words: &str| {
         let text = blas.gemm(shape).map(|_| ()).expect_err("refused").to_string();
         assert!(text.contains(words), "{text}");
     };
     refused(GemmShape { m: 0, ..good }, "A of (0, 5) = A (0, 6) B (6, 5) of bf16 into f32");
     refused(GemmShape { n: 0, ..good }, "B of (4, 0)");
-    refused(GemmShape { k: 0, ..good }, "leave out a product of nothing");
+    refused(GemmShape { k: 0, ..good }, "skip empty products");
     refused(
         GemmShape { a_stride: 0, ..good },
         "A of (4, 5) = A (4, 6) B (6, 5) of bf16 into f32 with no epilogue has rows",
@@ -30,7 +30,7 @@ fn a_product_of_nothing_or_of_crooked_rows_is_refused() {
 #[test]
 fn what_does_not_fit_the_plan_is_refused() {
     let Some((device, blas, stream)) = device(0) else { return };
-    let mut shape = shape((4, 5, 6), Products::Bf16, Element::F32, 0);
+    let mut shape = shape((4, 5, 6), InputPrecision::Bf16, Element::F32, 0);
     let plain = blas.gemm(shape).expect("planned").expect("an algorithm");
     shape.epilogue = Epilogue::ReluBias;
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
@@ -84,7 +84,7 @@ fn what_does_not_fit_the_plan_is_refused() {
 #[test]
 fn a_plan_within_a_capture_is_the_librarys_error() {
     let Some((device, blas, stream)) = device(0) else { return };
-    let shape = shape((4, 5, 6), Products::F32, Element::F32, 0);
+    let shape = shape((4, 5, 6), InputPrecision::F32, Element::F32, 0);
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
     let case = Case::new(&device, &stream, shape);
     let graph = stream
@@ -109,7 +109,7 @@ fn a_plan_within_a_capture_is_the_librarys_error() {
 #[test]
 fn a_device_that_is_lost_says_so() {
     let Some((device, blas, stream)) = device(5) else { return };
-    let shape = shape((4, 5, 6), Products::F32, Element::F32, 0);
+    let shape = shape((4, 5, 6), InputPrecision::F32, Element::F32, 0);
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
     let case = Case::new(&device, &stream, shape);
     for _ in 0..3 {
@@ -130,14 +130,14 @@ fn an_algorithm_that_is_proposed_and_then_refused_gives_way_to_the_next() {
         return;
     }
     let Some((device, blas, stream)) = device(0) else { return };
-    let shape = shape((4, 5, 6), Products::F32, Element::F32, 0);
+    let shape = shape((4, 5, 6), InputPrecision::F32, Element::F32, 0);
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
     let case = Case::new(&device, &stream, shape);
     let before = device.transfers();
     case.launch(&gemm, &stream).expect("the fourth algorithm does it");
     case.check(&stream);
     assert_eq!(device.transfers().since(&before).launches, 1);
-    // A capture meets no refusal any more.
+    // By now the refused algorithm is dropped, so the capture succeeds.
     let graph = stream.capture(|stream| case.launch(&gemm, stream)).expect("a graph");
     graph.launch(&stream).expect("launched");
     case.check(&stream);

@@ -1,19 +1,19 @@
 //! Programs, kernels and their launches.
 
-use operant_cuda::{CudaError, Device, Function, Grid, Plain, Program, Transfers};
+use operant_cuda::{CudaError, Device, Function, LaunchConfig, Plain, Program, Transfers};
 
-use crate::{Scale, cuda, device, needs_stand_in, places, program};
+use crate::{Scale, cuda, device, needs_stand_in, program, search_paths};
 
 fn kernel(device: &Device, name: &str) -> Function {
     device.load(&program()).unwrap_or_else(|error| panic!("{error}")).function(name).expect("a kernel")
 }
 
-fn grid(blocks: u32, threads: u32, shared: u32) -> Grid {
-    Grid { blocks, threads, shared }
+fn grid(blocks: u32, threads: u32, shared: u32) -> LaunchConfig {
+    LaunchConfig { blocks, threads, shared }
 }
 
 /// Launches `scale` over 130 values.
-fn scale(device: &Device, function: &Function, grid: Grid) -> Result<Vec<f32>, CudaError> {
+fn scale(device: &Device, function: &Function, grid: LaunchConfig) -> Result<Vec<f32>, CudaError> {
     let stream = device.stream()?;
     let values: Vec<f32> = (0..130u16).map(f32::from).collect();
     let (from, to) = (device.alloc::<f32>(130)?, device.alloc::<f32>(130)?);
@@ -81,7 +81,7 @@ fn a_parameter_of_another_size_is_refused() {
     // SAFETY: it is refused, and that is what is tested.
     let error = unsafe { function.launch(&stream, grid(1, 64, 0), &[0u64; 2]) }.expect_err("16 bytes of 24");
     let text = error.to_string();
-    assert!(text.contains("scale takes parameters of [24] bytes and is given one of 16; "), "{text}");
+    assert!(text.contains("scale takes parameters of [24] bytes and was given one of 16; "), "{text}");
     assert_eq!(device.transfers().launches, 0);
 }
 
@@ -120,7 +120,7 @@ fn shared_memory_beyond_48_kib_is_asked_for() {
         let reversed: Vec<u32> = (0..2).flat_map(|_| (0..64).rev()).collect();
         assert_eq!(to.read(&stream).expect("read"), reversed);
         let text = function.shared(228 << 10).expect_err("more than it has").to_string();
-        assert!(text.contains("turn wants 233472 bytes") && text.contains("has 232448"), "{text}");
+        assert!(text.contains("turn needs 233472 bytes") && text.contains("has 232448"), "{text}");
         assert_eq!(function.blocks_per_multiprocessor(64, 100 << 10), Ok(2));
         assert!(function.registers().is_ok() && function.local_bytes() == Ok(0));
     }
@@ -138,7 +138,7 @@ struct Meet {
 // SAFETY: numbers only.
 unsafe impl Plain for Meet {}
 
-/// Launches `meet`: every block gets the sum of 1 to `blocks`.
+/// Launches `meet`, whose blocks wait for each other: every block gets the sum of 1 to `blocks`.
 fn meet(device: &Device, blocks: u32) -> Result<Vec<u32>, CudaError> {
     let stream = device.stream()?;
     let count = blocks as usize;
@@ -167,7 +167,7 @@ fn a_cooperative_launch_that_cannot_be_says_why() {
     needs_stand_in!();
     let text = meet(&device(4), 2).expect_err("the device cannot").to_string();
     assert!(
-        text.contains("device 4 (host, no cooperative launch) cannot keep all blocks of meet alive"),
+        text.contains("device 4 (host, no cooperative launch) cannot keep all blocks of meet resident"),
         "{text}"
     );
     let text = meet(&device(0), 132 * 32 + 1).expect_err("too many blocks").to_string();
@@ -211,7 +211,7 @@ fn threads_share_a_device() {
 #[test]
 fn two_searches_find_the_same_driver() {
     needs_stand_in!();
-    let again = operant_cuda::Cuda::find_at(&places()).expect("the same").cached_in(None);
+    let again = operant_cuda::Cuda::find_at(&search_paths()).expect("the same").cached_in(None);
     assert_eq!(again.driver_path(), cuda().driver_path());
     let (one, other) = (device(1), again.open(1).expect("a device"));
     let stream = one.stream().expect("a stream");

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use operant_cuda::{CudaError, Grid};
+use operant_cuda::{CudaError, LaunchConfig};
 
 use crate::{Scale, device, needs_stand_in, program};
 
@@ -24,7 +24,7 @@ fn without_a_hang(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-// The only test on this device, which is never whole again in this process.
+// The only test on this device, which stays lost in this process.
 #[test]
 fn a_lost_device_answers_every_call_with_an_error() {
     needs_stand_in!();
@@ -41,8 +41,9 @@ fn a_lost_device_answers_every_call_with_an_error() {
         buffer.read_into(&stream, &mut pinned).expect("a copy whose end nobody asks for");
         let params = Scale { from: buffer.pointer(), to: buffer.pointer(), count: 64, factor: 1.0 };
         // SAFETY: `scale` takes this struct, and the buffer has 64 elements.
-        let launch =
-            || unsafe { function.launch(&stream, Grid { blocks: 1, threads: 64, shared: 0 }, &params) };
+        let launch = || unsafe {
+            function.launch(&stream, LaunchConfig { blocks: 1, threads: 64, shared: 0 }, &params)
+        };
         for _ in 0..3 {
             launch().expect("the first three");
         }
@@ -92,22 +93,22 @@ fn a_lost_device_answers_every_call_with_an_error() {
             assert!(error.is_lost(), "{what}: {error}");
             let text = error.to_string();
             assert!(
-                text.contains("is lost since cuLaunchKernel failed with CUDA_ERROR_LAUNCH_FAILED"),
+                text.contains("was lost when cuLaunchKernel failed with CUDA_ERROR_LAUNCH_FAILED"),
                 "{what}: {text}"
             );
         }
         assert_eq!(device.transfers().launches, 3);
-        // Cutting an arena asks the driver nothing.
+        // Taking a buffer of an arena makes no driver call.
         arena.take::<f32>(1).expect("a buffer");
 
-        // Opened again it is still lost, by the driver's own word.
+        // Opened again it is still lost, as the driver reports.
         if let Ok(again) = crate::cuda().open(5) {
             let error = again.synchronize().expect_err("still lost");
             assert!(error.is_lost(), "{error}");
         }
         // Here all of it is dropped.
     });
-    // Other devices go on.
+    // Other devices still work.
     let whole = device(0);
     let stream = whole.stream().expect("a stream");
     let buffer = whole.alloc::<u8>(2).expect("a buffer");

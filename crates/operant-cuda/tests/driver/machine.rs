@@ -1,15 +1,15 @@
-//! What the machine shows: libraries, devices, versions that do not fit each other.
+//! Libraries, devices, and versions that do not match each other.
 
 use std::path::Path;
 
-use operant_cuda::{Cuda, CudaError, Places, Version, inspect, inspect_at};
+use operant_cuda::{Cuda, CudaError, SearchPaths, Version, inspect, inspect_at};
 
-use crate::{cuda, needs_stand_in, places, program, stand_in};
+use crate::{cuda, needs_stand_in, program, search_paths, stand_in};
 
 #[test]
-fn everything_is_found_and_told() {
+fn everything_is_found_and_reported() {
     needs_stand_in!();
-    let inspection = inspect_at(&places());
+    let inspection = inspect_at(&search_paths());
     assert!(inspection.usable(), "{inspection:?}");
     let driver = inspection.driver.found.expect("a driver");
     assert!(driver.path.starts_with(directory()));
@@ -75,11 +75,11 @@ fn without_devices() {
     if !stand_in::is_machine("machine::without_devices", &[("OPERANT_HOST_DEVICES", "0")]) {
         return;
     }
-    let error = Cuda::find_at(&places()).map(|_| ()).expect_err("no device");
+    let error = Cuda::find_at(&search_paths()).map(|_| ()).expect_err("no device");
     assert!(matches!(error, CudaError::NoDevice { .. }));
     let text = error.to_string();
     assert!(text.contains("CUDA_ERROR_NO_DEVICE (100: ") && text.contains("`nvidia-smi -L`"), "{text}");
-    let inspection = inspect_at(&places());
+    let inspection = inspect_at(&search_paths());
     assert!(inspection.driver.found.is_some() && inspection.driver.problem.is_some());
     assert!(!inspection.usable());
 }
@@ -89,7 +89,7 @@ fn with_an_old_driver() {
     if !stand_in::is_machine("machine::with_an_old_driver", &[("OPERANT_HOST_DRIVER_VERSION", "11080")]) {
         return;
     }
-    let error = Cuda::find_at(&places()).map(|_| ()).expect_err("too old");
+    let error = Cuda::find_at(&search_paths()).map(|_| ()).expect_err("too old");
     let version = |major, minor| Version { major, minor };
     let CudaError::OldDriver { found, needed, .. } = error else { panic!("{error}") };
     assert_eq!((found, needed), (version(11, 8), version(12, 0)));
@@ -103,12 +103,12 @@ fn with_a_compiler_newer_than_the_driver() {
     ) {
         return;
     }
-    let error = Cuda::find_at(&places()).map(|_| ()).expect_err("13 is newer than 12.2");
+    let error = Cuda::find_at(&search_paths()).map(|_| ()).expect_err("13 is newer than 12.2");
     assert!(matches!(error, CudaError::NoCompiler { .. }));
     let text = error.to_string();
     assert!(text.contains("newer than the driver (CUDA 12.2)"), "{text}");
     assert!(text.contains("`pip install nvidia-cuda-nvrtc-cu12`"), "{text}");
-    let inspection = inspect_at(&places());
+    let inspection = inspect_at(&search_paths());
     assert_eq!(inspection.driver.problem, None);
     assert_eq!(inspection.devices.len(), 6);
     assert!(inspection.compiler.problem.is_some());
@@ -127,7 +127,8 @@ fn a_compiler_whose_code_the_driver_refuses_gives_way_to_the_next_older() {
     std::os::unix::fs::symlink(directory().join("include"), place.path().join("include")).expect("a link");
     std::fs::copy(directory().join("libcuda.so"), place.path().join("libcuda.so.1")).expect("a copy");
     let cuda = || {
-        let cuda = Cuda::find_at(&Places::only(&[place.path()])).unwrap_or_else(|error| panic!("{error}"));
+        let cuda =
+            Cuda::find_at(&SearchPaths::only(&[place.path()])).unwrap_or_else(|error| panic!("{error}"));
         cuda.cached_in(None)
     };
     let version = |major, minor| Version { major, minor };

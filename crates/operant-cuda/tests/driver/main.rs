@@ -1,4 +1,4 @@
-//! Everything that is done on a device, on the stand-in for the driver and the compiler: no GPU is needed.
+//! Tests of all device operations on the stand-in for the driver and the compiler: no GPU is needed.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)] // Launches.
@@ -15,15 +15,15 @@ mod streams;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use operant_cuda::{Cuda, Device, Places, Plain, Program};
+use operant_cuda::{Cuda, Device, Plain, Program, SearchPaths};
 
-/// The stand-in's directory; None, and a line that says so, where there is no C++ compiler.
+/// The stand-in's directory; None, with a message, without a C++ compiler.
 fn directory() -> Option<&'static PathBuf> {
     static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
     DIRECTORY.get_or_init(|| stand_in::directory("the tests of devices")).as_ref()
 }
 
-/// Ends a test early where the stand-in cannot be built.
+/// Ends a test early if the stand-in cannot be built.
 macro_rules! needs_stand_in {
     () => {
         if crate::directory().is_none() {
@@ -33,16 +33,16 @@ macro_rules! needs_stand_in {
 }
 pub(crate) use needs_stand_in;
 
-/// The stand-in alone, whatever else this machine has.
-fn places() -> Places {
-    Places::only(&[directory().expect("the stand-in")])
+/// Only the stand-in, even if this machine has a driver.
+fn search_paths() -> SearchPaths {
+    SearchPaths::only(&[directory().expect("the stand-in")])
 }
 
 /// The stand-in, started once for all tests.
 fn cuda() -> Cuda {
     static FOUND: OnceLock<Cuda> = OnceLock::new();
     let find = || {
-        let cuda = Cuda::find_at(&places()).unwrap_or_else(|error| panic!("{error}"));
+        let cuda = Cuda::find_at(&search_paths()).unwrap_or_else(|error| panic!("{error}"));
         cuda.cached_in(Some(&stand_in::cache(directory().expect("the stand-in"))))
     };
     FOUND.get_or_init(find).clone()
@@ -54,7 +54,7 @@ fn device(ordinal: usize) -> Device {
     cuda().open(ordinal).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// `to[i] = from[i] * factor`, and the same by way of shared memory and of a barrier of the whole grid.
+/// `to[i] = from[i] * factor`, and kernels that use shared memory and a grid barrier.
 const SOURCE: &str = r#"
 struct Scale { const float* from; float* to; unsigned count; float factor; };
 

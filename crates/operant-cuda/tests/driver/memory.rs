@@ -1,4 +1,4 @@
-//! Buffers, arenas, pinned memory: contents, lengths, lives, and what is counted.
+//! Buffers, arenas and pinned memory: contents, lengths, lifetimes and counters.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -79,7 +79,7 @@ fn a_part_is_the_same_memory_and_keeps_it() {
     #[expect(clippy::reversed_empty_ranges, reason = "a range that is none")]
     for range in [0..4, 4..4, 2..1] {
         let error = part.part(range).map(|_| ()).expect_err("it does not have that");
-        assert!(error.to_string().contains("do not lie within a buffer of 3"), "{error}");
+        assert!(error.to_string().contains("are not within a buffer of 3"), "{error}");
     }
 }
 
@@ -94,10 +94,10 @@ fn an_arena_is_cut_at_multiples_of_256_bytes_and_outlived_by_its_buffers() {
     assert_eq!((arena.size(), arena.left()), (1024, 256));
     assert_eq!((one.pointer() % 256, two.pointer()), (0, one.pointer() + 256));
     let error = arena.take::<u32>(65).map(|_| ()).expect_err("260 bytes of 256");
-    assert_eq!(error, CudaError::ArenaFull { wanted: 512, left: 256, size: 1024 });
+    assert_eq!(error, CudaError::ArenaFull { requested: 512, left: 256, size: 1024 });
     assert_eq!(
         error.to_string(),
-        "an arena of 1024 bytes has 256 left and 512 are wanted; make the arena larger"
+        "an arena of 1024 bytes has 256 left and 512 were requested; make the arena larger"
     );
     let last = arena.take::<u32>(64).expect("exactly what is left");
     assert_eq!(arena.left(), 0);
@@ -164,15 +164,15 @@ fn a_buffer_is_filled_from_another_without_the_bus() {
 }
 
 #[test]
-fn out_of_memory_says_what_is_wanted_and_what_is_free() {
+fn out_of_memory_says_what_is_requested_and_free() {
     needs_stand_in!();
     let _alone = little_memory();
     let device = device(3);
     assert_eq!(device.memory().expect("a size").total, 1 << 20);
     let half = device.alloc::<u8>(1 << 19).expect("half of it");
     let error = device.alloc::<f32>(1 << 18).map(|_| ()).expect_err("all of it");
-    let CudaError::OutOfMemory { kind, wanted, free, total, .. } = &error else { panic!("{error}") };
-    assert_eq!((*kind, *wanted, *free, *total), ("device", 1 << 20, 1 << 19, 1 << 20));
+    let CudaError::OutOfMemory { kind, requested, free, total, .. } = &error else { panic!("{error}") };
+    assert_eq!((*kind, *requested, *free, *total), ("device", 1 << 20, 1 << 19, 1 << 20));
     let text = error.to_string();
     assert!(text.starts_with("device 3 (host, little memory) has no room for 1048576 bytes"), "{text}");
     assert!(text.contains("524288 of its 1048576 bytes are free; "), "{text}");
@@ -211,7 +211,7 @@ fn another_devices_stream_is_refused() {
     ];
     for result in results {
         let text = result.expect_err("another device").to_string();
-        assert!(text.contains("was given to a stream of device"), "{text}");
+        assert!(text.contains("was passed to a stream of device"), "{text}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The tests of memory's life once more, where AddressSanitizer watches the stand-in's device memory.
+//! The tests of memory lifetimes again, with AddressSanitizer on the stand-in's device memory.
 
 use crate::stand_in::{must_pass, rerun_sanitized};
 

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use operant_cuda::{CudaError, Grid, Transfers};
+use operant_cuda::{CudaError, LaunchConfig, Transfers};
 
 use crate::{Scale, device, needs_stand_in, program};
 
@@ -53,7 +53,7 @@ fn a_graph_repeats_what_was_captured_and_keeps_what_it_needs() {
             from.write_from(stream, &source)?;
             let params = Scale { from: from.pointer(), to: to.pointer(), count: 100, factor: 1.5 };
             // SAFETY: `scale` takes this struct, and the graph keeps both buffers of 100.
-            unsafe { scale.launch(stream, Grid { blocks: 2, threads: 64, shared: 0 }, &params) }?;
+            unsafe { scale.launch(stream, LaunchConfig { blocks: 2, threads: 64, shared: 0 }, &params) }?;
             to.keep_in(stream);
             to.read_into(stream, &mut into)
         })
@@ -214,7 +214,7 @@ fn a_kernel_is_loaded_when_it_is_looked_up_and_not_in_a_capture() {
     let (stream, module) = (device.stream().expect("a stream"), device.load(&program()).expect("compiled"));
     let buffer = device.alloc::<f32>(64).expect("a buffer");
     let params = Scale { from: buffer.pointer(), to: buffer.pointer(), count: 64, factor: 3.0 };
-    let grid = Grid { blocks: 1, threads: 64, shared: 0 };
+    let grid = LaunchConfig { blocks: 1, threads: 64, shared: 0 };
     let late = stream.capture(|_| module.function("turn").map(|_| ())).map(|_| ());
     let text = late.expect_err("a capture does not allow it").to_string();
     assert!(text.contains("cuFuncLoad failed with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"), "{text}");
@@ -230,7 +230,7 @@ fn a_kernel_is_loaded_when_it_is_looked_up_and_not_in_a_capture() {
     assert_eq!(buffer.read(&stream).expect("read"), vec![6.0; 64]);
 }
 
-/// Fills a buffer with 1 in one stream and with 2 in another, which waits for the first if it is told to.
+/// Fills a buffer with 1 in one stream and with 2 in another, which waits for the first if `ordered`.
 fn filled_last_by(device: &operant_cuda::Device, ordered: bool) -> u8 {
     let (first, second) = (device.stream().expect("a stream"), device.stream().expect("a stream"));
     let (filled, buffer) = (device.event().expect("an event"), device.alloc::<u8>(1).expect("a buffer"));
@@ -269,7 +269,7 @@ fn deferred_streams_run_in_any_order_that_events_allow() {
     let (buffer, done) = (device.alloc::<u8>(1).expect("a buffer"), device.event().expect("an event"));
     (0..3).for_each(|byte| buffer.fill(&stream, byte).expect("filled"));
     stream.record(&done).expect("recorded");
-    // Asking lets the device go on by a step: three fills are not over at once, but in the end.
+    // Every query advances the device by a step: three fills are not done at once, but eventually.
     let asked = (0..10).position(|_| done.query().expect("an answer"));
     assert!(asked.is_some_and(|times| times > 0), "{asked:?}");
     let unordered: Vec<u8> = (0..40).map(|_| filled_last_by(&device, false)).collect();

@@ -52,11 +52,11 @@ const OPTIONS: &[&str] =
 const SANITIZERS: &[&str] =
     &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
-/// Tells a test that runs in a process of its own which stand-in it is to use.
+/// The variable that names the stand-in for a test that runs in a process of its own.
 const CHILD: &str = "OPERANT_STAND_IN";
 
-/// The directory for `Cuda::find_in`, built when it is not there yet; in a process of [`rerun_sanitized`] the sanitized one.
-/// None, and a loud line on stderr, where there is no C++ compiler.
+/// The directory for `Cuda::find_in`, built if it does not exist; in a process of [`rerun_sanitized`] the sanitized one.
+/// None, with a message on stderr, without a C++ compiler.
 pub fn directory(skipped: &str) -> Option<PathBuf> {
     match std::env::var_os(CHILD) {
         Some(directory) => Some(PathBuf::from(directory)),
@@ -71,7 +71,7 @@ pub fn plain(skipped: &str) -> Option<PathBuf> {
     Some(BUILT.get_or_init(|| build(&compiler, "plain", &[])).clone())
 }
 
-/// The stand-in as processors other than x86-64 get it, whose fibers are those of the C library.
+/// The stand-in as built for processors other than x86-64, with the C library's fibers.
 pub fn portable(skipped: &str) -> Option<PathBuf> {
     let compiler = compiler(skipped)?;
     Some(build(&compiler, "portable", &["-DOPERANT_HOST_UCONTEXT"]))
@@ -89,7 +89,7 @@ pub fn sanitized(skipped: &str) -> Option<PathBuf> {
     Some(BUILT.get_or_init(|| build(&compiler, "sanitized", SANITIZERS)).clone())
 }
 
-/// Where compiled kernels of this stand-in may be kept: another one does not load them.
+/// The kernel cache of this stand-in; others do not load its kernels.
 pub fn cache(directory: &Path) -> PathBuf {
     directory.join("cache")
 }
@@ -99,7 +99,7 @@ pub fn environment(directory: &Path) -> Vec<(&'static str, PathBuf)> {
     vec![("OPERANT_CUDA_LIBRARIES", directory.to_path_buf()), ("OPERANT_CACHE_DIR", cache(directory))]
 }
 
-/// The variables that a program needs besides when the stand-in is the sanitized one.
+/// The additional variables for a program with the sanitized stand-in.
 pub fn sanitizer_environment() -> Vec<(&'static str, String)> {
     let libraries = compiler("sanitizers").as_ref().and_then(preload).unwrap_or_default();
     vec![
@@ -115,7 +115,7 @@ pub fn rerun(test: &str) -> Option<Output> {
     Some(run_child(test, &directory, &[]))
 }
 
-/// The same with these variables besides, such as `OPERANT_HOST_STREAMS` (kernels/host/driver.h).
+/// The same with these additional variables, such as `OPERANT_HOST_STREAMS` (kernels/host/driver.h).
 pub fn rerun_with(test: &str, variables: &[(&str, String)]) -> Option<Output> {
     let directory = plain(test)?;
     Some(run_child(test, &directory, variables))
@@ -133,8 +133,8 @@ pub fn rerun_portable(test: &str) -> Option<Output> {
     Some(run_child(test, &directory, &[]))
 }
 
-/// Whether this is the process in which the test of this whole name sees the machine that these variables show. Elsewhere that
-/// process is started, and must pass.
+/// Whether this is the process in which the test of this name has these variables set. Otherwise starts that process, which
+/// must pass.
 #[track_caller]
 pub fn is_machine(test: &str, variables: &[(&str, &str)]) -> bool {
     if is_child() {
@@ -152,13 +152,13 @@ pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Fails with all that the child said unless it passed.
+/// Fails with the child's output unless it passed.
 #[track_caller]
 pub fn must_pass(child: &Output) {
     assert!(child.status.success(), "{}: {}", child.status, said(child));
 }
 
-/// Fails with all that the child said unless it failed and said each of `words`.
+/// Fails with the child's output unless it failed and printed each of `words`.
 #[track_caller]
 pub fn must_fail(child: &Output, words: &[&str]) {
     let text = said(child);
@@ -168,7 +168,7 @@ pub fn must_fail(child: &Output, words: &[&str]) {
     }
 }
 
-/// What the child wrote to both of its outputs.
+/// The child's stdout and stderr.
 pub fn said(child: &Output) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr))
 }
@@ -183,13 +183,13 @@ fn run_child(test: &str, directory: &Path, variables: &[(&str, String)]) -> Outp
         .stdin(Stdio::null())
         .output()
         .expect("this test's binary runs");
-    // A name that no test has would pass.
+    // A wrong test name would pass.
     let text = said(&output);
     assert!(text.contains("running 1 test\n"), "there is no test of the name {test}: {text}");
     output
 }
 
-/// A C++ compiler and what it says of its version.
+/// A C++ compiler and its version.
 #[derive(Clone)]
 struct Compiler {
     path: String,
@@ -207,7 +207,7 @@ fn compiler(skipped: &str) -> Option<Compiler> {
     }
 }
 
-/// The sanitizers' libraries, as LD_PRELOAD wants them; None where the compiler has none.
+/// The sanitizers' libraries in LD_PRELOAD's format; None if the compiler has none.
 fn preload(compiler: &Compiler) -> Option<String> {
     let file = |name: &str| {
         let asked = Command::new(&compiler.path)
@@ -228,8 +228,8 @@ fn sources() -> PathBuf {
     found.expect("kernels/host lies above every package")
 }
 
-/// Builds the libraries unless the same sources were built before. Several processes may do so at once: each builds in a
-/// directory of its own, and the first to be ready gives its directory the name that all look for.
+/// Builds the libraries unless the same sources were built before. Several processes may do so at once: each builds in its
+/// own directory, and the first to finish renames its directory to the shared name.
 fn build(compiler: &Compiler, flavour: &str, more: &[&str]) -> PathBuf {
     let sources = sources();
     let mut hash = DefaultHasher::new();

@@ -1,6 +1,6 @@
 //! Sizes that suit caches and threads. They are recommendations, because they decide what is learned.
 
-use super::{Requested, Workload};
+use super::{PlanRequest, Workload};
 use crate::topology::Topology;
 
 /// Bytes of a single-precision number.
@@ -92,8 +92,8 @@ impl Sizes {
 }
 
 /// Environments of a lane, and the reason: as many as a vector holds, or the narrowest lane that exists.
-pub(super) fn lane_width(requested: &Requested, work: &Workload) -> (usize, String) {
-    if let Some(asked) = requested.lane_width {
+pub(super) fn lane_width(request: &PlanRequest, work: &Workload) -> (usize, String) {
+    if let Some(asked) = request.lane_width {
         return (asked, "requested".to_owned());
     }
     let (vector, instructions) = compiled_vectors();
@@ -107,7 +107,7 @@ pub(super) fn lane_width(requested: &Requested, work: &Workload) -> (usize, Stri
 /// Environments of a rollout's tile, and the reason: the size with which workers of these speeds finish first. Large tiles
 /// take less time per environment; small ones leave no worker waiting.
 pub(super) fn rollout_tile(
-    requested: &Requested,
+    request: &PlanRequest,
     work: &Workload,
     speeds: &[f64],
 ) -> (Option<usize>, String) {
@@ -124,10 +124,10 @@ pub(super) fn rollout_tile(
         );
         format!("{num_envs} environments are {a_tile} for {threads} {workers}{waiting}")
     };
-    match (requested.rollout_tile, work.num_envs) {
+    match (request.rollout_tile, work.num_envs) {
         (Some(asked), None) => (Some(asked), "requested".to_owned()),
         (Some(asked), Some(num_envs)) => (Some(asked), format!("requested; {}", describe(asked, num_envs))),
-        (None, _) if !requested.optimize => {
+        (None, _) if !request.optimize => {
             (None, "not adapted to the machine (optimize_perf = false)".to_owned())
         }
         (None, None) => (None, "the one with which the workers finish first".to_owned()),

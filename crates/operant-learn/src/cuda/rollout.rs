@@ -1,6 +1,6 @@
 //! The rollout on a GPU: environments, weights and the buffers of a horizon on the device, one launch a horizon, or one graph.
 
-use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Stream};
+use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Stream};
 use operant_env::AnyEnv;
 
 use super::choice::{Kernels, NetworkOptions, choose};
@@ -173,7 +173,7 @@ impl CudaRollout {
     }
 
     /// The launch, for its registers and occupancy; None where the network runs as matrix products.
-    pub fn kernel(&self) -> Option<(&Function, Grid)> {
+    pub fn kernel(&self) -> Option<(&Function, LaunchConfig)> {
         match &self.policy {
             Policy::Fused(fused) => Some(fused.kernel(self.config.num_envs)),
             Policy::Gemm(_) => None,

@@ -1,6 +1,6 @@
 //! `gae.cu`: advantages from rewards, values and flags.
 
-use operant_cuda::{Buffer, Device, Grid, Program, Stream};
+use operant_cuda::{Buffer, Device, LaunchConfig, Program, Stream};
 
 use super::structs::Discounts;
 use super::text::{KernelText, ProgramText, kernel_text};
@@ -89,5 +89,5 @@ pub fn advantages(
         advantage: layout.advantage as u32,
         discounts,
     };
-    Ok(kernel.run(stream, Grid::covering(num_envs, THREADS), &params, &sizes)?)
+    Ok(kernel.run(stream, LaunchConfig::covering(num_envs, THREADS), &params, &sizes)?)
 }

@@ -1,6 +1,6 @@
 //! Whether a rollout can run beside an update: whether the update's blocks leave room for those of the rollout.
 
-use operant_cuda::{CudaError, DeviceProperties, Function, Grid};
+use operant_cuda::{CudaError, DeviceProperties, Function, LaunchConfig};
 
 /// Bytes of shared memory that the system takes of each block, and blocks that a multiprocessor holds at most, on every GPU that
 /// the kernels run on.
@@ -20,7 +20,7 @@ impl BlockNeeds {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn of((function, grid): (&Function, Grid)) -> Result<Self, CudaError> {
+    pub fn of((function, grid): (&Function, LaunchConfig)) -> Result<Self, CudaError> {
         let a_warp = function.registers()?.next_multiple_of(8) as usize * 32;
         let threads = grid.threads as usize;
         let shared = grid.shared as usize + RESERVED;

@@ -1,6 +1,6 @@
 //! PPO's update as far as it is the same whatever forms gradients: what it reads, reports and keeps, and its phases.
 
-use operant_cuda::{Buffer, CudaError, Function, Grid, Module, Params, Stream, plain_struct};
+use operant_cuda::{Buffer, CudaError, Function, LaunchConfig, Module, Params, Stream, plain_struct};
 
 use super::memory::Room;
 use super::structs::Seed;
@@ -289,7 +289,7 @@ pub struct Phases {
     adam: Function,
     note: Function,
     end: Function,
-    grid: Grid,
+    grid: LaunchConfig,
 }
 
 impl Phases {
@@ -297,7 +297,7 @@ impl Phases {
     ///
     /// # Errors
     /// When the module lacks a kernel, or the device refuses that much shared memory.
-    pub fn new(module: &Module, grid: Grid) -> Result<Self, CudaError> {
+    pub fn new(module: &Module, grid: LaunchConfig) -> Result<Self, CudaError> {
         let function = |name: &str| with_shared(module, name, grid);
         Ok(Self {
             spread: function("update_spread")?,
@@ -312,7 +312,7 @@ impl Phases {
     }
 
     /// Of every launch.
-    pub fn grid(&self) -> Grid {
+    pub fn grid(&self) -> LaunchConfig {
         self.grid
     }
 
@@ -329,7 +329,7 @@ impl Phases {
         params: impl Fn(usize, usize) -> P,
         mut gradient: impl FnMut(&P) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (all, one) = (self.grid, Grid { blocks: 1, ..self.grid });
+        let (all, one) = (self.grid, LaunchConfig { blocks: 1, ..self.grid });
         let phase = |function: &Function, grid, params: &P| function.run(stream, grid, params, sizes);
         let first = params(0, 0);
         phase(&self.spread, all, &first)?;
@@ -354,7 +354,7 @@ impl Phases {
 ///
 /// # Errors
 /// When the module lacks it, or the device refuses that much.
-pub fn with_shared(module: &Module, name: &str, grid: Grid) -> Result<Function, CudaError> {
+pub fn with_shared(module: &Module, name: &str, grid: LaunchConfig) -> Result<Function, CudaError> {
     let mut function = module.function(name)?;
     function.shared(grid.shared as usize)?;
     Ok(function)

@@ -1,6 +1,6 @@
 //! The rollout with the policy inside: a whole horizon in one launch, and the weights as it reads them.
 
-use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
+use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
 use super::specialise::{Specialisation, TILE};
 use crate::LearnError;
@@ -122,9 +122,9 @@ impl FusedPolicy {
     }
 
     /// The launch over N environments, for its registers and occupancy.
-    pub fn kernel(&self, num_envs: usize) -> (&Function, Grid) {
+    pub fn kernel(&self, num_envs: usize) -> (&Function, LaunchConfig) {
         let specialisation = &self.specialisation;
-        let grid = Grid {
+        let grid = LaunchConfig {
             blocks: Self::blocks(specialisation, num_envs) as u32,
             threads: specialisation.threads(),
             shared: specialisation.shared as u32,
@@ -140,7 +140,7 @@ impl FusedPolicy {
         let packed_words = self.specialisation.packed_words;
         let sizes = PackSizes { parameters: self.parameters, packed_words };
         let params = PackParams { parameters, packed: &self.weights };
-        self.pack.run(stream, Grid::covering(packed_words, 256), &params, &sizes)
+        self.pack.run(stream, LaunchConfig::covering(packed_words, 256), &params, &sizes)
     }
 
     /// Plays a horizon.

@@ -1,6 +1,6 @@
 //! The update with the network inside: one cooperative launch, or one graph of a launch a phase.
 
-use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
+use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
 use super::specialise::UpdateSpecialisation;
 use crate::LearnError;
@@ -143,8 +143,11 @@ impl FusedUpdate {
         stride: usize,
     ) -> Result<Self, LearnError> {
         let module = device.load(&update_program(kernel_env, network, config, specialisation))?;
-        let mut grid =
-            Grid { blocks: 1, threads: specialisation.threads(), shared: specialisation.shared as u32 };
+        let mut grid = LaunchConfig {
+            blocks: 1,
+            threads: specialisation.threads(),
+            shared: specialisation.shared as u32,
+        };
         let whole = with_shared(&module, "ppo_update", grid)?;
         let resident = whole.blocks_per_multiprocessor(grid.threads, specialisation.shared)? as usize
             * device.properties().multiprocessors as usize;
@@ -165,7 +168,7 @@ impl FusedUpdate {
     }
 
     /// The cooperative launch, for its registers and occupancy.
-    pub fn kernel(&self) -> (&Function, Grid) {
+    pub fn kernel(&self) -> (&Function, LaunchConfig) {
         (&self.whole, self.phases.grid())
     }
 
@@ -177,7 +180,7 @@ impl FusedUpdate {
         // Padding is zero.
         self.memory.packed.fill(stream, 0)?;
         self.memory.transposed.fill(stream, 0)?;
-        let grid = Grid::covering(self.sizes.update.parameters, self.phases.grid().threads);
+        let grid = LaunchConfig::covering(self.sizes.update.parameters, self.phases.grid().threads);
         let params = FusedWeightParams { parameters, weights: self.memory.weights() };
         self.pack.run(stream, grid, &params, &self.sizes)
     }

@@ -1,7 +1,7 @@
 //! Where a network's numbers lie when it runs as matrix products. Twin of `kernels/gemm/layout.cuh`; the kernels assert that both
 //! count alike.
 
-use operant_cuda::{Element, Products};
+use operant_cuda::{Element, InputPrecision};
 
 use crate::config::{Activation, Config};
 use crate::network::{Input, Network};
@@ -80,11 +80,11 @@ impl Form {
     }
 
     /// How products are made.
-    pub fn products(&self) -> Products {
+    pub fn products(&self) -> InputPrecision {
         match self.precision {
-            Precision::F32 => Products::F32,
-            Precision::Tf32 => Products::Tf32,
-            Precision::Bf16 => Products::Bf16,
+            Precision::F32 => InputPrecision::F32,
+            Precision::Tf32 => InputPrecision::Tf32,
+            Precision::Bf16 => InputPrecision::Bf16,
         }
     }
 

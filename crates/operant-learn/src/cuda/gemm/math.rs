@@ -1,6 +1,6 @@
 //! `math.cu`: what matrix products leave to do between layers.
 
-use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
+use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
 use super::layout::Form;
 use crate::LearnError;
@@ -69,9 +69,9 @@ impl GemmMath {
         })
     }
 
-    fn grid(count: usize) -> Grid {
-        let grid = Grid::covering(count, THREADS);
-        Grid { blocks: grid.blocks.clamp(1, MOST_BLOCKS), ..grid }
+    fn grid(count: usize) -> LaunchConfig {
+        let grid = LaunchConfig::covering(count, THREADS);
+        LaunchConfig { blocks: grid.blocks.clamp(1, MOST_BLOCKS), ..grid }
     }
 
     /// `out = activation(input + bias)` of f32 numbers `(rows, columns)`, for the next product to read; of an output layer
@@ -128,7 +128,8 @@ impl GemmMath {
         out: &Buffer<f32>,
     ) -> Result<(), CudaError> {
         let sizes = MathSizes { input: self.form.words(rows * columns), activated: 0, columns, out: columns };
-        let grid = Grid { threads: THREADS, shared: 4 * THREADS, ..Grid::covering(columns, 32) };
+        let grid =
+            LaunchConfig { threads: THREADS, shared: 4 * THREADS, ..LaunchConfig::covering(columns, 32) };
         let (rows, columns) = (rows as u64, columns as u32);
         let params = GemmMathParams { input, activated: None, bias: None, out, rows, columns, hidden: 1 };
         self.bias_sums.run(stream, grid, &params, &sizes)

@@ -1,6 +1,6 @@
 //! A horizon of a network made of products: T times a forward pass and a step, as one graph.
 
-use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
+use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
 use super::layout::{Form, THREADS};
 use super::math::GemmMath;
@@ -205,7 +205,7 @@ impl GemmPolicy {
     pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
         let sizes = GemmWeightSizes::new(self.parameters, &self.form);
         let params = GemmWeightParams::new(parameters, &self.weights);
-        self.pack.run(stream, Grid::covering(self.parameters, THREADS as u32), &params, &sizes)
+        self.pack.run(stream, LaunchConfig::covering(self.parameters, THREADS as u32), &params, &sizes)
     }
 
     /// Enqueues a horizon.
@@ -239,7 +239,7 @@ impl GemmPolicy {
         };
         let blocks = sizes.horizon.blocks as u32;
         let run = |function: &Function, shared: usize, step: usize, cut: usize| {
-            let grid = Grid { blocks, threads: THREADS as u32, shared: shared as u32 };
+            let grid = LaunchConfig { blocks, threads: THREADS as u32, shared: shared as u32 };
             let params = GemmRolloutParams { step: step as u32, cut: cut as u32, ..params };
             function.run(stream, grid, &params, sizes)
         };

@@ -1,7 +1,7 @@
 //! An update of a network made of products: every minibatch a forward and a backward pass between the phases that all updates have,
 //! as one graph.
 
-use operant_cuda::{Buffer, CudaError, Device, Function, Grid, Program, Stream};
+use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
 use super::layout::{Form, THREADS};
 use super::math::GemmMath;
@@ -201,7 +201,7 @@ impl GemmUpdate {
         let rows = sizes.update.minibatch();
         let blas = device.blas()?;
         let module = device.load(&gemm_update_program(kernel_env, network, &form))?;
-        let grid = Grid {
+        let grid = LaunchConfig {
             blocks: sizes.update.blocks as u32,
             threads: THREADS as u32,
             shared: form.update_shared() as u32,
@@ -232,7 +232,12 @@ impl GemmUpdate {
         // Padding is zero.
         self.weights.clear(stream)?;
         let params = GemmWeightParams::new(parameters, &self.weights);
-        self.pack.run(stream, Grid::covering(parameters.len(), THREADS as u32), &params, &self.sizes.weights)
+        self.pack.run(
+            stream,
+            LaunchConfig::covering(parameters.len(), THREADS as u32),
+            &params,
+            &self.sizes.weights,
+        )
     }
 
     /// Lets the library load its kernels before anything is captured; what comes out goes nowhere.

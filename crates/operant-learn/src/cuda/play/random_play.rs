@@ -1,6 +1,6 @@
 //! Environments on a GPU without a policy: horizons of uniformly random actions, for benchmarks and bit parity.
 
-use operant_cuda::{Buffer, Device, Function, Grid, Program, Stream};
+use operant_cuda::{Buffer, Device, Function, LaunchConfig, Program, Stream};
 use operant_env::{AnyEnv, ObsSpace};
 
 use crate::LearnError;
@@ -203,7 +203,7 @@ impl CudaPlay {
         };
         let threads = self.kernels.threads;
         let shared = 16 + threads / 32 * size_of::<Episodes>() as u32;
-        let grid = Grid { blocks: sizes.blocks as u32, threads, shared };
+        let grid = LaunchConfig { blocks: sizes.blocks as u32, threads, shared };
         Ok(self.kernels.play.run(&self.stream, grid, &params, &sizes)?)
     }
 
@@ -285,7 +285,7 @@ impl PlayKernels {
         seed: u64,
     ) -> Result<(), LearnError> {
         let params = StartParams { environments, num_envs: sizes.num_envs as u32, seed: seed.into() };
-        Ok(self.start.run(stream, Grid::covering(sizes.num_envs, self.threads), &params, sizes)?)
+        Ok(self.start.run(stream, LaunchConfig::covering(sizes.num_envs, self.threads), &params, sizes)?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Given actions from given states on a GPU, without auto-reset: `operant replay --device cuda`.
 
-use operant_cuda::{Device, Grid, Program};
+use operant_cuda::{Device, LaunchConfig, Program};
 use operant_env::replay::{CaseWords, Outcome, StepWords};
 use operant_env::{AnyEnv, ObsSpace};
 
@@ -102,7 +102,7 @@ pub fn replay(device: &Device, env: &dyn AnyEnv, cases: &[CaseWords]) -> Result<
         num_cases: count as u32,
     };
     let sizes = ReplaySizes { cases: count, most, state_words, obs_words, components };
-    kernel.run(&stream, Grid::covering(count, THREADS), &params, &sizes)?;
+    kernel.run(&stream, LaunchConfig::covering(count, THREADS), &params, &sizes)?;
 
     let (obs, after) = (obs.read(&stream)?, after.read(&stream)?);
     let (rewards, flags, played) = (rewards.read(&stream)?, flags.read(&stream)?, played.read(&stream)?);

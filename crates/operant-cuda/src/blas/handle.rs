@@ -11,16 +11,16 @@ use crate::error::CudaError;
 use crate::memory::Buffer;
 use crate::table::Status;
 
-/// The library, opened on a device, and memory for it to work in.
+/// The library, opened on a device, and its workspace.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct BlasHandle {
     pub context: Arc<Context>,
     pub library: Arc<LoadedBlas>,
     pub raw: Handle<cublasLtHandle_t>,
     pub workspace: Buffer<u8>,
 }
 
-impl Opened {
+impl BlasHandle {
     pub fn raw(&self) -> cublasLtHandle_t {
         self.raw.0
     }
@@ -43,17 +43,17 @@ pub(super) fn call<R>(
 ) -> Result<R, CudaError> {
     let made = context.call(doing, |_| Ok(make(&library.functions)))?;
     made.or_else(|status| {
-        // A device that is lost says so to any call of the driver, and better than the library does.
+        // If the device is lost, the driver's error says more than the library's.
         let (mut free, mut total) = (0, 0);
         context.call(doing, |driver| {
-            // SAFETY: both results live through the call.
+            // SAFETY: both results outlive the call.
             unsafe { driver.cuMemGetInfo_v2(&mut free, &mut total) }
         })?;
         Err(library.failure(status, &context.name(), &doing.to_string()))
     })
 }
 
-impl Drop for Opened {
+impl Drop for BlasHandle {
     fn drop(&mut self) {
         // SAFETY: made by cublasLtCreate and destroyed once; plans and graphs that use it hold this value.
         self.context.release(|_| unsafe { self.library.functions.cublasLtDestroy(self.raw.0) });

@@ -1,38 +1,38 @@
-//! Where the driver, the compiler and the library for matrix products may lie on this machine.
+//! Where the driver, the compiler and the library for matrix products are searched on this machine.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::library::Candidate;
 
-/// The variable that names a directory to look in before any other.
+/// The variable that names the directory to search first.
 pub(crate) const VARIABLE: &str = "OPERANT_CUDA_LIBRARIES";
 
 /// The names of the driver's library.
 pub(crate) const DRIVER: &[&str] = &["libcuda.so.1", "libcuda.so"];
 
-/// The names of the compiler's library that the loader is asked for.
+/// The names of the compiler's library for the loader.
 const COMPILER: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
-/// The library for matrix products, by major version: the newest first. A newer one than these may have other descriptors.
+/// The library for matrix products, by major version, the newest first. A newer one may have other descriptors.
 pub(crate) const BLAS: &[(u32, &str)] = &[(13, "libcublasLt.so.13"), (12, "libcublasLt.so.12")];
 
-/// The directories to search, in order, and whether the loader is asked for the libraries by name.
+/// The directories to search, in order, and whether the loader also searches the libraries by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct SearchPaths {
     /// Before the loader.
     first: Option<PathBuf>,
     by_name: bool,
     driver: Vec<PathBuf>,
-    /// Those of the compiler, and of the library for matrix products, which comes as it does.
+    /// For the compiler, and for the library for matrix products, which is packaged the same way.
     compiler: Vec<PathBuf>,
 }
 
-impl Places {
-    /// Those of this machine: `first` (else `$OPERANT_CUDA_LIBRARIES`), what the loader finds by name, `$CUDA_HOME` and
-    /// `$CUDA_PATH`, `/usr/local/cuda*`, the packages of the active Python and of the user's, and, for the driver, where
-    /// containers and WSL put it.
-    pub fn usual(first: Option<&Path>) -> Places {
+impl SearchPaths {
+    /// The standard paths: `first` (else `$OPERANT_CUDA_LIBRARIES`), the loader's paths, `$CUDA_HOME` and `$CUDA_PATH`,
+    /// `/usr/local/cuda*`, the packages of the active Python and of the user, and, for the driver, the directories of containers
+    /// and WSL.
+    pub fn standard(first: Option<&Path>) -> SearchPaths {
         let first = first.map(Path::to_path_buf).or_else(|| variable(VARIABLE).map(PathBuf::from));
         let mut toolkits: Vec<PathBuf> =
             ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).map(PathBuf::from).collect();
@@ -46,14 +46,14 @@ impl Places {
         driver.extend(["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"].map(PathBuf::from));
         let mut compiler = toolkits;
         compiler.extend(python_prefixes().iter().flat_map(|prefix| packages(prefix)));
-        Places { first, by_name: true, driver, compiler }
+        SearchPaths { first, by_name: true, driver, compiler }
     }
 
-    /// These directories alone, for all libraries; the loader is not asked. None at all finds nothing.
-    pub fn only<P: AsRef<Path>>(directories: &[P]) -> Places {
+    /// Only these directories, for all libraries, without the loader. An empty list finds nothing.
+    pub fn only<P: AsRef<Path>>(directories: &[P]) -> SearchPaths {
         let directories: Vec<PathBuf> =
             directories.iter().map(|place| place.as_ref().to_path_buf()).collect();
-        Places { driver: directories.clone(), compiler: directories, ..Places::default() }
+        SearchPaths { driver: directories.clone(), compiler: directories, ..SearchPaths::default() }
     }
 
     /// Where the driver may be, in order.
@@ -66,7 +66,7 @@ impl Places {
         self.first.iter().flat_map(within).chain(names).chain(self.driver.iter().flat_map(within)).collect()
     }
 
-    /// Where compilers may be: those of the first directory, which are preferred, and all others.
+    /// Where compilers may be: in the first directory, which is preferred, and everywhere else.
     pub(crate) fn compilers(&self) -> [Vec<Candidate>; 2] {
         let within = |directory: &PathBuf| {
             let mut found = children(directory, |name| {
@@ -82,8 +82,8 @@ impl Places {
         ]
     }
 
-    /// Where libraries for matrix products may be, with their major versions: all places of the newest first, but those of the
-    /// first directory before all others.
+    /// Where libraries for matrix products may be, with their major versions: the first directory, then all locations of the
+    /// newest version, then those of older ones.
     pub(crate) fn blas(&self) -> Vec<(u32, Candidate)> {
         let within = |directory: &PathBuf| {
             let directory = directory.clone();
@@ -97,15 +97,15 @@ impl Places {
         self.first.iter().flat_map(within).chain(BLAS.iter().flat_map(of)).collect()
     }
 
-    /// Where the search went, for a message: the directories that exist, a few of them by name.
+    /// The searched locations for a message: the existing directories, a few of them by name.
     pub(crate) fn describe(&self, directories: &[PathBuf]) -> String {
         const NAMED: usize = 4;
         let first = self.first.iter().map(|first| format!("not in {}", first.display()));
-        let loader = self.by_name.then(|| "not known to the loader".to_owned());
+        let loader = self.by_name.then(|| "not found by the loader".to_owned());
         let there: Vec<String> =
             directories.iter().filter(|path| path.is_dir()).map(|path| path.display().to_string()).collect();
         let others = match there.as_slice() {
-            [] if self.first.is_none() && !self.by_name => Some("no directory to look in".to_owned()),
+            [] if self.first.is_none() && !self.by_name => Some("no directory to search".to_owned()),
             [] => None,
             few if few.len() <= NAMED => Some(format!("not in {}", few.join(" nor in "))),
             [one, rest @ ..] => {
@@ -127,7 +127,7 @@ impl Places {
         self.describe(&self.compiler)
     }
 
-    /// Every place where the driver is looked for, in order, those that do not exist, too.
+    /// Every location that is searched for the driver, in order, including those that do not exist.
     pub(crate) fn list_drivers(&self) -> Vec<String> {
         self.list(&self.driver, DRIVER)
     }
@@ -144,15 +144,15 @@ impl Places {
     }
 
     fn list(&self, directories: &[PathBuf], names: &[&str]) -> Vec<String> {
-        let loader = self.by_name.then(|| format!("what the loader knows as {}", names.join(", ")));
+        let loader = self.by_name.then(|| format!("the loader's {}", names.join(", ")));
         let shown = |path: &PathBuf| path.display().to_string();
-        let mut places: Vec<String> = self.first.iter().map(shown).chain(loader).collect();
+        let mut paths: Vec<String> = self.first.iter().map(shown).chain(loader).collect();
         for place in directories.iter().map(shown) {
-            if !places.contains(&place) {
-                places.push(place);
+            if !paths.contains(&place) {
+                paths.push(place);
             }
         }
-        places
+        paths
     }
 }
 
@@ -160,14 +160,14 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The entries of a directory whose name passes; nothing where there is no such directory.
+/// The entries of a directory whose name passes; empty if there is no such directory.
 fn children(directory: &Path, passes: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     paths.filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(&passes)).collect()
 }
 
-/// The roots of the Pythons at hand: the active environment's, `./.venv`, the user's, those in `$PATH`.
+/// The roots of Python installations: the active environment's, `./.venv`, the user's, those in `$PATH`.
 fn python_prefixes() -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> =
         ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(variable).map(PathBuf::from).collect();
@@ -177,7 +177,7 @@ fn python_prefixes() -> Vec<PathBuf> {
     for directory in std::env::split_paths(&path).filter(|directory| directory.join("python3").exists()) {
         if let Some(prefix) = directory.parent() {
             prefixes.push(prefix.to_path_buf());
-            prefixes.push(prefix.join("local")); // Debian's Python installs beside its own packages
+            prefixes.push(prefix.join("local")); // Debian's Python installs packages into `local`
         }
     }
     let mut unique = Vec::new();
@@ -189,7 +189,7 @@ fn python_prefixes() -> Vec<PathBuf> {
     unique
 }
 
-/// Where below a Python's root its CUDA packages lie, and the library directory of a Conda environment.
+/// The directories of CUDA packages below a Python's root, and the library directory of a Conda environment.
 fn packages(prefix: &Path) -> Vec<PathBuf> {
     let lib = prefix.join("lib");
     let mut found = Vec::new();
@@ -241,8 +241,8 @@ mod tests {
         {
             file(&first.path().join(name));
         }
-        let places = Places::usual(Some(first.path()));
-        let drivers = places.drivers();
+        let paths = SearchPaths::standard(Some(first.path()));
+        let drivers = paths.drivers();
         let expected = [
             Candidate::File(first.path().join("libcuda.so.1")),
             Candidate::File(first.path().join("libcuda.so")),
@@ -252,19 +252,19 @@ mod tests {
         assert_eq!(drivers[..4], expected);
         assert!(drivers[4..].iter().all(|candidate| matches!(candidate, Candidate::File(_))));
         assert!(drivers.contains(&Candidate::File("/usr/lib/wsl/lib/libcuda.so.1".into())));
-        let [preferred, others] = places.compilers();
+        let [preferred, others] = paths.compilers();
         let within = ["libnvrtc.so", "libnvrtc.so.12"].map(|name| Candidate::File(first.path().join(name)));
         assert_eq!(preferred, within);
         assert!(others.contains(&Candidate::Name("libnvrtc.so.13")));
-        let listed = places.list_drivers();
+        let listed = paths.list_drivers();
         assert_eq!(listed[0], first.path().display().to_string());
-        assert_eq!(listed[1], "what the loader knows as libcuda.so.1, libcuda.so");
+        assert_eq!(listed[1], "the loader's libcuda.so.1, libcuda.so");
         assert!(listed.contains(&"/usr/lib/wsl/lib".to_owned()), "{listed:?}");
     }
 
     #[test]
     fn the_newest_library_for_products_comes_first_everywhere_but_in_the_first_directory() {
-        let places = Places {
+        let paths = SearchPaths {
             first: Some("/first".into()),
             by_name: true,
             driver: Vec::new(),
@@ -281,12 +281,12 @@ mod tests {
             (12, file("/one/libcublasLt.so.12")),
             (12, file("/two/libcublasLt.so.12")),
         ];
-        assert_eq!(places.blas(), expected);
+        assert_eq!(paths.blas(), expected);
     }
 
     #[test]
     fn only_these_places_are_searched_when_that_is_said() {
-        let only = Places::only(&["/nonexistent"]);
+        let only = SearchPaths::only(&["/nonexistent"]);
         assert!(only.drivers().iter().all(|candidate| matches!(candidate, Candidate::File(_))));
         assert_eq!(only.drivers().len(), 2);
         assert_eq!(only.compilers(), [vec![], vec![]]);
