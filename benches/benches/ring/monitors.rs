@@ -25,7 +25,7 @@ pub struct Monitor {
 }
 
 /// What a monitor did.
-pub struct Watched {
+pub struct MonitorLoad {
     /// Share of a core that it took.
     pub load: f64,
 }
@@ -60,7 +60,7 @@ impl Monitor {
     ///
     /// # Errors
     /// When it had ended by itself, or drew less than a screen.
-    pub fn stop(mut self) -> Result<Watched> {
+    pub fn stop(mut self) -> Result<MonitorLoad> {
         let ended = self.child.try_wait()?;
         let (seconds, watched) =
             (self.child.process_id().and_then(cores::processor_seconds), self.begin.elapsed());
@@ -78,6 +78,6 @@ impl Monitor {
         ensure!(ended.is_none(), "a monitor ended by itself ({ended:?}); its last words: {said}");
         let drawn = self.drawn.load(Ordering::Relaxed);
         ensure!(drawn > SCREEN, "a monitor drew {drawn} bytes only: {said}");
-        Ok(Watched { load: seconds.unwrap_or(f64::NAN) / watched.as_secs_f64() })
+        Ok(MonitorLoad { load: seconds.unwrap_or(f64::NAN) / watched.as_secs_f64() })
     }
 }

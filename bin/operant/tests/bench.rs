@@ -155,14 +155,14 @@ fn a_profile_accounts_for_the_whole_update_and_names_what_holds_it_back() {
     for operation in operations {
         assert!(KINDS.contains(&operation["kind"].as_str().unwrap_or_default()), "{operation}");
         assert!(
-            ["laps", "left", "clock"].contains(&operation["how"].as_str().unwrap_or_default()),
+            ["timers", "left", "clock"].contains(&operation["how"].as_str().unwrap_or_default()),
             "{operation}"
         );
     }
     assert!(KINDS.contains(&profile["bottleneck"].as_str().unwrap_or_default()), "{profile}");
 
     let text = bench(&place, &["rollout", "--envs", "300", "--profile"], TINY);
-    for word in ["phases: rollout", "waiting at joins", "bottleneck: ", "  laps: ", "  left: "] {
+    for word in ["phases: rollout", "waiting at joins", "bottleneck: ", "  timers: ", "  left: "] {
         assert!(text.stdout.contains(word), "no {word:?} in {text:#?}");
     }
 }
@@ -204,7 +204,7 @@ fn what_cannot_be_measured_is_told_before_anything_is() {
         (&["--precision", "f64"], &["is not one of the choices", "where: --precision"]),
         (&["--hidden", "64,0"], &["width 0", "where: --hidden"]),
         (&["--steps", "0"], &["num_steps = 0", "where: --steps"]),
-        (&["--set", "num_envs=3"], &["has a flag of its own", "--envs"]),
+        (&["--set", "num_envs=3"], &["has its own flag", "--envs"]),
         (&["--set", "learning_rat=1"], &["did you mean \"learning_rate\"?", "where: --set"]),
         (&["--set", "env.gravity=3"], &["gravity", "where: --set"]),
         (&["--set", "num_minibatches=7", "--envs", "64"], &["does not divide", "where: --set"]),

@@ -1,5 +1,5 @@
-//! What measures operant: `bench` times environments, rollout and training, `tune` searches for faster settings, and `selftest`
-//! checks and times a machine. All that train do it through one [`measure::driver`]. Nothing here reads a command line or formats a table: that is operant-cli.
+//! Measurements: `bench` times environments, rollouts and training, `tune` searches for faster settings, and `selftest` checks
+//! and times a machine. All training goes through one [`measure::driver`]. operant-cli parses the command line and formats tables.
 
 #![forbid(unsafe_code)]
 

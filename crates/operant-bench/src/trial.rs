@@ -1,4 +1,4 @@
-//! Training that leaves nothing behind: how fast it is under some settings, and how soon it solves.
+//! Training trials without a run directory: the speed under some settings, and the time to solve.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,32 +11,32 @@ use operant_run::evaluate::{Attempts, Summary};
 
 use crate::measure::driver::Driver;
 
-/// Share of a measurement's time that goes into warming up, in which rates and caches settle.
+/// Share of a measurement's time for warming up.
 const WARM_UP: f64 = 0.2;
 
-/// Starts training under these settings, on the device that they choose; with the settings as they are for that device.
+/// Starts training under these settings on their device; returns the settings as resolved for it.
 fn start(env: &Arc<dyn AnyEnv>, requested: &Requested) -> Result<(Driver, Settings)> {
     let make = |requested: &Requested, device: &Device| device::backend(env, requested, device);
     let (Built { backend, settings, .. }, _) = device::start(requested, None, make)?;
     Ok((Driver::new(backend, settings.updates()), settings))
 }
 
-/// Environment steps per second of training under these settings, measured for about `time` after the start, and for two updates
-/// at least.
+/// Environment steps per second of training under these settings, measured for about `time` after the start and at least two
+/// updates.
 ///
 /// # Errors
 /// When no device trains under them, or it fails.
 pub fn sps(env: &Arc<dyn AnyEnv>, requested: &Requested, time: Duration) -> Result<f64> {
     let begin = Instant::now();
     let (mut driver, settings) = start(env, requested)?;
-    // The first touches memory, and on a GPU loads kernels.
+    // The first update touches memory and, on a GPU, loads kernels.
     let warm = begin.elapsed() + time.mul_f64(WARM_UP);
     while driver.collected() == 0 || (begin.elapsed() < warm && !driver.is_done()) {
         driver.update()?;
     }
     let (mut updates, mut seconds) = (0, 0.0);
     while updates == 0 || seconds < time.as_secs_f64() * (1.0 - WARM_UP) {
-        // What comes after a run's last update is no training: the learning rate has run out.
+        // The updates after a run's last do not train: the learning rate is 0.
         if driver.is_done() {
             driver = start(env, requested)?.0;
         }
@@ -47,8 +47,8 @@ pub fn sps(env: &Arc<dyn AnyEnv>, requested: &Requested, time: Duration) -> Resu
     Ok(steps / seconds)
 }
 
-/// Seconds from the start of training to the end of the first evaluation that reaches the threshold, tried as `operant train`
-/// tries, the last one after all steps; None where that does not reach it either, or `limit` is spent before.
+/// Seconds from the start of training to the end of the first evaluation that reaches the threshold, with evaluations as in
+/// `operant train` and a last one after all steps. None if none reaches it, or `limit` is spent first.
 ///
 /// # Errors
 /// When no device trains under these settings, or it fails.
@@ -60,7 +60,7 @@ pub fn seconds_to_solve(
     let begin = Instant::now();
     let (mut driver, settings) = start(env, requested)?;
     let threshold = settings.run.solved_at;
-    // Round 0 is the last evaluation's.
+    // Round 0 is reserved for the last evaluation.
     let (mut attempts, mut round) = (Attempts::default(), 1);
     let solves = |driver: &mut Driver, round| -> Result<bool> {
         let evaluation = driver.backend().evaluate(0..settings.run.eval_episodes, round)?;
@@ -117,7 +117,7 @@ mod tests {
         let easy = with(&["solved_at=1", "eval_episodes=1", "total_timesteps=20480"]);
         let seconds = seconds_to_solve(&cartpole(), &easy, limit).expect("trained").expect("solved");
         assert!(seconds > 0.0 && seconds < 600.0, "{seconds}");
-        // Too few updates for an attempt: the last evaluation counts.
+        // Too few updates for an evaluation during training: the last one counts.
         let last = with(&["solved_at=1", "eval_episodes=1", "total_timesteps=1024", "eval_interval=1000"]);
         assert!(seconds_to_solve(&cartpole(), &last, limit).expect("trained").is_some());
         let short = with(&["solved_at=1e9", "total_timesteps=2048", "eval_episodes=1"]);

@@ -1,4 +1,4 @@
-//! One thing to measure: which bench of which environment, on which device and threads, with which hyperparameters.
+//! A case to measure: a bench of an environment, on a device and threads, with hyperparameters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use operant_run::{Error, Result};
 
 use super::Bench;
 
-/// Bytes a sample of a rollout on the CPU takes besides the batch: rewards, values, ends, advantages.
+/// Bytes per sample of a CPU rollout in addition to the batch: rewards, values, ends, advantages.
 const ROWS: usize = 4 * size_of::<f32>();
 
-/// One thing to measure.
+/// A case to measure.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What.
+    /// The bench.
     pub bench: Bench,
     /// The environment, with its options.
     pub env: Arc<dyn AnyEnv>,
-    /// Its name.
+    /// The environment's name.
     pub name: String,
-    /// Number of the device among the plan's.
-    pub place: usize,
-    /// Threads of a CPU.
+    /// Index of the device in the plan.
+    pub device: usize,
+    /// CPU threads; None on a GPU.
     pub threads: Option<CpuOptions>,
-    /// How the network runs.
+    /// Precision and kernels of the network.
     pub network: NetworkOptions,
     /// The hyperparameters.
     pub config: Config,
@@ -37,14 +37,14 @@ pub struct Case {
     pub options: BTreeMap<String, f64>,
     /// The network's shape.
     pub architecture: Architecture,
-    /// Where a sample's numbers lie.
+    /// The layout of a sample.
     pub layout: SampleLayout,
-    /// Words of a running environment.
+    /// Words per environment's state.
     pub state_words: usize,
 }
 
 impl Case {
-    /// The same for another bench. Environments alone compute in f32 always.
+    /// The same case for another bench. The bench of environments alone always computes in f32.
     #[must_use]
     pub fn of(mut self, bench: Bench) -> Self {
         self.bench = bench;
@@ -54,12 +54,12 @@ impl Case {
         self
     }
 
-    /// N T.
+    /// Samples per rollout: N T.
     pub fn samples(&self) -> usize {
         self.config.num_envs * self.config.num_steps
     }
 
-    /// What is measured, in words: rows of other work are not compared.
+    /// A description of the work; rows with different work are not compared.
     pub fn work(&self) -> String {
         let Config { num_steps, num_minibatches, update_epochs, .. } = &self.config;
         let mut words = match self.bench {
@@ -70,8 +70,8 @@ impl Case {
                 self.architecture
             ),
         };
-        // Everything else that was changed.
-        let usual = Config {
+        // All other changed settings.
+        let defaults = Config {
             num_envs: self.config.num_envs,
             num_steps: *num_steps,
             num_minibatches: *num_minibatches,
@@ -81,7 +81,7 @@ impl Case {
             total_timesteps: self.config.total_timesteps,
             ..Config::default()
         };
-        if self.bench != Bench::Env && self.config != usual {
+        if self.bench != Bench::Env && self.config != defaults {
             words.push_str(", other hyperparameters");
         }
         for (name, value) in &self.options {
@@ -90,7 +90,7 @@ impl Case {
         words
     }
 
-    /// Finds out whether the case fits into memory before it is tried.
+    /// Checks that the case fits into memory.
     ///
     /// # Errors
     /// When the samples of a case on the CPU need more memory than is available.
@@ -99,18 +99,18 @@ impl Case {
             return Ok(());
         }
         let Some(memory) = operant_host::machine::memory() else { return Ok(()) };
-        let wanted = (self.samples() * (size_of::<u32>() * self.layout.stride + ROWS)) as u64;
-        if wanted <= memory.available {
+        let required = (self.samples() * (size_of::<u32>() * self.layout.stride + ROWS)) as u64;
+        if required <= memory.available {
             return Ok(());
         }
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let (n, t) = (self.config.num_envs, self.config.num_steps);
         Err(Error::usage(format!(
             "{n} environments x {t} steps take {:.1} GiB, and {:.1} GiB are available",
-            gib(wanted),
+            gib(required),
             gib(memory.available)
         ))
         .at("--envs")
-        .remedy("give fewer environments, or fewer --steps"))
+        .remedy("use fewer environments or fewer --steps"))
     }
 }

@@ -1,4 +1,4 @@
-//! Rows of an earlier run, and what became of each: faster, slower, or the same as far as both spreads can tell.
+//! Comparison with the rows of an earlier run: each is faster, slower, or the same within both spreads.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use super::Bench;
 use super::row::Row;
 use super::verdict::{Comparison, Verdict};
 
-/// By less than this share a machine differs from itself, minutes later: seen between runs whose own spread was narrower.
+/// Relative differences below this are not significant: the same machine differs by as much from one minute to another.
 const DRIFT: f64 = 0.03;
 
 /// A row of a file.
 #[derive(Debug, Clone, PartialEq)]
-struct Known {
+struct BaselineRow {
     bench: Bench,
     env: String,
     device: String,
@@ -27,10 +27,10 @@ struct Known {
 
 /// The rows of an earlier run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Earlier(Vec<Known>);
+pub struct Baseline(Vec<BaselineRow>);
 
-impl Earlier {
-    /// Reads what `operant bench --json` printed.
+impl Baseline {
+    /// Reads the output of `operant bench --json`.
     ///
     /// # Errors
     /// When the file cannot be read or holds anything else, with its line.
@@ -41,7 +41,7 @@ impl Earlier {
             Error::usage(format!("the earlier run cannot be read: {error}")).at(&place).remedy(remedy)
         })?;
         let text = String::from_utf8(text)
-            .map_err(|_| Error::usage("the earlier run is no text").at(&place).remedy(remedy))?;
+            .map_err(|_| Error::usage("the earlier run is not UTF-8 text").at(&place).remedy(remedy))?;
         Self::parse(&text).map_err(|(line, problem)| {
             Error::usage(problem)
                 .at(line.map_or(place.clone(), |line| format!("{place}:{line}")))
@@ -49,12 +49,12 @@ impl Earlier {
         })
     }
 
-    /// From text; the line at fault, if it is one, and what is wrong.
+    /// Parses text; the error is the line, if there is one, and the problem.
     fn parse(text: &str) -> std::result::Result<Self, (Option<usize>, String)> {
         let mut rows = Vec::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let row = serde_json::from_str(line).ok().and_then(|value| known(&value));
-            let problem = || (Some(number + 1), "this is no row of `operant bench --json`".to_owned());
+            let problem = || (Some(number + 1), "this is not a row of `operant bench --json`".to_owned());
             rows.push(row.ok_or_else(problem)?);
         }
         if rows.is_empty() {
@@ -63,9 +63,9 @@ impl Earlier {
         Ok(Self(rows))
     }
 
-    /// What became of a row; of several earlier ones of its kind the last counts.
+    /// Compares a row; of several earlier ones of its kind the last counts.
     pub fn compare(&self, row: &Row) -> Comparison {
-        let is_of_its_kind = |known: &&Known| {
+        let is_of_its_kind = |known: &&BaselineRow| {
             known.bench == row.bench
                 && known.env == row.env
                 && known.device == row.device
@@ -88,14 +88,14 @@ impl Earlier {
 }
 
 /// A row as [`Row::to_json`] writes it; None for anything else.
-fn known(value: &Value) -> Option<Known> {
+fn known(value: &Value) -> Option<BaselineRow> {
     let text = |key: &str| value[key].as_str().map(str::to_owned);
     let sps = ["sps_median", "sps_min", "sps_max"].map(|key| value[key].as_f64().unwrap_or(f64::NAN));
     let [median, min, max] = sps;
     if !(min > 0.0 && min <= median && median <= max && max.is_finite()) {
         return None;
     }
-    Some(Known {
+    Some(BaselineRow {
         bench: Bench::named(value["bench"].as_str()?).ok()?,
         env: text("env")?,
         device: text("device")?,
@@ -122,14 +122,14 @@ mod tests {
         let old = row(Bench::Train, [100.0, 95.0, 104.0]);
         let text =
             |rows: &[Row]| rows.iter().map(|row| format!("{}\n", row.to_json("m"))).collect::<String>();
-        let earlier = Earlier::parse(&text(&[row(Bench::Env, [1.0; 3]), old.clone()])).expect("rows");
+        let earlier = Baseline::parse(&text(&[row(Bench::Env, [1.0; 3]), old.clone()])).expect("rows");
         let new = row(Bench::Train, [150.0, 140.0, 160.0]);
         let comparison = earlier.compare(&new);
         assert_eq!((comparison.verdict, comparison.ratio), (Verdict::Faster, 1.5));
         assert_eq!(comparison.before, Some([100.0, 95.0, 104.0]));
-        // Beyond both spreads, and no more than a machine differs from itself.
+        // Beyond both spreads, but less than DRIFT.
         let near = row(Bench::Train, [102.9, 102.8, 103.0]);
-        let narrow = Earlier::parse(&text(&[row(Bench::Train, [100.0, 99.9, 100.1])])).expect("rows");
+        let narrow = Baseline::parse(&text(&[row(Bench::Train, [100.0, 99.9, 100.1])])).expect("rows");
         assert_eq!(narrow.compare(&near).verdict, Verdict::Same);
         assert_eq!(narrow.compare(&row(Bench::Train, [103.1, 103.0, 103.2])).verdict, Verdict::Faster);
         for other in [
@@ -144,12 +144,12 @@ mod tests {
         ] {
             assert_eq!(earlier.compare(&other).verdict, Verdict::New, "{other:?}");
         }
-        let twice = Earlier::parse(&text(&[old, new.clone()])).expect("rows");
+        let twice = Baseline::parse(&text(&[old, new.clone()])).expect("rows");
         assert_eq!(twice.compare(&new).verdict, Verdict::Same, "the last counts");
     }
 
     #[test]
-    fn what_is_no_row_is_told_with_its_line() {
+    fn invalid_rows_are_reported_with_their_line() {
         let good = row(Bench::Env, [2.0, 1.0, 3.0]).to_json("m");
         let with = |key: &str, value: Value| {
             let mut bad = good.clone();
@@ -168,10 +168,10 @@ mod tests {
             with("threads", json!("two")),
             with("envs", json!(-1)),
         ] {
-            let (line, problem) = Earlier::parse(&format!("{good}\n\n{bad}\n")).expect_err(&bad);
+            let (line, problem) = Baseline::parse(&format!("{good}\n\n{bad}\n")).expect_err(&bad);
             assert_eq!(line, Some(3), "{bad}");
             assert!(problem.contains("no row"), "{problem}");
         }
-        assert_eq!(Earlier::parse(" \n").expect_err("empty").0, None);
+        assert_eq!(Baseline::parse(" \n").expect_err("empty").0, None);
     }
 }

@@ -1,10 +1,10 @@
-//! What `operant bench` does: a plan of cases from the command line ([`plan`]), series of repetitions of each
-//! ([`run`]) on a CPU or a GPU ([`place`]), and rows that are shown, compared with earlier ones and drawn.
+//! `operant bench`: a plan of cases from the command line ([`plan`]), series of repetitions of each
+//! ([`run`]) on a CPU or a GPU ([`device`]), and rows that are printed, compared with earlier ones and plotted.
 
 pub mod case;
 pub mod compare;
+pub mod device;
 mod limits;
-pub mod place;
 pub mod plan;
 pub mod row;
 pub mod run;
@@ -14,22 +14,22 @@ use std::fmt;
 
 use operant_run::{Error, Result, error};
 
-/// What is measured.
+/// A bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bench {
     /// Environments alone: random actions, auto-reset, time limit.
     Env,
-    /// A horizon with the policy, advantages included; nothing is learned.
+    /// A rollout with the policy, advantages included, without updates.
     Rollout,
     /// Full PPO.
     Train,
 }
 
 impl Bench {
-    /// All of them, in order.
+    /// All benches, in order.
     pub const ALL: [Bench; 3] = [Self::Env, Self::Rollout, Self::Train];
 
-    /// As it is called on the command line and in rows.
+    /// Its name on the command line and in rows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Env => "env",
@@ -38,7 +38,7 @@ impl Bench {
         }
     }
 
-    /// The one of this name.
+    /// Finds a bench by name.
     ///
     /// # Errors
     /// When there is none.
@@ -47,7 +47,7 @@ impl Bench {
             let hint = error::did_you_mean(name, Self::ALL.map(Bench::name));
             Error::usage(format!("there is no bench \"{name}\"{hint}"))
                 .at("operant bench")
-                .remedy("give any of env, rollout and train, or none for all three")
+                .remedy("use any of env, rollout and train, or none for all three")
         })
     }
 }

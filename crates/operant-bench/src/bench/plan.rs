@@ -1,8 +1,8 @@
-//! From the command line to what is measured: every bench for every environment, device, precision, number of environments and
-//! number of threads that was asked for.
+//! The cases of a command line: every requested bench for every environment, device, precision, number of environments and
+//! number of threads.
 //!
-//! The work is the same everywhere: CleanRL's hyperparameters and what the command line says. Presets and files do not change it;
-//! of them only how a run is carried out counts: device, precision, threads, kernels.
+//! The work is the same everywhere: CleanRL's hyperparameters with the changes of the command line. Presets and files do not
+//! change it; only their execution settings apply: device, precision, threads, kernels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use operant_run::{CommandLine, Error, Result, device, machine};
 
 use super::Bench;
 use super::case::Case;
-use super::place::Place;
+use super::device::BenchDevice;
 
-/// What the command line asks for, as typed; empty lists where nothing was said.
+/// The command line's request, as typed; lists are empty if an option is not given.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Names of benches.
     pub benches: Vec<String>,
     /// Environments, or `all`.
     pub envs: Vec<String>,
-    /// N.
+    /// Values of num_envs (N).
     pub num_envs: Vec<String>,
-    /// Threads of a CPU; 0 is all.
+    /// CPU threads; 0 is all.
     pub threads: Vec<String>,
     /// Devices.
     pub devices: Vec<String>,
@@ -36,27 +36,27 @@ pub struct Request {
     pub precisions: Vec<String>,
     /// Widths of the hidden layers.
     pub hidden: String,
-    /// T.
+    /// num_steps (T).
     pub num_steps: String,
-    /// Samples of a minibatch, as near as whole minibatches allow.
+    /// Samples per minibatch; rounded so that minibatches are equal.
     pub minibatch: usize,
-    /// `key=value`, each.
+    /// `key=value` settings.
     pub set: Vec<String>,
 }
 
-/// All of it.
+/// The cases and devices to measure.
 #[derive(Debug)]
-pub struct Plan {
+pub struct BenchPlan {
     /// In the order in which rows are printed.
     pub cases: Vec<Case>,
     /// The devices.
-    pub places: Vec<Place>,
+    pub devices: Vec<BenchDevice>,
 }
 
-/// A flag that stands for a key: (key, flag, value as typed).
+/// A flag that sets a key: (key, flag, value as typed).
 type Flag = (&'static str, &'static str, String);
 
-/// Keys that have flags of their own here, and so are not set with `--set`.
+/// Keys that have their own flags, and so cannot be set with `--set`.
 const FLAGS: [(&str, &str); 6] = [
     ("num_envs", "--envs"),
     ("num_steps", "--steps"),
@@ -66,26 +66,26 @@ const FLAGS: [(&str, &str); 6] = [
     ("threads", "--threads"),
 ];
 
-impl Plan {
-    /// Everything checked, and the devices found; nothing is measured yet. `warn` gets what is left out and why.
+impl BenchPlan {
+    /// Checks the request and finds the devices; measures nothing yet. `warn` receives what is left out and why.
     ///
     /// # Errors
-    /// The first thing that cannot be used, with where it was said and what to do.
+    /// The first invalid value, with its place and a remedy.
     pub fn new(registry: &Registry, request: &Request, warn: &mut dyn FnMut(&str)) -> Result<Self> {
         let planner = Planner { registry, request };
         let (benches, envs) = (benches(&request.benches)?, environments(registry, &request.envs)?);
         planner.check_set()?;
         let Some(first) = envs.first().or(registry.envs().first()) else {
-            return Ok(Self { cases: Vec::new(), places: Vec::new() });
+            return Ok(Self { cases: Vec::new(), devices: Vec::new() });
         };
         let (defaults, _) = planner.settings(&**first, Vec::new())?;
-        let places = planner.places(&**first, &defaults, warn)?;
-        let with_gpu = places.iter().any(|place| !place.is_cpu());
+        let devices = planner.devices(&**first, &defaults, warn)?;
+        let with_gpu = devices.iter().any(|device| !device.is_cpu());
         let mut cases = Vec::new();
-        for (number, place) in places.iter().enumerate() {
-            let precisions = planner.precisions(place, with_gpu, &defaults, warn);
+        for (number, device) in devices.iter().enumerate() {
+            let precisions = planner.precisions(device, with_gpu, &defaults, warn);
             // The threads of a GPU's host are not varied.
-            let threads = match place.is_cpu() {
+            let threads = match device.is_cpu() {
                 true => or(&request.threads, &defaults.threads.to_string()),
                 false => vec!["0".to_owned()],
             };
@@ -93,13 +93,13 @@ impl Plan {
             for (env, precision) in product(&envs, &precisions) {
                 for (num_envs, threads) in product(&sizes, &threads) {
                     let flags = vec![
-                        ("device", "--device", place.name().to_owned()),
+                        ("device", "--device", device.name().to_owned()),
                         ("precision", "--precision", precision.clone()),
                         ("num_envs", "--envs", num_envs.clone()),
                         ("threads", "--threads", threads.clone()),
                     ];
-                    let case = planner.case(env, number, place, flags)?;
-                    // Environments alone have no network, and compute in f32 always.
+                    let case = planner.case(env, number, device, flags)?;
+                    // The bench of environments alone has no network and always computes in f32.
                     let is_new = |bench: &&Bench| **bench != Bench::Env || *precision == precisions[0];
                     for &bench in benches.iter().filter(is_new) {
                         let case = case.clone().of(bench);
@@ -109,11 +109,11 @@ impl Plan {
                 }
             }
         }
-        Ok(Self { cases, places })
+        Ok(Self { cases, devices })
     }
 }
 
-/// Turns a request into settings, devices and cases, for the environments that there are.
+/// Turns a request into settings, devices and cases.
 struct Planner<'a> {
     registry: &'a Registry,
     request: &'a Request,
@@ -128,58 +128,63 @@ impl std::ops::Deref for Planner<'_> {
 }
 
 impl Planner<'_> {
-    /// Refuses a key in `--set` that has a flag of its own.
+    /// Refuses a key in `--set` that has its own flag.
     fn check_set(&self) -> Result<()> {
         for assignment in &self.set {
             let key = assignment.split('=').next().unwrap_or_default().trim();
             if let Some((key, flag)) = FLAGS.iter().find(|(name, _)| *name == key) {
-                let error = Error::usage(format!("{key} has a flag of its own here")).at("--set");
+                let error = Error::usage(format!("{key} has its own flag here")).at("--set");
                 return Err(error.remedy(format!("give it as {flag}")));
             }
         }
         Ok(())
     }
 
-    /// The devices that are asked for, each once.
-    fn places(&self, first: &dyn AnyEnv, defaults: &Run, warn: &mut dyn FnMut(&str)) -> Result<Vec<Place>> {
-        let mut places: Vec<Place> = Vec::new();
+    /// The requested devices, each once.
+    fn devices(
+        &self,
+        first: &dyn AnyEnv,
+        defaults: &Run,
+        warn: &mut dyn FnMut(&str),
+    ) -> Result<Vec<BenchDevice>> {
+        let mut devices: Vec<BenchDevice> = Vec::new();
         for device in or(&self.devices, &defaults.device.to_string()) {
-            // Words that name no device are refused as everywhere.
+            // Validates the name of the device.
             self.settings(first, vec![("device", "--device", device.clone()), f32()])?;
-            let place = Place::find(self.registry, &device, warn)?;
-            if places.iter().all(|known| known.name() != place.name()) {
-                places.push(place);
+            let device = BenchDevice::find(self.registry, &device, warn)?;
+            if devices.iter().all(|known| known.name() != device.name()) {
+                devices.push(device);
             }
         }
-        Ok(places)
+        Ok(devices)
     }
 
-    /// The precisions of a device: beside a GPU the CPU takes f32 alone, or nothing.
+    /// The precisions of a device. If GPUs are measured too, the CPU takes only f32, or is left out.
     fn precisions(
         &self,
-        place: &Place,
+        device: &BenchDevice,
         with_gpu: bool,
         defaults: &Run,
         warn: &mut dyn FnMut(&str),
     ) -> Vec<String> {
         let f32 = Precision::F32.name();
         let mut precisions =
-            or(&self.precisions, if place.is_cpu() { f32 } else { defaults.precision.name() });
-        if place.is_cpu() && with_gpu {
+            or(&self.precisions, if device.is_cpu() { f32 } else { defaults.precision.name() });
+        if device.is_cpu() && with_gpu {
             precisions.retain(|precision| precision == f32);
             if precisions.is_empty() {
-                warn("the CPU computes in f32 alone, and is left out");
+                warn("the CPU computes only in f32 and is left out");
             }
         }
         precisions
     }
 
-    /// How a run would be carried out, and the hyperparameters, with these flags besides those for all cases.
+    /// The run configuration and the hyperparameters, with these flags in addition to those for all cases.
     fn settings(&self, env: &dyn AnyEnv, more: Vec<Flag>) -> Result<(Run, Config)> {
         let mut flags: Vec<Flag> = vec![
             ("num_steps", "--steps", self.num_steps.clone()),
             ("hidden", "--hidden", self.hidden.clone()),
-            // What this command has no use for must not stand in its way.
+            // Settings that this command does not use must not cause errors.
             ("overlap", "--device", "false".to_owned()),
         ];
         if !more.iter().any(|(key, ..)| *key == "num_envs") {
@@ -187,7 +192,7 @@ impl Planner<'_> {
         }
         flags.extend(more);
         if self.sets("num_minibatches").is_none() {
-            // One always divides; it shows how many samples there are.
+            // One minibatch is always valid; it gives the number of samples.
             let mut one = flags.clone();
             one.push(("num_minibatches", "--minibatch", "1".to_owned()));
             let config = self.hyperparameters(&one)?;
@@ -205,14 +210,14 @@ impl Planner<'_> {
         Ok((run, config))
     }
 
-    /// The built-in defaults under what the command line says.
+    /// The built-in defaults, overridden by the command line.
     fn hyperparameters(&self, flags: &[Flag]) -> Result<Config> {
         let facts = EnvFacts { known: self.registry.known(), ..EnvFacts::default() };
         let mut layers = Layers::new(facts)?;
         for assignment in &self.set {
             layers.set(assignment)?;
         }
-        // So long that no annealing ends it, unless that is asked for.
+        // So long that annealing has no effect, unless it is set.
         if self.sets("total_timesteps").is_none() {
             layers.flag("total_timesteps", "operant bench", "1e12")?;
         }
@@ -221,7 +226,7 @@ impl Planner<'_> {
         }
         let requested = layers.build()?;
         if requested.num_envs_is_open() {
-            return Err(Error::usage("num_envs = auto is no number to measure with")
+            return Err(Error::usage("num_envs = auto cannot be measured")
                 .at("--envs")
                 .remedy("give numbers, such as --envs 1024,8192"));
         }
@@ -233,20 +238,26 @@ impl Planner<'_> {
         self.set.iter().rev().find(|text| text.split('=').next().is_some_and(|name| name.trim() == key))
     }
 
-    fn case(&self, env: &Arc<dyn AnyEnv>, number: usize, place: &Place, flags: Vec<Flag>) -> Result<Case> {
+    fn case(
+        &self,
+        env: &Arc<dyn AnyEnv>,
+        number: usize,
+        device: &BenchDevice,
+        flags: Vec<Flag>,
+    ) -> Result<Case> {
         let (run, config) = self.settings(&**env, flags)?;
         let env = env.with_options(&run.options).map_err(|error| {
             Error::usage(error.to_string()).at("--set").remedy("`operant envs` lists the options of each")
         })?;
         let spec = env.spec();
         let architecture = Architecture::of(&spec, &config)?;
-        // As a run would have them.
+        // As in a training run.
         let threads =
             || machine::cpu_options(&machine::plan(&run.config, &config, Some(config.num_envs), false));
         Ok(Case {
             bench: Bench::Env,
-            place: number,
-            threads: place.is_cpu().then(threads),
+            device: number,
+            threads: device.is_cpu().then(threads),
             network: NetworkOptions { precision: run.precision, kernels: run.kernels },
             options: run.options,
             layout: SampleLayout::new(&architecture, env.masked()),
@@ -259,7 +270,7 @@ impl Planner<'_> {
     }
 }
 
-/// What of the settings is not the hyperparameters'.
+/// The settings that are not hyperparameters.
 struct Run {
     options: BTreeMap<String, f64>,
     config: RunConfig,
@@ -273,14 +284,14 @@ impl std::ops::Deref for Run {
     }
 }
 
-/// What every device computes in.
+/// The precision that every device supports.
 fn f32() -> Flag {
     ("precision", "--precision", Precision::F32.name().to_owned())
 }
 
-/// The list, or its one usual element.
-fn or(list: &[String], usual: &str) -> Vec<String> {
-    if list.is_empty() { vec![usual.to_owned()] } else { list.to_vec() }
+/// The list, or the default if it is empty.
+fn or(list: &[String], default: &str) -> Vec<String> {
+    if list.is_empty() { vec![default.to_owned()] } else { list.to_vec() }
 }
 
 fn product<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
@@ -313,14 +324,14 @@ fn environments(registry: &Registry, names: &[String]) -> Result<Vec<Arc<dyn Any
     Ok(envs)
 }
 
-/// The number of minibatches nearest to what `size` samples each would make, of those that divide N T.
+/// The number of minibatches that divides N T and is nearest to minibatches of `size` samples.
 fn minibatches(num_envs: usize, num_steps: usize, size: usize) -> usize {
     let samples = num_envs * num_steps;
-    let wanted = (samples as f64 / size.max(1) as f64).round().clamp(1.0, samples as f64) as usize;
+    let requested = (samples as f64 / size.max(1) as f64).round().clamp(1.0, samples as f64) as usize;
     let divides = |count: &usize| samples.is_multiple_of(*count);
-    let below = (1..=wanted).rev().find(divides).unwrap_or(1);
-    // Only one that is nearer.
-    (wanted..2 * wanted - below).find(divides).unwrap_or(below)
+    let below = (1..=requested).rev().find(divides).unwrap_or(1);
+    // Only if it is nearer.
+    (requested..2 * requested - below).find(divides).unwrap_or(below)
 }
 
 #[cfg(test)]
@@ -358,7 +369,7 @@ mod tests {
 
     #[test]
     fn every_combination_is_a_case_once() {
-        let plan = Plan::new(&builtin(), &request(), &mut |note| panic!("{note}")).expect("a plan");
+        let plan = BenchPlan::new(&builtin(), &request(), &mut |note| panic!("{note}")).expect("a plan");
         assert_eq!(plan.cases.len(), 12);
         let case = &plan.cases[5];
         assert_eq!((case.bench, case.config.num_envs), (Bench::Train, 32));
@@ -366,17 +377,17 @@ mod tests {
         assert_eq!((case.config.num_minibatches, case.config.target_kl), (2, 0.0));
         assert_eq!(case.work(), "4-8-2 and 4-8-1, 16 steps, 2 minibatches, 4 epochs");
         let all = Request { envs: vec!["all".to_owned(), "cartpole".to_owned()], ..request() };
-        let plan = Plan::new(&builtin(), &all, &mut |_| {}).expect("a plan");
+        let plan = BenchPlan::new(&builtin(), &all, &mut |_| {}).expect("a plan");
         assert_eq!(plan.cases.len(), 12 * builtin().envs().len());
     }
 
     #[test]
     fn what_is_set_counts_and_changes_the_work() {
         let set = vec!["num_minibatches=4".to_owned(), "learning_rate=0.1".to_owned()];
-        let plan = Plan::new(&builtin(), &Request { set, ..request() }, &mut |_| {}).expect("a plan");
+        let plan = BenchPlan::new(&builtin(), &Request { set, ..request() }, &mut |_| {}).expect("a plan");
         let case = &plan.cases[2];
         assert_eq!((case.config.num_minibatches, case.config.learning_rate), (4, 0.1));
         assert!(case.work().ends_with("4 minibatches, 4 epochs, other hyperparameters"), "{}", case.work());
-        assert_eq!(plan.cases[0].work(), "16 steps", "of environments alone nothing changed");
+        assert_eq!(plan.cases[0].work(), "16 steps", "the environments have no changed settings");
     }
 }

@@ -1,4 +1,4 @@
-//! A row of results, and its form as JSON.
+//! A row of results, and its JSON.
 
 use serde_json::{Map, Value, json};
 
@@ -7,10 +7,10 @@ use super::verdict::Comparison;
 use crate::measure::{Phases, Spread};
 use crate::profile::Profile;
 
-/// What was measured of one case.
+/// The results of a case.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Which bench.
+    /// The bench.
     pub bench: Bench,
     /// Environment.
     pub env: String,
@@ -18,57 +18,57 @@ pub struct Row {
     pub device: String,
     /// `f32`, `tf32` or `bf16`.
     pub precision: &'static str,
-    /// N.
+    /// num_envs (N).
     pub envs: usize,
-    /// Threads of a CPU.
+    /// CPU threads.
     pub threads: Option<usize>,
-    /// What was done, in words.
+    /// A description of the work.
     pub work: String,
-    /// Environment steps per second.
+    /// Environment steps per second: median, minimum, maximum.
     pub sps: Spread,
-    /// Repetitions.
+    /// Number of repetitions.
     pub reps: usize,
-    /// How far apart the middle half of them lies, as a share of the median.
+    /// Width of the middle half of the repetitions, relative to the median.
     pub middle_half: f64,
-    /// Floating-point operations of the network per step, where there is one.
+    /// Floating-point operations of the network per step, if there is one.
     pub flops_per_step: Option<f64>,
-    /// Multiply-adds per second at most, two operations each.
+    /// The device's peak floating-point operations per second; a multiply-add counts as two.
     pub peak_flops: Spread,
-    /// Bytes from and to memory per step, counted from the shapes.
+    /// Bytes read from and written to memory per step, counted from the shapes.
     pub bytes_per_step: f64,
-    /// Bytes per second at most.
+    /// The memory's bandwidth in bytes per second.
     pub bandwidth: Spread,
-    /// Of training.
+    /// Phases of training.
     pub phases: Option<Phases>,
-    /// Launches a horizon or update, and bytes over the bus.
+    /// Launches per horizon or update.
     pub launches: f64,
-    /// See `launches`.
+    /// Bytes over the bus per horizon or update.
     pub bus_bytes: f64,
-    /// What else there is to say.
+    /// Additional results.
     pub more: Value,
-    /// Where the time goes, where that was asked for.
+    /// The profile, if requested.
     pub profile: Option<Profile>,
-    /// Against an earlier run, where there is one.
+    /// The comparison with an earlier run, if requested.
     pub comparison: Option<Comparison>,
 }
 
 impl Row {
-    /// Steps per second of each thread of a CPU.
+    /// Steps per second per CPU thread.
     pub fn sps_per_core(&self) -> Option<f64> {
         self.threads.map(|threads| self.sps.median / threads as f64)
     }
 
-    /// The share of the multiply-adds at most; a bench without a network has none.
+    /// The fraction of the peak; None for a bench without a network.
     pub fn fraction_of_peak(&self) -> Option<f64> {
         self.flops_per_step.map(|flops| flops * self.sps.median / self.peak_flops.median)
     }
 
-    /// The share of the memory's bandwidth.
+    /// The fraction of the memory's bandwidth.
     pub fn fraction_of_bandwidth(&self) -> f64 {
         self.bytes_per_step * self.sps.median / self.bandwidth.median
     }
 
-    /// One object: the keys that scripts rely on, then everything else. What is not known is null.
+    /// One object: the keys that scripts rely on, then all others. Unknown values are null.
     pub fn to_json(&self, machine: &str) -> Value {
         let mut object = match json!({
             "bench": self.bench.name(),

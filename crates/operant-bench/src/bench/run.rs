@@ -1,5 +1,5 @@
-//! The measurements themselves: several series of repetitions of each case, in turn, so that other work of the machine meets all of
-//! them, until the spread is known or the time is up.
+//! The measurements: several series of repetitions of each case, in turn, so that other load on the machine affects all of them
+//! alike, until the spread is known or the time is up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,39 +10,42 @@ use serde_json::json;
 
 use super::Bench;
 use super::case::Case;
+use super::device::Series;
 use super::limits::{self, Key, key};
-use super::place::Series;
-use super::plan::Plan;
+use super::plan::BenchPlan;
 use super::row::Row;
-use crate::measure::{Effort, Phases, Spread, middle_half, rollout_bytes, training_bytes, training_flops};
+use crate::measure::{
+    Phases, RepetitionBudget, Spread, middle_half, rollout_bytes, training_bytes, training_flops,
+};
 use crate::profile;
 
-/// Series of a case at most. Each allocates what it measures again, so the place in memory is part of the spread.
+/// Maximum series of a case. Each allocates its data again, so the address in memory is part of the spread.
 const SERIES: usize = 4;
-/// A spread is known when the middle half of this many repetitions or more, from [`ENOUGH_SERIES`], lies within [`NARROW`].
-const ENOUGH: usize = 12;
-/// See [`ENOUGH`].
-const ENOUGH_SERIES: usize = 3;
-/// See [`ENOUGH`].
-const NARROW: f64 = 0.02;
-/// Repetitions of a first series, however long they take.
-const LEAST: usize = 2;
-/// Share of the time that a profile takes, where one is asked for.
+/// A spread is known when the middle half of at least this many repetitions, from [`MIN_SERIES`] series, lies within
+/// [`MAX_SPREAD`].
+const MIN_REPETITIONS: usize = 12;
+/// See [`MIN_REPETITIONS`].
+const MIN_SERIES: usize = 3;
+/// See [`MIN_REPETITIONS`].
+const MAX_SPREAD: f64 = 0.02;
+/// Minimum repetitions of the first series.
+const FIRST_SERIES_REPETITIONS: usize = 2;
+/// Share of the time for a requested profile.
 const PROFILE_SHARE: f64 = 0.25;
-/// Share of the time that a measurement of a GPU's limits takes; that of a CPU has its own length.
+/// Share of the time for measuring a GPU's limits; a CPU's limits take a fixed time.
 const LIMITS_SHARE: f64 = 0.02;
 
-/// How it goes.
+/// Receives the progress.
 pub trait Progress {
-    /// This is measured now; so much of the whole is done.
+    /// `what` is measured now; `done` is the completed share of the whole.
     fn at(&mut self, what: &str, done: f64);
 }
 
-/// What is known of a case.
+/// The results of a case so far.
 struct Entry<'a> {
     case: &'a Case,
     series: Vec<Series>,
-    /// Multiply-adds at most, measured just before each series.
+    /// Peak operations per second, measured just before each series.
     peaks: Vec<f64>,
 }
 
@@ -55,7 +58,7 @@ impl Entry<'_> {
         is_known(&self.samples(), self.series.len())
     }
 
-    /// How much time it takes, beside others, to learn as much of it: an update is the longest.
+    /// The weight of a case in the shared time: an update takes longest.
     fn weight(&self) -> f64 {
         if self.series.len() >= SERIES || self.is_known() {
             return 0.0;
@@ -71,14 +74,19 @@ impl Entry<'_> {
 
 /// Whether the spread of repetitions is known well enough to stop.
 fn is_known(samples: &[f64], count: usize) -> bool {
-    count >= ENOUGH_SERIES && samples.len() >= ENOUGH && middle_half(samples) < NARROW
+    count >= MIN_SERIES && samples.len() >= MIN_REPETITIONS && middle_half(samples) < MAX_SPREAD
 }
 
-/// Measures everything within about `budget`, and at least twice.
+/// Measures all cases within about `budget`, and each at least twice.
 ///
 /// # Errors
-/// When a case cannot be carried out, or a device fails.
-pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Progress) -> Result<Vec<Row>> {
+/// When a case cannot run, or a device fails.
+pub fn run(
+    plan: &BenchPlan,
+    budget: Duration,
+    profile: bool,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Row>> {
     let begin = Instant::now();
     let measuring = if profile { budget.mul_f64(1.0 - PROFILE_SHARE) } else { budget };
     let mut bandwidths: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
@@ -88,20 +96,20 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
         let mut limited = BTreeSet::new();
         for number in 0..entries.len() {
             let left = measuring.saturating_sub(begin.elapsed());
-            // Everything is measured once whatever it takes, and the rest as far as there is time.
+            // Every case is measured once in any case, and further series as time allows.
             if round > 0 && (left.is_zero() || entries[number].weight() == 0.0) {
                 continue;
             }
             let case = entries[number].case;
-            let place = &plan.places[case.place];
+            let device = &plan.devices[case.device];
             let done = begin.elapsed().as_secs_f64() / budget.as_secs_f64().max(1e-9);
-            progress.at(&format!("{} {} on {}", case.bench, case.name, place.name()), done.min(1.0));
+            progress.at(&format!("{} {} on {}", case.bench, case.name, device.name()), done.min(1.0));
             if limited.insert(key(case)) {
-                let measured = limits::bandwidth(place, case, budget.mul_f64(LIMITS_SHARE))?;
+                let measured = limits::bandwidth(device, case, budget.mul_f64(LIMITS_SHARE))?;
                 bandwidths.entry(key(case)).or_default().extend(measured);
             }
             if case.bench != Bench::Env {
-                let peaks = limits::flops(place, case, budget.mul_f64(LIMITS_SHARE / 4.0))?;
+                let peaks = limits::flops(device, case, budget.mul_f64(LIMITS_SHARE / 4.0))?;
                 entries[number].peaks.extend(peaks);
             }
             let all: f64 = entries.iter().map(Entry::weight).sum();
@@ -109,8 +117,10 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
             let left = measuring.saturating_sub(begin.elapsed());
             let visits = (SERIES - entry.series.len()) as f64;
             let share = entry.weight() / visits / all.max(f64::MIN_POSITIVE);
-            let least = if round == 0 { LEAST } else { 1 };
-            entry.series.push(place.measure(case, Effort { budget: left.mul_f64(share), least })?);
+            let min_repetitions = if round == 0 { FIRST_SERIES_REPETITIONS } else { 1 };
+            entry.series.push(
+                device.measure(case, RepetitionBudget { budget: left.mul_f64(share), min_repetitions })?,
+            );
         }
     }
     let bandwidth = |case| Spread::of(bandwidths.get(&key(case)).cloned().unwrap_or_default());
@@ -121,10 +131,10 @@ pub fn run(plan: &Plan, budget: Duration, profile: bool, progress: &mut dyn Prog
             let case = &plan.cases[*number];
             let (turn, turns) = (turn as f64, chosen.len() as f64);
             progress.at(&format!("profile of {}", case.name), 1.0 - PROFILE_SHARE * (1.0 - turn / turns));
-            // What came before may have taken longer than it was to.
+            // Earlier profiles may have overrun their time.
             let left = budget.saturating_sub(begin.elapsed()).div_f64(turns - turn);
             let share = left.max(budget.mul_f64(PROFILE_SHARE / turns));
-            rows[*number].profile = Some(plan.places[case.place].profile(case, share)?);
+            rows[*number].profile = Some(plan.devices[case.device].profile(case, share)?);
         }
     }
     Ok(rows)
@@ -136,12 +146,12 @@ fn profiled(cases: &[Case]) -> Vec<usize> {
     (0..cases.len()).filter(|number| Some(cases[*number].bench) == most).collect()
 }
 
-fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
+fn row(plan: &BenchPlan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
     let Entry { case, series, peaks } = entry;
-    let (place, config) = (&plan.places[case.place], &case.config);
+    let (device, config) = (&plan.devices[case.device], &case.config);
     let samples = entry.samples();
     let network = Network::new(case.architecture.clone());
-    let line = if place.is_cpu() { profile::cpu::LINE } else { profile::gpu::SECTOR };
+    let line = if device.is_cpu() { profile::cpu::LINE } else { profile::gpu::SECTOR };
     let (flops_per_step, bytes_per_step) = match case.bench {
         // The states are read at the start of a horizon and written at its end.
         Bench::Env => (None, (2 * size_of::<u32>() * case.state_words) as f64 / config.num_steps as f64),
@@ -153,7 +163,7 @@ fn row(plan: &Plan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
     Row {
         bench: case.bench,
         env: case.name.clone(),
-        device: place.name().to_owned(),
+        device: device.name().to_owned(),
         precision: case.network.precision.name(),
         envs: config.num_envs,
         threads: case.threads.as_ref().map(|options| options.threads),
@@ -182,7 +192,7 @@ mod tests {
     fn a_spread_is_known_after_three_series_that_agree() {
         let quiet: Vec<f64> = (0..12).map(|i| 100.0 + f64::from(i % 3)).collect();
         assert!(is_known(&quiet, 3));
-        assert!(!is_known(&quiet, 2), "two series do not know what the next finds");
+        assert!(!is_known(&quiet, 2), "two series are too few");
         assert!(!is_known(&quiet[..11], 3));
         let wide: Vec<f64> = (0..40).map(|i| 100.0 + f64::from(i % 10)).collect();
         assert!(!is_known(&wide, 3));

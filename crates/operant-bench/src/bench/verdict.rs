@@ -1,22 +1,22 @@
-//! Whether two measurements differ by more than their spreads, and a row against an earlier one.
+//! Whether two measurements differ by more than their spreads.
 
 use serde_json::{Value, json};
 
-/// What became of a row.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Each median lies outside the other's extremes, the new one above.
     Faster,
-    /// The same, below.
+    /// Each median lies outside the other's extremes, the new one below.
     Slower,
-    /// The spreads do not tell them apart.
+    /// The difference is within the spreads.
     Same,
-    /// The earlier run has no such row, or one of other work.
+    /// The earlier run has no such row, or one with different work.
     New,
 }
 
 impl Verdict {
-    /// As it is printed.
+    /// Its printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -26,8 +26,8 @@ impl Verdict {
         }
     }
 
-    /// Of an earlier row and a new one, each its median, least and greatest. A difference counts when neither median lies within
-    /// the extremes of the other: a single good or bad repetition makes none.
+    /// Compares an earlier row with a new one, each given by median, minimum and maximum. A difference counts when neither median
+    /// lies within the extremes of the other, so a single good or bad repetition does not.
     pub fn of(before: [f64; 3], after: [f64; 3]) -> Self {
         if after[0] > before[2] && before[0] < after[1] {
             Self::Faster
@@ -39,19 +39,19 @@ impl Verdict {
     }
 }
 
-/// A row against an earlier one.
+/// The comparison of a row with an earlier one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The earlier one's median, least and greatest.
+    /// The earlier one's median, minimum and maximum.
     pub before: Option<[f64; 3]>,
-    /// The new median over the earlier one.
+    /// The new median divided by the earlier one.
     pub ratio: f64,
 }
 
 impl Comparison {
-    /// As part of a row.
+    /// Its JSON in a row.
     pub fn to_json(&self) -> Value {
         let [median, min, max] = self.before.unwrap_or([f64::NAN; 3]);
         json!({
@@ -90,7 +90,7 @@ mod tests {
                 Verdict::Slower => Verdict::Faster,
                 same => same,
             };
-            assert_eq!(Verdict::of(after, before), reversed, "{after:?}, the other way round");
+            assert_eq!(Verdict::of(after, before), reversed, "{after:?}, reversed");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Speeds on the CPU, by the clock: environments alone, the rollout, training; and what the machine could do at most, measured by
-//! the same threads: multiply-adds, and memory. `operant bench` and the benches call these.
+//! Speeds on the CPU by wall clock: environments alone, the rollout, training; and the machine's limits with the same threads:
+//! multiply-adds and memory bandwidth. `operant bench` and the benches call these.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use rayon::prelude::*;
 use wide::f32x16;
 
 use super::driver::Driver;
-use super::{Effort, Speed, TrainingSpeed, time};
+use super::{RepetitionBudget, Speed, TrainingSpeed, time};
 
 /// Independent chains of multiply-adds per core: a latency of 4 on two units needs 8.
 pub const CHAINS: usize = 16;
 
 /// Floats of a task of the triad: 256 KiB of each array.
 const TRIAD_BLOCK: usize = 1 << 16;
-/// Seconds of a repetition: short disturbances are spread over so much work.
+/// Seconds of a repetition: long enough to average short disturbances.
 const STRETCH: f64 = 0.05;
-/// Environments of a task at most: their states fit the first-level cache many times.
+/// Maximum environments of a task: their states fit the first-level cache many times.
 const TASK: usize = 512;
-/// Tasks for each thread, so that one that is held up is helped.
+/// Tasks per thread, so that other threads take over the tasks of a delayed one.
 const TASKS_A_THREAD: usize = 8;
 
-/// Floating-point operations per second of multiply-adds on all threads of the current rayon pool together, two a
-/// multiply-add: the limit that no matrix product can pass.
+/// Floating-point operations per second of multiply-adds on all threads of the current rayon pool, two per multiply-add: the
+/// upper limit of any matrix product.
 pub fn peak_flops() -> f64 {
     const STEPS: usize = 4_000_000;
     let threads = rayon::current_num_threads();
@@ -48,15 +48,15 @@ pub fn peak_flops() -> f64 {
     (threads * STEPS * CHAINS * 16 * 2) as f64 / seconds
 }
 
-/// Three arrays for the measurement of memory: `a = b + s c`, two read and one written.
+/// Three arrays for measuring bandwidth: `a = b + s c` reads two and writes one.
 #[derive(Debug)]
 pub struct Triad {
     arrays: [Vec<f32>; 3],
 }
 
 impl Triad {
-    /// Arrays of `bytes` bytes together; only far beyond the last cache do they measure memory. The threads of the current rayon
-    /// pool touch them first, each about what it will work on.
+    /// Allocates arrays of `bytes` bytes in total, which should be far more than the last-level cache. The threads of the current
+    /// rayon pool touch first about the parts that they will work on.
     pub fn new(bytes: usize) -> Self {
         let floats = (bytes / size_of::<[f32; 3]>()).max(1);
         let array = |value: f32| {
@@ -67,8 +67,8 @@ impl Triad {
         Self { arrays: [3.0, 1.0, 2.0].map(array) }
     }
 
-    /// Bytes per second that all threads of the current rayon pool together read and write in one pass. What the processor reads
-    /// only to overwrite is not counted, as is usual.
+    /// Bytes per second that all threads of the current rayon pool read and write in one pass. Lines that the processor reads only
+    /// to overwrite are not counted.
     pub fn pass(&mut self) -> f64 {
         let [a, b, c] = &mut self.arrays;
         let bytes = 3 * size_of::<f32>() * a.len();
@@ -86,10 +86,10 @@ impl Triad {
     }
 }
 
-/// Times `work`, which takes `steps` environment steps, again and again: a warm-up, then stretches until `effort` is spent, which
-/// began to run at `begin`.
+/// Times `work`, which takes `steps` environment steps, repeatedly: a warm-up, then repetitions until `effort`, counted from
+/// `begin`, is spent.
 fn repeated(
-    effort: Effort,
+    effort: RepetitionBudget,
     begin: Instant,
     steps: usize,
     mut work: impl FnMut() -> Result<(), LearnError>,
@@ -102,7 +102,7 @@ fn repeated(
     }
     let together = stretch(start.elapsed() / times, left);
     let mut seconds = Vec::new();
-    while seconds.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
+    while seconds.len() < effort.min_repetitions.max(1) || begin.elapsed() < effort.budget {
         let start = Instant::now();
         (0..together).try_for_each(|_| work())?;
         seconds.push(start.elapsed().as_secs_f64() / together as f64);
@@ -110,14 +110,13 @@ fn repeated(
     Ok(Speed::of_seconds(steps as f64, &seconds))
 }
 
-/// How often work that takes so long is done in one repetition, of which several fit into what is `left`.
+/// How often work that takes this long is done per repetition, so that several repetitions fit into `left`.
 fn stretch(once: Duration, left: Duration) -> usize {
     let seconds = STRETCH.min(left.as_secs_f64() / 8.0);
     ((seconds / once.as_secs_f64().max(1e-9)).ceil() as usize).clamp(1, 1 << 20)
 }
 
-/// Environments alone: N of them, uniformly random actions, auto-reset and time limit on, T steps from one meeting of the threads
-/// to the next.
+/// Environments alone: N of them, uniformly random actions, auto-reset and time limit, T steps between barriers of the threads.
 ///
 /// # Errors
 /// When the system gives no threads.
@@ -125,7 +124,7 @@ pub fn environments(
     env: &dyn AnyEnv,
     [num_steps, num_envs]: [usize; 2],
     threads: &CpuOptions,
-    effort: Effort,
+    effort: RepetitionBudget,
 ) -> Result<Speed, LearnError> {
     let begin = Instant::now();
     on_threads(threads, || {
@@ -142,7 +141,7 @@ pub fn environments(
     })?
 }
 
-/// The rollout of `config` with freshly initialised weights, GAE included, nothing learned.
+/// The rollout of `config` with freshly initialised weights, GAE included, without updates.
 ///
 /// # Errors
 /// When the configuration cannot be rolled out, or the system gives no threads.
@@ -150,7 +149,7 @@ pub fn rollout(
     env: &Arc<dyn AnyEnv>,
     config: &Config,
     threads: &CpuOptions,
-    effort: Effort,
+    effort: RepetitionBudget,
 ) -> Result<Speed, LearnError> {
     let begin = Instant::now();
     let mut backend = backend_with(Arc::clone(env), config, threads)?.backend;
@@ -166,7 +165,7 @@ pub fn training(
     env: &Arc<dyn AnyEnv>,
     config: &Config,
     threads: &CpuOptions,
-    effort: Effort,
+    effort: RepetitionBudget,
 ) -> Result<TrainingSpeed, LearnError> {
     let begin = Instant::now();
     let mut driver = Driver::new(backend_with(Arc::clone(env), config, threads)?.backend, u64::MAX);
@@ -185,7 +184,8 @@ mod tests {
     use crate::measure::Phases;
     use operant_env::cartpole::CartPole;
 
-    const BRIEF: Effort = Effort { budget: Duration::from_millis(20), least: 3 };
+    const BRIEF: RepetitionBudget =
+        RepetitionBudget { budget: Duration::from_millis(20), min_repetitions: 3 };
 
     fn cartpole() -> Arc<dyn AnyEnv> {
         Arc::new(CartPole)
@@ -205,7 +205,10 @@ mod tests {
                 rollout(&cartpole(), &config, &two, BRIEF).expect("measured"),
                 training(&cartpole(), &config, &two, BRIEF).expect("measured").speed,
             ] {
-                assert!(speed.reps >= BRIEF.least && speed.samples.len() == speed.reps, "{speed:?}");
+                assert!(
+                    speed.reps >= BRIEF.min_repetitions && speed.samples.len() == speed.reps,
+                    "{speed:?}"
+                );
                 assert!(speed.sps_min > 0.0 && speed.sps_min <= speed.sps_median, "{speed:?}");
                 assert!(speed.sps_median <= speed.sps_max && speed.sps_max.is_finite(), "{speed:?}");
             }

@@ -1,21 +1,21 @@
-//! The loop that trains for measurements: updates are enqueued ahead as `operant train` does, and each is timed.
+//! The training loop for measurements: updates are enqueued ahead, as in `operant train`, and each is timed.
 
 use std::time::Instant;
 
 use operant_learn::{Backend, InFlight, LearnError, UpdateStats};
 
-use super::{Effort, Phases};
+use super::{Phases, RepetitionBudget};
 
 /// A finished update.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// What it reports.
+    /// Its statistics.
     pub stats: UpdateStats,
-    /// Seconds that [`Driver::update`] waited for it: from one report to the next, where the caller does nothing between.
+    /// Seconds that [`Driver::update`] waited for it: the time between reports, if the caller does nothing in between.
     pub seconds: f64,
 }
 
-/// Trains a backend, update after update.
+/// Trains a backend, one update after another.
 pub struct Driver<B: Backend + ?Sized = dyn Backend> {
     backend: Box<B>,
     in_flight: InFlight,
@@ -24,12 +24,12 @@ pub struct Driver<B: Backend + ?Sized = dyn Backend> {
 }
 
 impl<B: Backend + ?Sized> Driver<B> {
-    /// Enqueues no more than `updates`.
+    /// Makes a driver that enqueues at most `updates` updates.
     pub fn new(backend: Box<B>, updates: u64) -> Self {
         Self { backend, in_flight: InFlight::default(), collected: 0, updates }
     }
 
-    /// Updates that have finished.
+    /// Number of finished updates.
     pub fn collected(&self) -> u64 {
         self.collected
     }
@@ -39,12 +39,12 @@ impl<B: Backend + ?Sized> Driver<B> {
         self.collected == self.updates
     }
 
-    /// The backend; it rests only where no update is in flight.
+    /// The backend; it is idle only if no update is in flight.
     pub fn backend(&mut self) -> &mut B {
         &mut self.backend
     }
 
-    /// The next update to finish, of those that are left.
+    /// Waits for the next update.
     ///
     /// # Errors
     /// When the device fails.
@@ -52,7 +52,7 @@ impl<B: Backend + ?Sized> Driver<B> {
         self.take(self.updates - self.collected)
     }
 
-    /// The updates that are in flight, after which the device rests.
+    /// Waits for the updates in flight, after which the device is idle.
     ///
     /// # Errors
     /// When the device fails.
@@ -60,19 +60,19 @@ impl<B: Backend + ?Sized> Driver<B> {
         (0..self.in_flight.count()).map(|_| self.take(0)).collect()
     }
 
-    /// Trains until `effort` is spent, which began at `begin`. Returns the seconds of an update, each the mean of `together` of
-    /// them, and the phases of every one.
+    /// Trains until `effort`, counted from `begin`, is spent. Returns the seconds per update, each the mean of `together` updates,
+    /// and the phases of every update.
     ///
     /// # Errors
     /// When the device fails.
     pub fn measure(
         &mut self,
         together: usize,
-        effort: Effort,
+        effort: RepetitionBudget,
         begin: Instant,
     ) -> Result<(Vec<f64>, Vec<Phases>), LearnError> {
         let (mut means, mut phases) = (Vec::new(), Vec::new());
-        while means.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
+        while means.len() < effort.min_repetitions.max(1) || begin.elapsed() < effort.budget {
             let mut seconds = 0.0;
             for _ in 0..together {
                 let update = self.update()?;

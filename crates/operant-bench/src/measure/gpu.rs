@@ -1,5 +1,5 @@
-//! Speeds on a GPU: environments alone and the rollout by the device's own events, training by the host's clock; and what the
-//! device could do at most. Benches, `operant bench` and `operant selftest gpu` call these.
+//! Speeds on a GPU: environments alone and the rollout by CUDA events, training by the host's clock; and the device's limits.
+//! Benches, `operant bench` and `operant selftest gpu` call these.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnError, Precision};
 
 use super::driver::Driver;
-use super::{Effort, Speed, Spread, TrainingSpeed};
+use super::{RepetitionBudget, Speed, Spread, TrainingSpeed};
 
-/// Repetitions at least, whatever the budget.
-const LEAST: usize = 5;
-/// Seconds of launches between two events, so that what the host takes to enqueue the first does not count.
+/// Minimum repetitions, independent of the budget.
+const MIN_REPETITIONS: usize = 5;
+/// Seconds of launches between two events, so that the host's time to enqueue the first is negligible.
 const BETWEEN: f64 = 2e-3;
-/// Launches between two events, at most.
-const MOST: usize = 256;
-/// Updates before those of a measurement: they load kernels.
+/// Maximum launches between two events.
+const MAX_LAUNCHES: usize = 256;
+/// Warm-up updates before a measurement, which load kernels.
 const WARM_UP: usize = 2;
 
 fn bytes(transfers: &Transfers) -> f64 {
@@ -41,10 +41,10 @@ fn seconds(
         warm += 1;
     }
     let once = begin.elapsed().as_secs_f64() / f64::from(warm);
-    let together = ((BETWEEN / once).ceil() as usize).clamp(1, MOST);
+    let together = ((BETWEEN / once).ceil() as usize).clamp(1, MAX_LAUNCHES);
     let before = device.transfers();
     let (mut seconds, begin) = (Vec::new(), Instant::now());
-    while seconds.len() < LEAST || begin.elapsed() < budget {
+    while seconds.len() < MIN_REPETITIONS || begin.elapsed() < budget {
         let (start, end) = (device.event()?, device.event()?);
         stream.record(&start)?;
         for _ in 0..together {
@@ -74,8 +74,8 @@ fn timed(
     })
 }
 
-/// Operations per second of what multiplies in this precision, two a multiply-add: the limit that no matrix product of these
-/// kernels can pass.
+/// Operations per second of the units that multiply in this precision, two per multiply-add: the upper limit of the kernels'
+/// matrix products.
 ///
 /// # Errors
 /// When the kernels do not compile, or the device fails.
@@ -89,7 +89,7 @@ pub fn peak_flops(device: &Device, precision: Precision, budget: Duration) -> Re
     };
     let (stream, blocks) = (device.stream()?, 4 * device.properties().multiprocessors);
     let out = device.alloc(Peak::threads(blocks))?;
-    // As many rounds as hide the launch, unless the device is so slow that fewer do.
+    // Enough rounds to hide the launch; fewer on a slow device.
     let mut rounds = 1;
     let flops = loop {
         let begin = Instant::now();
@@ -107,14 +107,14 @@ pub fn peak_flops(device: &Device, precision: Precision, budget: Duration) -> Re
     Ok(Spread::of(seconds.iter().map(|seconds| flops / seconds).collect()))
 }
 
-/// Bytes per second that a copy of `size` bytes reads and writes; only far beyond the device's cache does it measure memory.
+/// Bytes per second that a copy of `size` bytes reads and writes; `size` should be far more than the device's cache.
 ///
 /// # Errors
 /// When the device has no room for two of them, or fails.
 pub fn bandwidth(device: &Device, size: usize, budget: Duration) -> Result<Spread, LearnError> {
     let peak = Peak::new(&device.load(&Peak::program())?)?;
     let (stream, blocks) = (device.stream()?, 8 * device.properties().multiprocessors);
-    // As much as was asked for, unless the device is so slow that less must do.
+    // As much as requested; less on a slow device.
     let mut words = 1 << 17;
     let (from, to) = loop {
         words = words.min((size / size_of::<u64>()).next_multiple_of(2)).max(2);
@@ -146,8 +146,8 @@ pub(crate) fn bus_seconds(device: &Device, size: usize, budget: Duration) -> Res
     Ok(Spread::of(seconds).median)
 }
 
-/// Environments alone: N of them, T uniformly random actions a launch, auto-reset and time limit on. With `writes` every
-/// step's observation, reward and flags go to memory, as a policy outside the kernel would need them.
+/// Environments alone: N of them, T uniformly random actions per launch, auto-reset and time limit. With `writes` every
+/// step's observation, reward and flags are written to memory, as a policy outside the kernel would need them.
 ///
 /// # Errors
 /// When the device has no room or fails.
@@ -163,23 +163,23 @@ pub fn environments(
     timed(device, play.stream(), num_envs * num_steps, budget, || play.play(num_steps))
 }
 
-/// A rollout's one kernel.
+/// The kernel of a fused rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RolloutKernel {
-    /// Where the weights were.
+    /// Where its weights are stored.
     pub weights_at: WeightsAt,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Blocks that a multiprocessor holds at once.
+    /// Resident blocks per multiprocessor.
     pub blocks_per_multiprocessor: u32,
 }
 
-/// A measured rollout.
+/// The speed of a rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RolloutSpeed {
-    /// How fast.
+    /// Its speed.
     pub speed: Speed,
-    /// The kernel, where the network is inside it.
+    /// The fused kernel; None on the GEMM path.
     pub kernel: Option<RolloutKernel>,
     /// Floating-point operations of the network per step, one forward pass.
     pub flops_per_step: f64,
@@ -232,7 +232,8 @@ pub fn training(
         driver.update()?;
     }
     let before = device.transfers();
-    let (seconds, phases) = driver.measure(1, Effort { budget, least: LEAST }, Instant::now())?;
+    let (seconds, phases) =
+        driver.measure(1, RepetitionBudget { budget, min_repetitions: MIN_REPETITIONS }, Instant::now())?;
     let moved = device.transfers().since(&before);
     let updates = seconds.len() as f64;
     let speed = Speed {

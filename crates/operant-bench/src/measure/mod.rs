@@ -1,5 +1,5 @@
-//! What measurements of speed have in common on every device: repetitions and their spread, what a step costs in arithmetic and
-//! memory, and how long the phases of an update take. [`cpu`] and [`gpu`] measure them.
+//! Speed measurements on any device: repetitions and their spread, arithmetic and memory traffic per step, and the times of an
+//! update's phases. [`cpu`] and [`gpu`] measure them.
 
 pub mod cpu;
 pub mod driver;
@@ -19,26 +19,26 @@ pub fn time(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Median and extremes of repetitions.
+/// Median, minimum and maximum of repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The middle one.
+    /// Median.
     pub median: f64,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of repetitions; NaN where there is none.
+    /// The spread of repetitions; NaN if there are none.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
         Self { median: at(values.len() / 2), min: at(0), max: at(values.len().saturating_sub(1)) }
     }
 
-    /// In other units.
+    /// The same in other units.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { median: self.median * factor, min: self.min * factor, max: self.max * factor }
@@ -53,7 +53,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// How far apart the middle half of `values` lies, as a share of their median; infinite below four of them, which have none.
+/// Width of the middle half of `values`, relative to their median; infinite for fewer than four.
 pub fn middle_half(values: &[f64]) -> f64 {
     if values.len() < 4 {
         return f64::INFINITY;
@@ -64,16 +64,16 @@ pub fn middle_half(values: &[f64]) -> f64 {
     (sorted[sorted.len() - 1 - quarter] - sorted[quarter]) / sorted[sorted.len() / 2]
 }
 
-/// How long to repeat.
+/// How long to repeat a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effort {
-    /// Time for everything: making what is measured, warming up, repetitions.
+pub struct RepetitionBudget {
+    /// Total time: setup, warm-up, repetitions.
     pub budget: Duration,
-    /// Repetitions at least, whatever the budget.
-    pub least: usize,
+    /// Minimum repetitions, independent of the budget.
+    pub min_repetitions: usize,
 }
 
-/// Steps per second of repetitions, and what they cost.
+/// Steps per second of repetitions, and their launches and bus traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Speed {
     /// Environment steps per second: the median of the repetitions.
@@ -82,9 +82,9 @@ pub struct Speed {
     pub sps_min: f64,
     /// The fastest.
     pub sps_max: f64,
-    /// Stretches of work that were timed.
+    /// Number of repetitions.
     pub reps: usize,
-    /// Each of them, in order, in steps per second.
+    /// Each repetition, in order, in steps per second.
     pub samples: Vec<f64>,
     /// Kernel launches per horizon; 0 on a CPU.
     pub launches: f64,
@@ -93,7 +93,7 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// Of repetitions in steps per second.
+    /// The speed of repetitions given in steps per second.
     pub fn of(samples: Vec<f64>) -> Self {
         let Spread { median, min, max } = Spread::of(samples.clone());
         Self {
@@ -107,7 +107,7 @@ impl Speed {
         }
     }
 
-    /// Of repetitions of `steps` steps each, which took these seconds.
+    /// The speed of repetitions of `steps` steps each, given in seconds.
     pub fn of_seconds(steps: f64, seconds: &[f64]) -> Self {
         Self::of(seconds.iter().map(|seconds| steps / seconds).collect())
     }
@@ -116,7 +116,7 @@ impl Speed {
 /// Seconds of an update's phases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Phases {
-    /// Environments, policy and sampling of a horizon, GAE apart where its time is known.
+    /// Environments, policy and sampling of a horizon; GAE excluded if its time is known.
     pub rollout: f64,
     /// Advantages; NaN where they are part of the rollout's launch.
     pub gae: f64,
@@ -125,38 +125,38 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Of an update.
+    /// The phases of an update.
     pub fn of(stats: &UpdateStats) -> Self {
         Self { rollout: stats.time_rollout, gae: stats.time_gae, update: stats.time_update }
     }
 
-    /// All of them.
+    /// Their sum.
     pub fn sum(&self) -> f64 {
         self.rollout + self.update + if self.gae.is_nan() { 0.0 } else { self.gae }
     }
 
-    /// The median of each.
+    /// The median of each phase.
     pub fn median(all: &[Phases]) -> Self {
         let of = |phase: fn(&Phases) -> f64| Spread::of(all.iter().map(phase).collect()).median;
         Self { rollout: of(|p| p.rollout), gae: of(|p| p.gae), update: of(|p| p.update) }
     }
 }
 
-/// Measured training.
+/// The speed of training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingSpeed {
-    /// How fast, by the host's clock, from one report to the next.
+    /// Speed by the host's clock, from one report to the next.
     pub speed: Speed,
-    /// Samples times epochs per second: libraries differ in how often they use a sample.
+    /// Samples times epochs per second, for comparing libraries that use a sample a different number of times.
     pub sample_epochs: f64,
-    /// Each phase of an update, by the device's own clock; the medians.
+    /// Median time of each phase of an update, by the device's clock.
     pub phases: Phases,
     /// Floating-point operations of the network per environment step, see [`training_flops`].
     pub flops_per_step: f64,
 }
 
 impl TrainingSpeed {
-    /// From the speed and the phases of each update.
+    /// Combines the speed and the phases of each update.
     pub fn new(speed: Speed, phases: &[Phases], network: &Network, config: &Config) -> Self {
         Self {
             sample_epochs: speed.sps_median * config.update_epochs as f64,
@@ -167,20 +167,20 @@ impl TrainingSpeed {
     }
 }
 
-/// Floating-point operations of the network per environment step of training: one forward pass in the rollout, and forward and
-/// backward in each epoch. Only the multiply-adds of matrices count, two operations each.
+/// Floating-point operations of the network per environment step of training: one forward pass in the rollout, and a forward
+/// and a backward pass in each epoch. Only multiply-adds of matrices count, as two operations each.
 pub fn training_flops(network: &Network, config: &Config) -> f64 {
     network.forward_flops() as f64 + config.update_epochs as f64 * network.forward_backward_flops() as f64
 }
 
-/// Bytes that a rollout sends to memory per environment step: the sample. All else that a tile works on fits its cache.
+/// Bytes that a rollout writes to memory per environment step: the sample. All other data of a tile fit in cache.
 pub fn rollout_bytes(layout: &SampleLayout) -> f64 {
     (size_of::<u32>() * layout.stride) as f64
 }
 
 /// Bytes between memory and processor per environment step of training, counted from the shapes: the sample is written once,
 /// read once in order for the explained variance, and in each epoch gathered once in the shuffled order, and once more for the
-/// advantages' mean and deviation where they are normalised. A gathered sample moves whole lines of `line` bytes.
+/// advantages' mean and deviation if they are normalised. A gathered sample moves whole lines of `line` bytes.
 pub fn training_bytes(layout: &SampleLayout, config: &Config, line: usize) -> f64 {
     let sample = size_of::<u32>() * layout.stride;
     let advantage = if config.norm_adv { line } else { 0 };

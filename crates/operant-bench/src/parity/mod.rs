@@ -1,7 +1,7 @@
-//! Checks of the device against the CPU: functions that tests, `operant selftest gpu` and nothing else decide by.
+//! Checks of the device against the CPU, used by tests and `operant selftest gpu`.
 //!
-//! Environments must agree bit for bit. Rollouts are compared teacher-forced, every step from the CPU's state: two
-//! trajectories part for good at the first near tie of a draw, and would compare nothing after it.
+//! Environments must agree bit for bit. Rollouts are compared teacher-forced, every step from the CPU's state, because two
+//! trajectories diverge for good at the first near tie of a draw.
 
 mod update;
 
@@ -20,7 +20,7 @@ use operant_learn::{Activation, Config, LearnError, Precision};
 
 pub use update::{UpdateParity, UpdatePath, compare_gradient, compare_update};
 
-/// Greatest relative norm of a difference, ||device - CPU|| / ||CPU||, that a precision explains.
+/// Tolerance of a precision: the greatest relative norm of a difference, ||device - CPU|| / ||CPU||.
 pub fn tolerance(precision: Precision) -> f64 {
     match precision {
         Precision::F32 => 1e-5,
@@ -31,8 +31,8 @@ pub fn tolerance(precision: Precision) -> f64 {
 
 // ---- environments ---------------------------------------------------------------------------------------------------
 
-/// Environments whose trajectory on the device is not the scalar lane's, bit for bit, over `steps` steps of random play with
-/// auto-reset: observations, rewards, flags and states of every step. None is what must come out.
+/// Environments whose trajectory on the device differs from the scalar lane's in any bit, over `steps` steps of random play
+/// with auto-reset: observations, rewards, flags and states of every step. The result must be empty.
 ///
 /// # Errors
 /// When the device fails.
@@ -44,7 +44,7 @@ pub fn differing_environments(
 ) -> Result<Vec<usize>, LearnError> {
     let seed = 7;
     let play = CudaPlay::new(device, env, num_envs, PlayOptions { hashes: true, ..PlayOptions::new(seed) })?;
-    // In two launches, so that what is carried from one to the next is checked, too.
+    // In two launches, so that the state kept between launches is checked too.
     let half = steps / 2;
     play.play(half)?;
     play.play(steps - half)?;
@@ -58,7 +58,7 @@ fn fold(hash: &mut u64, word: u32) {
     }
 }
 
-/// The hash of each environment's random play on the scalar lane: of reward, ends, observation and state of every step.
+/// A hash of each environment's random play on the scalar lane: reward, ends, observation and state of every step.
 fn scalar_hashes(env: &dyn AnyEnv, seed: u64, num_envs: usize, steps: u64) -> Result<Vec<u64>, LearnError> {
     let spec = env.spec();
     let leaves = env.leaves().len();
@@ -92,7 +92,7 @@ fn scalar_hashes(env: &dyn AnyEnv, seed: u64, num_envs: usize, steps: u64) -> Re
 
 // ---- the rollout ----------------------------------------------------------------------------------------------------
 
-/// Sums that make a relative norm.
+/// Accumulates a relative norm.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Norm {
     difference: f64,
@@ -105,39 +105,39 @@ impl Norm {
         self.reference += expected.powi(2);
     }
 
-    /// ||got - expected|| / ||expected||; NaN if any number was.
+    /// ||got - expected|| / ||expected||; NaN if any number is NaN.
     pub fn relative(&self) -> f64 {
         if self.difference == 0.0 { 0.0 } else { (self.difference / self.reference).sqrt() }
     }
 }
 
-/// What a teacher-forced comparison found.
+/// The result of a teacher-forced comparison.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RolloutParity {
     /// Samples compared.
     pub samples: usize,
-    /// Samples whose observation, action mask or padding differs; with normalised observations, beyond rounding.
+    /// Samples whose observation, action mask or padding differs; normalised observations may differ by rounding.
     pub observations_differ: usize,
     /// Samples whose choice differs.
     pub actions_differ: usize,
-    /// Those of them where the draw is not within rounding of the border between the two choices.
+    /// Those of them where the draw is not within rounding of the boundary between the two choices.
     pub actions_unexplained: usize,
-    /// Samples after whose equal action the next state differs.
+    /// Samples with the same action whose next state differs.
     pub states_differ: usize,
-    /// Real actions; nothing for choices.
+    /// Continuous actions; empty for discrete ones.
     pub actions: Norm,
-    /// Log-probabilities, where actions agree.
+    /// Log-probabilities of equal actions.
     pub logprobs: Norm,
     /// Values.
     pub values: Norm,
-    /// Advantages of one step, which hold reward, bootstrap and next value; where actions agree.
+    /// One-step advantages of equal actions, which depend on reward, bootstrap and next value.
     pub advantages: Norm,
-    /// Means and variances of what is normalised.
+    /// Means and variances of normalised quantities.
     pub statistics: Norm,
 }
 
 impl RolloutParity {
-    /// What is wrong, in words; empty when the device does what the CPU does.
+    /// Descriptions of the differences; empty if the device agrees with the CPU.
     pub fn problems(&self, precision: Precision) -> Vec<String> {
         let mut problems = Vec::new();
         for (count, what) in [
@@ -156,7 +156,7 @@ impl RolloutParity {
             (self.advantages, "advantages"),
         ] {
             let (got, most) = (norm.relative(), tolerance(precision));
-            // Written so that NaN is a problem.
+            // Written so that NaN counts as a problem.
             if !matches!(got.partial_cmp(&most), Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal)) {
                 problems.push(format!("{what} differ by a relative norm of {got:.2e}, more than {most:.0e}"));
             }
@@ -201,14 +201,14 @@ pub fn compare_rollout(
             let word = |words: &[u32]| -> Vec<u32> {
                 words.iter().skip(n).step_by(config.num_envs).copied().collect()
             };
-            // Real actions differ in their last bits, and so do the states that they lead to.
+            // Continuous actions differ in their last bits, and so do the following states.
             let exact = agrees && matches!(reference.network.architecture.head, Head::MultiDiscrete(_));
             if exact && word(&got_states) != word(&states) {
                 found.states_differ += 1;
             }
         }
         for (got, expected) in gpu.running_norms()?.iter().zip(reference.norms().0) {
-            // Means near zero are measured against the spread around them.
+            // Means near zero are compared relative to the standard deviation.
             found
                 .statistics
                 .add(got.mean / expected.var.sqrt() + 1.0, expected.mean / expected.var.sqrt() + 1.0);
@@ -226,7 +226,7 @@ struct Samples<'a> {
 }
 
 impl RolloutParity {
-    /// Compares sample `n`; whether its actions agree.
+    /// Compares sample `n`; returns whether its actions agree.
     fn compare_sample(
         &mut self,
         samples: &Samples<'_>,
@@ -273,7 +273,7 @@ impl RolloutParity {
     }
 }
 
-/// The CPU's side: a backend that plays one step at a time.
+/// The CPU reference: a backend that plays one step at a time.
 struct Reference<'a> {
     config: &'a Config,
     network: &'a Network,
@@ -282,14 +282,14 @@ struct Reference<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// For `config`, whose horizons are of one step.
+    /// A reference for `config`, with num_steps = 1.
     fn new(
         env: &dyn AnyEnv,
         config: &'a Config,
         network: &'a Network,
         params: &'a [f32],
     ) -> Result<Self, LearnError> {
-        // A copy, which the backend keeps.
+        // The backend keeps a copy.
         let env = env.with_options(&EnvOptions::new()).map_err(|error| {
             LearnError::Environment(StepError { env: env.spec().name, what: error.to_string() })
         })?;
@@ -305,7 +305,7 @@ impl<'a> Reference<'a> {
         (0..leaves).flat_map(|leaf| words.iter().skip(leaf).step_by(leaves)).copied().collect()
     }
 
-    /// Running statistics and the scales that follow from them, as the device keeps them.
+    /// Running statistics and the scales derived from them, in the device's layout.
     fn norms(&self) -> (Vec<DeviceNorm>, Vec<f32>) {
         let (mut norms, mut scales) = (Vec::new(), Vec::new());
         let used = [self.config.norm_obs, self.config.norm_reward].into_iter();
@@ -326,7 +326,7 @@ impl<'a> Reference<'a> {
         Ok((0..batch.len()).flat_map(|index| batch.sample(index).to_vec()).collect())
     }
 
-    /// Whether a draw is so near a border of the distribution that rounding decides: recomputed in f64, component by
+    /// Whether a draw is so near a boundary of the distribution that rounding decides: recomputed in f64, component by
     /// component, for the choices that differ.
     fn near_tie(
         &self,
@@ -354,7 +354,7 @@ impl<'a> Reference<'a> {
             let total: f64 = weights.iter().sum();
             let (a, b) = (got[component].min(expected[component]), got[component].max(expected[component]));
             if a != b {
-                // Every border between the two choices has to be near the draw.
+                // Every boundary between the two choices has to be near the draw.
                 let border = |k: usize| weights[..=k].iter().sum::<f64>() / total;
                 explained &= (a..b).all(|k| (border(k) - draw).abs() <= tolerance(precision));
             }
@@ -364,7 +364,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// The policy's outputs for one observation, in f64, by the definition of the network.
+/// The policy's outputs for one observation, in f64.
 fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
     let mut x: Vec<f64> = match network.architecture.input {
         Input::Dense(_) => obs.iter().map(|&word| f64::from(f32::from_bits(word))).collect(),
@@ -389,9 +389,9 @@ fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
 
 // ---- horizons -------------------------------------------------------------------------------------------------------
 
-/// Whether one launch of T steps leaves the same bits as T launches of one step, under fixed statistics: samples (advantages
-/// apart), flags, values, environments; and whether the advantages follow from rewards, values and flags by GAE in f64.
-/// Returns what is wrong, in words.
+/// Checks that one launch of T steps gives the same bits as T launches of one step, under fixed statistics: samples (except
+/// advantages), flags, values, environments. Also checks the advantages against GAE in f64. Returns descriptions of the
+/// differences.
 ///
 /// # Errors
 /// When the configuration cannot be rolled out there, or the device fails.
@@ -453,7 +453,7 @@ pub fn check_horizon(
     Ok(problems)
 }
 
-/// Whether the kernel that runs GAE alone gives the bits that the rollout's own gave.
+/// Checks that the separate GAE kernel gives the same bits as GAE in the rollout kernel.
 ///
 /// # Errors
 /// As [`check_horizon`].

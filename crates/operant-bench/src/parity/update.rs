@@ -1,4 +1,4 @@
-//! UpdatePath on the device against the CPU's learner, over the same samples.
+//! Updates on the device compared with the CPU's, over the same samples.
 
 use operant_cuda::Device;
 use operant_env::AnyEnv;
@@ -11,29 +11,29 @@ use operant_learn::{Config, LearnError, Precision};
 
 use super::{Norm, tolerance};
 
-/// How far parameters may be apart after the first update in single precision; each further one adds three times as much.
-/// Moments may be twenty times as far, because they are not divided by their own size.
+/// Tolerance of parameters after the first update in single precision; each further update adds three times as much. Moments
+/// may differ by twenty times as much, because Adam does not normalise them.
 const PARAMETERS: f64 = 1e-5;
-/// The same for what an update reports.
+/// Tolerance of the reported statistics.
 const REPORTED: f64 = 2e-3;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateParity {
-    /// What is wrong, in words; empty when the device does what the CPU does.
+    /// Descriptions of the differences; empty if the device agrees with the CPU.
     pub problems: Vec<String>,
     /// The learner's state on the device after the last update.
     pub state: LearnerState,
 }
 
-/// How updates run.
+/// The update kernels to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdatePath {
-    /// As the device does them best, with the network inside the kernels.
+    /// The fused kernels in one cooperative launch.
     Fused,
-    /// The same phase by phase, as on devices without cooperative launches.
+    /// The fused kernels with a launch per phase, as on devices without cooperative launches.
     Phases,
-    /// As matrix products, and so the rollout.
+    /// The GEMM path, for the rollout too.
     Gemm,
 }
 
@@ -46,7 +46,7 @@ impl UpdatePath {
     }
 }
 
-/// A horizon's samples, and weights other than those that played it, so that ratios are clipped here and there.
+/// A horizon's samples, and weights other than those that played it, so that some ratios are clipped.
 fn prepared(
     device: &Device,
     env: &dyn AnyEnv,
@@ -69,13 +69,12 @@ fn distance(got: &[f32], expected: &[f32]) -> f64 {
     norm.relative()
 }
 
-/// Whether `got` is at most `most`; NaN is not.
+/// Whether `got` is at most `most`; false for NaN.
 fn within(got: f64, most: f64) -> bool {
     got <= most
 }
 
-/// Compares `updates` updates in a row in single precision, each over the same horizon: parameters, moments and every number
-/// reported.
+/// Compares `updates` consecutive updates in single precision over the same horizon: parameters, moments and all statistics.
 ///
 /// # Errors
 /// When the configuration cannot be trained there, or the device fails.
@@ -95,7 +94,7 @@ pub fn compare_update(
     }
     learner.load(stream, &state, 0, 0)?;
 
-    // One row of B environments has the device's order of samples.
+    // One step of B environments has the device's order of samples.
     let count = config.num_envs * config.num_steps;
     let mut batch = Batch::new(rollout.layout().clone(), count, 1);
     let samples = rollout.samples()?;
@@ -111,7 +110,7 @@ pub fn compare_update(
         learner.update(stream, rollout.samples_buffer())?;
         let expected = cpu.update(&mut state, &batch, update);
         let (got, report) = (learner.state(stream)?, learner.report(stream)?);
-        // Differences grow with the steps of Adam, whose first ones divide small numbers by small ones.
+        // Differences grow with Adam's steps; the first ones divide small numbers by small ones.
         let most = PARAMETERS * (1.0 + 3.0 * update as f64);
         for (name, got, expected, most) in [
             ("parameters", &got.params, &state.params, most),
@@ -149,8 +148,8 @@ pub fn compare_update(
     Ok(UpdateParity { problems, state: learner.state(stream)? })
 }
 
-/// Compares one minibatch's gradient in another precision with that in single precision: as a whole, and matrix by matrix, so
-/// that a small one cannot hide behind a large one. Returns what is wrong, in words.
+/// Compares one minibatch's gradient in another precision with single precision: as a whole, and matrix by matrix, so that
+/// errors of small matrices are not hidden by large ones. Returns descriptions of the differences.
 ///
 /// # Errors
 /// As [`compare_update`].
@@ -161,9 +160,9 @@ pub fn compare_gradient(
     options: impl Into<NetworkOptions>,
 ) -> Result<Vec<String>, LearnError> {
     let NetworkOptions { precision, kernels } = options.into();
-    // After one unclipped step the first moments are a tenth of the gradient. Normalised advantages add up to zero, and where
-    // observations are nearly alike so does their gradient: what is left of it has no relative error to speak of. A ratio at
-    // the edge of the clipping range would count on one side and not on the other.
+    // After one unclipped step the first moments are a tenth of the gradient. Normalised advantages sum to zero, and if
+    // observations are nearly equal so does their gradient; the rest has no meaningful relative error. A ratio at the edge of
+    // the clipping range could be clipped in one precision and not in the other.
     let config = Config {
         num_minibatches: 1,
         update_epochs: 1,

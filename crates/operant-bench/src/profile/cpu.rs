@@ -1,4 +1,4 @@
-//! The profile of training on the CPU: updates with the clock read between operations alternate with undisturbed ones.
+//! The profile of training on the CPU: updates with phase timers alternate with undisturbed ones.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use operant_learn::network::{Architecture, Network};
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, LearnError};
 
-use super::{How, Kind, Operation, Phase, Profile};
+use super::{Operation, OperationKind, Phase, Profile, TimingMethod};
 use crate::measure::driver::Driver;
-use crate::measure::{Effort, Phases, Spread};
+use crate::measure::{Phases, RepetitionBudget, Spread};
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
 
-/// Where the time of training goes.
+/// Profiles training.
 ///
 /// # Errors
 /// When the configuration cannot be trained, or the system gives no threads.
@@ -25,7 +25,7 @@ pub fn profile(
     env: &Arc<dyn AnyEnv>,
     config: &Config,
     threads: &CpuOptions,
-    effort: Effort,
+    effort: RepetitionBudget,
 ) -> Result<Profile, LearnError> {
     let begin = Instant::now();
     let network = Network::new(Architecture::of(&env.spec(), config)?);
@@ -40,20 +40,24 @@ pub fn profile(
     Ok(updates.profile(&bytes))
 }
 
-/// Updates of both kinds.
+/// Measured updates of both kinds.
 #[derive(Debug, Default)]
 struct Updates {
-    /// Undisturbed: seconds of wall time, and their phases.
+    /// Undisturbed updates: seconds of wall time, and their phases.
     plain: Vec<(f64, Phases)>,
-    /// With the clock read: the same.
+    /// Updates with phase timers: the same.
     timed: Vec<(f64, Phases)>,
     times: PartTimes,
-    /// Seconds of one reading of the clock.
+    /// Seconds per clock reading.
     clock: f64,
     threads: usize,
 }
 
-fn updates(backend: Box<dyn Instrumented>, effort: Effort, begin: Instant) -> Result<Updates, LearnError> {
+fn updates(
+    backend: Box<dyn Instrumented>,
+    effort: RepetitionBudget,
+    begin: Instant,
+) -> Result<Updates, LearnError> {
     let threads = backend.pool().current_num_threads();
     let mut updates = Updates { clock: reading(), threads, ..Updates::default() };
     let mut driver = Driver::new(backend, u64::MAX);
@@ -63,16 +67,16 @@ fn updates(backend: Box<dyn Instrumented>, effort: Effort, begin: Instant) -> Re
         driver.backend().drain_times(&mut updates.times);
         Ok((update.seconds, Phases::of(&update.stats)))
     };
-    // The first update makes the workers, and touches the memory of the batch.
+    // The first update starts the workers and touches the memory of the batch.
     update(false)?;
-    while updates.timed.len() < effort.least.max(1) || begin.elapsed() < effort.budget {
+    while updates.timed.len() < effort.min_repetitions.max(1) || begin.elapsed() < effort.budget {
         updates.plain.push(update(false)?);
         updates.timed.push(update(true)?);
     }
     Ok(updates)
 }
 
-/// Seconds that one reading of the clock takes.
+/// Measures the seconds per clock reading.
 fn reading() -> f64 {
     const READINGS: u32 = 10_000;
     let start = Instant::now();
@@ -84,39 +88,39 @@ fn reading() -> f64 {
     spent.as_secs_f64() / f64::from(READINGS)
 }
 
-/// Phase, name and kind of each part.
-const PARTS: [(Part, Phase, &str, Kind); Part::ALL.len()] = [
-    (Part::Environment, Phase::Rollout, "environment", Kind::Environment),
-    (Part::Policy, Phase::Rollout, "policy", Kind::Policy),
-    (Part::Sampling, Phase::Rollout, "sampling", Kind::Rollout),
-    (Part::Storing, Phase::Rollout, "samples stored", Kind::Transfer),
-    (Part::Booking, Phase::Rollout, "rewards and episodes", Kind::Rollout),
-    (Part::Gae, Phase::Gae, "advantages", Kind::Rollout),
-    (Part::Gather, Phase::Update, "samples gathered", Kind::Transfer),
-    (Part::Forward, Phase::Update, "forward", Kind::Policy),
-    (Part::Loss, Phase::Update, "loss", Kind::Policy),
-    (Part::Backward, Phase::Update, "backward", Kind::Policy),
-    (Part::Reduction, Phase::Update, "sums of gradients", Kind::Reduction),
-    (Part::Adam, Phase::Update, "norm and Adam", Kind::Reduction),
-    (Part::Packing, Phase::Update, "weights packed", Kind::Policy),
-    (Part::Statistics, Phase::Update, "statistics", Kind::Reduction),
+/// Phase, name and kind of each timed part.
+const PARTS: [(Part, Phase, &str, OperationKind); Part::ALL.len()] = [
+    (Part::Environment, Phase::Rollout, "environment", OperationKind::Environment),
+    (Part::Policy, Phase::Rollout, "policy", OperationKind::Policy),
+    (Part::Sampling, Phase::Rollout, "sampling", OperationKind::Rollout),
+    (Part::Storing, Phase::Rollout, "samples stored", OperationKind::Transfer),
+    (Part::Booking, Phase::Rollout, "rewards and episodes", OperationKind::Rollout),
+    (Part::Gae, Phase::Gae, "advantages", OperationKind::Rollout),
+    (Part::Gather, Phase::Update, "samples gathered", OperationKind::Transfer),
+    (Part::Forward, Phase::Update, "forward", OperationKind::Policy),
+    (Part::Loss, Phase::Update, "loss", OperationKind::Policy),
+    (Part::Backward, Phase::Update, "backward", OperationKind::Policy),
+    (Part::Reduction, Phase::Update, "sums of gradients", OperationKind::Reduction),
+    (Part::Adam, Phase::Update, "norm and Adam", OperationKind::Reduction),
+    (Part::Packing, Phase::Update, "weights packed", OperationKind::Policy),
+    (Part::Statistics, Phase::Update, "statistics", OperationKind::Reduction),
 ];
 
-/// Between two meetings of the threads: workers pass from a tile's rollout to its advantages without one.
-struct Stretch {
-    /// The phases in it; what waits is the first one's.
+/// The span between two barriers of the threads: there is none between a tile's rollout and its advantages.
+struct BarrierSpan {
+    /// The phases in it; waiting counts to the first.
     phases: &'static [Phase],
     waiting: &'static str,
     of: fn(&Phases) -> f64,
 }
 
-const STRETCHES: [Stretch; 2] = [
-    Stretch {
+const BARRIER_SPANS: [BarrierSpan; 2] = [
+    BarrierSpan {
         phases: &[Phase::Rollout, Phase::Gae],
         waiting: "waiting for the last tile",
         of: |phases| phases.rollout + phases.gae,
     },
-    Stretch { phases: &[Phase::Update], waiting: "waiting at joins", of: |phases| phases.update },
+    BarrierSpan { phases: &[Phase::Update], waiting: "waiting at joins", of: |phases| phases.update },
 ];
 
 impl Updates {
@@ -127,16 +131,16 @@ impl Updates {
         let plain = Phases::median(&self.plain.iter().map(|(_, phases)| *phases).collect::<Vec<_>>());
         let (plain_s, timed_s) = (median(&self.plain), median(&self.timed));
         let mut operations: Vec<Operation> =
-            STRETCHES.iter().flat_map(|stretch| self.operations(stretch, &plain, bytes)).collect();
+            BARRIER_SPANS.iter().flat_map(|span| self.operations(span, &plain, bytes)).collect();
         operations.sort_by_key(|operation| operation.phase);
         operations.push(Operation {
             phase: Phase::Between,
             name: "between phases",
-            kind: Kind::Host,
+            kind: OperationKind::Host,
             seconds: (plain_s - plain.sum()).max(0.0),
             calls: f64::NAN,
             bytes: f64::NAN,
-            how: How::Clock,
+            how: TimingMethod::Clock,
         });
         Profile {
             period: plain_s,
@@ -144,54 +148,59 @@ impl Updates {
             operations,
             notes: vec![
                 format!(
-                    "{} updates with the clock read between operations, {:.1} ns a reading, took {:.3} of the time of {} \
-                     without; shares are theirs, seconds are scaled to those without",
+                    "{} updates with phase timers ({:.1} ns per clock reading) took {:.3} of the time of {} without; \
+                    shares are from the former, seconds are scaled to the latter",
                     self.timed.len(),
                     self.clock * 1e9,
                     timed_s / plain_s,
                     self.plain.len()
                 ),
-                "what one thread does alone counts once, and what the others do meanwhile is waiting"
-                    .to_owned(),
-                "bytes are counted from the shapes; where there are none the work stays within the caches"
+                "work of a single thread counts once; the other threads' time counts as waiting".to_owned(),
+                "bytes are counted from the shapes; operations without bytes stay within the caches"
                     .to_owned(),
             ],
         }
     }
 
-    fn operations(&self, stretch: &Stretch, plain: &Phases, bytes: &Bytes<'_>) -> Vec<Operation> {
+    fn operations(&self, span: &BarrierSpan, plain: &Phases, bytes: &Bytes<'_>) -> Vec<Operation> {
         let spent = |part: Part| self.times[part as usize];
-        let parts: Vec<_> =
-            PARTS.into_iter().filter(|(_, phase, ..)| stretch.phases.contains(phase)).collect();
-        // What all threads had together, less the readings of the clock, of which one lies in each part.
-        let all =
-            self.threads as f64 * self.timed.iter().map(|(_, phases)| (stretch.of)(phases)).sum::<f64>();
+        let parts: Vec<_> = PARTS.into_iter().filter(|(_, phase, ..)| span.phases.contains(phase)).collect();
+        // The time of all threads, less the clock readings, of which one lies in each part.
+        let all = self.threads as f64 * self.timed.iter().map(|(_, phases)| (span.of)(phases)).sum::<f64>();
         let readings: u64 = parts.iter().map(|(part, ..)| spent(*part).calls).sum();
         let accounted: f64 = parts.iter().map(|(part, ..)| spent(*part).seconds).sum();
         let whole = (all - readings as f64 * self.clock).max(f64::MIN_POSITIVE);
-        let scaled = |seconds: f64| seconds.max(0.0) / whole * (stretch.of)(plain);
+        let scaled = |seconds: f64| seconds.max(0.0) / whole * (span.of)(plain);
         let mut operations = Vec::new();
         for (part, phase, name, kind) in parts {
             let (spent, updates) = (spent(part), self.timed.len() as f64);
             let calls = spent.calls as f64 / updates;
             let seconds = scaled(spent.seconds - spent.calls as f64 * self.clock);
             let bytes = bytes.of(part, calls);
-            operations.push(Operation { phase, name, kind, seconds, calls, bytes, how: How::Timers });
+            operations.push(Operation {
+                phase,
+                name,
+                kind,
+                seconds,
+                calls,
+                bytes,
+                how: TimingMethod::Timers,
+            });
         }
         operations.push(Operation {
-            phase: stretch.phases[0],
-            name: stretch.waiting,
-            kind: Kind::Synchronisation,
+            phase: span.phases[0],
+            name: span.waiting,
+            kind: OperationKind::Synchronisation,
             seconds: scaled(all - accounted),
             calls: f64::NAN,
             bytes: f64::NAN,
-            how: How::Left,
+            how: TimingMethod::Left,
         });
         operations
     }
 }
 
-/// What moves through memory in an update.
+/// Memory traffic of an update.
 struct Bytes<'a> {
     layout: SampleLayout,
     state_words: usize,
@@ -210,7 +219,7 @@ impl Bytes<'_> {
             // The states are read at the start of a horizon and written at its end.
             Part::Booking => 2.0 * word * (self.state_words * self.config.num_envs) as f64,
             Part::Storing => samples * sample,
-            // Rewards, values and ends are read, advantages written, and put into the samples.
+            // Rewards, values and ends are read, advantages written and copied into the samples.
             Part::Gae => samples * 5.0 * word,
             Part::Gather => epochs * samples * line,
             Part::Statistics => {
@@ -231,12 +240,12 @@ mod tests {
 
     #[test]
     fn the_parts_of_an_update_add_up_to_it() {
-        let effort = Effort { budget: Duration::from_millis(50), least: 2 };
+        let effort = RepetitionBudget { budget: Duration::from_millis(50), min_repetitions: 2 };
         for (num_envs, threads) in [(32, 1), (320, 2)] {
             let config = Config { num_envs, num_steps: 8, hidden: vec![8], ..Config::default() };
             let cartpole: Arc<dyn AnyEnv> = Arc::new(CartPole);
             let profile = profile(&cartpole, &config, &CpuOptions::new(threads), effort).expect("measured");
-            // Every part is there, the waiting of both stretches, and what is between.
+            // Every part is present, the waiting of both spans, and the time between phases.
             assert_eq!(profile.operations.len(), PARTS.len() + 3);
             let total = profile.total();
             let phases = profile.phases.sum();

@@ -1,4 +1,4 @@
-//! The profile of training on a GPU: phases by the device's events, and what runs inside a launch by runs of its own.
+//! The profile of training on a GPU: phases by CUDA events, and operations inside a launch by separate runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use operant_learn::network::{Architecture, Network};
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, LearnError};
 
-use super::{How, Kind, Operation, Phase, Profile};
+use super::{Operation, OperationKind, Phase, Profile, TimingMethod};
 use crate::measure::gpu::{bus_seconds, environments, training};
 use crate::measure::{rollout_bytes, training_bytes};
 
-/// Bytes that a GPU moves at least for a word of memory.
+/// Minimum bytes that a GPU moves per memory access.
 pub const SECTOR: usize = 32;
 
-/// Where the time of training goes.
+/// Profiles training.
 ///
 /// # Errors
 /// When the configuration cannot be trained there, or the device has no room or fails.
@@ -52,34 +52,58 @@ pub fn profile(
         how,
     };
     let operations = vec![
-        operation(Phase::Rollout, "environment", Kind::Environment, environment, How::Alone),
+        operation(
+            Phase::Rollout,
+            "environment",
+            OperationKind::Environment,
+            environment,
+            TimingMethod::Alone,
+        ),
         Operation {
             bytes: rolled,
             ..operation(
                 Phase::Rollout,
                 "policy, sampling, advantages",
-                Kind::Policy,
+                OperationKind::Policy,
                 phases.rollout - environment,
-                How::Left,
+                TimingMethod::Left,
             )
         },
         Operation {
             calls: minibatches,
             bytes: updated,
-            ..operation(Phase::Update, "minibatches", Kind::Update, phases.update, How::Events)
+            ..operation(
+                Phase::Update,
+                "minibatches",
+                OperationKind::Update,
+                phases.update,
+                TimingMethod::Events,
+            )
         },
         Operation {
             bytes: bus_bytes,
-            ..operation(Phase::Between, "report over the bus", Kind::Transfer, report, How::Alone)
+            ..operation(
+                Phase::Between,
+                "report over the bus",
+                OperationKind::Transfer,
+                report,
+                TimingMethod::Alone,
+            )
         },
-        operation(Phase::Between, "device without work", Kind::Host, period - phases.sum(), How::Clock),
+        operation(
+            Phase::Between,
+            "device without work",
+            OperationKind::Host,
+            period - phases.sum(),
+            TimingMethod::Clock,
+        ),
     ];
     let notes = vec![
         format!(
-            "{:.1} launches and {bus_bytes:.0} bytes over the bus an update, both counted",
+            "{:.1} launches and {bus_bytes:.0} bytes over the bus per update, both counted",
             measured.speed.launches
         ),
-        "what of the rollout is not the environment, measured alone, is the policy's; the report goes beside the next rollout"
+        "the rollout's time less that of the environment alone is the policy's; the report is copied during the next rollout"
             .to_owned(),
         "bytes of memory are counted from the shapes".to_owned(),
     ];

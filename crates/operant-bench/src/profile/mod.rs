@@ -1,14 +1,14 @@
-//! Where the time of an update goes, by phase and by operation, on any device, and what holds it back.
+//! The profile of an update by phase and operation, on any device, and its bottleneck.
 
 pub mod cpu;
 pub mod gpu;
 
 use crate::measure::Phases;
 
-/// A part of an update, in the order in which they come.
+/// A phase of an update, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// The horizon.
+    /// The rollout.
     Rollout,
     /// Advantages.
     Gae,
@@ -19,7 +19,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// As it is printed.
+    /// Its printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rollout => "rollout",
@@ -30,14 +30,14 @@ impl Phase {
     }
 }
 
-/// What kind of work an operation is; the kind that takes the most time is the bottleneck.
+/// The kind of work of an operation; the kind that takes the most time is the bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum OperationKind {
     /// Steps and resets of environments.
     Environment,
     /// The network, forward and backward, and the loss between.
     Policy,
-    /// What else a rollout does: sampling, rewards, advantages; all of it on a device that does not separate them.
+    /// Other work of a rollout: sampling, rewards, advantages; or all of it, if the device does not separate them.
     Rollout,
     /// Sums of gradients over samples, the optimiser's step, means and deviations.
     Reduction,
@@ -45,14 +45,14 @@ pub enum Kind {
     Synchronisation,
     /// The host, while the device waits.
     Host,
-    /// Samples on their way through memory, reports over the bus.
+    /// Memory traffic of samples, and reports over the bus.
     Transfer,
-    /// The epochs, where the device runs them as one.
+    /// The epochs, if the device runs them as one operation.
     Update,
 }
 
-impl Kind {
-    const ALL: [Kind; 8] = [
+impl OperationKind {
+    const ALL: [OperationKind; 8] = [
         Self::Environment,
         Self::Policy,
         Self::Rollout,
@@ -63,7 +63,7 @@ impl Kind {
         Self::Update,
     ];
 
-    /// As it is printed.
+    /// Its printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Environment => "environment",
@@ -77,43 +77,43 @@ impl Kind {
         }
     }
 
-    /// What would make it take less.
+    /// Advice for reducing it.
     pub fn advice(self) -> &'static str {
         match self {
-            Self::Environment => "the rules of the environment themselves take the time",
+            Self::Environment => "the environment's rules take the time",
             Self::Policy => {
                 "a narrower network, or fewer epochs, would take less; see the fraction of the peak"
             }
             Self::Rollout => "sampling and bookkeeping take the time",
             Self::Reduction => "larger minibatches have fewer sums and steps of the optimiser",
             Self::Synchronisation => "more environments, or larger minibatches, wait less often",
-            Self::Host => "more environments give the device more to do for each word of the host",
+            Self::Host => "more environments give the device more work per command of the host",
             Self::Transfer => "memory is the limit: see the fraction of its bandwidth",
             Self::Update => "fewer epochs, or larger minibatches, would take less",
         }
     }
 }
 
-/// How a figure came about.
+/// How a time was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum TimingMethod {
     /// The clock was read between operations, on every thread.
     Timers,
-    /// What is left of the phase: all threads' wall time less what is accounted for.
+    /// The rest of the phase: all threads' wall time less the measured operations.
     Left,
-    /// By the device's own events.
+    /// By CUDA events.
     Events,
-    /// In a run of its own, of the same shape.
+    /// In a separate run of the same shape.
     Alone,
     /// By the host's clock, from one report to the next.
     Clock,
 }
 
-impl How {
-    /// As it is printed.
+impl TimingMethod {
+    /// Its printed name.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Timers => "laps",
+            Self::Timers => "timers",
             Self::Left => "left",
             Self::Events => "events",
             Self::Alone => "alone",
@@ -121,15 +121,15 @@ impl How {
         }
     }
 
-    /// What that means, in one line.
+    /// An explanation in one line.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Timers => {
-                "laps: the clock was read between operations on every thread, in updates of their own; its cost is taken off"
+                "timers: phase timers on every thread, in separate updates; the cost of reading the clock is subtracted"
             }
-            Self::Left => "left: all threads' time in the phase, less what is accounted for",
-            Self::Events => "events: by the device's own events, without disturbing it",
-            Self::Alone => "alone: the same work in a run of its own",
+            Self::Left => "left: all threads' time in the phase, less the measured operations",
+            Self::Events => "events: by CUDA events, without disturbing the run",
+            Self::Alone => "alone: the same work in a separate run",
             Self::Clock => "clock: by the host's clock, from one report to the next",
         }
     }
@@ -138,33 +138,32 @@ impl How {
 /// An operation's share of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operation {
-    /// In which phase.
+    /// Its phase.
     pub phase: Phase,
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
-    /// What kind of work.
-    pub kind: Kind,
-    /// Seconds of an update's wall time that it accounts for: of several threads, their mean.
+    /// Its kind of work.
+    pub kind: OperationKind,
+    /// Its share of an update's wall time in seconds; the mean over threads.
     pub seconds: f64,
-    /// How often it was done in an update; NaN where that says nothing.
+    /// How often it ran in an update; NaN where that is meaningless.
     pub calls: f64,
-    /// Bytes that it moves in an update between memory, or the bus, and processor, counted from the shapes; NaN where it
-    /// stays within the caches.
+    /// Bytes per update between memory (or the bus) and processor, counted from the shapes; NaN if it stays within the caches.
     pub bytes: f64,
-    /// How the time was found.
-    pub how: How,
+    /// How the time was measured.
+    pub how: TimingMethod,
 }
 
-/// Where the time of an update goes.
+/// The profile of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// Seconds from one update's report to the next, undisturbed; the median.
+    /// Median seconds from one update's report to the next, undisturbed.
     pub period: f64,
-    /// Seconds of the phases in undisturbed updates; the medians.
+    /// Median seconds of the phases in undisturbed updates.
     pub phases: Phases,
     /// The operations of each phase.
     pub operations: Vec<Operation>,
-    /// What a reader of the figures should know.
+    /// Notes for readers of the figures.
     pub notes: Vec<String>,
 }
 
@@ -174,20 +173,20 @@ impl Profile {
         self.operations.iter().map(|operation| operation.seconds).sum()
     }
 
-    /// The kind of work that takes the most, and its share of all.
-    pub fn bottleneck(&self) -> (Kind, f64) {
+    /// The kind of work that takes the most time, and its share.
+    pub fn bottleneck(&self) -> (OperationKind, f64) {
         let total = self.total();
-        let share = |kind: Kind| {
+        let share = |kind: OperationKind| {
             let of_kind = self.operations.iter().filter(|operation| operation.kind == kind);
             of_kind.map(|operation| operation.seconds).sum::<f64>() / total
         };
-        let shares = Kind::ALL.map(|kind| (kind, share(kind)));
-        shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Kind::Rollout, f64::NAN))
+        let shares = OperationKind::ALL.map(|kind| (kind, share(kind)));
+        shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((OperationKind::Rollout, f64::NAN))
     }
 
-    /// The ways in which figures came about, each once.
-    pub fn ways(&self) -> Vec<How> {
-        let mut ways: Vec<How> = Vec::new();
+    /// The timing methods used, each once.
+    pub fn ways(&self) -> Vec<TimingMethod> {
+        let mut ways: Vec<TimingMethod> = Vec::new();
         for operation in &self.operations {
             if !ways.contains(&operation.how) {
                 ways.push(operation.how);
@@ -201,7 +200,7 @@ impl Profile {
 mod tests {
     use super::*;
 
-    fn operation(kind: Kind, seconds: f64, how: How) -> Operation {
+    fn operation(kind: OperationKind, seconds: f64, how: TimingMethod) -> Operation {
         Operation { phase: Phase::Update, name: "x", kind, seconds, calls: 1.0, bytes: f64::NAN, how }
     }
 
@@ -211,16 +210,16 @@ mod tests {
             period: 1.0,
             phases: Phases { rollout: 0.2, gae: f64::NAN, update: 0.8 },
             operations: vec![
-                operation(Kind::Environment, 0.4, How::Timers),
-                operation(Kind::Policy, 0.3, How::Timers),
-                operation(Kind::Policy, 0.2, How::Timers),
-                operation(Kind::Synchronisation, 0.1, How::Left),
+                operation(OperationKind::Environment, 0.4, TimingMethod::Timers),
+                operation(OperationKind::Policy, 0.3, TimingMethod::Timers),
+                operation(OperationKind::Policy, 0.2, TimingMethod::Timers),
+                operation(OperationKind::Synchronisation, 0.1, TimingMethod::Left),
             ],
             notes: Vec::new(),
         };
         let (kind, share) = profile.bottleneck();
-        assert_eq!(kind, Kind::Policy);
+        assert_eq!(kind, OperationKind::Policy);
         assert!((share - 0.5).abs() < 1e-12);
-        assert_eq!(profile.ways(), [How::Timers, How::Left]);
+        assert_eq!(profile.ways(), [TimingMethod::Timers, TimingMethod::Left]);
     }
 }

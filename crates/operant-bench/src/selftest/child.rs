@@ -1,4 +1,4 @@
-//! This program as a process of its own: training runs of the self-test, in a directory that is removed after them.
+//! Training runs of the self-test as child processes, in a temporary directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use operant_run::config::keys;
 use serde_json::Value;
 
-/// A directory for what a test leaves behind, removed with it.
+/// A temporary directory, removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new one below `parent`.
+    /// Creates one below `parent`.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -24,7 +24,7 @@ impl Scratch {
         Ok(Scratch(path))
     }
 
-    /// A new one where temporary files are.
+    /// Creates one in the system's temporary directory.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -40,18 +40,18 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A directory that cannot be removed is no fault of what is tested.
+        // A directory that cannot be removed is not an error of the test.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// `operant train` with these arguments, its runs in `place`, with no word on stderr but warnings; its result on a pipe.
+/// `operant train` with these arguments and its runs in `place`; only warnings on stderr, the result on a pipe.
 ///
 /// # Errors
-/// When this program's own file is not known.
+/// When this program's file cannot be found.
 pub fn training(args: &[&str], place: &Path) -> Result<Command, String> {
     let mut command = this_program()?;
-    // What the user's files and variables say of runs is no part of the test.
+    // The user's files and variables must not affect the test.
     command.current_dir(place).env("XDG_CONFIG_HOME", place);
     for key in keys() {
         command.env_remove(key.variable());
@@ -64,7 +64,7 @@ pub fn training(args: &[&str], place: &Path) -> Result<Command, String> {
 /// This program.
 ///
 /// # Errors
-/// When its file is not known.
+/// When its file cannot be found.
 pub fn this_program() -> Result<Command, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
     Ok(Command::new(program))
@@ -73,15 +73,15 @@ pub fn this_program() -> Result<Command, String> {
 /// The result of a training process that has ended.
 ///
 /// # Errors
-/// When it failed, with its own words.
+/// When it failed, with its error message.
 pub fn result(output: &std::process::Output) -> Result<Value, String> {
     if !output.status.success() {
         return Err(format!("training failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("its result is no JSON: {error}"))
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("its result is not JSON: {error}"))
 }
 
-/// Trains in a process of its own, without a ring, and gives its result.
+/// Trains in a child process, without a ring, and returns its result.
 ///
 /// # Errors
 /// When it cannot be started, or fails.

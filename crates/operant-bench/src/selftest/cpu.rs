@@ -7,14 +7,14 @@ use operant_learn::LearnError;
 use operant_learn::cpu::CpuOptions;
 use serde_json::{Value, json};
 
-use super::Extent;
+use super::SelftestOptions;
 use super::child::train;
 use super::report::{Report, Row};
-use crate::measure::Effort;
+use crate::measure::RepetitionBudget;
 use crate::measure::cpu::environments;
 
-/// Runs everything.
-pub fn check_cpu(report: &mut Report, registry: &Registry, extent: Extent) {
+/// Runs the CPU's self-test.
+pub fn check_cpu(report: &mut Report, registry: &Registry, extent: SelftestOptions) {
     for env in registry.envs() {
         let (name, steps) = (env.spec().name, if extent.quick { 512 } else { 4_096 });
         report.check("cpu", format!("{name}: wide lanes follow the scalar lane"), || {
@@ -54,7 +54,12 @@ fn lanes(env: &dyn AnyEnv, steps: u64) -> Result<Vec<String>, StepError> {
 /// Environment steps per second of one core.
 fn speed(env: &dyn AnyEnv, budget: Duration) -> Result<Row, LearnError> {
     let (envs, steps) = (8_192, 16);
-    let speed = environments(env, [steps, envs], &CpuOptions::new(1), Effort { budget, least: 5 })?;
+    let speed = environments(
+        env,
+        [steps, envs],
+        &CpuOptions::new(1),
+        RepetitionBudget { budget, min_repetitions: 5 },
+    )?;
     Ok(Row {
         bench: "env",
         env: env.spec().name,

@@ -1,4 +1,4 @@
-//! What `operant selftest` runs: checks that pass or fail, and speeds, on this machine and without a toolchain.
+//! `operant selftest`: checks that pass or fail, and speeds, on this machine and without a toolchain.
 
 mod child;
 mod cpu;
@@ -10,9 +10,9 @@ pub use cpu::check_cpu;
 pub use gpu::check_gpu;
 pub use report::Report;
 
-/// How much is run.
+/// The extent of a self-test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
+pub struct SelftestOptions {
     /// Seconds instead of minutes: fewer sizes, short measurements.
     pub quick: bool,
 }

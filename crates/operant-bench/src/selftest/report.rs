@@ -1,24 +1,24 @@
-//! What a self-test found, and its two forms: lines as they come, and one JSON object.
+//! The report of a self-test: lines on stderr during the run, and one JSON object.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-/// A check that was made.
+/// The result of a check.
 #[derive(Debug, Clone)]
 pub struct Check {
     /// `cpu` or `gpu`.
     pub target: &'static str,
-    /// What was checked.
+    /// The check's name.
     pub name: String,
-    /// What is wrong; empty when nothing is.
+    /// The problems found.
     pub problems: Vec<String>,
     /// Seconds that it took.
     pub seconds: f64,
 }
 
-/// A speed that was measured.
+/// A measured speed.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// `env`, `env+writes`, `rollout` or `train`.
@@ -29,25 +29,25 @@ pub struct Row {
     pub device: String,
     /// `f32`, `tf32` or `bf16`.
     pub precision: &'static str,
-    /// N.
+    /// num_envs (N).
     pub envs: usize,
-    /// What else describes the row, such as the widths of the network.
+    /// Other details, such as the widths of the network.
     pub what: String,
     /// Threads, on a CPU.
     pub threads: Option<usize>,
-    /// Environment steps per second: median, least, greatest.
+    /// Environment steps per second: median, minimum, maximum.
     pub sps: [f64; 3],
     /// Repetitions.
     pub reps: usize,
-    /// Floating-point operations of the network a step, where there is one.
+    /// Floating-point operations of the network per step, if there is one.
     pub flops_per_step: Option<f64>,
-    /// Peak of the device in that precision, where it is known.
+    /// Peak of the device in that precision, if known.
     pub peak_flops: Option<f64>,
-    /// Anything else that the measurement knows.
+    /// Additional results.
     pub more: Value,
 }
 
-/// Everything.
+/// The report of a self-test.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Checks in order.
@@ -56,12 +56,12 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The GPU, if one was tested.
     pub gpu: Option<Value>,
-    /// What else was found, by the name of its part of the result.
+    /// Additional parts of the result by name.
     pub parts: BTreeMap<&'static str, Value>,
 }
 
 impl Report {
-    /// Makes a check and says on stderr how it went.
+    /// Runs a check and prints the result on stderr.
     pub fn check(
         &mut self,
         target: &'static str,
@@ -79,7 +79,7 @@ impl Report {
         self.checks.push(Check { target, name, problems, seconds });
     }
 
-    /// Takes down a speed and says it on stderr.
+    /// Adds a speed and prints it on stderr.
     pub fn row(&mut self, row: Row) {
         let [median, least, greatest] = row.sps;
         eprintln!(
@@ -98,7 +98,7 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Takes down a part of the result and says on stderr what it comes to.
+    /// Adds a part of the result and prints a summary on stderr.
     pub fn part(&mut self, name: &'static str, value: Value, line: &str) {
         eprintln!("{name}: {line}");
         self.parts.insert(name, value);
@@ -109,7 +109,7 @@ impl Report {
         self.checks.iter().all(|check| check.problems.is_empty())
     }
 
-    /// The one JSON object.
+    /// The JSON object.
     pub fn to_json(&self) -> Value {
         let checks: Vec<Value> = self
             .checks

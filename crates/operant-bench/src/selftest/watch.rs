@@ -1,4 +1,4 @@
-//! What NVML says of a GPU while something else is measured.
+//! Samples a GPU by NVML during a measurement.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,26 +11,26 @@ use crate::measure::Spread;
 /// Time from one sample to the next.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Samples of a GPU, as medians; what it does not tell is null in JSON.
+/// Samples of a GPU, summarised by medians; missing values are null in JSON.
 #[derive(Debug, Clone, Default)]
-pub struct Watched {
+pub struct GpuMedians {
     samples: Vec<GpuSample>,
     missing: Option<String>,
 }
 
-impl Watched {
+impl GpuMedians {
     /// Share of the time in which some kernel ran, 0 to 1.
     pub fn utilization(&self) -> Option<f64> {
         self.median(|sample| sample.utilization)
     }
 
-    /// The median of the samples that tell.
+    /// The median of the finite samples.
     fn median(&self, of: fn(&GpuSample) -> f64) -> Option<f64> {
         let known: Vec<f64> = self.samples.iter().map(of).filter(|value| value.is_finite()).collect();
         Some(Spread::of(known).median).filter(|median| median.is_finite())
     }
 
-    /// Everything; `why` says why there is nothing, where there is nothing.
+    /// The medians as JSON; `why` is the reason if there are none.
     pub fn to_json(&self) -> Value {
         json!({
             "samples": self.samples.len(),
@@ -44,15 +44,15 @@ impl Watched {
     }
 }
 
-/// Does `work` while a thread samples the GPU of this UUID; samples of the time before `settled` do not count, since NVML's
-/// figures are means of what was.
-pub fn watched<T>(uuid: &str, settled: Duration, work: impl FnOnce() -> T) -> (T, Watched) {
+/// Runs `work` while a thread samples the GPU of this UUID. Samples before `settled` do not count, since NVML reports means
+/// of the past.
+pub fn watched<T>(uuid: &str, settled: Duration, work: impl FnOnce() -> T) -> (T, GpuMedians) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             let mut sampler = Sampler::with_gpu(uuid);
             if let Some(missing) = sampler.gpu_missing() {
-                return Watched { samples: Vec::new(), missing: Some(missing.to_owned()) };
+                return GpuMedians { samples: Vec::new(), missing: Some(missing.to_owned()) };
             }
             let begin = Instant::now();
             let mut samples = Vec::new();
@@ -63,13 +63,15 @@ pub fn watched<T>(uuid: &str, settled: Duration, work: impl FnOnce() -> T) -> (T
                 }
                 std::thread::park_timeout(PERIOD);
             }
-            Watched { samples, missing: None }
+            GpuMedians { samples, missing: None }
         });
         let outcome = work();
         done.store(true, Ordering::Release);
         watcher.thread().unpark();
-        let lost =
-            || Watched { missing: Some("the thread that samples ended".to_owned()), ..Watched::default() };
+        let lost = || GpuMedians {
+            missing: Some("the thread that samples ended".to_owned()),
+            ..GpuMedians::default()
+        };
         (outcome, watcher.join().unwrap_or_else(|_| lost()))
     })
 }
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_pass_over_what_is_not_told() {
+    fn medians_skip_missing_values() {
         let sample = |utilization, power| GpuSample {
             utilization,
             power,
@@ -88,7 +90,7 @@ mod tests {
             clock: 1e9,
         };
         let samples = vec![sample(0.9, f64::NAN), sample(0.5, 300.0), sample(1.0, 500.0)];
-        let value = Watched { samples, missing: None }.to_json();
+        let value = GpuMedians { samples, missing: None }.to_json();
         assert_eq!((&value["utilization"], &value["power_w"]), (&json!(0.9), &json!(500.0)));
         assert!(value["temperature_c"].is_null() && value["why"].is_null());
     }

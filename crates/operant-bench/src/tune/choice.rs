@@ -1,13 +1,13 @@
-//! Settings that were changed, as text of TOML, and how they are shown.
+//! Changed settings as TOML text, and their display.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Values that are changed, by key, as TOML has them.
+/// Changed values by key, as TOML text.
 pub type Choice = BTreeMap<&'static str, String>;
 
-/// A choice as JSON: numbers where they are numbers.
+/// A choice as JSON; numbers stay numbers.
 pub fn to_json(choice: &Choice) -> Value {
     let value = |text: &String| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
     choice
@@ -17,7 +17,7 @@ pub fn to_json(choice: &Choice) -> Value {
         .into()
 }
 
-/// A choice for a person; the automatic settings where it is empty.
+/// A choice for messages; "automatic settings" if it is empty.
 pub fn shown(choice: &Choice) -> String {
     if choice.is_empty() {
         return "automatic".to_owned();

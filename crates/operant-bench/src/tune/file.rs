@@ -1,4 +1,4 @@
-//! The operant.toml that tuning writes: the environment's table gets what was found, and everything else stays as it is.
+//! The operant.toml that tuning writes: it changes the environment's table and leaves everything else as it is.
 
 use std::io::{ErrorKind as Io, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,25 +8,25 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use super::choice::Choice;
 
-/// What stands over a table that was tuned.
+/// The comment above a tuned table.
 const MARK: &str = "# operant tune ";
-/// What stands behind a key that tuning wrote.
+/// The comment after a tuned key.
 const WROTE: &str = " # operant tune";
 
-/// A file that can be written, with what it holds.
+/// A configuration file and its parsed content.
 #[derive(Debug)]
 pub struct ConfigFile {
     path: PathBuf,
     document: DocumentMut,
-    /// The name of the environment's table: the one that is there, or the usual one.
+    /// The name of the environment's table: the existing one, or the default.
     table: String,
 }
 
 impl ConfigFile {
-    /// Reads the file, which need not exist yet; `names` are what the environment is called, the usual name first.
+    /// Reads the file, which need not exist yet; `names` are the names of the environment, the default first.
     ///
     /// # Errors
-    /// When it is no TOML.
+    /// When it is not valid TOML.
     pub fn read(path: &Path, names: &[&str]) -> Result<Self> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -36,14 +36,14 @@ impl ConfigFile {
         let document = text.parse::<DocumentMut>().map_err(|error| {
             Error::usage(format!("not valid TOML: {}", error.message().trim()))
                 .at(path.display().to_string())
-                .remedy("correct it, or write elsewhere with --output FILE")
+                .remedy("correct it, or write to another file with --output FILE")
         })?;
         let is_there = |name: &&&str| document.contains_key(name);
         let table = names.iter().find(is_there).or(names.first()).copied().unwrap_or_default().to_owned();
         if document.get(&table).is_some_and(|item| !item.is_table()) {
             return Err(Error::usage(format!("{table} is written in a line of its own, not as a table"))
                 .at(path.display().to_string())
-                .remedy(format!("begin it with [{table}], or write elsewhere with --output FILE")));
+                .remedy(format!("begin it with [{table}], or write to another file with --output FILE")));
         }
         Ok(Self { path: path.to_path_buf(), document, table })
     }
@@ -53,13 +53,13 @@ impl ConfigFile {
         &self.table
     }
 
-    /// Finds out whether the file can be written, before minutes are spent on what is to be.
+    /// Checks that the file can be written, before minutes are spent on the search.
     ///
     /// # Errors
-    /// When its directory takes no file.
+    /// When its directory is not writable.
     pub fn check_writable(&self) -> Result<()> {
-        // It is gone again at once.
-        beside(&self.path).map(drop).map_err(|error| cannot("written", &self.path, &error))
+        // It is removed at once.
+        temporary_sibling(&self.path).map(drop).map_err(|error| cannot("written", &self.path, &error))
     }
 
     /// Whether tuning wrote this key of the environment's table.
@@ -73,11 +73,11 @@ impl ConfigFile {
         &self.path
     }
 
-    /// Gives the environment's table these values, takes from it what tuning wrote before, and writes the file whole or not at all.
-    /// `about` says in a line how the values came about.
+    /// Sets these values in the environment's table, removes values of earlier tuning, and replaces the file atomically. `about`
+    /// describes in one line how the values were found.
     ///
     /// # Errors
-    /// When the file cannot be written; then it is as it was.
+    /// When the file cannot be written; then it is unchanged.
     pub fn write(&mut self, choice: &Choice, about: &str) -> Result<()> {
         let name = self.table.clone();
         let last = self.document.iter().filter_map(|(_, item)| item.as_table()?.position()).max();
@@ -88,7 +88,7 @@ impl ConfigFile {
             Item::Table(table)
         });
         let Some(table) = table.as_table_mut() else {
-            let what = format!("{name} is no table here");
+            let what = format!("{name} is not a table here");
             return Err(Error::usage(what).at(self.path.display().to_string()).remedy("remove it"));
         };
         let ours: Vec<String> = table
@@ -100,7 +100,7 @@ impl ConfigFile {
             table.remove(&key);
         }
         for (key, value) in choice {
-            // Texts that the search made, and that TOML reads.
+            // Texts that the search produced, in valid TOML.
             let mut value: toml_edit::Value = value.parse().unwrap_or_else(|_| value.as_str().into());
             *value.decor_mut() = toml_edit::Decor::new(" ", WROTE);
             table[*key] = Item::Value(value);
@@ -110,10 +110,10 @@ impl ConfigFile {
             before.lines().filter(|line| !line.starts_with(MARK)).map(|line| format!("{line}\n")).collect();
         let kept = if follows { "\n".to_owned() } else { kept };
         table.decor_mut().set_prefix(format!("{kept}{MARK}{about}\n"));
-        // A table without keys is still written, with what was found out; and one that stood in dotted keys as a table.
+        // An empty table is still written, with the comment; one in dotted keys becomes a table.
         table.set_implicit(false);
         table.set_dotted(false);
-        let written = beside(&self.path).and_then(|mut file| {
+        let written = temporary_sibling(&self.path).and_then(|mut file| {
             file.write_all(self.document.to_string().as_bytes())?;
             file.as_file().sync_all()?;
             if let Ok(old) = std::fs::metadata(&self.path) {
@@ -139,8 +139,8 @@ fn above(table: &Table) -> &str {
     table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default()
 }
 
-/// A file of no name yet in the directory of `path`, readable as any other.
-fn beside(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+/// A temporary file in the directory of `path`, with default permissions.
+fn temporary_sibling(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
@@ -165,7 +165,7 @@ mod tests {
         values.iter().map(|(key, value)| (*key, (*value).to_owned())).collect()
     }
 
-    /// What becomes of a file, and of it once more.
+    /// The file after one tuning; a second one must not change it.
     fn written(text: &str, values: &[(&'static str, &str)]) -> String {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("operant.toml");
@@ -206,7 +206,7 @@ mod tests {
         let text = written(before, &[("num_envs", "64")]);
         let after = "# mine\nseed = 3 # three\n\n# a table\n# operant tune then\n[cartpole]\n# why\ngamma = 0.9\nnum_envs = 64 # operant tune\n\n[pendulum]\nseed = 4\n";
         assert_eq!(text, after, "what was tuned before has gone");
-        // What a person wrote there stays, unless something better was found.
+        // The user's values stay, unless something better was found.
         let text = written("[cartpole]\nnum_envs = 64 # mine\nthreads = 1\n", &[("threads", "2")]);
         let after = "# operant tune then\n[cartpole]\nnum_envs = 64 # mine\nthreads = 2 # operant tune\n";
         assert_eq!(text, after);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_or_written_is_told_before_anything_else() {
+    fn unreadable_and_unwritable_files_are_reported_first() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("operant.toml");
         std::fs::write(&path, "seed = \n").expect("written");

@@ -1,4 +1,4 @@
-//! Settings of learning under trial: the fastest that still solve the environment, or those that solve it soonest.
+//! Trials of learning settings: the fastest that still solve the environment, or those with the shortest time to solve.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use operant_run::Result;
 
 use super::choice::{Choice, shown};
 use super::search::{PARTS, Search, Trial, first_line};
-use super::{Goal, TrialOutcome, Tried};
+use super::{Goal, TrialOutcome, TriedSettings};
 use crate::measure::Spread;
 
-/// Faster by less than so much, learning is not put at risk for it.
+/// Minimum speedup for which learning settings are changed.
 const WORTH: f64 = 1.03;
-/// Seeds under which changed learning has to solve the environment.
+/// Seeds under which changed learning settings must solve the environment.
 const SEEDS: [u64; 3] = [1, 2, 3];
-/// A run that takes so many times as long as the best so far will not be the best.
-const HOPELESS: f64 = 3.0;
+/// A run that takes this many times as long as the best so far is given up.
+const GIVE_UP_FACTOR: f64 = 3.0;
 
 impl Search<'_> {
-    /// Changed learning on top of the best settings of the machine, for the goal.
+    /// Tries changed learning settings on top of the best machine settings.
     pub(super) fn learning(&mut self, best: Choice) -> Result<Choice> {
         let mut trials = vec![self.trial(best.clone())?];
         for change in &self.space.learning {
@@ -27,7 +27,7 @@ impl Search<'_> {
         }
         match self.goal {
             Goal::Sps => self.fastest_that_solves(trials, best),
-            Goal::Solve => self.soonest(trials, best),
+            Goal::Solve => self.fastest_to_solve(trials, best),
         }
     }
 
@@ -37,16 +37,16 @@ impl Search<'_> {
         self.in_turn(&mut trials, time)?;
         let from = self.tried.len();
         self.judge(&trials, WORTH);
-        let is_worth = |tried: &Tried| {
+        let is_worth = |tried: &TriedSettings| {
             let ratio = Spread::of(tried.ratios.clone());
             matches!(tried.outcome, TrialOutcome::Taken | TrialOutcome::Left)
                 && ratio.min > 1.0
                 && ratio.median >= WORTH
         };
         let mut order: Vec<usize> = (from..self.tried.len()).filter(|&k| is_worth(&self.tried[k])).collect();
-        let median = |tried: &Tried| Spread::of(tried.ratios.clone()).median;
+        let median = |tried: &TriedSettings| Spread::of(tried.ratios.clone()).median;
         order.sort_by(|&a, &b| median(&self.tried[b]).total_cmp(&median(&self.tried[a])));
-        // Whether it may be taken is yet to be seen.
+        // Not yet accepted: it must still solve the environment.
         self.tried[from..]
             .iter_mut()
             .filter(|tried| tried.outcome == TrialOutcome::Taken)
@@ -62,7 +62,7 @@ impl Search<'_> {
         Ok(best)
     }
 
-    /// Taken if it solves the environment under every seed, which are counted.
+    /// Accepts it if it solves the environment under every seed; counts the solved seeds.
     fn whether_it_solves(&mut self, choice: &Choice, number: usize) -> Result<TrialOutcome> {
         for seed in SEEDS {
             self.at(&format!("{}: whether it learns", shown(choice)));
@@ -79,11 +79,11 @@ impl Search<'_> {
         Ok(TrialOutcome::Taken)
     }
 
-    /// The one that solves the environment soonest in the median of the seeds, and under each of them; after every seed the
-    /// better half stays.
-    fn soonest(&mut self, trials: Vec<Trial>, best: Choice) -> Result<Choice> {
+    /// The choice with the shortest median time to solve among those that solve the environment under every seed. After each seed
+    /// the better half is kept.
+    fn fastest_to_solve(&mut self, trials: Vec<Trial>, best: Choice) -> Result<Choice> {
         let from = self.tried.len();
-        let tried = |trial: Trial| Tried {
+        let tried = |trial: Trial| TriedSettings {
             choice: trial.choice,
             is_speed: false,
             values: Vec::new(),
@@ -94,7 +94,7 @@ impl Search<'_> {
         self.tried.extend(trials.into_iter().map(tried));
         self.tried[from].outcome = TrialOutcome::Reference;
         let mut alive: Vec<usize> = (from..self.tried.len()).collect();
-        let mut soonest = f64::INFINITY;
+        let mut fastest_to_solve = f64::INFINITY;
         for (round, seed) in SEEDS.into_iter().enumerate() {
             for &number in &alive {
                 let left = self.left(PARTS[1]);
@@ -104,14 +104,14 @@ impl Search<'_> {
                     }
                     continue;
                 }
-                let hopeless = Duration::try_from_secs_f64(HOPELESS * soonest).unwrap_or(left);
+                let hopeless = Duration::try_from_secs_f64(GIVE_UP_FACTOR * fastest_to_solve).unwrap_or(left);
                 let choice = self.tried[number].choice.clone();
                 self.at(&format!("{}, seed {seed}", shown(&choice)));
-                // The reference says how long it takes, whatever that is.
+                // The reference runs without a limit relative to the best.
                 let limit = if number == from { left } else { left.min(hopeless) };
                 match self.solve(&choice, seed, limit) {
                     Ok(Some(seconds)) => {
-                        soonest = soonest.min(seconds);
+                        fastest_to_solve = fastest_to_solve.min(seconds);
                         let reference = self.tried[from].values.get(round).copied();
                         let tried = &mut self.tried[number];
                         tried.values.push(seconds);
@@ -148,6 +148,6 @@ impl Search<'_> {
     }
 }
 
-fn middle(tried: &Tried) -> f64 {
+fn middle(tried: &TriedSettings) -> f64 {
     Spread::of(tried.values.clone()).median
 }

@@ -1,5 +1,5 @@
-//! What `operant tune` does: what may be tried ([`space`]), trials in turn against the automatic settings ([`search`]), and what
-//! becomes of the best of them: a report ([`Report`]) and lines in an operant.toml ([`mod@file`]).
+//! `operant tune`: the search space ([`space`]), trials in turn against the automatic settings ([`search`]), and the result: a
+//! report ([`Report`]) and lines in an operant.toml ([`mod@file`]).
 
 pub mod choice;
 pub mod file;
@@ -17,7 +17,7 @@ use choice::{Choice, to_json};
 use crate::bench::verdict::Verdict;
 use crate::measure::Spread;
 
-/// What the settings are to be best at.
+/// The quantity to optimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Goal {
     /// Environment steps per second of training; changed learning settings must still solve the environment
@@ -27,7 +27,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// A figure of it, for a person.
+    /// Formats a value.
     pub fn shown(self, value: f64) -> String {
         match self {
             Goal::Sps => operant_run::progress::short(value),
@@ -53,76 +53,75 @@ impl fmt::Display for Goal {
     }
 }
 
-/// What became of a trial.
+/// The outcome of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrialOutcome {
-    /// What all are compared with.
+    /// The reference of all comparisons.
     Reference,
     /// The best of its kind, and better than the reference every time.
     Taken,
     /// Not better every time, or not the best.
     Left,
-    /// It does not reach the threshold under this seed: not in its steps, in the time that was left, or in any that could win.
+    /// It did not reach the threshold under this seed within its steps, the remaining time, or the time that could still win.
     NotSolved(u64),
-    /// No time was left to see whether it still learns.
+    /// No time was left to test whether it still learns.
     NotTried,
-    /// No device trains under it, for this reason.
+    /// The device cannot train with it, for this reason.
     Refused(String),
 }
 
-/// Settings that were tried.
+/// Tried settings.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tried {
-    /// What was changed.
+pub struct TriedSettings {
+    /// The changed settings.
     pub choice: Choice,
-    /// Whether its figures are steps per second, as those of settings of the machine are whatever the goal; else they are the
-    /// goal's.
+    /// Whether `values` are steps per second, as always for machine settings; otherwise they are in the goal's unit.
     pub is_speed: bool,
-    /// Figures of the goal, one a round.
+    /// One value per round.
     pub values: Vec<f64>,
-    /// How many times better than the reference, a round each.
+    /// Ratios to the reference, one per round; above 1 is better.
     pub ratios: Vec<f64>,
-    /// Seeds that solved the environment, of those tried; none where nothing of learning was changed.
+    /// Seeds that solved the environment; 0 if no learning setting was changed.
     pub solved: usize,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: TrialOutcome,
 }
 
-/// All that was found.
+/// The result of tuning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The environment.
     pub env: String,
-    /// What trained.
+    /// The device that trained.
     pub device: String,
-    /// It, in words.
+    /// A description of the device.
     pub machine: String,
-    /// What was sought.
+    /// The goal.
     pub goal: Goal,
-    /// The time that was given.
+    /// The time budget.
     pub budget: Duration,
-    /// The time that it took.
+    /// The time spent.
     pub spent: Duration,
     /// The automatic settings in the last comparison.
     pub automatic: Spread,
-    /// The best settings in the last comparison; the same where nothing better was found.
+    /// The best settings in the last comparison; equal to the automatic ones if nothing better was found.
     pub best: Spread,
     /// How many times better the best ones are.
     pub gain: Spread,
-    /// Whether that is more than the spread.
+    /// Whether the gain exceeds the spread.
     pub verdict: Verdict,
-    /// What makes the best settings; empty where the automatic ones are.
+    /// The best choice; empty if the automatic settings are best.
     pub choice: Choice,
-    /// How many times faster the settings of the machine that were taken are than the automatic ones, learning unchanged.
+    /// Speedup of the chosen machine settings over the automatic ones, with unchanged learning settings.
     pub machine_gain: Option<f64>,
-    /// Everything that was tried, in order.
-    pub tried: Vec<Tried>,
+    /// All tried settings, in order.
+    pub tried: Vec<TriedSettings>,
     /// What was not tried, and why.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// As one JSON object; `file` has been written.
+    /// The report as one JSON object; `file` is the written file.
     pub fn to_json(&self, file: Option<&str>) -> Value {
         let spread =
             |Spread { median, min, max }: Spread| json!({ "median": median, "min": min, "max": max });
@@ -160,7 +159,7 @@ impl Report {
 }
 
 impl TrialOutcome {
-    /// In a word, for scripts.
+    /// A word for scripts.
     pub fn word(&self) -> &'static str {
         match self {
             TrialOutcome::Reference => "reference",
@@ -172,11 +171,11 @@ impl TrialOutcome {
         }
     }
 
-    /// What stood in its way.
+    /// The reason for a rejection.
     pub fn problem(&self) -> Option<String> {
         match self {
             TrialOutcome::NotSolved(seed) => Some(format!("not solved in time under seed {seed}")),
-            TrialOutcome::NotTried => Some("no time was left to see whether it learns".to_owned()),
+            TrialOutcome::NotTried => Some("no time was left to test whether it learns".to_owned()),
             TrialOutcome::Refused(reason) => Some(reason.clone()),
             _ => None,
         }

@@ -1,5 +1,5 @@
-//! The search: each setting of the machine in turn, then settings of learning (`tune::learning`), then a last comparison of the
-//! best with the automatic ones. Trials run in turn against a reference, so that a machine that changes its speed changes it for both.
+//! The search: each machine setting in turn, then learning settings (`tune::learning`), then a last comparison of the best with
+//! the automatic ones. Trials alternate with a reference, so that changes of the machine's speed affect both.
 
 use std::time::{Duration, Instant};
 
@@ -7,37 +7,37 @@ use operant_run::{Error, Requested, Result};
 
 use super::choice::{Choice, shown};
 use super::space::Space;
-use super::{Goal, Report, TrialOutcome, Tried};
+use super::{Goal, Report, TrialOutcome, TriedSettings};
 use crate::bench::run::Progress;
 use crate::bench::verdict::Verdict;
 use crate::measure::Spread;
 use crate::trial;
 
-/// Rounds of trials: the least before anything is taken, and the most.
+/// Minimum and maximum rounds of trials.
 const ROUNDS: std::ops::RangeInclusive<usize> = 3..=7;
-/// Seconds of a measurement of speed, at least and at most.
+/// Minimum and maximum seconds of a speed measurement.
 const REPETITION: [f64; 2] = [0.01, 1.0];
-/// Where in the budget each part is to end: settings of the machine, and of learning.
+/// The shares of the budget at which the machine settings and the learning settings end.
 pub(super) const PARTS: [f64; 2] = [0.35, 0.8];
-/// Faster by less than so much, a setting of the machine is not worth a line in a file.
+/// Minimum speedup for which a machine setting is written.
 const WORTH_A_LINE: f64 = 1.01;
 /// Seeds of the last comparison of times to solve.
 const LAST_SEEDS: std::ops::Range<u64> = 101..112;
-/// Share of the budget that a run of the last comparison has at least.
+/// Minimum share of the budget for a run of the last comparison.
 const LAST_SHARE: f64 = 0.05;
 
-/// The search and what it has found.
+/// The search and its results.
 pub(super) struct Search<'a> {
     pub space: &'a Space,
     pub goal: Goal,
     begin: Instant,
     budget: Duration,
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TriedSettings>,
     notes: Vec<String>,
     progress: &'a mut dyn Progress,
 }
 
-/// Requested under trial.
+/// A trial of requested settings.
 pub(super) struct Trial {
     pub choice: Choice,
     requested: Requested,
@@ -45,10 +45,10 @@ pub(super) struct Trial {
     problem: Option<String>,
 }
 
-/// Searches for about `budget`.
+/// Searches for about the time `budget`.
 ///
 /// # Errors
-/// When no device trains under the automatic settings, or it fails.
+/// When the device cannot train with the automatic settings, or fails.
 pub fn search(space: &Space, goal: Goal, budget: Duration, progress: &mut dyn Progress) -> Result<Report> {
     let begin = Instant::now();
     let (tried, notes) = (Vec::new(), space.notes.clone());
@@ -71,7 +71,7 @@ pub fn search(space: &Space, goal: Goal, budget: Duration, progress: &mut dyn Pr
         automatic.iter().zip(&best_values).map(|(old, new)| goal.ratio(*old, *new)).collect();
     let verdict = match goal {
         _ if best.is_empty() => Verdict::Same,
-        // A gain in every round is one.
+        // Only a gain in every round counts.
         Goal::Sps => Verdict::of([1.0; 3], extremes(&ratios)),
         Goal::Solve => Verdict::of(middle_speeds(&automatic), middle_speeds(&best_values)),
     };
@@ -118,8 +118,8 @@ impl Search<'_> {
         Ok(Trial { choice, requested, values: Vec::new(), problem: None })
     }
 
-    /// Each setting of the machine while the others stay, the best of each for those after it. Returns what was taken, and how
-    /// many times faster that is than the automatic settings, each setting's gain times the next one's.
+    /// Tries each machine setting in turn, with the best values of the earlier ones. Returns the choice and its speedup over the
+    /// automatic settings, the product of the single gains.
     fn machine(&mut self) -> Result<(Choice, Option<f64>)> {
         let (mut best, mut gain) = (Choice::new(), None);
         let knobs = self.space.machine.len();
@@ -142,7 +142,7 @@ impl Search<'_> {
         Ok((best, gain))
     }
 
-    /// Measures the speed of all trials, the first of which is the reference, round after round for about `time`.
+    /// Measures the speed of all trials, the first of which is the reference, in rounds for about `time`.
     pub(super) fn in_turn(&mut self, trials: &mut [Trial], time: Duration) -> Result<()> {
         let begin = Instant::now();
         let repetitions = (*ROUNDS.end() * trials.len()) as f64;
@@ -152,7 +152,7 @@ impl Search<'_> {
             if round >= *ROUNDS.start() && begin.elapsed() > time {
                 break;
             }
-            // Back and forth: what only grows or falls evens out.
+            // In alternating order, so that a drift of the machine's speed cancels.
             let order: Vec<usize> = if round.is_multiple_of(2) {
                 (0..trials.len()).collect()
             } else {
@@ -175,15 +175,15 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Notes what became of trials of speed. The one to take: the best of those that were faster than the reference in every
-    /// round, in the median at least `worth` times. With its median.
+    /// Records the outcomes of speed trials. Returns the best trial that was faster than the reference in every round and at least
+    /// `worth` times in the median, with its median.
     pub(super) fn judge(&mut self, trials: &[Trial], worth: f64) -> (Option<usize>, f64) {
         let ratios: Vec<Vec<f64>> = trials.iter().map(|trial| ratios(&trials[0], trial)).collect();
         let spread = |number: &usize| Spread::of(ratios[*number].clone());
         let others = || (1..trials.len()).filter(|&number| trials[number].problem.is_none());
-        let sooner = |a: &usize, b: &usize| spread(a).median.total_cmp(&spread(b).median);
+        let faster = |a: &usize, b: &usize| spread(a).median.total_cmp(&spread(b).median);
         let better = |number: &usize| spread(number).min > 1.0 && spread(number).median >= worth;
-        let taken = others().filter(better).max_by(sooner);
+        let taken = others().filter(better).max_by(faster);
         let gain = taken.map_or(1.0, |number| spread(&number).median);
         for (number, trial) in trials.iter().enumerate() {
             let outcome = match &trial.problem {
@@ -196,7 +196,7 @@ impl Search<'_> {
             if number > 0 || self.tried.is_empty() {
                 let (choice, values) = (trial.choice.clone(), trial.values.clone());
                 let ratios = ratios[number].clone();
-                self.tried.push(Tried { choice, is_speed: true, values, ratios, solved: 0, outcome });
+                self.tried.push(TriedSettings { choice, is_speed: true, values, ratios, solved: 0, outcome });
             }
         }
         (taken, gain)
@@ -209,7 +209,7 @@ impl Search<'_> {
         trial::seconds_to_solve(&self.space.env, &self.space.requested(&choice)?, limit)
     }
 
-    /// The automatic settings and `best`, in turn once more: the figures of each, and what speaks against the best.
+    /// Compares the automatic settings and `best` again: the values of each, and the problem of the best, if any.
     fn compare(&mut self, best: &Choice) -> Result<(Vec<f64>, Vec<f64>, Option<String>)> {
         let mut trials = vec![self.trial(Choice::new())?, self.trial(best.clone())?];
         // Nothing better was found: the spread of the automatic settings alone.
@@ -226,7 +226,7 @@ impl Search<'_> {
         Ok((automatic, found, problem))
     }
 
-    /// Times to solve under seeds that were not tried before. A run that does not solve counts as long as it took, and is a problem.
+    /// Times to solve under new seeds. A run that does not solve counts with its whole time, and is a problem.
     fn in_turn_solving(&mut self, trials: &mut [Trial]) -> Result<()> {
         for (round, seed) in LAST_SEEDS.enumerate() {
             if round >= *ROUNDS.start() && self.left(1.0).is_zero() {
@@ -234,7 +234,7 @@ impl Search<'_> {
             }
             for (number, trial) in trials.iter_mut().enumerate() {
                 self.at(&format!("{}, seed {seed}", shown(&trial.choice)));
-                // Some time for each, however long the search took.
+                // A minimum time for each, however long the search took.
                 let limit = self.left(1.0).max(self.budget.mul_f64(LAST_SHARE));
                 let begin = Instant::now();
                 let solved = match self.solve(&trial.choice, seed, limit) {
@@ -259,7 +259,7 @@ impl Search<'_> {
     }
 }
 
-/// How many times faster a trial was, a round each.
+/// Speedup of a trial in each round.
 fn ratios(reference: &Trial, trial: &Trial) -> Vec<f64> {
     trial.values.iter().zip(&reference.values).map(|(new, old)| new / old).collect()
 }
@@ -269,7 +269,7 @@ fn extremes(values: &[f64]) -> [f64; 3] {
     [median, min, max]
 }
 
-/// Of times that vary with the seed: how often a second it would be solved, the median and the ends of the middle half.
+/// The inverse times to solve of the seeds: their median and quartiles.
 fn middle_speeds(times: &[f64]) -> [f64; 3] {
     let mut speeds: Vec<f64> = times.iter().map(|time| 1.0 / time).collect();
     speeds.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! What tuning may change: settings of the machine, which change the time alone, and settings of learning, which change what is
-//! learned and have to prove that it is still enough.
+//! The search space: machine settings, which change only the time, and learning settings, which change what is learned and must
+//! still solve the environment.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,56 +13,56 @@ use operant_run::{CommandLine, Result, Settings, device, machine};
 use super::choice::Choice;
 use super::file::ConfigFile;
 
-/// Settings of the machine that are tried on a CPU, with what leaves them to the plan.
+/// Machine settings that are tried on a CPU, with the value that leaves them to the plan.
 const ON_CPU: [(&str, &str); 4] =
     [("threads", "0"), ("rollout_tile", "0"), ("lane_width", "0"), ("waiting", "\"auto\"")];
 /// The same on a GPU.
 const ON_GPU: [(&str, &str); 1] = [("kernels", "\"auto\"")];
-/// Settings of learning that are tried together.
+/// Learning settings that are tried together.
 const GRID: [&str; 2] = ["num_envs", "num_minibatches"];
-/// Those that only a GPU has, with their values.
+/// Learning settings that only a GPU has, with their values.
 const OF_GPUS: [(&str, &[&str]); 2] =
     [("precision", &["\"f32\"", "\"tf32\"", "\"bf16\""]), ("overlap", &["false", "true"])];
-/// How many times as many environments are tried.
+/// Factors for the number of environments.
 const TIMES_ENVS: [(usize, usize); 6] = [(1, 2), (1, 1), (2, 1), (4, 1), (8, 1), (16, 1)];
-/// Updates that a run must at least have: fewer do not learn.
-const LEAST_UPDATES: u64 = 10;
+/// Minimum updates of a run: fewer do not learn.
+const MIN_UPDATES: u64 = 10;
 
-/// A setting of the machine.
+/// A machine setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Knob {
+pub struct TunableSetting {
     /// Its key.
     pub key: &'static str,
-    /// The values besides the automatic one.
+    /// The values other than the automatic one.
     pub values: Vec<String>,
 }
 
-/// Everything that may be tried.
+/// The search space.
 #[derive(Debug)]
 pub struct Space {
     /// The environment.
     pub env: Arc<dyn AnyEnv>,
     facts: EnvFacts,
     line: CommandLine,
-    /// What the command line says of learning, seeds apart: what is found is found with it.
+    /// Learning settings of the command line, except seeds: the result depends on them.
     held: Choice,
-    /// What makes the automatic settings of what is tried.
+    /// The automatic values of the tried settings.
     automatic: Choice,
-    /// Settings of the machine, in the order in which they are tried.
-    pub machine: Vec<Knob>,
-    /// Changed settings of learning.
+    /// Machine settings, in the order in which they are tried.
+    pub machine: Vec<TunableSetting>,
+    /// Choices of learning settings.
     pub learning: Vec<Choice>,
     /// The name of the device that trains.
     pub device: String,
-    /// It, in words.
+    /// A description of the device.
     pub about: String,
-    /// Why something is not tried.
+    /// Why settings are not tried.
     pub notes: Vec<String>,
 }
 
 impl Space {
-    /// For the environment `env` under the configuration that the command line and all files make. What `file` has from an earlier
-    /// tuning is a choice among others. What the command line or a variable sets is not tried: a file could not change it.
+    /// The space for `env` under the configuration of the command line and all files. Values that an earlier tuning wrote to `file`
+    /// are one of the choices. Settings of the command line or of variables are not tried, because a file cannot override them.
     ///
     /// # Errors
     /// The first thing in the configuration that cannot be used.
@@ -77,7 +77,7 @@ impl Space {
         let is_free = |key: &str| !matches!(asked.origin(key), Some(Origin::Flag(_) | Origin::Variable(_)));
         let was_tuned = |key: &str| file.was_tuned(key) && is_from(asked.origin(key), file.path());
         let now = if asked.num_envs_is_open() {
-            // The number that the device chooses is tried as if it had been asked for.
+            // The number that the device chooses is tried like an explicit one.
             let now = device::backend(env, &asked, &place)?.settings;
             line.flags.push(("num_envs", "operant tune", now.learner.num_envs.to_string()));
             now
@@ -125,13 +125,13 @@ impl Space {
         Ok(space)
     }
 
-    /// Everything that may be tried: the values of the settings of the machine in `keys`, and changed settings of learning.
+    /// Fills the space: values of the machine settings in `keys`, and choices of learning settings.
     fn fill(&mut self, keys: &[(&'static str, &str)]) -> Result<()> {
         let base = self.requested(&Choice::new())?.settings;
         for (key, _) in keys.iter().filter(|(key, _)| self.automatic.contains_key(key)) {
             let values = machine_values(key, &base);
             if !values.is_empty() {
-                self.machine.push(Knob { key, values });
+                self.machine.push(TunableSetting { key, values });
             }
         }
         match base.run.solved_at {
@@ -144,21 +144,21 @@ impl Space {
         Ok(())
     }
 
-    /// The configuration under a choice, on the device that was chosen and no other.
+    /// The configuration with a choice, on the chosen device.
     ///
     /// # Errors
-    /// When they do not fit together.
+    /// When they are incompatible.
     pub fn requested(&self, choice: &Choice) -> Result<Requested> {
         let mut line = self.line.clone();
         let device = [("device", &self.device)];
-        // Flags, the last ones: nothing is laid over them.
+        // As flags, which override everything else.
         let all = self.automatic.iter().chain(choice).map(|(key, value)| (*key, value)).chain(device);
         line.flags.extend(all.map(|(key, value)| (key, "operant tune", value.clone())));
         config::requested(self.facts.clone(), &line, None)
     }
 
-    /// What has to be written for a choice to hold: itself, and where it is of learning also the device and the settings of learning
-    /// that it was found with.
+    /// The settings to write for a choice: the choice and, if it has learning settings, also the device and the learning settings
+    /// with which it was found.
     pub fn to_write(&self, choice: &Choice) -> Choice {
         let mut written = choice.clone();
         if choice.keys().any(|key| GRID.contains(key) || OF_GPUS.iter().any(|(of_gpus, _)| of_gpus == key)) {
@@ -169,29 +169,30 @@ impl Space {
         written
     }
 
-    /// What of a choice that `file` has now would not be heard, or is not as it was in the trials, without the command line: each with
-    /// the value that holds and where that comes from.
+    /// The settings of a choice in `file` that are overridden, or differ from the trials, in a run without this command line: each
+    /// with its effective value and origin.
     ///
     /// # Errors
     /// When the configuration cannot be used.
-    pub fn unheard(&self, choice: &Choice) -> Result<Vec<String>> {
+    pub fn overridden(&self, choice: &Choice) -> Result<Vec<String>> {
         let line = CommandLine { config: self.line.config.clone(), ..CommandLine::default() };
         let now = config::requested(self.facts.clone(), &line, None)?;
         let now = if self.device == "cpu" || now.settings.uses_gpu_preset() { now } else { now.on_gpu()? };
-        let mut wanted = self.automatic.clone();
-        wanted.extend(choice.clone());
+        let mut expected = self.automatic.clone();
+        expected.extend(choice.clone());
         let differs = |(key, value): (&&'static str, &String)| {
             let holds = now.value(key)?;
             let by = now.origin(key)?;
-            (holds.to_string() != *value).then(|| format!("{key} = {holds} holds, by {by}, and not {value}"))
+            (holds.to_string() != *value)
+                .then(|| format!("{key} = {holds} is in effect, from {by}, instead of {value}"))
         };
-        Ok(wanted.iter().filter_map(differs).collect())
+        Ok(expected.iter().filter_map(differs).collect())
     }
 
     /// Environments and minibatches around the base that fit together, then what only GPUs have.
     fn learning_choices(&self, base: &Settings) -> Vec<Choice> {
         let mut choices = self.grid(base);
-        // The automatic value is no change.
+        // The automatic value is not a change.
         let changes = |(key, values): (&'static str, &[&str])| -> Vec<Choice> {
             let own = self.automatic.get(key);
             let others = values.iter().filter(|value| own.is_some_and(|own| own != *value));
@@ -228,7 +229,7 @@ impl Space {
                     .into_iter()
                     .filter(|(key, value)| self.automatic.get(key).is_some_and(|a| a != value))
                     .collect();
-                let fits = |requested: Requested| requested.settings.updates() >= LEAST_UPDATES;
+                let fits = |requested: Requested| requested.settings.updates() >= MIN_UPDATES;
                 if is_new && num_envs > 0 && count > 0 && self.requested(&choice).is_ok_and(fits) {
                     choices.push(choice);
                 }
@@ -238,7 +239,7 @@ impl Space {
     }
 }
 
-/// A device in words.
+/// A description of a device.
 fn about(device: &str) -> String {
     if device != "cpu" {
         return device.to_owned();
@@ -253,12 +254,12 @@ fn hardware_threads() -> usize {
     Topology::read().usable_cores().iter().map(|core| core.threads.len()).sum()
 }
 
-/// The value that a key has, as TOML has it.
+/// The value of a key as TOML text.
 fn value_of(settings: &Settings, key: &'static str) -> Option<String> {
     settings.value(key).map(ToString::to_string)
 }
 
-/// What a setting of the machine may be besides what the plan makes of it.
+/// Values of a machine setting other than the plan's.
 fn machine_values(key: &str, base: &Settings) -> Vec<String> {
     let num_envs = Some(base.learner.num_envs);
     let plan = machine::plan(&base.run, &base.learner, num_envs, false);
@@ -286,7 +287,7 @@ fn is_from(origin: Option<&Origin>, file: &Path) -> bool {
     matches!(origin, Some(Origin::File(path, _)) if is_same(path, file))
 }
 
-/// Whether two paths lead to one file.
+/// Whether two paths are the same file.
 pub fn is_same(a: &Path, b: &Path) -> bool {
     let whole = |path: &Path| -> PathBuf { path.canonicalize().unwrap_or_else(|_| path.to_path_buf()) };
     whole(a) == whole(b)
@@ -327,7 +328,7 @@ mod tests {
         for (k, choice) in space.learning.iter().enumerate() {
             let settings = space.requested(choice).expect("valid").settings;
             let own = (settings.learner.num_envs, settings.learner.num_minibatches);
-            assert!(own != (16, 4) && settings.updates() >= LEAST_UPDATES, "{choice:?}");
+            assert!(own != (16, 4) && settings.updates() >= MIN_UPDATES, "{choice:?}");
             assert!(!space.learning[..k].contains(choice), "{choice:?} twice");
         }
     }
@@ -342,7 +343,7 @@ mod tests {
         assert_eq!(keys, ["lane_width", "waiting"]);
         assert!(!space.learning.is_empty());
         assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
-        // As many as the device takes are so many.
+        // The number that the device chooses.
         let space = self::space(&["num_envs=auto"], &[]);
         let base = space.requested(&Choice::new()).expect("valid");
         assert_eq!((base.settings.learner.num_envs, base.num_envs_is_open()), (16, false));
@@ -355,7 +356,7 @@ mod tests {
         // A trial has its own seed and device, whatever the flags say.
         let own = space.requested(&Choice::from([("seed", "3".to_owned())])).expect("valid").settings;
         assert_eq!((own.learner.seed, own.run.device.to_string().as_str()), (3, "cpu"));
-        // What was found with 32 environments holds with them alone.
+        // A choice found with 32 environments is valid only with them.
         let found = Choice::from([("num_minibatches", "8".to_owned())]);
         let written = space.to_write(&found);
         assert_eq!((written["num_envs"].as_str(), written["device"].as_str()), ("32", "\"cpu\""));
@@ -383,9 +384,12 @@ mod tests {
         assert_eq!((base, before), (16, true));
         let (base, before, space) = with("[cartpole]\nnum_envs = 48\n");
         assert_eq!((base, before), (48, false));
-        // Nothing of another value is heard where a file says otherwise.
-        let unheard = space.unheard(&Choice::from([("num_envs", "96".to_owned())])).expect("valid");
-        assert!(unheard.len() == 1 && unheard[0].starts_with("num_envs = 48 holds, by "), "{unheard:?}");
-        assert_eq!(space.unheard(&Choice::new()).expect("valid"), [""; 0]);
+        // A file's value that differs is reported as overridden.
+        let overridden = space.overridden(&Choice::from([("num_envs", "96".to_owned())])).expect("valid");
+        assert!(
+            overridden.len() == 1 && overridden[0].starts_with("num_envs = 48 is in effect, from "),
+            "{overridden:?}"
+        );
+        assert_eq!(space.overridden(&Choice::new()).expect("valid"), [""; 0]);
     }
 }

@@ -6,8 +6,8 @@ pub mod show;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use operant_bench::bench::compare::Earlier;
-use operant_bench::bench::plan::{Plan, Request};
+use operant_bench::bench::compare::Baseline;
+use operant_bench::bench::plan::{BenchPlan, Request};
 use operant_bench::bench::run::run as measure;
 use operant_env::Registry;
 use operant_run::Error;
@@ -97,7 +97,7 @@ device, threads, precision and kernels counts.";
 /// Measures and prints.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     // What cannot be read or written is found out now, not after a minute.
-    let earlier = args.compare.as_deref().map(Earlier::read).transpose()?;
+    let earlier = args.compare.as_deref().map(Baseline::read).transpose()?;
     if let Some(path) = &args.plot {
         std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
             Error::usage(format!("the plot cannot be written: {error}"))
@@ -117,7 +117,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         minibatch: args.minibatch as usize,
         set: args.set.clone(),
     };
-    let plan = Plan::new(registry, &request, &mut |note| output::note(note))?;
+    let plan = BenchPlan::new(registry, &request, &mut |note| output::note(note))?;
     let mut bar = Bar::new();
     let measured = measure(&plan, args.budget, args.profile, &mut bar);
     bar.finish();
@@ -131,7 +131,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         plot::draw(path, &rows)?;
     }
     let text = if args.json {
-        let about = |device: &str| plan.places.iter().find(|place| place.name() == device);
+        let about = |device: &str| plan.devices.iter().find(|place| place.name() == device);
         let machine = |device: &str| about(device).map_or("", |place| place.about());
         rows.iter().map(|row| format!("{}\n", row.to_json(machine(&row.device)))).collect()
     } else {

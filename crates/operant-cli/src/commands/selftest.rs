@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use operant_bench::selftest::{Extent, Report, check_cpu, check_gpu};
+use operant_bench::selftest::{Report, SelftestOptions, check_cpu, check_gpu};
 use operant_env::Registry;
 use operant_run::Error;
 
@@ -65,7 +65,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         })?;
     }
     let mut report = Report::default();
-    let extent = Extent { quick: args.quick };
+    let extent = SelftestOptions { quick: args.quick };
     if args.target != Some(Target::Gpu) {
         check_cpu(&mut report, registry, extent);
     }

@@ -52,7 +52,7 @@ Examples:
   operant tune cartpole --for solve              the least time until it is solved
   operant tune pendulum --budget 600 --envs 32   leave the environments, vary the rest
 
-Tried in turn, each against the settings so far, round after round:
+TriedSettings in turn, each against the settings so far, round after round:
   the machine   threads, rollout_tile, lane_width, waiting; on a GPU kernels.
                 On a CPU no result depends on them.
   learning      num_envs and num_minibatches; on a GPU precision and overlap.
@@ -110,5 +110,5 @@ fn write(file: &mut ConfigFile, space: &Space, report: &Report) -> operant_run::
     file.write(&space.to_write(&report.choice), &about)?;
     // Another file than the usual one is for whoever names it.
     let is_heard = is_same(file.path(), Path::new(USUAL)) && !report.choice.is_empty();
-    if is_heard { space.unheard(&report.choice) } else { Ok(Vec::new()) }
+    if is_heard { space.overridden(&report.choice) } else { Ok(Vec::new()) }
 }

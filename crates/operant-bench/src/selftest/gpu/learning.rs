@@ -1,4 +1,4 @@
-//! What the presets for GPUs learn: every environment that a policy sees as numbers, in f32 and bf16, to its threshold.
+//! Training with the GPU presets: every environment with numeric observations, in f32 and bf16, to its threshold.
 
 use operant_env::{EnvSpec, ObsSpace};
 use operant_learn::Precision;
@@ -12,7 +12,7 @@ use crate::selftest::report::Report;
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
-/// A run of a size that a test takes where there is no GPU: what it learns means nothing.
+/// A small run for tests without a GPU; it does not learn.
 pub const SMALL: [&str; 10] = [
     "--steps",
     "1024",
@@ -26,9 +26,9 @@ pub const SMALL: [&str; 10] = [
     "eval_episodes=4",
 ];
 
-/// Whether the presets learn.
+/// The result of training with the presets.
 pub struct Learning {
-    /// Runs that reached their threshold, and runs.
+    /// Runs that reached their threshold, and all runs.
     pub solved: (usize, usize),
 }
 
@@ -47,11 +47,11 @@ impl Gpu<'_> {
                         let solved = row["solved"] == true;
                         let mean = row["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
                         rows.push(row);
-                        // A small run must end in a number, no more.
+                        // A small run only needs to end in a number.
                         Ok(match (solved, quick) {
                             (true, false) => Vec::new(),
                             (_, true) if mean.is_finite() => Vec::new(),
-                            _ => vec![format!("it reached {mean}, and {threshold} is the threshold")],
+                            _ => vec![format!("it reached {mean}; the threshold is {threshold}")],
                         })
                     });
                 }
@@ -64,7 +64,7 @@ impl Gpu<'_> {
     }
 
     /// The return from which on the environment counts as solved.
-    /// The environments that are trained, with their thresholds. Boards would take minutes where these take seconds.
+    /// The trained environments with their thresholds. MinAtar would take minutes instead of seconds.
     fn learned(&self) -> Vec<(String, f64)> {
         let numbers = |spec: &EnvSpec| matches!(spec.obs, ObsSpace::Box { .. });
         let specs = self.registry.specs().into_iter().filter(numbers);

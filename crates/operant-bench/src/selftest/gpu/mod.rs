@@ -1,4 +1,4 @@
-//! The GPU's self-test: every kernel against the CPU, what the presets learn there, and speeds beside the goals.
+//! The GPU's self-test: every kernel against the CPU, training with the presets, and speeds compared with the goals.
 
 mod learning;
 mod parity;
@@ -17,18 +17,18 @@ use operant_env::{AnyEnv, EnvOptions, Registry};
 use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
 
-use self::verdict::Found;
-use super::Extent;
+use self::verdict::Measurements;
+use super::SelftestOptions;
 use super::report::Report;
 
-/// Runs everything on GPU `ordinal`.
+/// Runs the self-test of GPU `ordinal`.
 ///
 /// # Errors
 /// When there is no such GPU, or no driver or compiler for it.
 pub fn check_gpu(
     report: &mut Report,
     registry: &Registry,
-    extent: Extent,
+    extent: SelftestOptions,
     ordinal: usize,
 ) -> Result<(), CudaError> {
     let cuda = Cuda::find()?;
@@ -54,7 +54,7 @@ pub fn check_gpu(
     gpu.telemetry(report, training.of(Precision::F32).map(|goal| goal.sps));
     let starting = gpu.starting(report);
     let learning = gpu.learning(report);
-    gpu.verdict(report, &Found { training, starting, learning });
+    gpu.verdict(report, &Measurements { training, starting, learning });
     Ok(())
 }
 
@@ -62,11 +62,11 @@ struct Gpu<'a> {
     registry: &'a Registry,
     device: &'a Device,
     name: String,
-    extent: Extent,
+    extent: SelftestOptions,
 }
 
 impl Gpu<'_> {
-    /// How long a speed is measured.
+    /// Time for measuring a speed.
     fn budget(&self) -> Duration {
         Duration::from_secs_f64(if self.extent.quick { 0.02 } else { 1.0 })
     }
@@ -76,7 +76,7 @@ impl Gpu<'_> {
         self.registry.specs().into_iter().map(|spec| spec.name).collect()
     }
 
-    /// Runs a closure for the environment of that name.
+    /// Calls a closure with the environment of this name.
     fn with<T>(
         &self,
         name: &str,

@@ -14,7 +14,7 @@ use operant_learn::{Config, LearnError, Precision};
 use super::{Gpu, config};
 use crate::selftest::report::Report;
 
-/// Weights that choose and value as trained ones do, not nearly evenly as initial ones.
+/// Weights with decisive outputs like trained ones; initial ones are nearly uniform.
 fn weights(env: &dyn AnyEnv, config: &Config) -> Result<Vec<f32>, LearnError> {
     let network = Network::new(Architecture::of(&env.spec(), config)?);
     let mut params = init_params(&network, 11);
@@ -170,7 +170,7 @@ impl Gpu<'_> {
         Ok(problems)
     }
 
-    /// Updates in single precision, in both ways of launching, or a gradient in another.
+    /// Updates in single precision with both kinds of launch, or a gradient in another precision.
     fn update_problems(
         &self,
         env: &dyn AnyEnv,
@@ -186,12 +186,12 @@ impl Gpu<'_> {
         let phases = compare_update(device, env, config, count, UpdatePath::Phases)?;
         let mut problems = whole.problems;
         if whole.state != phases.state {
-            problems.push("a launch a phase gives other bits than one for all".to_owned());
+            problems.push("a launch per phase gives other bits than one launch for all".to_owned());
         }
         Ok(problems)
     }
 
-    /// Given actions from a first state, against the scalar lane.
+    /// Compares given actions from a first state with the scalar lane.
     fn replay_problems(&self, env: &dyn AnyEnv) -> Result<Vec<String>, LearnError> {
         let cases = (0..8).map(|number| random_case(env, number)).collect::<Result<Vec<_>, _>>()?;
         let mut problems = Vec::new();
@@ -203,7 +203,7 @@ impl Gpu<'_> {
         let played = operant_learn::cuda::replay(self.device, env, &words)?;
         for (number, (case, got)) in cases.iter().zip(played).enumerate() {
             if env.replay(Arithmetic::F32, case).ok() != Some(got) {
-                problems.push(format!("case {number} is not what the scalar lane gives"));
+                problems.push(format!("case {number} differs from the scalar lane"));
             }
         }
         Ok(problems)

@@ -1,4 +1,4 @@
-//! Kernels compiled on all cores at once, before anything is tested: one after another they would take longer than all else.
+//! Compiles kernels on all cores before the tests; one after another they would take longer than everything else.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::{Gpu, config};
 use crate::selftest::report::Report;
 
 impl Gpu<'_> {
-    /// Compiles what the parts that follow take most of their kernels from. What fails here fails there again, with words.
+    /// Compiles most kernels of the following parts. Errors are ignored here; they occur again there and are reported.
     pub fn prepare(&self, report: &mut Report) {
         let jobs = Mutex::new(self.jobs());
         let count = jobs.lock().map_or(0, |jobs| jobs.len());
@@ -32,11 +32,12 @@ impl Gpu<'_> {
         });
         let seconds = start.elapsed().as_secs_f64();
         let value = json!({"configurations": count, "threads": threads, "seconds": seconds});
-        let line = format!("those of {count} configurations compiled in {seconds:.1} s by {threads} threads");
+        let line =
+            format!("kernels of {count} configurations compiled in {seconds:.1} s by {threads} threads");
         report.part("kernels", value, &line);
     }
 
-    /// Makes what trains, which compiles it, and drops it again.
+    /// Creates a backend, which compiles its kernels, and drops it.
     fn make(&self, env: &Arc<dyn AnyEnv>, config: &Config, precision: Precision) -> Result<(), LearnError> {
         // The same kernels serve any horizon; a short one takes little memory.
         let config = Config { num_steps: 1, num_minibatches: 1, ..config.clone() };
@@ -60,7 +61,7 @@ impl Gpu<'_> {
                 continue;
             }
             for name in self.names() {
-                // What `operant train` would take, with another device's name where this has none.
+                // The settings of `operant train`, with another device's name if this one has no preset.
                 let line = CommandLine { set: vec!["device=cuda".to_owned()], ..CommandLine::default() };
                 if let Ok(asked) =
                     EnvFacts::registered(self.registry, &name).and_then(|facts| requested(facts, &line, None))

@@ -1,4 +1,4 @@
-//! Speeds of what the kernels do: environments alone, and rollouts.
+//! Speeds of the kernels: environments alone, and rollouts.
 
 use operant_env::AnyEnv;
 use operant_learn::{Config, LearnError, Precision};
@@ -9,13 +9,13 @@ use crate::measure::{Speed, gpu as measure};
 use crate::selftest::report::{Report, Row};
 
 impl Gpu<'_> {
-    /// All of them.
+    /// Measures all speeds.
     pub fn speeds(&self, report: &mut Report) {
         self.environment_speeds(report);
         self.rollout_speeds(report);
     }
 
-    /// Floating-point operations per second of the cores in f32, by clock; unknown for architectures not listed.
+    /// Peak floating-point operations per second in f32, from the clock; None for architectures not listed.
     pub fn peak(&self, precision: Precision) -> Option<f64> {
         let properties = self.device.properties();
         let lanes = match properties.compute_capability {
@@ -33,7 +33,7 @@ impl Gpu<'_> {
         for name in self.names() {
             for &envs in sizes.iter().filter(|&&envs| name == "cartpole" || envs <= 1 << 20) {
                 for writes in [false, true] {
-                    // Outputs of the largest would fill the memory of small devices.
+                    // The outputs of the largest would fill the memory of small devices.
                     if writes && (envs > 1 << 20 || self.extent.quick) {
                         continue;
                     }
@@ -67,12 +67,12 @@ impl Gpu<'_> {
         }
     }
 
-    /// Takes down a measured row; one that cannot be measured is a failed check.
+    /// Adds a measured row to the report; a failed measurement is a failed check.
     fn measured(&self, report: &mut Report, name: &str, row: Result<Row, String>) {
         match row {
             Ok(row) => {
                 let horizon = (row.more["launches"].as_f64(), row.more["bus_bytes"].as_f64());
-                // A network outside the kernel takes a launch for each of its layers.
+                // The GEMM path has a launch for each layer.
                 let fused = row.bench != "rollout" || row.more.get("weights_at").is_some();
                 if fused && horizon != (Some(1.0), Some(0.0)) {
                     let problem =

@@ -1,4 +1,4 @@
-//! Time from the start of a process to CartPole solved: with no kernel compiled yet, and with all of them on the disk.
+//! Time from process start to CartPole solved, with a cold and with a warm kernel cache.
 
 use serde_json::{Value, json};
 
@@ -7,25 +7,25 @@ use crate::measure::Spread;
 use crate::selftest::child::{Scratch, result, training};
 use crate::selftest::report::Report;
 
-/// Starts with kernels on the disk.
+/// Number of starts with a warm cache.
 const WARM: usize = 5;
 
 /// Seconds to CartPole solved.
-pub struct Starting {
-    /// From a warm cache, the median.
+pub struct StartTimes {
+    /// The median with a warm cache.
     pub warm_s: Option<f64>,
 }
 
 impl Gpu<'_> {
-    /// Starts training again and again, and takes down when it was solved.
-    pub fn starting(&self, report: &mut Report) -> Starting {
+    /// Starts training repeatedly, and reports when it was solved.
+    pub fn starting(&self, report: &mut Report) -> StartTimes {
         let mut seconds = Vec::new();
         report.check("gpu", "cartpole is solved from a cold and from a warm kernel cache", || {
             seconds = self.starts()?;
             Ok(Vec::new())
         });
         let Some((cold, warm)) = seconds.split_first().filter(|(_, warm)| !warm.is_empty()) else {
-            return Starting { warm_s: None };
+            return StartTimes { warm_s: None };
         };
         let spread = Spread::of(warm.to_vec());
         let value = json!({
@@ -41,7 +41,7 @@ impl Gpu<'_> {
             spread.median, spread.min, spread.max
         );
         report.part("solved_from_start", value, &line);
-        Starting { warm_s: Some(spread.median) }
+        StartTimes { warm_s: Some(spread.median) }
     }
 
     /// The seconds of each start, the cold one first.

@@ -1,4 +1,4 @@
-//! What telemetry costs: whole runs in processes of their own without a ring, with one, and with eight monitors that read it.
+//! The cost of telemetry: whole runs in child processes without a ring, with one, and with eight monitors that read it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -16,14 +16,14 @@ use crate::selftest::report::Report;
 
 /// Monitors that read at once.
 const MONITORS: usize = 8;
-/// Times a second that each reads and prints everything.
+/// How often per second each reads and prints everything.
 const READS: f64 = 10.0;
-/// Seconds that a run should take.
+/// Target seconds of a run.
 const SECONDS: f64 = 2.0;
-/// How long a monitor may take to see that its run has ended.
+/// Timeout for a monitor to end after its run.
 const LAST: Duration = Duration::from_secs(10);
 
-/// One way to train.
+/// One variant of the comparison.
 struct Arm {
     name: &'static str,
     ring: bool,
@@ -37,7 +37,7 @@ const ARMS: [Arm; 3] = [
 ];
 
 impl Gpu<'_> {
-    /// Trains each way in turn, the order changing, and compares. `sps` is about how fast the GPU trains.
+    /// Trains each variant in turn, in changing order, and compares. `sps` is the approximate training speed of the GPU.
     pub fn telemetry(&self, report: &mut Report, sps: Option<f64>) {
         let [envs, steps] = self.goal_shape();
         let batch = (envs * steps) as f64;
@@ -80,7 +80,7 @@ impl Gpu<'_> {
         }
         let ratio = |arm: usize| medians[arm].median / medians[0].median;
         let line = format!(
-            "{:.4} of the speed with a ring, {:.4} with {MONITORS} monitors, who printed {lines} lines",
+            "{:.4} of the speed with a ring, {:.4} with {MONITORS} monitors, which printed {lines} lines",
             ratio(1),
             ratio(2)
         );
@@ -99,7 +99,7 @@ impl Gpu<'_> {
             "hidden=64,64",
             "update_epochs=4",
             "anneal_lr=false",
-            // Evaluations and files are no part of the question, in no arm.
+            // No variant has evaluations or files, which are not measured here.
             "csv=false",
             "tensorboard=false",
             "eval_interval=1000000",
@@ -129,7 +129,7 @@ impl Gpu<'_> {
             while !ring.exists() && matches!(child.try_wait(), Ok(None)) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // Those that were started end, whatever becomes of the others.
+            // Monitors that did start are still waited for.
             monitors
                 .extend((0..arm.monitors).map_while(|k| Monitor::start(NAME, &rings, place.path(), k).ok()));
         }
@@ -143,13 +143,13 @@ impl Gpu<'_> {
     }
 }
 
-/// Where memory is a file system, since a disk is no part of the question; else where temporary files are.
+/// A directory in memory, so that no disk affects the measurement; else the temporary directory.
 fn memory_files() -> PathBuf {
     let shared = Path::new("/dev/shm");
     if shared.is_dir() { shared.to_path_buf() } else { std::env::temp_dir() }
 }
 
-/// `operant monitor RUN --json`, which reads everything that the ring has, again and again until the run ends.
+/// `operant monitor RUN --json`, which reads the whole ring repeatedly until the run ends.
 struct Monitor {
     child: Child,
     output: PathBuf,

@@ -1,5 +1,5 @@
 //! Full PPO on the GPU: speed by number of environments, network and precision, with its phases, launches and bytes over the bus;
-//! and what NVML says of the GPU while the shape of the goals trains.
+//! and the GPU's utilization by NVML while the configuration of the goals trains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use serde_json::json;
 use super::{Gpu, config};
 use crate::measure::gpu as measure;
 use crate::selftest::report::{Report, Row};
-use crate::selftest::watch::{Watched, watched};
+use crate::selftest::watch::{GpuMedians, watched};
 
 /// Samples of a minibatch.
 const MINIBATCH: usize = 32_768;
 
-/// The shape that the goals are about: CartPole with N environments, a horizon of T steps, two hidden layers of H.
+/// The configuration of the goals: CartPole with N environments, rollout length T, two hidden layers of H.
 pub const GOAL_ENVS: usize = 8_192;
 /// See [`GOAL_ENVS`].
 pub const GOAL_STEPS: usize = 128;
 const GOAL_HIDDEN: usize = 64;
 
-/// Training in the shape of the goals.
+/// Training in the configuration of the goals.
 pub struct Goal {
     /// Precision.
     pub precision: Precision,
@@ -30,28 +30,28 @@ pub struct Goal {
     pub sps: f64,
     /// Bytes over the bus per update, both ways.
     pub bus_bytes: f64,
-    /// What the GPU was doing.
-    pub watched: Watched,
+    /// Utilization of the GPU.
+    pub watched: GpuMedians,
 }
 
-/// What became of training in the shape of the goals: nothing where it failed.
+/// Training in the configuration of the goals, by precision; empty if it failed.
 #[derive(Default)]
 pub struct Training(pub Vec<Goal>);
 
 impl Training {
-    /// In this precision.
+    /// The result for a precision.
     pub fn of(&self, precision: Precision) -> Option<&Goal> {
         self.0.iter().find(|goal| goal.precision == precision)
     }
 }
 
 impl Gpu<'_> {
-    /// Environments and steps of a horizon in the shape of the goals; small where only the structure is tested.
+    /// num_envs and num_steps of the goals; small if only the structure is tested.
     pub fn goal_shape(&self) -> [usize; 2] {
         if self.extent.quick { [64, 4] } else { [GOAL_ENVS, GOAL_STEPS] }
     }
 
-    /// Measures all, and gives the shape of the goals apart.
+    /// Measures all configurations, and returns those of the goals.
     pub fn training(&self, report: &mut Report) -> Training {
         let [goal_envs, steps] = self.goal_shape();
         let sizes: &[usize] = if self.extent.quick { &[goal_envs] } else { &[1_024, GOAL_ENVS, 65_536] };
@@ -70,7 +70,7 @@ impl Gpu<'_> {
                         || self.with("cartpole", |env| self.training_row(env, &config, precision, budget));
                     let (measured, seen) = match is_goal {
                         true => watched(uuid, settled, train),
-                        false => (train(), Watched::default()),
+                        false => (train(), GpuMedians::default()),
                     };
                     match measured {
                         Ok(mut row) => {
@@ -124,7 +124,7 @@ impl Gpu<'_> {
     }
 }
 
-/// Minibatches of 32,768 samples, four to an epoch at least.
+/// Minibatches of 32,768 samples, at least four per epoch.
 pub fn shape(envs: usize, steps: usize, hidden: usize) -> Config {
     Config {
         num_minibatches: (envs * steps / MINIBATCH).max(4),

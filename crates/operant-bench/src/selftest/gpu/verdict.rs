@@ -1,11 +1,11 @@
-//! The goals beside what was measured.
+//! Measurements compared with the goals.
 
 use operant_learn::Precision;
 use serde_json::{Value, json};
 
 use super::Gpu;
 use super::learning::Learning;
-use super::starting::Starting;
+use super::starting::StartTimes;
 use super::training::{GOAL_ENVS, GOAL_STEPS, Training};
 use crate::selftest::report::{Report, amount};
 
@@ -13,24 +13,24 @@ use crate::selftest::report::{Report, amount};
 const SPS_F32: f64 = 200e6;
 /// See [`SPS_F32`].
 const SPS_BF16: f64 = 500e6;
-/// Share of the time in which the GPU is to run some kernel.
+/// Goal for the share of time in which the GPU runs a kernel.
 const UTILIZATION: f64 = 0.9;
-/// Bytes over the bus per update, the scene apart.
+/// Maximum bytes over the bus per update, without the scene.
 const BUS_BYTES: f64 = 4096.0;
-/// Seconds from process start to CartPole solved, kernels on the disk.
+/// Maximum seconds from process start to CartPole solved, with a warm kernel cache.
 const SOLVED_S: f64 = 1.0;
 
-/// What the verdict is about.
-pub struct Found {
-    /// Training in the shape of the goals.
+/// The measurements that are compared.
+pub struct Measurements {
+    /// Training in the configuration of the goals.
     pub training: Training,
     /// Starts of CartPole.
-    pub starting: Starting,
+    pub starting: StartTimes,
     /// The presets.
     pub learning: Learning,
 }
 
-/// Which side of a goal is the good one.
+/// Whether a goal is a minimum or a maximum.
 #[derive(Clone, Copy)]
 enum Side {
     AtLeast,
@@ -38,9 +38,8 @@ enum Side {
 }
 
 impl Gpu<'_> {
-    /// Compares, and says it. A goal that is not reached fails no check: the figures are those of one GPU, and another is
-    /// what it is.
-    pub fn verdict(&self, report: &mut Report, found: &Found) {
+    /// Compares and reports. A missed goal does not fail a check, because the goals are for one GPU model.
+    pub fn verdict(&self, report: &mut Report, found: &Measurements) {
         let shape = format!(
             "{GOAL_ENVS} environments x {GOAL_STEPS} steps, 4 epochs of minibatches of 32,768, 64-64"
         );
@@ -80,7 +79,7 @@ impl Gpu<'_> {
         report.part("verdict", Value::Array(rows.into()), &line);
     }
 
-    /// A goal. Where sizes were reduced or nothing was measured it is not judged.
+    /// Compares one goal; skipped if sizes were reduced or nothing was measured.
     fn goal(&self, what: impl Into<String>, side: Side, goal: f64, measured: Option<f64>) -> Value {
         let measured = measured.filter(|measured| measured.is_finite());
         let reached = measured.filter(|_| !self.extent.quick).map(|measured| match side {

@@ -1,7 +1,7 @@
 //! Rows and profiles for a person.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle, presets};
-use operant_bench::bench::plan::Plan;
+use operant_bench::bench::plan::BenchPlan;
 use operant_bench::bench::row::Row;
 use operant_bench::measure::Spread;
 use operant_bench::profile::Profile;
@@ -14,7 +14,7 @@ pub const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(LineSt
 const BUSY: f64 = 0.1;
 
 /// Everything: the table, the limits that its fractions are of, and the profiles.
-pub fn text(plan: &Plan, rows: &[Row]) -> String {
+pub fn text(plan: &BenchPlan, rows: &[Row]) -> String {
     let mut text = format!("{}\n", table(rows));
     for line in limits(plan, rows) {
         text.push_str(&line);
@@ -95,7 +95,7 @@ fn cells(row: &Row) -> Vec<String> {
 }
 
 /// One line for each device, number of threads and precision that limits were measured for: over all rows.
-fn limits(plan: &Plan, rows: &[Row]) -> Vec<String> {
+fn limits(plan: &BenchPlan, rows: &[Row]) -> Vec<String> {
     let mut seen: Vec<(&str, Option<usize>, &str)> = Vec::new();
     let mut lines = Vec::new();
     for row in rows {
@@ -107,7 +107,7 @@ fn limits(plan: &Plan, rows: &[Row]) -> Vec<String> {
         let alike = rows.iter().filter(|row| (row.device.as_str(), row.threads, row.precision) == key);
         let peaks: Vec<Spread> =
             alike.filter(|row| row.flops_per_step.is_some()).map(|row| row.peak_flops).collect();
-        let place = plan.places.iter().find(|place| place.name() == row.device);
+        let place = plan.devices.iter().find(|place| place.name() == row.device);
         let about = place.map_or("", |place| place.about());
         let threads = match row.threads {
             Some(1) => ", 1 thread".to_owned(),
@@ -241,7 +241,7 @@ mod tests {
     use operant_bench::bench::row::made_up as row;
     use operant_bench::bench::verdict::{Comparison, Verdict};
     use operant_bench::measure::Phases;
-    use operant_bench::profile::{How, Kind, Operation, Phase};
+    use operant_bench::profile::{Operation, OperationKind, Phase, TimingMethod};
 
     #[test]
     fn a_table_has_a_line_a_row_and_the_verdict_where_there_is_one() {
@@ -271,8 +271,8 @@ mod tests {
             period: 0.01,
             phases: Phases { rollout: 0.004, gae: f64::NAN, update: 0.006 },
             operations: vec![
-                operation(Kind::Policy, 0.007, How::Timers),
-                operation(Kind::Synchronisation, 0.003, How::Left),
+                operation(OperationKind::Policy, 0.007, TimingMethod::Timers),
+                operation(OperationKind::Synchronisation, 0.003, TimingMethod::Left),
             ],
             notes: vec!["a note".to_owned()],
         };
@@ -280,7 +280,7 @@ mod tests {
         for part in [
             "bottleneck: policy, 70.0% of the time",
             "rollout 4.00 ms (40.0%), gae inside the rollout, update 6.00 ms (60.0%)",
-            "laps: ",
+            "timers: ",
             "left: ",
             "a note",
             "1.00M",

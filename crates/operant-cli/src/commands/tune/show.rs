@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use operant_bench::bench::verdict::Verdict;
 use operant_bench::measure::Spread;
 use operant_bench::tune::choice::shown;
-use operant_bench::tune::{Goal, Report, TrialOutcome, Tried};
+use operant_bench::tune::{Goal, Report, TrialOutcome, TriedSettings};
 
 use crate::commands::bench::show::STYLE;
 
@@ -62,7 +62,7 @@ fn table(report: &Report) -> Table {
     table
 }
 
-fn row(report: &Report, tried: &Tried) -> Vec<String> {
+fn row(report: &Report, tried: &TriedSettings) -> Vec<String> {
     // Settings of the machine are judged by their speed, whatever the goal.
     let goal = if tried.is_speed { Goal::Sps } else { report.goal };
     let known = |text: String| if tried.values.is_empty() { "-".to_owned() } else { text };

@@ -1,4 +1,4 @@
-//! Where something is measured: the CPU, or a GPU; and one series of repetitions there.
+//! The devices that are measured, CPU or GPU, and a series of repetitions on one.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use super::case::Case;
-use crate::measure::{self, Effort, Phases, Speed, TrainingSpeed};
+use crate::measure::{self, Phases, RepetitionBudget, Speed, TrainingSpeed};
 use crate::profile::{self, Profile};
 
-/// A device that measures.
+/// A device to measure.
 #[derive(Debug)]
-pub enum Place {
+pub enum BenchDevice {
     /// This machine's processor.
     Cpu {
         /// Its name.
@@ -26,32 +26,32 @@ pub enum Place {
     Gpu {
         /// `cuda:K`.
         name: String,
-        /// It.
+        /// The open device.
         device: Device,
     },
 }
 
-/// What one series of repetitions found.
+/// The result of a series of repetitions.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// Its repetitions.
+    /// Speed of the repetitions.
     pub speed: Speed,
-    /// Of training.
+    /// Phases of training.
     pub phases: Option<Phases>,
-    /// What else there is to say.
+    /// Additional results.
     pub more: Value,
 }
 
-impl Place {
+impl BenchDevice {
     /// The device of this name; `auto` is the first GPU if one is usable, else the CPU, and `warn` gets the reason.
     ///
     /// # Errors
-    /// When a GPU is asked for that is not there.
+    /// When a requested GPU does not exist.
     pub fn find(registry: &Registry, device: &str, warn: &mut dyn FnMut(&str)) -> Result<Self> {
-        let open = |ordinal| -> Result<Place> {
+        let open = |ordinal| -> Result<BenchDevice> {
             let (cuda, properties) =
                 gpu::find(ordinal, config::usual_cache_dir(registry.known()).as_deref())?;
-            Ok(Place::Gpu { name: gpu::name(properties.ordinal), device: cuda.open(ordinal)? })
+            Ok(BenchDevice::Gpu { name: gpu::name(properties.ordinal), device: cuda.open(ordinal)? })
         };
         match gpu::ordinal(device) {
             Some(ordinal) => open(ordinal).map_err(|error| {
@@ -61,19 +61,19 @@ impl Place {
                     .remedy(format!("{remedy}measure with --device cpu"))
             }),
             None if device == "auto" => Ok(open(0).unwrap_or_else(|error| {
-                warn(&format!("auto takes the CPU: {}", error.what));
-                Place::cpu()
+                warn(&format!("auto uses the CPU: {}", error.what));
+                BenchDevice::cpu()
             })),
-            None => Ok(Place::cpu()),
+            None => Ok(BenchDevice::cpu()),
         }
     }
 
     fn cpu() -> Self {
         let about = operant_host::machine::processor().unwrap_or_else(|| "CPU".to_owned());
-        Place::Cpu { about }
+        BenchDevice::Cpu { about }
     }
 
-    /// As rows name it.
+    /// Its name in rows.
     pub fn name(&self) -> &str {
         match self {
             Self::Cpu { .. } => "cpu",
@@ -81,7 +81,7 @@ impl Place {
         }
     }
 
-    /// As its maker names it.
+    /// The vendor's name for it.
     pub fn about(&self) -> &str {
         match self {
             Self::Cpu { about } => about,
@@ -94,15 +94,19 @@ impl Place {
         matches!(self, Self::Cpu { .. })
     }
 
-    /// Measures a case for about as long as `effort` says.
+    /// Measures a case for about the time of `effort`.
     ///
     /// # Errors
-    /// When the case cannot be carried out, or the device fails.
-    pub fn measure(&self, case: &Case, effort: Effort) -> Result<Series> {
+    /// When the case cannot run, or the device fails.
+    pub fn measure(&self, case: &Case, effort: RepetitionBudget) -> Result<Series> {
         self.try_to_measure(case, effort).map_err(|error| of_case(case, error))
     }
 
-    fn try_to_measure(&self, case: &Case, effort: Effort) -> std::result::Result<Series, LearnError> {
+    fn try_to_measure(
+        &self,
+        case: &Case,
+        effort: RepetitionBudget,
+    ) -> std::result::Result<Series, LearnError> {
         let Case { config, env, .. } = case;
         let shape = [config.num_steps, config.num_envs];
         let alone = |speed| Series { speed, phases: None, more: json!({}) };
@@ -112,19 +116,19 @@ impl Place {
             more: json!({ "sample_epochs_per_s": trained.sample_epochs }),
         };
         Ok(match (self, case.bench) {
-            (Place::Cpu { .. }, Bench::Env) => {
+            (BenchDevice::Cpu { .. }, Bench::Env) => {
                 alone(measure::cpu::environments(&**env, shape, &threads(case), effort)?)
             }
-            (Place::Cpu { .. }, Bench::Rollout) => {
+            (BenchDevice::Cpu { .. }, Bench::Rollout) => {
                 alone(measure::cpu::rollout(env, config, &threads(case), effort)?)
             }
-            (Place::Cpu { .. }, Bench::Train) => {
+            (BenchDevice::Cpu { .. }, Bench::Train) => {
                 trained(measure::cpu::training(env, config, &threads(case), effort)?)
             }
-            (Place::Gpu { device, .. }, Bench::Env) => {
+            (BenchDevice::Gpu { device, .. }, Bench::Env) => {
                 alone(measure::gpu::environments(device, &**env, shape, false, effort.budget)?)
             }
-            (Place::Gpu { device, .. }, Bench::Rollout) => {
+            (BenchDevice::Gpu { device, .. }, Bench::Rollout) => {
                 let measured = measure::gpu::rollout(device, &**env, config, case.network, effort.budget)?;
                 let kernel = measured.kernel.map(|kernel| {
                     json!({
@@ -135,29 +139,34 @@ impl Place {
                 });
                 Series { more: json!({ "kernel": kernel }), ..alone(measured.speed) }
             }
-            (Place::Gpu { device, .. }, Bench::Train) => {
+            (BenchDevice::Gpu { device, .. }, Bench::Train) => {
                 trained(measure::gpu::training(device, env, config, case.network, effort.budget)?)
             }
         })
     }
 
-    /// Where the time of training goes.
+    /// Profiles training.
     ///
     /// # Errors
-    /// As [`Place::measure`].
+    /// As [`BenchDevice::measure`].
     pub fn profile(&self, case: &Case, budget: Duration) -> Result<Profile> {
         let Case { config, env, .. } = case;
         let profile = match self {
-            Place::Cpu { .. } => {
-                profile::cpu::profile(env, config, &threads(case), Effort { budget, least: 1 })
+            BenchDevice::Cpu { .. } => profile::cpu::profile(
+                env,
+                config,
+                &threads(case),
+                RepetitionBudget { budget, min_repetitions: 1 },
+            ),
+            BenchDevice::Gpu { device, .. } => {
+                profile::gpu::profile(device, env, config, case.network, budget)
             }
-            Place::Gpu { device, .. } => profile::gpu::profile(device, env, config, case.network, budget),
         };
         profile.map_err(|error| of_case(case, error))
     }
 }
 
-/// What went wrong with a case.
+/// The error of a case.
 fn of_case(case: &Case, error: LearnError) -> Error {
     let (bench, env) = (case.bench, &case.name);
     let error = Error::from(error);
@@ -167,7 +176,7 @@ fn of_case(case: &Case, error: LearnError) -> Error {
     }
 }
 
-/// The threads of a case on the CPU; every case there has some.
+/// The threads of a case on the CPU.
 pub fn threads(case: &Case) -> CpuOptions {
     case.threads.clone().unwrap_or_else(|| CpuOptions::new(1))
 }
