@@ -1,4 +1,4 @@
-//! Kernels on the first GPU: environments alone and the rollout, beside the same environments on one core of this CPU, in one
+//! Kernels on the first GPU: environments alone and the rollout, compared with the same environments on one CPU core, in one
 //! run. `cargo bench -p benches --bench kernels`; says so where there is no GPU.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the metrics ring costs: to publish a record, beside a plain copy of its words; to attach to a run of a million
+//! The cost of the metrics ring: publishing a record, compared with a plain copy of its words; attaching to a run of a million
 //! updates; and in steps per second of `operant train cartpole`, without a ring, with one, and with eight monitors.
 //! `cargo bench -p benches --bench ring [-- publish | attach | train]`
 //!

@@ -57,7 +57,7 @@ def peer_environment(peer: Peer) -> dict[str, str]:
 
 
 def last_line(path: Path) -> str:
-    """The last words of a log, the usual place of a reason."""
+    """The last lines of a log, which usually contain the reason."""
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else "it said nothing"
 

@@ -34,7 +34,7 @@ def roll(environment: Any, parameters: Any, num_envs: int, horizon: int) -> Any:
 
 
 def prepare(name: str, num_envs: int, horizon: int, generator: str) -> Step:
-    """A compiled horizon and the state that it goes on from."""
+    """A compiled rollout and the state from which it continues."""
     environment, parameters = gymnax.make(name)
     key = jax.random.key(0, impl=generator)
     reset = jax.jit(jax.vmap(environment.reset, in_axes=(0, None)))

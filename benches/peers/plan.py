@@ -18,7 +18,7 @@ class Peer:
     script: str
     arguments: tuple[str, ...] = ()
     keeps_compiled: bool = False
-    """Whether it may keep what it compiles from one process to the next, or compiles anew in each."""
+    """Whether it may cache compiled code between processes, or compiles again in each."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ QUICK_ON_GPU = (
 
 def jax_solvers(requirements: str, flags: tuple[str, ...]) -> tuple[Peer, Peer]:
     """JAX that compiles in every process, and JAX that finds what an earlier process compiled."""
-    anew = Peer("jax", "JAX, compiling", requirements, "ppo_jax.py", ("--solve", *flags))
-    kept = replace(anew, name="jax-compiled", label="JAX, compiled before", keeps_compiled=True)
-    return anew, kept
+    compiling = Peer("jax", "JAX, compiling", requirements, "ppo_jax.py", ("--solve", *flags))
+    kept = replace(compiling, name="jax-compiled", label="JAX, compiled before", keeps_compiled=True)
+    return compiling, kept
 
 
 def on_cpu() -> list[Comparison]:

@@ -282,7 +282,7 @@ class Ppo:
 
 
 def prepare(settings: Settings) -> Step:
-    """A compiled update and the state that it goes on from."""
+    """A compiled update and the state from which it continues."""
     ppo = Ppo(settings)
     carry = [ppo.start()]
 
@@ -295,7 +295,7 @@ def prepare(settings: Settings) -> Step:
 
 
 def solve(settings: Settings) -> None:
-    """Trains until CartPole is solved or the steps are used up, and tells the driver."""
+    """Trains until CartPole is solved or the steps are used up, and reports to the driver."""
     send = protocol()
     ppo, attempts = Ppo(settings), Attempts(settings.eval_interval)
     carry, mean = ppo.start(), None

@@ -100,7 +100,7 @@ class UntilSolved(BaseCallback):
 
 
 def solve(seed: int, threads: int) -> None:
-    """Trains until CartPole is solved or rl-zoo's steps are used up, and tells the driver."""
+    """Trains until CartPole is solved or rl-zoo's steps are used up, and reports to the driver."""
     send = protocol()
     torch.set_num_threads(threads)
     model, callback = learner(seed), UntilSolved()
@@ -114,7 +114,7 @@ def solve(seed: int, threads: int) -> None:
 
 
 def prepare(threads: int) -> Step:
-    """A training that goes on for some updates at each call, on as many threads as asked for."""
+    """A training that continues for some updates at each call, on the requested number of threads."""
     model = learner(seed=0)
 
     def step() -> int:

@@ -167,7 +167,7 @@ class Ppo:
 
 
 def prepare(settings: Settings, threads: int) -> Step:
-    """A training that runs on as many threads as asked for."""
+    """A training that runs on the requested number of threads."""
     ppo = Ppo(settings)
 
     def step() -> int:
@@ -178,7 +178,7 @@ def prepare(settings: Settings, threads: int) -> Step:
 
 
 def candidate(settings: Settings, threads: int) -> Candidate:
-    """A number of threads, told apart on an eighth of the environments in minibatches of the same size."""
+    """The best number of threads, measured on an eighth of the environments in minibatches of the same size."""
     share = 8 if settings.num_minibatches % 8 == 0 else 1
     smaller = replace(
         settings, num_envs=settings.num_envs // share, num_minibatches=settings.num_minibatches // share

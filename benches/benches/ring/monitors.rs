@@ -12,7 +12,7 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 
 use crate::cores;
 
-/// How many bytes a monitor must have drawn to count as one that draws: more than one screen.
+/// Bytes that a monitor must have drawn to count as drawing: more than one screen.
 const SCREEN: u64 = 10_000;
 
 /// A monitor on a terminal of its own.
@@ -24,7 +24,7 @@ pub struct Monitor {
     begin: Instant,
 }
 
-/// What a monitor did.
+/// The load of a monitor.
 pub struct MonitorLoad {
     /// Share of a core that it took.
     pub load: f64,
@@ -56,7 +56,7 @@ impl Monitor {
         Ok(Monitor { child, terminal: pair.master, drain, drawn, begin: Instant::now() })
     }
 
-    /// Ends it, and tells what it took.
+    /// Ends it, and returns its CPU load.
     ///
     /// # Errors
     /// When it had ended by itself, or drew less than a screen.

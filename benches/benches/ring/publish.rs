@@ -1,5 +1,5 @@
-//! Nanoseconds to publish a record, archives included, with nobody watching and with readers in another process at 60
-//! frames a second; beside it the limit, a plain copy of the record's words into as large a ring.
+//! Nanoseconds to publish a record, archives included, without readers and with readers in another process at 60
+//! frames a second; with the limit, a plain copy of the record's words into a ring of the same size.
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -34,7 +34,7 @@ const ARMS: [Arm; 3] = [
     Arm { name: "ring, 8 monitors", ring: true, monitors: 8 },
 ];
 
-/// Where the programs run, and which cores each may use.
+/// The benchmark: its programs and the cores that each may use.
 struct Bench<'a> {
     operant: PathBuf,
     dir: &'a Path,
@@ -43,7 +43,7 @@ struct Bench<'a> {
     runs: usize,
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Run {
     sps: f64,
     /// Steps per second of the trainer's processor time, all threads: what a busy machine spoils least.
@@ -86,7 +86,7 @@ impl Bench<'_> {
         }
         let monitors: Result<Vec<Monitor>> =
             (0..arm.monitors).map(|_| Monitor::start(&self.operant, &name, &rings)).collect();
-        // Ended and not yet waited for, a process still tells its processor time.
+        // A process that has ended but was not waited for still reports its processor time.
         let id = WaitId::Pid(Pid::from_child(&child));
         waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).context("cannot wait for operant")?;
         let processor_seconds = cores::processor_seconds(child.id()).unwrap_or(f64::NAN);
@@ -120,7 +120,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Runs the arms in turn until the ratios are known, and prints them.
+    /// Runs the variants in turn until the ratios are known, and prints them.
     fn rounds(&mut self, limit: f64) -> Result<()> {
         let probe = self.train(&ARMS[0], 200_000)?;
         let steps = (probe.sps * SECONDS) as u64;
