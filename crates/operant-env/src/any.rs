@@ -1,4 +1,4 @@
-//! An environment as a value. [`AnyEnv`] is what learners, benchmarks, tests and the command line know of any environment;
+//! An environment as a value. [`AnyEnv`] is the interface of any environment for learners, benchmarks, tests and the command line;
 //! every [`Env`] is one, and so is whatever else implements it: a traced world, a pool of worker processes.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError};
 use crate::stepper::LaneStepper;
 
-/// How many environments one instruction steps. It changes the time, never a bit.
+/// How many environments one instruction steps. It changes the time, never a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneWidth {
     /// Scalar: the reference.
@@ -57,7 +57,7 @@ impl TileSpec {
     }
 }
 
-/// An environment failed: a worker process died, or gave what it must not.
+/// An environment failed: a worker process died, or returned invalid data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("environment {env}: {what}")]
 pub struct StepError {
@@ -67,7 +67,7 @@ pub struct StepError {
     pub what: String,
 }
 
-/// Where a [`Stepper`] writes what a policy acts on. Columns are environments.
+/// The buffers into which a [`Stepper`] writes a policy's inputs. Columns are environments.
 #[derive(Debug)]
 pub struct Seen<'a> {
     /// `(words, R)`: observations, floats by their bits, or 32 bits to a word.
@@ -76,29 +76,29 @@ pub struct Seen<'a> {
     pub legal: &'a mut [u32],
 }
 
-/// Where a [`Stepper`] writes what a step gave. Columns are environments.
+/// The buffers into which a [`Stepper`] writes the results of a step. Columns are environments.
 #[derive(Debug)]
 pub struct Stepped<'a> {
-    /// The next observation, of the new episode where one ended, and its legal choices.
+    /// The next observation (after auto-reset, if an episode ended) and its legal choices.
     pub seen: Seen<'a>,
-    /// `(words, R)`: the observation that the step led to. Written where an episode ended; elsewhere it is undefined.
+    /// `(words, R)`: the observation before auto-reset. Written only for environments whose episode ended.
     pub final_obs: &'a mut [u32],
     /// `(R)`.
     pub rewards: &'a mut [f32],
     /// `(R / 16)`: bit i of word k is environment 16 k + i; whether the rules ended its episode.
     pub terminated: &'a mut [u16],
-    /// `(R / 16)`: whether a limit ended it; both may hold.
+    /// `(R / 16)`: whether a time limit ended it (truncation); both may be set.
     pub truncated: &'a mut [u16],
-    /// `(R)`: undiscounted return of the episode. Written where one ended.
+    /// `(R)`: undiscounted return of the episode. Written only if it ended.
     pub returns: &'a mut [f32],
-    /// `(R)`: its length in steps. Written where one ended.
+    /// `(R)`: its length in steps. Written only if it ended.
     pub lengths: &'a mut [u32],
 }
 
 /// R environments in the middle of their episodes. A step is two calls, because worker processes answer late: between them the
 /// caller does other work. An episode that ends is followed by the next within the same step.
 pub trait Stepper: Send {
-    /// Writes what the policy acts on first, after the start or [`Stepper::load`].
+    /// Writes the first inputs of the policy, after the start or [`Stepper::load`].
     ///
     /// # Errors
     /// When an environment failed.
@@ -110,7 +110,7 @@ pub trait Stepper: Send {
     /// When an environment failed.
     fn submit(&mut self, actions: &[f32], step: u64) -> Result<(), StepError>;
 
-    /// Ends the step that was begun, waiting for it where that is needed.
+    /// Finishes the submitted step, and waits for it if necessary.
     ///
     /// # Errors
     /// When an environment failed.
@@ -125,7 +125,7 @@ pub trait Stepper: Send {
     /// When an environment failed.
     fn load(&mut self, words: &[u32]) -> Result<(), StepError>;
 
-    /// The state of one environment, `(leaves)`, for its picture.
+    /// The state of one environment, `(leaves)`, for drawing.
     fn state(&self, row: usize, words: &mut [u32]);
 }
 
@@ -170,12 +170,12 @@ pub trait AnyEnv: Send + Sync + 'static {
         })?))
     }
 
-    /// The environment as CUDA C++; None where it runs on a CPU only.
+    /// The environment as CUDA C++; None if it runs only on a CPU.
     fn emit(&self) -> Option<String> {
         None
     }
 
-    /// A few shapes that show a state, `(leaves)`.
+    /// Draws a state, `(leaves)`, with a few shapes.
     fn picture(&self, state: &[u32]) -> Scene;
 
     /// Plays given actions from a given state, without auto-reset.

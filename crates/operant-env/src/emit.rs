@@ -1,4 +1,4 @@
-//! The CUDA C++ that an environment becomes: its spaces as constants, `env_reset`, `env_step`, `env_observe` and, where
+//! Emits an environment as CUDA C++: its spaces as constants, `env_reset`, `env_step`, `env_observe` and, where
 //! actions can be illegal, `env_legal`, over a struct of the state with its fields' names, and `env_load` and `env_store`,
 //! which move that struct from and to rows of words, one row a leaf.
 
@@ -44,7 +44,7 @@ pub(crate) fn emit<E: Env>(env: &E) -> String {
     out
 }
 
-/// The space of actions as constants and functions of the component, which fold where the component is known.
+/// The space of actions as constants and functions of the component, which the compiler folds if the component is a constant.
 fn actions<E: Env>(space: &ActionSpace) -> String {
     let mut text = String::new();
     let mut constant = |kind: &str, name: &str, value: String, comment: &str| {

@@ -5,15 +5,15 @@ use operant_lane::{Bundle, Draws, Lane, Mask};
 use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError};
 
-/// An environment: the rules of one game, generic over the lane they run on.
+/// An environment: its rules, generic over the lane that computes them.
 ///
 /// Time limits, auto-reset and episode statistics are not its business; [`crate::Current::step`] adds them.
 pub trait Env: Clone + Send + Sync + 'static {
     /// Everything that the rules remember between steps; declare it with [`operant_lane::bundle!`].
     type State<L: Lane>: Bundle<L>;
-    /// What the policy sees: floats (`[L::Float; O]`), or words of bits (`[L::Uint; W]`) when the space is binary.
+    /// The observation: floats (`[L::Float; O]`), or words of bits (`[L::Uint; W]`) when the space is binary.
     type Obs<L: Lane>: Bundle<L>;
-    /// What the policy does: `L::Uint` (discrete), `[L::Uint; A]` (multi-discrete), `[L::Float; A]` (box).
+    /// The action: `L::Uint` (discrete), `[L::Uint; A]` (multi-discrete), `[L::Float; A]` (box).
     type Action<L: Lane>: Bundle<L>;
 
     /// Whether [`Env::legal`] ever forbids an action.
@@ -33,7 +33,7 @@ pub trait Env: Clone + Send + Sync + 'static {
         draws: &mut Draws<L>,
     ) -> Step<L, Self::State<L>>;
 
-    /// What the policy sees of a state.
+    /// The observation of a state.
     fn observe<L: Lane>(&self, state: &Self::State<L>) -> Self::Obs<L>;
 
     /// Whether choice `choice` of action component `component` is legal in `state`; at least one choice of each
@@ -69,6 +69,6 @@ pub struct Step<L: Lane, S> {
     pub state: S,
     /// The reward of the step.
     pub reward: L::Float,
-    /// Whether the rules ended the episode; a time limit is not theirs to know.
+    /// Whether the rules ended the episode (termination); the caller applies the time limit (truncation).
     pub terminated: L::Mask,
 }

@@ -14,7 +14,7 @@ pub fn bit<U: Uint>(index: U, word: usize) -> U {
     here.select(U::splat(1).shl_by(index), U::splat(0))
 }
 
-/// The same bit map where every cell has four bits, its channels: bit `channel` of cell number `cell`.
+/// The same for a bit map with four channels per cell: bit `channel` of cell number `cell`.
 #[inline(always)]
 pub fn mark<U: Uint>(cell: U, channel: u32, word: usize) -> U {
     let here = cell.shr(3).eq(U::splat(word as u32));
@@ -40,7 +40,7 @@ pub const fn mask<const WORDS: usize>(first: usize, end: usize) -> [u32; WORDS] 
     words
 }
 
-/// The bit map of cells that are given one number each, 0 where empty: the leaves of a public state.
+/// The bit map of cells given as one number each, 0 if empty: the leaves of a public state.
 pub fn pack<const WORDS: usize>(cells: &[f64]) -> [u32; WORDS] {
     let mut words = [0; WORDS];
     for (cell, filled) in cells.iter().enumerate() {

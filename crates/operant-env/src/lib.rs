@@ -1,7 +1,7 @@
 //! operant-env holds the environments: the rules of each in one file, written once over lanes, and what all of them
-//! share: spaces, auto-reset, registry, emission. It knows no policy, no device and no file.
+//! share: spaces, auto-reset, registry, emission. It does not depend on policies, devices or files.
 //!
-//! [`Env`] is what an environment implements, [`AnyEnv`] what everything else knows of it; `docs/environments.md` builds one
+//! An environment implements [`Env`]; everything else uses it through [`AnyEnv`]. `docs/environments.md` builds one
 //! step by step.
 
 #![forbid(unsafe_code)]

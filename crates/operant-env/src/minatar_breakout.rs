@@ -5,7 +5,7 @@
 //! applies. A broken brick sends the ball back in its row but not its column, and until it flies free again the ball
 //! passes other bricks unharmed. A cleared wall is rebuilt when the ball next reaches the bottom row, caught or lost.
 //!
-//! What differs: a new episode starts with no action executed before, where the package remembers the one of the episode
+//! Difference to MinAtar: a new episode starts with no action executed before, where the package remembers the one of the episode
 //! before; and episodes are truncated after 5,000 steps.
 //!
 //! Grids are bit maps: one bit a cell for the bricks, four for the observation.
@@ -126,7 +126,7 @@ impl Env for MinatarBreakout {
         let (u, int) = (L::Uint::splat, L::Int::splat);
         let action = sticky::executed(self.sticky_action_prob, *action, s.last_action, draws);
 
-        // The paddle moves first; the ball meets it where it is then.
+        // The paddle moves before the ball.
         let left = action.eq(u(1)) & s.pos.ne(u(0));
         let right = action.eq(u(3)) & s.pos.lt(u(SIDE - 1));
         let pos = (s.pos + right.select(u(1), u(0)) - left.select(u(1), u(0))).named("pos");
@@ -136,12 +136,12 @@ impl Env for MinatarBreakout {
         let x = s.ball_x.to_int() + rightwards.select(int(1), int(-1));
         let y = s.ball_y.to_int() + downwards.select(int(1), int(-1));
 
-        // A side wall mirrors the ball and leaves its column.
+        // A side wall mirrors the ball's direction and keeps its column.
         let at_wall = (x.lt(int(0)) | x.ge(int(SIDE as i32))).named("at_wall");
         let x = x.max(int(0)).min(int(SIDE as i32 - 1)).to_uint().named("x");
         let direction = at_wall.select(s.ball_dir ^ u(1), s.ball_dir).named("direction");
 
-        // Then the first that applies: ceiling, brick, bottom row.
+        // Then the first applicable case: ceiling, brick, bottom row.
         let ceiling = y.lt(int(0)).named("ceiling");
         let y = y.max(int(0)).to_uint().named("y");
         let cell = (y * u(SIDE) + x).named("cell");

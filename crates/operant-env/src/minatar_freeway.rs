@@ -1,11 +1,11 @@
 //! MinAtar Freeway: a chicken crosses a road of eight lanes on a 10 x 10 grid, a car in each.
 //!
 //! Move for move the Freeway of the MinAtar package (Young and Tian, "MinAtar", 2019), order of checks included. An episode
-//! has 2,501 steps, and its end is a termination. What differs: a new episode starts with no action executed before, where
+//! has 2,501 steps, and its end is a termination. Difference to MinAtar: a new episode starts with no action executed before, where
 //! the package remembers the one of the episode before.
 //!
 //! A car of speed s moves one cell every s + 1 steps, so speed 1 is the fastest. A crossing draws all cars' speeds and
-//! directions again and leaves them where they are.
+//! directions again and keeps their positions.
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
@@ -91,7 +91,7 @@ fn lottery<L: Lane>(draws: &mut Draws<L>) -> Traffic<L> {
 
 /// The column to the right of `x`, or to its left, around the board.
 #[inline(always)]
-fn beside<L: Lane>(x: L::Uint, right: L::Mask) -> L::Uint {
+fn next_cell<L: Lane>(x: L::Uint, right: L::Mask) -> L::Uint {
     let u = L::Uint::splat;
     let last = u(SIDE - 1);
     right.select(x.eq(last).select(u(0), x + u(1)), x.eq(u(0)).select(last, x - u(1)))
@@ -157,16 +157,16 @@ impl Env for MinatarFreeway {
         let above = (moves & up & s.y.ne(u(0))).select(s.y - u(1), s.y);
         let y = (moves & down & s.y.lt(u(START))).select(s.y + u(1), above).named("y");
 
-        // Across: the cars start new courses from where they are.
+        // At the top: the cars draw new speeds at their positions.
         let crossed = y.eq(u(0)).named("crossed");
         let (timer, speed) = L::when(crossed, (s.timer, s.speed), |_| lottery(draws));
         let y = crossed.select(u(START), y).named("y");
 
-        // A car hits the chicken where it stands before its move and after it.
+        // A car hits the chicken at its position before the move or after it.
         let (mut x, mut next_timer, mut hit) = (s.x, timer, L::Mask::splat(false));
         for car in 0..CARS {
             let drives = timer[car].eq(u(0));
-            let ahead = beside::<L>(s.x[car], speed[car].gt(int(0)));
+            let ahead = next_cell::<L>(s.x[car], speed[car].gt(int(0)));
             x[car] = drives.select(ahead, s.x[car]).named("x");
             next_timer[car] = drives.select(pace::<L>(speed[car]), timer[car] - u(1)).named("timer");
             let met = s.x[car].eq(u(COLUMN)) | x[car].eq(u(COLUMN));
@@ -195,7 +195,7 @@ impl Env for MinatarFreeway {
         let cars: [[L::Uint; 2]; CARS] = core::array::from_fn(|car| {
             let place =
                 |x: L::Uint, channel: L::Uint| u((car as u32 + 1) * ROW_BITS) + x * u(CHANNELS) + channel;
-            let behind = beside::<L>(s.x[car], s.speed[car].lt(L::Int::splat(0)));
+            let behind = next_cell::<L>(s.x[car], s.speed[car].lt(L::Int::splat(0)));
             let trail = place(behind, pace::<L>(s.speed[car]) + u(1)).named("trail");
             [place(s.x[car], u(1)).named("car"), trail]
         });
@@ -215,7 +215,7 @@ impl Env for MinatarFreeway {
         let side = SIDE as f32;
         let mut shapes = Vec::new();
         for car in 0..CARS {
-            let behind = beside::<f32>(s.x[car], s.speed[car].lt(Int::splat(0)));
+            let behind = next_cell::<f32>(s.x[car], s.speed[car].lt(Int::splat(0)));
             for (x, tone) in [(behind, 4), (s.x[car], 1)] {
                 shapes.push(grid::square(SIDE, x.0 as f32, (car + 1) as f32, tone));
             }

@@ -23,7 +23,7 @@ const GOAL: f64 = 0.5;
 bundle! {
     /// The car.
     pub struct State {
-        /// Where on the track, -1.2 .. 0.6.
+        /// Position on the track, -1.2 .. 0.6.
         position: Float,
         /// Distance per step.
         velocity: Float,

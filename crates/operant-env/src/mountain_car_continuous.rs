@@ -17,7 +17,7 @@ const PRIZE: f64 = 100.0;
 const FUEL: f64 = 0.1;
 
 bundle! {
-    /// What the driver does.
+    /// The driver's action.
     pub struct Action {
         /// Throttle, -1 .. 1; clipped by the engine.
         throttle: Float,

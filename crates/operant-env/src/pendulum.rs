@@ -32,7 +32,7 @@ bundle! {
 }
 
 bundle! {
-    /// What the motor does.
+    /// The motor's action.
     pub struct Action {
         /// Torque, N m; clipped to the motor's strength.
         torque: Float,

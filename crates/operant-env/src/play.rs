@@ -22,7 +22,7 @@ pub trait Play: Send {
     fn play(&mut self, steps: u64) -> Result<Totals, StepError>;
 }
 
-/// What some environments did.
+/// Totals of random play.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Totals {
     /// Steps of all environments.
@@ -130,10 +130,10 @@ impl<L: Lane> Source<L> for RandomAction<'_, L> {
         self.bits().mul_wide(L::Uint::splat(count)).0
     }
     fn int(&mut self) -> L::Int {
-        unreachable!("no action is a signed integer")
+        unreachable!("actions are never signed integers")
     }
     fn mask(&mut self) -> L::Mask {
-        unreachable!("no action is a truth value")
+        unreachable!("actions are never masks")
     }
 }
 
@@ -240,7 +240,7 @@ impl Outputs {
     }
 }
 
-/// Random play of environments that are no lanes: their steppers, driven with drawn actions.
+/// Random play through steppers, for environments without lanes.
 pub(crate) struct StepperPlay {
     tiles: Vec<PlayedTile>,
     step: u64,

@@ -33,7 +33,7 @@ pub struct Registry {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no environment \"{name}\"{}", hint(nearest))]
 pub struct UnknownEnv {
-    /// The name asked for.
+    /// The requested name.
     pub name: String,
     /// The name or alias that is spelled most like it, if one is near.
     pub nearest: Option<String>,
@@ -43,7 +43,7 @@ fn hint(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"))
 }
 
-/// An environment cannot be made as asked.
+/// An environment cannot be created.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EnvError {
     /// There is none of that name.
@@ -80,7 +80,7 @@ impl Registry {
         self.envs.iter().map(|env| env.spec()).collect()
     }
 
-    /// Every name and alias, with the name that it stands for.
+    /// Every name and alias, with the environment's name.
     pub fn known(&self) -> BTreeMap<String, String> {
         let mut known = BTreeMap::new();
         for EnvSpec { name, aliases, .. } in self.specs() {

@@ -23,14 +23,14 @@ pub enum Arithmetic {
 pub struct Case {
     /// The state to start from.
     pub state: Vec<f64>,
-    /// What to do, step by step.
+    /// The action of each step.
     pub actions: Vec<Vec<f64>>,
-    /// What each step draws, in order: whole numbers and uniforms in [0, 1). Without it, chance draws from seed 0,
+    /// The random numbers of each step, in order: whole numbers and uniforms in [0, 1). Without it, chance draws from seed 0,
     /// environment 0.
     pub draws: Option<Vec<Vec<f64>>>,
 }
 
-/// What happened, entry k after action k; it stops with the episode.
+/// The results, entry k after action k; they stop at the end of the episode.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// Observations; binary ones unpacked.
@@ -73,7 +73,7 @@ pub enum CaseError {
         index: usize,
         /// The number.
         value: f64,
-        /// What the place holds.
+        /// The value.
         what: &'static str,
     },
     /// Wrong number of action components, or a choice that does not exist.
@@ -83,7 +83,7 @@ pub enum CaseError {
         index: usize,
         /// The action given.
         got: Vec<f64>,
-        /// What an action is.
+        /// The kind of action.
         expected: String,
     },
     /// The draws are not one list for each action.
@@ -101,16 +101,16 @@ pub enum CaseError {
         index: usize,
         /// The numbers given.
         got: Vec<f64>,
-        /// What the step draws instead.
+        /// The numbers that the step draws.
         problem: String,
     },
     /// Given draws reach only the lanes of the host.
-    #[error("a GPU replays no `draws`")]
+    #[error("a GPU cannot replay `draws`")]
     DrawsOnDevice,
 }
 
 impl CaseError {
-    /// What to do.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             CaseError::Unsupported { .. } => {
@@ -146,7 +146,7 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
     if case.state.len() != expected {
         return Err(CaseError::State { env: spec.name.clone(), got: case.state.len(), expected });
     }
-    // In the public form whole numbers stand where the leaves are whole numbers, packed ones included.
+    // In the public form integer leaves, packed ones included, are whole numbers.
     let whole = |index: usize| leaves.get(index).is_none_or(|leaf| leaf.kind != Kind::Float);
     let refused = |index: usize, what| {
         Err(CaseError::Entry { env: spec.name.clone(), index, value: case.state[index], what })
@@ -160,7 +160,7 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
             return refused(index, "a whole number");
         }
     }
-    // A negative number is lost where the leaf has no sign.
+    // Unsigned leaves cannot hold a negative number.
     let state = E::State::<f64>::load(&mut Splat(env.unpack(&case.state).iter()));
     let kept = env.pack(&numbers::<f64, _>(&state));
     if let Some(index) = (0..kept.len()).find(|&index| case.state[index] < 0.0 && kept[index] >= 0.0) {
@@ -193,7 +193,7 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
     Ok(())
 }
 
-/// A case as a device takes it: 32-bit words, floats by their bits.
+/// A case in a device's format: 32-bit words, floats by their bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaseWords {
     /// `(leaves)`.
@@ -202,7 +202,7 @@ pub struct CaseWords {
     pub actions: Vec<Vec<u32>>,
 }
 
-/// What a device gives for one step, as words.
+/// The results of one step on a device, as words.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepWords<'a> {
     /// `(words)` of the observation.
@@ -255,7 +255,7 @@ pub(crate) fn from_words<E: Env>(env: &E, steps: &[StepWords<'_>]) -> Outcome {
     outcome
 }
 
-/// One step with the random numbers that the case gives, or else those of a stream.
+/// One step with the case's random numbers, or with a stream's if it has none.
 fn step<E: Env, L: Lane>(
     env: &E,
     state: &E::State<L>,
@@ -285,7 +285,7 @@ fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Result<Outcome, CaseError> 
         state = next;
         let terminated = L::mask(terminated);
         let truncated = index as u64 + 1 >= u64::from(spec.time_limit);
-        // Observations are single precision, as everywhere in the field.
+        // Observations are single precision, as in Gymnasium.
         let obs = numbers::<L, _>(&env.observe(&state));
         outcome.obs.push(match &spec.obs {
             ObsSpace::Box { .. } => obs.into_iter().map(|x| f64::from(x as f32)).collect(),

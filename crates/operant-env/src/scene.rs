@@ -10,7 +10,7 @@ pub struct Scene {
     pub low: Point,
     /// Upper right corner of the view.
     pub high: Point,
-    /// What is drawn, in order.
+    /// The shapes, in drawing order.
     pub shapes: Vec<Shape>,
 }
 

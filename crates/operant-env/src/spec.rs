@@ -1,4 +1,4 @@
-//! What an environment says of itself: name, spaces, limits and options.
+//! The description of an environment: name, spaces, limits and options.
 
 use crate::registry::EnvOptions;
 
@@ -11,15 +11,15 @@ pub struct EnvSpec {
     pub aliases: Vec<String>,
     /// One line for lists.
     pub summary: String,
-    /// What the policy sees.
+    /// The observation space.
     pub obs: ObsSpace,
-    /// What the policy does.
+    /// The action space.
     pub actions: ActionSpace,
     /// Steps after which an episode is truncated.
     pub time_limit: u32,
     /// Steps per second at which a person likes to watch it.
     pub fps: f32,
-    /// What can be set.
+    /// The options.
     pub options: Vec<EnvOption>,
     /// The settings that it is trained with unless others are given, as TOML: hyperparameters, the return from which on it counts
     /// as solved (`solved_at`), and in a table `[gpu]` what differs on a GPU. None for the library's defaults.
@@ -69,9 +69,9 @@ impl ObsSpace {
 /// Actions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActionSpace {
-    /// Components with so many choices each; one component is Gymnasium's `Discrete`.
+    /// The number of choices of each component; one component is Gymnasium's `Discrete`.
     Discrete(Vec<usize>),
-    /// Real numbers between bounds, which the environment enforces where its rules do.
+    /// Real numbers between bounds, which the environment's rules may enforce.
     Box {
         /// Least values.
         low: Vec<f64>,
@@ -107,7 +107,7 @@ pub struct EnvOption {
     pub default: f64,
     /// Least and greatest value.
     pub range: (f64, f64),
-    /// What it does.
+    /// Its description.
     pub help: String,
 }
 
@@ -119,7 +119,7 @@ pub enum OptionError {
     Unknown {
         /// Environment.
         env: String,
-        /// The option asked for.
+        /// The requested option.
         name: String,
         /// The options that there are.
         known: Vec<String>,
@@ -131,7 +131,7 @@ pub enum OptionError {
         env: String,
         /// The option.
         name: String,
-        /// The value asked for.
+        /// The requested value.
         value: f64,
         /// Least value.
         low: f64,
@@ -154,7 +154,7 @@ impl OptionError {
         }
     }
 
-    /// What to do.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             OptionError::Unknown { known, .. } if known.is_empty() => "leave it out: it has none".to_owned(),

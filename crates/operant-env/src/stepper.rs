@@ -11,7 +11,7 @@ use crate::rows::{Rows, RowsMut};
 use crate::spec::ActionSpace;
 use crate::vector::{Clock, Current, numbers};
 
-/// Environments that a word of `terminated` and `truncated` stands for.
+/// Environments per word of `terminated` and `truncated`.
 const BLOCK: usize = 16;
 
 /// R environments, WIDTH to a lane. Between steps they are words, so that any thread may take the next step.
@@ -19,7 +19,7 @@ pub(crate) struct LaneStepper<L: Packed, E: Env> {
     env: E,
     tile: TileSpec,
     time_limit: u32,
-    /// Choices of each component, where actions can be illegal.
+    /// Choices of each component, if actions can be illegal.
     masked: Vec<usize>,
     /// `(leaves + 2, R)`.
     words: Vec<u32>,
@@ -170,9 +170,9 @@ impl<L: Packed> Source<L> for ActionRows<'_> {
         self.next::<L>().to_int().to_uint()
     }
     fn int(&mut self) -> L::Int {
-        unreachable!("no action is a signed integer")
+        unreachable!("actions are never signed integers")
     }
     fn mask(&mut self) -> L::Mask {
-        unreachable!("no action is a truth value")
+        unreachable!("actions are never masks")
     }
 }

@@ -1,11 +1,11 @@
-//! What every environment gets and none contains: the time limit, same-step auto-reset, the final observation and
+//! The code around every environment: the time limit, same-step auto-reset, the final observation and
 //! episode statistics.
 
 use operant_lane::{Bundle, Draws, Float, Lane, Packed, Purpose, Rule, Uint};
 
 use crate::env::Env;
 
-/// When and for whom a step happens; decides its random draws.
+/// The global step and the environment numbers, which determine a step's random draws.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock<L: Lane> {
     /// Seed of the run.
@@ -14,7 +14,7 @@ pub struct Clock<L: Lane> {
     pub environment: L::Uint,
     /// Global step, counted from the start of the run.
     pub step: u64,
-    /// Evaluation has random streams of its own.
+    /// Whether this is an evaluation, which has its own random streams.
     pub evaluation: bool,
 }
 
@@ -42,11 +42,11 @@ pub struct Current<L: Lane, E: Env> {
     pub episodic_return: L::Float,
 }
 
-/// What a step with auto-reset gives.
+/// The result of a step with auto-reset.
 pub struct Transition<L: Lane, E: Env> {
-    /// The observation to act on next: of the new episode where one ended.
+    /// The observation to act on next: of the new episode if one ended.
     pub obs: E::Obs<L>,
-    /// The observation that the step led to: differs from `obs` where an episode ended.
+    /// The observation before auto-reset: differs from `obs` if an episode ended.
     pub final_obs: E::Obs<L>,
     /// The reward of the step.
     pub reward: L::Float,
@@ -76,7 +76,7 @@ impl<L: Lane, E: Env> Clone for Transition<L, E> {
 }
 impl<L: Lane, E: Env> Copy for Transition<L, E> {}
 
-/// The next episode, in place of one that ended.
+/// Starts the next episode after one that ended.
 struct Restart<'a, L: Lane, E> {
     env: &'a E,
     clock: &'a Clock<L>,
@@ -101,7 +101,7 @@ impl<L: Lane, E: Env> Current<L, E> {
         Self { state, elapsed: L::Uint::splat(0), episodic_return: L::Float::splat(0.0) }
     }
 
-    /// One step of every environment. Where an episode ends the next one starts within the same step.
+    /// One step of every environment. When an episode ends, the next one starts within the same step.
     #[inline(always)]
     pub fn step(
         &mut self,

@@ -1,4 +1,4 @@
-//! Parity with the references that lie in data/ (data/README.md): an environment that has a `NAME.reference.json` is held to
+//! Parity with the references in data/ (data/README.md): an environment that has a `NAME.reference.json` is held to
 //! the tolerances in it.
 
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ fn referenced() -> BTreeSet<String> {
         .collect()
 }
 
-/// What a reference declares, and how far an environment may be off.
+/// A reference and the tolerances of an environment.
 struct Reference {
     name: String,
     facts: Value,

@@ -5,7 +5,7 @@
 
 use crate::lane::{Mask, Select, Uint};
 
-/// `elements[index]`; an index past the end gives the last element.
+/// `elements[index]`; an index past the end returns the last element.
 #[inline(always)]
 pub fn get<U: Uint, T: Select<U::Mask>, const N: usize>(elements: &[T; N], index: U) -> T {
     let mut value = elements[N - 1];

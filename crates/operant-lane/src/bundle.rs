@@ -1,11 +1,11 @@
 //! Bundles: structures of lane values, such as the state of an environment.
 //!
 //! A bundle is a fixed sequence of leaves. Storing and loading that sequence is all that buffers, checkpoints, the
-//! auto-reset and the CUDA emitter need to know about a state.
+//! auto-reset and the CUDA emitter need of a state.
 
 use crate::lane::{Lane, Select};
 
-/// What a leaf of a bundle is.
+/// The type of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A real number.
@@ -39,7 +39,7 @@ pub trait Sink<L: Lane> {
     fn mask(&mut self, value: L::Mask);
 }
 
-/// Gives the leaves of a bundle in order.
+/// Supplies the leaves of a bundle in order.
 pub trait Source<L: Lane> {
     /// Next leaf, a float.
     fn float(&mut self) -> L::Float;
@@ -56,7 +56,7 @@ pub trait Source<L: Lane> {
 pub trait Bundle<L: Lane>: Copy + Select<L::Mask> {
     /// Appends the bundle's leaves; `name` is the path so far.
     fn leaves(name: &str, out: &mut Vec<Leaf>);
-    /// Gives every leaf to `sink`, in the order of [`Bundle::leaves`].
+    /// Passes every leaf to `sink`, in the order of [`Bundle::leaves`].
     fn store(&self, sink: &mut impl Sink<L>);
     /// Takes every leaf from `source`, in the same order.
     fn load(source: &mut impl Source<L>) -> Self;

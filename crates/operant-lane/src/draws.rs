@@ -5,7 +5,7 @@ use crate::lane::{Float, Lane, Uint};
 use crate::philox::philox;
 use crate::script::Script;
 
-/// What a stream is for; part of the counter, so streams never overlap.
+/// The purpose of a stream; part of the counter, so streams never overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// First state of an environment.
@@ -40,7 +40,7 @@ pub struct Draws<'a, L: Lane> {
     tag: L::Uint,
     words: [L::Uint; 4],
     drawn: u32,
-    // A constant of every caller but replay, so the branches on it are gone where a rule is inlined.
+    // A constant in every caller except replay, so its branches vanish when a rule is inlined.
     script: Option<&'a Script>,
 }
 

@@ -27,7 +27,7 @@ pub trait Lane: Copy {
     type Mask: Mask + Bundle<Self>;
 
     /// The cold path: `rule(value)` where `mask` holds and `value` elsewhere. `rule` costs nothing while no lane
-    /// needs it. It must draw on nothing but its argument and what it captures.
+    /// needs it. It may use only its argument and its captures.
     fn when<B: Bundle<Self>>(mask: Self::Mask, value: B, rule: impl FnOnce(B) -> B) -> B;
 
     /// [`Lane::when`] for a rule that is inlined wherever it stands, which a closure of several callers need not be: then what of
@@ -47,7 +47,7 @@ pub trait Rule<B> {
     fn apply(self, value: B) -> B;
 }
 
-/// A lane whose environments lie in memory, WIDTH side by side; `f32` and the SIMD lanes.
+/// A lane whose environments are contiguous in memory, WIDTH at a time: `f32` and the SIMD lanes.
 pub trait Packed: Lane + Send + Sync + 'static {
     /// Environments per lane.
     const WIDTH: usize;

@@ -1,6 +1,6 @@
 //! operant-lane is the arithmetic of one environment. A rule written once over a [`Lane`] runs as a scalar (`f32`, or
 //! `f64` to compare with references), as 8 or 16 environments per instruction ([`Wide`]), and as a recording that is
-//! emitted as CUDA C++ ([`trace::Trace`]). It knows no environment, no policy and no device.
+//! emitted as CUDA C++ ([`trace::Trace`]). It does not depend on environments, policies or devices.
 //!
 //! Every operation has one definition for all 32-bit lanes, corner cases included, so equal inputs give equal bits on
 //! every one of them; `tests/conformance.rs` holds that.

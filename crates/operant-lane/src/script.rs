@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-/// The numbers that one step draws, in order. [`crate::Draws::scripted`] hands them to a rule.
+/// The random numbers of one step, in order. [`crate::Draws::scripted`] passes them to a rule.
 #[derive(Debug)]
 pub struct Script {
     numbers: Vec<f64>,
@@ -29,11 +29,11 @@ impl Script {
         self.take(|x| (0.0..1.0).contains(&x), || "a number from 0 to below 1".to_owned()).unwrap_or(0.0)
     }
 
-    fn take(&self, fits: impl Fn(f64) -> bool, wanted: impl Fn() -> String) -> Option<f64> {
+    fn take(&self, fits: impl Fn(f64) -> bool, expected: impl Fn() -> String) -> Option<f64> {
         let place = self.next.replace(self.next.get() + 1);
         let number = self.numbers.get(place).copied();
         if !number.is_some_and(fits) {
-            let problem = || format!("the step draws {} as number {}", wanted(), place + 1);
+            let problem = || format!("the step draws {} as number {}", expected(), place + 1);
             self.problem.borrow_mut().get_or_insert_with(problem);
         }
         number

@@ -1,4 +1,4 @@
-"""Makes the reference data beside it, one recipe an environment (see README.md): `make_reference.py [ENVIRONMENT]..`."""
+"""Makes the reference data in this directory, one recipe an environment (see README.md): `make_reference.py [ENVIRONMENT]..`."""
 
 import sys
 

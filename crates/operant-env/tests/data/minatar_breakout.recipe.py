@@ -106,11 +106,11 @@ def cases(c, rng):
         (at(8, 5, 3, 4, 0, (7, 6), bricks()), 0, (0, False, 8, 4, 1, 4, 0, 30)),
         (at(8, 5, 3, 8, 0, (7, 6), bricks()), 0, (0, True, 9, 4, 3, 8, 0, 30)),  # ... also when the ball is lost
     ]
-    for state, action, want in edges:
+    for state, action, expected in edges:
         out = c.single(state, action)
         s = out["state"][0]
         got = (out["reward"][0], out["terminated"][0], *s[:5], sum(s[7:]))
-        assert got == want, (state[:7], action, got, want)
+        assert got == expected, (state[:7], action, got, expected)
     for strange in range(6):  # states from play, with the player's and other actions
         play = keeper(env, rng)
         actions = rollout(env, env.reset_state(strange), play, 40 + 150 * strange)

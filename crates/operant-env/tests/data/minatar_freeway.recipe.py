@@ -74,11 +74,11 @@ def cases(c, rng):
         (at(5, 0, time_left=0), 2, (0, True, 4, 2), {}),
         (at(2, 0, time_left=0), 2, (0, True, 1, 2), {}),
     ]
-    for state, action, want, cars in edges:
+    for state, action, expected, cars in edges:
         out = played(c, state, action)
         s = out["state"][0]
         got = (out["reward"][0], out["terminated"][0], *s[:2])
-        assert got == want, (state, action, got, want)
+        assert got == expected, (state, action, got, expected)
         for row, car in cars.items():
             assert tuple(s[3 * row : 3 * row + 3]) == car, (state, action, row, s)
     crossings = {}

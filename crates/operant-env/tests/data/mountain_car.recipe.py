@@ -52,4 +52,4 @@ def edge_singles(c, actions, goal):
     assert c.expected[-2]["terminated"] == [True] and c.expected[-1]["terminated"] == [False]
     assert c.single(f32([goal + 0.06, 0.0695]), high)["terminated"] == [True]
     c.single(f32([0.59, 0.06]), high)  # into the right end
-    c.single(f32([goal + 0.03, -0.01]), high)  # beyond the goal, rolling back: goes on
+    c.single(f32([goal + 0.03, -0.01]), high)  # beyond the goal, rolling back: continues

@@ -1,4 +1,4 @@
-"""What the recipes beside it share: driving Gymnasium and MinAtar, cases, and the files that become of them (README.md)."""
+"""Shared code of the recipes: driving Gymnasium and MinAtar, cases, and the files that become of them (README.md)."""
 
 import importlib.util
 import json
@@ -239,7 +239,7 @@ class Collection:
         return out
 
     def episode(self, state, actions, want=None):
-        """Adds a whole episode; says whether it ended as wanted and can judge."""
+        """Adds a whole episode; returns whether it ended as expected and is a valid test."""
         out, draws = replay(self.env, state, actions)
         ending = (out["terminated"][-1], out["truncated"][-1])
         if (want is not None and ending != want) or not (any(ending) or want is None):
@@ -278,7 +278,7 @@ def first(tries, attempt):
     for i in range(tries):
         if attempt(i):
             return
-    sys.exit(f"make_reference.py: no case of the wanted kind in {tries} tries")
+    sys.exit(f"make_reference.py: no case of the required kind in {tries} tries")
 
 
 def rollout(env, state, policy, limit):

@@ -126,7 +126,7 @@ struct Printer<'a> {
     prefix: &'a str,
     /// How often each live node is used, and in which region if only in one.
     uses: HashMap<u32, (usize, usize)>,
-    /// What stands for a node: its text, and whether it binds tighter than any operator.
+    /// The text of a node, and whether it binds tighter than any operator.
     texts: HashMap<u32, (String, bool)>,
     names: HashSet<String>,
     temporaries: usize,
@@ -189,8 +189,9 @@ impl<'a> Printer<'a> {
         writeln!(self.out, "{:indent$}{text}", "", indent = depth * 4).expect("writing to a string");
     }
 
-    fn unique(&mut self, wanted: &str) -> String {
-        let clean: String = wanted.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    fn unique(&mut self, preferred: &str) -> String {
+        let clean: String =
+            preferred.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let clean = clean.trim_end_matches('_');
         // Elements of tuples and arrays have numbers for names.
         let letter =
@@ -205,7 +206,7 @@ impl<'a> Printer<'a> {
         name
     }
 
-    /// What stands for `arg`, and whether it is a name, literal or call.
+    /// The text of `arg`, and whether it is a name, literal or call.
     fn text(&self, arg: Arg) -> (String, bool) {
         match arg {
             Arg::Literal(x) => {
@@ -297,8 +298,8 @@ impl<'a> Printer<'a> {
             Op::Index(_) => {}
             Op::Variable(_) | Op::Carried(_) => {
                 let value = self.text(node.args[0]).0;
-                let wanted = node.name.clone().unwrap_or_else(|| format!("{value}_before"));
-                let name = self.unique(&wanted);
+                let preferred = node.name.clone().unwrap_or_else(|| format!("{value}_before"));
+                let name = self.unique(&preferred);
                 let constant = if matches!(node.op, Op::Carried(_)) { "const " } else { "" };
                 self.line(depth, &format!("{constant}{kind} {name} = {value};"));
                 self.texts.insert(id, (name, true));

@@ -56,7 +56,7 @@ pub(super) struct Node {
 pub(super) enum Item {
     /// Computes a node.
     Node(u32),
-    /// Runs `body` where `condition` holds; `assigned` pairs each variable with its value after.
+    /// Runs `body` if `condition` holds; `assigned` pairs each variable with its value after.
     When { condition: Arg, assigned: Vec<(u32, Arg)>, body: usize },
     /// Runs `body` `count` times.
     Repeat { count: u32, index: u32, assigned: Vec<(u32, Arg)>, body: usize },
@@ -149,7 +149,7 @@ impl Graph {
         inner.regions[region].push(item);
     }
 
-    /// A number that no variable has yet.
+    /// A new variable number.
     pub(super) fn fresh(&self) -> u32 {
         self.0.borrow().nodes.len() as u32
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The C++ compiler, or a loud line on stderr saying what is skipped for want of one.
+/// The C++ compiler; None, with a message on stderr about the skipped test, if there is none.
 pub fn compiler(skipped: &str) -> Option<String> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".to_owned());
     let found = Command::new(&compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
