@@ -180,11 +180,11 @@ void store(void* memory, int type, size_t at, float value) {
 }
 
 // D (m, n) = op(A) (m, k) op(B) (k, n), column-major.
-struct Shape {
+struct ProductShape {
     uint64_t m, n, k;
 };
 
-Status shape_of(const Operation& operation, const Layout& a, const Layout& b, const Layout& c, const Layout& d, Shape& shape) {
+Status shape_of(const Operation& operation, const Layout& a, const Layout& b, const Layout& c, const Layout& d, ProductShape& shape) {
     const auto turned = [](const Layout& layout, int transposed) {
         return transposed ? std::pair(layout.columns, layout.rows) : std::pair(layout.rows, layout.columns);
     };
@@ -250,7 +250,7 @@ constexpr uint64_t MOST_PARTS = 4, LEAST_PART = 16;
 struct Work {
     Operation operation;
     Layout a, b, c, d;
-    Shape shape;
+    ProductShape shape;
     Algorithm algorithm;
     float alpha, beta;
     const void *a_data, *b_data, *c_data;
@@ -273,7 +273,7 @@ std::vector<float> packed(const void* data, const Layout& layout, bool by_column
 }
 
 // sums (m, n), column-major, of products over [from, to).
-VECTORISED void sum(const Shape& shape, const float* a, const float* b, uint64_t from, uint64_t to, float* sums) {
+VECTORISED void sum(const ProductShape& shape, const float* a, const float* b, uint64_t from, uint64_t to, float* sums) {
     constexpr uint64_t COLUMNS = 4;  // at once, so that a row of A is read from the cache
     std::fill_n(sums, shape.m * shape.n, 0.0f);
     for (uint64_t first = 0; first < shape.n; first += COLUMNS) {
@@ -345,7 +345,7 @@ bool lives(const void* data, const Layout& layout, uint64_t alignment) {
     return lives(data, ((layout.columns - 1) * (uint64_t)layout.stride + layout.rows) * bytes_of(layout.type), alignment);
 }
 
-// Whether all memory is there and begins where the algorithm wants it: asked when the work is given, and when it is done.
+// Whether all memory is allocated and aligned as the algorithm requires: checked when the work is enqueued, and when it runs.
 bool has_its_memory(const Work& work) {
     const uint64_t* const chosen = work.algorithm.data;
     const unsigned epilogue = work.operation.epilogue;
@@ -428,8 +428,8 @@ EXPORT unsigned cublasLtMatmulPreferenceSetAttribute(Preference* preference, int
 }
 
 EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(Handle* handle, Operation* operation, Layout* a, Layout* b, Layout* c, Layout* d,
-                                               Preference* preference, int wanted, HeuristicResult* results, int* found) {
-    if (!Live<Handle>::has(handle) || !Live<Operation>::has(operation) || !Live<Preference>::has(preference) || wanted <= 0 ||
+                                               Preference* preference, int requested, HeuristicResult* results, int* found) {
+    if (!Live<Handle>::has(handle) || !Live<Operation>::has(operation) || !Live<Preference>::has(preference) || requested <= 0 ||
         !results || !found) {
         return INVALID_VALUE;
     }
@@ -438,7 +438,7 @@ EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(Handle* handle, Operation* operat
     }
     *found = 0;
     if (driver()->captures()) return INTERNAL_ERROR;
-    Shape shape;
+    ProductShape shape;
     if (const Status status = shape_of(*operation, *a, *b, *c, *d, shape); status != SUCCESS) return status;
     if (!is_supported(*operation, *a, *b, *c, *d)) return NOT_SUPPORTED;
 
@@ -447,13 +447,13 @@ EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(Handle* handle, Operation* operat
     while (needed() > preference->workspace) --parts;
     // The first proposal is none, as the real library's may be.
     int at = 0;
-    if (wanted > 1) {
+    if (requested > 1) {
         results[at] = {};
         results[at++].state = NOT_SUPPORTED;
     }
     // So may be those that come next, which a launch refuses.
     const char* const text = getenv("OPERANT_HOST_BLAS_RECANTS");
-    for (int left = text ? atoi(text) : 1; left > 0 && at + 1 < wanted; --left) {
+    for (int left = text ? atoi(text) : 1; left > 0 && at + 1 < requested; --left) {
         results[at] = {};
         results[at++].state = SUCCESS;
     }

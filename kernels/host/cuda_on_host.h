@@ -67,7 +67,7 @@ const operant_host::Module operant_host_module = {
 // Every thread of the grid meets here; cooperative launches only.
 #define GRID_BARRIER(state)                                                                                     \
     ((void)(state), operant_host::engine->sync_grid(operant_host::lane(),                                       \
-                                                    {operant_host::Meeting::GridBarrier, __LINE__, __FILE__}))
+                                                    {operant_host::SyncPoint::GridBarrier, __LINE__, __FILE__}))
 
 #include "cuda_collectives.h"
 #include "cuda_scalars.h"

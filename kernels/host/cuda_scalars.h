@@ -68,7 +68,7 @@ inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __nanosleep(unsigned) {}
 [[noreturn]] inline void __trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    operant_host::engine->fail(operant_host::lane(), "__trap", {operant_host::Meeting::None, line, file});
+    operant_host::engine->fail(operant_host::lane(), "__trap", {operant_host::SyncPoint::None, line, file});
 }
 
 // Loads and stores with a hint for the cache.

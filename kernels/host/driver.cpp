@@ -136,9 +136,9 @@ EXPORT CUresult cuInit(unsigned flags) {
         {4, "host, no cooperative launch", Order::Forward, PLENTY, false, -1},
         {5, "host, lost device", Order::Forward, PLENTY, true, number_from("OPERANT_HOST_LAUNCHES", 3)},
     };
-    const int wanted = number_from("OPERANT_HOST_DEVICES", (int)devices.size());
-    if (wanted <= 0) return CUDA_ERROR_NO_DEVICE;
-    if ((size_t)wanted < devices.size()) devices.erase(devices.begin() + wanted, devices.end());
+    const int requested = number_from("OPERANT_HOST_DEVICES", (int)devices.size());
+    if (requested <= 0) return CUDA_ERROR_NO_DEVICE;
+    if ((size_t)requested < devices.size()) devices.erase(devices.begin() + requested, devices.end());
     all.devices = std::move(devices);
     all.initialised = true;
     return CUDA_SUCCESS;

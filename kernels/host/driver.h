@@ -3,7 +3,7 @@
 //
 // With OPERANT_HOST_STREAMS=SEED streams are deferred, as on a real GPU: a call returns before its work is done. Work is done when
 // the host waits or asks, and each next step comes from a stream that the seed draws from those whose next step waits for
-// nothing. So what runs beside something else may run long before or after it, and an event that nobody waits for changes results.
+// nothing. So concurrent work may run long before or after other work, and a missing wait for an event changes results.
 //
 //   device  name                            what is special
 //   0       host, threads in order
@@ -57,7 +57,7 @@ struct Device {
     Order order;
     size_t memory;
     bool cooperative;
-    int loses;  // fails after so many launches; -1 never does
+    int loses;  // fails after this many launches; -1 never does
     unsigned retained = 0;
     size_t used = 0;
     unsigned launches = 0;
@@ -146,7 +146,7 @@ struct Executable {
 // Everything that calls of several threads share. `mutex` is held for moments only, never while a command runs.
 struct Driver {
     std::mutex mutex;
-    std::mutex stepping;     // held by whoever runs the steps of deferred streams; taken before `mutex`
+    std::mutex stepping;     // held by the thread that runs the steps of deferred streams; taken before `mutex`
     uint64_t streams_made = 0;
     bool initialised = false;
     std::vector<Device> devices;

@@ -28,7 +28,7 @@ CUresult release(uintptr_t pointer, bool host) {
     return CUDA_SUCCESS;
 }
 
-// Host memory that the driver knows must not be left either; of other host memory it knows nothing.
+// Accesses must also stay within host memory that the driver allocated; other host memory is not checked.
 bool host_range_is_good(const void* pointer, size_t size) {
     Driver& all = driver();
     {

@@ -29,7 +29,7 @@ constexpr bool SANITIZED = true;
 constexpr bool SANITIZED = false;
 #endif
 
-// The size of a shared object from its own headers: cuModuleLoadData is not told it.
+// The size of a shared object from its own headers: cuModuleLoadData does not get it.
 CUresult size_of_image(const unsigned char* image, size_t& size) {
     Elf64_Ehdr header;
     if (memcmp(image, ELFMAG, SELFMAG) != 0 || image[EI_CLASS] != ELFCLASS64) return CUDA_ERROR_INVALID_IMAGE;
@@ -92,7 +92,7 @@ CUresult function_of(CUfunction handle, Function*& function) {
     return CUDA_SUCCESS;
 }
 
-struct Shape {
+struct LaunchShape {
     unsigned grid[3], block[3];
     unsigned shared;
 };
@@ -109,7 +109,7 @@ CUresult count_launch(Device& device) {
     return CUDA_SUCCESS;
 }
 
-CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, void** params, bool cooperative) {
+CUresult launch(CUfunction handle, const LaunchShape& shape, CUstream stream_handle, void** params, bool cooperative) {
     Function* function;
     Stream* stream;
     TRY(function_of(handle, function));
@@ -260,7 +260,7 @@ EXPORT CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction handle)
         case CU_FUNC_ATTRIBUTE_PTX_VERSION:
         case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 90; break;
         case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = -1; break;
-        // A program of the host has no registers to tell of, and no memory but the arena and the stack.
+        // A host program reports no registers, and has no memory but the arena and the stack.
         case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
         case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
         case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:

@@ -233,7 +233,7 @@ EXPORT CUresult cuStreamQuery(CUstream handle) {
     TRY(stream_of(handle, stream));
     if (const auto capture = capture_of(*stream)) return spoil(*capture);
     if (deferred()) {
-        // Whoever asks again and again gets an answer in the end.
+        // Repeated queries eventually succeed.
         bool asked = false;
         TRY(advance(*stream->device, [&] { return stream->steps.empty() || std::exchange(asked, true); }));
         const std::lock_guard<std::mutex> lock(driver().mutex);

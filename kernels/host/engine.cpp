@@ -1,5 +1,5 @@
 // Runs a grid: every thread is a fiber that runs until it meets others. The lanes of a warp run one after another until each
-// is parked at the same meeting; a warp that waits for its block or for the grid goes back to the scheduler, which runs
+// is parked at the same synchronisation point; a warp that waits for its block or for the grid goes back to the scheduler, which runs
 // the warps that are ready, round after round. In an ordinary launch blocks run one after another; in a cooperative
 // launch all blocks are alive at once.
 //
@@ -8,7 +8,7 @@
 //   round 2: lanes 0..31 of warp 0 park at __shfl_sync; the last settles it, each takes lane 5's value and ends; warp 1
 //
 // What ends the process with a message: lanes of a warp, warps of a block or blocks of a grid that stand at different
-// meetings, a thread that ended while others wait, GRID_BARRIER in an ordinary launch.
+// synchronisation points, a thread that ended while others wait, GRID_BARRIER in an ordinary launch.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -22,8 +22,8 @@
 namespace operant_host {
 namespace {
 
-bool same(const Place& a, const Place& b) {
-    return a.meeting == b.meeting && a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
+bool same(const ThreadPosition& a, const ThreadPosition& b) {
+    return a.sync_point == b.sync_point && a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
 }
 
 void go(Thread& thread, Fiber& to, bool last) { switch_fiber(thread.fiber, to, last); }
@@ -77,16 +77,16 @@ void arrive_at_grid(Warp& warp) {
     for (Warp& each : grid.warps) each.state = State::Ready;
 }
 
-// All lanes stand at warp.place. True: the warp goes on at once.
+// All lanes stand at warp.place. True: the warp continues at once.
 bool settle(Grid& grid, Warp& warp) {
-    switch (warp.place.meeting) {
-        case Meeting::SyncThreads: arrive_at_block(warp); return false;
-        case Meeting::GridBarrier: arrive_at_grid(warp); return false;
-        case Meeting::End:
+    switch (warp.place.sync_point) {
+        case SyncPoint::SyncThreads: arrive_at_block(warp); return false;
+        case SyncPoint::GridBarrier: arrive_at_grid(warp); return false;
+        case SyncPoint::End:
             warp.state = State::Done;
             ++grid.done;
             return false;
-        case Meeting::HostWarp: {
+        case SyncPoint::HostWarp: {
             // A copy of exactly the size, so that a read beyond an input is seen.
             const size_t bytes = warp.in_size ? warp.in_size : 1;
             const std::unique_ptr<unsigned char[]> copies(new unsigned char[WARP * bytes]);
@@ -107,8 +107,8 @@ bool settle(Grid& grid, Warp& warp) {
     return grid.launch->order != Order::Shuffled || grid.below(8) != 0;
 }
 
-// The calling lane waits at `place` until all that belong to the meeting are there.
-void park(Thread& thread, const Place& place) {
+// The calling lane waits at `place` until all lanes of the synchronisation point have arrived.
+void park(Thread& thread, const ThreadPosition& place) {
     Warp& warp = *thread.warp;
     Grid& grid = *warp.team->owner;
     if (warp.position == 0) {
@@ -120,7 +120,7 @@ void park(Thread& thread, const Place& place) {
             warp.team->index.x, warp.threads[warp.first].index.x, where(warp.place).text, thread.index.x,
             where(place).text);
     }
-    const bool ends = place.meeting == Meeting::End;
+    const bool ends = place.sync_point == SyncPoint::End;
     if (++warp.position < WARP) {
         if (warp.position + 2 < WARP) fetch(warp.threads[warp.order[warp.position + 2]].fiber);
         go(thread, warp.threads[warp.order[warp.position]], ends);
@@ -147,7 +147,7 @@ NOT_SANITIZED void thread_main(void* argument) {
     Grid& grid = *thread.warp->team->owner;
     arrived(*grid.last);
     grid.launch->kernel->run(grid.params);
-    park(thread, {Meeting::End, 0, ""});
+    park(thread, {SyncPoint::End, 0, ""});
     die(grid, "an ended thread was continued");
 }
 
@@ -214,7 +214,7 @@ void run_rounds(Grid& grid) {
 
 Thread& of(Lane* lane) { return *static_cast<Thread*>(lane); }
 
-const uint64_t* gather(Lane* lane, uint64_t value, Place place) {
+const uint64_t* gather(Lane* lane, uint64_t value, ThreadPosition place) {
     Warp& warp = *of(lane).warp;
     uint64_t* values = warp.values[warp.turn];
     values[lane->lane] = value;
@@ -222,7 +222,7 @@ const uint64_t* gather(Lane* lane, uint64_t value, Place place) {
     return values;
 }
 
-unsigned vote(Lane* lane, bool value, Place place) {
+unsigned vote(Lane* lane, bool value, ThreadPosition place) {
     Warp& warp = *of(lane).warp;
     unsigned& votes = warp.votes[warp.turn];
     votes |= (unsigned)value << lane->lane;
@@ -230,7 +230,7 @@ unsigned vote(Lane* lane, bool value, Place place) {
     return votes;
 }
 
-unsigned sync_threads(Lane* lane, bool value, Place place) {
+unsigned sync_threads(Lane* lane, bool value, ThreadPosition place) {
     Team& team = *of(lane).warp->team;
     unsigned& votes = team.votes[team.turn];
     votes += value;
@@ -238,14 +238,14 @@ unsigned sync_threads(Lane* lane, bool value, Place place) {
     return votes;
 }
 
-void sync_grid(Lane* lane, Place place) { park(of(lane), place); }
+void sync_grid(Lane* lane, ThreadPosition place) { park(of(lane), place); }
 
-[[noreturn]] void fail(Lane* lane, const char* what, Place place) {
+[[noreturn]] void fail(Lane* lane, const char* what, ThreadPosition place) {
     die(*of(lane).warp->team->owner, "thread %u of block %u: %s (%s:%d)", lane->index.x, lane->block->index.x, what,
         place.file, place.line);
 }
 
-void host_warp(Lane* lane, const void* in, size_t in_size, void* out, size_t out_size, WarpFunction compute, Place place) {
+void host_warp(Lane* lane, const void* in, size_t in_size, void* out, size_t out_size, WarpFunction compute, ThreadPosition place) {
     Warp& warp = *of(lane).warp;
     if (warp.position == 0) {
         warp.in_size = in_size;

@@ -1,4 +1,4 @@
-// What a kernel compiled for the host and the engine that runs it know of each other: the place of a thread, and the calls
+// The interface between a kernel compiled for the host and the engine that runs it: the position of a thread, and the calls
 // that a thread makes when it meets others. The driver hands a module this table when it loads it (cuda_on_host.h).
 #pragma once
 #include <cstddef>
@@ -30,8 +30,8 @@ struct Lane {
     Block* block;
 };
 
-// The meetings. A meeting is known by its kind and its line: lanes that stand at different ones have diverged.
-enum class Meeting : unsigned {
+// The synchronisation points. One is identified by its kind and its line: lanes that are at different ones have diverged.
+enum class SyncPoint : unsigned {
     None,
     SyncWarp,
     Shuffle,
@@ -43,8 +43,8 @@ enum class Meeting : unsigned {
     End,
 };
 
-struct Place {
-    Meeting meeting;
+struct ThreadPosition {
+    SyncPoint sync_point;
     int line;
     const char* file;
 };
@@ -53,17 +53,17 @@ using WarpFunction = void (*)(const void* const in[32], void* const out[32]);
 
 // The engine's functions. Each parks the calling lane until all that it waits for have arrived at the same place.
 struct Engine {
-    // The 32 values that the lanes of the warp brought; the pointer is good until the lane's next meeting.
-    const uint64_t* (*gather)(Lane*, uint64_t value, Place);
+    // The 32 values that the lanes of the warp brought; the pointer is valid until the lane's next synchronisation point.
+    const uint64_t* (*gather)(Lane*, uint64_t value, ThreadPosition);
     // Bit i: lane i brought true.
-    unsigned (*vote)(Lane*, bool value, Place);
+    unsigned (*vote)(Lane*, bool value, ThreadPosition);
     // How many threads of the block brought true.
-    unsigned (*sync_threads)(Lane*, bool value, Place);
-    void (*sync_grid)(Lane*, Place);
+    unsigned (*sync_threads)(Lane*, bool value, ThreadPosition);
+    void (*sync_grid)(Lane*, ThreadPosition);
     // The last lane computes for all; the inputs are copied before, so that `out` may be `in`.
-    void (*host_warp)(Lane*, const void* in, size_t in_size, void* out, size_t out_size, WarpFunction, Place);
+    void (*host_warp)(Lane*, const void* in, size_t in_size, void* out, size_t out_size, WarpFunction, ThreadPosition);
     // Ends the process with a message about this lane.
-    [[noreturn]] void (*fail)(Lane*, const char* what, Place);
+    [[noreturn]] void (*fail)(Lane*, const char* what, ThreadPosition);
 };
 
 // What a module exports under the name `operant_host_module`.

@@ -72,7 +72,7 @@ static void jump(Fiber& from, Fiber& to) { swapcontext(&from.context, &to.contex
 
 #else
 
-// operant_host_jump(&from.pointer, to.pointer): what the calling convention asks a function to keep goes on the old stack
+// operant_host_jump(&from.pointer, to.pointer): the registers that a function must preserve are saved on the old stack
 // and comes from the new one. Rounding modes are not switched: kernels do not change them.
 asm(R"(
     .text
@@ -188,12 +188,12 @@ size_t stack_size() {
         size_t bytes = 64 * 1024;
 #endif
         if (const char* text = getenv("OPERANT_HOST_STACK")) {
-            const long long wanted = atoll(text);
-            if (wanted < 16 * 1024) {
+            const long long requested = atoll(text);
+            if (requested < 16 * 1024) {
                 fprintf(stderr, "operant's host engine: OPERANT_HOST_STACK=%s is not a number of bytes from 16384 on\n", text);
                 abort();
             }
-            bytes = (size_t)wanted;
+            bytes = (size_t)requested;
         }
         return (bytes + PAGE - 1) & ~(PAGE - 1);
     }();

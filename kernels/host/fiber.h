@@ -1,5 +1,5 @@
 // Fibers: threads of execution that the engine switches by hand, so that thousands of GPU threads live on one host thread.
-// On x86-64 a switch saves six registers and the stack pointer; elsewhere it is swapcontext. Both tell AddressSanitizer.
+// On x86-64 a switch saves six registers and the stack pointer; elsewhere it is swapcontext. Both notify AddressSanitizer.
 #pragma once
 #include <cstddef>
 #include <vector>

@@ -7,25 +7,25 @@
 
 namespace operant_host {
 
-static const char* name_of(Meeting meeting) {
-    switch (meeting) {
-        case Meeting::None: return "nothing";
-        case Meeting::SyncWarp: return "__syncwarp";
-        case Meeting::Shuffle: return "a shuffle";
-        case Meeting::Vote: return "a vote (any, all, ballot)";
-        case Meeting::Reduce: return "a __reduce";
-        case Meeting::HostWarp: return "a host_warp";
-        case Meeting::SyncThreads: return "__syncthreads";
-        case Meeting::GridBarrier: return "GRID_BARRIER";
-        case Meeting::End: return "its end";
+static const char* name_of(SyncPoint sync_point) {
+    switch (sync_point) {
+        case SyncPoint::None: return "nothing";
+        case SyncPoint::SyncWarp: return "__syncwarp";
+        case SyncPoint::Shuffle: return "a shuffle";
+        case SyncPoint::Vote: return "a vote (any, all, ballot)";
+        case SyncPoint::Reduce: return "a __reduce";
+        case SyncPoint::HostWarp: return "a host_warp";
+        case SyncPoint::SyncThreads: return "__syncthreads";
+        case SyncPoint::GridBarrier: return "GRID_BARRIER";
+        case SyncPoint::End: return "its end";
     }
     return "?";
 }
 
-Text where(const Place& place) {
+Text where(const ThreadPosition& place) {
     Text text;
-    if (place.meeting == Meeting::End) snprintf(text.text, sizeof text.text, "has ended");
-    else snprintf(text.text, sizeof text.text, "waits at %s (%s:%d)", name_of(place.meeting), place.file, place.line);
+    if (place.sync_point == SyncPoint::End) snprintf(text.text, sizeof text.text, "has ended");
+    else snprintf(text.text, sizeof text.text, "waits at %s (%s:%d)", name_of(place.sync_point), place.file, place.line);
     return text;
 }
 

@@ -26,9 +26,9 @@ struct Warp {
     State state;
     unsigned char order[WARP];  // of this pass
     unsigned position;          // how many lanes have parked in this pass
-    Place place;                // where the first of them did
+    ThreadPosition place;                // where the first of them did
     unsigned first;             // its lane
-    // Two buffers by turns: a lane takes its result before it can be at the next meeting but one.
+    // Two alternating buffers: a lane takes its result before it can reach the synchronisation point after the next.
     unsigned turn;
     uint64_t values[2][WARP];
     unsigned votes[2];
@@ -44,7 +44,7 @@ struct Team : Block {
     Warp* warps;
     unsigned warp_count;
     unsigned arrived;  // warps at the barrier
-    Place place;       // where the first is
+    ThreadPosition place;       // where the first is
     unsigned first;    // its number
     unsigned turn;
     unsigned votes[2];
@@ -60,7 +60,7 @@ struct Grid {
     std::vector<Thread> threads;
     std::vector<Warp*> round;
     unsigned arrived;  // warps at the grid barrier
-    Place place;
+    ThreadPosition place;
     const Warp* first;
     unsigned done;
     uint64_t random;
@@ -73,7 +73,7 @@ struct Grid {
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
         return z ^ (z >> 31);
     }
-    // Below `limit`; the bias of the product is of no matter here.
+    // Below `limit`; the bias of the product does not matter here.
     unsigned below(unsigned limit) { return (unsigned)(((draw() >> 32) * limit) >> 32); }
     template <class T>
     void shuffle(T* items, size_t count) {
@@ -85,7 +85,7 @@ struct Grid {
 struct Text {
     char text[400];
 };
-Text where(const Place& place);
+Text where(const ThreadPosition& place);
 
 // Ends the process with a message that names the kernel.
 [[noreturn]] __attribute__((format(printf, 2, 3))) void die(const Grid& grid, const char* format, ...);

@@ -6,7 +6,7 @@
 
 namespace operant_host {
 
-// The order in which threads run between two meetings. A result that depends on it misses a barrier.
+// The order in which threads run between two barriers. If a result depends on it, a barrier is missing.
 enum class Order { Forward, Reverse, Shuffled };
 
 struct Launch {

@@ -1,5 +1,5 @@
 // The stand-in for NVRTC (libnvrtc.so): compiles a kernel's text with the host's C++ compiler. Its CUBIN is the shared object that
-// comes out. The headers that the text needs lie in `include` beside this library. Its version is that of its file's name
+// comes out. The headers that the text needs are in `include` next to this library. Its version is that of its file's name
 // (libnvrtc.so.12.4), else 13.0.
 #include <dlfcn.h>
 #include <fcntl.h>
