@@ -1,4 +1,4 @@
-// What the device itself can do at most, for measurements that want a fraction of it: multiply-adds in f32, products on the tensor
+// The device's peak throughput, for measurements that report a fraction of it: multiply-adds in f32, products on the tensor
 // cores by the instructions that the other kernels use, and a copy through memory.
 //
 // peak_f32           every thread: CHAINS numbers x = x factor + addend, `rounds` times; 2 CHAINS operations a thread and round

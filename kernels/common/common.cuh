@@ -24,10 +24,10 @@ __device__ __forceinline__ void grid_barrier(unsigned* state) {
     __syncthreads();
     if (threadIdx.x == 0u) {
         __threadfence();
-        // Arrivals are counted for ever; a meeting is over when all blocks have arrived as often as this one.
+        // The counter is never reset; a barrier is complete when all blocks have arrived as often as this one.
         const unsigned arrived = atomicAdd(state, 1u);
-        const unsigned wanted = (arrived / gridDim.x + 1u) * gridDim.x;
-        while (*(volatile unsigned*)state < wanted) {
+        const unsigned target = (arrived / gridDim.x + 1u) * gridDim.x;
+        while (*(volatile unsigned*)state < target) {
         }
         __threadfence();
     }

@@ -45,12 +45,12 @@ struct EpisodeSums {
     }
 };
 
-__device__ __forceinline__ Episodes no_episodes() {
+__device__ __forceinline__ EpisodeTotals no_episodes() {
     const float infinite = __uint_as_float(0x7f800000u);
     return {0.0, 0.0, 0.0, 0.0, infinite, -infinite};
 }
 
-__device__ __forceinline__ void merge(Episodes& into, const Episodes& other) {
+__device__ __forceinline__ void merge(EpisodeTotals& into, const EpisodeTotals& other) {
     into.count += other.count;
     into.sum += other.sum;
     into.squares += other.squares;
@@ -59,11 +59,11 @@ __device__ __forceinline__ void merge(Episodes& into, const Episodes& other) {
     into.max = fmaxf(into.max, other.max);
 }
 
-__device__ __forceinline__ Episodes widened(const EpisodeSums& mine) {
+__device__ __forceinline__ EpisodeTotals widened(const EpisodeSums& mine) {
     return {(double)mine.count, (double)mine.sum, (double)mine.squares, (double)mine.length, mine.min, mine.max};
 }
 
-__device__ __forceinline__ Episodes warp_merge(const Episodes& mine) {
+__device__ __forceinline__ EpisodeTotals warp_merge(const EpisodeTotals& mine) {
     return {warp_sum(mine.count), warp_sum(mine.sum), warp_sum(mine.squares), warp_sum(mine.length),
             warp_min(mine.min), warp_max(mine.max)};
 }
@@ -98,27 +98,27 @@ __device__ __forceinline__ Outcome step(
 }
 
 // The entry of a warp in shared memory, `stride` bytes from one to the next.
-__device__ __forceinline__ Episodes& entry(Episodes* warps, unsigned stride, unsigned warp) {
-    return *(Episodes*)((unsigned char*)warps + warp * stride);
+__device__ __forceinline__ EpisodeTotals& entry(EpisodeTotals* warps, unsigned stride, unsigned warp) {
+    return *(EpisodeTotals*)((unsigned char*)warps + warp * stride);
 }
 
-__device__ __forceinline__ Episodes merge_entries(Episodes* warps, unsigned stride) {
-    Episodes sum = no_episodes();
+__device__ __forceinline__ EpisodeTotals merge_entries(EpisodeTotals* warps, unsigned stride) {
+    EpisodeTotals sum = no_episodes();
     for (unsigned warp = 0u; warp < blockDim.x / WARP; ++warp) merge(sum, entry(warps, stride, warp));
     return sum;
 }
 
 // Leaves what the block's warps have seen in `partials[blockIdx.x]`, warp by warp. All threads call it; `warps` is shared room
 // for one entry a warp, `stride` bytes apart.
-__device__ __forceinline__ void merge_warps(const Episodes& of_warp, Episodes* warps, unsigned stride, Episodes* partials) {
+__device__ __forceinline__ void merge_warps(const EpisodeTotals& of_warp, EpisodeTotals* warps, unsigned stride, EpisodeTotals* partials) {
     if (threadIdx.x % WARP == 0u) entry(warps, stride, threadIdx.x / WARP) = of_warp;
     __syncthreads();
     if (threadIdx.x == 0u) partials[blockIdx.x] = merge_entries(warps, stride);
 }
 
 // What all blocks left, in an order that does not depend on which block is the last; all threads of the last block call it.
-__device__ __forceinline__ void merge_blocks(const Episodes* partials, Episodes* warps, unsigned stride, Episodes* totals) {
-    Episodes sum = no_episodes();
+__device__ __forceinline__ void merge_blocks(const EpisodeTotals* partials, EpisodeTotals* warps, unsigned stride, EpisodeTotals* totals) {
+    EpisodeTotals sum = no_episodes();
     for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) merge(sum, partials[block]);
     sum = warp_merge(sum);
     if (threadIdx.x % WARP == 0u) entry(warps, stride, threadIdx.x / WARP) = sum;

@@ -43,7 +43,7 @@ __device__ __forceinline__ float sample_float(const UpdateParams& params, unsign
     return __uint_as_float(params.samples[(u64)index * SAMPLE_STRIDE + field]);
 }
 
-// Sums that tell how well the values explained the returns; both about the first sample's, so that no digits cancel.
+// Sums for the explained variance of the returns; both about the first sample's, so that no digits cancel.
 __device__ __forceinline__ void spread_phase(const UpdateParams& params, unsigned char* arena) {
     const double error0 = sample_float(params, 0u, SAMPLE_ADVANTAGE), return0 = error0 + sample_float(params, 0u, SAMPLE_VALUE);
     double mine[4] = {}, all[4];

@@ -33,7 +33,7 @@ __device__ __forceinline__ constexpr unsigned transposed_offset(unsigned chain, 
 
 constexpr unsigned TRANSPOSED_WORDS = transposed_offset(CHAINS - 1u, LAYERS + 1u);
 
-// Shared memory of the block beside its warps' rows: none.
+// Shared memory of the block in addition to its warps' rows: none.
 constexpr unsigned FEATURE_WORDS = 0u;
 
 // Layers LAYER .. of a chain, every activation kept.

@@ -1,7 +1,7 @@
 // One parameter packed after a step, where forward products read it, and transposed where the gradients of inputs do.
 #pragma once
 
-// Puts W[n][k] where a product over k with so many columns reads it: a row's word, or half or all of a fragment's.
+// Puts W[n][k] where a product over k with this many columns reads it: a row's word, or half or all of a fragment's.
 __device__ __forceinline__ void store_packed(float* matrix, bool fragments, unsigned columns, unsigned n, unsigned k, float value) {
     if (!fragments) {
         matrix[k * columns + n] = value;

@@ -65,7 +65,7 @@ constexpr unsigned WEIGHT_BYTES = WEIGHTS_AT == GLOBAL ? 0u : round_up(PACKED_WO
 
 struct WarpMemory {
     alignas(16) TileMemory tile;
-    alignas(16) Episodes episodes;
+    alignas(16) EpisodeTotals episodes;
     double norms[NORMS > 0u ? 2u * NORMS : 1u];
     unsigned flag[2];
 };
@@ -109,7 +109,7 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
             for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = horizon.log_std[k];
 
         float reward = 0.0f, next_value = 0.0f;
-        bool cut = false, bootstrapping = false;
+        bool truncated = false, bootstrapping = false;
         unsigned t = 0u;
         if (owner) stage(running.state, horizon.normaliser, tile.obs, column, true, sums);
 #pragma unroll 1
@@ -119,7 +119,7 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
             const float value = tile.outputs[OUTPUTS * ROW + column];
             const u64 at = (u64)t * horizon.num_envs + environment;
             if (bootstrapping) {
-                if (cut) reward += __fmul_rn(horizon.discounts.gamma, value);
+                if (truncated) reward += __fmul_rn(horizon.discounts.gamma, value);
                 if (counted) horizon.rewards[at - horizon.num_envs] = reward;
                 bootstrapping = false;
                 continue;
@@ -128,7 +128,7 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
                 next_value = value;
                 break;
             }
-            cut = false;
+            truncated = false;
             if (owner) {
                 const u64 time = start + t;
                 unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
@@ -158,14 +158,14 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
                     horizon.scene[t * SCENE_WORDS + RUNNING_WORDS + 1u] = __float_as_uint(outcome.episodic_return);
                 }
                 reward = normalise_reward(horizon.normaliser, outcome.reward, done, horizon.discounts.gamma, discounted, sums);
-                cut = outcome.truncated && !outcome.terminated;
-                if (cut) stage(outcome.after, horizon.normaliser, tile.final_obs, column, false, sums);
+                truncated = outcome.truncated && !outcome.terminated;
+                if (truncated) stage(outcome.after, horizon.normaliser, tile.final_obs, column, false, sums);
                 // The observation after the last step is counted by the next horizon.
                 stage(running.state, horizon.normaliser, tile.obs, column, t + 1u < horizon.num_steps, sums);
                 if (counted) horizon.flags[at] = (unsigned char)flags;
             }
             t += 1u;
-            bootstrapping = __any_sync(ALL_LANES, cut);
+            bootstrapping = __any_sync(ALL_LANES, truncated);
             if (counted && !bootstrapping) horizon.rewards[at] = reward;
         }
         if (counted) {
@@ -182,7 +182,7 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
         episodes.clear();
         sums.clear();
     }
-    Episodes* of_warps = &memories[0].episodes;
+    EpisodeTotals* of_warps = &memories[0].episodes;
     merge_warps(warp_merge(widened(episodes)), of_warps, sizeof(WarpMemory), horizon.partials);
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
     if (!is_last_block(horizon.ticket, memories[0].flag)) return;

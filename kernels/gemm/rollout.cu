@@ -62,7 +62,9 @@ KERNEL(gemm_begin, GemmRolloutParams, THREADS, 1) {
     write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
     ((EpisodeSums*)params.episodes)[environment] = episodes;
     ((NormSums*)params.sums)[environment] = sums;
-    for (unsigned cut = 0u; cut < params.cuts; ++cut) params.cut_at[(u64)cut * horizon.num_envs + environment] = 0u;
+    for (unsigned truncation = 0u; truncation < params.max_truncations; ++truncation) {
+        params.truncated_at[(u64)truncation * horizon.num_envs + environment] = 0u;
+    }
 }
 
 KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
@@ -123,13 +125,16 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     horizon.rewards[at] = normalise_reward(horizon.normaliser, outcome.reward, done, horizon.discounts.gamma, discounted, sums);
     horizon.flags[at] = (unsigned char)flags;
     if (outcome.truncated && !outcome.terminated) {
-        unsigned cut = 0u;
-        while (cut < params.cuts && params.cut_at[(u64)cut * horizon.num_envs + environment] != 0u) ++cut;
-        if (cut < params.cuts) {
-            const u64 place = (u64)cut * horizon.num_envs + environment;
+        unsigned truncation = 0u;
+        while (truncation < params.max_truncations &&
+               params.truncated_at[(u64)truncation * horizon.num_envs + environment] != 0u) {
+            ++truncation;
+        }
+        if (truncation < params.max_truncations) {
+            const u64 place = (u64)truncation * horizon.num_envs + environment;
             view(outcome.after, horizon.normaliser, obs, false, sums);
             write_row((Element*)params.final_obs + place * OBS_ROW, obs);
-            params.cut_at[place] = t + 1u;
+            params.truncated_at[place] = t + 1u;
         }
     }
     // The observation after the last step is counted by the next horizon.
@@ -145,15 +150,15 @@ KERNEL(gemm_bootstrap, GemmRolloutParams, THREADS, 1) {
     const HorizonParams& horizon = params.horizon;
     const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
     if (environment >= horizon.num_envs) return;
-    const unsigned cut_at = params.cut_at[(u64)params.cut * horizon.num_envs + environment];
-    if (cut_at == 0u) return;
+    const unsigned truncated_at = params.truncated_at[(u64)params.truncation * horizon.num_envs + environment];
+    if (truncated_at == 0u) return;
     const float value = params.values[(u64)environment * params.value_row + params.value_at];
-    horizon.rewards[(u64)(cut_at - 1u) * horizon.num_envs + environment] += __fmul_rn(horizon.discounts.gamma, value);
+    horizon.rewards[(u64)(truncated_at - 1u) * horizon.num_envs + environment] += __fmul_rn(horizon.discounts.gamma, value);
 }
 
 // A warp's room for what is merged.
 struct WarpMemory {
-    alignas(16) Episodes episodes;
+    alignas(16) EpisodeTotals episodes;
     double norms[NORMS > 0u ? 2u * NORMS : 1u];
     unsigned flag[2];
 };

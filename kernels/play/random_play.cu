@@ -23,7 +23,7 @@ KERNEL(start, StartParams, THREADS, 1) {
     store_running(running, params.environments + environment, params.num_envs);
 }
 
-// Uniform over the choices, or over the box. An illegal choice gives way to the next legal one.
+// Uniform over the choices, or over the box. An illegal choice is replaced by the next legal one.
 __device__ __forceinline__ void random_action(const EnvState& state, const ActionDraws<ENV_COMPONENTS>& draws, u64 time, EnvAction* action) {
 #if ENV_MASKED
     bool legal[ENV_ACTIONS];
@@ -79,7 +79,7 @@ __device__ __forceinline__ void observe_words(const EnvState& state, unsigned* w
 
 KERNEL(random_play, RandomPlayParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    Episodes* warps = (Episodes*)(arena + 16u);
+    EpisodeTotals* warps = (EpisodeTotals*)(arena + 16u);
     const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
     const u64 start = *params.clock;
     EpisodeSums episodes;
@@ -113,8 +113,8 @@ KERNEL(random_play, RandomPlayParams, THREADS, 1) {
         store_running(running, params.environments + environment, params.num_envs);
         if (HASHES) params.hashes[environment] = hash;
     }
-    merge_warps(warp_merge(widened(episodes)), warps, sizeof(Episodes), params.partials);
+    merge_warps(warp_merge(widened(episodes)), warps, sizeof(EpisodeTotals), params.partials);
     if (!is_last_block(params.ticket, (unsigned*)arena)) return;
-    merge_blocks(params.partials, warps, sizeof(Episodes), params.totals);
+    merge_blocks(params.partials, warps, sizeof(EpisodeTotals), params.totals);
     if (threadIdx.x == 0u) *params.clock = start + params.num_steps;
 }

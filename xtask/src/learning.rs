@@ -14,22 +14,22 @@ use crate::operant::{Operant, machine};
 /// Presets of more steps than this take minutes a run, so fewer seeds are tried.
 const LONG: u64 = 2_000_000;
 
-/// What a preset promises: every seed reaches `solved_at` within `total_timesteps` steps.
-struct Promise {
+/// The claim of a preset: every seed reaches `solved_at` within `total_timesteps` steps.
+struct PresetClaim {
     env: String,
     threshold: f64,
     steps: u64,
 }
 
-impl Promise {
-    /// That of an environment; None if its preset names no threshold.
+impl PresetClaim {
+    /// The claim of an environment's preset; None without a threshold.
     fn of(spec: &EnvSpec) -> Result<Option<Self>> {
         let env = spec.name.clone();
         let preset: Table =
             spec.preset.as_deref().unwrap_or_default().parse().with_context(|| env.clone())?;
         let steps = preset.get("total_timesteps").and_then(toml::Value::as_integer).unwrap_or_default();
         let threshold = preset.get("solved_at").and_then(toml::Value::as_float);
-        Ok(threshold.map(|threshold| Promise { env, threshold, steps: steps.unsigned_abs() }))
+        Ok(threshold.map(|threshold| PresetClaim { env, threshold, steps: steps.unsigned_abs() }))
     }
 
     /// Seeds to try; the settings for GPUs take longer on a CPU.
@@ -56,8 +56,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 pub fn run(args: &[&str]) -> Result<()> {
     let for_gpu = args.contains(&"--gpu-presets");
     let only: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--gpu-presets").collect();
-    let promises = builtin().specs().iter().map(Promise::of).collect::<Result<Vec<_>>>()?;
-    let promises: Vec<Promise> = promises.into_iter().flatten().collect();
+    let promises = builtin().specs().iter().map(PresetClaim::of).collect::<Result<Vec<_>>>()?;
+    let promises: Vec<PresetClaim> = promises.into_iter().flatten().collect();
     for name in &only {
         ensure!(
             promises.iter().any(|promise| promise.env == *name),
@@ -98,7 +98,7 @@ pub fn run(args: &[&str]) -> Result<()> {
 
 fn train(
     operant: &Operant,
-    promise: &Promise,
+    promise: &PresetClaim,
     gpu: Option<&GpuPreset>,
     seeds: &RangeInclusive<u64>,
     broken: &mut Vec<String>,
@@ -126,7 +126,7 @@ fn all(results: &[Value], key: &str) -> Vec<f64> {
 }
 
 /// A row of the table for CPUs.
-fn row(promise: &Promise, seeds: &RangeInclusive<u64>, results: &[Value]) -> Result<()> {
+fn row(promise: &PresetClaim, seeds: &RangeInclusive<u64>, results: &[Value]) -> Result<()> {
     let means = all(results, "eval_return_mean");
     let most = all(results, "env_steps").into_iter().fold(0.0, f64::max);
     // A run is whole updates; the last may pass the budget by less than one.
@@ -146,7 +146,7 @@ fn row(promise: &Promise, seeds: &RangeInclusive<u64>, results: &[Value]) -> Res
     Ok(())
 }
 
-/// What a GPU would train with, as a file.
+/// The settings of a GPU, as a file.
 struct GpuPreset {
     file: String,
     num_envs: i64,
@@ -175,7 +175,7 @@ impl GpuPreset {
     }
 
     /// A row of the table for GPUs, in updates: what they take there does not depend on how fast this machine is.
-    fn row(&self, promise: &Promise, seeds: &RangeInclusive<u64>, results: &[Value]) {
+    fn row(&self, promise: &PresetClaim, seeds: &RangeInclusive<u64>, results: &[Value]) {
         let batch = (self.num_envs * self.num_steps) as f64;
         let means = all(results, "eval_return_mean");
         let updates = median(all(results, "updates"));

@@ -55,7 +55,7 @@ impl Operant {
         serde_json::from_slice(&output.stdout).context("operant printed no JSON object")
     }
 
-    /// Starts `operant train` with `args`; its result comes on its stdout, its words go where ours go.
+    /// Starts `operant train` with `args`; its result is on its stdout, its stderr is inherited.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Operant {
         command.stdout(Stdio::piped()).spawn().context("cannot start operant")
     }
 
-    /// What `operant config` prints with `args`.
+    /// The output of `operant config` with `args`.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Drop for Operant {
     }
 }
 
-/// What machine this is, in a line for the head of a table.
+/// This machine in one line, for the head of a table.
 pub fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
     let info = read("/proc/cpuinfo");

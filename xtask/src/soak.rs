@@ -16,7 +16,7 @@ const FLAT_MB: f64 = 1.0;
 /// The same of a GPU's memory, which other processes use too, and of the process that drives one: the driver's own buffers grow
 /// for a while.
 const FLAT_GPU_MB: f64 = 16.0;
-/// Minutes on a GPU unless asked for otherwise.
+/// Default minutes on a GPU.
 const MINUTES: f64 = 10.0;
 /// From one look at the run to the next.
 const LOOK: Duration = Duration::from_millis(200);
@@ -92,7 +92,7 @@ fn on_gpu(minutes: f64, flags: &[&str]) -> Result<()> {
     let metrics = Metrics::read(&operant.file(name, "metrics.csv"))?;
     let shown = |memory: Option<[f64; 2]>| match memory {
         Some([early, late]) => format!("{early:.1} | {late:.1}"),
-        None => "not told | not told".to_owned(),
+        None => "unknown | unknown".to_owned(),
     };
     let resident = metrics.tenth_and_end("resident_memory")?;
     let on_device = metrics.tenth_and_end("gpu_memory")?;
@@ -154,7 +154,7 @@ impl Metrics {
             let mut row = Vec::new();
             for ((name, known), cell) in header.iter().zip(&mut known).zip(line.split(',')) {
                 if cell.is_empty() {
-                    // Statistics of episodes are empty where none ended, and what a device does not tell always is.
+                    // Statistics of episodes are empty if none ended, and values that a device does not report are always empty.
                     ensure!(!*known || name.starts_with("episodic"), "{name} has no value in {line}");
                     row.push(None);
                     continue;
@@ -167,11 +167,11 @@ impl Metrics {
             }
             rows.push(row);
         }
-        ensure!(rows.len() >= 10, "there are {} rows, too few to tell", rows.len());
+        ensure!(rows.len() >= 10, "there are {} rows, too few to judge", rows.len());
         Ok(Metrics { header, rows, values })
     }
 
-    /// Megabytes at a tenth of the run and at its end; None where nothing tells.
+    /// Megabytes at a tenth of the run and at its end; None if it is unknown.
     fn tenth_and_end(&self, name: &str) -> Result<Option<[f64; 2]>> {
         let column =
             self.header.iter().position(|own| own == name).with_context(|| format!("no column {name}"))?;

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where sources lie, below the root.
-const ROOMS: &[&str] = &["crates", "bin", "benches", "kernels", "xtask", "docs", ".ci"];
+/// Directories with sources, below the root.
+const SOURCE_DIRECTORIES: &[&str] = &["crates", "bin", "benches", "kernels", "xtask", "docs", ".ci"];
 
 const LONGEST: usize = 800;
 
-/// The comment signs of a kind of source; None for files that are no sources.
+/// The comment signs of a kind of source; None for files that are not sources.
 fn comment_signs(path: &Path) -> Option<&'static [&'static str]> {
     match path.extension()?.to_str()? {
         "rs" => Some(&["//!", "//"]),
@@ -34,11 +34,11 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is wrong with a source text, if anything.
+/// The problem of a source text, if any.
 fn complaint(path: &Path, text: &str) -> Option<String> {
     let lines = text.lines().count();
     if lines > LONGEST {
-        return Some(format!("{lines} lines, more than {LONGEST}: ask what two things live there"));
+        return Some(format!("{lines} lines, more than {LONGEST}: split it by topic"));
     }
     let first = text.lines().find(|line| !line.starts_with("#!/")).unwrap_or_default();
     let words = comment_signs(path)?.iter().find_map(|sign| first.strip_prefix(sign)).unwrap_or_default();
@@ -50,8 +50,8 @@ fn complaint(path: &Path, text: &str) -> Option<String> {
 fn every_source_file_says_what_it_is_and_keeps_to_one_thing() {
     let root = Path::new(".."); // tests run in their package's directory
     let mut found = Vec::new();
-    for room in ROOMS {
-        sources(&root.join(room), &mut found);
+    for directory in SOURCE_DIRECTORIES {
+        sources(&root.join(directory), &mut found);
     }
     assert!(
         found.iter().any(|path| path.ends_with("xtask/tests/files.rs")),
@@ -82,35 +82,35 @@ fn the_rule_tells_good_first_lines_from_bad() {
     assert!(!complains("a.rs", &format!("//! Just so.\n{}", "\n".repeat(LONGEST - 1))));
 }
 
-/// The rooms that may contain unsafe code, and why is argued there.
-const UNSAFE_ROOMS: &[&str] = &["crates/operant-metrics/src/ring/mapping", "crates/operant-cuda"];
+/// The paths that may contain unsafe code.
+const UNSAFE_CODE_PATHS: &[&str] = &["crates/operant-metrics/src/ring/mapping", "crates/operant-cuda"];
 
 #[test]
-fn unsafe_code_lives_in_its_rooms() {
+fn unsafe_code_is_only_in_allowed_paths() {
     let root = Path::new("..");
     let mut found = Vec::new();
-    for room in ["crates", "bin", "benches", "xtask"] {
-        sources(&root.join(room), &mut found);
+    for directory in ["crates", "bin", "benches", "xtask"] {
+        sources(&root.join(directory), &mut found);
     }
-    // Taken apart, so that this file is not among them.
+    // Assembled from parts, so that this file does not match.
     let signs = ["{", "fn", "impl", "extern"].map(|next| ["unsafe", next].join(" "));
     let is_unsafe = |line: &str| {
         let code = line.split("//").next().unwrap_or_default();
         code.starts_with("#![allow(unsafe") || signs.iter().any(|sign| code.contains(sign))
     };
-    let (mut rooms, mut broken) = (0, Vec::new());
+    let (mut unsafe_lines, mut broken) = (0, Vec::new());
     for path in found.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
         let text = fs::read_to_string(path).expect("a source file is UTF-8");
         let place = path.strip_prefix(root).expect("below the root");
         let lines = text.lines().enumerate().filter(|(_, line)| is_unsafe(line));
-        if UNSAFE_ROOMS.iter().any(|room| place.starts_with(room)) {
-            rooms += lines.count();
+        if UNSAFE_CODE_PATHS.iter().any(|path| place.starts_with(path)) {
+            unsafe_lines += lines.count();
         } else {
             broken.extend(lines.map(|(n, line)| format!("{}:{}: {line}", place.display(), n + 1)));
         }
     }
-    assert!(rooms > 0, "the search finds no unsafe code where there is some");
-    assert!(broken.is_empty(), "unsafe code outside its rooms:\n{}", broken.join("\n"));
+    assert!(unsafe_lines > 0, "the search finds no unsafe code where there is some");
+    assert!(broken.is_empty(), "unsafe code outside the allowed paths:\n{}", broken.join("\n"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The seam between the training loop and a device.
+//! The interface between the training loop and a device.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use operant_env::Scene;
 
 use crate::snapshot::Snapshot;
 
-/// Names an enqueued update; tickets count from zero in the order of enqueueing.
+/// The number of an enqueued update, from zero in the order of enqueueing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
-/// What one finished update reports. Returns and lengths are over the episodes that ended during the update's horizon;
-/// NaN where there is none.
+/// Statistics of a finished update. Returns and lengths are over the episodes that ended during the update's rollout;
+/// NaN if there were none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UpdateStats {
-    /// Which update this is.
+    /// The update's number.
     pub ticket: Ticket,
     /// Environment steps taken since training began, this update's included.
     pub env_steps: u64,
@@ -24,9 +24,9 @@ pub struct UpdateStats {
     pub episodes: u64,
     /// Mean undiscounted return of those episodes.
     pub episodic_return_mean: f64,
-    /// Least return.
+    /// Minimum return.
     pub episodic_return_min: f64,
-    /// Greatest return.
+    /// Maximum return.
     pub episodic_return_max: f64,
     /// Standard deviation of the returns.
     pub episodic_return_std: f64,
@@ -52,7 +52,7 @@ pub struct UpdateStats {
     pub nonfinite: u64,
     /// Consecutive updates, this one included, with such a minibatch.
     pub nonfinite_in_a_row: u64,
-    /// Seconds of wall time in rollout (GAE apart), GAE and the epochs.
+    /// Seconds of wall time in the rollout, without GAE.
     pub time_rollout: f64,
     /// See `time_rollout`.
     pub time_gae: f64,
@@ -60,18 +60,18 @@ pub struct UpdateStats {
     pub time_update: f64,
     /// Bytes copied from the host to the device for this update; 0 where both share memory.
     pub bytes_h2d: u64,
-    /// Bytes copied the other way.
+    /// Bytes copied from the device to the host.
     pub bytes_d2h: u64,
 }
 
-/// An episode of environment 0, as pictures.
+/// A recorded episode of environment 0.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Episode {
-    /// A picture before each step.
+pub struct EpisodeRecording {
+    /// The scene before each step.
     pub frames: Vec<Scene>,
-    /// Pictures per second at which a person likes to watch it.
+    /// Frames per second for playback.
     pub fps: f32,
-    /// Its undiscounted return; NaN when it was too long to be kept whole.
+    /// Its undiscounted return; NaN if it was too long to be recorded whole.
     pub episodic_return: f64,
 }
 
@@ -86,17 +86,17 @@ pub struct Evaluation {
     pub traces: Vec<u64>,
 }
 
-/// Why a device could not do what was asked.
+/// An error of training.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnError {
     /// The configuration cannot be trained.
     #[error("{key}: {problem}; {remedy}")]
     Config {
-        /// Hyperparameter at fault.
+        /// The invalid hyperparameter.
         key: &'static str,
-        /// What is wrong with it, with the value.
+        /// The problem, with the value.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// An environment failed.
@@ -111,27 +111,27 @@ pub enum LearnError {
     Cuda(#[from] operant_cuda::CudaError),
 }
 
-/// A device that trains. Asynchronous, because a GPU must never wait for the host: the loop enqueues updates and
-/// collects what has finished. Annealing, `target_kl` and the non-finite guard live below this seam.
+/// A device that trains. It is asynchronous, because a GPU must never wait for the host: the loop enqueues updates and
+/// collects finished ones. Annealing, `target_kl` and the non-finite guard are part of the backend.
 ///
 /// The CPU runs an update inside `enqueue_update`; the next `poll` returns it.
 pub trait Backend: Send {
-    /// Enqueues one update: a horizon of T steps in N environments, then the epochs over it.
+    /// Enqueues one update: a rollout of T steps in N environments, then the epochs over it.
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError>;
-    /// The oldest finished update not yet collected, if any. `wait` blocks until one is there when any is enqueued.
+    /// The oldest finished update that is not collected yet. With `wait` it blocks until there is one, if any is enqueued.
     fn poll(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError>;
     /// Plays the greedy episodes of these numbers from fresh states; `round` selects the random stream. An episode depends on its number
     /// and the round alone, so a caller may split an evaluation into parts.
     fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError>;
-    /// What was chosen for the device and is worth knowing, in one line; None where there was nothing to choose.
+    /// The choices made for the device, in one line; None if there were none.
     fn how(&self) -> Option<String> {
         None
     }
-    /// Counts pieces of work done, such as steps of a tile: it moves as long as the device does, also within an update.
+    /// A counter of work done, such as steps of a tile: it increases as long as the device works, also within an update.
     fn pulse(&self) -> Arc<AtomicU64>;
-    /// An episode of environment 0 that ended since the last call, if there is one. Recording costs a little, so it
-    /// is done on demand: asking makes the next episode be recorded.
-    fn scene(&mut self) -> Option<Episode>;
+    /// An episode of environment 0 that ended since the last call, if it was recorded. Recording is done on demand, because it
+    /// has a cost: each call requests a recording of the next episode.
+    fn scene(&mut self) -> Option<EpisodeRecording>;
     /// Everything needed to continue, after all enqueued updates have finished.
     fn save(&mut self) -> Result<Snapshot, LearnError>;
     /// Continues from a snapshot of the same environment and configuration.

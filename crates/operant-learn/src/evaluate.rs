@@ -14,8 +14,8 @@ use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, splat};
 use crate::cpu::rollout::{PULSE_STEPS, clip, forward, normalised};
 
-/// What an evaluation needs to know.
-pub struct Greedy<'a> {
+/// The inputs of an evaluation.
+pub struct GreedyEvaluation<'a> {
     pub env: &'a dyn AnyEnv,
     pub policy: &'a Policy,
     pub seed: u64,
@@ -29,7 +29,11 @@ pub struct Greedy<'a> {
 ///
 /// # Errors
 /// When an environment failed.
-pub fn evaluate(greedy: &Greedy<'_>, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError> {
+pub fn evaluate(
+    greedy: &GreedyEvaluation<'_>,
+    episodes: Range<usize>,
+    round: u64,
+) -> Result<Evaluation, LearnError> {
     let count = episodes.len();
     let firsts: Vec<usize> = episodes.step_by(LANES).collect();
     let outcomes: Vec<[Outcome; LANES]> =
@@ -51,8 +55,8 @@ struct Outcome {
     trace: u64,
 }
 
-/// Plays 16 episodes side by side until the last one has ended.
-fn sixteen(greedy: &Greedy<'_>, first: u32, round: u64) -> Result<[Outcome; LANES], LearnError> {
+/// Plays 16 episodes in parallel until the last one has ended.
+fn sixteen(greedy: &GreedyEvaluation<'_>, first: u32, round: u64) -> Result<[Outcome; LANES], LearnError> {
     let (env, network) = (greedy.env, greedy.policy.network());
     let spec = env.spec();
     let start = round << 32;

@@ -1,12 +1,12 @@
-//! Updates enqueued ahead of those collected, so that a device never waits for the host.
+//! Counts updates in flight, which are enqueued ahead so that a device never waits for the host.
 
 use crate::backend::{Backend, LearnError, UpdateStats};
 
-/// Updates enqueued before the oldest is collected: enough for a device that must never wait for the host. A CPU finishes each
+/// Updates enqueued before the oldest is collected: enough to keep a GPU busy. A CPU finishes each
 /// inside [`Backend::enqueue_update`], so there is one.
 const AHEAD: u64 = 2;
 
-/// How many updates a backend was given that it has not reported yet.
+/// Number of enqueued updates that are not collected yet.
 #[derive(Debug, Default)]
 pub struct InFlight(u64);
 
@@ -16,8 +16,8 @@ impl InFlight {
         self.0
     }
 
-    /// The next update to finish. Meanwhile up to `most` updates are in flight; with 0 only those that are already, of which there
-    /// must be one.
+    /// Waits for the next update, with up to `most` updates in flight meanwhile. With 0 nothing is enqueued, and at least one must
+    /// be in flight.
     ///
     /// # Errors
     /// When the device fails.

@@ -1,5 +1,5 @@
-//! operant-learn trains policies with PPO: configuration, presets, rollout, GAE, actor-critic, loss and Adam behind
-//! one seam, [`Backend`]. It is not a run: directories, signals and files belong to operant-run.
+//! operant-learn trains policies with PPO: configuration, presets, rollout, GAE, actor-critic, loss and Adam behind one
+//! interface, [`Backend`]. Run directories, signals and files belong to operant-run.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ pub mod shuffle;
 pub mod snapshot;
 mod state;
 
-pub use backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
+pub use backend::{Backend, EpisodeRecording, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{Activation, Config};
 pub use in_flight::InFlight;
 pub use precision::Precision;

@@ -3,7 +3,7 @@
 //! They are frozen during a horizon and merged at its end in a fixed order, so neither threads nor the order in which
 //! environments finish can change a bit.
 
-/// Mean and variance of a stream, per feature, in f64. Starts as one pseudo-sample spread thin, as in Gymnasium.
+/// Mean and variance of a stream, per feature, in f64. Initialised with a small pseudo-count, as in Gymnasium.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunningNorm {
     /// `(features)`.
@@ -14,7 +14,7 @@ pub struct RunningNorm {
     pub count: f64,
 }
 
-/// Sums of a part of a horizon, to be merged into a [`RunningNorm`].
+/// Sums of a part of a rollout, to be merged into a [`RunningNorm`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NormSums {
     /// Samples.
@@ -68,12 +68,12 @@ fn reciprocal_root(var: f64) -> f32 {
 }
 
 impl NormSums {
-    /// Nothing seen of that many features.
+    /// Empty sums of `features` features.
     pub fn new(features: usize) -> Self {
         Self { count: 0.0, mean: vec![0.0; features], squares: vec![0.0; features] }
     }
 
-    /// Forgets everything.
+    /// Resets the sums.
     pub fn clear(&mut self) {
         self.count = 0.0;
         self.mean.fill(0.0);

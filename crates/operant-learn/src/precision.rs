@@ -3,7 +3,7 @@
 use crate::choice;
 
 choice! {
-    /// What matrix products are computed in; sums are f32 in all of them. The most exact comes first.
+    /// The precision of matrix products; sums are always f32. The most exact comes first.
     #[derive(Default)]
     pub enum Precision {
         /// Single precision: the reference.

@@ -1,11 +1,11 @@
 //! Presets: hyperparameters for one environment as TOML text, over the defaults of [`crate::Config`]. A preset is part of its environment
-//! ([`operant_env::EnvSpec::preset`]); its table `[gpu]` holds what replaces the rest of it on a GPU, where environments are many
-//! and few updates suffice.
+//! ([`operant_env::EnvSpec::preset`]); its table `[gpu]` overrides the rest on a GPU, where there are many environments and few
+//! updates suffice.
 
-/// Name of the table that lies over a preset when a GPU trains.
+/// Name of the table that overrides a preset when a GPU trains.
 pub const GPU_TABLE: &str = "gpu";
 
-/// Whether a preset has a part for GPUs.
+/// Whether a preset has overrides for GPUs.
 pub fn has_gpu(preset: &str) -> bool {
     preset.lines().any(|line| line.trim() == format!("[{GPU_TABLE}]"))
 }

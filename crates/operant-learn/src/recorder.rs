@@ -1,30 +1,30 @@
-//! Records an episode of one environment for the scene: its states in words, drawn only when they are asked for.
+//! Records an episode of one environment for the scene: its states as words, drawn only on request.
 
 use operant_env::AnyEnv;
 
-use crate::backend::Episode;
+use crate::backend::EpisodeRecording;
 
-/// States of an episode that are kept.
+/// Maximum recorded states of an episode.
 const MAX_FRAMES: usize = 2048;
 
-/// What is going on.
+/// The state of the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-enum Phase {
-    /// No one has asked.
+enum RecorderState {
+    /// No episode is requested.
     #[default]
     Idle,
-    /// The next episode is to be recorded.
+    /// The next episode will be recorded.
     Armed,
-    /// One is being recorded.
+    /// An episode is being recorded.
     Recording,
-    /// One has been, with this return.
+    /// An episode is recorded, with this return.
     Done(f32),
 }
 
 /// Records the first environment of a tile.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder {
-    phase: Phase,
+    phase: RecorderState,
     /// `(frames, leaves)`.
     words: Vec<u32>,
 }
@@ -33,48 +33,48 @@ impl Recorder {
     /// Whether an episode is being recorded.
     #[inline(always)]
     pub fn is_recording(&self) -> bool {
-        self.phase == Phase::Recording
+        self.phase == RecorderState::Recording
     }
 
-    /// Whether someone waits for an episode.
+    /// Whether an episode is requested.
     #[cfg(feature = "cuda")]
     pub fn is_active(&self) -> bool {
-        matches!(self.phase, Phase::Armed | Phase::Recording)
+        matches!(self.phase, RecorderState::Armed | RecorderState::Recording)
     }
 
-    /// Notes the words of a state that a step starts from, while an episode is recorded.
+    /// Records the state before a step, while an episode is recorded.
     pub fn frame(&mut self, words: impl ExactSizeIterator<Item = u32>) {
-        if self.phase == Phase::Recording {
+        if self.phase == RecorderState::Recording {
             if self.words.len() >= MAX_FRAMES * words.len() {
-                self.phase = Phase::Done(f32::NAN);
+                self.phase = RecorderState::Done(f32::NAN);
             } else {
                 self.words.extend(words);
             }
         }
     }
 
-    /// The environment's episode has ended, and another begins.
+    /// Ends the environment's episode.
     pub fn episode_ended(&mut self, episodic_return: f32) {
         match self.phase {
-            Phase::Armed => {
+            RecorderState::Armed => {
                 self.words.clear();
-                self.phase = Phase::Recording;
+                self.phase = RecorderState::Recording;
             }
-            Phase::Recording => self.phase = Phase::Done(episodic_return),
-            Phase::Idle | Phase::Done(_) => {}
+            RecorderState::Recording => self.phase = RecorderState::Done(episodic_return),
+            RecorderState::Idle | RecorderState::Done(_) => {}
         }
     }
 
-    /// The episode recorded since the last call, drawn; the next one is recorded from now on.
-    pub fn take(&mut self, env: &dyn AnyEnv) -> Option<Episode> {
-        let Phase::Done(episodic_return) = self.phase else {
-            if self.phase == Phase::Idle {
-                self.phase = Phase::Armed;
+    /// The episode recorded since the last call, as scenes; requests the next one.
+    pub fn take(&mut self, env: &dyn AnyEnv) -> Option<EpisodeRecording> {
+        let RecorderState::Done(episodic_return) = self.phase else {
+            if self.phase == RecorderState::Idle {
+                self.phase = RecorderState::Armed;
             }
             return None;
         };
-        self.phase = Phase::Armed;
+        self.phase = RecorderState::Armed;
         let frames = self.words.chunks_exact(env.leaves().len()).map(|state| env.picture(state)).collect();
-        Some(Episode { frames, fps: env.spec().fps, episodic_return: f64::from(episodic_return) })
+        Some(EpisodeRecording { frames, fps: env.spec().fps, episodic_return: f64::from(episodic_return) })
     }
 }

@@ -1,4 +1,4 @@
-//! How one sample of an update is packed, on every device.
+//! The layout of a sample, on every device.
 //!
 //! ```text
 //! sample: obs (O floats or bit words) | actions | logprob | value | advantage | mask words | padding
@@ -9,7 +9,7 @@ use crate::network::Architecture;
 /// Words of a cache line.
 const LINE: usize = 16;
 
-/// Where each field of a sample lies, in 32-bit words.
+/// The offset of each field of a sample, in 32-bit words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleLayout {
     /// First word of the observation: O floats, or O / 32 words of bits.
@@ -18,11 +18,11 @@ pub struct SampleLayout {
     pub obs_words: usize,
     /// First action; actions are floats (the index of a discrete one).
     pub actions: usize,
-    /// Numbers that name an action.
+    /// Numbers per action.
     pub components: usize,
-    /// Log-probability of the action when it was taken.
+    /// Log-probability of the action under the rollout's policy.
     pub logprob: usize,
-    /// V(obs) then.
+    /// V(obs) under the rollout's weights.
     pub value: usize,
     /// Advantage; the return is advantage + value.
     pub advantage: usize,

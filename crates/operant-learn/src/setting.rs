@@ -4,24 +4,24 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// What values a key takes.
+/// The type and valid values of a key.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// A whole number from `least` to `most`.
     Count {
-        /// Least allowed.
+        /// Minimum.
         least: i64,
-        /// Greatest allowed.
+        /// Maximum.
         most: i64,
     },
-    /// The same, or `auto`, for which the device decides the number.
+    /// The same, or `auto`, which lets the device choose.
     CountOrAuto {
-        /// Least allowed.
+        /// Minimum.
         least: i64,
-        /// Greatest allowed.
+        /// Maximum.
         most: i64,
     },
-    /// One of these numbers, or 0, which leaves it to the plan for the machine.
+    /// One of these numbers, or 0, which leaves it to the machine's plan.
     Size(&'static [usize]),
     /// A finite real number in a range.
     Real(Range),
@@ -29,16 +29,16 @@ pub enum Kind {
     Switch,
     /// One of a few words.
     Choice(&'static [&'static str]),
-    /// Text of this syntax.
+    /// Text with this syntax.
     Text(&'static Syntax),
     /// A list of 1 to [`MAX_LAYERS`] layer widths from 1 to [`MAX_WIDTH`].
     Widths,
 }
 
-/// Most hidden layers.
+/// Maximum number of hidden layers.
 pub const MAX_LAYERS: usize = 16;
 
-/// Widest hidden layer.
+/// Maximum width of a hidden layer.
 pub const MAX_WIDTH: i64 = 1 << 14;
 
 /// A range of finite real numbers.
@@ -82,33 +82,33 @@ impl fmt::Display for Range {
     }
 }
 
-/// What text a key takes.
+/// The syntax of a text value.
 #[derive(Debug)]
 pub struct Syntax {
-    /// In the words of the documentation.
+    /// Its description in the documentation.
     pub about: &'static str,
-    /// Why a text is not of this syntax.
+    /// Checks a text; the error is the problem.
     pub check: fn(&str) -> Result<(), Refusal>,
 }
 
-/// Why a value is not taken.
+/// The reason for refusing a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong with it, as what follows `key = value` in a sentence.
+    /// The problem, as the continuation of a sentence that begins with `key = value`.
     pub problem: String,
-    /// What to give instead.
+    /// The remedy.
     pub remedy: String,
 }
 
 impl Refusal {
-    /// A refusal in these words.
+    /// A refusal with this problem and remedy.
     pub fn new(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         Refusal { problem: problem.into(), remedy: remedy.into() }
     }
 }
 
 impl fmt::Display for Kind {
-    /// The values in the words of the documentation.
+    /// Describes the values, for the documentation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Kind::Count { least, most: i64::MAX } => write!(f, "{least} or more"),
@@ -126,21 +126,21 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a key decides.
+/// The group of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// What training computes: [`crate::Config`].
+    /// Hyperparameters: [`crate::Config`].
     Learner,
-    /// How a run is carried out.
+    /// Execution of a run.
     Run,
 }
 
 /// A flag of the command line that sets a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flag {
-    /// Followed by the value, which the help calls by the second word.
+    /// A flag with a value; the second word is the value's name in the help.
     Value(&'static str, &'static str),
-    /// Sets the key to the second word by itself.
+    /// A flag without a value, which sets the key to the second word.
     Switch(&'static str, &'static str),
 }
 
@@ -158,17 +158,17 @@ impl Flag {
 pub struct Key {
     /// The name, as in TOML; upper-cased after `OPERANT_` it names the environment variable.
     pub name: &'static str,
-    /// What it means, by lines.
+    /// Its description, by lines.
     pub doc: &'static [&'static str],
-    /// What values it takes.
+    /// Its type and valid values.
     pub kind: Kind,
-    /// What it decides.
+    /// Its group.
     pub group: Group,
     /// Its flag, if it has one.
     pub flag: Option<Flag>,
-    /// Why a run cannot be resumed with another value, if it cannot.
+    /// Why a run cannot be resumed with another value, if so.
     pub fixed: Option<&'static str>,
-    /// Whether it names something of this machine, which a saved configuration does not hold.
+    /// Whether it is specific to this machine, and so not saved with a run's configuration.
     pub is_local: bool,
 }
 
@@ -196,13 +196,13 @@ impl Key {
         Key { fixed: Some(reason), ..self }
     }
 
-    /// Of this machine.
+    /// Marks it as specific to this machine.
     #[must_use]
     pub const fn local(self) -> Self {
         Key { is_local: true, ..self }
     }
 
-    /// What it means, in one line.
+    /// Its description in one line.
     pub fn meaning(&self) -> String {
         self.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
     }
@@ -213,9 +213,9 @@ impl Key {
     }
 }
 
-/// A type that says by itself what values a key takes.
+/// A type that determines the valid values of a key.
 pub trait Setting {
-    /// Those values.
+    /// The valid values.
     const KIND: Kind;
 }
 
@@ -250,7 +250,7 @@ impl<T: Setting> Setting for Option<T> {
 /// assert_eq!((key.name, key.variable().as_str(), Speed::default().hurry), ("threads", "OPERANT_THREADS", true));
 /// ```
 ///
-/// The values stand in brackets where the type does not say them ([`Setting`]). After the default come methods of [`Key`].
+/// The kind is given in brackets if the type does not determine it ([`Setting`]). Methods of [`Key`] follow the default.
 #[macro_export]
 macro_rules! settings {
     (@kind $ty:ty) => { <$ty as $crate::setting::Setting>::KIND };
@@ -279,7 +279,7 @@ macro_rules! settings {
         impl $name {
             /// The key of each field, in the order in which they are shown.
             pub const KEYS: &'static [$crate::setting::Key] = {
-                #[allow(unused_imports)] // where the types say all
+                #[allow(unused_imports)] // unused if the types determine all kinds
                 use $crate::setting::{Group, Key, Kind, Range};
                 &[$(
                     Key::new(stringify!($key), &[$($doc),+], $crate::settings!(@kind $ty $([$kind])?), Group::$group)
@@ -290,7 +290,7 @@ macro_rules! settings {
     };
 }
 
-/// An enum of which each variant has a word in configurations, as which it is read, shown and saved.
+/// An enum whose variants each have a word in configurations, as which they are read, shown and saved.
 #[macro_export]
 macro_rules! choice {
     (
@@ -306,7 +306,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// All of them.
+            /// All variants.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
             /// The word in configurations.

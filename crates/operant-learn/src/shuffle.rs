@@ -1,4 +1,4 @@
-//! The order of samples in an epoch: a keyed bijection of 0 .. B, computed where it is needed and stored nowhere.
+//! The order of samples in an epoch: a keyed bijection of 0 .. B, computed on demand and never stored.
 //!
 //! An alternating Feistel network permutes the smallest power of two that holds B, and a number that lands outside is
 //! sent through again until it lands inside (cycle walking, Black and Rogaway 2002): fewer than two passes on average,
@@ -43,7 +43,7 @@ impl Shuffle {
     #[inline]
     pub fn indices<const N: usize>(&self, positions: [u32; N]) -> [u32; N] {
         let mut indices = self.permute(positions);
-        // Those outside walk on together; an array at a time is cheaper than one number after another.
+        // Numbers outside are sent through again together; a whole array is cheaper than one number at a time.
         while indices.iter().fold(false, |outside, &index| outside | (index >= self.len)) {
             let next = self.permute(indices);
             indices = core::array::from_fn(|i| if indices[i] >= self.len { next[i] } else { indices[i] });

@@ -1,5 +1,5 @@
-//! What a backend has to remember, whatever the device, as a [`Snapshot`] and back: one tensor per parameter, per moment and
-//! per field of the environments' state.
+//! Conversion of a backend's device-neutral state to a [`Snapshot`] and back: one tensor per parameter, per moment and per field
+//! of the environments' state.
 
 use operant_env::{AnyEnv, running_words};
 use operant_lane::{Kind, Leaf};
@@ -10,7 +10,7 @@ use crate::network::Network;
 use crate::normalise::RunningNorm;
 use crate::snapshot::{Dtype, Snapshot, Tensor};
 
-/// Weights and Adam's moments: all that learning remembers.
+/// Weights and Adam's moments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearnerState {
     /// Flat parameters, laid out by [`crate::network::Network`].
@@ -31,7 +31,7 @@ impl LearnerState {
     }
 }
 
-/// Everything that training continues from.
+/// The complete state of training.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BackendState {
     /// Parameters and Adam's moments.
@@ -46,9 +46,9 @@ pub(crate) struct BackendState {
     pub discounted: Vec<f32>,
     /// Updates done.
     pub updates: u64,
-    /// Those of them, up to the last, with a minibatch that was not finite.
+    /// Consecutive updates with a non-finite minibatch, up to the last.
     pub nonfinite_in_a_row: u64,
-    /// Flat parameters that the next rollout plays with, where those are older than the learner's.
+    /// Flat parameters of the next rollout, if older than the learner's (with overlap).
     pub playing: Option<Vec<f32>>,
 }
 
@@ -66,7 +66,7 @@ fn doubles(name: &str, values: &[f64]) -> Tensor {
     Tensor { name: name.to_owned(), dtype: Dtype::F64, shape: vec![values.len()], data }
 }
 
-/// The tensor called `name`, if it is what is expected.
+/// The tensor `name`, if it has the expected type and shape.
 fn find<'a>(
     snapshot: &'a Snapshot,
     name: &str,
@@ -139,7 +139,7 @@ fn shape(field: &Field, environments: usize) -> Vec<usize> {
 }
 
 impl BackendState {
-    /// As a snapshot of `network` in environments `env`.
+    /// Converts to a snapshot of `network` in environments `env`.
     pub fn to_snapshot(&self, env: &dyn AnyEnv, network: &Network, config: &Config) -> Snapshot {
         let mut tensors = Vec::new();
         for (prefix, values) in [
@@ -184,7 +184,7 @@ impl BackendState {
         Snapshot { tensors, counters: counters.map(|(name, value)| (name.to_owned(), value)).into() }
     }
 
-    /// From a snapshot of the same network and environments, of whose observations so many features are normalised.
+    /// Reads a snapshot of the same network and environments, with this many normalised features of observations.
     ///
     /// # Errors
     /// When a tensor or counter is missing or has another shape.

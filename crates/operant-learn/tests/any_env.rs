@@ -1,5 +1,5 @@
-//! An environment that is no [`operant_env::Env`]: its state is sized at run time, and a thread of its own answers every step
-//! late, as a worker process would. It trains, resumes, is evaluated and drawn like any other.
+//! An environment that does not implement [`operant_env::Env`]: its state is sized at run time, and a separate thread answers
+//! every step late, as a worker process would. It trains, resumes, is evaluated and drawn like any other.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

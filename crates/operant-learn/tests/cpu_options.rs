@@ -1,4 +1,4 @@
-//! Where threads run, how they wait and how many environments they play side by side changes no bit of training on the CPU.
+//! The threads' CPUs, how they wait, and the tile and lane widths change no bit of training on the CPU.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use operant_env::AnyEnv;
 use operant_env::cartpole::CartPole;
 use operant_env::pendulum::Pendulum;
 use operant_learn::cpu::{
-    CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Started, WaitStrategy, backend, backend_with,
+    CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, StartedBackend, WaitStrategy, backend, backend_with,
 };
 use operant_learn::{Backend, Config, Snapshot};
 
@@ -33,7 +33,7 @@ fn config(num_envs: usize) -> Config {
     }
 }
 
-/// What is left of three updates: the state, and what each reported of its episodes and losses.
+/// The result of three updates: the state, and the statistics of each.
 fn after(mut backend: Box<dyn Backend>) -> (Snapshot, Vec<[u64; 6]>) {
     let mut reports = Vec::new();
     for _ in 0..3 {
@@ -85,20 +85,20 @@ fn options_never_change_a_bit() {
         let config = config(num_envs);
         check(shared(CartPole), &config);
         check(shared(Locks), &config);
-        // Real rewards and observations, whose sums tell in which order they were added.
+        // Real-valued rewards and observations, whose sums depend on the order of addition.
         check(shared(Pendulum), &Config { norm_obs: true, num_steps: 210, ..config });
     }
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_told_and_training_goes_on() {
+fn a_missing_cpu_is_reported_and_training_continues() {
     let config = config(17);
     let options = CpuOptions { pin: vec![u32::MAX, u32::MAX], ..CpuOptions::new(2) };
-    let Started { backend, unbound } =
+    let StartedBackend { backend, unbound } =
         backend_with(shared(CartPole), &config, &options).expect("a good configuration");
     let reason = unbound.expect("a reason");
     assert!(reason.contains("CPU 4294967295") && !reason.contains('\n'), "{reason}");
     after(backend);
     let started = backend_with(shared(CartPole), &config, &CpuOptions::new(2)).expect("a good configuration");
-    assert_eq!(started.unbound, None, "nothing was asked for");
+    assert_eq!(started.unbound, None, "no binding was requested");
 }

@@ -15,7 +15,7 @@ use operant_bench::parity::{check_gae, check_horizon, compare_rollout, differing
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
 use operant_learn::cuda::CudaRollout;
-use operant_learn::cuda::specialise::WeightsAt;
+use operant_learn::cuda::specialise::WeightPlacement;
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
 
@@ -117,11 +117,11 @@ fn awkward_networks_follow_the_cpu() {
 fn wide_networks_read_weights_from_each_memory() {
     let Some(device) = device(1) else { return };
     for (hidden, precision, expected) in [
-        (vec![64, 64], Precision::Bf16, WeightsAt::Registers),
-        (vec![128, 128], Precision::Bf16, WeightsAt::Shared),
-        (vec![128, 128], Precision::F32, WeightsAt::Shared),
-        (vec![256, 256], Precision::F32, WeightsAt::Global),
-        (vec![256, 256], Precision::Bf16, WeightsAt::Shared),
+        (vec![64, 64], Precision::Bf16, WeightPlacement::Registers),
+        (vec![128, 128], Precision::Bf16, WeightPlacement::Shared),
+        (vec![128, 128], Precision::F32, WeightPlacement::Shared),
+        (vec![256, 256], Precision::F32, WeightPlacement::Global),
+        (vec![256, 256], Precision::Bf16, WeightPlacement::Shared),
     ] {
         let config = config(16, &hidden);
         let rollout = CudaRollout::new(&device, &Locks, &config, precision).expect("a rollout");
@@ -278,7 +278,7 @@ fn small_rollouts_of_every_kind() {
     Check(&device, Precision::Bf16).visit(&shared(Locks));
     let wide = Config { num_steps: 2, ..config(16, &[256, 256]) };
     let rollout = CudaRollout::new(&device, &Locks, &wide, Precision::F32).expect("a rollout");
-    assert_eq!(rollout.specialisation().map(|it| it.weights_at), Some(WeightsAt::Global));
+    assert_eq!(rollout.specialisation().map(|it| it.weights_at), Some(WeightPlacement::Global));
     rollout.set_params(&params(&Locks, &wide)).and_then(|()| rollout.roll()).expect("a horizon");
     rollout.samples().expect("samples");
 }

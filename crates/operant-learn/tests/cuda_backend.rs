@@ -172,9 +172,9 @@ fn what_does_not_fit_is_refused_with_its_size() {
     let Some(device) = device(3) else { return };
     let config = Config { num_envs: 8_192, num_steps: 12, num_minibatches: 1, ..config() };
     let error = cuda::backend(shared(Locks), &config, &device, GpuOptions::default()).err().expect("no room");
-    let told = error.to_string();
-    assert!(told.starts_with("num_envs: 8192 environments take") && told.contains("MiB"), "{told}");
-    let most = told.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
+    let text = error.to_string();
+    assert!(text.starts_with("num_envs: 8192 environments take") && text.contains("MiB"), "{text}");
+    let most = text.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
     let most: usize = most.parse().expect("a number");
     // What fits is no empty promise.
     let config = Config { num_envs: most, ..config };

@@ -24,7 +24,7 @@ use operant_lane::bundle::leaves_of;
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Source};
 use operant_learn::cuda::{CudaPlay, CudaRollout, PlayOptions};
-use operant_learn::cuda::{Episodes, RunningNorm};
+use operant_learn::cuda::{EpisodeTotals, RunningNorm};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
 use switchboard::Switchboard;
@@ -65,7 +65,7 @@ fn agrees<E: Env>(device: &Device, env: &E, config: &Config, precision: Precisio
 fn odd_and_many_actions_follow_the_cpu() {
     for (ordinal, precision) in Precision::ALL.into_iter().enumerate() {
         let Some(device) = device(ordinal) else { return };
-        // Bounds of normalised values so near that they cut.
+        // Bounds of normalised values so near that values are clipped.
         let near = Config {
             norm_obs: true,
             norm_reward: true,
@@ -140,7 +140,7 @@ fn by_hand<E: Env>(device: &Device, env: &E, config: &Config, start: u64) -> [us
     let (n, steps, layout) = (config.num_envs, config.num_steps, rollout.layout().clone());
     let (mut kinds, mut discounted) = ([0; 4], vec![0.0; n]);
     let mut norms = rollout.running_norms().expect("statistics");
-    // The second horizon goes on where the first ended.
+    // The second rollout continues where the first ended.
     for horizon in 0..2 {
         rollout.poison(0xff).and_then(|()| rollout.roll()).expect("a horizon");
         let (samples, returns) = (rollout.samples().expect("samples"), rollout.returns().expect("returns"));
@@ -259,7 +259,7 @@ fn words_of<E: Env>(current: &Current<f32, E>, leaves: usize) -> Vec<u32> {
 }
 
 /// The episodes of a horizon by their returns.
-fn same_episodes(got: &Episodes, returns: &[f64], length: f64) {
+fn same_episodes(got: &EpisodeTotals, returns: &[f64], length: f64) {
     assert_eq!((got.count, got.length), (returns.len() as f64, length));
     let near = |got: f64, expected: f64| {
         assert!((got - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{got} {expected}")
@@ -338,7 +338,7 @@ fn many_blocks_of_many_warps_are_merged() {
     by_hand(&device, &Locks, &config(2_113, 25, &[]), 0);
     // Four warps a block, 100 blocks.
     let config = config(6_337, 7, &[]);
-    // Bounds so near that they cut.
+    // Bounds so near that values are clipped.
     let normed = Config { norm_obs: true, norm_reward: true, clip_obs: 1.5, clip_reward: 0.75, ..config };
     by_hand(&device, &Crane, &normed, LATE);
     let rollout = CudaRollout::new(&device, &Crane, &normed, Precision::F32).expect("a rollout");

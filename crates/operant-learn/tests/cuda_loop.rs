@@ -1,4 +1,4 @@
-//! The loop on a GPU without one: rollouts beside updates, reports by a stream of their own, and nothing allocated on the way; with
+//! The loop of the CUDA backend without a GPU: rollouts that overlap updates, reports in a separate stream, no allocations; with
 //! the real kernels on the host's stand-in, whose streams run in other orders than that of the calls where a test asks for it.
 
 #[path = "support/gpu.rs"]
@@ -141,7 +141,7 @@ fn overlap_plays_with_weights_one_update_old(device: &Device, how: NetworkOption
 }
 
 #[test]
-fn an_overlap_for_which_blocks_leave_no_room_is_told() {
+fn an_overlap_without_free_resources_is_reported() {
     let Some(device) = device(0) else { return };
     let how = |device: &Device, num_envs, width, overlap| {
         let config = Config {
@@ -158,7 +158,7 @@ fn an_overlap_for_which_blocks_leave_no_room_is_told() {
     };
     // 32,768 samples take a block of every multiprocessor, whose shared memory 128-128 fills and 64-64 does not.
     let full = how(&device, 2_048, 128, true);
-    assert!(full.contains("; overlap: no rollout runs beside an update, whose "), "{full}");
+    assert!(full.contains("; overlap has no effect: the update's "), "{full}");
     assert!(full.contains("bytes of shared memory of every multiprocessor"), "{full}");
     for quiet in [how(&device, 2_048, 128, false), how(&device, 2_048, 64, true), how(&device, 20, 64, true)]
     {
@@ -214,7 +214,7 @@ fn the_order_of_streams_changes_no_bit() {
 }
 
 #[test]
-fn a_restored_overlap_goes_on_bit_for_bit() {
+fn a_restored_overlap_continues_bit_for_bit() {
     for (ordinal, precision) in [(2, Precision::F32), (0, Precision::Bf16)] {
         let Some(device) = device(ordinal) else { return };
         let mut straight = backend(&device, precision, true);
@@ -234,7 +234,7 @@ fn a_restored_overlap_goes_on_bit_for_bit() {
 }
 
 #[test]
-fn overlap_begins_with_the_weights_that_there_are_and_leaves_others_alone() {
+fn overlap_starts_with_the_current_weights_and_changes_no_others() {
     let Some(device) = device(0) else { return };
     let names = |snapshot: &Snapshot| -> Vec<String> {
         snapshot.tensors.iter().map(|tensor| tensor.name.clone()).collect()
@@ -272,7 +272,7 @@ fn overlap_begins_with_the_weights_that_there_are_and_leaves_others_alone() {
 fn reports_wait_for_whoever_is_far_ahead() {
     let Some(device) = device(1) else { return };
     for overlap in [false, true] {
-        let (mut eager, mut usual) =
+        let (mut eager, mut reference) =
             (backend(&device, Precision::F32, overlap), backend(&device, Precision::F32, overlap));
         for update in 0..7 {
             assert_eq!(eager.enqueue_update().expect("an update").0, update);
@@ -281,7 +281,7 @@ fn reports_wait_for_whoever_is_far_ahead() {
         while let Some(one) = eager.poll(true).expect("a report") {
             stats.push(one);
         }
-        assert_same_reports(&stats, &run(&mut *usual, 7));
+        assert_same_reports(&stats, &run(&mut *reference, 7));
     }
 }
 
@@ -336,7 +336,7 @@ fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
 }
 
 #[test]
-fn what_does_not_fit_with_overlap_is_refused_with_the_most_that_does() {
+fn too_many_environments_with_overlap_are_refused_with_the_maximum() {
     let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(device) = device(3) else { return };
     let most = [false, true].map(|overlap| {

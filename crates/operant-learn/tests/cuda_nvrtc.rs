@@ -8,8 +8,8 @@ use operant_cuda::{Compiler, Program, SearchPaths};
 use operant_env::{AnyEnv, cartpole::CartPole, minatar_breakout::MinatarBreakout, pendulum::Pendulum};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    Form, KernelEnv, gae_program, gemm_math_program, gemm_rollout_program, gemm_update_program, pack_program,
-    play_program, replay_program, rollout_program, update_program,
+    GemmLayout, KernelEnv, gae_program, gemm_math_program, gemm_rollout_program, gemm_update_program,
+    pack_program, play_program, replay_program, rollout_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{Config, Precision};
@@ -25,14 +25,14 @@ fn programs(env: &dyn AnyEnv, precision: Precision) -> Vec<Program> {
     let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
     let rollout = Specialisation::new(&network, &config, precision, H200).expect("it fits");
     let update = UpdateSpecialisation::new(&network, &config, precision, H200).expect("it fits");
-    let form = Form::new(&network, precision);
+    let gemm_layout = GemmLayout::new(&network, precision);
     vec![
         rollout_program(&kernel_env, &network, &config, &rollout),
         pack_program(&network, &config, &rollout),
         update_program(&kernel_env, &network, &config, &update),
-        gemm_math_program(&form),
-        gemm_rollout_program(&kernel_env, &network, &config, &form, rollout.norms),
-        gemm_update_program(&kernel_env, &network, &form),
+        gemm_math_program(&gemm_layout),
+        gemm_rollout_program(&kernel_env, &network, &config, &gemm_layout, rollout.norms),
+        gemm_update_program(&kernel_env, &network, &gemm_layout),
         play_program(&kernel_env, 64, true, true),
         replay_program(&kernel_env),
         gae_program(),

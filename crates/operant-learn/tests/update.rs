@@ -232,7 +232,7 @@ fn gae_matches_the_reference() {
 }
 
 /// The parameters' bits after two updates of every case, FNV-1a. They are the same on every instruction set; a change of
-/// the arithmetic changes them, and whoever means to make one puts the new value here.
+/// the arithmetic changes them, and an intended change must update the value here.
 const GOLDEN: u64 = 0x8fe2_194b_8ee9_adb0;
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use operant_cuda::{Cuda, DeviceProperties};
 use operant_env::{AnyEnv, EnvSpec, Registry, UnknownEnv};
 use operant_learn::cpu::backend_with;
-use operant_learn::cuda::{self, Choice, GpuOptions, NetworkOptions};
+use operant_learn::cuda::{self, GpuOptions, KernelChoice, NetworkOptions};
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{Backend, LearnError, Precision};
 
@@ -161,7 +161,7 @@ fn first_line(error: &Error) -> &str {
 ///
 /// # Errors
 /// When none would, or the driver fails.
-pub fn kernels(env: &dyn AnyEnv, settings: &Settings, device: &Device) -> Result<Option<Choice>> {
+pub fn kernels(env: &dyn AnyEnv, settings: &Settings, device: &Device) -> Result<Option<KernelChoice>> {
     let Some((cuda, ordinal)) = &device.cuda else { return Ok(None) };
     let Some(gpu) = cuda.devices()?.into_iter().nth(*ordinal) else { return Ok(None) };
     let choose = || {

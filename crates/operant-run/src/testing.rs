@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use operant_env::{Scene, Shape};
-use operant_learn::{Backend, Dtype, Episode, Evaluation, LearnError, Snapshot, Tensor, Ticket, UpdateStats};
+use operant_learn::{
+    Backend, Dtype, EpisodeRecording, Evaluation, LearnError, Snapshot, Tensor, Ticket, UpdateStats,
+};
 
 /// Statistics of update `ticket` in which `episodes` ended with mean return `mean`.
 pub fn stats(ticket: u64, episodes: u64, mean: f64) -> UpdateStats {
@@ -127,10 +129,10 @@ impl Backend for Quadratic {
         Arc::clone(&self.pulse)
     }
 
-    fn scene(&mut self) -> Option<Episode> {
+    fn scene(&mut self) -> Option<EpisodeRecording> {
         let dot = Shape::circle([self.x as f32, 0.0], 0.1, 2);
         let frame = Scene { low: [-1.0, -1.0], high: [2.0, 1.0], shapes: vec![dot] };
-        Some(Episode { frames: vec![frame], fps: 30.0, episodic_return: self.episodic_return() })
+        Some(EpisodeRecording { frames: vec![frame], fps: 30.0, episodic_return: self.episodic_return() })
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {

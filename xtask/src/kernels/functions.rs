@@ -1,10 +1,10 @@
-//! What each function of each compiled program uses, and which spills are allowed.
+//! The resources of each function of each compiled program, and the allowed spills.
 
 use anyhow::{Context, Result, ensure};
 use operant_cuda::{CompiledProgram, Resources};
 
 use super::Compiled;
-use super::matrix::{Job, Shape};
+use super::matrix::{Job, NetworkVariant};
 
 /// One function of one program.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ struct Allowed {
 }
 
 impl Allowed {
-    fn is_for(&self, function: &str, shape: Option<&Shape>) -> bool {
+    fn is_for(&self, function: &str, shape: Option<&NetworkVariant>) -> bool {
         let same =
             |(hidden, precision)| shape.is_some_and(|it| it.hidden == hidden && it.precision == precision);
         self.function == function && self.network.is_none_or(same)
@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn what_is_allowed_holds_for_its_network_alone() {
-        let shape = |hidden: &str| Shape { hidden: hidden.to_owned(), precision: "bf16", fused: true };
+        let shape =
+            |hidden: &str| NetworkVariant { hidden: hidden.to_owned(), precision: "bf16", fused: true };
         let allowed = |hidden: &str| ALLOWED.iter().any(|it| it.is_for("rollout", Some(&shape(hidden))));
         assert!(allowed("256-256") && !allowed("64-64"));
     }

@@ -1,11 +1,11 @@
-//! What is compiled: every kernel for every environment, for networks of several shapes, for every architecture.
+//! The programs to compile: every kernel for every environment, for networks of several shapes, for every architecture.
 
 use anyhow::{Context, Result};
 use operant_cuda::{Peak, Program};
 use operant_env::{AnyEnv, builtin};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    Form, KernelEnv, Kernels, choose, gae_program, gemm_math_program, gemm_rollout_program,
+    GemmLayout, KernelEnv, Kernels, choose, gae_program, gemm_math_program, gemm_rollout_program,
     gemm_update_program, pack_program, play_program, replay_program, rollout_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
@@ -33,16 +33,16 @@ const THOROUGH: &str = "cartpole";
 /// Threads a block of `random_play`, as 8,192 environments get them.
 const PLAY_THREADS: u32 = 64;
 
-/// Hidden layers of the networks that are compiled apart from the presets', the widest last.
+/// Hidden layers of the networks that are compiled in addition to the presets', the widest last.
 const HIDDEN: [[usize; 2]; 3] = [[64, 64], [128, 128], [256, 256]];
 
 /// Architectures of sm_80's generation, which the page leaves out: they spill as sm_80 does.
 const LEFT_OUT: [u32; 2] = [86, 89];
 
-/// Which part of everything is compiled.
+/// The programs to compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// What the page shows: CartPole with all networks on one architecture, with the widest and its preset's on one of each
+pub enum ProgramSelection {
+    /// The rows of the page: CartPole with all networks on one architecture, with the widest and its preset's on one of each
     /// generation; the other environments with their presets on the first.
     Page,
     /// Every environment with every network for every architecture.
@@ -51,7 +51,7 @@ pub enum Extent {
 
 /// A network and its arithmetic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shape {
+pub struct NetworkVariant {
     /// Such as `64-64`, or `presets`.
     pub hidden: String,
     /// The name of the arithmetic.
@@ -64,12 +64,12 @@ pub struct Shape {
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The network that is compiled in.
-    pub shape: Option<Shape>,
+    pub shape: Option<NetworkVariant>,
     /// 90 for sm_90.
     pub architecture: u32,
-    /// Bytes of dynamic shared memory a block, where the network decides them.
+    /// Bytes of dynamic shared memory per block, if the network determines them.
     pub shared: Option<usize>,
-    /// What is compiled.
+    /// The program.
     pub program: Program,
 }
 
@@ -81,23 +81,24 @@ impl Job {
     }
 }
 
-/// Everything to compile, for the architectures that the compiler knows.
+/// Everything to compile, for the architectures that the compiler supports.
 ///
 /// # Errors
 /// When a shipped preset or a network does not fit.
-pub fn jobs(extent: Extent, known: &[u32]) -> Result<Vec<Job>> {
+pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
-    let wanted =
-        |number: &u32| known.contains(number) && (extent == Extent::All || !LEFT_OUT.contains(number));
-    for (architecture, limits) in ARCHITECTURES.into_iter().filter(|(number, _)| wanted(number)) {
+    let selected = |number: &u32| {
+        known.contains(number) && (extent == ProgramSelection::All || !LEFT_OUT.contains(number))
+    };
+    for (architecture, limits) in ARCHITECTURES.into_iter().filter(|(number, _)| selected(number)) {
         let with = |hidden| Programs { architecture, limits, hidden };
         jobs.extend([gae_program(), Peak::program()].map(|program| with(&[]).job(program)));
         for env in builtin().envs() {
             let programs = match (extent, architecture == SHOWN, env.spec().name == THOROUGH) {
-                (Extent::All, ..) | (Extent::Page, true, true) => with(&HIDDEN),
-                (Extent::Page, false, true) => with(&HIDDEN[2..]),
-                (Extent::Page, true, false) => with(&[]),
-                (Extent::Page, false, false) => continue,
+                (ProgramSelection::All, ..) | (ProgramSelection::Page, true, true) => with(&HIDDEN),
+                (ProgramSelection::Page, false, true) => with(&HIDDEN[2..]),
+                (ProgramSelection::Page, true, false) => with(&[]),
+                (ProgramSelection::Page, false, false) => continue,
             };
             jobs.extend(programs.of(&**env)?);
         }
@@ -119,7 +120,7 @@ impl Programs {
         Job { shape: None, architecture: self.architecture, shared: None, program }
     }
 
-    /// The kernels with a network inside, where they hold it.
+    /// The fused kernels, if the network fits.
     fn fused(
         self,
         env: &dyn AnyEnv,
@@ -132,7 +133,7 @@ impl Programs {
             return Ok(Vec::new());
         };
         let choice = choose(&network, config, precision.into(), self.limits, || Ok(()))?;
-        let shape = Some(Shape {
+        let shape = Some(NetworkVariant {
             hidden: hidden.to_owned(),
             precision: precision.name(),
             fused: choice.kernels == Kernels::Fused,
@@ -152,11 +153,11 @@ impl Programs {
     fn gemm(self, env: &dyn AnyEnv, precision: Precision) -> Result<Vec<Job>> {
         let config = Config { norm_reward: true, ..wide([512, 512]) };
         let (network, env) = (Network::new(Architecture::of(&env.spec(), &config)?), KernelEnv::of(env)?);
-        let form = Form::new(&network, precision);
+        let gemm_layout = GemmLayout::new(&network, precision);
         let programs = [
-            gemm_rollout_program(&env, &network, &config, &form, 1),
-            gemm_update_program(&env, &network, &form),
-            gemm_math_program(&form),
+            gemm_rollout_program(&env, &network, &config, &gemm_layout, 1),
+            gemm_update_program(&env, &network, &gemm_layout),
+            gemm_math_program(&gemm_layout),
         ];
         Ok(programs.map(|program| self.job(program)).into())
     }

@@ -12,12 +12,12 @@ mod matrix;
 mod page;
 
 use functions::Usage;
-use matrix::{Extent, Job};
+use matrix::{Job, ProgramSelection};
 
 /// The page, below the root.
 const PAGE: &str = "docs/results/kernels.md";
 
-/// The directory of libnvrtc, before all other places.
+/// The directory of libnvrtc, which takes precedence.
 const VARIABLE: &str = "OPERANT_NVRTC_DIR";
 
 /// A program that was compiled.
@@ -40,7 +40,7 @@ pub fn run(args: &[&str]) -> Result<()> {
         .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
     let compiler = compiler()?.cached_in(Some(metadata.target_directory.join("kernels").as_std_path()));
     let all = args.contains(&"--all");
-    let extent = if all { Extent::All } else { Extent::Page };
+    let extent = if all { ProgramSelection::All } else { ProgramSelection::Page };
     let jobs = matrix::jobs(extent, &compiler.architectures())?;
     let check = match args {
         [] | ["--all"] => false,
@@ -78,7 +78,7 @@ pub fn run(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What this machine lacks to check the kernels; None if nothing.
+/// What is missing on this machine for checking the kernels; None if nothing.
 pub fn missing() -> Option<String> {
     compiler().err().map(|error| format!("{error:#}"))
 }
@@ -100,12 +100,12 @@ fn processors() -> usize {
 }
 
 /// Fills the cache from other processes, since NVRTC compiles one program at a time in each. It only saves time.
-fn fill_cache(extent: Extent) {
+fn fill_cache(extent: ProgramSelection) {
     let Ok(program) = std::env::current_exe() else { return };
     let start = |share: usize| {
         let mut command = Command::new(&program);
         command.args(["kernels", "--share", &share.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
-        command.args((extent == Extent::All).then_some("--all"));
+        command.args((extent == ProgramSelection::All).then_some("--all"));
         command.spawn().ok()
     };
     let started: Vec<Child> = (0..processors()).filter_map(start).collect();

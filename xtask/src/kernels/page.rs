@@ -6,21 +6,21 @@ use operant_cuda::Version;
 
 use super::Compiled;
 use super::functions::Usage;
-use super::matrix::{NUM_ENVS, SHOWN, Shape};
+use super::matrix::{NUM_ENVS, NetworkVariant, SHOWN};
 
-/// Kernels with the network inside: a row for each network and precision. All others have one row.
+/// Fused kernels: a row for each network and precision. All others have one row.
 const BY_NETWORK: [&str; 3] = ["rollout", "ppo_update", "update_gradient"];
 
-/// The most that the programs of a row use.
+/// The maximum resources of the programs of a row.
 #[derive(Debug, Clone, Copy, Default)]
-struct Most {
+struct MaxUsage {
     registers: u32,
     shared: u32,
     stack: u32,
     spills: u32,
 }
 
-impl Most {
+impl MaxUsage {
     fn add(&mut self, usage: &Usage) {
         self.registers = self.registers.max(usage.registers);
         self.shared = self.shared.max(usage.shared);
@@ -32,9 +32,9 @@ impl Most {
 /// One row.
 struct Row {
     function: String,
-    shape: Option<Shape>,
-    shown: Most,
-    everywhere: Most,
+    shape: Option<NetworkVariant>,
+    shown: MaxUsage,
+    everywhere: MaxUsage,
 }
 
 /// The page.
@@ -60,7 +60,7 @@ A spill or a stack fails the check, except those that `xtask/src/kernels/functio
         architectures.join(", ")
     );
     for Row { function, shape, shown, everywhere } in rows(compiled) {
-        let shape = shape.map_or("- | - | -".to_owned(), |Shape { hidden, precision, fused }| {
+        let shape = shape.map_or("- | - | -".to_owned(), |NetworkVariant { hidden, precision, fused }| {
             format!("{hidden} | {precision} | {}", if fused { "yes" } else { "no" })
         });
         text += &format!(
@@ -85,15 +85,16 @@ fn rows(compiled: &[Compiled]) -> Vec<Row> {
         for usage in functions {
             let by_network = BY_NETWORK.contains(&usage.kernel.as_str());
             let shape = job.shape.clone().filter(|_| by_network);
-            let key = |shape: &Option<Shape>| shape.as_ref().map(|it| (it.hidden.clone(), it.precision));
+            let key =
+                |shape: &Option<NetworkVariant>| shape.as_ref().map(|it| (it.hidden.clone(), it.precision));
             let function = usage.name();
             let same = |row: &Row| row.function == function && key(&row.shape) == key(&shape);
             let index = rows.iter().position(same).unwrap_or_else(|| {
                 rows.push(Row {
                     function: function.clone(),
                     shape,
-                    shown: Most::default(),
-                    everywhere: Most::default(),
+                    shown: MaxUsage::default(),
+                    everywhere: MaxUsage::default(),
                 });
                 rows.len() - 1
             });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use operant_cuda::{Device, Multiplier, Peak, Stream, Transfers};
 use operant_env::AnyEnv;
-use operant_learn::cuda::specialise::WeightsAt;
+use operant_learn::cuda::specialise::WeightPlacement;
 use operant_learn::cuda::{CudaPlay, CudaRollout, GpuOptions, NetworkOptions, PlayOptions, backend};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnError, Precision};
@@ -167,7 +167,7 @@ pub fn environments(
 #[derive(Debug, Clone, PartialEq)]
 pub struct RolloutKernel {
     /// Where its weights are stored.
-    pub weights_at: WeightsAt,
+    pub weights_at: WeightPlacement,
     /// Registers per thread.
     pub registers: u32,
     /// Resident blocks per multiprocessor.

@@ -1,4 +1,4 @@
-//! The CPU as a [`Backend`]: tiles of environments and one learner on a pool of threads of its own.
+//! The CPU [`Backend`]: tiles of environments and one learner on its own thread pool.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use operant_env::{ActionSpace, AnyEnv};
 use rayon::prelude::*;
 
 use crate::LearnerState;
-use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
+use crate::backend::{Backend, EpisodeRecording, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::network::tile::{LANES, TILE_VECTORS};
-use crate::cpu::rollout::episodes::Episodes;
+use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::rollout::{Horizon, Tile};
 use crate::cpu::threads::pool::{CpuOptions, pool};
 use crate::cpu::threads::timers::PartTimes;
 use crate::cpu::update::Learner;
-use crate::evaluate::{Greedy, evaluate};
+use crate::evaluate::{GreedyEvaluation, evaluate};
 use crate::network::{Architecture, Network, init_params};
 use crate::normalise::RunningNorm;
 use crate::sample::SampleLayout;
 use crate::snapshot::Snapshot;
 
-/// Environments up to which tiles are of one block unless asked for: more blocks to a tile take less time each, and leave fewer
-/// tiles for the threads.
+/// Up to this many environments, tiles have one block by default: larger tiles take less time per block, but leave fewer tiles
+/// for the threads.
 const NARROW: usize = 64;
 
 /// Blocks of 16 environments in a tile: 1, 2 or 4.
@@ -38,7 +38,7 @@ fn blocks(config: &Config, options: &CpuOptions) -> usize {
     }
 }
 
-/// The CPU backend for `env` on `threads` threads; their number changes the time, never a bit.
+/// The CPU backend for `env` on `threads` threads; their number changes the time, never a result.
 ///
 /// # Errors
 /// When the configuration cannot be trained with this environment, or the system gives no threads.
@@ -50,39 +50,39 @@ pub fn backend(
     Ok(backend_with(env, config, &CpuOptions::new(threads))?.backend)
 }
 
-/// A CPU backend that can be measured and compared with: it plays a horizon without learning from it, shows what it played, and
-/// says where the time of its threads goes.
+/// A CPU backend for measurements and comparisons: it can play a rollout without an update, expose the samples, and time the
+/// parts of its work.
 pub trait Instrumented: Backend {
-    /// The threads that it computes on.
+    /// Its thread pool.
     fn pool(&self) -> Arc<rayon::ThreadPool>;
-    /// Plays one horizon, advantages included, and learns nothing from it. To be called on a thread of [`Instrumented::pool`].
+    /// Plays one rollout, advantages included, without an update. Must be called on a thread of [`Instrumented::pool`].
     ///
     /// # Errors
     /// When an environment failed.
     fn roll(&mut self) -> Result<(), LearnError>;
-    /// Plays and trains with these parameters from now on.
+    /// Replaces the parameters.
     fn set_params(&mut self, params: &[f32]);
-    /// The samples of the last horizon.
+    /// The samples of the last rollout.
     fn batch(&self) -> &Batch;
     /// `(N, leaves + 2)`: the running environments.
     fn environments(&self) -> Vec<u32>;
     /// Running statistics of observations and of discounted returns.
     fn running_norms(&self) -> [&RunningNorm; 2];
-    /// Whether threads read the clock between the parts of an update from now on. It costs time, and changes no bit.
+    /// Switches phase timers on or off. They cost time and change no result.
     fn time_parts(&mut self, on: bool);
-    /// Adds to `times` what each part took since the last call.
+    /// Adds to `times` the time of each part since the last call.
     fn drain_times(&mut self, times: &mut PartTimes);
 }
 
 /// A CPU backend that has started.
-pub struct Started {
+pub struct StartedBackend {
     /// The backend.
     pub backend: Box<dyn Instrumented>,
-    /// Why threads run unbound that were to be bound to CPUs, in one line; it costs time and nothing else.
+    /// Why threads could not be bound to CPUs, in one line. This affects only the time.
     pub unbound: Option<String>,
 }
 
-/// The CPU backend for `env` on the threads that `options` asks for; they change the time, never a bit.
+/// The CPU backend for `env` on the threads of `options`; they change the time, never a result.
 ///
 /// # Errors
 /// As [`backend`].
@@ -90,14 +90,14 @@ pub fn backend_with(
     env: Arc<dyn AnyEnv>,
     config: &Config,
     options: &CpuOptions,
-) -> Result<Started, LearnError> {
+) -> Result<StartedBackend, LearnError> {
     fn started<const V: usize>(
         env: Arc<dyn AnyEnv>,
         config: &Config,
         options: &CpuOptions,
-    ) -> Result<Started, LearnError> {
+    ) -> Result<StartedBackend, LearnError> {
         let (backend, unbound) = CpuBackend::<V>::on(env, config, options)?;
-        Ok(Started { backend: Box::new(backend), unbound })
+        Ok(StartedBackend { backend: Box::new(backend), unbound })
     }
     match blocks(config, options) {
         1 => started::<1>(env, config, options),
@@ -119,7 +119,7 @@ pub(super) struct CpuBackend<const V: usize> {
     batch: Batch,
     pub(super) obs_norm: RunningNorm,
     pub(super) reward_norm: RunningNorm,
-    /// Updates done; each is T global steps.
+    /// Updates done; each advances the global step by T.
     pub(super) updates: u64,
     pub(super) nonfinite_in_a_row: u64,
     finished: std::collections::VecDeque<UpdateStats>,
@@ -127,7 +127,7 @@ pub(super) struct CpuBackend<const V: usize> {
 }
 
 impl<const V: usize> CpuBackend<V> {
-    /// On threads as `options` has them, with why they run unbound, if they were to be bound.
+    /// Makes a backend, and returns why threads could not be bound, if so.
     fn on(
         env: Arc<dyn AnyEnv>,
         config: &Config,
@@ -175,11 +175,11 @@ impl<const V: usize> CpuBackend<V> {
         if self.config.norm_obs { self.obs_norm.shift_scale() } else { Vec::new() }
     }
 
-    /// One horizon of all tiles. Returns the episodes that ended and the share of the time that went into GAE.
+    /// One rollout of all tiles. Returns the episodes that ended and GAE's share of the time.
     ///
     /// # Errors
     /// When an environment failed.
-    fn roll(&mut self) -> Result<(Episodes, f64), LearnError> {
+    fn roll(&mut self) -> Result<(EpisodeStats, f64), LearnError> {
         self.policy.pack(&self.state.params);
         let obs_norm = self.obs_scales();
         let horizon = Horizon {
@@ -203,14 +203,14 @@ impl<const V: usize> CpuBackend<V> {
                 .collect::<Result<_, LearnError>>()?;
             times.iter().sum()
         };
-        // Statistics were frozen during the horizon; now they move, in the tiles' order.
+        // Statistics were frozen during the rollout; now they are merged, in the tiles' order.
         if self.config.norm_obs {
             self.obs_norm.merge(self.tiles.iter().flat_map(|tile| &tile.obs_sums));
         }
         if self.config.norm_reward {
             self.reward_norm.merge(self.tiles.iter().flat_map(|tile| &tile.reward_sums));
         }
-        let mut episodes = Episodes::default();
+        let mut episodes = EpisodeStats::default();
         for block in self.tiles.iter().flat_map(|tile| &tile.episodes) {
             episodes.merge(block);
         }
@@ -272,7 +272,7 @@ impl<const V: usize> Backend for CpuBackend<V> {
 
     fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError> {
         self.policy.pack(&self.state.params);
-        let greedy = Greedy {
+        let greedy = GreedyEvaluation {
             env: &*self.env,
             policy: &self.policy,
             seed: self.config.seed,
@@ -287,7 +287,7 @@ impl<const V: usize> Backend for CpuBackend<V> {
         Arc::clone(&self.pulse)
     }
 
-    fn scene(&mut self) -> Option<Episode> {
+    fn scene(&mut self) -> Option<EpisodeRecording> {
         self.tiles.first_mut()?.recorder.take(&*self.env)
     }
 

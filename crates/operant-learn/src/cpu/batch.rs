@@ -1,7 +1,7 @@
 //! The samples of one update, packed an array of structs: a shuffled gather touches one or two cache lines a sample.
 //!
 //! Environments are grouped into blocks of 16; a block's samples lie together, step by step. Sample (block, t, lane) has index
-//! `block * T * 16 + t * lanes_of_block + lane`, whoever plays how many blocks at once.
+//! `block * T * 16 + t * lanes_of_block + lane`, independent of threads and tiles.
 
 use prefetch_index::prefetch_index;
 use wide::{f32x16, u32x16};
@@ -27,7 +27,7 @@ pub struct Batch {
 /// The samples of some neighbouring blocks of environments over T steps, to be written.
 #[derive(Debug)]
 pub struct BatchTile<'a> {
-    /// Where each field lies.
+    /// The layout of a sample.
     pub layout: &'a SampleLayout,
     /// Environments of this tile.
     pub lanes: usize,
@@ -36,11 +36,11 @@ pub struct BatchTile<'a> {
 }
 
 impl Batch {
-    /// Room for `num_envs` x `num_steps` samples, all zero.
+    /// Allocates `num_envs` x `num_steps` samples, all zero.
     pub fn new(layout: SampleLayout, num_envs: usize, num_steps: usize) -> Self {
         let length = num_envs * num_steps * layout.stride;
         let words = vec![0u32; length + LINE];
-        // An offset is safe to keep: the allocation never moves, and a clone is merely less well aligned.
+        // The offset stays valid because the allocation never moves; a clone is only less well aligned.
         let start = words.as_ptr().align_offset(LINE * size_of::<u32>()).min(LINE);
         Self { layout, num_envs, num_steps, words, start }
     }
@@ -55,7 +55,7 @@ impl Batch {
         self.len() == 0
     }
 
-    /// Where each field lies.
+    /// The layout of a sample.
     pub fn layout(&self) -> &SampleLayout {
         &self.layout
     }
@@ -73,7 +73,7 @@ impl Batch {
         f32::from_bits(self.words[self.start + index * self.layout.stride + field])
     }
 
-    /// Asks for samples that are needed soon, so that they come while something else is computed.
+    /// Prefetches samples.
     #[inline]
     pub fn prefetch(&self, indices: &[u32; TILE]) {
         for &index in indices {
@@ -84,7 +84,7 @@ impl Batch {
         }
     }
 
-    /// The same for one field of them.
+    /// Prefetches one field of samples.
     #[inline]
     pub fn prefetch_field(&self, indices: &[u32; TILE], field: usize) {
         for &index in indices {
@@ -110,7 +110,7 @@ impl BatchTile<'_> {
         self.words.len() / (self.lanes * self.layout.stride)
     }
 
-    /// Puts one row of floats into `field` of step `t`'s samples; lanes past the tile's environments are dropped.
+    /// Writes one row of floats into `field` of step `t`'s samples; lanes past the tile's environments are dropped.
     #[inline]
     pub fn put<const V: usize>(&mut self, t: usize, field: usize, row: &Row<V>) {
         for (samples, vector) in self.step(t).zip(row) {
@@ -120,7 +120,7 @@ impl BatchTile<'_> {
         }
     }
 
-    /// Puts one row of packed bits into `field` of step `t`'s samples.
+    /// Writes one row of packed bits into `field` of step `t`'s samples.
     #[inline]
     pub fn put_bits<const V: usize>(&mut self, t: usize, field: usize, row: &BitRow<V>) {
         for (samples, vector) in self.step(t).zip(row) {
@@ -155,7 +155,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Room for a tile.
+    /// Allocates a tile.
     pub fn new(input: &Input, layout: &SampleLayout) -> Self {
         let words = layout.mask + layout.mask_words;
         let (dense, packed) = match input {

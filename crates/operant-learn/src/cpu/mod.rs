@@ -9,5 +9,5 @@ mod state;
 pub mod threads;
 pub mod update;
 
-pub use backend::{Instrumented, Started, backend, backend_with};
+pub use backend::{Instrumented, StartedBackend, backend, backend_with};
 pub use threads::pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, WaitStrategy, on_threads};

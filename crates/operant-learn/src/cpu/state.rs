@@ -1,4 +1,4 @@
-//! The CPU backend's state, gathered from its tiles and put back into them.
+//! Saving and restoring the CPU backend's state from and to its tiles.
 
 use operant_env::running_words;
 use wide::{bytemuck, f32x16};

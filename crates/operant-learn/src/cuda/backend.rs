@@ -1,21 +1,21 @@
-//! A GPU as a [`Backend`]: a horizon and an update are two launches; the host enqueues them ahead and collects what they report,
-//! about a sixth of a kibibyte an update, from pinned memory, into which a stream of its own copies it.
+//! The GPU [`Backend`]: a rollout and an update are two launches. The host enqueues them ahead and collects their reports (about
+//! 170 bytes per update) from pinned memory, which a separate stream fills.
 //!
 //! # Streams
 //!
 //! ```text
-//! one after the other:  train  | rollout k | update k | rollout k+1 | update k+1 |
+//! without overlap:      train  | rollout k | update k | rollout k+1 | update k+1 |
 //!
-//! overlap:              play   | rollout k | rollout k+1   | rollout k+2   |
+//! with overlap:         play   | rollout k | rollout k+1   | rollout k+2   |
 //!                       learn              | T | update k   | T | update k+1 |
 //!
-//! either way:           side                            | report k |        T: the rollout takes the weights over
+//! both:                 side                            | report k |        T: the rollout copies the weights
 //! ```
 //!
-//! With overlap rollout k+1 runs beside update k, so it plays with the weights from before update k: those after update k-1.
-//! It reads a copy of them, which `learn` makes once rollout k is over and before update k begins; rollout k+1 waits for that.
+//! With overlap, rollout k+1 runs concurrently with update k, so it plays with the weights from before update k: those after
+//! update k-1. It reads a copy of them, which `learn` makes after rollout k and before update k; rollout k+1 waits for that.
 //!
-//! Nothing is shared without an order, so the same seed gives the same bits whatever the timing:
+//! All access to shared data is ordered, so the same seed gives the same bits regardless of timing:
 //!
 //! - samples: two buffers in turn. Update k waits for rollout k, which filled the buffer. Rollout k+2, which fills it again, waits
 //!   for T of k+1, which `learn` reaches after update k.
@@ -24,11 +24,11 @@
 //! - parameters, moments, gradients, progress, the report: of `learn` alone.
 //! - environments, values, rewards, flags, norms and their scales, episodes, clock, scene: of `play` alone. An update reads samples
 //!   and nothing else of a rollout: advantages are in them.
-//! - what the host is told: `play` and `learn` copy episodes, scene and report to a slot on the device, and `side`, which waits for
+//! - reports to the host: `play` and `learn` copy episodes, scene and report to a slot on the device, and `side`, which waits for
 //!   the end of the update, from there to pinned memory. A slot is used again once the host has seen the end of that copy, so
 //!   the training streams never wait for it.
 //!
-//! Everything is made at the start: device memory is one arena, and the loop allocates nothing.
+//! Everything is allocated at the start: device memory is one arena, and the loop allocates nothing.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -40,29 +40,29 @@ use operant_env::{AnyEnv, running_words};
 
 use super::choice::{GpuOptions, NetworkOptions, choose};
 use super::common::env::KernelEnv;
-use super::common::memory::Room;
+use super::common::memory::Allocator;
 use super::common::overlap::no_room;
 use super::common::phases::UpdateReport;
-use super::common::structs::{Episodes, RunningNorm as DeviceNorm};
-use super::footprint::{Chosen, Footprint};
+use super::common::structs::{EpisodeTotals, RunningNorm as DeviceNorm};
+use super::footprint::{ChosenEnvs, Footprint};
 use super::fused::specialise::Limits;
 use super::learner::CudaLearner;
 use super::rollout::CudaRollout;
 use super::slots::{SLOTS, Slot};
 use crate::LearnerState;
-use crate::backend::{Backend, Episode, Evaluation, LearnError, Ticket, UpdateStats};
+use crate::backend::{Backend, EpisodeRecording, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::threads::pool;
-use crate::evaluate::{Greedy, evaluate};
+use crate::evaluate::{GreedyEvaluation, evaluate};
 use crate::network::{Architecture, Network, init_params};
 use crate::normalise::RunningNorm;
 use crate::recorder::Recorder;
 use crate::snapshot::Snapshot;
 use crate::state::BackendState;
 
-/// Bytes that an update reports, the scene apart.
-const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<Episodes>();
+/// Bytes of an update's report, without the scene.
+const REPORT_BYTES: usize = size_of::<UpdateReport>() + size_of::<EpisodeTotals>();
 
 /// The GPU backend for `env` on `device`.
 ///
@@ -76,8 +76,8 @@ pub fn backend(
 ) -> Result<Box<dyn Backend>, LearnError> {
     let (options, how) = decided(&*env, config, device, options)?;
     let footprint = Footprint::new(&*env, config, options, device.properties())?;
-    let room = Room::arena(device, footprint.check(device, options.memory_fraction)?)?;
-    let mut made = CudaBackend::new(env, config, (&room, device), options)?;
+    let allocator = Allocator::arena(device, footprint.check(device, options.memory_fraction)?)?;
+    let mut made = CudaBackend::new(env, config, (&allocator, device), options)?;
     made.how = match made.overlap_without_room()? {
         Some(reason) => format!("{how}; {reason}"),
         None => how,
@@ -85,23 +85,23 @@ pub fn backend(
     Ok(Box::new(made))
 }
 
-/// The number of environments with which [`backend`] trains best on `device`, at most `limit`; that of `config` does not count.
+/// The best number of environments for [`backend`] on `device`, at most `limit`; ignores `config.num_envs`.
 ///
 /// # Errors
-/// When the configuration cannot be trained there, or not even few environments fit.
+/// When the configuration cannot be trained there, or not even the smallest number of environments fits.
 pub fn choose_num_envs(
     env: &dyn AnyEnv,
     config: &Config,
     device: &Device,
     options: GpuOptions,
     limit: usize,
-) -> Result<Chosen, LearnError> {
+) -> Result<ChosenEnvs, LearnError> {
     let (options, _) = decided(env, config, device, options)?;
     let footprint = Footprint::new(env, config, options, device.properties())?;
     footprint.choose(device, options.memory_fraction, limit)
 }
 
-/// The options with the kernels that run the network, and why these.
+/// The options with the chosen kernels, and the reason.
 fn decided(
     env: &dyn AnyEnv,
     config: &Config,
@@ -115,24 +115,24 @@ fn decided(
     Ok((GpuOptions { network, ..options }, chosen.to_string()))
 }
 
-/// An update that was enqueued.
+/// An enqueued update.
 struct Pending {
     ticket: Ticket,
-    /// Its place among the slots.
+    /// The index of its slot.
     slot: usize,
     recorded: bool,
 }
 
-/// Of rollouts that run beside updates.
+/// The state of overlapped rollouts.
 struct Overlap {
     learn: Stream,
-    /// Recorded each time the rollout has taken the weights over.
+    /// Recorded each time the rollout has copied the weights.
     taken: Event,
 }
 
 struct CudaBackend {
     env: Arc<dyn AnyEnv>,
-    /// Which kernels run the network, and why.
+    /// The kernels that run the network, and the reason.
     how: String,
     properties: DeviceProperties,
     config: Config,
@@ -140,17 +140,17 @@ struct CudaBackend {
     learner: CudaLearner,
     overlap: Option<Overlap>,
     side: Stream,
-    /// For evaluation.
+    /// The CPU threads for evaluation.
     policy: Policy,
     pool: rayon::ThreadPool,
     pending: VecDeque<Pending>,
     /// Update k has slot k modulo their number.
     slots: Vec<Slot>,
-    /// Collected to make room for further updates, and not yet asked for.
+    /// Statistics that were collected to free slots, but not yet returned.
     finished: VecDeque<UpdateStats>,
     /// Updates enqueued since training began.
     enqueued: u64,
-    /// Updates, up to the last one collected, with a minibatch that was not finite.
+    /// Consecutive updates with a non-finite minibatch, up to the last collected one.
     nonfinite_in_a_row: u64,
     recorder: Recorder,
     pulse: Arc<AtomicU64>,
@@ -160,20 +160,20 @@ impl CudaBackend {
     fn new(
         env: Arc<dyn AnyEnv>,
         config: &Config,
-        (room, device): (&Room, &Device),
+        (allocator, device): (&Allocator, &Device),
         options: GpuOptions,
     ) -> Result<Self, LearnError> {
         let GpuOptions { network: how, threads, overlap, .. } = options;
         let pool = pool::threads(threads)?;
         let (kernel_env, side) = (KernelEnv::of(&*env)?, device.stream()?);
         let network = Network::new(Architecture::of(&env.spec(), config)?);
-        let learner = CudaLearner::within(room, (device, &side), &kernel_env, &network, config, how)?;
+        let learner = CudaLearner::within(allocator, (device, &side), &kernel_env, &network, config, how)?;
         learner.load(&side, &LearnerState::new(init_params(&network, config.seed)), 0, 0)?;
         side.synchronize()?;
         let follows = (!overlap).then_some(&learner);
         let sample_buffers = if overlap { 2 } else { 1 };
         let mut rollout =
-            CudaRollout::within(room, device, &kernel_env, config, how, follows, sample_buffers)?;
+            CudaRollout::within(allocator, device, &kernel_env, config, how, follows, sample_buffers)?;
         if overlap {
             rollout.take_weights(rollout.stream(), &learner)?;
         }
@@ -187,7 +187,7 @@ impl CudaBackend {
             false => None,
         };
         let scene = rollout.scene_buffer().len();
-        let slots = (0..SLOTS).map(|_| Slot::new(room, device, scene)).collect::<Result<_, _>>()?;
+        let slots = (0..SLOTS).map(|_| Slot::new(allocator, device, scene)).collect::<Result<_, _>>()?;
         Ok(Self {
             env,
             how: String::new(),
@@ -209,7 +209,7 @@ impl CudaBackend {
         })
     }
 
-    /// Why rollouts do not run beside updates although they should.
+    /// Why the requested overlap has no effect.
     fn overlap_without_room(&self) -> Result<Option<String>, LearnError> {
         let (update, rollout) = (self.learner.block_needs()?, self.rollout.block_needs()?);
         let (Some(_), Some(update), Some(rollout)) = (&self.overlap, update, rollout) else {
@@ -218,18 +218,18 @@ impl CudaBackend {
         Ok(no_room(&self.properties, update, rollout))
     }
 
-    /// The stream that updates run in.
+    /// The stream of updates.
     fn learn(&self) -> &Stream {
         self.overlap.as_ref().map_or(self.rollout.stream(), |overlap| &overlap.learn)
     }
 
-    /// Waits until all that was enqueued is over.
+    /// Waits until all enqueued work is done.
     fn rest(&self) -> Result<(), LearnError> {
         self.rollout.stream().synchronize()?;
         Ok(self.learn().synchronize()?)
     }
 
-    /// Gives a rollout, an update and the copy of what they report to their streams.
+    /// Enqueues a rollout, an update and the copy of their reports in their streams.
     fn enqueue(&mut self, slot: usize, recorded: bool) -> Result<(), LearnError> {
         let Self { rollout, learner, overlap, side, slots, .. } = self;
         let (slot, overlap) = (&mut slots[slot], overlap.as_ref());
@@ -268,7 +268,7 @@ impl CudaBackend {
         Ok(side.record(&slot.copied)?)
     }
 
-    /// Collects the oldest update, if it is over or `wait`.
+    /// Collects the oldest update if it is done, or waits for it with `wait`.
     fn collect(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError> {
         let Some(oldest) = self.pending.front() else { return Ok(None) };
         let copied = &self.slots[oldest.slot].copied;
@@ -286,7 +286,7 @@ impl CudaBackend {
         Ok(Some(stats))
     }
 
-    /// Feeds the recorder with what environment 0 did in a horizon.
+    /// Passes the steps of environment 0 in a rollout to the recorder.
     fn record(&mut self, slot: usize) -> Result<(), LearnError> {
         let (leaves, running) = (self.env.leaves().len(), running_words(&*self.env));
         for step in self.slots[slot].to_scene.to_vec()?.chunks_exact(running + 2) {
@@ -358,7 +358,7 @@ impl CudaBackend {
 
 impl Backend for CudaBackend {
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError> {
-        // Whoever enqueues more than there are slots waits for the oldest.
+        // Without a free slot, wait for the oldest update.
         if self.pending.len() == self.slots.len() {
             let oldest = self.collect(true)?;
             self.finished.extend(oldest);
@@ -384,7 +384,7 @@ impl Backend for CudaBackend {
         self.policy.pack(&state.params);
         let (obs, _) = self.norms()?;
         let obs_norm = if self.config.norm_obs { obs.shift_scale() } else { Vec::new() };
-        let greedy = Greedy {
+        let greedy = GreedyEvaluation {
             env: &*self.env,
             policy: &self.policy,
             seed: self.config.seed,
@@ -403,7 +403,7 @@ impl Backend for CudaBackend {
         Arc::clone(&self.pulse)
     }
 
-    fn scene(&mut self) -> Option<Episode> {
+    fn scene(&mut self) -> Option<EpisodeRecording> {
         self.recorder.take(&*self.env)
     }
 
@@ -432,7 +432,7 @@ impl Backend for CudaBackend {
         let (network, config) = (self.rollout.network(), &self.config);
         let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
         self.rest()?;
-        // What was under way is of a past that is left now.
+        // Updates in flight belong to the state that is replaced.
         self.side.synchronize()?;
         self.pending.clear();
         self.finished.clear();
@@ -455,7 +455,7 @@ impl Backend for CudaBackend {
         self.rollout.set_discounted(&state.discounted)?;
         self.learner.load(self.learn(), &state.learner, state.updates, state.nonfinite_in_a_row)?;
         if self.overlap.is_some() {
-            // A run that had no rollouts beside its updates left none of their weights behind.
+            // A run without overlap saved no separate rollout weights.
             self.rollout.set_params(state.playing.as_ref().unwrap_or(&state.learner.params))?;
         }
         self.enqueued = state.updates;

@@ -1,5 +1,4 @@
-//! How training on a GPU is carried out, and how a network runs there: inside the kernels, or as matrix products between them; chosen
-//! by its shape.
+//! Options of training on a GPU, and the choice between fused kernels and the GEMM path by the network's shape.
 
 use operant_cuda::CudaError;
 
@@ -10,15 +9,15 @@ use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::network::Network;
 use crate::precision::Precision;
 
-/// The widest hidden layer that runs inside the kernels where both ways are possible: a block's multiprocessor computes all of a
-/// layer's outputs for its own samples, and reads weights that outgrow shared memory again and again.
+/// The widest hidden layer for which fused kernels are chosen if both paths are possible: a block computes all outputs of a
+/// layer for its own samples, and reads weights that exceed shared memory repeatedly.
 const WIDEST_FUSED: usize = 256;
 
-/// The most hidden layers that do: the code of each is unrolled.
+/// The maximum number of hidden layers in fused kernels: the code of each is unrolled.
 const DEEPEST_FUSED: usize = 8;
 
 choice! {
-    /// Which kernels run a network.
+    /// The kernels that run a network.
     #[derive(Default)]
     pub enum Kernels {
         /// Whichever suits its shape.
@@ -34,9 +33,9 @@ choice! {
 /// How a network is to run on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NetworkOptions {
-    /// Of matrix products; parameters, sums and moments are in single precision.
+    /// Precision of matrix products; parameters, sums and moments are in single precision.
     pub precision: Precision,
-    /// Which kernels.
+    /// The kernels.
     pub kernels: Kernels,
 }
 
@@ -46,16 +45,16 @@ impl From<Precision> for NetworkOptions {
     }
 }
 
-/// What decides how training on a GPU is carried out.
+/// Options of training on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GpuOptions {
-    /// How the network runs.
+    /// Precision and kernels of the network.
     pub network: NetworkOptions,
     /// Share of the free device memory that may be taken.
     pub memory_fraction: f64,
-    /// Threads of the host, for greedy evaluation.
+    /// Host threads for greedy evaluation.
     pub threads: usize,
-    /// Whether a rollout runs beside the update before it, with weights that are one update old.
+    /// Whether a rollout runs concurrently with the previous update, with weights that are one update old.
     pub overlap: bool,
 }
 
@@ -65,9 +64,9 @@ impl Default for GpuOptions {
     }
 }
 
-/// What was chosen, and why in one line.
+/// The chosen kernels, and the reason in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct KernelChoice {
     /// [`Kernels::Fused`] or [`Kernels::Gemm`].
     pub kernels: Kernels,
     /// Such as "4-64-64-(2+1) fits the kernels".
@@ -75,27 +74,27 @@ pub struct Choice {
 }
 
 /// `kernels: fused; 4-64-64-(2+1) fits the kernels in f32`.
-impl std::fmt::Display for Choice {
+impl std::fmt::Display for KernelChoice {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "kernels: {}; {}", self.kernels.name(), self.reason)
     }
 }
 
-/// Chooses for a network. `blas` tells whether cuBLASLt is there, and is asked only where that matters.
+/// Chooses the kernels for a network. `blas` checks for cuBLASLt, and is called only if that matters.
 ///
 /// # Errors
-/// When the kernels that are asked for cannot run it, or nothing can.
+/// When the requested kernels cannot run it, or none can.
 pub fn choose(
     network: &Network,
     config: &Config,
     options: NetworkOptions,
     limits: Limits,
     blas: impl FnOnce() -> Result<(), CudaError>,
-) -> Result<Choice, LearnError> {
+) -> Result<KernelChoice, LearnError> {
     let NetworkOptions { precision, kernels } = options;
     let shape = network.architecture.to_string();
-    let fused = |reason: String| Choice { kernels: Kernels::Fused, reason };
-    let gemm = |reason: String| Choice { kernels: Kernels::Gemm, reason };
+    let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
+    let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };
     if kernels == Kernels::Gemm {
         blas()?;
         return Ok(gemm("asked for".to_owned()));
@@ -138,7 +137,7 @@ pub fn choose(
     }
 }
 
-/// The widest pair of hidden layers, in steps of 32, that `choose` leaves inside the kernels.
+/// The widest pair of hidden layers, in steps of 32, for which `choose` takes fused kernels.
 pub fn fused_up_to(
     network: impl Fn(usize) -> (Network, Config),
     precision: Precision,
@@ -171,7 +170,7 @@ mod tests {
         (Network::new(architecture), config)
     }
 
-    fn chosen(hidden: &[usize], options: NetworkOptions, blas: bool) -> Result<Choice, LearnError> {
+    fn chosen(hidden: &[usize], options: NetworkOptions, blas: bool) -> Result<KernelChoice, LearnError> {
         let (network, config) = network(hidden);
         choose(&network, &config, options, H200, || {
             let (problem, remedy) = ("cuBLASLt is not there".to_owned(), "install it".to_owned());

@@ -1,5 +1,5 @@
-//! How much device memory training takes, and the most environments that fit, before anything is allocated: the code that allocates
-//! runs against a room that only counts.
+//! The device memory that training needs and the maximum number of environments, before anything is allocated: the allocating
+//! code runs with an allocator that only counts.
 
 use operant_cuda::{Device, DeviceProperties, Memory};
 use operant_env::AnyEnv;
@@ -7,13 +7,13 @@ use operant_env::AnyEnv;
 use super::choice::{GpuOptions, Kernels};
 use super::common::env::KernelEnv;
 use super::common::horizon::{HorizonMemory, HorizonSizes};
-use super::common::memory::Room;
-use super::common::overlap::{MOST_BLOCKS, RESERVED};
+use super::common::memory::Allocator;
+use super::common::overlap::{MAX_BLOCKS, RESERVED};
 use super::common::phases::{UpdateMemory, UpdateSizes};
 use super::fused::rollout::FusedPolicy;
 use super::fused::specialise::{Limits, TILE, UpdateSpecialisation};
 use super::fused::update::{FusedMemory, FusedUpdateSizes};
-use super::gemm::layout::Form;
+use super::gemm::layout::GemmLayout;
 use super::gemm::products::Weights;
 use super::gemm::rollout::{GemmPolicy, GemmPolicyMemory};
 use super::gemm::update::{GemmUpdateMemory, GemmUpdateSizes};
@@ -24,16 +24,16 @@ use crate::network::{Architecture, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
-/// Bytes beside what is counted: the driver's and the kernels' code.
+/// Bytes that are not counted: the driver's and the kernels' code.
 const MARGIN: usize = 32 << 20;
 
-/// Environments that kernels can count.
-const MOST_ENVIRONMENTS: usize = 1 << 30;
+/// Maximum environments that kernels can count.
+const MAX_ENVIRONMENTS: usize = 1 << 30;
 
-/// Updates that a chosen number of environments leaves within `total_timesteps`: with fewer, little would be learned.
+/// Minimum updates within `total_timesteps` for an automatic number of environments: with fewer, little would be learned.
 const UPDATES: u64 = 100;
 
-/// What decides how much device memory training takes.
+/// The inputs of the computation of device memory.
 #[derive(Debug, Clone)]
 pub struct Footprint {
     kernel_env: KernelEnv,
@@ -46,7 +46,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Of training in environments `env`, with kernels that were chosen.
+    /// The footprint of training in `env` with the chosen kernels.
     ///
     /// # Errors
     /// When the environment has no policy of a kind that can be trained.
@@ -68,8 +68,8 @@ impl Footprint {
         })
     }
 
-    /// Bytes of the arena for N environments: what the rollout, the learner and the reports take. Where registers let fewer blocks
-    /// run at once than shared memory does it is a little more than that.
+    /// Bytes of the arena for N environments: rollout, learner and reports. It is slightly more than needed if registers allow
+    /// fewer resident blocks than shared memory does.
     ///
     /// # Errors
     /// When no kernel fits the network.
@@ -83,13 +83,17 @@ impl Footprint {
         let stride = SampleLayout::new(&network.architecture, kernel_env.masked).stride;
         let (update, horizon, parts): (UpdateSizes, HorizonSizes, usize) = match self.kernels {
             Kernels::Gemm => {
-                let form = Form::new(network, self.precision);
-                let sizes = GemmUpdateSizes::new(network, &config, &form, stride, multiprocessors);
+                let gemm_layout = GemmLayout::new(network, self.precision);
+                let sizes = GemmUpdateSizes::new(network, &config, &gemm_layout, stride, multiprocessors);
                 let horizon = HorizonSizes::new(kernel_env, network, &config, GemmPolicy::blocks(num_envs));
-                let parts = Room::count(|room| {
-                    let own = self.overlap.then(|| Weights::new(room, &form)).transpose()?;
-                    let update = GemmUpdateMemory::new(room, &form, &sizes)?;
-                    Ok((own, update, GemmPolicyMemory::new(room, kernel_env, &config, &form, horizon)?))
+                let parts = Allocator::count(|allocator| {
+                    let own = self.overlap.then(|| Weights::new(allocator, &gemm_layout)).transpose()?;
+                    let update = GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
+                    Ok((
+                        own,
+                        update,
+                        GemmPolicyMemory::new(allocator, kernel_env, &config, &gemm_layout, horizon)?,
+                    ))
                 });
                 (sizes.update, horizon, parts)
             }
@@ -100,31 +104,32 @@ impl Footprint {
                 let blocks = update.blocks(network, minibatch, blocks_at_once(&update));
                 let sizes = FusedUpdateSizes::new(network, &config, stride, &update, blocks);
                 let blocks = FusedPolicy::blocks(&update.forward, num_envs);
-                let parts = Room::count(|room| {
-                    let own = self.overlap.then(|| FusedPolicy::own_weights(room, &update.forward));
-                    Ok((own.transpose()?, FusedMemory::new(room, &sizes)?))
+                let parts = Allocator::count(|allocator| {
+                    let own = self.overlap.then(|| FusedPolicy::own_weights(allocator, &update.forward));
+                    Ok((own.transpose()?, FusedMemory::new(allocator, &sizes)?))
                 });
                 (sizes.update, HorizonSizes::new(kernel_env, network, &config, blocks), parts)
             }
         };
-        let shared = Room::count(|room| {
-            let own = self.overlap.then(|| room.alloc::<f32>(network.len())).transpose()?;
-            let horizon = HorizonMemory::new(room, &horizon, if self.overlap { 2 } else { 1 })?;
-            let slots: Vec<_> =
-                (0..SLOTS).map(|_| SlotMemory::new(room, horizon.scene.len())).collect::<Result<_, _>>()?;
-            Ok((own, UpdateMemory::new(room, &update)?, horizon, slots))
+        let shared = Allocator::count(|allocator| {
+            let own = self.overlap.then(|| allocator.alloc::<f32>(network.len())).transpose()?;
+            let horizon = HorizonMemory::new(allocator, &horizon, if self.overlap { 2 } else { 1 })?;
+            let slots: Vec<_> = (0..SLOTS)
+                .map(|_| SlotMemory::new(allocator, horizon.scene.len()))
+                .collect::<Result<_, _>>()?;
+            Ok((own, UpdateMemory::new(allocator, &update)?, horizon, slots))
         });
         Ok(parts.saturating_add(shared))
     }
 
-    /// The most blocks of so many threads and bytes of shared memory that run at once, whatever their registers.
+    /// Maximum resident blocks with this many threads and bytes of shared memory, ignoring registers.
     fn resident(&self, threads: usize, shared: usize) -> usize {
         let by_threads = self.properties.threads_per_multiprocessor as usize / threads.max(1);
         let by_shared = self.properties.shared_per_multiprocessor / (shared + RESERVED);
-        by_threads.min(by_shared).min(MOST_BLOCKS) * self.properties.multiprocessors as usize
+        by_threads.min(by_shared).min(MAX_BLOCKS) * self.properties.multiprocessors as usize
     }
 
-    /// The most environments up to `limit` that `bytes` hold; 0 where not one does.
+    /// The maximum number of environments up to `limit` that fit in `bytes`; 0 if none does.
     ///
     /// # Errors
     /// When no kernel fits the network.
@@ -148,26 +153,26 @@ impl Footprint {
         minibatches / greatest_common_divisor(minibatches, self.config.num_steps)
     }
 
-    /// The most environments that `bytes` hold and whose samples divide into the minibatches; 0 where not one does.
+    /// The maximum number of environments that fit in `bytes` and whose samples divide into the minibatches; 0 if none does.
     ///
     /// # Errors
     /// When no kernel fits the network.
     pub fn most(&self, bytes: usize) -> Result<usize, LearnError> {
         let unit = self.unit();
-        Ok(self.fit(bytes, MOST_ENVIRONMENTS)? / unit * unit)
+        Ok(self.fit(bytes, MAX_ENVIRONMENTS)? / unit * unit)
     }
 
-    /// Bytes that training may take of the device now.
+    /// Bytes of device memory that training may use now.
     fn usable(&self, device: &Device, fraction: f64) -> Result<(usize, Memory), LearnError> {
         let memory = device.memory()?;
         let usable = (memory.free as f64 * fraction) as usize;
         let total = memory.total as usize;
-        // Rollout and learner have a library each that works in memory of its own.
+        // Rollout and learner each have a library with its own workspace.
         let libraries = if self.kernels == Kernels::Gemm { 2 * MARGIN.min(total / 64) } else { 0 };
         Ok((usable.saturating_sub(MARGIN.min(total / 16) + libraries), memory))
     }
 
-    /// Whether the configuration's environments fit into `fraction` of what is free: the bytes that they take.
+    /// Checks that the configuration's environments fit into `fraction` of the free memory, and returns their bytes.
     ///
     /// # Errors
     /// They do not: how much is needed, how much there is, and the most environments that fit.
@@ -178,7 +183,7 @@ impl Footprint {
         if needed <= usable {
             return Ok(needed);
         }
-        // Need is rounded up, room down, to tenths.
+        // The need is rounded up, the free memory down.
         let up = |bytes: usize| (bytes as f64 / 104_857.6).ceil() / 10.0;
         let down = |bytes: usize| (bytes as f64 / 104_857.6).floor() / 10.0;
         let problem = format!(
@@ -200,13 +205,13 @@ impl Footprint {
         Err(LearnError::Config { key: "num_envs", problem, remedy })
     }
 
-    /// As many environments as fit into `fraction` of what is free, up to `limit`, and no more than leave 100 updates within
-    /// `total_timesteps`; rounded down to 16 for each multiprocessor, where there are that many, so that none of them is idle
-    /// for part of a horizon.
+    /// The number of environments that fit into `fraction` of the free memory, up to `limit`, and that leave 100 updates within
+    /// `total_timesteps`. It is rounded down to 16 per multiprocessor, if there are that many, so that none is idle for part of a
+    /// rollout.
     ///
     /// # Errors
     /// When not even the fewest fit, or no kernel fits the network.
-    pub fn choose(&self, device: &Device, fraction: f64, limit: usize) -> Result<Chosen, LearnError> {
+    pub fn choose(&self, device: &Device, fraction: f64, limit: usize) -> Result<ChosenEnvs, LearnError> {
         let an_update = (self.config.num_steps as u64).saturating_mul(UPDATES).max(1);
         let by_updates = usize::try_from(self.config.total_timesteps / an_update).unwrap_or(usize::MAX);
         let (usable, _) = self.usable(device, fraction)?;
@@ -228,16 +233,16 @@ impl Footprint {
         } else {
             "as many as a run may have".to_owned()
         };
-        Ok(Chosen { num_envs, reason })
+        Ok(ChosenEnvs { num_envs, reason })
     }
 }
 
-/// A number of environments that was chosen, and why no more.
+/// A chosen number of environments, and the limit that determined it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
-    /// N.
+pub struct ChosenEnvs {
+    /// num_envs (N).
     pub num_envs: usize,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub reason: String,
 }
 

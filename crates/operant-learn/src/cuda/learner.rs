@@ -1,5 +1,5 @@
-//! The learner on a GPU: parameters and Adam's moments in single precision, and everything that an update needs; one
-//! cooperative launch an update, or one graph of a launch a phase, or of matrix products.
+//! The learner on a GPU: parameters and Adam's moments in single precision, and the buffers of an update. An update is one
+//! cooperative launch, a graph with a launch per phase, or a graph of matrix products.
 
 use operant_cuda::{Buffer, CudaError, Device, Stream};
 use operant_env::AnyEnv;
@@ -7,12 +7,12 @@ use operant_env::AnyEnv;
 use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
 use super::common::graphs::Graphs;
-use super::common::memory::Room;
-use super::common::overlap::BlockNeeds;
+use super::common::memory::Allocator;
+use super::common::overlap::BlockResources;
 use super::common::phases::{Progress, UpdateMemory, UpdateReport, UpdateSizes};
 use super::fused::specialise::{Limits, UpdateSpecialisation};
 use super::fused::update::{FusedUpdate, UpdateLaunch};
-use super::gemm::layout::Form;
+use super::gemm::layout::GemmLayout;
 use super::gemm::products::Weights;
 use super::gemm::update::GemmUpdate;
 use crate::LearnError;
@@ -21,9 +21,9 @@ use crate::config::Config;
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// What forms gradients.
+/// The path that computes gradients.
 enum Engine {
-    /// A kernel with the network inside.
+    /// Fused kernels.
     Fused(Box<FusedUpdate>),
     /// Matrix products.
     Gemm(Box<GemmUpdate>),
@@ -39,13 +39,13 @@ pub(super) enum LearnerWeights {
 pub struct CudaLearner {
     config: Config,
     engine: Engine,
-    /// What is not one launch, for each buffer of samples.
+    /// Graphs of updates that are not one launch, for each sample buffer.
     graphs: Graphs,
     pub(super) memory: UpdateMemory,
 }
 
 impl CudaLearner {
-    /// A learner for `config`'s batches of samples, with zero parameters; [`CudaLearner::load`] brings real ones.
+    /// A learner for `config`'s batches of samples, with zero parameters; [`CudaLearner::load`] sets them.
     ///
     /// # Errors
     /// When the network fits no fused update, the kernels do not compile, or the device has no room.
@@ -57,16 +57,16 @@ impl CudaLearner {
         config: &Config,
         options: impl Into<NetworkOptions>,
     ) -> Result<Self, LearnError> {
-        let (room, kernel_env) = (Room::of(device), KernelEnv::of(env)?);
-        Self::within(&room, (device, stream), &kernel_env, network, config, options.into())
+        let (allocator, kernel_env) = (Allocator::of(device), KernelEnv::of(env)?);
+        Self::within(&allocator, (device, stream), &kernel_env, network, config, options.into())
     }
 
-    /// The same with the memory of a room.
+    /// The same with an allocator.
     ///
     /// # Errors
     /// See [`CudaLearner::new`].
     pub(super) fn within(
-        room: &Room,
+        allocator: &Allocator,
         (device, stream): (&Device, &Stream),
         kernel_env: &KernelEnv,
         network: &Network,
@@ -80,15 +80,15 @@ impl CudaLearner {
             asked => asked,
         };
         let engine = if kernels == Kernels::Gemm {
-            let of = (network, config, Form::new(network, options.precision));
-            Engine::Gemm(Box::new(GemmUpdate::new(room, device, kernel_env, of, stride)?))
+            let of = (network, config, GemmLayout::new(network, options.precision));
+            Engine::Gemm(Box::new(GemmUpdate::new(allocator, device, kernel_env, of, stride)?))
         } else {
             let specialisation = UpdateSpecialisation::new(network, config, options.precision, limits)?;
             let of = (network, config);
-            let update = FusedUpdate::new(room, device, kernel_env, of, &specialisation, stride)?;
+            let update = FusedUpdate::new(allocator, device, kernel_env, of, &specialisation, stride)?;
             Engine::Fused(Box::new(update))
         };
-        let memory = UpdateMemory::new(room, engine.sizes())?;
+        let memory = UpdateMemory::new(allocator, engine.sizes())?;
         let learner = Self { config: config.clone(), engine, graphs: Graphs::default(), memory };
         learner.load(stream, &LearnerState::new(vec![0.0; network.len()]), 0, 0)?;
         if let Engine::Gemm(gemm) = &learner.engine {
@@ -97,24 +97,24 @@ impl CudaLearner {
         Ok(learner)
     }
 
-    /// What a block of an update in one launch takes of a multiprocessor, and how many blocks run at once; None for other updates.
-    pub(super) fn block_needs(&self) -> Result<Option<(BlockNeeds, usize)>, CudaError> {
+    /// The resources of a block of a cooperative update, and the number of resident blocks; None for other updates.
+    pub(super) fn block_needs(&self) -> Result<Option<(BlockResources, usize)>, CudaError> {
         match &self.engine {
             Engine::Fused(update) if update.launch == UpdateLaunch::Cooperative => {
-                Ok(Some((BlockNeeds::of(update.kernel())?, update.sizes.update.blocks)))
+                Ok(Some((BlockResources::of(update.kernel())?, update.sizes.update.blocks)))
             }
             _ => Ok(None),
         }
     }
 
-    /// Launches phase by phase from now on, in a graph, as on a device without cooperative launches.
+    /// Switches to a graph with a launch per phase, as on a device without cooperative launches.
     pub fn without_cooperative_launch(&mut self) {
         if let Engine::Fused(update) = &mut self.engine {
             update.launch = UpdateLaunch::Phases;
         }
     }
 
-    /// Takes parameters and moments, after `updates` updates of which the last so many were not finite.
+    /// Sets parameters and moments after `updates` updates, of which the last `nonfinite` had a non-finite minibatch.
     ///
     /// # Errors
     /// When there are not P of each, or the device fails.
@@ -151,7 +151,7 @@ impl CudaLearner {
         })
     }
 
-    /// How far learning has come; waits for the stream.
+    /// The counters of learning; waits for the stream.
     ///
     /// # Errors
     /// When the device fails.
@@ -159,7 +159,7 @@ impl CudaLearner {
         Ok(self.memory.progress.read(stream)?[0])
     }
 
-    /// What the last update reported; waits for the stream.
+    /// The report of the last update; waits for the stream.
     ///
     /// # Errors
     /// When the device fails.
@@ -179,7 +179,7 @@ impl CudaLearner {
         self.graphs.launch(stream, &[samples.pointer()], |stream| self.run(stream, samples))
     }
 
-    /// Makes what updates over `samples` need besides memory, so that the first one need not.
+    /// Prepares updates over `samples` (captures the graph), so that the first one does not have to.
     ///
     /// # Errors
     /// When the device fails.

@@ -1,8 +1,8 @@
-//! The GPU: environments, policy, samples and learner live on the device; a horizon is one launch, an update another.
+//! Training on a GPU: environments, policy, samples and learner are on the device; a rollout is one launch, an update another.
 //!
-//! Two ways run a network, and what they share has a folder of its own: `fused`, with the network inside the kernels, `gemm`, as
-//! matrix products, and `common`. `play` is environments without a network. The folders of `kernels/` have the same names.
-//! [`CudaRollout`] and [`CudaLearner`] are a rollout and a learner by either way, and [`backend()`] trains with them.
+//! A network runs in one of two ways: `fused`, inside the kernels, or `gemm`, as matrix products; `common` is shared code. `play`
+//! has environments without a network. The folders of `kernels/` have the same names. [`CudaRollout`] and [`CudaLearner`] support
+//! both ways, and [`backend()`] trains with them.
 
 mod backend;
 mod choice;
@@ -16,15 +16,15 @@ mod rollout;
 mod slots;
 
 pub use backend::{backend, choose_num_envs};
-pub use choice::{Choice, GpuOptions, Kernels, NetworkOptions, choose, fused_up_to};
+pub use choice::{GpuOptions, KernelChoice, Kernels, NetworkOptions, choose, fused_up_to};
 pub use common::env::KernelEnv;
 pub use common::gae::gae_program;
 pub use common::phases::{Progress, UpdateReport};
-pub use common::structs::{Episodes, RunningNorm};
+pub use common::structs::{EpisodeTotals, RunningNorm};
 pub use fused::rollout::{pack_program, rollout_program};
 pub use fused::specialise;
 pub use fused::update::update_program;
-pub use gemm::layout::Form;
+pub use gemm::layout::GemmLayout;
 pub use gemm::math::gemm_math_program;
 pub use gemm::rollout::gemm_rollout_program;
 pub use gemm::update::gemm_update_program;

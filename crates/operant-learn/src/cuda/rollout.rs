@@ -1,4 +1,4 @@
-//! The rollout on a GPU: environments, weights and the buffers of a horizon on the device, one launch a horizon, or one graph.
+//! The rollout on a GPU: environments, weights and buffers on the device; one launch or one graph per rollout.
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Stream};
 use operant_env::AnyEnv;
@@ -7,12 +7,12 @@ use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
 use super::common::gae::{GaeBuffers, advantages};
 use super::common::horizon::{HorizonMemory, HorizonSizes};
-use super::common::memory::Room;
-use super::common::overlap::BlockNeeds;
-use super::common::structs::{Discounts, Episodes, RunningNorm};
+use super::common::memory::Allocator;
+use super::common::overlap::BlockResources;
+use super::common::structs::{Discounts, EpisodeTotals, RunningNorm};
 use super::fused::rollout::FusedPolicy;
 use super::fused::specialise::{Limits, Specialisation};
-use super::gemm::layout::Form;
+use super::gemm::layout::GemmLayout;
 use super::gemm::products::Weights;
 use super::gemm::rollout::{GemmPolicy, GemmPolicyMemory};
 use super::learner::{CudaLearner, LearnerWeights};
@@ -22,9 +22,9 @@ use crate::config::Config;
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
 
-/// What runs the policy.
+/// The path that runs the policy.
 enum Policy {
-    /// The kernel that steps the environments.
+    /// Fused into the kernel that steps the environments.
     Fused(Box<FusedPolicy>),
     /// Matrix products between two steps.
     Gemm(Box<GemmPolicy>),
@@ -41,13 +41,13 @@ pub struct CudaRollout {
     log_std: Option<Buffer<f32>>,
     sizes: HorizonSizes,
     memory: HorizonMemory,
-    /// Which of the buffers of samples the next horizon fills, or the last one filled.
+    /// The sample buffer of the current rollout.
     turn: usize,
     recording: bool,
 }
 
-/// What a rollout is made of besides its memory.
-struct Plan<'a> {
+/// The inputs for setting up a rollout.
+struct RolloutSetup<'a> {
     device: &'a Device,
     kernel_env: &'a KernelEnv,
     network: &'a Network,
@@ -58,9 +58,13 @@ struct Plan<'a> {
 }
 
 impl Policy {
-    /// The policy in the memory of a room, and the sizes of its horizons.
-    fn new(room: &Room, stream: &Stream, of: &Plan<'_>) -> Result<(Self, HorizonSizes), LearnError> {
-        let Plan { device, kernel_env, network, config, options, follows } = *of;
+    /// The policy with an allocator's memory, and the sizes of its rollouts.
+    fn new(
+        allocator: &Allocator,
+        stream: &Stream,
+        of: &RolloutSetup<'_>,
+    ) -> Result<(Self, HorizonSizes), LearnError> {
+        let RolloutSetup { device, kernel_env, network, config, options, follows } = *of;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
             Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,
@@ -69,14 +73,14 @@ impl Policy {
         let sizes = |blocks| HorizonSizes::new(kernel_env, network, config, blocks);
         let followed = follows.map(CudaLearner::weights).transpose()?;
         if kernels == Kernels::Gemm {
-            let form = Form::new(network, options.precision);
+            let gemm_layout = GemmLayout::new(network, options.precision);
             let sizes = sizes(GemmPolicy::blocks(config.num_envs));
-            let memory = GemmPolicyMemory::new(room, kernel_env, config, &form, sizes)?;
+            let memory = GemmPolicyMemory::new(allocator, kernel_env, config, &gemm_layout, sizes)?;
             let weights = match followed {
                 Some(LearnerWeights::Gemm(weights)) => weights,
-                _ => Weights::zeros(room, &form, stream)?,
+                _ => Weights::zeros(allocator, &gemm_layout, stream)?,
             };
-            let of = (network, config, form);
+            let of = (network, config, gemm_layout);
             let policy = GemmPolicy::new(device, stream, kernel_env, of, (sizes, memory), weights)?;
             return Ok((Policy::Gemm(Box::new(policy)), sizes));
         }
@@ -84,7 +88,7 @@ impl Policy {
         let sizes = sizes(FusedPolicy::blocks(&specialisation, config.num_envs));
         let weights = match followed {
             Some(LearnerWeights::Fused(packed)) => packed,
-            _ => FusedPolicy::own_weights(room, &specialisation)?,
+            _ => FusedPolicy::own_weights(allocator, &specialisation)?,
         };
         let policy = FusedPolicy::new(device, kernel_env, (network, config), specialisation, weights)?;
         Ok((Policy::Fused(Box::new(policy)), sizes))
@@ -92,7 +96,7 @@ impl Policy {
 }
 
 impl CudaRollout {
-    /// N environments at the start of their first episodes, and zero weights; [`CudaRollout::set_params`] brings real ones.
+    /// N environments at the start of their first episodes, and zero weights; [`CudaRollout::set_params`] sets them.
     ///
     /// # Errors
     /// When no kernels run the network, they do not compile, or the device has no room.
@@ -102,16 +106,16 @@ impl CudaRollout {
         config: &Config,
         options: impl Into<NetworkOptions>,
     ) -> Result<Self, LearnError> {
-        Self::within(&Room::of(device), device, &KernelEnv::of(env)?, config, options.into(), None, 1)
+        Self::within(&Allocator::of(device), device, &KernelEnv::of(env)?, config, options.into(), None, 1)
     }
 
-    /// The same with the memory of a room: with the weights of a learner of the same precision where it follows one, else
-    /// with its own; and with so many buffers for samples ([`CudaRollout::fill`]).
+    /// The same with an allocator. It uses the weights of a learner of the same precision if `follows` is given, else its own, and
+    /// has `sample_buffers` buffers for samples ([`CudaRollout::fill`]).
     ///
     /// # Errors
     /// See [`CudaRollout::new`].
     pub(super) fn within(
-        room: &Room,
+        allocator: &Allocator,
         device: &Device,
         kernel_env: &KernelEnv,
         config: &Config,
@@ -121,15 +125,15 @@ impl CudaRollout {
     ) -> Result<Self, LearnError> {
         let network = Network::new(Architecture::of(&kernel_env.spec, config)?);
         let stream = device.stream()?;
-        let plan = Plan { device, kernel_env, network: &network, config, options, follows };
-        let (policy, sizes) = Policy::new(room, &stream, &plan)?;
+        let setup = RolloutSetup { device, kernel_env, network: &network, config, options, follows };
+        let (policy, sizes) = Policy::new(allocator, &stream, &setup)?;
         let params = match follows {
             Some(learner) => learner.memory.parameters.part(0..network.len())?,
-            None => room.alloc(network.len())?,
+            None => allocator.alloc(network.len())?,
         };
-        let memory = HorizonMemory::new(room, &sizes, sample_buffers)?;
+        let memory = HorizonMemory::new(allocator, &sizes, sample_buffers)?;
         memory.begin(&stream, sizes.norms)?;
-        // The same kernels as random play's, so that there is one place that starts environments.
+        // The same kernels as in random play, so that environments are started by one piece of code.
         let (n, seed) = (config.num_envs, config.seed);
         random_play::start(device, &stream, kernel_env, &memory.environments, n, seed)?;
         let made = Self {
@@ -154,17 +158,17 @@ impl CudaRollout {
         Ok(made)
     }
 
-    /// The network that the policy is.
+    /// The policy's network.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// How a sample is packed.
+    /// The layout of a sample.
     pub fn layout(&self) -> &SampleLayout {
         &self.layout
     }
 
-    /// How the kernel was specialised; None where the network runs as matrix products.
+    /// The kernel's specialisation; None on the GEMM path.
     pub fn specialisation(&self) -> Option<&Specialisation> {
         match &self.policy {
             Policy::Fused(fused) => Some(&fused.specialisation),
@@ -172,7 +176,7 @@ impl CudaRollout {
         }
     }
 
-    /// The launch, for its registers and occupancy; None where the network runs as matrix products.
+    /// The launch, for its registers and occupancy; None on the GEMM path.
     pub fn kernel(&self) -> Option<(&Function, LaunchConfig)> {
         match &self.policy {
             Policy::Fused(fused) => Some(fused.kernel(self.config.num_envs)),
@@ -180,9 +184,9 @@ impl CudaRollout {
         }
     }
 
-    /// What a block of that launch takes of a multiprocessor.
-    pub(super) fn block_needs(&self) -> Result<Option<BlockNeeds>, CudaError> {
-        self.kernel().map(BlockNeeds::of).transpose()
+    /// The resources of a block of that launch.
+    pub(super) fn block_needs(&self) -> Result<Option<BlockResources>, CudaError> {
+        self.kernel().map(BlockResources::of).transpose()
     }
 
     /// The stream that horizons run on.
@@ -190,7 +194,7 @@ impl CudaRollout {
         &self.stream
     }
 
-    /// Brings the network's flat parameters, `(P)`.
+    /// Sets the network's flat parameters, `(P)`.
     ///
     /// # Errors
     /// When there are not P of them, or the device fails.
@@ -202,7 +206,7 @@ impl CudaRollout {
         }
     }
 
-    /// Takes over the weights that a learner of the same precision has at this place in its stream.
+    /// Copies the weights of a learner of the same precision, at this point of its stream.
     ///
     /// # Errors
     /// When the learner is of another network, or the device fails.
@@ -227,7 +231,7 @@ impl CudaRollout {
         Ok(self.params.read(&self.stream)?)
     }
 
-    /// Fills this one of its buffers of samples from now on.
+    /// Selects the sample buffer for the next rollouts.
     pub(super) fn fill(&mut self, turn: usize) {
         self.turn = turn;
     }
@@ -248,7 +252,7 @@ impl CudaRollout {
     ///
     /// # Errors
     /// When the device fails, as in everything below.
-    pub fn episodes(&self) -> Result<Episodes, LearnError> {
+    pub fn episodes(&self) -> Result<EpisodeTotals, LearnError> {
         Ok(self.memory.totals.read(&self.stream)?[0])
     }
 
@@ -260,7 +264,7 @@ impl CudaRollout {
         Ok(self.samples_buffer().read(&self.stream)?)
     }
 
-    /// What GAE ran over: rewards with bootstraps, values, flags, all `(T, N)`, and V after the last step, `(N)`.
+    /// The inputs of GAE: rewards with bootstraps, values, flags, all `(T, N)`, and V after the last step, `(N)`.
     ///
     /// # Errors
     /// See [`CudaRollout::episodes`].
@@ -281,7 +285,7 @@ impl CudaRollout {
         Ok(self.memory.environments.read(&self.stream)?)
     }
 
-    /// Puts the environments elsewhere, at global step `step`.
+    /// Replaces the environments' states and the global step.
     ///
     /// # Errors
     /// When there are not as many words, or the device fails.
@@ -331,7 +335,7 @@ impl CudaRollout {
         Ok(())
     }
 
-    /// Fills everything that a horizon must write with `byte`, so that a test sees what it left out.
+    /// Fills everything that a rollout must write with `byte`, so that a test detects what it does not write.
     ///
     /// # Errors
     /// See [`CudaRollout::episodes`].
@@ -345,7 +349,7 @@ impl CudaRollout {
         Ok(())
     }
 
-    /// Fills the samples, advantages included, so that a test sees which advantages are written.
+    /// Fills the samples, advantages included, so that a test detects which advantages are written.
     ///
     /// # Errors
     /// See [`CudaRollout::episodes`].
@@ -353,12 +357,12 @@ impl CudaRollout {
         Ok(self.samples_buffer().fill(&self.stream, 0xff)?)
     }
 
-    /// The samples on the device: those of the last horizon, or where the next one will leave them.
+    /// The current sample buffer on the device.
     pub fn samples_buffer(&self) -> &Buffer<u32> {
         &self.memory.samples[self.turn]
     }
 
-    /// Runs GAE by itself over what the last horizon left, in place of the advantages that the horizon wrote.
+    /// Runs the separate GAE kernel over the last rollout, and overwrites its advantages.
     ///
     /// # Errors
     /// When its kernel does not compile, or the device fails.
@@ -389,17 +393,17 @@ impl CudaRollout {
     }
 
     /// The episodes that ended in the last horizon, on the device.
-    pub(super) fn totals(&self) -> &Buffer<Episodes> {
+    pub(super) fn totals(&self) -> &Buffer<EpisodeTotals> {
         &self.memory.totals
     }
 
-    /// Where that is on the device.
+    /// The scene's buffer on the device.
     pub(super) fn scene_buffer(&self) -> &Buffer<u32> {
         &self.memory.scene
     }
 }
 
-/// What GAE ran over.
+/// The inputs of GAE.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Returns {
     /// `(T, N)`, with the bootstrap where only the time limit ended an episode.

@@ -1,40 +1,44 @@
-//! What updates report, on its way to the host.
+//! Slots for the reports of updates on their way to the host.
 
 use operant_cuda::{Buffer, CudaError, Device, Event, Pinned};
 
-use super::common::memory::Room;
+use super::common::memory::Allocator;
 use super::common::phases::UpdateReport;
-use super::common::structs::Episodes;
+use super::common::structs::EpisodeTotals;
 
-/// Updates that may be enqueued and not yet collected: two more than a loop enqueues ahead.
+/// Maximum updates that are enqueued and not collected: two more than a loop enqueues ahead.
 pub const SLOTS: usize = 4;
 
 /// Memory of a report on the device.
 #[derive(Debug)]
 pub struct SlotMemory {
     pub report: Buffer<UpdateReport>,
-    pub episodes: Buffer<Episodes>,
+    pub episodes: Buffer<EpisodeTotals>,
     pub scene: Buffer<u32>,
 }
 
 impl SlotMemory {
-    /// With a scene of this many words.
+    /// Allocates memory with a scene of this many words.
     ///
     /// # Errors
-    /// When there is no room.
-    pub fn new(room: &Room, scene: usize) -> Result<Self, CudaError> {
-        Ok(Self { report: room.alloc(1)?, episodes: room.alloc(1)?, scene: room.alloc(scene)? })
+    /// When memory does not suffice.
+    pub fn new(allocator: &Allocator, scene: usize) -> Result<Self, CudaError> {
+        Ok(Self {
+            report: allocator.alloc(1)?,
+            episodes: allocator.alloc(1)?,
+            scene: allocator.alloc(scene)?,
+        })
     }
 }
 
-/// What an update reports, on its way to the host.
+/// The report of an update on its way to the host.
 #[derive(Debug)]
 pub struct Slot {
     pub memory: SlotMemory,
     pub to_report: Pinned<UpdateReport>,
-    pub to_episodes: Pinned<Episodes>,
+    pub to_episodes: Pinned<EpisodeTotals>,
     pub to_scene: Pinned<u32>,
-    /// Before the rollout and after it, before the update and after it, and after the copy to the host.
+    /// Events before and after the rollout, before and after the update, and after the copy to the host.
     pub started: Event,
     pub rolled: Event,
     pub updating: Event,
@@ -43,13 +47,13 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// With a scene of this many words.
+    /// Allocates memory with a scene of this many words.
     ///
     /// # Errors
     /// When the device has no room or fails.
-    pub fn new(room: &Room, device: &Device, scene: usize) -> Result<Self, CudaError> {
+    pub fn new(allocator: &Allocator, device: &Device, scene: usize) -> Result<Self, CudaError> {
         Ok(Self {
-            memory: SlotMemory::new(room, scene)?,
+            memory: SlotMemory::new(allocator, scene)?,
             to_report: device.pinned(1)?,
             to_episodes: device.pinned(1)?,
             to_scene: device.pinned(scene)?,

@@ -1,4 +1,4 @@
-//! Where each parameter lies in the one flat vector that Adam, checkpoints and devices share.
+//! The layout of parameters in the flat vector that Adam, checkpoints and devices share.
 
 use super::{Architecture, Head};
 use crate::config::Activation;
@@ -34,9 +34,9 @@ impl TensorSpec {
 /// A fully connected layer: `y = activation(W x + b)`, W row-major `(outputs, inputs)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dense {
-    /// Features read.
+    /// Input features.
     pub inputs: usize,
-    /// Features made.
+    /// Output features.
     pub outputs: usize,
     /// Index of W's first element.
     pub weight: usize,
@@ -71,7 +71,7 @@ pub struct Chain {
 /// they are one layer to compute and two tensors to name. Without sharing, chain 0 is the actor and chain 1 the critic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
-    /// What was laid out.
+    /// The architecture.
     pub architecture: Architecture,
     /// One chain, or actor and critic.
     pub chains: Vec<Chain>,

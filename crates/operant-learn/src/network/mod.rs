@@ -1,5 +1,5 @@
-//! The actor-critic network: its shape, where each parameter lies, and how parameters begin. Device-neutral; the CPU
-//! and GPU backends each run it their own way.
+//! The actor-critic network: architecture, parameter layout and initialisation. It is device-neutral; the CPU and GPU backends
+//! each have their own implementation.
 
 mod init;
 mod layout;
@@ -12,7 +12,7 @@ use operant_env::{ActionSpace, EnvSpec, ObsSpace};
 use crate::backend::LearnError;
 use crate::config::{Activation, Config};
 
-/// What the network reads.
+/// The network's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// O floats.
@@ -38,12 +38,12 @@ impl Input {
     }
 }
 
-/// What the policy chooses from.
+/// The policy's distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Head {
     /// One categorical choice per component, with that many actions each. Discrete is one component.
     MultiDiscrete(Vec<usize>),
-    /// That many real numbers, independent normals with a state-independent log standard deviation each.
+    /// This many real numbers, independent normals, each with a state-independent log standard deviation.
     DiagonalGaussian(usize),
 }
 
@@ -56,7 +56,7 @@ impl Head {
         }
     }
 
-    /// Numbers that name one action.
+    /// Numbers per action.
     pub fn components(&self) -> usize {
         match self {
             Self::MultiDiscrete(actions) => actions.len(),
@@ -72,7 +72,7 @@ impl Head {
         }
     }
 
-    /// Uniform numbers that sampling one action takes: one per component, or a pair for every two normals.
+    /// Uniform random numbers per sampled action: one per component, or a pair for every two normals.
     pub fn uniforms(&self) -> usize {
         match self {
             Self::MultiDiscrete(actions) => actions.len(),
@@ -84,7 +84,7 @@ impl Head {
 /// The shape of an actor-critic MLP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
-    /// What it reads.
+    /// The input.
     pub input: Input,
     /// Widths of the hidden layers; none makes it linear.
     pub hidden: Vec<usize>,
@@ -92,17 +92,17 @@ pub struct Architecture {
     pub activation: Activation,
     /// One trunk under both heads, or a network for each.
     pub shared_trunk: bool,
-    /// What it chooses from.
+    /// The distribution.
     pub head: Head,
     /// Initial log standard deviation of a Gaussian head.
     pub log_std_init: f64,
 }
 
 impl Architecture {
-    /// The network that `config` asks for in an environment.
+    /// The network of `config` for an environment.
     ///
     /// # Errors
-    /// When the configuration asks for what the environment's spaces do not have.
+    /// When the configuration does not match the environment's spaces.
     pub fn of(spec: &EnvSpec, config: &Config) -> Result<Self, LearnError> {
         let input = match spec.obs {
             ObsSpace::Box { .. } => Input::Dense(spec.obs.size()),
@@ -122,7 +122,7 @@ impl Architecture {
         Ok(Self::new(config, input, head))
     }
 
-    /// The network that `config` asks for between `input` and `head`.
+    /// The network of `config` between `input` and `head`.
     pub fn new(config: &Config, input: Input, head: Head) -> Self {
         Self {
             input,

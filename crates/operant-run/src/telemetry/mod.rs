@@ -144,7 +144,7 @@ impl Publisher {
     }
 
     /// Shows an episode.
-    pub fn show(&mut self, episode: &operant_learn::Episode) {
+    pub fn show(&mut self, episode: &operant_learn::EpisodeRecording) {
         if let Some(ring) = &mut self.ring {
             ring.show(&scene::episode(episode));
         }

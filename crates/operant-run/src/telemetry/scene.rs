@@ -4,7 +4,7 @@ use operant_metrics::{Episode, Frame, Shape};
 
 /// The same episode, without its number, which the ring assigns. The view is the one that holds every frame's.
 #[allow(clippy::cast_possible_truncation)] // a return, to be shown
-pub(super) fn episode(recorded: &operant_learn::Episode) -> Episode {
+pub(super) fn episode(recorded: &operant_learn::EpisodeRecording) -> Episode {
     let frames = &recorded.frames;
     let corner = |pick: fn(f32, f32) -> f32, start: f32, of: fn(&operant_env::Scene) -> [f32; 2]| {
         frames.iter().map(of).fold([start; 2], |[x, y], [a, b]| [pick(x, a), pick(y, b)])
@@ -44,7 +44,7 @@ mod tests {
             vec![Drawn::line([[0.0, 0.0], [1.0, 1.0]], 0), Drawn::rectangle([0.0, 0.0], 2.0, 1.0, 1)];
         let second = Scene { low: [0.0, -3.0], high: [4.0, 1.0], shapes };
         let recorded =
-            operant_learn::Episode { frames: vec![first, second], fps: 50.0, episodic_return: 7.5 };
+            operant_learn::EpisodeRecording { frames: vec![first, second], fps: 50.0, episodic_return: 7.5 };
         let shown = episode(&recorded);
         assert_eq!((shown.low, shown.high), ([-1.0, -3.0], [4.0, 2.0]));
         assert_eq!((shown.fps, shown.episodic_return, shown.frames.len()), (50.0, 7.5, 2));

@@ -44,7 +44,7 @@ impl Panels {
             packed_bias[..bias.len()].copy_from_slice(bias);
             let mut rows = rows.chunks_exact(self.inputs);
             if rows.len() == PANEL {
-                // All four at once, which becomes shuffles of whole vectors.
+                // All four at once, which compiles to shuffles of whole vectors.
                 let [a, b, c, d] = core::array::from_fn(|_| rows.next().unwrap_or_default());
                 for ((((packed, &a), &b), &c), &d) in panel.iter_mut().zip(a).zip(b).zip(c).zip(d) {
                     *packed = [a, b, c, d];
@@ -58,13 +58,13 @@ impl Panels {
         }
     }
 
-    /// Takes the transpose of `weight`, which is row-major `(inputs, outputs)` of this layer: the way back. No bias.
+    /// Sets the transpose of `weight`, which is row-major `(inputs, outputs)` of this layer, for the backward pass. No bias.
     pub fn pack_transposed(&mut self, weight: &[f32]) {
         for (p, panel) in self.weights.chunks_exact_mut(self.inputs).enumerate() {
             let first = p * PANEL;
             for (packed, row) in panel.iter_mut().zip(weight.chunks_exact(self.outputs)) {
                 match row[first..].first_chunk() {
-                    // A copy of a known size is no call.
+                    // A copy of constant size is inlined.
                     Some(row) => *packed = *row,
                     None => packed[..row.len() - first].copy_from_slice(&row[first..]),
                 }
@@ -81,8 +81,8 @@ impl Panels {
         finish: impl Fn(usize, Row<V>) -> Row<V>,
     ) {
         assert_eq!((x.len(), y.len()), (self.inputs, self.outputs));
-        // One vector wide, a panel has four chains of sums, half of what hides the latency, and two wide just enough; where
-        // there are registers for more, two panels go abreast.
+        // With one vector a panel has four chains of sums, half of what hides the latency, and with two just enough; if there
+        // are enough registers, two panels run side by side.
         let pairs = if V <= 2 && cfg!(target_feature = "avx512f") { y.len() / (2 * PANEL) } else { 0 };
         let (abreast, rest) = y.split_at_mut(2 * PANEL * pairs);
         for (p, y) in abreast.chunks_exact_mut(2 * PANEL).enumerate() {
@@ -155,7 +155,7 @@ fn block<const V: usize, const R: usize>(
             }
         }
     } else {
-        // Half the registers, and a vector takes two: one column of the block at a time.
+        // AVX2 has half the registers, and a vector takes two: one column of the block at a time.
         for v in 0..V {
             let mut column: [f32x16; R] = core::array::from_fn(|r| sums[r][v]);
             for (w, x) in weights.iter().zip(x) {

@@ -34,7 +34,7 @@ impl Gradient {
         Self { chains: chains.collect(), log_std: vec![f32x16::ZERO; deviations] }
     }
 
-    /// Forgets all sums.
+    /// Resets all sums.
     pub fn clear(&mut self) {
         self.chains.iter_mut().flatten().for_each(WeightGradient::clear);
         self.log_std.fill(f32x16::ZERO);

@@ -124,7 +124,7 @@ impl<const V: usize> PolicyHead<V> {
         }
     }
 
-    /// Log-probability and entropy of `actions`, both summed over components; what [`PolicyHead::gradient`] builds on.
+    /// Log-probability and entropy of `actions`, both summed over components; [`PolicyHead::gradient`] requires this call first.
     pub fn evaluate(&mut self, outputs: &[Row<V>], log_std: &[f32], actions: &[Row<V>]) -> (Row<V>, Row<V>) {
         match &self.head {
             Head::MultiDiscrete(counts) => {
@@ -368,7 +368,7 @@ mod tests {
                 uniforms((a * 7 + 3) % 100),
                 uniforms((a * 61 + 5) % 100),
             ];
-            // Lanes of the second row are turned so that pairs are not the same number twice.
+            // Lanes of the second row are rotated so that pairs are not the same number twice.
             let turned = |row: Row<4>| {
                 row.map(|v| {
                     let mut a = v.to_array();

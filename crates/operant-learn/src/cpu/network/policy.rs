@@ -21,7 +21,7 @@ pub enum Observation<'a, const V: usize> {
     Bits(&'a [BitRow<V>]),
 }
 
-/// First or later layer, in the form its kernel reads.
+/// The packed weights of a first or later layer.
 #[derive(Debug, Clone)]
 pub(crate) enum Weights {
     /// Dense inputs.
@@ -37,7 +37,7 @@ pub(crate) struct Layer {
     pub spec: Dense,
     /// For the forward pass.
     pub forward: Weights,
-    /// The transpose, for the gradient of the inputs; the first layer has no use for one.
+    /// The transpose, for the gradient of the inputs; the first layer does not need it.
     pub backward: Option<Panels>,
 }
 
@@ -60,7 +60,7 @@ pub struct Activations<const V: usize> {
 }
 
 impl<const V: usize> Activations<V> {
-    /// Room for a forward pass of `network`.
+    /// Allocates a forward pass of `network`.
     pub fn new(network: &Network) -> Self {
         let chains = network
             .chains
@@ -80,13 +80,13 @@ impl<const V: usize> Activations<V> {
         *self.last(self.chains.len() - 1).last().expect("a value output")
     }
 
-    /// Room for the gradient of [`Activations::policy`].
+    /// The buffer for the gradient of [`Activations::policy`].
     pub(crate) fn policy_mut(&mut self) -> &mut [Row<V>] {
         let outputs = self.policy_outputs;
         &mut self.chains[0].last_mut().expect("an output layer")[..outputs]
     }
 
-    /// Puts the gradient of [`Activations::value`].
+    /// Sets the gradient of [`Activations::value`].
     pub(crate) fn set_value(&mut self, value: Row<V>) {
         let chain = self.chains.last_mut().expect("a chain");
         *chain.last_mut().and_then(|outputs| outputs.last_mut()).expect("a value output") = value;
@@ -98,7 +98,7 @@ impl<const V: usize> Activations<V> {
 }
 
 impl Policy {
-    /// `network` with zero weights; [`Policy::pack`] brings the real ones.
+    /// `network` with zero weights; [`Policy::pack`] sets them.
     pub fn new(network: &Network) -> Self {
         let chains = network
             .chains
@@ -129,7 +129,7 @@ impl Policy {
         &self.log_std
     }
 
-    /// Takes the flat parameters of the network, for forward passes.
+    /// Packs the network's flat parameters for forward passes.
     pub fn pack(&mut self, params: &[f32]) {
         for layer in self.chains.iter_mut().flatten() {
             let (weight, bias) = (&params[layer.spec.weight_range()], &params[layer.spec.bias_range()]);
@@ -208,6 +208,6 @@ fn tanh<const V: usize>(row: Row<V>) -> Row<V> {
 
 #[inline(always)]
 fn relu<const V: usize>(row: Row<V>) -> Row<V> {
-    // NaN stays NaN, so that a broken network is seen.
+    // NaN stays NaN, so that a broken network is detected.
     map(row, |x| Float::lt(x, f32x16::ZERO).select(f32x16::ZERO, x))
 }

@@ -1,4 +1,4 @@
-//! Tiles: 64 samples side by side, the unit of all arithmetic of the learner.
+//! Tiles: 64 samples, the unit of all arithmetic of the learner.
 //!
 //! A tile is stored feature-major: one [`Row`] per feature, whose lanes are samples. Weights are broadcast, so no
 //! horizontal sum is ever needed on the way forward, and networks of any width fill the vectors. A row is V vectors of
@@ -58,7 +58,7 @@ pub(crate) fn turn<const V: usize, const C: usize>(
     }
 }
 
-/// Four blocks of 8 x 8, which `wide` has shuffles for. Spelled out: iterators here end in memory traffic.
+/// Four blocks of 8 x 8, for which `wide` has shuffles. Written out, because iterators compile to memory traffic here.
 #[inline(always)]
 fn turn_block<const V: usize, const C: usize>(
     rows: &[Row<V>; LANES],

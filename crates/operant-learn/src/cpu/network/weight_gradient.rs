@@ -3,8 +3,8 @@
 //! | form | when | a sum is |
 //! | --- | --- | --- |
 //! | lanes | few weights | one vector per weight, samples in lanes; the lanes are added at the end of the chunk |
-//! | outer | many weights | `dW[j][i..i+16] += dz[j][s] x[s][i..i+16]`, samples ascending, inputs turned into lanes |
-//! | bits | packed inputs | `dW[..][bit] += dz[..][s]` for the set bits of each sample, outputs turned into lanes |
+//! | outer | many weights | `dW[j][i..i+16] += dz[j][s] x[s][i..i+16]`, samples ascending, inputs transposed into lanes |
+//! | bits | packed inputs | `dW[..][bit] += dz[..][s]` for the set bits of each sample, outputs transposed into lanes |
 //!
 //! The form depends on the layer's shape alone, and with it the order of every sum.
 
@@ -26,7 +26,7 @@ const BLOCK: usize = 4;
 /// Sixteen inputs x 4 of one sample, or of one output's weights.
 type Panel = [f32x16; PANEL_VECTORS];
 
-/// What a layer read, one tile of it.
+/// A layer's input for one tile.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LayerInput<'a> {
     /// `[input]`.
@@ -71,7 +71,7 @@ impl WeightGradient {
         Self { inputs, outputs, sums, bias: vec![f32x16::ZERO; outputs] }
     }
 
-    /// Forgets all sums.
+    /// Resets all sums.
     pub fn clear(&mut self) {
         self.bias.fill(f32x16::ZERO);
         match &mut self.sums {
@@ -80,7 +80,7 @@ impl WeightGradient {
         }
     }
 
-    /// Adds a tile: `x` is what the layer read, `dz` the gradient of its outputs before the nonlinearity, `[output]`.
+    /// Adds a tile: `x` is the layer's input, `dz` the gradient of its outputs before the nonlinearity, `[output]`.
     pub fn add(&mut self, x: LayerInput<'_>, dz: &[Row<TILE_VECTORS>]) {
         for (sum, dz) in self.bias.iter_mut().zip(dz) {
             for &vector in dz {
@@ -150,7 +150,7 @@ pub(crate) fn add_up(vectors: &[f32x16], out: &mut [f32]) {
     }
 }
 
-/// Copies as many elements as `to` has; the usual 16 without a call.
+/// Copies as many elements as `to` has; the common case of 16 is inlined.
 #[inline(always)]
 fn copy(to: &mut [f32], from: &[f32; LANES]) {
     match to.first_chunk_mut() {
@@ -197,7 +197,7 @@ fn dot(a: &Row<TILE_VECTORS>, b: &Row<TILE_VECTORS>, mut sum: f32x16) -> f32x16 
     sum
 }
 
-/// Turns `[input]` rows of samples into `[panel][sample]` rows of inputs, padded with zeros.
+/// Transposes `[input]` rows of samples into `[panel][sample]` rows of inputs, padded with zeros.
 fn turn_tile(x: &[Row<TILE_VECTORS>], turned: &mut [Panel]) {
     for (panel, x) in turned.chunks_exact_mut(TILE).zip(x.chunks(PANEL_INPUTS)) {
         for (c, x) in x.chunks(LANES).enumerate() {
@@ -245,7 +245,7 @@ fn outer_block<const C: usize, const R: usize>(
             sums[..C].copy_from_slice(&block);
         }
     } else {
-        // Half the registers: one vector of the panel at a time.
+        // AVX2 has half the registers: one vector of the panel at a time.
         for c in 0..C {
             let mut column: [f32x16; R] = core::array::from_fn(|r| sums[r][c]);
             for (v, x) in x.chunks_exact(LANES).enumerate() {

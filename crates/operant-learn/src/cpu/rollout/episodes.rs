@@ -2,7 +2,7 @@
 
 /// Count, sums and extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Episodes {
+pub struct EpisodeStats {
     /// Episodes that ended.
     pub count: u64,
     sum: f64,
@@ -12,13 +12,13 @@ pub struct Episodes {
     length: u64,
 }
 
-impl Default for Episodes {
+impl Default for EpisodeStats {
     fn default() -> Self {
         Self { count: 0, sum: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY, length: 0 }
     }
 }
 
-impl Episodes {
+impl EpisodeStats {
     /// Counts an episode by its undiscounted return and its length in steps.
     pub fn add(&mut self, episodic_return: f64, length: u64) {
         self.merge(&Self {
@@ -31,7 +31,7 @@ impl Episodes {
         });
     }
 
-    /// Counts what another has counted.
+    /// Adds the episodes of another.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum += other.sum;
@@ -56,12 +56,12 @@ impl Episodes {
         self.known((self.squares / self.count as f64 - self.mean().powi(2)).max(0.0).sqrt())
     }
 
-    /// Least return.
+    /// Minimum return.
     pub fn min(&self) -> f64 {
         self.known(self.min)
     }
 
-    /// Greatest return.
+    /// Maximum return.
     pub fn max(&self) -> f64 {
         self.known(self.max)
     }
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn tiles_merge_to_the_whole() {
         let (mut first, mut second, mut whole) =
-            (Episodes::default(), Episodes::default(), Episodes::default());
+            (EpisodeStats::default(), EpisodeStats::default(), EpisodeStats::default());
         assert!(whole.mean().is_nan() && whole.min().is_nan() && whole.length().is_nan());
         for (k, x) in [3.0, -1.0, 10.0, 4.0].into_iter().enumerate() {
             if k < 2 { &mut first } else { &mut second }.add(x, k as u64);

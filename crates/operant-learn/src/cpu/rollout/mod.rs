@@ -1,5 +1,5 @@
-//! The rollout: one worker plays the whole horizon of a tile of environments, policy included, without a join per step,
-//! estimates advantages backwards, and leaves finished samples in the batch.
+//! The rollout: one worker plays all T steps of a tile of environments, policy included, without a barrier per step,
+//! estimates advantages backwards, and writes finished samples to the batch.
 
 pub(crate) mod episodes;
 
@@ -20,22 +20,22 @@ use crate::cpu::gae::gae;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, splat};
-use crate::cpu::rollout::episodes::Episodes;
+use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::threads::timers::{Part, PhaseTimer};
 use crate::normalise::NormSums;
 use crate::recorder::Recorder;
 
-/// Steps of a tile from one bump of the pulse to the next.
+/// Steps of a tile between two increments of the progress counter.
 pub const PULSE_STEPS: u64 = 16;
 
-/// What all tiles share during a horizon.
+/// Data that all tiles share during a rollout.
 pub struct Horizon<'a> {
     pub config: &'a Config,
     pub policy: &'a Policy,
     pub actions: &'a ActionSpace,
     /// Global step at the start.
     pub step: u64,
-    /// Bumped every few steps.
+    /// The progress counter, incremented every few steps.
     pub pulse: &'a AtomicU64,
     /// `(shift, scale)` per feature, frozen; empty without observation normalisation.
     pub obs_norm: &'a [(f32, f32)],
@@ -43,7 +43,7 @@ pub struct Horizon<'a> {
     pub reward_scale: f32,
 }
 
-/// V x 16 environments, of which the last may lie past N: they are played and not counted.
+/// V x 16 environments. Those past N are played but not counted.
 pub struct Tile<const V: usize> {
     /// Environments that count.
     pub count: usize,
@@ -56,14 +56,14 @@ pub struct Tile<const V: usize> {
     /// Sums of this horizon's discounted returns, by 16 environments.
     pub reward_sums: Vec<NormSums>,
     /// Episodes that ended in this horizon, by 16 environments.
-    pub episodes: [Episodes; V],
+    pub episodes: [EpisodeStats; V],
     /// Seconds spent in GAE.
     pub gae_seconds: f64,
     /// Records the first environment on demand.
     pub recorder: Recorder,
-    /// Where the time goes, on demand.
+    /// The phase timer.
     pub timer: PhaseTimer,
-    /// What a step gave.
+    /// The result of a step.
     ends: Ends<V>,
     /// The state of the first environment.
     state: Vec<u32>,
@@ -131,7 +131,7 @@ impl<const V: usize> Tile<V> {
             discounted: splat(0.0),
             obs_sums: vec![NormSums::new(features); V],
             reward_sums: vec![NormSums::new(1); V],
-            episodes: [Episodes::default(); V],
+            episodes: [EpisodeStats::default(); V],
             gae_seconds: 0.0,
             recorder: Recorder::default(),
             timer: PhaseTimer::default(),
@@ -163,7 +163,7 @@ impl<const V: usize> Tile<V> {
         Ok(tile)
     }
 
-    /// Reads what the policy acts on first from the environments.
+    /// Reads the first observations from the environments.
     fn observe(&mut self) -> Result<(), LearnError> {
         let obs = bytemuck::cast_slice_mut(&mut self.obs);
         let legal = bytemuck::cast_slice_mut(self.mask.as_flattened_mut());
@@ -192,7 +192,7 @@ impl<const V: usize> Tile<V> {
     /// # Errors
     /// When an environment failed.
     pub fn roll(&mut self, horizon: &Horizon<'_>, batch: &mut BatchTile<'_>) -> Result<(), LearnError> {
-        self.episodes = [Episodes::default(); V];
+        self.episodes = [EpisodeStats::default(); V];
         self.obs_sums.iter_mut().chain(&mut self.reward_sums).for_each(NormSums::clear);
         self.timer.start();
         for t in 0..horizon.config.num_steps {
@@ -262,7 +262,7 @@ impl<const V: usize> Tile<V> {
         Ok(())
     }
 
-    /// Ends the step of the environments and records rewards, ends and statistics.
+    /// Finishes the step of the environments and records rewards, ends and statistics.
     fn advance(&mut self, horizon: &Horizon<'_>, t: usize) -> Result<(), LearnError> {
         let mut rewards = splat::<V>(0.0);
         self.stepper.collect(Stepped {
@@ -279,13 +279,13 @@ impl<const V: usize> Tile<V> {
         })?;
         self.timer.end(Part::Environment);
         let Ends { terminated, truncated, returns, lengths } = &self.ends;
-        let (mut done, mut cut) = (splat::<V>(0.0), [0u32; V]);
+        let (mut done, mut bootstraps) = (splat::<V>(0.0), [0u32; V]);
         for v in 0..V {
             let ended = u32::from(terminated[v] | truncated[v]);
             if ended == 0 {
                 continue;
             }
-            cut[v] = u32::from(truncated[v] & !terminated[v]);
+            bootstraps[v] = u32::from(truncated[v] & !terminated[v]);
             done[v] = f32x16::new(core::array::from_fn(|i| f32::from(ended >> i & 1 == 1)));
             let returns = returns[v].as_array();
             if v == 0 && ended & 1 == 1 {
@@ -296,7 +296,7 @@ impl<const V: usize> Tile<V> {
             }
         }
         self.scale_rewards(horizon, &mut rewards, &done);
-        self.bootstrap(horizon, &mut rewards, cut);
+        self.bootstrap(horizon, &mut rewards, bootstraps);
         self.rewards[t] = rewards;
         self.done[t] = done;
         self.timer.end(Part::Booking);
@@ -322,10 +322,10 @@ impl<const V: usize> Tile<V> {
         }
     }
 
-    /// Adds gamma V(final_obs) to the rewards of steps that only the time limit ended; rare, so 16 at a time.
-    fn bootstrap(&mut self, horizon: &Horizon<'_>, rewards: &mut Row<V>, cut: [u32; V]) {
+    /// Adds gamma V(final_obs) to the rewards of truncated steps; they are rare, so 16 environments at a time.
+    fn bootstrap(&mut self, horizon: &Horizon<'_>, rewards: &mut Row<V>, bootstraps: [u32; V]) {
         let gamma = f32x16::splat(horizon.config.gamma as f32);
-        for (v, bits) in cut.into_iter().enumerate().filter(|(_, bits)| *bits != 0) {
+        for (v, bits) in bootstraps.into_iter().enumerate().filter(|(_, bits)| *bits != 0) {
             for (to, from) in self.single_obs.iter_mut().zip(self.final_obs.iter().skip(v).step_by(V)) {
                 *to = *from;
             }
@@ -373,7 +373,7 @@ pub fn normalised(x: f32x16, shift: f32, scale: f32, clip: f64) -> f32x16 {
     Float::clamp(x, Float::splat(-clip), Float::splat(clip))
 }
 
-/// Of `count` environments from the start of a tile, those in its 16 number `v`.
+/// How many of the first `count` environments of a tile are in its block `v` of 16.
 fn in_block(count: usize, v: usize) -> usize {
     count.saturating_sub(v * LANES).min(LANES)
 }
@@ -402,7 +402,7 @@ fn value_of<const V: usize>(policy: &Policy, obs: &[f32x16], out: &mut Activatio
     }
 }
 
-/// Actions as environments take them: real ones are clipped to the box.
+/// Actions as environments take them: continuous ones are clipped to the box.
 pub fn clip<const V: usize>(space: &ActionSpace, rows: &[Row<V>], clipped: &mut [Row<V>]) {
     match space {
         ActionSpace::Discrete(_) => clipped.copy_from_slice(rows),

@@ -1,5 +1,5 @@
-//! Threads of the CPU backend: how many and where, how they wait for small jobs, and where their time goes.
+//! Threads of the CPU backend: their number and CPUs, how they wait for small jobs, and phase timers.
 
-pub(crate) mod crew;
 pub(crate) mod pool;
+pub(crate) mod team;
 pub mod timers;

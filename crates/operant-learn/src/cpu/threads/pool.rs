@@ -1,5 +1,5 @@
-//! How the CPU backend uses the machine: how many threads, on which CPUs, how they wait, and how many environments each plays
-//! side by side. All of it changes the time, never a bit.
+//! How the CPU backend uses the machine: number of threads, their CPUs, how they wait, and environments per tile. All of it
+//! changes the time, never a result.
 
 use operant_env::LaneWidth;
 
@@ -9,18 +9,18 @@ use crate::cpu::network::tile::{LANES, TILE};
 /// How threads wait for the next small job of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WaitStrategy {
-    /// Look for some ten microseconds, then offer the core to others between looks: best when every thread has a core.
+    /// Poll for about ten microseconds, then yield between polls: best when every thread has a core.
     #[default]
     Spin,
-    /// Offer the core to others almost at once: for more threads than cores.
+    /// Yield the core almost at once: for more threads than cores.
     Yield,
-    /// Sleep until there is a job, which takes tens of microseconds to wake from: for a quota of CPU time, which waiting
-    /// awake would use up.
+    /// Sleep until there is a job, which takes tens of microseconds to wake from: for a quota of CPU time, which polling
+    /// would use up.
     Sleep,
 }
 
 impl WaitStrategy {
-    /// Looks before the core is offered to others; None to sleep.
+    /// Polls before the core is yielded; None to sleep.
     pub(crate) fn spins(self) -> Option<u32> {
         match self {
             WaitStrategy::Spin => Some(256),
@@ -33,26 +33,26 @@ impl WaitStrategy {
 /// How a CPU backend uses the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuOptions {
-    /// How many, at least 1; 0 is as many as the process may run at once.
+    /// Number of threads; 0 is as many as the process may run at once.
     pub threads: usize,
     /// The CPU, as the system numbers them, that each thread is bound to; threads beyond the list are left to the scheduler.
     pub pin: Vec<u32>,
-    /// How they wait.
+    /// How threads wait.
     pub waiting: WaitStrategy,
-    /// Environments of a tile, which a thread plays side by side: one of [`ROLLOUT_TILES`], or 0 for what their number suggests.
+    /// Environments of a rollout tile: one of [`ROLLOUT_TILES`], or 0 for a default that depends on their number.
     pub rollout_tile: usize,
-    /// Environments of a lane, which one instruction steps: one of [`LANE_WIDTHS`], or 0 for the widest that the processor has.
+    /// Environments per SIMD lane: one of [`LANE_WIDTHS`], or 0 for the widest that the processor supports.
     pub lane_width: usize,
 }
 
-/// What [`CpuOptions::rollout_tile`] may be.
+/// Valid values of [`CpuOptions::rollout_tile`].
 pub const ROLLOUT_TILES: [usize; 3] = [LANES, 2 * LANES, TILE];
 
-/// What [`CpuOptions::lane_width`] may be; where the processor has no such vectors, several make one.
+/// Valid values of [`CpuOptions::lane_width`]; a lane takes several vectors if the processor's are narrower.
 pub const LANE_WIDTHS: [usize; 2] = [8, 16];
 
 impl CpuOptions {
-    /// So many threads, left to the scheduler, and the rest as it comes.
+    /// Options for `threads` unbound threads, with defaults for everything else.
     pub fn new(threads: usize) -> Self {
         let waiting = WaitStrategy::default();
         Self { threads, pin: Vec::new(), waiting, rollout_tile: 0, lane_width: 0 }
@@ -68,7 +68,7 @@ impl CpuOptions {
     }
 }
 
-/// So many threads, left to the scheduler; 0 is as many as the process may run at once.
+/// A pool of `count` unbound threads; 0 is as many as the process may run at once.
 ///
 /// # Errors
 /// When the system gives none.
@@ -78,11 +78,11 @@ pub(crate) fn threads(count: usize) -> Result<rayon::ThreadPool, LearnError> {
     pool.build().map_err(|error| LearnError::Config {
         key: "threads",
         problem: format!("{count} threads cannot be started: {error}"),
-        remedy: "ask for fewer".to_owned(),
+        remedy: "use fewer threads".to_owned(),
     })
 }
 
-/// The pool, and why threads of it run unbound though they were to be bound, in one line.
+/// The pool, and why requested bindings of its threads failed, in one line.
 ///
 /// # Errors
 /// When the system gives no threads.
@@ -91,7 +91,7 @@ pub(crate) fn pool(options: &CpuOptions) -> Result<(rayon::ThreadPool, Option<St
     if options.pin.is_empty() {
         return Ok((pool, None));
     }
-    // Not in a handler of the thread's start: what goes wrong there cannot be told here.
+    // Not in the start handler of the threads, because its errors cannot be returned here.
     let bound = pool.broadcast(|thread| options.pin.get(thread.index()).map_or(Ok(()), |&cpu| bind(cpu)));
     let failures: Vec<String> = bound.into_iter().filter_map(Result::err).collect();
     let problem = failures.first().map(|first| match failures.len() {
@@ -101,7 +101,7 @@ pub(crate) fn pool(options: &CpuOptions) -> Result<(rayon::ThreadPool, Option<St
     Ok((pool, problem))
 }
 
-/// Does `work` on threads as training would have them.
+/// Runs `work` on threads like those of training.
 ///
 /// # Errors
 /// When the system gives no threads.
@@ -125,7 +125,7 @@ fn bind(cpu: u32) -> Result<(), String> {
     sched_setaffinity(None, &set).map_err(|error| format!("no thread can be bound to CPU {cpu}: {error}"))
 }
 
-/// Binds the calling thread to a CPU: nothing that this system offers.
+/// Binding threads is not supported on this system.
 #[cfg(not(target_os = "linux"))]
 fn bind(cpu: u32) -> Result<(), String> {
     Err(format!("no thread can be bound to CPU {cpu} on this system"))
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_bound_is_told_once_and_works_all_the_same() {
+    fn a_failed_binding_is_reported_once_and_the_threads_still_work() {
         let beyond = CpuSet::MAX_CPU as u32;
         let options = CpuOptions { pin: vec![beyond, u32::MAX, mask()[0]], ..CpuOptions::new(3) };
         let (pool, problem) = pool(&options).expect("a pool");
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_an_error_of_the_system() {
-        // No system has its last possible CPU switched on, if it lets this process use it.
+        // The last possible CPU is practically never online.
         let missing = CpuSet::MAX_CPU as u32 - 1;
         if mask().contains(&missing) {
             return;

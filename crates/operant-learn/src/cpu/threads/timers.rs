@@ -1,10 +1,10 @@
-//! Phase timers: where a thread's time goes. The clock is read between the parts of a rollout and of an update. A timer is off
-//! unless a profile is made, and then the end of a part is one branch that is never taken, a few times in a tile of 64 samples.
+//! Phase timers: the time of each part of a rollout and of an update, per thread. Timers are on only while profiling; when off,
+//! they cost one untaken branch per part, a few times per tile of 64 samples.
 
 use std::ops::AddAssign;
 use std::time::Instant;
 
-/// A part of what a thread does in a rollout or an update.
+/// A part of a rollout or an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Rollout: steps, resets, observations.
@@ -57,16 +57,16 @@ impl Part {
     ];
 }
 
-/// What a part took.
+/// The time of a part.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PartTime {
     /// Seconds, added over threads.
     pub seconds: f64,
-    /// How often it was done; each time holds one reading of the clock.
+    /// How often it ran; each time includes one clock reading.
     pub calls: u64,
 }
 
-/// What each part took, by [`Part`].
+/// The time of each part, by [`Part`].
 pub type PartTimes = [PartTime; Part::ALL.len()];
 
 impl AddAssign for PartTime {
@@ -91,12 +91,12 @@ impl Default for PhaseTimer {
 }
 
 impl PhaseTimer {
-    /// Whether the clock is read from now on.
+    /// Switches the timer on or off.
     pub fn switch(&mut self, on: bool) {
         self.on = on;
     }
 
-    /// A part begins; the time since the last one ended is not counted.
+    /// Starts a part; the time since the end of the last one is not counted.
     #[inline(always)]
     pub fn start(&mut self) {
         if self.on {
@@ -104,7 +104,7 @@ impl PhaseTimer {
         }
     }
 
-    /// A part ends, and the next begins.
+    /// Ends a part and starts the next.
     #[inline(always)]
     pub fn end(&mut self, part: Part) {
         if self.on {
@@ -129,7 +129,7 @@ impl PhaseTimer {
         self.last = now;
     }
 
-    /// Adds the times to `to` and forgets them.
+    /// Adds the times to `to` and resets them.
     pub fn drain(&mut self, to: &mut PartTimes) {
         for (to, from) in to.iter_mut().zip(std::mem::take(&mut self.times)) {
             *to += from;

@@ -35,7 +35,7 @@ impl LossCoefficients {
     }
 }
 
-/// What the loss needs to know about a tile's samples beside the network's outputs.
+/// A tile's samples, as the loss needs them in addition to the network's outputs.
 #[derive(Debug, Clone)]
 pub(crate) struct LossInput {
     /// `[component]`.
@@ -53,7 +53,7 @@ pub(crate) struct LossInput {
 }
 
 impl LossInput {
-    /// Room for a tile with so many action components.
+    /// Allocates a tile with `components` action components.
     pub fn new(components: usize) -> Self {
         let zero = splat(0.0);
         Self {

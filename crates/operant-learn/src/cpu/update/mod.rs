@@ -1,7 +1,7 @@
 //! One update: epochs of minibatches over a batch, each a forward pass, the loss, its gradient and a step of Adam.
 //!
-//! A minibatch is cut into tiles of 64 samples and the tiles into at most 64 chunks, a number that depends on nothing
-//! but the sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
+//! A minibatch is split into tiles of 64 samples and the tiles into at most 64 chunks, a number that depends only on the
+//! sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
 //! along a fixed tree. So the result is the same for any number of threads.
 
 pub mod adam;
@@ -20,8 +20,8 @@ use crate::config::Config;
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::network::tile::TILE;
-use crate::cpu::threads::crew;
 use crate::cpu::threads::pool::WaitStrategy;
+use crate::cpu::threads::team;
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::cpu::update::loss::{LossCoefficients, LossSums};
 use crate::cpu::update::statistics::{advantage_shift_scale, explained_variance};
@@ -30,13 +30,13 @@ use crate::network::Network;
 use crate::sample::SampleLayout;
 use crate::shuffle::Shuffle;
 
-/// Most chunks of a minibatch.
+/// Maximum chunks of a minibatch.
 pub const MAX_CHUNKS: usize = 64;
-/// Least number of chunks that a large network's minibatch may be cut into.
+/// Minimum chunks of a minibatch, even for a large network.
 pub const MIN_CHUNKS: usize = 8;
-/// Least number of tiles in a chunk where there are more than [`MIN_CHUNKS`] of them.
+/// Minimum tiles per chunk if there are more than [`MIN_CHUNKS`] chunks.
 pub const CHUNK_TILES: usize = 4;
-/// Floats that the gradients of all chunks may take together, where that leaves [`MIN_CHUNKS`].
+/// Maximum floats of all chunks' gradients together, as long as [`MIN_CHUNKS`] remain.
 const CHUNK_FLOATS: usize = 1 << 23;
 /// Parameters that are summed over the chunks at a time.
 const SUM_BLOCK: usize = 1_024;
@@ -45,7 +45,7 @@ const AWAKE_SAMPLES: usize = 8_192;
 /// See [`AWAKE_SAMPLES`]; a larger network's sums and steps are spread by rayon, which must find its threads free.
 const AWAKE_PARAMS: usize = 1 << 16;
 
-/// What an update reports; means over the last epoch's minibatches, of which skipped ones are left out.
+/// Losses and statistics of an update: means over the last epoch's minibatches, without skipped ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UpdateLosses {
     /// Clipped policy objective.
@@ -66,7 +66,7 @@ pub struct UpdateLosses {
     pub learning_rate: f64,
     /// Minibatches skipped for a non-finite loss or gradient, over all epochs.
     pub nonfinite: u64,
-    /// Epochs done; fewer than asked for when `target_kl` stopped them.
+    /// Epochs done; fewer than `update_epochs` if `target_kl` stopped them.
     pub epochs: usize,
 }
 
@@ -82,9 +82,9 @@ pub struct Learner {
     gradient: Vec<f32>,
     /// `(shift, scale)` of the advantages, per minibatch.
     advantages: Vec<Mutex<(f32, f32)>>,
-    /// Bumped every few tiles.
+    /// The progress counter, incremented every few tiles.
     pulse: Arc<AtomicU64>,
-    /// Where the time of whoever leads an update goes, on demand.
+    /// The phase timer of the leading thread.
     timer: PhaseTimer,
     /// How threads wait between small minibatches.
     waiting: WaitStrategy,
@@ -98,7 +98,7 @@ struct Chunk {
     losses: LossSums,
 }
 
-/// What the threads work on together; changes from round to round.
+/// The shared data of a round.
 struct Round<'a> {
     policy: &'a mut Policy,
     task: Task<'a>,
@@ -134,12 +134,12 @@ impl Learner {
         }
     }
 
-    /// The same, with threads that wait for small minibatches in this way.
+    /// Sets how threads wait for small minibatches.
     pub fn waiting(self, waiting: WaitStrategy) -> Self {
         Self { waiting, ..self }
     }
 
-    /// Whether it is taken down from now on where the time goes. Workers made later are not told: call it after an update.
+    /// Switches phase timers on or off. It has no effect on workers created later, so call it after an update.
     pub(crate) fn time_parts(&mut self, on: bool) {
         self.timer.switch(on);
         for worker in &self.workers {
@@ -147,7 +147,7 @@ impl Learner {
         }
     }
 
-    /// Adds to `account` where the time went since the last call.
+    /// Adds to `account` the times since the last call.
     pub(crate) fn drain_times(&mut self, times: &mut PartTimes) {
         self.timer.drain(times);
         for worker in &self.workers {
@@ -155,7 +155,7 @@ impl Learner {
         }
     }
 
-    /// Counts pieces of work done, within an update too.
+    /// The progress counter, which also increases within an update.
     pub fn pulse(&self) -> &Arc<AtomicU64> {
         &self.pulse
     }
@@ -167,12 +167,12 @@ impl Learner {
 
     /// Runs the epochs of update number `update` (from 0) over `batch`, on the current rayon pool.
     pub fn update(&mut self, state: &mut LearnerState, batch: &Batch, update: u64) -> UpdateLosses {
-        assert_eq!(batch.layout(), &self.layout, "the batch is laid out for another network");
+        assert_eq!(batch.layout(), &self.layout, "the batch has the layout of another network");
         assert!(
             batch.len() <= self.config.num_envs * self.config.num_steps,
             "the batch is larger than planned"
         );
-        // One more than the pool has, for a caller from outside.
+        // One more than the pool has, for a caller outside of it.
         while self.workers.len() <= rayon::current_num_threads() {
             self.workers.push(Mutex::new(Worker::new(&self.network, &self.layout, &self.pulse)));
         }
@@ -203,10 +203,10 @@ impl Learner {
         let shuffle = |epoch: usize| Shuffle::new(config.seed, update, epoch as u32, batch.len() as u32);
         let first = Round { policy, task: Task::Advantages { shuffle: shuffle(0) } };
         let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
-        crew::lead(waiting, first, &work, |crew| {
+        team::lead(waiting, first, &work, |team| {
             while epochs < config.update_epochs {
                 if config.norm_adv {
-                    crew.round(count, |round| round.task = Task::Advantages { shuffle: shuffle(epochs) });
+                    team.round(count, |round| round.task = Task::Advantages { shuffle: shuffle(epochs) });
                 }
                 means = Means::default();
                 let mut last_kl = f64::NAN;
@@ -215,7 +215,7 @@ impl Learner {
                     let (size, advantages) = (end - first, *lock(advantages));
                     let parts = chunk_count(size.div_ceil(TILE), network.len());
                     let minibatch = Minibatch { batch, shuffle: shuffle(epochs), first, size, advantages };
-                    crew.round(parts, |round| {
+                    team.round(parts, |round| {
                         timer.start();
                         round.policy.pack_for_update(&state.params);
                         timer.end(Part::Packing);
@@ -253,14 +253,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many chunks a minibatch of `tiles` tiles is cut into, for a network of `params` parameters: one tile each up to
+/// Number of chunks of a minibatch of `tiles` tiles, for a network of `params` parameters: one tile each up to
 /// eight, then four tiles or more, because a chunk's sums cost about half a tile to finish.
 fn chunk_count(tiles: usize, params: usize) -> usize {
     let most = (CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS);
     tiles.min((tiles / CHUNK_TILES).max(MIN_CHUNKS)).min(most)
 }
 
-/// Whether so many chunks are worth spreading over threads.
+/// Whether this many chunks are worth distributing to threads.
 fn adds_in_parallel(chunks: usize, gradient: &[f32]) -> bool {
     chunks * gradient.len() > 1 << 20
 }
@@ -321,7 +321,7 @@ impl Means {
             };
     }
 
-    /// NaN where every minibatch was skipped.
+    /// NaN if every minibatch was skipped.
     fn losses(&self) -> UpdateLosses {
         let n = self.minibatches;
         UpdateLosses {

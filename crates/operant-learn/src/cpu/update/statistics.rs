@@ -9,7 +9,7 @@ use crate::shuffle::Shuffle;
 
 /// Samples per block.
 const BLOCK: usize = 4_096;
-/// Tiles whose samples are on their way.
+/// Number of tiles to prefetch.
 const AHEAD: usize = 4;
 
 /// Shift and scale that make the advantages at positions `first .. end` zero-mean and unit-deviation: `(A - shift) scale`
@@ -26,7 +26,7 @@ pub(crate) fn advantage_shift_scale(
         batch.prefetch_field(&indices, field);
         indices
     };
-    // Several tiles are on their way, because one is summed faster than the next arrives.
+    // Several tiles are prefetched, because one is summed faster than the next arrives.
     let mut coming: [[u32; TILE]; AHEAD] = core::array::from_fn(|k| ask((first + k * TILE).min(end - 1)));
     let mut moments = Moments::default();
     for block in (first..end).step_by(BLOCK) {

@@ -1,4 +1,4 @@
-//! What one thread does: the loss and gradient of a chunk of a minibatch, tile by tile.
+//! The work of one thread: the loss and gradient of a chunk of a minibatch, tile by tile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +17,13 @@ use crate::network::{Input, Network};
 use crate::sample::SampleLayout;
 use crate::shuffle::Shuffle;
 
-/// Tiles of a minibatch from one bump of the pulse to the next.
+/// Tiles between two increments of the progress counter.
 const PULSE_TILES: usize = 8;
 
 /// One minibatch.
 #[derive(Debug, Clone)]
 pub(crate) struct Minibatch<'a> {
-    /// Where its samples lie.
+    /// The batch that holds its samples.
     pub batch: &'a Batch,
     /// The epoch's order.
     pub shuffle: Shuffle,
@@ -35,11 +35,11 @@ pub(crate) struct Minibatch<'a> {
     pub advantages: (f32, f32),
 }
 
-/// What one thread needs to work on a chunk.
+/// The scratch space of one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
     gathered: Gathered,
-    /// The samples of the next tile, which are on their way.
+    /// The prefetched samples of the next tile.
     next: [u32; TILE],
     input: LossInput,
     activations: Activations<TILE_VECTORS>,
@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     head: PolicyHead<TILE_VECTORS>,
     gradient: Gradient,
     pulse: Arc<AtomicU64>,
-    /// Where the time goes, on demand.
+    /// The phase timer.
     pub timer: PhaseTimer,
 }
 
@@ -97,7 +97,7 @@ impl Worker {
         sums
     }
 
-    /// Asks for the samples of a tile, which is the next one.
+    /// Prefetches the samples of the next tile.
     fn ask(&mut self, minibatch: &Minibatch<'_>, tile: usize) {
         let Minibatch { batch, ref shuffle, first, size, .. } = *minibatch;
         self.next = shuffled(shuffle, first + tile * TILE, first + size);

@@ -1,4 +1,4 @@
-//! An environment as kernels know it.
+//! An environment for kernels: its CUDA text and sizes.
 
 use operant_cuda::CudaError;
 use operant_env::{AnyEnv, EnvSpec};
@@ -38,8 +38,8 @@ impl KernelEnv {
         self.state_words + 2
     }
 
-    /// The most times that a time limit truncates an episode of one environment in `num_steps` steps, one begun before them included.
-    pub fn cuts(&self, num_steps: usize) -> usize {
+    /// Maximum number of truncations of one environment in `num_steps` steps, including an episode that began earlier.
+    pub fn max_truncations(&self, num_steps: usize) -> usize {
         num_steps.div_ceil((self.spec.time_limit as usize).max(1))
     }
 }
@@ -47,11 +47,11 @@ impl KernelEnv {
 /// Words of N environments of `words` each, which kernels count in 32 bits.
 ///
 /// # Errors
-/// When that does not suffice.
+/// When 32 bits are not enough.
 pub fn words_of(words: usize, num_envs: usize) -> Result<usize, CudaError> {
-    const MOST: usize = u32::MAX as usize;
-    words.checked_mul(num_envs).filter(|all| *all <= MOST).ok_or_else(|| CudaError::Refused {
-        problem: format!("{num_envs} environments take more than {MOST} words of state"),
+    const MAX_WORDS: usize = u32::MAX as usize;
+    words.checked_mul(num_envs).filter(|all| *all <= MAX_WORDS).ok_or_else(|| CudaError::Refused {
+        problem: format!("{num_envs} environments take more than {MAX_WORDS} words of state"),
         remedy: "use fewer environments".to_owned(),
     })
 }

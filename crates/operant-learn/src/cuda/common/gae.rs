@@ -32,7 +32,7 @@ impl GaeSizes {
 }
 
 operant_cuda::params! {
-    /// What the kernel takes: a thread stays within its environment's column.
+    /// Parameters of the kernel: a thread stays within its environment's column.
     pub struct GaeParams<'a>(of: GaeSizes) for ["gae"], blocks usize::MAX, {
         /// (T, N).
         rewards: reads [f32; of.samples()],
@@ -52,7 +52,7 @@ operant_cuda::params! {
     }
 }
 
-/// What GAE reads and writes.
+/// Buffers that GAE reads and writes.
 #[derive(Debug, Clone, Copy)]
 pub struct GaeBuffers<'a> {
     pub rewards: &'a Buffer<f32>,

@@ -1,4 +1,4 @@
-//! Captured work by the addresses that it reads and writes.
+//! A cache of captured graphs by the addresses that they read and write.
 
 use std::cell::RefCell;
 
@@ -11,10 +11,10 @@ use crate::LearnError;
 pub struct Graphs(RefCell<Vec<(Vec<u64>, Graph)>>);
 
 impl Graphs {
-    /// Captures `work` unless these addresses are known.
+    /// Captures `work` unless there is a graph for these addresses.
     ///
     /// # Errors
-    /// The work's, or the device's.
+    /// Errors of `work`, and device errors.
     pub fn prepare(
         &self,
         stream: &Stream,
@@ -29,10 +29,10 @@ impl Graphs {
         Ok(())
     }
 
-    /// Launches the graph of `work` on these addresses, which is captured when they come for the first time.
+    /// Launches the graph of `work` for these addresses, which is captured at the first call.
     ///
     /// # Errors
-    /// The work's, or the device's.
+    /// Errors of `work`, and device errors.
     pub fn launch(
         &self,
         stream: &Stream,

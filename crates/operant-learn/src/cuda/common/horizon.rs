@@ -1,15 +1,15 @@
-//! What every rollout's kernels read and write, whatever runs the policy: environments, samples, statistics; their memory.
+//! Buffers of every rollout on the fused and the GEMM path: environments, samples, statistics.
 
 use operant_cuda::{Buffer, CudaError, Stream};
 
 use super::env::{KernelEnv, words_of};
-use super::memory::Room;
-use super::structs::{Discounts, Episodes, RunningNorm, Seed};
+use super::memory::Allocator;
+use super::structs::{Discounts, EpisodeTotals, RunningNorm, Seed};
 use crate::config::Config;
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// Count of a running statistic before anything was seen, as in Gymnasium.
+/// Initial count of a running statistic, as in Gymnasium.
 const FIRST_COUNT: f64 = 1e-4;
 
 /// Sizes of a horizon.
@@ -87,7 +87,7 @@ operant_cuda::params! {
 }
 
 operant_cuda::params! {
-    /// What a rollout reads and writes besides weights.
+    /// Buffers of a rollout except weights.
     pub struct HorizonParams<'a>(of: HorizonSizes) for [], blocks of.blocks, {
         /// (A) of a Gaussian head.
         log_std: reads_any [f32; of.log_std],
@@ -105,14 +105,14 @@ operant_cuda::params! {
         next_values: writes [f32; of.num_envs],
         normaliser: part [Normaliser, of],
         /// (blocks).
-        partials: writes [Episodes; of.blocks],
+        partials: writes [EpisodeTotals; of.blocks],
         /// (1): the episodes that ended.
-        totals: writes [Episodes; 1],
+        totals: writes [EpisodeTotals; 1],
         /// (1): the global step.
         clock: writes [u64; 1],
         /// (1): zero.
         ticket: writes [u32; 1],
-        /// (T, running words + 2): environment 0 before each step, the flags and the return after it; null where nobody looks.
+        /// (T, running words + 2): environment 0 before each step, the flags and the return after it; null unless recorded.
         scene: may_write [u32; of.scene_words()],
         num_envs: value [u32],
         num_steps: value [u32],
@@ -121,7 +121,7 @@ operant_cuda::params! {
     }
 }
 
-/// Statistics of quantities that are normalised, with the scales that follow from them.
+/// Statistics of normalised quantities, with the scales derived from them.
 #[derive(Debug)]
 pub struct NormMemory {
     pub scales: Buffer<f32>,
@@ -130,19 +130,19 @@ pub struct NormMemory {
     pub discounted: Option<Buffer<f32>>,
 }
 
-/// Memory of a rollout, weights apart.
+/// Memory of a rollout, without weights.
 #[derive(Debug)]
 pub struct HorizonMemory {
     pub environments: Buffer<u32>,
-    /// One, or several that horizons fill in turn.
+    /// One buffer, or several that rollouts fill in turn.
     pub samples: Vec<Buffer<u32>>,
     pub rewards: Buffer<f32>,
     pub values: Buffer<f32>,
     pub flags: Buffer<u8>,
     pub next_values: Buffer<f32>,
     pub norms: Option<NormMemory>,
-    partials: Buffer<Episodes>,
-    pub totals: Buffer<Episodes>,
+    partials: Buffer<EpisodeTotals>,
+    pub totals: Buffer<EpisodeTotals>,
     pub clock: Buffer<u64>,
     pub ticket: Buffer<u32>,
     pub scene: Buffer<u32>,
@@ -152,35 +152,37 @@ impl HorizonMemory {
     /// With `sample_buffers` buffers for samples.
     ///
     /// # Errors
-    /// When there is no room.
-    pub fn new(room: &Room, of: &HorizonSizes, sample_buffers: usize) -> Result<Self, CudaError> {
+    /// When memory does not suffice.
+    pub fn new(allocator: &Allocator, of: &HorizonSizes, sample_buffers: usize) -> Result<Self, CudaError> {
         let (n, steps) = (of.num_envs, of.steps());
         let norms = match of.norms {
             0 => None,
             norms => Some(NormMemory {
-                scales: room.alloc(2 * norms)?,
-                running: room.alloc(norms)?,
-                partials: room.alloc(2 * norms * of.blocks)?,
-                discounted: if of.norm_reward { Some(room.alloc(n)?) } else { None },
+                scales: allocator.alloc(2 * norms)?,
+                running: allocator.alloc(norms)?,
+                partials: allocator.alloc(2 * norms * of.blocks)?,
+                discounted: if of.norm_reward { Some(allocator.alloc(n)?) } else { None },
             }),
         };
         Ok(Self {
-            environments: room.alloc(words_of(of.running_words, n)?)?,
-            samples: (0..sample_buffers).map(|_| room.alloc(of.sample_words())).collect::<Result<_, _>>()?,
-            rewards: room.alloc(steps)?,
-            values: room.alloc(steps)?,
-            flags: room.alloc(steps)?,
-            next_values: room.alloc(n)?,
+            environments: allocator.alloc(words_of(of.running_words, n)?)?,
+            samples: (0..sample_buffers)
+                .map(|_| allocator.alloc(of.sample_words()))
+                .collect::<Result<_, _>>()?,
+            rewards: allocator.alloc(steps)?,
+            values: allocator.alloc(steps)?,
+            flags: allocator.alloc(steps)?,
+            next_values: allocator.alloc(n)?,
             norms,
-            partials: room.alloc(of.blocks)?,
-            totals: room.alloc(1)?,
-            clock: room.alloc(1)?,
-            ticket: room.alloc(1)?,
-            scene: room.alloc(of.scene_words())?,
+            partials: allocator.alloc(of.blocks)?,
+            totals: allocator.alloc(1)?,
+            clock: allocator.alloc(1)?,
+            ticket: allocator.alloc(1)?,
+            scene: allocator.alloc(of.scene_words())?,
         })
     }
 
-    /// Puts statistics, clock and ticket to their first values.
+    /// Sets statistics, clock and ticket to their initial values.
     ///
     /// # Errors
     /// When the device fails.
@@ -197,7 +199,7 @@ impl HorizonMemory {
         self.ticket.fill(stream, 0)
     }
 
-    /// What kernels take of it: with this one of the buffers of samples, and the scene where it is recorded.
+    /// The kernels' parameters, with this sample buffer, and the scene if it is recorded.
     pub fn params<'a>(
         &'a self,
         config: &Config,

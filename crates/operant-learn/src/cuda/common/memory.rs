@@ -1,27 +1,27 @@
-//! Where buffers come from: one arena, the device, or nowhere at all, for code that counts what it would allocate.
+//! Allocators of buffers: one arena, the device, or a dry run that only counts bytes.
 
 use std::cell::{Cell, RefCell};
 
 use operant_cuda::{Arena, Buffer, CudaError, Device, Plain};
 
-/// Where buffers come from.
-pub struct Room(Kind);
+/// An allocator of device buffers.
+pub struct Allocator(Kind);
 
 enum Kind {
-    /// The device, each by itself.
+    /// Allocates every buffer separately on the device.
     Device(Device),
     Arena(Device, RefCell<Arena>),
-    /// Nowhere: the bytes that an arena would have given.
+    /// Allocates nothing: counts the bytes that an arena would need.
     Counting(Cell<usize>),
 }
 
-impl Room {
-    /// Every buffer by itself.
+impl Allocator {
+    /// Allocates every buffer separately.
     pub fn of(device: &Device) -> Self {
         Self(Kind::Device(device.clone()))
     }
 
-    /// An arena of `bytes` bytes.
+    /// Allocates from an arena of `bytes` bytes.
     ///
     /// # Errors
     /// When the device has no room.
@@ -29,24 +29,24 @@ impl Room {
         Ok(Self(Kind::Arena(device.clone(), RefCell::new(device.arena(bytes)?))))
     }
 
-    /// The bytes of an arena that holds all that `allocate` allocates; `usize::MAX` where memory cannot hold it.
-    pub fn count<T>(allocate: impl FnOnce(&Room) -> Result<T, CudaError>) -> usize {
-        let room = Self(Kind::Counting(Cell::new(0)));
-        match (allocate(&room), room.0) {
+    /// The bytes of an arena that holds all allocations of `allocate`; `usize::MAX` if memory cannot hold them.
+    pub fn count<T>(allocate: impl FnOnce(&Allocator) -> Result<T, CudaError>) -> usize {
+        let allocator = Self(Kind::Counting(Cell::new(0)));
+        match (allocate(&allocator), allocator.0) {
             (Ok(_), Kind::Counting(bytes)) => bytes.get(),
             _ => usize::MAX,
         }
     }
 
-    /// Room for `len` elements, whose contents are undefined.
+    /// Allocates `len` elements, whose contents are undefined.
     ///
     /// # Errors
-    /// When there is no room.
+    /// When memory does not suffice.
     pub fn alloc<T: Plain>(&self, len: usize) -> Result<Buffer<T>, CudaError> {
         match &self.0 {
             Kind::Device(device) => device.alloc(len),
             Kind::Arena(device, arena) => match arena.borrow_mut().take(len) {
-                // A size that falls short is no reason not to train; the tests hold that none does.
+                // If the arena is too small, allocate separately; tests check that this does not happen.
                 Err(CudaError::ArenaFull { .. }) => device.alloc(len),
                 taken => taken,
             },

@@ -1,5 +1,5 @@
-//! What every way of running a network on a GPU shares, and environments without a network, too: the structs and texts of kernels,
-//! memory, graphs, the phases of an update.
+//! Code shared by the fused path, the GEMM path and environments without a network: structs and texts of kernels, memory, graphs,
+//! the phases of an update.
 
 pub mod env;
 pub mod gae;

@@ -1,22 +1,21 @@
-//! Whether a rollout can run beside an update: whether the update's blocks leave room for those of the rollout.
+//! Whether a rollout can overlap an update: whether the update's blocks leave enough resources for those of the rollout.
 
 use operant_cuda::{CudaError, DeviceProperties, Function, LaunchConfig};
 
-/// Bytes of shared memory that the system takes of each block, and blocks that a multiprocessor holds at most, on every GPU that
-/// the kernels run on.
+/// Bytes of shared memory per block that the system reserves, and the maximum blocks per multiprocessor, on every supported GPU.
 pub const RESERVED: usize = 1024;
-pub const MOST_BLOCKS: usize = 32;
+pub const MAX_BLOCKS: usize = 32;
 
-/// What a block of a launch takes of a multiprocessor.
+/// The resources that a block of a launch takes of a multiprocessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockNeeds {
+pub struct BlockResources {
     threads: usize,
     registers: usize,
     shared: usize,
 }
 
-impl BlockNeeds {
-    /// Of a kernel's launch.
+impl BlockResources {
+    /// The resources of a kernel's launch.
     ///
     /// # Errors
     /// When the device fails.
@@ -28,24 +27,25 @@ impl BlockNeeds {
     }
 }
 
-/// Why no block of the rollout runs while the update's blocks, which all run at once until it ends, do; None where one can.
+/// Why no block of the rollout can run together with the update's blocks, which are all resident until it ends; None if one
+/// can.
 pub fn no_room(
     properties: &DeviceProperties,
-    (update, blocks): (BlockNeeds, usize),
-    rollout: BlockNeeds,
+    (update, blocks): (BlockResources, usize),
+    rollout: BlockResources,
 ) -> Option<String> {
-    // The multiprocessor with the fewest of them.
+    // The multiprocessor with the fewest blocks of the update.
     let each = blocks / (properties.multiprocessors as usize).max(1);
     let has = [
         ("threads", properties.threads_per_multiprocessor as usize, update.threads, rollout.threads),
         ("registers", properties.registers_per_multiprocessor as usize, update.registers, rollout.registers),
         ("bytes of shared memory", properties.shared_per_multiprocessor, update.shared, rollout.shared),
     ];
-    let (what, all, taken, wanted) =
-        has.into_iter().find(|(_, all, taken, wanted)| each * taken + wanted > *all)?;
+    let (what, all, taken, needed) =
+        has.into_iter().find(|(_, all, taken, needed)| each * taken + needed > *all)?;
     Some(format!(
-        "overlap: no rollout runs beside an update, whose {blocks} blocks take {} of the {all} {what} of every multiprocessor, and a \
-         block of the rollout takes {wanted}; more num_minibatches make an update of fewer blocks",
+        "overlap has no effect: the update's {blocks} blocks take {} of the {all} {what} of every multiprocessor, and a \
+         block of the rollout needs {needed}; with more num_minibatches an update has fewer blocks",
         each * taken
     ))
 }
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn room_is_what_the_freest_multiprocessor_has_left() {
-        let of = |threads, registers, shared| BlockNeeds { threads, registers, shared };
+        let of = |threads, registers, shared| BlockResources { threads, registers, shared };
         let (update, rollout) = (of(128, 128 * 128, 100 << 10), of(128, 128 * 128, 30 << 10));
         let said = |blocks| no_room(&h200(), (update, blocks), rollout);
         assert_eq!(said(132), None);

@@ -1,14 +1,14 @@
-//! PPO's update as far as it is the same whatever forms gradients: what it reads, reports and keeps, and its phases.
+//! The part of PPO's update that fused kernels and the GEMM path share: buffers, statistics, state and phases.
 
 use operant_cuda::{Buffer, CudaError, Function, LaunchConfig, Module, Params, Stream, plain_struct};
 
-use super::memory::Room;
+use super::memory::Allocator;
 use super::structs::Seed;
 use crate::config::Config;
 use crate::network::Network;
 
 plain_struct! {
-    /// What an update reports: sums over the last epoch's minibatches of their means, skipped ones left out.
+    /// The report of an update: sums over the last epoch's minibatches of their means, without skipped ones.
     pub struct UpdateReport {
         /// Clipped policy objective.
         policy: f64,
@@ -32,13 +32,13 @@ plain_struct! {
         learning_rate: f64,
         /// Minibatches skipped, over all epochs.
         nonfinite: u64,
-        /// Epochs done; fewer than asked for where target_kl stopped them.
+        /// Epochs done; fewer than update_epochs if target_kl stopped them.
         epochs: u64,
     }
 }
 
 plain_struct! {
-    /// What Adam's correction of its moments makes of the learning rate at a step, the same for all parameters.
+    /// Adam's bias-corrected learning rate of a step, the same for all parameters.
     #[derive(Default)]
     pub struct AdamRate {
         step_size: f32,
@@ -48,7 +48,7 @@ plain_struct! {
 }
 
 plain_struct! {
-    /// How far learning has come.
+    /// Counters of learning.
     #[derive(Default)]
     pub struct Progress {
         /// Updates done.
@@ -133,7 +133,7 @@ impl UpdateSizes {
 }
 
 operant_cuda::params! {
-    /// What an update reads and writes besides weights and shares of gradients.
+    /// Buffers of an update except weights and partial gradients.
     pub struct UpdateParams<'a>(of: UpdateSizes) for [], blocks of.blocks, {
         /// (B, stride).
         samples: reads [u32; of.num_samples * of.sample_stride],
@@ -164,7 +164,7 @@ operant_cuda::params! {
         num_epochs: value [u32],
         /// Samples of a minibatch, rounded down.
         minibatch_size: value [u32],
-        /// Samples that this leaves over in an epoch.
+        /// Remaining samples of an epoch.
         minibatch_rest: value [u32],
         /// Parts of a minibatch whose advantages are summed apart.
         segments: value [u32],
@@ -192,7 +192,7 @@ impl UpdateParams<'_> {
     }
 }
 
-/// Memory of a learner, weights and shares of gradients apart.
+/// Memory of a learner, without weights and partial gradients.
 #[derive(Debug)]
 pub struct UpdateMemory {
     pub parameters: Buffer<f32>,
@@ -210,24 +210,24 @@ pub struct UpdateMemory {
 
 impl UpdateMemory {
     /// # Errors
-    /// When there is no room.
-    pub fn new(room: &Room, of: &UpdateSizes) -> Result<Self, CudaError> {
+    /// When memory does not suffice.
+    pub fn new(allocator: &Allocator, of: &UpdateSizes) -> Result<Self, CudaError> {
         Ok(Self {
-            parameters: room.alloc(of.parameters)?,
-            exp_avg: room.alloc(of.parameters)?,
-            exp_avg_sq: room.alloc(of.parameters)?,
-            gradient: room.alloc(of.parameters)?,
-            losses: room.alloc(5 * of.blocks)?,
-            norms: room.alloc(of.blocks)?,
-            moments: room.alloc(2 * of.num_minibatches * of.segments())?,
-            spreads: room.alloc(4 * of.blocks)?,
-            report: room.alloc(1)?,
-            progress: room.alloc(1)?,
-            barrier: room.alloc(1)?,
+            parameters: allocator.alloc(of.parameters)?,
+            exp_avg: allocator.alloc(of.parameters)?,
+            exp_avg_sq: allocator.alloc(of.parameters)?,
+            gradient: allocator.alloc(of.parameters)?,
+            losses: allocator.alloc(5 * of.blocks)?,
+            norms: allocator.alloc(of.blocks)?,
+            moments: allocator.alloc(2 * of.num_minibatches * of.segments())?,
+            spreads: allocator.alloc(4 * of.blocks)?,
+            report: allocator.alloc(1)?,
+            progress: allocator.alloc(1)?,
+            barrier: allocator.alloc(1)?,
         })
     }
 
-    /// What kernels take of it, for an update over `samples`.
+    /// The kernels' parameters for an update over `samples`.
     pub fn params<'a>(
         &'a self,
         config: &Config,
@@ -293,7 +293,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// In launches of this grid.
+    /// Loads the kernels for launches with this configuration.
     ///
     /// # Errors
     /// When the module lacks a kernel, or the device refuses that much shared memory.
@@ -311,7 +311,7 @@ impl Phases {
         })
     }
 
-    /// Of every launch.
+    /// The launch configuration.
     pub fn grid(&self) -> LaunchConfig {
         self.grid
     }
@@ -350,7 +350,7 @@ impl Phases {
     }
 }
 
-/// A kernel that is launched with so much shared memory.
+/// A kernel that is launched with this much shared memory.
 ///
 /// # Errors
 /// When the module lacks it, or the device refuses that much.

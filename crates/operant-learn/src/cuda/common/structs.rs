@@ -1,4 +1,4 @@
-//! Structs that host and kernels read alike.
+//! Structs with the same layout on host and device.
 
 use operant_cuda::plain_struct;
 
@@ -6,7 +6,7 @@ use crate::config::Config;
 
 plain_struct! {
     /// Episodes that ended during a launch, as the kernels merge them.
-    pub struct Episodes {
+    pub struct EpisodeTotals {
         /// Episodes.
         count: f64,
         /// Sum of their undiscounted returns.
@@ -15,9 +15,9 @@ plain_struct! {
         squares: f64,
         /// Sum of their lengths in steps.
         length: f64,
-        /// Least return; infinity where no episode ended.
+        /// Minimum return; infinity if no episode ended.
         min: f32,
-        /// Greatest return; minus infinity where no episode ended.
+        /// Maximum return; minus infinity if no episode ended.
         max: f32,
     }
 }

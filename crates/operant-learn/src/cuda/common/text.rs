@@ -1,4 +1,4 @@
-//! The texts in `kernels/`, built into the program, and how they become a [`Program`].
+//! The texts in `kernels/`, embedded in the program, and their assembly to a [`Program`].
 
 use operant_cuda::{Declarations, Program};
 
@@ -7,7 +7,7 @@ use super::env::KernelEnv;
 /// A kernel file.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelText {
-    /// What messages call it: its room and file.
+    /// Its name in messages: folder and file.
     pub name: &'static str,
     /// The file.
     pub source: &'static str,
@@ -63,9 +63,9 @@ const HEADERS: &[(&str, &str)] = headers![
 /// A kernel file, specialised.
 #[derive(Debug, Clone)]
 pub struct ProgramText<'a> {
-    /// Which file.
+    /// The file.
     pub kernel: KernelText,
-    /// What it is called in messages: the environment's name, say.
+    /// Its name in messages, such as the environment's.
     pub name: &'a str,
     /// The emitted text of the environment, `env.cuh`; None for kernels that have none.
     pub environment: Option<&'a str>,
@@ -80,16 +80,16 @@ impl ProgramText<'_> {
             .program()
     }
 
-    /// What the compiler gets: the file, the headers that it includes, directly or not, the structs that its kernels take
+    /// The compiler's input: the file, the headers that it includes, directly or not, the structs that its kernels take
     /// (`params.cuh`), and the defines.
     pub fn program(&self) -> Program {
         let source = self.kernel.source;
         let mut declarations = Declarations::default();
         (self.kernel.params)(&mut declarations);
         let params = declarations.header();
-        let mut wanted = included(source);
+        let mut pending = included(source);
         let mut headers: Vec<(String, String)> = Vec::new();
-        while let Some(name) = wanted.pop() {
+        while let Some(name) = pending.pop() {
             if headers.iter().any(|(known, _)| *known == name) {
                 continue;
             }
@@ -100,7 +100,7 @@ impl ProgramText<'_> {
                 _ => known,
             };
             if let Some(text) = text {
-                wanted.extend(included(text));
+                pending.extend(included(text));
                 headers.push((name, text.to_owned()));
             }
         }

@@ -1,4 +1,4 @@
-//! Networks inside the kernels: one launch a horizon, and one an update.
+//! Networks fused into the kernels: one launch per rollout, and one per update.
 
 pub mod rollout;
 pub mod specialise;

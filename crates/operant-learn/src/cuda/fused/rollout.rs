@@ -1,4 +1,4 @@
-//! The rollout with the policy inside: a whole horizon in one launch, and the weights as it reads them.
+//! The fused rollout: all T steps in one launch, with the policy inside, and its packed weights.
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
@@ -7,7 +7,7 @@ use crate::LearnError;
 use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
-use crate::cuda::common::memory::Room;
+use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -31,7 +31,7 @@ pub fn rollout_program(
 /// `pack.cu` for a network.
 pub fn pack_program(network: &Network, config: &Config, specialisation: &Specialisation) -> Program {
     let layout = SampleLayout::new(&network.architecture, false);
-    // What the packing does not depend on must not make it be compiled again.
+    // Leave out defines that the packing does not use, so that they do not cause a recompilation.
     let unused = [
         "THREADS",
         "WARP_BYTES",
@@ -54,7 +54,7 @@ pub struct RolloutSizes {
 }
 
 operant_cuda::params! {
-    /// What the rollout takes: warps stay within their tile's columns and rows below T, blocks within their entry.
+    /// Parameters of the rollout: warps stay within their tile's columns and rows below T, blocks within their entry.
     pub struct RolloutParams<'a>(of: RolloutSizes) for ["rollout"], blocks of.horizon.blocks, {
         /// (packed words).
         weights: reads [f32; of.packed_words],
@@ -70,7 +70,7 @@ pub struct PackSizes {
 }
 
 operant_cuda::params! {
-    /// What `pack` takes: a thread writes one of the packed words, or none, and reads below P.
+    /// Parameters of `pack`: a thread writes one of the packed words, or none, and reads below P.
     pub struct PackParams<'a>(of: PackSizes) for ["pack"], blocks usize::MAX, {
         /// (P).
         parameters: reads [f32; of.parameters],
@@ -98,9 +98,12 @@ impl FusedPolicy {
     /// Memory for weights of its own.
     ///
     /// # Errors
-    /// When there is no room.
-    pub fn own_weights(room: &Room, specialisation: &Specialisation) -> Result<Buffer<f32>, CudaError> {
-        room.alloc(specialisation.packed_words)
+    /// When memory does not suffice.
+    pub fn own_weights(
+        allocator: &Allocator,
+        specialisation: &Specialisation,
+    ) -> Result<Buffer<f32>, CudaError> {
+        allocator.alloc(specialisation.packed_words)
     }
 
     /// With these weights.

@@ -14,16 +14,16 @@ pub const TILE: usize = 16;
 /// Words from one row of a tile in shared memory to the next.
 const ROW: usize = 20;
 const WARP: usize = 32;
-/// Warps of a block, at most.
-const MOST_WARPS: usize = 4;
-/// Words of weights that a lane may hold in registers; more leaves too few for the rest.
-const MOST_HELD: usize = 96;
+/// Maximum warps per block.
+const MAX_WARPS: usize = 4;
+/// Maximum words of weights per lane in registers; more leaves too few registers for the rest.
+const MAX_HELD_WORDS: usize = 96;
 /// Bytes that one merged entry of episodes takes.
 const EPISODES_BYTES: usize = 40;
 
-/// Where the weights are while a horizon runs.
+/// Where the weights are during a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WeightsAt {
+pub enum WeightPlacement {
     /// In global memory, through the caches.
     Global,
     /// In each block's shared memory.
@@ -35,7 +35,7 @@ pub enum WeightsAt {
 /// Limits of a device that decide how a kernel is specialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of shared memory a block may have.
+    /// Maximum bytes of shared memory per block.
     pub shared: usize,
     /// Multiprocessors.
     pub multiprocessors: usize,
@@ -53,7 +53,7 @@ pub struct Specialisation {
     /// The arithmetic of the network.
     pub precision: Precision,
     /// Where the weights are.
-    pub weights_at: WeightsAt,
+    pub weights_at: WeightPlacement,
     /// Words of the packed weights.
     pub packed_words: usize,
     /// Warps of a block.
@@ -154,21 +154,21 @@ impl Specialisation {
         let merged = EPISODES_BYTES + 8 * (2 * norms).max(1) + 8;
         let warp_bytes = (rows * ROW * 4 + merged).next_multiple_of(16);
 
-        // As many warps as spread the tiles over all multiprocessors, at most four to share the weights.
+        // Enough warps to spread the tiles over all multiprocessors, at most four to share the weights.
         let tiles = config.num_envs.div_ceil(TILE);
-        let wanted = match tiles / limits.multiprocessors.max(1) {
+        let preferred = match tiles / limits.multiprocessors.max(1) {
             0 | 1 => 1,
             2 => 2,
-            _ => MOST_WARPS,
+            _ => MAX_WARPS,
         };
         let weights = packed_words * 4;
         let fits = |warps: usize, weights: usize| weights + warps * warp_bytes <= limits.shared;
-        let few = [wanted, 2, 1].into_iter().filter(|&warps| warps <= wanted);
+        let few = [preferred, 2, 1].into_iter().filter(|&warps| warps <= preferred);
         let (warps, weights_at) = if let Some(warps) = few.clone().find(|&warps| fits(warps, weights)) {
-            let registers = precision == Precision::Bf16 && held <= MOST_HELD;
-            (warps, if registers { WeightsAt::Registers } else { WeightsAt::Shared })
+            let registers = precision == Precision::Bf16 && held <= MAX_HELD_WORDS;
+            (warps, if registers { WeightPlacement::Registers } else { WeightPlacement::Shared })
         } else if let Some(warps) = few.clone().find(|&warps| fits(warps, 0)) {
-            (warps, WeightsAt::Global)
+            (warps, WeightPlacement::Global)
         } else {
             return Err(too_wide(
                 precision,
@@ -178,7 +178,7 @@ impl Specialisation {
                 ),
             ));
         };
-        let shared = if weights_at == WeightsAt::Global { 0 } else { weights } + warps * warp_bytes;
+        let shared = if weights_at == WeightPlacement::Global { 0 } else { weights } + warps * warp_bytes;
         Ok(Self { precision, weights_at, packed_words, warps, shared, warp_bytes, norms })
     }
 
@@ -208,9 +208,9 @@ impl Specialisation {
             Precision::Bf16 => "2u",
         };
         let weights_at = match self.weights_at {
-            WeightsAt::Global => "0u",
-            WeightsAt::Shared => "1u",
-            WeightsAt::Registers => "2u",
+            WeightPlacement::Global => "0u",
+            WeightPlacement::Shared => "1u",
+            WeightPlacement::Registers => "2u",
         };
         [
             ("WIDTHS", format!("{{{}}}", widths.join(", "))),
@@ -239,7 +239,7 @@ pub struct UpdateSpecialisation {
     /// As the rollout's, for the packing.
     pub forward: Specialisation,
     /// Where the weights are.
-    pub weights_at: WeightsAt,
+    pub weights_at: WeightPlacement,
     /// Words of the transposed matrices.
     pub transposed_words: usize,
     /// Warps of a block.
@@ -248,12 +248,12 @@ pub struct UpdateSpecialisation {
     pub shared: usize,
 }
 
-/// What decides the shared memory of an update's block, in words.
+/// The sizes that determine the shared memory of an update's block, in words.
 struct UpdateWords {
     transposed: usize,
-    /// Of each warp: rows and room for sums.
+    /// Per warp: rows and space for sums.
     warp: usize,
-    /// Features whose numbers for all samples of the block lie side by side.
+    /// Features whose values for all samples of the block are contiguous.
     features: usize,
 }
 
@@ -361,7 +361,7 @@ impl UpdateSpecialisation {
                 ),
             ));
         };
-        let weights_at = if held { WeightsAt::Shared } else { WeightsAt::Global };
+        let weights_at = if held { WeightPlacement::Shared } else { WeightPlacement::Global };
         let shared = if held { weights } else { 0 } + of_block(warps);
         Ok(Self { forward, weights_at, transposed_words: words.transposed, warps, shared })
     }
@@ -376,7 +376,7 @@ impl UpdateSpecialisation {
         self.warps * TILE
     }
 
-    /// Blocks of a launch over minibatches of so many samples: as many as are resident at once, but none without a tile or a
+    /// Blocks of a launch over minibatches of `samples` samples: as many as are resident at once, but none without a tile or a
     /// share of the parameters.
     pub fn blocks(&self, network: &Network, minibatch: usize, resident: usize) -> usize {
         let shares = network.len().div_ceil(self.threads() as usize);
@@ -390,7 +390,7 @@ impl UpdateSpecialisation {
         config: &Config,
         layout: &SampleLayout,
     ) -> Vec<(String, String)> {
-        let weights_at = if self.weights_at == WeightsAt::Shared { "1u" } else { "0u" };
+        let weights_at = if self.weights_at == WeightPlacement::Shared { "1u" } else { "0u" };
         let mut defines = self.forward.defines(network, config, layout);
         defines.retain(|(name, _)| !["NORM_OBS", "NORM_REWARD", "WARP_BYTES"].contains(&name.as_str()));
         for (name, value) in &mut defines {
@@ -446,10 +446,10 @@ mod tests {
     #[test]
     fn weights_move_out_as_networks_grow() {
         let small = Limits { shared: 101_376, ..H200 };
-        assert_eq!(of(&[64, 64], Precision::F32, 8_192, H200).weights_at, WeightsAt::Shared);
-        assert_eq!(of(&[32], Precision::Bf16, 8_192, H200).weights_at, WeightsAt::Registers);
-        assert_eq!(of(&[128, 128], Precision::Bf16, 8_192, H200).weights_at, WeightsAt::Shared);
-        assert_eq!(of(&[256, 256], Precision::F32, 8_192, small).weights_at, WeightsAt::Global);
+        assert_eq!(of(&[64, 64], Precision::F32, 8_192, H200).weights_at, WeightPlacement::Shared);
+        assert_eq!(of(&[32], Precision::Bf16, 8_192, H200).weights_at, WeightPlacement::Registers);
+        assert_eq!(of(&[128, 128], Precision::Bf16, 8_192, H200).weights_at, WeightPlacement::Shared);
+        assert_eq!(of(&[256, 256], Precision::F32, 8_192, small).weights_at, WeightPlacement::Global);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The update with the network inside: one cooperative launch, or one graph of a launch a phase.
+//! The fused update: one cooperative launch, or one graph with a launch per phase.
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
@@ -6,7 +6,7 @@ use super::specialise::UpdateSpecialisation;
 use crate::LearnError;
 use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
-use crate::cuda::common::memory::Room;
+use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::phases::{Phases, UpdateParams, UpdateSizes, with_shared};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
@@ -63,7 +63,7 @@ operant_cuda::params! {
 }
 
 operant_cuda::params! {
-    /// What an update takes: blocks stay within their entries, threads within the parameters and samples.
+    /// Parameters of an update: blocks stay within their entries, threads within the parameters and samples.
     pub struct FusedUpdateParams<'a>(of: FusedUpdateSizes) for [
         "ppo_update", "update_gradient", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
         "update_note", "update_end"
@@ -76,7 +76,7 @@ operant_cuda::params! {
 }
 
 operant_cuda::params! {
-    /// What packing takes: a thread below P writes its own parameter's places.
+    /// Parameters of the packing: a thread below P writes its own parameter's places.
     pub struct FusedWeightParams<'a>(of: FusedUpdateSizes) for ["update_pack"], blocks usize::MAX, {
         /// (P).
         parameters: reads [f32; of.update.parameters],
@@ -94,12 +94,12 @@ pub struct FusedMemory {
 
 impl FusedMemory {
     /// # Errors
-    /// When there is no room.
-    pub fn new(room: &Room, of: &FusedUpdateSizes) -> Result<Self, CudaError> {
+    /// When memory does not suffice.
+    pub fn new(allocator: &Allocator, of: &FusedUpdateSizes) -> Result<Self, CudaError> {
         Ok(Self {
-            packed: room.alloc(of.packed_words)?,
-            transposed: room.alloc(of.transposed_words)?,
-            partials: room.alloc(of.update.parameters.saturating_mul(of.update.blocks))?,
+            packed: allocator.alloc(of.packed_words)?,
+            transposed: allocator.alloc(of.transposed_words)?,
+            partials: allocator.alloc(of.update.parameters.saturating_mul(of.update.blocks))?,
         })
     }
 
@@ -111,9 +111,9 @@ impl FusedMemory {
 /// How an update is launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateLaunch {
-    /// One launch whose blocks meet between phases.
+    /// One cooperative launch with grid barriers between phases.
     Cooperative,
-    /// A launch a phase.
+    /// A launch per phase.
     Phases,
 }
 
@@ -135,7 +135,7 @@ impl FusedUpdate {
     /// # Errors
     /// When the network fits no fused update, the kernels do not compile, or the device has no room.
     pub fn new(
-        room: &Room,
+        allocator: &Allocator,
         device: &Device,
         kernel_env: &KernelEnv,
         (network, config): (&Network, &Config),
@@ -161,7 +161,7 @@ impl FusedUpdate {
             gradient: with_shared(&module, "update_gradient", grid)?,
             pack: module.function("update_pack")?,
             phases: Phases::new(&module, grid)?,
-            memory: FusedMemory::new(room, &sizes)?,
+            memory: FusedMemory::new(allocator, &sizes)?,
             sizes,
             launch: if cooperative { UpdateLaunch::Cooperative } else { UpdateLaunch::Phases },
         })
@@ -172,7 +172,7 @@ impl FusedUpdate {
         (&self.whole, self.phases.grid())
     }
 
-    /// Packs parameters that came from elsewhere.
+    /// Packs parameters that were set from outside.
     ///
     /// # Errors
     /// When there are not P, or the device fails.

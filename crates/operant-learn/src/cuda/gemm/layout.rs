@@ -1,5 +1,4 @@
-//! Where a network's numbers lie when it runs as matrix products. Twin of `kernels/gemm/layout.cuh`; the kernels assert that both
-//! count alike.
+//! The layout of a network's matrices on the GEMM path. Twin of `kernels/gemm/layout.cuh`; the kernels assert that both agree.
 
 use operant_cuda::{Element, InputPrecision};
 
@@ -36,10 +35,10 @@ impl Layer {
     }
 }
 
-/// The layers of every chain, and what they take in all.
+/// The layers of every chain, and their total sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Form {
-    /// What products are made of.
+pub struct GemmLayout {
+    /// The precision of products.
     pub precision: Precision,
     /// First to last.
     pub chains: Vec<Vec<Layer>>,
@@ -53,7 +52,7 @@ pub struct Form {
     pub outputs: usize,
 }
 
-impl Form {
+impl GemmLayout {
     /// Of a network.
     pub fn new(network: &Network, precision: Precision) -> Self {
         let (mut matrix_elements, mut biases) = (0, 0);
@@ -79,7 +78,7 @@ impl Form {
         self.precision == Precision::Bf16
     }
 
-    /// How products are made.
+    /// The precision of the products' inputs.
     pub fn products(&self) -> InputPrecision {
         match self.precision {
             Precision::F32 => InputPrecision::F32,
@@ -88,7 +87,7 @@ impl Form {
         }
     }
 
-    /// What they read.
+    /// The element type of the products' inputs.
     pub fn element(&self) -> Element {
         if self.halves() { Element::Bf16 } else { Element::F32 }
     }
@@ -216,9 +215,9 @@ mod tests {
     fn the_worked_example_of_the_kernels_holds() {
         let config = Config { hidden: vec![512, 512], shared_trunk: true, ..Config::default() };
         let architecture = Architecture::new(&config, Input::Dense(4), Head::MultiDiscrete(vec![2]));
-        let form = Form::new(&Network::new(architecture), Precision::Bf16);
-        let matrices: Vec<usize> = form.chains[0].iter().map(|layer| layer.matrix).collect();
+        let gemm_layout = GemmLayout::new(&Network::new(architecture), Precision::Bf16);
+        let matrices: Vec<usize> = gemm_layout.chains[0].iter().map(|layer| layer.matrix).collect();
         assert_eq!(matrices, [0, 4_096, 266_240]);
-        assert_eq!((form.matrix_elements, form.biases), (270_336, 1_088));
+        assert_eq!((gemm_layout.matrix_elements, gemm_layout.biases), (270_336, 1_088));
     }
 }

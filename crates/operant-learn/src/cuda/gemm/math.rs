@@ -1,24 +1,24 @@
-//! `math.cu`: what matrix products leave to do between layers.
+//! `math.cu`: element-wise operations between matrix products.
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
-use super::layout::Form;
+use super::layout::GemmLayout;
 use crate::LearnError;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 
-/// `math.cu`: what matrix products leave to do between layers.
+/// `math.cu`: element-wise operations between matrix products.
 pub const MATH: KernelText = kernel_text!("gemm_math", "gemm/math.cu", [GemmMathParams]);
 
 /// `gemm/math.cu` for a network.
-pub fn gemm_math_program(form: &Form) -> Program {
-    let defines = form.math_defines();
+pub fn gemm_math_program(gemm_layout: &GemmLayout) -> Program {
+    let defines = gemm_layout.math_defines();
     ProgramText { kernel: MATH, name: "its network", environment: None, defines }.program()
 }
 
 /// Threads of a block.
 const THREADS: u32 = 256;
-/// Blocks at most: enough for any device, and each thread takes more numbers then.
-const MOST_BLOCKS: u32 = 2_048;
+/// Maximum blocks: enough for any device; with more elements each thread takes several.
+const MAX_BLOCKS: u32 = 2_048;
 
 /// Elements of each buffer of a launch.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ struct MathSizes {
 }
 
 operant_cuda::params! {
-    /// What the kernels take: they read and write `rows` x `columns` numbers of each matrix.
+    /// Parameters of the kernels: they read and write `rows` x `columns` numbers of each matrix.
     struct GemmMathParams<'a>(of: MathSizes) for ["gemm_activate", "gemm_slope", "gemm_bias_sums"], blocks usize::MAX, {
         input: reads [f32; of.input],
         /// Of gemm_slope.
@@ -51,7 +51,7 @@ pub struct GemmMath {
     activate: Function,
     slope: Function,
     bias_sums: Function,
-    form: Form,
+    gemm_layout: GemmLayout,
 }
 
 impl GemmMath {
@@ -59,19 +59,19 @@ impl GemmMath {
     ///
     /// # Errors
     /// When the kernels do not compile.
-    pub fn new(device: &Device, form: &Form) -> Result<Self, LearnError> {
-        let module = device.load(&gemm_math_program(form))?;
+    pub fn new(device: &Device, gemm_layout: &GemmLayout) -> Result<Self, LearnError> {
+        let module = device.load(&gemm_math_program(gemm_layout))?;
         Ok(Self {
             activate: module.function("gemm_activate")?,
             slope: module.function("gemm_slope")?,
             bias_sums: module.function("gemm_bias_sums")?,
-            form: form.clone(),
+            gemm_layout: gemm_layout.clone(),
         })
     }
 
     fn grid(count: usize) -> LaunchConfig {
         let grid = LaunchConfig::covering(count, THREADS);
-        LaunchConfig { blocks: grid.blocks.clamp(1, MOST_BLOCKS), ..grid }
+        LaunchConfig { blocks: grid.blocks.clamp(1, MAX_BLOCKS), ..grid }
     }
 
     /// `out = activation(input + bias)` of f32 numbers `(rows, columns)`, for the next product to read; of an output layer
@@ -89,7 +89,7 @@ impl GemmMath {
         hidden: bool,
     ) -> Result<(), CudaError> {
         let count = rows * columns;
-        let written = if hidden { self.form.words(count) } else { count };
+        let written = if hidden { self.gemm_layout.words(count) } else { count };
         let sizes = MathSizes { input: count, activated: 0, columns, out: written };
         let (rows, columns, hidden) = (rows as u64, columns as u32, u32::from(hidden));
         let params = GemmMathParams { input, activated: None, bias, out, rows, columns, hidden };
@@ -108,7 +108,7 @@ impl GemmMath {
         activated: &Buffer<f32>,
         out: &Buffer<f32>,
     ) -> Result<(), CudaError> {
-        let (count, words) = (rows * columns, self.form.words(rows * columns));
+        let (count, words) = (rows * columns, self.gemm_layout.words(rows * columns));
         let sizes = MathSizes { input: count, activated: words, columns, out: words };
         let (rows, columns) = (rows as u64, columns as u32);
         let params =
@@ -127,7 +127,8 @@ impl GemmMath {
         input: &Buffer<f32>,
         out: &Buffer<f32>,
     ) -> Result<(), CudaError> {
-        let sizes = MathSizes { input: self.form.words(rows * columns), activated: 0, columns, out: columns };
+        let sizes =
+            MathSizes { input: self.gemm_layout.words(rows * columns), activated: 0, columns, out: columns };
         let grid =
             LaunchConfig { threads: THREADS, shared: 4 * THREADS, ..LaunchConfig::covering(columns, 32) };
         let (rows, columns) = (rows as u64, columns as u32);

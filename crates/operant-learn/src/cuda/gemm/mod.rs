@@ -1,5 +1,5 @@
-//! Networks that no kernel holds: every layer is a matrix product of cuBLASLt, and a horizon or an update is a graph of products
-//! and of the small kernels between them.
+//! The GEMM path for networks too large for fused kernels: every layer is a matrix product of cuBLASLt, and a rollout or an
+//! update is a graph of products and small kernels between them.
 
 pub mod layout;
 pub mod math;

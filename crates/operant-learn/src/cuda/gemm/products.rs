@@ -1,27 +1,27 @@
-//! The matrix products of a network for a number of samples: planned once, then given to a stream again and again.
+//! The matrix products of a network for a number of samples: planned once, then enqueued repeatedly.
 
 use operant_cuda::{Blas, Buffer, CudaError, Element, Epilogue, Gemm, GemmShape, Operand, Stream};
 
-use super::layout::{Form, Layer};
+use super::layout::{GemmLayout, Layer};
 use super::math::GemmMath;
 use crate::LearnError;
-use crate::cuda::common::memory::Room;
+use crate::cuda::common::memory::Allocator;
 
-/// A matrix as products read it: words, and the same memory as bf16 where that is what it holds.
+/// A matrix as products read it: words, and the same memory as bf16 if that is its element type.
 #[derive(Debug)]
-pub struct Numbers {
+pub struct GemmMatrix {
     pub words: Buffer<f32>,
     halves: Option<Buffer<u16>>,
 }
 
-impl Numbers {
-    pub fn of(words: Buffer<f32>, form: &Form) -> Result<Self, CudaError> {
-        let halves = if form.halves() { Some(words.cast()?) } else { None };
+impl GemmMatrix {
+    pub fn of(words: Buffer<f32>, gemm_layout: &GemmLayout) -> Result<Self, CudaError> {
+        let halves = if gemm_layout.halves() { Some(words.cast()?) } else { None };
         Ok(Self { words, halves })
     }
 
-    pub fn new(room: &Room, form: &Form, count: usize) -> Result<Self, CudaError> {
-        Self::of(room.alloc(form.words(count))?, form)
+    pub fn new(allocator: &Allocator, gemm_layout: &GemmLayout, count: usize) -> Result<Self, CudaError> {
+        Self::of(allocator.alloc(gemm_layout.words(count))?, gemm_layout)
     }
 
     fn operand(&self) -> Operand<'_> {
@@ -29,8 +29,8 @@ impl Numbers {
     }
 
     /// The first `count` numbers.
-    fn first(&self, form: &Form, count: usize) -> Result<Self, CudaError> {
-        Self::of(self.words.part(0..form.words(count))?, form)
+    fn first(&self, gemm_layout: &GemmLayout, count: usize) -> Result<Self, CudaError> {
+        Self::of(self.words.part(0..gemm_layout.words(count))?, gemm_layout)
     }
 }
 
@@ -43,13 +43,20 @@ pub struct Weights {
 
 impl Weights {
     /// Memory for them.
-    pub fn new(room: &Room, form: &Form) -> Result<Self, CudaError> {
-        Ok(Self { matrices: room.alloc(form.matrix_words())?, biases: room.alloc(form.biases)? })
+    pub fn new(allocator: &Allocator, gemm_layout: &GemmLayout) -> Result<Self, CudaError> {
+        Ok(Self {
+            matrices: allocator.alloc(gemm_layout.matrix_words())?,
+            biases: allocator.alloc(gemm_layout.biases)?,
+        })
     }
 
     /// The same, all zero, as padding must be.
-    pub fn zeros(room: &Room, form: &Form, stream: &Stream) -> Result<Self, CudaError> {
-        let weights = Self::new(room, form)?;
+    pub fn zeros(
+        allocator: &Allocator,
+        gemm_layout: &GemmLayout,
+        stream: &Stream,
+    ) -> Result<Self, CudaError> {
+        let weights = Self::new(allocator, gemm_layout)?;
         weights.clear(stream)?;
         Ok(weights)
     }
@@ -60,7 +67,7 @@ impl Weights {
         self.biases.fill(stream, 0)
     }
 
-    /// Takes over those of the same network.
+    /// Copies the weights of the same network.
     pub fn copy_from(&self, stream: &Stream, from: &Weights) -> Result<(), CudaError> {
         self.matrices.copy_from(stream, &from.matrices)?;
         self.biases.copy_from(stream, &from.biases)
@@ -72,9 +79,9 @@ impl Weights {
         Ok(Self { matrices: all(&self.matrices)?, biases: all(&self.biases)? })
     }
 
-    fn matrix(&self, form: &Form, layer: &Layer) -> Result<Numbers, CudaError> {
-        let range = form.words(layer.matrix)..form.words(layer.matrix + layer.elements());
-        Numbers::of(self.matrices.part(range)?, form)
+    fn matrix(&self, gemm_layout: &GemmLayout, layer: &Layer) -> Result<GemmMatrix, CudaError> {
+        let range = gemm_layout.words(layer.matrix)..gemm_layout.words(layer.matrix + layer.elements());
+        GemmMatrix::of(self.matrices.part(range)?, gemm_layout)
     }
 
     fn bias(&self, layer: &Layer) -> Result<Buffer<f32>, CudaError> {
@@ -87,7 +94,7 @@ impl Weights {
 struct ForwardLayer {
     layer: Layer,
     product: Gemm,
-    /// What the product does beside; what it leaves is done after it.
+    /// The fused epilogue; other operations run after the product.
     epilogue: Epilogue,
 }
 
@@ -95,26 +102,26 @@ struct ForwardLayer {
 #[derive(Debug)]
 pub struct ForwardMemory {
     /// Of each chain's layers: activations of a hidden layer as the next product reads them; outputs of the last one are f32.
-    outs: Vec<Vec<Numbers>>,
+    outs: Vec<Vec<GemmMatrix>>,
     /// f32 sums of a layer before its nonlinearity, where activations are not f32.
     sums: Option<Buffer<f32>>,
 }
 
 impl ForwardMemory {
-    pub fn new(room: &Room, form: &Form, rows: usize) -> Result<Self, CudaError> {
+    pub fn new(allocator: &Allocator, gemm_layout: &GemmLayout, rows: usize) -> Result<Self, CudaError> {
         let out = |layer: &Layer| {
             let count = rows.saturating_mul(layer.outputs);
             if layer.hidden {
-                Numbers::new(room, form, count)
+                GemmMatrix::new(allocator, gemm_layout, count)
             } else {
-                Ok(Numbers { words: room.alloc(count)?, halves: None })
+                Ok(GemmMatrix { words: allocator.alloc(count)?, halves: None })
             }
         };
         let chain = |chain: &Vec<Layer>| chain.iter().map(out).collect::<Result<_, _>>();
-        let widest = rows.saturating_mul(form.widest());
+        let widest = rows.saturating_mul(gemm_layout.widest());
         Ok(Self {
-            outs: form.chains.iter().map(chain).collect::<Result<_, _>>()?,
-            sums: if form.halves() { Some(room.alloc(widest)?) } else { None },
+            outs: gemm_layout.chains.iter().map(chain).collect::<Result<_, _>>()?,
+            sums: if gemm_layout.halves() { Some(allocator.alloc(widest)?) } else { None },
         })
     }
 }
@@ -122,13 +129,13 @@ impl ForwardMemory {
 /// The forward pass of M samples.
 #[derive(Debug)]
 pub struct Forward {
-    form: Form,
+    gemm_layout: GemmLayout,
     rows: usize,
     chains: Vec<Vec<ForwardLayer>>,
     memory: ForwardMemory,
 }
 
-/// Plans the first of `choices` that the library can do.
+/// Plans the first of `choices` that the library supports.
 fn first_of(
     blas: &Blas,
     choices: impl IntoIterator<Item = (Epilogue, Element)>,
@@ -145,20 +152,25 @@ fn first_of(
     let what = last.map_or_else(String::new, |shape| shape.to_string());
     Err(LearnError::Config {
         key: "hidden",
-        problem: format!("cuBLASLt has no way to compute {what} on this GPU"),
+        problem: format!("cuBLASLt cannot compute {what} on this GPU"),
         remedy: "use another precision, narrower layers, or --device cpu".to_owned(),
     })
 }
 
 impl Forward {
-    pub fn new(blas: &Blas, form: &Form, rows: usize, memory: ForwardMemory) -> Result<Self, LearnError> {
+    pub fn new(
+        blas: &Blas,
+        gemm_layout: &GemmLayout,
+        rows: usize,
+        memory: ForwardMemory,
+    ) -> Result<Self, LearnError> {
         let mut chains = Vec::new();
-        for chain in &form.chains {
+        for chain in &gemm_layout.chains {
             let mut layers = Vec::new();
             for &layer in chain {
-                let choices = match (layer.hidden, form.relu) {
+                let choices = match (layer.hidden, gemm_layout.relu) {
                     (true, true) => vec![
-                        (Epilogue::ReluBias, form.element()),
+                        (Epilogue::ReluBias, gemm_layout.element()),
                         (Epilogue::Bias, Element::F32),
                         (Epilogue::None, Element::F32),
                     ],
@@ -173,7 +185,7 @@ impl Forward {
                     a_stride: layer.inputs,
                     b_stride: layer.inputs,
                     c_stride: layer.outputs,
-                    products: form.products(),
+                    products: gemm_layout.products(),
                     output,
                     epilogue,
                 })?;
@@ -181,12 +193,12 @@ impl Forward {
             }
             chains.push(layers);
         }
-        Ok(Self { form: form.clone(), rows, chains, memory })
+        Ok(Self { gemm_layout: gemm_layout.clone(), rows, chains, memory })
     }
 
     /// Outputs of the policy, and of the critic, `(M, row)` each; the same where one chain makes both.
     pub fn outputs(&self) -> [&Buffer<f32>; 2] {
-        let last = |chain: &'_ Vec<Numbers>| chain.len() - 1;
+        let last = |chain: &'_ Vec<GemmMatrix>| chain.len() - 1;
         let outs = &self.memory.outs;
         let (first, critic) = (&outs[0], &outs[outs.len() - 1]);
         [&first[last(first)].words, &critic[last(critic)].words]
@@ -198,7 +210,7 @@ impl Forward {
         stream: &Stream,
         math: &GemmMath,
         weights: &Weights,
-        obs: &Numbers,
+        obs: &GemmMatrix,
         from: usize,
     ) -> Result<(), LearnError> {
         for (chain, outs) in self.chains.iter().zip(&self.memory.outs).skip(from) {
@@ -215,12 +227,12 @@ impl Forward {
         &self,
         stream: &Stream,
         (math, weights): (&GemmMath, &Weights),
-        input: &Numbers,
+        input: &GemmMatrix,
         step: &ForwardLayer,
-        out: &Numbers,
+        out: &GemmMatrix,
     ) -> Result<(), LearnError> {
         let layer = &step.layer;
-        let (matrix, bias) = (weights.matrix(&self.form, layer)?, weights.bias(layer)?);
+        let (matrix, bias) = (weights.matrix(&self.gemm_layout, layer)?, weights.bias(layer)?);
         let product = |c: Operand<'_>| -> Result<(), LearnError> {
             let vector = (step.epilogue != Epilogue::None).then_some(&bias);
             Ok(step.product.launch(stream, input.operand(), matrix.operand(), c, vector)?)
@@ -257,7 +269,7 @@ struct BackwardLayer {
     layer: Layer,
     /// dW = dY^T X, with the gradient of the bias where the product can.
     weights: Gemm,
-    bias_beside: bool,
+    bias_fused: bool,
     /// dX = dY W; None for the first layer.
     inputs: Option<Gemm>,
 }
@@ -265,7 +277,7 @@ struct BackwardLayer {
 /// The backward pass of M samples: from the gradients of outputs to those of matrices and biases.
 #[derive(Debug)]
 pub struct Backward {
-    form: Form,
+    gemm_layout: GemmLayout,
     rows: usize,
     chains: Vec<Vec<BackwardLayer>>,
     pub memory: BackwardMemory,
@@ -275,9 +287,9 @@ pub struct Backward {
 #[derive(Debug)]
 pub struct BackwardMemory {
     /// Gradients of each chain's outputs, which the loss writes.
-    pub outputs: Vec<Numbers>,
+    pub outputs: Vec<GemmMatrix>,
     /// Gradients of the sums of a layer, for every second layer.
-    deltas: [Numbers; 2],
+    deltas: [GemmMatrix; 2],
     /// f32 gradients of a layer's inputs, where deltas are not f32.
     scratch: Option<Buffer<f32>>,
     /// (matrix elements + biases): the gradients of matrices, then of biases.
@@ -285,25 +297,33 @@ pub struct BackwardMemory {
 }
 
 impl BackwardMemory {
-    pub fn new(room: &Room, form: &Form, rows: usize) -> Result<Self, CudaError> {
+    pub fn new(allocator: &Allocator, gemm_layout: &GemmLayout, rows: usize) -> Result<Self, CudaError> {
         let outputs = |chain: &Vec<Layer>| {
             let last = chain.last().map_or(0, |layer| layer.outputs);
-            Numbers::new(room, form, rows.saturating_mul(last))
+            GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(last))
         };
-        let most = rows.saturating_mul(form.widest());
+        let most = rows.saturating_mul(gemm_layout.widest());
         Ok(Self {
-            outputs: form.chains.iter().map(outputs).collect::<Result<_, _>>()?,
-            deltas: [Numbers::new(room, form, most)?, Numbers::new(room, form, most)?],
-            scratch: if form.halves() { Some(room.alloc(most)?) } else { None },
-            gradient: room.alloc(form.matrix_elements + form.biases)?,
+            outputs: gemm_layout.chains.iter().map(outputs).collect::<Result<_, _>>()?,
+            deltas: [
+                GemmMatrix::new(allocator, gemm_layout, most)?,
+                GemmMatrix::new(allocator, gemm_layout, most)?,
+            ],
+            scratch: if gemm_layout.halves() { Some(allocator.alloc(most)?) } else { None },
+            gradient: allocator.alloc(gemm_layout.matrix_elements + gemm_layout.biases)?,
         })
     }
 }
 
 impl Backward {
-    pub fn new(blas: &Blas, form: &Form, rows: usize, memory: BackwardMemory) -> Result<Self, LearnError> {
+    pub fn new(
+        blas: &Blas,
+        gemm_layout: &GemmLayout,
+        rows: usize,
+        memory: BackwardMemory,
+    ) -> Result<Self, LearnError> {
         let mut chains = Vec::new();
-        for chain in &form.chains {
+        for chain in &gemm_layout.chains {
             let mut layers = Vec::new();
             for (number, &layer) in chain.iter().enumerate() {
                 let choices = [(Epilogue::BiasGradient, Element::F32), (Epilogue::None, Element::F32)];
@@ -316,7 +336,7 @@ impl Backward {
                     a_stride: layer.outputs,
                     b_stride: layer.inputs,
                     c_stride: layer.inputs,
-                    products: form.products(),
+                    products: gemm_layout.products(),
                     output,
                     epilogue,
                 })?;
@@ -333,57 +353,57 @@ impl Backward {
                         a_stride: layer.outputs,
                         b_stride: layer.inputs,
                         c_stride: layer.inputs,
-                        products: form.products(),
+                        products: gemm_layout.products(),
                         output,
                         epilogue,
                     })?;
                     Some(product)
                 };
-                let bias_beside = epilogue == Epilogue::BiasGradient;
-                layers.push(BackwardLayer { layer, weights, bias_beside, inputs });
+                let bias_fused = epilogue == Epilogue::BiasGradient;
+                layers.push(BackwardLayer { layer, weights, bias_fused, inputs });
             }
             chains.push(layers);
         }
-        Ok(Self { form: form.clone(), rows, chains, memory })
+        Ok(Self { gemm_layout: gemm_layout.clone(), rows, chains, memory })
     }
 
-    /// Leaves the gradients in its memory: matrices, then biases, as [`Form`] counts them.
+    /// Leaves the gradients in its memory: matrices, then biases, as [`GemmLayout`] counts them.
     pub fn run(
         &self,
         stream: &Stream,
         math: &GemmMath,
         weights: &Weights,
         forward: &Forward,
-        obs: &Numbers,
+        obs: &GemmMatrix,
     ) -> Result<(), LearnError> {
-        let (form, rows, memory) = (&self.form, self.rows, &self.memory);
+        let (gemm_layout, rows, memory) = (&self.gemm_layout, self.rows, &self.memory);
         for ((chain, made), outputs) in self.chains.iter().zip(&forward.memory.outs).zip(&memory.outputs) {
-            let mut delta = outputs.first(form, rows * chain[chain.len() - 1].layer.outputs)?;
+            let mut delta = outputs.first(gemm_layout, rows * chain[chain.len() - 1].layer.outputs)?;
             for (number, step) in chain.iter().enumerate().rev() {
                 let layer = &step.layer;
                 let input = if number == 0 { obs } else { &made[number - 1] };
                 let of_matrix = memory.gradient.part(layer.matrix..layer.matrix + layer.elements())?;
-                let first = form.matrix_elements + layer.bias;
+                let first = gemm_layout.matrix_elements + layer.bias;
                 let of_bias = memory.gradient.part(first..first + layer.outputs)?;
-                let beside = step.bias_beside.then_some(&of_bias);
+                let fused_bias = step.bias_fused.then_some(&of_bias);
                 step.weights.launch(
                     stream,
                     delta.operand(),
                     input.operand(),
                     Operand::F32(&of_matrix),
-                    beside,
+                    fused_bias,
                 )?;
-                if beside.is_none() {
+                if fused_bias.is_none() {
                     math.bias_sums(stream, [rows, layer.outputs], &delta.words, &of_bias)?;
                 }
                 let Some(product) = &step.inputs else { continue };
                 let count = rows * layer.inputs;
-                let next = memory.deltas[number % 2].first(form, count)?;
+                let next = memory.deltas[number % 2].first(gemm_layout, count)?;
                 let sums = match &memory.scratch {
                     Some(scratch) => scratch.part(0..count)?,
                     None => next.words.part(0..count)?,
                 };
-                let matrix = weights.matrix(form, layer)?;
+                let matrix = weights.matrix(gemm_layout, layer)?;
                 product.launch(stream, delta.operand(), matrix.operand(), Operand::F32(&sums), None)?;
                 math.slope(stream, [rows, layer.inputs], &sums, &input.words, &next.words)?;
                 delta = next;

@@ -1,28 +1,27 @@
-//! An update of a network made of products: every minibatch a forward and a backward pass between the phases that all updates have,
-//! as one graph.
+//! The update on the GEMM path: for every minibatch a forward and a backward pass between the common phases, as one graph.
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
-use super::layout::{Form, THREADS};
+use super::layout::{GemmLayout, THREADS};
 use super::math::GemmMath;
-use super::products::{Backward, BackwardMemory, Forward, ForwardMemory, Numbers, Weights};
+use super::products::{Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Weights};
 use crate::LearnError;
 use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
-use crate::cuda::common::memory::Room;
+use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::phases::{Phases, UpdateParams, UpdateSizes, with_shared};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// `update.cu`: what an update does around its products.
+/// `update.cu`: the kernels of an update around its products.
 pub const GEMM_UPDATE: KernelText =
     kernel_text!("gemm_update", "gemm/update.cu", [GemmUpdateParams, GemmWeightParams]);
 
 /// `gemm/update.cu` for an environment and a network.
-pub fn gemm_update_program(kernel_env: &KernelEnv, network: &Network, form: &Form) -> Program {
+pub fn gemm_update_program(kernel_env: &KernelEnv, network: &Network, gemm_layout: &GemmLayout) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    ProgramText::of(kernel_env, GEMM_UPDATE, form.update_defines(network, &layout))
+    ProgramText::of(kernel_env, GEMM_UPDATE, gemm_layout.update_defines(network, &layout))
 }
 
 /// Sizes of weights as products read them.
@@ -35,8 +34,8 @@ pub struct GemmWeightSizes {
 
 impl GemmWeightSizes {
     /// Of P parameters.
-    pub fn new(parameters: usize, form: &Form) -> Self {
-        Self { parameters, matrix_words: form.matrix_words(), biases: form.biases }
+    pub fn new(parameters: usize, gemm_layout: &GemmLayout) -> Self {
+        Self { parameters, matrix_words: gemm_layout.matrix_words(), biases: gemm_layout.biases }
     }
 }
 
@@ -49,7 +48,7 @@ operant_cuda::params! {
 }
 
 operant_cuda::params! {
-    /// What packing takes: a thread below P writes its own parameter's place.
+    /// Parameters of the packing: a thread below P writes its own parameter's place.
     pub struct GemmWeightParams<'a>(of: GemmWeightSizes) for ["gemm_pack", "update_pack"], blocks usize::MAX, {
         /// (P).
         parameters: reads [f32; of.parameters],
@@ -93,27 +92,27 @@ impl GemmUpdateSizes {
     pub fn new(
         network: &Network,
         config: &Config,
-        form: &Form,
+        gemm_layout: &GemmLayout,
         stride: usize,
         multiprocessors: usize,
     ) -> Self {
         let sizes = |blocks| UpdateSizes::new(network, config, stride, blocks);
         let work = sizes(1).minibatch().max(network.len());
-        let rows = form.output_rows();
+        let rows = gemm_layout.output_rows();
         Self {
             update: sizes((2 * multiprocessors).clamp(1, work.div_ceil(THREADS))),
-            weights: GemmWeightSizes::new(network.len(), form),
-            obs_words: form.words(form.obs_row()),
+            weights: GemmWeightSizes::new(network.len(), gemm_layout),
+            obs_words: gemm_layout.words(gemm_layout.obs_row()),
             rows,
-            row_words: rows.map(|row| form.words(row)),
-            products: form.matrix_elements + form.biases,
-            log_std: network.log_std.map_or(0, |_| form.outputs),
+            row_words: rows.map(|row| gemm_layout.words(row)),
+            products: gemm_layout.matrix_elements + gemm_layout.biases,
+            log_std: network.log_std.map_or(0, |_| gemm_layout.outputs),
         }
     }
 }
 
 operant_cuda::params! {
-    /// What an update takes: threads stay below M rows and P parameters, blocks within their entries.
+    /// Parameters of an update: threads stay below M rows and P parameters, blocks within their entries.
     pub struct GemmUpdateParams<'a>(of: GemmUpdateSizes) for [
         "update_gather", "update_loss", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
         "update_note", "update_end"
@@ -145,7 +144,7 @@ operant_cuda::params! {
 #[derive(Debug)]
 pub struct GemmUpdateMemory {
     weights: Weights,
-    obs: Numbers,
+    obs: GemmMatrix,
     log_std_shares: Option<Buffer<f32>>,
     forward: ForwardMemory,
     backward: BackwardMemory,
@@ -153,24 +152,28 @@ pub struct GemmUpdateMemory {
 
 impl GemmUpdateMemory {
     /// # Errors
-    /// When there is no room.
-    pub fn new(room: &Room, form: &Form, of: &GemmUpdateSizes) -> Result<Self, CudaError> {
+    /// When memory does not suffice.
+    pub fn new(
+        allocator: &Allocator,
+        gemm_layout: &GemmLayout,
+        of: &GemmUpdateSizes,
+    ) -> Result<Self, CudaError> {
         let rows = of.update.minibatch();
         let shares = of.log_std * of.update.blocks;
         Ok(Self {
-            weights: Weights::new(room, form)?,
-            obs: Numbers::new(room, form, rows.saturating_mul(form.obs_row()))?,
-            log_std_shares: if shares > 0 { Some(room.alloc(shares)?) } else { None },
-            forward: ForwardMemory::new(room, form, rows)?,
-            backward: BackwardMemory::new(room, form, rows)?,
+            weights: Weights::new(allocator, gemm_layout)?,
+            obs: GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(gemm_layout.obs_row()))?,
+            log_std_shares: if shares > 0 { Some(allocator.alloc(shares)?) } else { None },
+            forward: ForwardMemory::new(allocator, gemm_layout, rows)?,
+            backward: BackwardMemory::new(allocator, gemm_layout, rows)?,
         })
     }
 }
 
-/// The products of an update and what lies between them.
+/// The products and kernels of an update.
 #[derive(Debug)]
 pub struct GemmUpdate {
-    form: Form,
+    gemm_layout: GemmLayout,
     pub sizes: GemmUpdateSizes,
     math: GemmMath,
     gather: Function,
@@ -180,7 +183,7 @@ pub struct GemmUpdate {
     forward: Forward,
     backward: Backward,
     pub weights: Weights,
-    obs: Numbers,
+    obs: GemmMatrix,
     log_std_shares: Option<Buffer<f32>>,
 }
 
@@ -190,33 +193,33 @@ impl GemmUpdate {
     /// # Errors
     /// When cuBLASLt is missing, or the device has no room or fails.
     pub fn new(
-        room: &Room,
+        allocator: &Allocator,
         device: &Device,
         kernel_env: &KernelEnv,
-        (network, config, form): (&Network, &Config, Form),
+        (network, config, gemm_layout): (&Network, &Config, GemmLayout),
         stride: usize,
     ) -> Result<Self, LearnError> {
         let multiprocessors = device.properties().multiprocessors as usize;
-        let sizes = GemmUpdateSizes::new(network, config, &form, stride, multiprocessors);
+        let sizes = GemmUpdateSizes::new(network, config, &gemm_layout, stride, multiprocessors);
         let rows = sizes.update.minibatch();
         let blas = device.blas()?;
-        let module = device.load(&gemm_update_program(kernel_env, network, &form))?;
+        let module = device.load(&gemm_update_program(kernel_env, network, &gemm_layout))?;
         let grid = LaunchConfig {
             blocks: sizes.update.blocks as u32,
             threads: THREADS as u32,
-            shared: form.update_shared() as u32,
+            shared: gemm_layout.update_shared() as u32,
         };
         let GemmUpdateMemory { weights, obs, log_std_shares, forward, backward } =
-            GemmUpdateMemory::new(room, &form, &sizes)?;
+            GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
         Ok(Self {
-            math: GemmMath::new(device, &form)?,
+            math: GemmMath::new(device, &gemm_layout)?,
             gather: with_shared(&module, "update_gather", grid)?,
             loss: with_shared(&module, "update_loss", grid)?,
             pack: module.function("update_pack")?,
             phases: Phases::new(&module, grid)?,
-            forward: Forward::new(&blas, &form, rows, forward)?,
-            backward: Backward::new(&blas, &form, rows, backward)?,
-            form,
+            forward: Forward::new(&blas, &gemm_layout, rows, forward)?,
+            backward: Backward::new(&blas, &gemm_layout, rows, backward)?,
+            gemm_layout,
             sizes,
             weights,
             obs,
@@ -224,7 +227,7 @@ impl GemmUpdate {
         })
     }
 
-    /// Packs parameters that came from elsewhere.
+    /// Packs parameters that were set from outside.
     ///
     /// # Errors
     /// When there are not P, or the device fails.
@@ -240,7 +243,7 @@ impl GemmUpdate {
         )
     }
 
-    /// Lets the library load its kernels before anything is captured; what comes out goes nowhere.
+    /// Makes the library load its kernels before the capture; the results are not used.
     ///
     /// # Errors
     /// When a launch fails.
@@ -249,7 +252,7 @@ impl GemmUpdate {
         self.backward.run(stream, &self.math, &self.weights, &self.forward, &self.obs)
     }
 
-    /// Does an update in a stream that is being captured.
+    /// Enqueues an update in a stream that is being captured.
     ///
     /// # Errors
     /// When a launch fails.
@@ -267,7 +270,7 @@ impl GemmUpdate {
             products: &self.backward.memory.gradient,
             log_std_shares: self.log_std_shares.as_ref(),
             rows: sizes.update.minibatch() as u32,
-            value_at: self.form.value_at().unwrap_or(0) as u32,
+            value_at: self.gemm_layout.value_at().unwrap_or(0) as u32,
         };
         let minibatches = sizes.update.num_minibatches;
         self.phases.run(stream, sizes, config, minibatches, at, |params| {

@@ -5,7 +5,7 @@ use operant_env::{AnyEnv, ObsSpace};
 
 use crate::LearnError;
 use crate::cuda::common::env::{KernelEnv, words_of};
-use crate::cuda::common::structs::{Episodes, Seed};
+use crate::cuda::common::structs::{EpisodeTotals, Seed};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 
 /// `random_play.cu`: first states, and horizons of random actions.
@@ -51,7 +51,7 @@ impl PlaySizes {
 }
 
 operant_cuda::params! {
-    /// What `start` takes: a thread writes the rows of its own environment.
+    /// Parameters of `start`: a thread writes the rows of its own environment.
     struct StartParams<'a>(of: PlaySizes) for ["start"], blocks usize::MAX, {
         /// (running words, N).
         environments: writes [u32; of.running_words * of.num_envs],
@@ -61,7 +61,7 @@ operant_cuda::params! {
 }
 
 operant_cuda::params! {
-    /// What `random_play` takes: threads stay within their environment's columns and the block's entry.
+    /// Parameters of `random_play`: threads stay within their environment's columns and the block's entry.
     struct RandomPlayParams<'a>(of: PlaySizes) for ["random_play"], blocks of.blocks, {
         /// (running words, N).
         environments: writes [u32; of.running_words * of.num_envs],
@@ -74,9 +74,9 @@ operant_cuda::params! {
         /// (N), with HASHES: carried on.
         hashes: writes_any [u64; if of.hashes { of.num_envs } else { 0 }],
         /// (blocks).
-        partials: writes [Episodes; of.blocks],
+        partials: writes [EpisodeTotals; of.blocks],
         /// (1): the episodes that ended.
-        totals: writes [Episodes; 1],
+        totals: writes [EpisodeTotals; 1],
         /// (1): the global step.
         clock: writes [u64; 1],
         /// (1): zero.
@@ -87,14 +87,14 @@ operant_cuda::params! {
     }
 }
 
-/// What a horizon of random actions leaves behind.
+/// Options and outputs of random play.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlayOptions {
     /// Seed of every stream.
     pub seed: u64,
     /// Write observations, rewards and flags of this many steps, as a policy would read them.
     pub writes: Option<usize>,
-    /// Hash all that every step gave.
+    /// Hash the outputs of every step.
     pub hashes: bool,
 }
 
@@ -121,8 +121,8 @@ pub struct CudaPlay {
     environments: Buffer<u32>,
     outputs: Option<Outputs>,
     hashes: Option<Buffer<u64>>,
-    partials: Buffer<Episodes>,
-    totals: Buffer<Episodes>,
+    partials: Buffer<EpisodeTotals>,
+    totals: Buffer<EpisodeTotals>,
     clock: Buffer<u64>,
     ticket: Buffer<u32>,
 }
@@ -181,7 +181,7 @@ impl CudaPlay {
         &self.stream
     }
 
-    /// Enqueues T steps of every environment: one launch. With outputs, T is what was asked for.
+    /// Enqueues T steps of every environment: one launch. With outputs, T is the number of [`PlayOptions`].
     ///
     /// # Errors
     /// When the launch fails.
@@ -202,7 +202,7 @@ impl CudaPlay {
             seed: self.seed.into(),
         };
         let threads = self.kernels.threads;
-        let shared = 16 + threads / 32 * size_of::<Episodes>() as u32;
+        let shared = 16 + threads / 32 * size_of::<EpisodeTotals>() as u32;
         let grid = LaunchConfig { blocks: sizes.blocks as u32, threads, shared };
         Ok(self.kernels.play.run(&self.stream, grid, &params, &sizes)?)
     }
@@ -211,11 +211,11 @@ impl CudaPlay {
     ///
     /// # Errors
     /// When the device fails, as in everything below.
-    pub fn episodes(&self) -> Result<Episodes, LearnError> {
+    pub fn episodes(&self) -> Result<EpisodeTotals, LearnError> {
         Ok(self.totals.read(&self.stream)?[0])
     }
 
-    /// One hash an environment over all steps so far, `(N)`; empty unless asked for.
+    /// One hash per environment over all steps so far, `(N)`; empty unless requested.
     ///
     /// # Errors
     /// See [`CudaPlay::episodes`].
@@ -231,7 +231,7 @@ impl CudaPlay {
         Ok(self.environments.read(&self.stream)?)
     }
 
-    /// Observations `(T, words, N)`, rewards and flags `(T, N)` of the last horizon; None unless asked for.
+    /// Observations `(T, words, N)`, rewards and flags `(T, N)` of the last horizon; None unless requested.
     ///
     /// # Errors
     /// See [`CudaPlay::episodes`].
@@ -289,7 +289,7 @@ impl PlayKernels {
     }
 }
 
-/// Puts N environments at the start of their first episodes, `(leaves + 2, N)`; waits for the stream.
+/// Resets N environments to the start of their first episodes, `(leaves + 2, N)`; waits for the stream.
 pub(in crate::cuda) fn start(
     device: &Device,
     stream: &Stream,
@@ -301,6 +301,6 @@ pub(in crate::cuda) fn start(
     let options = PlayOptions::new(seed);
     let kernels = PlayKernels::new(device, kernel_env, num_envs, &options)?;
     kernels.start(stream, environments, &kernels.sizes(kernel_env, num_envs, &options), seed)?;
-    // The kernels go with the end of this, so their work must be over.
+    // The kernels are unloaded at the end of this function, so their work must be done.
     Ok(stream.synchronize()?)
 }

@@ -6,11 +6,12 @@ use operant_env::{AnyEnv, ObsSpace};
 
 use crate::LearnError;
 use crate::cuda::common::env::{KernelEnv, words_of};
-use crate::cuda::common::structs::{Episodes, Seed};
+use crate::cuda::common::structs::{EpisodeTotals, Seed};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 
 /// `replay.cu`: given actions from given states.
-pub const REPLAY: KernelText = kernel_text!("replay", "play/replay.cu", [ReplayParams], [Episodes, Seed]);
+pub const REPLAY: KernelText =
+    kernel_text!("replay", "play/replay.cu", [ReplayParams], [EpisodeTotals, Seed]);
 
 /// `replay.cu` for an environment.
 pub fn replay_program(kernel_env: &KernelEnv) -> Program {
@@ -31,7 +32,7 @@ struct ReplaySizes {
 }
 
 operant_cuda::params! {
-    /// What the kernel takes: a thread plays at most `steps` <= S steps of its own case.
+    /// Parameters of the kernel: a thread plays at most `steps` <= S steps of its own case.
     struct ReplayParams<'a>(of: ReplaySizes) for ["replay"], blocks usize::MAX, {
         /// (state words, C).
         states: reads [u32; of.state_words * of.cases],
@@ -53,7 +54,7 @@ operant_cuda::params! {
     }
 }
 
-/// Plays all cases side by side; each stops with its first end of an episode.
+/// Plays all cases in parallel; each stops at its first end of an episode.
 ///
 /// # Errors
 /// When the kernel does not compile, or the device has no room or fails.
@@ -69,7 +70,7 @@ pub fn replay(device: &Device, env: &dyn AnyEnv, cases: &[CaseWords]) -> Result<
     let kernel = device.load(&replay_program(&kernel_env))?.function("replay")?;
     let stream = device.stream()?;
 
-    // One column a case, one row a word; cases that end earlier leave zeros.
+    // One column per case, one row per word; cases that end earlier leave zeros.
     let mut states = vec![0; state_words * count];
     let mut actions = vec![0; most * components * count];
     for (c, case) in cases.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The arrows of docs/architecture.md (`a -> b`: a depends on b) and the invariants of absence, over `cargo metadata`.
+//! Checks the allowed dependencies of docs/architecture.md (`a -> b`: a depends on b) and the forbidden ones, over `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
 
 /// What each member may depend on inside the workspace, at most: lane <- env <- learn <- run <- bench <- cli <- bin.
-const ARROWS: &[(&str, &[&[&str]])] = &[
+const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-lane", &[]),
     ("operant-cuda", &[]),
     ("operant-metrics", &[]),
@@ -119,19 +119,20 @@ fn verdict(broken: &[String]) {
 }
 
 #[test]
-fn every_arrow_is_one_of_the_design() {
+fn every_dependency_is_allowed() {
     let metadata = metadata();
     let members = members(&metadata);
     let mut broken = Vec::new();
     for (name, package) in &members {
-        let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| from == name) else {
+        let Some((_, allowed)) = ALLOWED_DEPENDENCIES.iter().find(|(from, _)| from == name) else {
             broken.push(format!("{name} has no row here: decide what it may depend on and add one"));
             continue;
         };
         let allowed = allowed.concat();
         for to in inner_dependencies(package, &members).iter().filter(|to| !allowed.contains(to)) {
-            broken
-                .push(format!("{name} -> {to} is no arrow of the design: drop it from {name}'s Cargo.toml"));
+            broken.push(format!(
+                "{name} -> {to} is not an allowed dependency: remove it from {name}'s Cargo.toml"
+            ));
         }
     }
     verdict(&broken);

@@ -1,9 +1,9 @@
 //! Threads that stay awake between small jobs.
 //!
 //! A minibatch of 256 samples is 40 microseconds of work on each of two cores, about what a sleeping thread takes to wake:
-//! handed to rayon one by one, such minibatches gain nothing from a second core. A crew keeps the pool's threads in one
-//! rayon scope for a whole update; they spin for the next round and yield when it is long in coming, how soon being a
-//! matter of [`WaitStrategy`]. Large jobs go to rayon as they are.
+//! passed to rayon one by one, such minibatches gain nothing from a second core. A team keeps the pool's threads in one
+//! rayon scope for a whole update; they spin for the next round and then yield, as [`WaitStrategy`] sets. Large jobs go
+//! directly to rayon.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
@@ -13,12 +13,12 @@ use rayon::prelude::*;
 use crate::cpu::threads::pool::WaitStrategy;
 
 /// A job that changes from round to round, and the threads that do its items.
-pub(crate) struct Crew<'a, J> {
+pub(crate) struct WorkerTeam<'a, J> {
     job: RwLock<J>,
     work: &'a (dyn Fn(&J, usize) + Sync),
-    /// Looks of a waiting thread before it offers its core to others; None if all sleep between rounds.
+    /// Polls of a waiting thread before it yields; None if threads sleep between rounds.
     spins: Option<u32>,
-    /// Rounds begun.
+    /// Number of rounds started.
     round: AtomicUsize,
     /// Items of this round: how many there are, have been taken, are done.
     count: AtomicUsize,
@@ -28,36 +28,36 @@ pub(crate) struct Crew<'a, J> {
     failed: AtomicBool,
 }
 
-/// Runs `lead`, which may call [`Crew::round`] any number of times; `work(job, item)` does one item of a round. The threads
+/// Runs `lead`, which may call [`WorkerTeam::round`] any number of times; `work(job, item)` does one item of a round. The threads
 /// of the current rayon pool wait for rounds as `waiting` says; with [`WaitStrategy::Sleep`] each round is a parallel loop.
 pub(crate) fn lead<J: Send + Sync, R>(
     waiting: WaitStrategy,
     job: J,
     work: &(dyn Fn(&J, usize) + Sync),
-    lead: impl FnOnce(&Crew<'_, J>) -> R,
+    lead: impl FnOnce(&WorkerTeam<'_, J>) -> R,
 ) -> R {
     let spins = waiting.spins().filter(|_| rayon::current_num_threads() > 1);
     let zero = || AtomicUsize::new(0);
     let (over, failed) = (AtomicBool::new(false), AtomicBool::new(false));
     let (round, count, taken, done) = (zero(), zero(), zero(), zero());
-    let crew = Crew { job: RwLock::new(job), work, spins, round, count, taken, done, over, failed };
+    let team = WorkerTeam { job: RwLock::new(job), work, spins, round, count, taken, done, over, failed };
     if spins.is_none() {
-        return lead(&crew);
+        return lead(&team);
     }
     rayon::in_place_scope(|scope| {
         // Dropped before the scope waits for the others, whether `lead` returns or panics.
-        let _over = Raise(&crew.over);
-        scope.spawn_broadcast(|_, _| crew.help());
-        lead(&crew)
+        let _over = SetOnDrop(&team.over);
+        scope.spawn_broadcast(|_, _| team.help());
+        lead(&team)
     })
 }
 
-impl<J: Send + Sync> Crew<'_, J> {
+impl<J: Send + Sync> WorkerTeam<'_, J> {
     /// Changes the job by `change`, then does items `0 .. count` of it, in any order, on all threads; returns when all are
     /// done.
     pub fn round(&self, count: usize, change: impl FnOnce(&mut J)) {
         {
-            // Nobody takes an item without holding the lock for reading, so the counters change unseen.
+            // Items are taken only under the read lock, so no thread sees intermediate counters.
             let mut job = self.write();
             change(&mut job);
             self.count.store(count, Ordering::Relaxed);
@@ -65,14 +65,14 @@ impl<J: Send + Sync> Crew<'_, J> {
             self.done.store(0, Ordering::Relaxed);
         }
         if self.spins.is_some() {
-            // A single item is not worth calling the others for. One that is late from the round before may still take it,
-            // so its end is waited for all the same.
+            // The leader does a single item itself. A late helper of the previous round may still take it, so the leader waits
+            // for its end.
             if count > 1 {
                 self.round.fetch_add(1, Ordering::Release);
             }
             self.take_items();
             self.wait(|| self.done.load(Ordering::Acquire) == count || self.failed.load(Ordering::Acquire));
-            assert!(!self.failed.load(Ordering::Acquire), "another thread of the crew panicked");
+            assert!(!self.failed.load(Ordering::Acquire), "another thread of the team panicked");
         } else if count == 1 || rayon::current_num_threads() == 1 {
             self.take_items();
         } else {
@@ -81,7 +81,7 @@ impl<J: Send + Sync> Crew<'_, J> {
         }
     }
 
-    /// What the other threads do until the leader is done.
+    /// The loop of the other threads until the leader is done.
     fn help(&self) {
         let mut seen = 0;
         loop {
@@ -102,14 +102,14 @@ impl<J: Send + Sync> Crew<'_, J> {
             if item >= self.count.load(Ordering::Relaxed) {
                 return;
             }
-            let failed = Raise(&self.failed);
+            let failed = SetOnDrop(&self.failed);
             (self.work)(&job, item);
             std::mem::forget(failed);
             self.done.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// The locks are waited for as rounds are, awake; they are held by others for moments only.
+    /// Spins for the locks too; they are held only briefly.
     fn read(&self) -> RwLockReadGuard<'_, J> {
         let mut guard = None;
         self.wait(|| {
@@ -136,7 +136,7 @@ impl<J: Send + Sync> Crew<'_, J> {
         guard.expect("waited for")
     }
 
-    /// Spins until `ready`, offering the core to others when that takes long.
+    /// Spins until `ready`, and yields if that takes long.
     fn wait(&self, mut ready: impl FnMut() -> bool) {
         let mut spins = self.spins.unwrap_or(0);
         while !ready() {
@@ -150,10 +150,10 @@ impl<J: Send + Sync> Crew<'_, J> {
     }
 }
 
-/// Raises a flag when dropped.
-struct Raise<'a>(&'a AtomicBool);
+/// Sets a flag when dropped.
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Raise<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -174,7 +174,7 @@ mod tests {
                 let sums: Vec<AtomicUsize> = (0..7).map(|_| AtomicUsize::new(0)).collect();
                 let leader = AtomicUsize::new(usize::MAX);
                 let work = |job: &usize, item: usize| {
-                    // Helpers are slow, so that a leader who does not wait for them is caught.
+                    // Helpers are slow, so that a leader that does not wait for them is detected.
                     if rayon::current_thread_index() != Some(leader.load(Ordering::Relaxed)) {
                         (0..2_000).for_each(|_| std::hint::spin_loop());
                     }
@@ -182,11 +182,11 @@ mod tests {
                 };
                 let total = pool.install(|| {
                     leader.store(rayon::current_thread_index().unwrap(), Ordering::Relaxed);
-                    lead(waiting, 0, &work, |crew| {
+                    lead(waiting, 0, &work, |team| {
                         // Rounds of one item stand between larger ones: a late helper must not leave the leader early.
                         for round in 1..=ROUNDS {
                             let before: usize = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).sum();
-                            crew.round(items(round), |job| *job = round);
+                            team.round(items(round), |job| *job = round);
                             let after: usize = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).sum();
                             assert_eq!(
                                 after - before,
@@ -211,7 +211,7 @@ mod tests {
     fn a_panic_in_an_item_reaches_the_leader() {
         let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         pool.install(|| {
-            lead(WaitStrategy::Spin, (), &|_, item| assert!(item != 3), |crew| crew.round(8, |_| ()));
+            lead(WaitStrategy::Spin, (), &|_, item| assert!(item != 3), |team| team.round(8, |_| ()));
         });
     }
 }
