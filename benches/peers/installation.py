@@ -27,18 +27,18 @@ def say(text: str) -> None:
 
 def python_for(requirements: str, venvs: Path) -> Path:
     """The interpreter of the environment for `requirements-NAME.txt`, made first where missing or stale."""
-    wanted = HERE / f"requirements-{requirements}.txt"
+    requirements_file = HERE / f"requirements-{requirements}.txt"
     venv = venvs / requirements
     python = venv / "bin" / "python"
     stamp = venv / "requirements.sha256"
-    digest = hashlib.sha256(wanted.read_bytes() + sys.version.encode()).hexdigest()
+    digest = hashlib.sha256(requirements_file.read_bytes() + sys.version.encode()).hexdigest()
     if python.exists() and stamp.exists() and stamp.read_text() == digest:
         return python
-    say(f"installing {wanted.name} into {venv}")
+    say(f"installing {requirements_file.name} into {venv}")
     shutil.rmtree(venv, ignore_errors=True)
     checked([sys.executable, "-m", "venv", str(venv)], f"{sys.executable} -m venv")
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(wanted)]
-    checked(pip, f"pip install -r {wanted.name}")
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(requirements_file)]
+    checked(pip, f"pip install -r {requirements_file.name}")
     stamp.write_text(digest)
     return python
 

@@ -1,4 +1,4 @@
-// What every kernel stands on: how a kernel is declared, how it gets shared memory, how blocks meet, and the few warp
+// Definitions that every kernel uses: declaration of kernels, shared memory, the grid barrier, and a few warp
 // reductions. No toolkit header is included: NVRTC brings none.
 //
 // A kernel takes one struct by value. Tests compile the same text with a C++ compiler, which defines OPERANT_HOST and its
@@ -9,14 +9,14 @@
 #pragma nv_diag_suppress 128, 186
 
 #ifndef OPERANT_HOST
-// KERNEL(name, Params, threads a block, blocks a multiprocessor at least) { body that reads `params` }
+// KERNEL(name, Params, threads per block, minimum blocks per multiprocessor) { body that reads `params` }
 #define KERNEL(NAME, PARAMS, THREADS_A_BLOCK, BLOCKS_AT_LEAST) \
     extern "C" __global__ void __launch_bounds__(THREADS_A_BLOCK, BLOCKS_AT_LEAST) NAME(const __grid_constant__ PARAMS params)
 // Names the block's dynamic shared memory; there is no other. It is declared here alone: a second declaration in another function
 // would be one of another alignment to the compiler (its warning 1556-D).
 extern __shared__ __align__(16) unsigned char dynamic_shared[];
 #define SHARED_ARENA(NAME) unsigned char* const NAME = dynamic_shared
-// All threads of all blocks of a cooperative launch meet. STATE is a counter in global memory, which the
+// A barrier of all threads of all blocks of a cooperative launch. STATE is a counter in global memory, which the
 // host sets to zero before the launch.
 #define GRID_BARRIER(STATE) grid_barrier(STATE)
 
@@ -42,7 +42,7 @@ constexpr unsigned ALL_LANES = 0xffffffffu;
 
 // Environments of one warp: the rows of a tensor core's tile.
 constexpr unsigned TILE = 16u;
-// Words from one number of a sample to the next. In shared memory a tile's samples lie side by side, and 16 would put rows 2 apart
+// Words from one number of a sample to the next. In shared memory a tile's samples are contiguous, and 16 would put rows 2 apart
 // into the same banks; a thread that has a sample for itself keeps its numbers together.
 #ifndef ONE_SAMPLE_A_THREAD
 constexpr unsigned ROW = 20u;

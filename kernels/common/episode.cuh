@@ -68,7 +68,7 @@ __device__ __forceinline__ EpisodeTotals warp_merge(const EpisodeTotals& mine) {
             warp_min(mine.min), warp_max(mine.max)};
 }
 
-// What a step did.
+// The outcome of a step.
 struct Outcome {
     float reward;
     bool terminated, truncated;
@@ -108,15 +108,16 @@ __device__ __forceinline__ EpisodeTotals merge_entries(EpisodeTotals* warps, uns
     return sum;
 }
 
-// Leaves what the block's warps have seen in `partials[blockIdx.x]`, warp by warp. All threads call it; `warps` is shared room
-// for one entry a warp, `stride` bytes apart.
+// Merges the episodes of the block's warps into `partials[blockIdx.x]`, warp by warp. All threads call it; `warps` is shared
+// memory for one entry per warp, `stride` bytes apart.
 __device__ __forceinline__ void merge_warps(const EpisodeTotals& of_warp, EpisodeTotals* warps, unsigned stride, EpisodeTotals* partials) {
     if (threadIdx.x % WARP == 0u) entry(warps, stride, threadIdx.x / WARP) = of_warp;
     __syncthreads();
     if (threadIdx.x == 0u) partials[blockIdx.x] = merge_entries(warps, stride);
 }
 
-// What all blocks left, in an order that does not depend on which block is the last; all threads of the last block call it.
+// Merges the partials of all blocks, in an order that does not depend on which block is the last; all threads of the last block
+// call it.
 __device__ __forceinline__ void merge_blocks(const EpisodeTotals* partials, EpisodeTotals* warps, unsigned stride, EpisodeTotals* totals) {
     EpisodeTotals sum = no_episodes();
     for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) merge(sum, partials[block]);

@@ -1,4 +1,4 @@
-// GAE as a launch of its own: one thread an environment, see gae.cuh. The rollout runs the same recurrence at its end, so this
+// GAE as a separate launch: one thread per environment, see gae.cuh. The rollout runs the same recurrence at its end, so this
 // kernel serves where rewards or values come from elsewhere, and measures what the recurrence alone costs.
 //
 // in   rewards, values (T, N) f32; flags (T, N) u8; next_values (N) f32, V of the observation after the last step

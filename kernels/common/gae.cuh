@@ -16,7 +16,7 @@ struct Gae {
     Discounts discounts;
 };
 
-// Steps whose numbers are loaded before any is used: stores to samples would hold back the loads of the next step.
+// Steps whose values are loaded before any is used: stores to samples would delay the loads of the next step.
 constexpr unsigned GAE_AHEAD = 8u;
 
 __device__ __forceinline__ void gae_of(const Gae& gae, unsigned environment, float next_value) {

@@ -1,4 +1,4 @@
-// What both ways of forming a gradient share: where parameters and activations lie, the nonlinearity's slope, and how blocks add
+// Code that both gradient kernels share: where parameters and activations are stored, the nonlinearity's slope, and how blocks add
 // up their tiles.
 #pragma once
 
@@ -9,9 +9,9 @@ __device__ __forceinline__ constexpr unsigned hidden_row(unsigned layer) {
     return rows;
 }
 
-// Parameters in all; log_std lies behind the layers.
+// Total number of parameters; log_std follows the layers.
 constexpr unsigned LOG_STD_AT = flat_offset(CHAINS - 1u, LAYERS + 1u);
 constexpr unsigned PARAMETERS = LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
 
-// Adds to, or on a block's first tile sets, a number of its partial gradient.
+// Adds to an element of the block's partial gradient, or sets it on the block's first tile.
 __device__ __forceinline__ void put(float* partial, bool first, float value) { *partial = first ? value : *partial + value; }

@@ -25,7 +25,7 @@ __device__ __forceinline__ float policy_loss(const LossCoefficients& coefficient
     sums.policy += max_nan(plain, bounded);
     sums.kl += (ratio - 1.0f) - log_ratio;
     if (fabsf(ratio - 1.0f) > coefficients.clip_coef) sums.clipped += 1.0f;
-    // Where the bounded one is greater it is constant.
+    // If the clipped objective is taken, it is constant.
     return plain < bounded ? 0.0f : plain;
 }
 

@@ -10,7 +10,7 @@
 // if the four columns q and the four columns q + 4 of a tile stand for features 2q and 2q + 1: the weights are packed so.
 #pragma once
 
-// What PRECISION is.
+// Values of PRECISION.
 constexpr unsigned F32 = 0u, TF32 = 1u, BF16 = 2u;
 
 #ifdef OPERANT_HOST

@@ -7,7 +7,7 @@ constexpr unsigned NORM_FEATURES = NORM_OBS ? ENV_OBS : 0u;
 constexpr unsigned NORMS = NORM_FEATURES + (NORM_REWARD ? 1u : 0u);
 
 // Sums of one environment over a horizon, about the frozen shift, so that f32 keeps the variance. In the first horizon the shift
-// is 0, and a quantity whose mean is a thousand times its deviation loses digits of it; the next horizon mends that.
+// is 0, and a quantity whose mean is a thousand times its deviation loses digits of it; the next rollout corrects that.
 struct NormSums {
     float sum[NORMS > 0u ? NORMS : 1u], squares[NORMS > 0u ? NORMS : 1u];
 
@@ -51,7 +51,7 @@ __device__ __forceinline__ float normalise_reward(
     return clamp(__fmul_rn(reward, scale.y), -normaliser.clip_reward, normaliser.clip_reward);
 }
 
-// Leaves the block's sums in its partials, warp by warp. All threads call it; `warps` is shared room for 2 NORMS doubles a
+// Adds the block's sums into its partials, warp by warp. All threads call it; `warps` is shared memory for 2 NORMS doubles per
 // warp, `stride` bytes apart.
 __device__ __forceinline__ void merge_norm_warps(const NormSums& sums, const Normaliser& normaliser, double* warps, unsigned stride) {
     if (NORMS == 0u) return;

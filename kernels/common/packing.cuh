@@ -1,4 +1,4 @@
-// How the weights of a network lie in memory for the kernels that run it: layer by layer, each in the form that its product
+// The layout of a network's weights in memory for the fused kernels: layer by layer, each in the form that its product
 // reads, then its biases.
 //
 // Specialised by WIDTHS (features, then widths of the hidden layers, "{4u, 64u, 64u}"), LAYERS (hidden layers), OUTPUTS (A,
@@ -50,7 +50,7 @@ __device__ __forceinline__ constexpr unsigned layer_words(unsigned chain, unsign
     return matrix_words(chain, layer) + padded_outputs(chain, layer);
 }
 
-// Where a layer begins among the packed words; layer LAYERS + 1 is the end of the chain.
+// The offset of a layer in the packed words; layer LAYERS + 1 is the end of the chain.
 __device__ __forceinline__ constexpr unsigned packed_offset(unsigned chain, unsigned layer) {
     unsigned words = 0u;
     for (unsigned c = 0u; c <= chain; ++c)
@@ -60,7 +60,7 @@ __device__ __forceinline__ constexpr unsigned packed_offset(unsigned chain, unsi
 
 constexpr unsigned PACKED_WORDS = packed_offset(CHAINS - 1u, LAYERS + 1u);
 
-// Where a layer begins in the flat parameters: W, row-major (outputs, inputs), then b.
+// The offset of a layer in the flat parameters: W, row-major (outputs, inputs), then b.
 __device__ __forceinline__ constexpr unsigned flat_offset(unsigned chain, unsigned layer) {
     unsigned words = 0u;
     for (unsigned c = 0u; c <= chain; ++c)

@@ -1,4 +1,4 @@
-// Where the fields of a packed sample lie, in words: obs | actions | logprob | value | advantage | mask | zeros up to
+// The offsets of the fields of a packed sample, in words: obs | actions | logprob | value | advantage | mask | zeros up to
 // SAMPLE_STRIDE. Twin of operant-learn's SampleLayout.
 #pragma once
 

@@ -1,8 +1,8 @@
-// What every way of forming gradients shares of PPO's update: what it reads, reports and keeps, and its phases but for the gradient.
+// The part of PPO's update that the fused and the GEMM path share: buffers, statistics and state, and all phases except the gradient.
 //
-// An includer says what its kernels take (PhaseParams, with the UpdateParams `update` and `weights`), where a block's room for sums is
-// (sum_room), how many blocks leave losses and partial gradients of a minibatch (busy_blocks), what one parameter's gradient is
-// (gradient_of), and where a parameter lies in its weights (pack_parameter).
+// An includer defines the kernels' parameters (PhaseParams, with the UpdateParams `update` and `weights`), the block's shared memory for
+// sums (sum_room), how many blocks write losses and partial gradients of a minibatch (busy_blocks), one parameter's gradient
+// (gradient_of), and how a parameter is packed into the weights (pack_parameter).
 #pragma once
 
 // The first position of a minibatch: minibatch x samples / minibatches, rounded down. The host has divided: only samples that do not
@@ -22,7 +22,7 @@ __device__ __forceinline__ double* sum_room(unsigned char* arena);
 __device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsigned minibatch);
 __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks);
 
-// The sum of COUNT numbers a thread over the block, in the order of lanes and warps, into `out`, which all threads see after.
+// The sum of COUNT numbers per thread over the block, in the order of lanes and warps, into `out`, which all threads see after.
 template <unsigned COUNT>
 __device__ __forceinline__ void block_sum(const double (&mine)[COUNT], double* room, double (&out)[COUNT]) {
 #pragma unroll
@@ -114,7 +114,7 @@ __device__ __forceinline__ float2 advantage_scale(const UpdateParams& params, un
     return make_float2((float)(mean + pivot), (float)(1.0 / (deviation + 1e-8)));
 }
 
-// The minibatch's gradient, a thread a parameter, and the block's share of the square of its norm.
+// The minibatch's gradient, one thread per parameter, and the block's share of the square of its norm.
 __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned minibatch, unsigned char* arena) {
     const UpdateParams& params = phase.update;
     const unsigned blocks = busy_blocks(params, minibatch);
@@ -180,7 +180,7 @@ __device__ __forceinline__ void adam_phase(const PhaseParams& phase, unsigned ep
     }
 }
 
-// What one thread notes after every block has done its step: the count of steps, and the end of the epochs.
+// Updates the counters after every block has done its step (one thread): the number of steps, and the end of the epochs.
 __device__ __forceinline__ void note_phase(const UpdateParams& params, unsigned minibatch) {
     if (blockIdx.x != 0u || threadIdx.x != 0u) return;
     if (params.progress->finite) params.progress->adam_steps += 1u;

@@ -174,7 +174,7 @@ __device__ __forceinline__ constexpr unsigned fragment_offset(unsigned chain, un
 // Words of weights that each lane holds in registers.
 constexpr unsigned HELD_WORDS = WEIGHTS_AT == REGISTERS ? fragment_offset(CHAINS - 1u, LAYERS + 1u) : 1u;
 
-// Where the weights are: all of them in memory, and each lane's fragments in registers where they fit.
+// The location of the weights: all of them in memory, and each lane's fragments in registers if they fit.
 struct Weights {
     const float* packed;
     unsigned held[HELD_WORDS];

@@ -52,7 +52,7 @@ __device__ __forceinline__ constexpr unsigned transposed_offset(unsigned chain, 
 }
 constexpr unsigned TRANSPOSED_WORDS = transposed_offset(CHAINS - 1u, LAYERS + 1u);
 
-// Tiles of outputs whose accumulators live at once. tf32 operands take twice the registers, and so do loads from afar.
+// Tiles of outputs whose accumulators are live at once. tf32 operands take twice the registers, and so do loads from global memory.
 __device__ __forceinline__ constexpr unsigned tiles_now(unsigned tiles) {
     return tiles % 8u == 0u && PRECISION == BF16 && WEIGHTS_AT != GLOBAL ? 8u : 4u;
 }
@@ -203,8 +203,8 @@ __device__ __forceinline__ constexpr unsigned tiles_before(unsigned chain, unsig
     return tiles;
 }
 constexpr unsigned TILES_A_WARP = tiles_before(CHAINS - 1u, LAYERS + 1u);
-// Gradients of small networks stay in registers over all tiles of a block; others are added up in memory. tf32 operands leave no
-// room for them.
+// Gradients of small networks stay in registers over all tiles of a block; others are accumulated in memory. tf32 operands leave
+// too few registers for them.
 constexpr bool HELD = PRECISION == BF16 && TILES_A_WARP <= 16u;
 constexpr unsigned HELD_TILES = HELD ? TILES_A_WARP : 1u;
 
@@ -233,7 +233,7 @@ __device__ __forceinline__ void put_gradient(float* partial, bool first, unsigne
     }
 }
 
-// What earlier tiles of the block left in `partial`, all loads at once.
+// Loads the sums of the block's earlier tiles from `partial`, all at once.
 template <unsigned CHAIN, unsigned LAYER>
 __device__ __forceinline__ void get_gradient(const float* partial, unsigned m, unsigned n, unsigned lane, float (&c)[4]) {
     constexpr unsigned INPUTS = inputs(LAYER), COUNT = outputs(CHAIN, LAYER);

@@ -12,7 +12,7 @@
 #pragma once
 
 constexpr unsigned HIDDEN_ROWS = hidden_row(LAYERS);
-// Where a chain's outputs begin, and where the value is.
+// The offsets of a chain's outputs and of the value.
 __device__ __forceinline__ constexpr unsigned output_row(unsigned chain) { return chain == 0u ? 0u : padded_outputs(0u, LAYERS); }
 constexpr unsigned VALUE_ROW = CHAINS == 1u ? OUTPUTS : output_row(1u);
 constexpr unsigned DELTA_ROWS = output_row(CHAINS - 1u) + padded_outputs(CHAINS - 1u, LAYERS);
@@ -86,7 +86,7 @@ __device__ __forceinline__ float dot(const float4& a, const float4& b, float sum
     return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
 }
 
-// K x N numbers a thread, so that a block of THREADS has as many rectangles as threads where the layer is large enough.
+// K x N numbers per thread, so that a block of THREADS has as many rectangles as threads where the layer is large enough.
 __device__ __forceinline__ constexpr unsigned rectangle_k(unsigned ins, unsigned outs) {
     return ins % 4u == 0u && ins / 4u * (outs / 4u) >= THREADS ? 4u : ins % 2u == 0u && ins / 2u * (outs / 4u) >= THREADS ? 2u : 1u;
 }
@@ -95,7 +95,7 @@ __device__ __forceinline__ constexpr unsigned rectangle_n(unsigned ins, unsigned
     return outs % 8u == 0u && across * (outs / 8u) >= THREADS ? 8u : outs % 4u == 0u && across * (outs / 4u) >= THREADS ? 4u : 2u;
 }
 
-// Adds the sum of delta over the block's samples to the partial gradient of b, which lies behind W.
+// Adds the sum of delta over the block's samples to the partial gradient of b, which follows W.
 template <unsigned INPUTS, unsigned COUNT>
 __device__ __forceinline__ void bias_gradient(const float* delta, float* partial, bool first) {
     for (unsigned n = threadIdx.x; n < COUNT; n += blockDim.x) {

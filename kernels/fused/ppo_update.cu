@@ -3,16 +3,16 @@
 // in   packed samples (B, SAMPLE_STRIDE) with their advantages; parameters, Adam's moments, and the packed weights
 // out  parameters, moments and packed weights after the last minibatch; what the update reports
 //
-// ppo_update runs everything in one cooperative launch: blocks meet after each phase of a minibatch. Where a device has no
+// ppo_update runs everything in one cooperative launch, with a grid barrier after each phase of a minibatch. Where a device has no
 // such launch the kernels named after the phases run one after another; the phases are the same functions.
 //
-//   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch a block
+//   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch per block
 //   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
 //              gradient_fragments.cuh on tensor cores)
 //   reduce      the blocks' gradients added up in the order of the blocks, and the square of the norm
 //   adam        clip, step, and the weights packed again (repack.cuh); a minibatch whose loss or gradient is not finite is skipped
 //
-// Every sum has an order that the number of blocks alone decides, so the same device gives the same bits. Worked example:
+// The order of every sum depends only on the number of blocks, so the same device gives the same bits. Worked example:
 // 1,048,576 samples in 32 minibatches and 4 epochs are 128 minibatches of 512 tiles; 132 blocks of 4 warps take 3 or 4 each.
 #include "common/common.cuh"
 #include "params.cuh"
@@ -40,7 +40,7 @@ typedef FusedWeightParams WeightParams;
 
 #include "common/update.cuh"
 
-// A block's shared memory: both forms of the weights where they fit, a warp's rows each, and room for sums.
+// A block's shared memory: both forms of the weights if they fit, rows for each warp, and space for sums.
 constexpr unsigned WEIGHT_WORDS = WEIGHTS_AT == GLOBAL ? 0u : round_up(PACKED_WORDS, 4u) + round_up(TRANSPOSED_WORDS, 4u);
 constexpr unsigned WARP_WORDS = WARP_ROWS * ROW;
 constexpr unsigned SUM_WORDS = 2u * 8u * (THREADS / WARP) + round_up(ENV_ACTIONS, 4u) * (THREADS / WARP);
@@ -66,7 +66,7 @@ __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned
     return sum;
 }
 
-// Copies words by all threads of the block, eight loads of a thread under way at once.
+// Copies words with all threads of the block, eight loads per thread in flight.
 template <unsigned WORDS>
 __device__ __forceinline__ void copy_words(const float* from, float* to) {
     constexpr unsigned STEP = THREADS * 4u, AT_ONCE = 8u;

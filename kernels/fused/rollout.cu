@@ -22,7 +22,7 @@
 #include "common/normalise.cuh"
 #include "common/sample.cuh"
 
-// What the scene keeps of a step: the running environment before it, its flags, and the return up to and with it.
+// Records a step for the scene: the state before it, its flags, and the return up to and with it.
 constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
 
 // Puts the observation of a state into column `column` of a tile's rows, as the policy sees it.

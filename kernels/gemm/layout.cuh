@@ -1,8 +1,8 @@
-// A network as matrix products run it (cuBLASLt), layer by layer: where its matrices lie.
+// The layout of a network's matrices on the GEMM path (cuBLASLt), layer by layer.
 //
 // A layer's matrix is row-major (outputs, inputs) with both padded by zeros to multiples of 8, and begins at a multiple of 128
-// elements (256 bytes in bf16); elements are f32, or bf16 with PRECISION BF16. Biases are f32 and lie apart, each layer's at a multiple
-// of 64. Gradients lie like matrices and biases, all in f32: matrices first, biases behind them. Activations are (samples, padded width).
+// elements (256 bytes in bf16); elements are f32, or bf16 with PRECISION BF16. Biases are f32 and stored separately, each layer's at a multiple
+// of 64. Gradients have the layout of matrices and biases, all in f32: matrices first, then biases. Activations are (samples, padded width).
 //
 // Worked example, 4-512-512-(2+1): matrices of 512 x 8, 512 x 512 and 8 x 512 elements at 0, 4,096 and 266,240; 270,336 in all,
 // and 1,088 biases.
@@ -15,7 +15,7 @@ __device__ __forceinline__ constexpr unsigned row_inputs(unsigned layer) { retur
 
 __device__ __forceinline__ constexpr unsigned row_outputs(unsigned chain, unsigned layer) { return round_up(outputs(chain, layer), PAD); }
 
-// Where a layer's matrix begins; layer LAYERS + 1 is the end of the chain.
+// The offset of a layer's matrix; layer LAYERS + 1 is the end of the chain.
 __device__ __forceinline__ constexpr unsigned matrix_at(unsigned chain, unsigned layer) {
     unsigned elements = 0u;
     for (unsigned c = 0u; c <= chain; ++c)
@@ -56,7 +56,7 @@ __device__ __forceinline__ float from_element(Element x) {
 #endif
 }
 
-// Where parameter `index` of the flat vector lies: among the matrices, or behind them with the biases.
+// The offset of parameter `index` of the flat vector: in the matrices, or after them in the biases.
 __device__ inline unsigned gemm_place(unsigned index) {
     // Unrolled, so that the shapes of layers are constants and not a table in memory.
 #pragma unroll
@@ -72,7 +72,7 @@ __device__ inline unsigned gemm_place(unsigned index) {
     return MATRIX_ELEMENTS + BIASES;
 }
 
-// Puts a parameter where products read it; what lies behind the layers is read from the flat vector.
+// Writes a parameter to its place for the products; parameters after the layers are read from the flat vector.
 __device__ inline void pack_parameter(unsigned index, float value, const GemmWeights& weights) {
     const unsigned place = gemm_place(index);
     if (place < MATRIX_ELEMENTS) {

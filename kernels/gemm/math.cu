@@ -1,4 +1,4 @@
-// What matrix products leave to do between layers: nonlinearities, their slopes, and biases where the product does not take them.
+// Element-wise operations between matrix products: nonlinearities, their slopes, and biases that are not fused.
 //
 // in, out  matrices of `count` = rows x columns numbers, row-major, columns a multiple of 8; f32, or bf16 for what products read with
 //          PRECISION BF16

@@ -156,7 +156,7 @@ KERNEL(gemm_bootstrap, GemmRolloutParams, THREADS, 1) {
     horizon.rewards[(u64)(truncated_at - 1u) * horizon.num_envs + environment] += __fmul_rn(horizon.discounts.gamma, value);
 }
 
-// A warp's room for what is merged.
+// A warp's shared memory for merging.
 struct WarpMemory {
     alignas(16) EpisodeTotals episodes;
     double norms[NORMS > 0u ? 2u * NORMS : 1u];

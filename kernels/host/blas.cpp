@@ -58,7 +58,7 @@ struct HeuristicResult {
 
 namespace {
 
-// What this library needs of the stand-in for the driver.
+// The functions of the driver's stand-in that this library uses.
 struct Driver {
     unsigned (*enqueue)(void* stream, bool (*run)(void*), void (*drop)(void*), void* state);
     int (*captures)();
@@ -241,7 +241,7 @@ uint64_t print_of(const Operation& operation, const Layout& a, const Layout& b, 
     return hash;
 }
 
-// What stands in an algorithm: its place in `data`.
+// The fields of an algorithm: their index in `data`.
 enum Field { PRINT, WORKSPACE, PARTS, SCHEMES, ALIGN_A, ALIGN_B, ALIGN_D, ALIGN_VECTOR };
 
 constexpr uint64_t MOST_PARTS = 4, LEAST_PART = 16;
@@ -258,7 +258,7 @@ struct Work {
     float* workspace;
 };
 
-// op(A) as (k, m) and op(B) as (k, n), row-major: what is summed over k stands a row apart.
+// op(A) as (k, m) and op(B) as (k, n), row-major: the terms of a sum over k are a row apart.
 std::vector<float> packed(const void* data, const Layout& layout, bool by_columns, bool tf32) {
     const uint64_t rows = by_columns ? layout.columns : layout.rows, length = by_columns ? layout.rows : layout.columns;
     std::vector<float> to(rows * length);

@@ -1,4 +1,4 @@
-// What a kernel's text needs to compile as C++17 for the host: the CUDA names beyond intrinsics.h, and the host versions of
+// Definitions for compiling a kernel's text as C++17 for the host: the CUDA names beyond intrinsics.h, and the host versions of
 // the macros of kernels/common.cuh. The stand-in for NVRTC includes it before every kernel (-include); engine.cpp runs the
 // result, every thread a fiber.
 #pragma once
@@ -64,7 +64,7 @@ const operant_host::Module operant_host_module = {
 // The block's dynamic shared memory, the only way to shared memory.
 #define SHARED_ARENA(name) unsigned char* const name = operant_host::lane()->block->arena
 
-// Every thread of the grid meets here; cooperative launches only.
+// A barrier of all threads of the grid; cooperative launches only.
 #define GRID_BARRIER(state)                                                                                     \
     ((void)(state), operant_host::engine->sync_grid(operant_host::lane(),                                       \
                                                     {operant_host::SyncPoint::GridBarrier, __LINE__, __FILE__}))

@@ -1,4 +1,4 @@
-// What one CUDA thread does alone, for a kernel on the host: vector types, atomics, cache hints and the functions that are
+// Operations of a single CUDA thread, for a kernel on the host: vector types, atomics, cache hints and the functions that are
 // not in intrinsics.h (which has what emitted environments use). Part of cuda_on_host.h.
 #pragma once
 #include <cmath>

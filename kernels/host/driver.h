@@ -73,8 +73,8 @@ struct Allocation {
 
 using Command = std::function<CUresult()>;
 
-// What streams record between cuStreamBeginCapture and cuStreamEndCapture. Streams that wait for an event of a capturing one
-// take part; the commands stand in the order of their calls, which respects every dependency.
+// The commands recorded between cuStreamBeginCapture and cuStreamEndCapture. Streams that wait for an event of a capturing one
+// take part; the commands are in the order of their calls, which respects every dependency.
 struct Capture {
     Stream* origin;
     CUstreamCaptureMode mode;
@@ -85,13 +85,13 @@ struct Capture {
     std::set<Stream*> members, unjoined;
 };
 
-// Where an event was recorded once: whether its stream has come there, and when. It outlives the event where streams wait for it.
+// One recording of an event: whether its stream has reached it, and when. It outlives the event where streams wait for it.
 struct Mark {
     bool passed = false;
     std::chrono::steady_clock::time_point time;
 };
 
-// What a deferred stream has yet to do: run a command, or wait until a mark is passed.
+// A pending step of a deferred stream: run a command, or wait for a mark.
 struct Step {
     Command command;
     std::shared_ptr<Mark> waits_for;
@@ -111,7 +111,7 @@ struct Event {
     bool timed;
     bool recorded = false;
     std::shared_ptr<Mark> mark;  // of the last time that it was recorded
-    // Where it was last recorded, if that was in a capture.
+    // The capture in which it was last recorded, if any.
     std::shared_ptr<Capture> capture;
     Stream* stream = nullptr;
     size_t position = 0;

@@ -1,4 +1,4 @@
-// Runs a grid: every thread is a fiber that runs until it meets others. The lanes of a warp run one after another until each
+// Runs a grid: every thread is a fiber that runs until a synchronisation point. The lanes of a warp run one after another until each
 // is parked at the same synchronisation point; a warp that waits for its block or for the grid goes back to the scheduler, which runs
 // the warps that are ready, round after round. In an ordinary launch blocks run one after another; in a cooperative
 // launch all blocks are alive at once.
@@ -7,7 +7,7 @@
 //   round 1: lanes 0..31 of warp 0 park at __syncthreads, then those of warp 1; all are there, so both become ready
 //   round 2: lanes 0..31 of warp 0 park at __shfl_sync; the last settles it, each takes lane 5's value and ends; warp 1
 //
-// What ends the process with a message: lanes of a warp, warps of a block or blocks of a grid that stand at different
+// Errors that end the process with a message: lanes of a warp, warps of a block or blocks of a grid that wait at different
 // synchronisation points, a thread that ended while others wait, GRID_BARRIER in an ordinary launch.
 #include <algorithm>
 #include <cstdint>
@@ -77,7 +77,7 @@ void arrive_at_grid(Warp& warp) {
     for (Warp& each : grid.warps) each.state = State::Ready;
 }
 
-// All lanes stand at warp.place. True: the warp continues at once.
+// All lanes wait at warp.place. True: the warp continues at once.
 bool settle(Grid& grid, Warp& warp) {
     switch (warp.place.sync_point) {
         case SyncPoint::SyncThreads: arrive_at_block(warp); return false;

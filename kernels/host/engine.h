@@ -1,5 +1,5 @@
 // The interface between a kernel compiled for the host and the engine that runs it: the position of a thread, and the calls
-// that a thread makes when it meets others. The driver hands a module this table when it loads it (cuda_on_host.h).
+// that a thread makes at synchronisation points. The driver passes this table to a module when it loads it (cuda_on_host.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Index {
     unsigned x, y, z;
 };
 
-// What the threads of one block share and a kernel may see.
+// The data shared by the threads of one block that a kernel can read.
 struct Block {
     Index index;           // blockIdx
     Index dim;             // blockDim
@@ -66,7 +66,7 @@ struct Engine {
     [[noreturn]] void (*fail)(Lane*, const char* what, ThreadPosition);
 };
 
-// What a module exports under the name `operant_host_module`.
+// A module's export under the name `operant_host_module`.
 struct Module {
     unsigned version;             // ENGINE_VERSION
     bool sanitized;               // compiled under AddressSanitizer
@@ -75,7 +75,7 @@ struct Module {
     int compiler;                 // the version of what compiled it: 13000 is 13.0
 };
 
-// What a module exports for each kernel, under the kernel's name and `_host`.
+// A module's export for each kernel, under the kernel's name and `_host`.
 struct Kernel {
     void (*run)(const void* params);
     size_t params_size;

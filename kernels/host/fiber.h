@@ -31,7 +31,7 @@ void prepare(Fiber& fiber, void* stack, size_t size, void (*entry)(void*), void*
 // Suspends the caller as `from` and continues `to`. `last`: `from` will never be continued.
 void switch_fiber(Fiber& from, Fiber& to, bool last);
 
-// To be called first in an entry, with the fiber that switched to it: on a first switch nobody else can.
+// To be called first in an entry, with the fiber that switched to it: on a first switch no other code can.
 void arrived(Fiber& from);
 
 // Asks the cache for the top of a stack that is soon continued: in a large grid it has gone cold.

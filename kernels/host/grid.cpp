@@ -1,4 +1,4 @@
-// What the engine says when threads have gone astray.
+// Error messages of the engine about diverged threads.
 #include "grid.h"
 
 #include <cstdarg>

@@ -81,7 +81,7 @@ struct Grid {
     }
 };
 
-// Where a thread stands, for a message: `waits at __syncthreads (rollout.cu:12)`.
+// The position of a thread, for a message: `waits at __syncthreads (rollout.cu:12)`.
 struct Text {
     char text[400];
 };

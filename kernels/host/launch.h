@@ -1,4 +1,4 @@
-// What the driver asks of the engine: run one grid to its end, on the calling thread.
+// The engine's interface to the driver: runs one grid to its end, on the calling thread.
 #pragma once
 #include <cstddef>
 

@@ -82,7 +82,7 @@ constexpr const char* IGNORED[] = {
 nvrtcResult read_options(Program& program, int count, const char* const* options, std::vector<std::string>& defines) {
     for (int i = 0; i < count; ++i) {
         std::string option = options[i] ? options[i] : "";
-        // An option's value may stand apart.
+        // An option's value may be a separate argument.
         const bool apart = option == "-D" || option == "-U" || option == "--define-macro" || option == "--gpu-architecture" ||
                            option == "-arch" || option == "--ptxas-options" || option == "-Xptxas";
         if (apart && i + 1 < count) option += (option[1] == '-' || option == "-arch" ? "=" : "") + std::string(options[++i]);
@@ -108,7 +108,7 @@ nvrtcResult read_options(Program& program, int count, const char* const* options
     return NVRTC_SUCCESS;
 }
 
-// A directory of its own that is removed with all that is in it.
+// A temporary directory, removed with its contents.
 struct Scratch {
     files::path path;
     Scratch() {

@@ -1,5 +1,5 @@
 // Environments without a policy: their first states, and horizons of uniformly random actions with auto-reset and time limit.
-// What environment benchmarks measure, and what bit parity with the CPU is checked on. Twin of operant-env's RandomPlay.
+// Random play for environment benchmarks and for checking bit parity with the CPU. Twin of operant-env's RandomPlay.
 //
 // start        out  running environments (RUNNING_WORDS, N) at the start of their first episodes
 // random_play  in   running environments and the global step

@@ -68,7 +68,7 @@ fn every_source_file_says_what_it_is_and_keeps_to_one_thing() {
 }
 
 #[test]
-fn the_rule_tells_good_first_lines_from_bad() {
+fn first_lines_are_judged_correctly() {
     let complains = |name: &str, text: &str| complaint(Path::new(name), text).is_some();
     assert!(!complains("a.rs", "//! The game of Go.\n"));
     assert!(complains("a.rs", "use std::fs;\n"));

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_has_the_name_that_its_maker_gives_it() {
+    fn a_processor_has_its_vendors_name() {
         let of = |text: &str| processor_below(with("cpuinfo", text).path());
         let x86 = "processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC   9V74 80-Core\n\nprocessor\t: 1\n";
         assert_eq!(of(x86).as_deref(), Some("AMD EPYC 9V74 80-Core"));

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_goes_away_or_turns_to_garbage_ends_in_unknown() {
+    fn a_missing_or_invalid_file_is_unknown() {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let root = tree.path();
         let mut nowhere = Sampler::below(root);

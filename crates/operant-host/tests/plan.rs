@@ -165,7 +165,7 @@ fn beside_a_gpu_the_plan_stays_out_of_the_way() {
 }
 
 #[test]
-fn a_rollout_of_few_environments_tells_who_waits() {
+fn idle_workers_of_small_rollouts_are_reported() {
     let with = |num_envs, rollout_tile| {
         let request = PlanRequest { rollout_tile, ..PlanRequest::default() };
         Plan::new(&machine("apple-m2"), &request, &Workload { num_envs: Some(num_envs), ..WORK })
@@ -202,7 +202,7 @@ fn many_workers_are_given_small_tiles_rather_than_none() {
 }
 
 #[test]
-fn a_machine_that_tells_nothing_has_a_plan() {
+fn an_unknown_machine_has_a_plan() {
     for topology in [Topology::of_parallelism(6), Topology::of_parallelism(0)] {
         let plan = Plan::new(&topology, &PlanRequest::default(), &WORK);
         assert_eq!((plan.threads, plan.pin.len()), (topology.parallelism, 0));

@@ -58,7 +58,7 @@ fn assert_equal(a: &Snapshot, b: &Snapshot) {
 }
 
 #[test]
-fn a_restored_backend_goes_on_bit_for_bit() {
+fn a_restored_backend_continues_bit_for_bit() {
     let Some(device) = device(2) else { return };
     let mut straight = on_gpu(&device, shared(Locks), &config());
     run(&mut *straight, 5);

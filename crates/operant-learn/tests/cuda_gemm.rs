@@ -239,7 +239,7 @@ fn a_small_network_follows_the_cpu() {
 }
 
 #[test]
-fn what_products_cannot_do_beside_is_done_after_them() {
+fn unfused_operations_follow_their_products() {
     for refused in ["relu_bias", "bias,relu_bias", "bias,relu_bias,bias_gradient"] {
         let lacks = [("OPERANT_HOST_BLAS_REFUSES", refused.to_owned())];
         let Some(output) = stand_in::rerun_with("a_small_network_follows_the_cpu", &lacks) else { return };

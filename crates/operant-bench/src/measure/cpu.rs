@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn training_knows_its_phases_and_its_cost() {
+    fn training_has_phases_and_a_cost() {
         let config = config(32);
         let measured = training(&cartpole(), &config, &CpuOptions::new(1), BRIEF).expect("measured");
         let Phases { rollout, gae, update } = measured.phases;

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_device_gives_less_to_work_in() {
+    fn a_small_device_has_a_small_workspace() {
         assert_eq!(workspace_bytes(141 << 30), 32 << 20);
         assert_eq!(workspace_bytes(1 << 30), 16 << 20);
         assert_eq!(workspace_bytes((1 << 20) + 100), 16 << 10);

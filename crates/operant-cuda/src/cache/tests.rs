@@ -40,7 +40,7 @@ fn what_is_kept_is_found_again() {
 }
 
 #[test]
-fn the_key_tells_every_part_apart() {
+fn every_part_changes_the_key() {
     let change = |change: &dyn Fn(&mut Program)| {
         let mut program = program();
         change(&mut program);
@@ -181,7 +181,7 @@ fn two_processes_keep_the_same_program() {
 }
 
 #[test]
-fn readers_beside_writers_see_whole_files_only() {
+fn concurrent_readers_see_only_whole_files() {
     let (_directory, cache) = cache();
     let key = key_of(&program());
     let code = vec![7u8; 200_000];

@@ -123,9 +123,9 @@ fn a_device_that_is_lost_says_so() {
 }
 
 #[test]
-fn an_algorithm_that_is_proposed_and_then_refused_gives_way_to_the_next() {
+fn after_a_refused_algorithm_the_next_is_taken() {
     let variables = [("OPERANT_HOST_BLAS_RECANTS", "3")];
-    let name = "refusals::an_algorithm_that_is_proposed_and_then_refused_gives_way_to_the_next";
+    let name = "refusals::after_a_refused_algorithm_the_next_is_taken";
     if device(0).is_none() || !stand_in::is_machine(name, &variables) {
         return;
     }

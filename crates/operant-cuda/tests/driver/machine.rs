@@ -115,8 +115,8 @@ fn with_a_compiler_newer_than_the_driver() {
 }
 
 #[test]
-fn a_compiler_whose_code_the_driver_refuses_gives_way_to_the_next_older() {
-    let name = "machine::a_compiler_whose_code_the_driver_refuses_gives_way_to_the_next_older";
+fn if_the_driver_refuses_the_code_an_older_compiler_is_taken() {
+    let name = "machine::if_the_driver_refuses_the_code_an_older_compiler_is_taken";
     if !stand_in::is_machine(name, &[("OPERANT_HOST_DRIVER_VERSION", "13010")]) {
         return;
     }

@@ -80,7 +80,7 @@ fn a_graph_repeats_what_was_captured_and_keeps_what_it_needs() {
 }
 
 #[test]
-fn a_graph_gives_its_memory_back_when_it_goes() {
+fn a_dropped_graph_frees_its_memory() {
     needs_stand_in!();
     let _alone = crate::memory::little_memory();
     let device = device(3);
@@ -134,7 +134,7 @@ fn a_second_stream_joins_a_capture_by_events() {
 }
 
 #[test]
-fn a_capture_refuses_what_waits_and_goes_on() {
+fn a_capture_refuses_synchronous_work_and_continues() {
     needs_stand_in!();
     let device = device(0);
     let stream = device.stream().expect("a stream");
@@ -255,7 +255,7 @@ fn deferred_streams_run_in_any_order_that_events_allow() {
             "streams::a_graph_repeats_what_was_captured_and_keeps_what_it_needs",
             "streams::a_second_stream_joins_a_capture_by_events",
             "streams::a_graph_is_launched_from_several_threads",
-            "streams::a_capture_refuses_what_waits_and_goes_on",
+            "streams::a_capture_refuses_synchronous_work_and_continues",
             "memory::pinned_memory_begins_as_zeros_and_is_copied_both_ways",
             "memory::a_buffer_is_filled_from_another_without_the_bus",
         ] {

@@ -238,11 +238,11 @@ class Collection:
         self.expected.append(out)
         return out
 
-    def episode(self, state, actions, want=None):
+    def episode(self, state, actions, expected=None):
         """Adds a whole episode; returns whether it ended as expected and is a valid test."""
         out, draws = replay(self.env, state, actions)
         ending = (out["terminated"][-1], out["truncated"][-1])
-        if (want is not None and ending != want) or not (any(ending) or want is None):
+        if (expected is not None and ending != expected) or not (any(ending) or expected is None):
             return False
         if not self.judges_fairly(state, actions, out):
             return False
@@ -250,14 +250,14 @@ class Collection:
         self.expected.append(out)
         return True
 
-    def long_episode(self, state, actions, want):
+    def long_episode(self, state, actions, expected):
         """Adds an episode of which only the end is kept: a long one costs little so."""
         out, draws = replay(self.env, state, actions)
-        if (out["terminated"][-1], out["truncated"][-1]) != want or not self.judges_fairly(state, actions, out):
+        if (out["terminated"][-1], out["truncated"][-1]) != expected or not self.judges_fairly(state, actions, out):
             return False
         self.long.append({
             **self.case(state, actions, draws), "steps": len(draws), "return": sum(out["reward"]),
-            "terminated": want[0], "truncated": want[1], "final_obs": out["obs"][-1], "final_state": out["state"][-1],
+            "terminated": expected[0], "truncated": expected[1], "final_obs": out["obs"][-1], "final_state": out["state"][-1],
         })
         return True
 
