@@ -5,6 +5,7 @@
 mod bar;
 mod commands;
 mod daemon;
+mod hints;
 mod output;
 mod report;
 mod table;
@@ -12,7 +13,7 @@ mod table;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use operant_env::Registry;
 
 /// Environments, lanes and spaces, for crates with an environment of their own.
@@ -77,6 +78,10 @@ enum Command {
     Emit(commands::emit::Args),
     /// Write a crate with an environment of your own, and the operant command that trains it
     New(commands::new::Args),
+    /// Print the completions for a shell
+    Completions(commands::shell::Completions),
+    /// Print the manual page, or write one for each command
+    Man(commands::shell::Man),
 }
 
 /// Runs the command that this process was started with, for these environments, and gives the exit code to end with.
@@ -99,6 +104,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version come this way too, with code 0. A closed pipe is no failure.
+            let error = hints::explain(error);
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -118,6 +124,8 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Bench(args) => commands::bench::run(&args, &registry),
         Command::Tune(args) => commands::tune::run(&args, &registry),
         Command::New(args) => commands::new::run(&args),
+        Command::Completions(args) => commands::shell::completions(&args, Cli::command()),
+        Command::Man(args) => commands::shell::man(&args, Cli::command()),
         Command::Emit(args) => commands::emit::run(&args, &registry),
     };
     match outcome {

@@ -3,12 +3,14 @@
 use std::io::Read;
 use std::path::Path;
 
+use crate::topology::Limits;
+
 /// Memory of the machine, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Memory that the kernel manages.
     pub total: u64,
-    /// Memory that new work could take without swapping.
+    /// What new work can take: without swapping, within the limits of control groups and of the process's address space.
     pub available: u64,
 }
 
@@ -58,7 +60,21 @@ pub(crate) fn memory_below(root: &Path) -> Option<Memory> {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
     };
-    Some(Memory { total: bytes("MemTotal")?, available: bytes("MemAvailable")? })
+    let limits = [Limits::below(root).memory_left, address_space_left(root)];
+    let available = bytes("MemAvailable")?;
+    let available = limits.into_iter().flatten().fold(available, u64::min);
+    Some(Memory { total: bytes("MemTotal")?, available })
+}
+
+/// What the limit of the process's address space (`ulimit -v`) leaves, in bytes; None without one.
+fn address_space_left(root: &Path) -> Option<u64> {
+    let limits = std::fs::read_to_string(root.join("proc/self/limits")).ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
+    let status = std::fs::read_to_string(root.join("proc/self/status")).ok()?;
+    let used = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    let used: u64 = used.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(limit.saturating_sub(used * 1024))
 }
 
 #[cfg(test)]
@@ -92,6 +108,14 @@ mod tests {
         let of = |text: &str| memory_below(with("meminfo", text).path());
         let text = "MemTotal:       24574372 kB\nMemFree:         1 kB\nMemAvailable:   20000000 kB\n";
         assert_eq!(of(text), Some(Memory { total: 24_574_372 * 1024, available: 20_000_000 * 1024 }));
+        let root = with("meminfo", text);
+        std::fs::create_dir(root.path().join("proc/self")).expect("a directory");
+        std::fs::write(root.path().join("proc/self/status"), "VmPeak:\t9 kB\nVmSize:\t1000 kB\n")
+            .expect("a file");
+        let limit = "Max data size             unlimited            unlimited            bytes     \n\
+                     Max address space         2048000              unlimited            bytes     \n";
+        std::fs::write(root.path().join("proc/self/limits"), limit).expect("a file");
+        assert_eq!(memory_below(root.path()).map(|memory| memory.available), Some(1_024_000));
         for bad in
             ["", "MemTotal: 5 kB\n", "MemTotal: x kB\nMemAvailable: 1 kB\n", "MemTotal: 1\nMemAvailable: 1\n"]
         {

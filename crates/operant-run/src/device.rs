@@ -270,7 +270,9 @@ pub fn find<'a>(registry: &'a Registry, name: &str) -> Result<&'a Arc<dyn AnyEnv
 }
 
 fn unknown_env(unknown: &UnknownEnv) -> Error {
-    Error::usage(unknown.to_string()).remedy("`operant envs` lists them all")
+    Error::usage(unknown.to_string()).remedy(
+        "`operant envs` lists them all; `operant new DIR` makes a crate with an environment of your own, whose program trains it",
+    )
 }
 
 /// The backend for an environment on the device that was chosen, with the options and threads that are
@@ -291,6 +293,7 @@ fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested) -> Result<Built> {
     let settings = requested.resolve(None)?;
     let Settings { learner, run, .. } = &settings;
     let plan = machine::plan(run, learner, Some(learner.num_envs), false);
+    machine::check_memory(&*env, &settings, plan.threads)?;
     let started = backend_with(env, learner, &machine::cpu_options(&plan));
     let started = started.map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
     let applied = machine::applied(&plan, run, false, started.unbound);

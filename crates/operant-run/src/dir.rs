@@ -21,9 +21,9 @@ use crate::error::{Error, Result, did_you_mean};
 /// The file that carries the run's lock.
 const LOG: &str = "operant.log";
 
-/// Opens no symbolic link: whoever may write in the directory must not choose another file.
+/// Opens no symbolic link, since others may write in the directory, and does not wait for the other end of a pipe.
 #[allow(clippy::cast_possible_wrap)] // as the system takes it
-const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits() as i32;
 
 /// How long a look at the lock may take.
 const A_LOOK: Duration = Duration::from_millis(100);
@@ -84,9 +84,14 @@ impl RunDir {
     fn hold(name: String, path: PathBuf) -> Result<Self> {
         let file = log_of(&path);
         let log = OpenOptions::new().create(true).append(true).custom_flags(NOFOLLOW).open(&file);
+        let log = log.and_then(|log| match log.metadata()?.is_file() {
+            true => Ok(log),
+            false => Err(std::io::Error::other("it is not a regular file")),
+        });
         let log = log.map_err(|error| {
-            let remedy = match file.is_symlink() {
-                true => "operant.log is a symbolic link, which is never followed: remove it",
+            let strange = std::fs::symlink_metadata(&file).is_ok_and(|found| !found.is_file());
+            let remedy = match strange {
+                true => "remove what stands in the place of operant.log",
                 false => "choose a writable place with --run-dir DIR",
             };
             Error::disk("the run directory cannot be written", &file, &error).remedy(remedy)

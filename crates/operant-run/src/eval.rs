@@ -43,7 +43,7 @@ impl Target {
         if !checkpoints.is_dir() || checkpoint::steps(&checkpoints)?.is_empty() {
             return Err(Error::usage(format!("run {what} has no checkpoint yet"))
                 .at(checkpoints.display().to_string())
-                .remedy("wait for its first one, or ask for it: kill -USR1 PID"));
+                .remedy("wait for its first one, or ask for it: operant checkpoint RUN"));
         }
         let loaded = checkpoint::load_latest(&checkpoints)?;
         let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
@@ -51,8 +51,10 @@ impl Target {
     }
 }
 
+/// By its name, or a copy under another one.
 fn is_checkpoint(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains("step_"))
+        || checkpoint::is_checkpoint(path)
 }
 
 /// What `eval --json` prints.

@@ -1,11 +1,13 @@
 //! The plan for this machine, applied: how many worker threads a run takes, where they run, how they wait and what each plays side
 //! by side. It changes the time that a run takes and never its result.
 
+use operant_env::AnyEnv;
 use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
 use operant_learn::Config;
-use operant_learn::cpu::{self, CpuOptions};
+use operant_learn::cpu::{self, CpuOptions, Footprint};
 
-use crate::config::{RunConfig, WaitingRequest};
+use crate::config::{RunConfig, Settings, WaitingRequest};
+use crate::error::{Error, Result};
 
 /// Bytes of a sample of a small environment: a cache line.
 const SAMPLE_BYTES: usize = 64;
@@ -27,24 +29,32 @@ pub struct Applied {
     pub note: String,
     /// Why threads run unbound that were to be bound to CPUs.
     pub unbound: Option<String>,
+    /// Why there are fewer threads than requested.
+    pub clamped: Option<String>,
 }
 
-/// What to make of this machine for a run under this configuration, with so many environments if that is settled, on its CPU or
+/// The most worker threads that a run starts on a machine with `usable` hardware threads: more only wait for each other.
+fn max_threads(usable: usize) -> usize {
+    (4 * usable).max(64)
+}
+
+/// The plan of this machine for a run under this configuration, with this number of environments if it is fixed, on its CPU or
 /// on a GPU.
 pub fn plan(run: &RunConfig, learner: &Config, num_envs: Option<usize>, gpu: bool) -> Plan {
-    Plan::new(&Topology::read(), &wishes(run, gpu), &work(learner, num_envs))
+    let topology = Topology::read();
+    Plan::new(&topology, &request(run, topology.parallelism, gpu), &workload(learner, num_envs))
 }
 
-/// The same for a CPU where nothing is asked for.
-pub fn usual() -> Plan {
-    Plan::new(&Topology::read(), &PlanRequest::default(), &work(&Config::default(), None))
+/// The plan of a CPU with nothing requested.
+pub fn default_plan() -> Plan {
+    Plan::new(&Topology::read(), &PlanRequest::default(), &workload(&Config::default(), None))
 }
 
-/// What the configuration asks for, and what it leaves to the plan.
-fn wishes(run: &RunConfig, gpu: bool) -> PlanRequest {
+/// What the configuration requests, on that many usable hardware threads; the rest is left to the plan.
+fn request(run: &RunConfig, usable: usize, gpu: bool) -> PlanRequest {
     PlanRequest {
         optimize: run.optimize_perf,
-        threads: (run.threads > 0).then_some(run.threads),
+        threads: (run.threads > 0).then_some(run.threads.min(max_threads(usable))),
         // Nothing binds threads by itself, so false has nothing to overrule.
         pin: run.pin.then_some(true),
         waiting: match run.waiting {
@@ -59,8 +69,8 @@ fn wishes(run: &RunConfig, gpu: bool) -> PlanRequest {
     }
 }
 
-/// What is known of the work before there is an environment.
-fn work(learner: &Config, num_envs: Option<usize>) -> Workload {
+/// What is known of the workload before there is an environment.
+fn workload(learner: &Config, num_envs: Option<usize>) -> Workload {
     Workload {
         tile: cpu::network::tile::TILE,
         num_envs,
@@ -73,6 +83,48 @@ fn work(learner: &Config, num_envs: Option<usize>) -> Workload {
         single_tile_chunks: cpu::update::MIN_CHUNKS,
         tiles_per_chunk: cpu::update::CHUNK_TILES,
     }
+}
+
+/// Refuses a run on the CPU that needs more memory than there is.
+///
+/// # Errors
+/// With what it needs, what there is, and the most environments that fit.
+pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Result<()> {
+    let learner = &settings.learner;
+    let footprint = Footprint::of(env, learner, threads).map_err(Error::from)?;
+    let needed = footprint.bytes(learner.num_envs);
+    let Some(memory) = operant_host::machine::memory().filter(|memory| needed > memory.available) else {
+        return Ok(());
+    };
+    let (n, t) = (learner.num_envs, learner.num_steps);
+    let available = gib(memory.available);
+    let of_network = footprint.network > memory.available / 2;
+    let (what, key) = if of_network {
+        let widths = settings.assignment("hidden");
+        (format!("{widths} needs {} of memory, and {available} are available", gib(needed)), "hidden")
+    } else {
+        let need = gib(needed);
+        (
+            format!("num_envs x num_steps = {n} x {t} needs {need} of memory, and {available} are available"),
+            "num_envs",
+        )
+    };
+    let remedy = match (of_network, footprint.most_envs(memory.available)) {
+        (true, _) => "use narrower or fewer hidden layers".to_string(),
+        (false, 0) => "lower num_steps".to_string(),
+        (false, most) => format!("use at most {most} environments, or lower num_steps"),
+    };
+    let error = Error::usage(what).remedy(remedy);
+    Err(match settings.origin(key) {
+        Some(origin) => error.at(origin.to_string()),
+        None => error,
+    })
+}
+
+fn gib(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss)] // shown to a tenth
+    let gib = bytes as f64 / f64::from(1 << 30);
+    format!("{gib:.1} GiB")
 }
 
 /// The plan's threads as the CPU backend takes them.
@@ -91,10 +143,10 @@ pub fn cpu_options(plan: &Plan) -> CpuOptions {
     }
 }
 
-/// What of a plan was applied, in the words of a log. A GPU's host threads wait in their own way, and pinning is told where
-/// it was requested.
+/// The applied part of a plan, as the log shows it. A GPU's host threads wait in their own way, and pinning is shown where it
+/// was requested.
 pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<String>) -> Applied {
-    let told = |name: &str| match name {
+    let is_shown = |name: &str| match name {
         "threads" => true,
         "pinning" => run.pin,
         "waiting" => !gpu,
@@ -104,14 +156,17 @@ pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<S
     let settings: Vec<String> = plan
         .settings
         .iter()
-        .filter(|setting| told(setting.name))
+        .filter(|setting| is_shown(setting.name))
         .map(|setting| match (setting.name, setting.value.as_str()) {
             ("threads", "1") => format!("1 thread ({})", setting.reason),
             ("threads", count) => format!("{count} threads ({})", setting.reason),
             (name, value) => format!("{name}: {value} ({})", setting.reason),
         })
         .collect();
-    Applied { threads: plan.threads, note: format!("plan: {}", settings.join("; ")), unbound }
+    let clamped = (run.threads > plan.threads).then(|| {
+        format!("threads = {} is more than this machine can use: {} are started", run.threads, plan.threads)
+    });
+    Applied { threads: plan.threads, note: format!("plan: {}", settings.join("; ")), unbound, clamped }
 }
 
 #[cfg(test)]
@@ -126,10 +181,20 @@ mod tests {
     }
 
     fn planned(settings: &Settings, gpu: bool) -> (Plan, Applied) {
-        let work = work(&settings.learner, Some(1024));
-        let plan = Plan::new(&Topology::of_parallelism(4), &wishes(&settings.run, gpu), &work);
+        let work = workload(&settings.learner, Some(1024));
+        let plan = Plan::new(&Topology::of_parallelism(4), &request(&settings.run, 4, gpu), &work);
         let applied = applied(&plan, &settings.run, gpu, None);
         (plan, applied)
+    }
+
+    #[test]
+    fn threads_that_wait_for_each_other_are_not_started() {
+        let many = with(&["threads=4096"]);
+        let (plan, applied) = planned(&many, false);
+        assert_eq!(plan.threads, 64);
+        assert!(applied.clamped.is_some_and(|why| why.contains("4096") && why.contains("64 are started")));
+        assert_eq!(planned(&with(&["threads=5"]), false).1.clamped, None);
+        assert_eq!(planned(&with(&[]), false).1.clamped, None);
     }
 
     #[test]

@@ -160,6 +160,7 @@ fn write_line(out: &mut impl Write, line: &str) {
 /// A count in three figures or so: `950`, `12.3k`, `1.24M`.
 pub fn short(x: f64) -> String {
     match x {
+        x if !x.is_finite() => "-".to_string(),
         x if x >= 1e9 => format!("{:.2}G", x / 1e9),
         x if x >= 1e6 => format!("{:.2}M", x / 1e6),
         x if x >= 1e3 => format!("{:.1}k", x / 1e3),

@@ -40,7 +40,10 @@ impl Resume {
             });
         }
         let file = path.join("config.toml");
-        let config = std::fs::read_to_string(&file).map_err(|error| {
+        let text = crate::dir::read_small(&file).and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8 text"))
+        });
+        let config = text.map_err(|error| {
             Error::usage(format!("run {run} has no checkpoint and no configuration: {error}"))
                 .at(file.display().to_string())
                 .remedy("start a new run")

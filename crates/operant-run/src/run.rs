@@ -167,7 +167,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     let ending = training.run();
     training.progress.finish();
     let outcome = ending.and_then(|ending| finish(&mut training, dir, &device, ending)).map_err(|error| {
-        going_on(error, dir, &settings.usual_run_dir(), training.last_checkpoint.as_deref())
+        going_on(error, dir, &settings.default_run_dir(), training.last_checkpoint.as_deref())
     });
     if let Ok(outcome) = &outcome {
         if let Err(error) = dir.write(result::FILE, &(outcome.result.to_json() + "\n")) {
@@ -255,6 +255,13 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
 
 /// The last evaluation and the last checkpoint; a run that a signal stopped has had both that it gets.
 fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: Ending) -> Result<Outcome> {
+    let (updates, nonfinite) = (training.state.updates, training.state.nonfinite_updates);
+    if updates > 0 && nonfinite == updates {
+        let what = format!("training diverged: all {updates} updates had a non-finite loss or gradient");
+        return Err(Error::new(ErrorKind::Diverged, what)
+            .at(dir.path().display().to_string())
+            .remedy("lower learning_rate or max_grad_norm, or set norm_obs and norm_reward"));
+    }
     let (mut ending, mut summary, mut unsaved) = (ending, None, None);
     if !matches!(ending, Ending::Stopped(_)) {
         summary = training.evaluate(FINAL_ROUND)?;
@@ -264,7 +271,7 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: En
     }
     if let Some(last) = summary {
         unsaved = training.save(Some(last.mean)).err().map(|error| {
-            let run = path_text::run_word(dir.path(), &training.settings.usual_run_dir());
+            let run = path_text::run_word(dir.path(), &training.settings.default_run_dir());
             let again = format!("then `operant train --resume {run}` repeats what is missing");
             let remedy =
                 error.remedy.clone().map_or_else(|| again.clone(), |remedy| format!("{remedy}; {again}"));

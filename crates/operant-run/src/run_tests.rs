@@ -35,7 +35,7 @@ fn requested_for(env: &str, runs: &Path, resumed: Option<(&str, &str)>, assignme
 
 /// What a test trains, under the settings that are requested.
 fn built(backend: Quadratic, requested: &Requested) -> Result<Built> {
-    let applied = Applied { threads: 1, note: "plan: 1 thread".into(), unbound: None };
+    let applied = Applied { threads: 1, note: "plan: 1 thread".into(), unbound: None, clamped: None };
     Ok(Built { backend: Box::new(backend), settings: requested.resolve(None)?, applied })
 }
 

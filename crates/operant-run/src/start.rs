@@ -126,7 +126,7 @@ impl Start<'_> {
         let place = match (settings.run.ring, ring_dir) {
             (false, _) => RingPlace::Nowhere,
             (true, Some(dir)) => RingPlace::In(dir),
-            (true, None) => RingPlace::Usual,
+            (true, None) => RingPlace::Default,
         };
         let mut problems = Vec::new();
         let ring = telemetry::make_ring(&identity, &place, settings.run.ring_group).unwrap_or_else(|error| {
@@ -187,6 +187,7 @@ impl Start<'_> {
             notices.push(Notice::Note(format!("device: {}; {reason}", device.name)));
         }
         notices.push(Notice::Note(applied.note.clone()));
+        notices.extend(applied.clamped.clone().map(Notice::Warning));
         if let Some(unbound) = &applied.unbound {
             notices.push(Notice::Warning(format!("pin = true: {unbound}")));
         }

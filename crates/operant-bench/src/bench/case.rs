@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use operant_env::AnyEnv;
-use operant_learn::cpu::CpuOptions;
+use operant_learn::cpu::{CpuOptions, Footprint};
 use operant_learn::cuda::NetworkOptions;
 use operant_learn::network::Architecture;
 use operant_learn::sample::SampleLayout;
@@ -12,9 +12,6 @@ use operant_learn::{Config, Precision};
 use operant_run::{Error, Result};
 
 use super::Bench;
-
-/// Bytes per sample of a CPU rollout in addition to the batch: rewards, values, ends, advantages.
-const ROWS: usize = 4 * size_of::<f32>();
 
 /// A case to measure.
 #[derive(Debug, Clone)]
@@ -99,7 +96,8 @@ impl Case {
             return Ok(());
         }
         let Some(memory) = operant_host::machine::memory() else { return Ok(()) };
-        let required = (self.samples() * (size_of::<u32>() * self.layout.stride + ROWS)) as u64;
+        let threads = self.threads.as_ref().map_or(1, |options| options.threads);
+        let required = Footprint::of(&*self.env, &self.config, threads)?.bytes(self.config.num_envs);
         if required <= memory.available {
             return Ok(());
         }

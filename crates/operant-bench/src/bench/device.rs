@@ -50,7 +50,7 @@ impl BenchDevice {
     pub fn find(registry: &Registry, device: &str, warn: &mut dyn FnMut(&str)) -> Result<Self> {
         let open = |ordinal| -> Result<BenchDevice> {
             let (cuda, properties) =
-                gpu::find(ordinal, config::usual_cache_dir(registry.known()).as_deref())?;
+                gpu::find(ordinal, config::default_cache_dir(registry.known()).as_deref())?;
             Ok(BenchDevice::Gpu { name: gpu::name(properties.ordinal), device: cuda.open(ordinal)? })
         };
         match gpu::ordinal(device) {

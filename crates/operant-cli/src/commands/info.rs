@@ -170,7 +170,7 @@ impl Info {
         let first = inspection.devices.first().ok_or(gpu::SHOWS_NONE);
         let (device, reason) = gpu::auto_takes(missing.as_deref().map_or(first, Err), registry);
         let auto = Auto { device, reason };
-        let cache = config::usual_cache_dir(registry.known()).or(inspection.cache);
+        let cache = config::default_cache_dir(registry.known()).or(inspection.cache);
         Info {
             version: env!("CARGO_PKG_VERSION"),
             target: build::Target::of_this_build(),
@@ -205,7 +205,9 @@ impl Cpu {
             Ok(Requested { settings, .. }) => {
                 (machine::plan(&settings.run, &settings.learner, None, false), None)
             }
-            Err(error) => (machine::usual(), Some(error.to_string().lines().collect::<Vec<_>>().join("; "))),
+            Err(error) => {
+                (machine::default_plan(), Some(error.to_string().lines().collect::<Vec<_>>().join("; ")))
+            }
         };
         Cpu {
             model: operant_host::machine::processor(),

@@ -14,6 +14,7 @@ mod place;
 pub mod replay;
 pub mod runs;
 pub mod selftest;
+pub mod shell;
 pub mod stop;
 pub mod train;
 pub mod tune;

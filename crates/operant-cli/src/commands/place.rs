@@ -21,7 +21,14 @@ pub fn run_dir(registry: &Registry, flag: Option<&str>) -> Result<PathBuf> {
 
 /// The run in this directory, as `--resume` takes it when the words are pasted into a shell here.
 pub fn word(registry: &Registry, dir: &Path) -> String {
-    path_text::run_word(dir, &config::usual_run_dir(registry.known()))
+    path_text::run_word(dir, &config::default_run_dir(registry.known()))
+}
+
+/// A path as it is shortest from the working directory.
+pub fn near(path: &Path) -> String {
+    let here = std::env::current_dir().and_then(std::fs::canonicalize);
+    let relative = here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
+    path_text::shown(relative.as_deref().unwrap_or(path))
 }
 
 /// A time in seconds, for clap.

@@ -1,6 +1,6 @@
 //! `operant replay`: plays given actions from given states and prints what happens, line by line.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 use operant_cuda::Device;
 use operant_env::replay::{Arithmetic, Case, CaseWords, Outcome};
@@ -109,18 +109,37 @@ fn arithmetic(args: &Args) -> Result<Arithmetic, Error> {
 }
 
 fn open(registry: &Registry, ordinal: usize) -> Result<Device, Error> {
-    let (cuda, gpu) = gpu::find(ordinal, config::usual_cache_dir(registry.known()).as_deref())?;
+    let (cuda, gpu) = gpu::find(ordinal, config::default_cache_dir(registry.known()).as_deref())?;
     Ok(cuda.open(gpu.ordinal)?)
+}
+
+/// Longest line that is read.
+const MAX_LINE: u64 = 16 << 20;
+
+/// The next line of standard input, without its end; None at the end.
+fn line() -> Option<io::Result<String>> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().take(MAX_LINE + 1).read_until(b'\n', &mut bytes);
+    let text = read.and_then(|_| match bytes.len() as u64 > MAX_LINE {
+        true => Err(io::Error::other(format!("it is longer than {} MiB", MAX_LINE >> 20))),
+        false => String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text")),
+    });
+    match text {
+        Ok(text) if text.is_empty() => None,
+        text => Some(text),
+    }
 }
 
 /// The cases on standard input, each with the line that it stands on.
 fn cases() -> impl Iterator<Item = Result<(Case, String), Error>> {
-    io::stdin().lock().lines().enumerate().filter_map(|(index, line)| {
+    std::iter::from_fn(line).enumerate().filter_map(|(index, line)| {
         let place = format!("standard input, line {}", index + 1);
         let line = match line {
             Ok(line) if line.trim().is_empty() => return None,
             Ok(line) => line,
-            Err(error) => return Some(Err(Error::usage(format!("it is not text: {error}")).at(&place))),
+            Err(error) => {
+                return Some(Err(Error::usage(format!("the line cannot be read: {error}")).at(&place)));
+            }
         };
         Some(parse(&line).map_err(|error| error.at(&place)).map(|case| (case, place)))
     })

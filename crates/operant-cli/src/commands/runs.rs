@@ -276,7 +276,7 @@ fn table(runs: &[Shown]) -> String {
             // To the second, without the letter T.
             run.started.get(..19).unwrap_or("-").replace('T', " "),
             run.pid.map_or_else(|| "-".to_string(), |pid| pid.to_string()),
-            near(&run.dir),
+            place::near(&run.dir),
         ];
         table::Row { cells, note: plain(&shown.changes().join(", ")) }
     };
@@ -308,13 +308,6 @@ fn natural(name: &str) -> Vec<(u64, String)> {
         was_digit = digit.is_some();
     }
     parts
-}
-
-/// A path as it is shortest from the working directory.
-fn near(path: &Path) -> String {
-    let here = std::env::current_dir().and_then(std::fs::canonicalize);
-    let relative = here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
-    path_text::shown(relative.as_deref().unwrap_or(path))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use operant_env::Registry;
 use operant_metrics::{Health, RunState, plain};
+use operant_run::Error;
 use operant_run::path_text::shown;
 use operant_run::runs::{self, Asked, Live, Run};
 
@@ -47,8 +48,16 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = place::run_dir(registry, args.run_dir.as_deref())?;
     // All are found before any is stopped: a typo stops none.
     let mut found: Vec<Run> = Vec::new();
-    for run in &args.runs {
-        let run = runs::find(&parent, run)?;
+    for name in &args.runs {
+        let namesakes = runs::live_namesakes(&parent, name);
+        if namesakes.len() > 1 {
+            let dirs: Vec<String> = namesakes.iter().map(|run| shown(&run.dir)).collect();
+            return Err(Error::usage(format!("{} live runs are named {name}", namesakes.len()))
+                .at(dirs.join(", "))
+                .remedy("name the directory of the one to stop")
+                .into());
+        }
+        let run = runs::find(&parent, name)?;
         // By two names, or given twice, it is one run.
         if !found.iter().any(|other| other.dir == run.dir) {
             found.push(run);

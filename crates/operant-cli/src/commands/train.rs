@@ -1,6 +1,7 @@
 //! `operant train`: trains an agent, or continues a run.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +21,6 @@ use crate::output;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Environment, such as cartpole or CartPole-v1; `operant envs` lists them all
-    #[arg(required_unless_present = "resume")]
     env: Option<String>,
     /// Continue the run of this name or path from its latest checkpoint; on the same device bit for bit
     #[arg(long, value_name = "RUN", conflicts_with = "name")]
@@ -43,8 +43,8 @@ Examples:
   operant train cartpole
   operant train CartPole-v1 --seed 7 --steps 2e5 --json
   operant train pendulum --set learning_rate=0.002 --set hidden=128,128
-  operant train minatar_breakout --set env.sticky_action_prob=0.1 --name sticky
-  operant train --resume sticky --steps 2e7
+  operant train minatar_breakout --set env.sticky_action_prob=0 --name plain
+  operant train --resume plain --steps 2e7
   operant train acrobot --name night --detach && operant monitor night
 
 Configuration, each over the one before:
@@ -54,12 +54,16 @@ Configuration, each over the one before:
   the configuration of a resumed run, and last --set and flags.
 `operant config ENV` shows the outcome, and where each value came from.
 
-Devices: `operant info` shows what this machine has, and what auto takes and why.
-auto takes a GPU where one is usable, the environment has a preset for GPUs and the
-run fits, else the CPU, and says why; cuda:1,cuda:0,cpu is an order of one's own.
-A precision or overlap that a file sets and the device lacks is overridden. Presets have thousands of environments on a
-GPU and few on the CPU. A run may resume on another device, where it goes on with
-the same state and settings and other roundings; auto leaves it where it was.
+Devices: `operant info` shows what this machine has, what auto takes, and why.
+auto takes a GPU if one is usable, the environment has a preset for GPUs and the
+run fits; else it takes the CPU and says why. cuda:1,cuda:0,cpu tries devices in
+this order. Where a file sets a precision or overlap that the device lacks, it is
+overridden. Presets have thousands of environments on a GPU and few on the CPU.
+A run can resume on another device: the state and the settings are the same, the
+roundings differ. auto leaves a resumed run on its kind of device.
+
+Steps: a run trains for whole updates of num_envs x num_steps environment steps,
+so --steps is rounded up to the next of them.
 
 Signals (`operant stop` and `operant checkpoint` send them by a run's name):
   SIGINT, SIGTERM  finish the update, save a checkpoint, exit 75; a second one
@@ -129,7 +133,10 @@ fn configure(
     let env = match (asked, &resume) {
         (Some(env), _) => env,
         (None, Some(resume)) => device::find(registry, resume.environment())?,
-        (None, None) => unreachable!("clap asks for ENV or --resume"),
+        (None, None) => {
+            return Err(operant_run::Error::usage("train needs an environment, or a run to resume")
+                .remedy("`operant train cartpole`, or `operant train --resume RUN`; `operant envs` lists environments"));
+        }
     };
     let facts = EnvFacts::of(&env.spec(), registry);
     if let Some(resume) = &resume {
@@ -206,7 +213,7 @@ fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> St
         _ => {}
     }
     if let Some(checkpoint) = &result.checkpoint {
-        lines.push(format!("  checkpoint  {checkpoint}"));
+        lines.push(format!("  checkpoint  {}", place::near(Path::new(checkpoint))));
     }
     if let Ending::Stopped(_) = outcome.ending {
         lines.push(format!("  continue    operant train --resume {}", place::word(registry, &outcome.dir)));

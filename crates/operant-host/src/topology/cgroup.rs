@@ -24,6 +24,8 @@ pub struct Limits {
     pub cpu: Option<Limit<f64>>,
     /// Memory, in bytes.
     pub memory: Option<Limit<u64>>,
+    /// What the fullest of the groups with a limit has left, in bytes; memory that it can drop at once counts as left.
+    pub memory_left: Option<u64>,
 }
 
 /// A memory limit of at least this many bytes means none: version 1 writes "no limit" as the largest number of pages.
@@ -67,12 +69,30 @@ impl Limits {
                 if has("memory") {
                     let value = read(memory).and_then(|text| text.trim().parse().ok());
                     let value = value.filter(|&bytes: &u64| bytes > 0 && bytes < NO_MEMORY_LIMIT);
+                    let used = match mount.controllers {
+                        None => read("memory.current"),
+                        Some(_) => read("memory.usage_in_bytes"),
+                    };
+                    let used = used.and_then(|text| text.trim().parse().ok()).unwrap_or(0u64);
+                    let kept = used.saturating_sub(read("memory.stat").map_or(0, |text| file_cache(&text)));
+                    let left = value.map(|value| value.saturating_sub(kept));
+                    limits.memory_left = limits.memory_left.into_iter().chain(left).min();
                     tighten(&mut limits.memory, value, || directory.join(memory));
                 }
             }
         }
         limits
     }
+}
+
+/// Bytes of files in memory that nobody uses at present, of the group and those below it.
+fn file_cache(stat: &str) -> u64 {
+    let value = |name: &str| {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.trim().parse().ok())
+    };
+    // Version 1 counts the groups below apart.
+    value("total_inactive_file").or_else(|| value("inactive_file")).unwrap_or(0)
 }
 
 fn tighten<T: PartialOrd>(limit: &mut Option<Limit<T>>, value: Option<T>, file: impl FnOnce() -> PathBuf) {
@@ -175,7 +195,7 @@ mod tests {
 
     fn limits(files: &[(&str, &str)]) -> (Shown<f64>, Shown<u64>) {
         let root = tree(files);
-        let Limits { cpu, memory } = Limits::below(root.path());
+        let Limits { cpu, memory, .. } = Limits::below(root.path());
         let shown = |file: PathBuf| file.display().to_string();
         (cpu.map(|it| (it.value, shown(it.file))), memory.map(|it| (it.value, shown(it.file))))
     }
@@ -252,6 +272,25 @@ mod tests {
         };
         assert_eq!(files("200000\n").0.map(|(cpus, _)| cpus), Some(2.0));
         assert_eq!(files("-1\n").0.map(|(cpus, _)| cpus), Some(3.0));
+    }
+
+    #[test]
+    fn what_the_fullest_group_has_left() {
+        let left = |used: &str, stat: &str| {
+            let root = tree(&[
+                ("proc/self/cgroup", "0::/a/b\n"),
+                ("proc/self/mountinfo", UNIFIED),
+                ("sys/fs/cgroup/a/memory.max", "1000\n"),
+                ("sys/fs/cgroup/a/memory.current", used),
+                ("sys/fs/cgroup/a/memory.stat", stat),
+                ("sys/fs/cgroup/a/b/memory.max", "5000\n"),
+            ]);
+            Limits::below(root.path()).memory_left
+        };
+        assert_eq!(left("300\n", "anon 100\ninactive_file 150\n"), Some(850));
+        assert_eq!(left("1200\n", ""), Some(0));
+        assert_eq!(left("", ""), Some(1000));
+        assert_eq!(Limits::below(tree(&[]).path()).memory_left, None);
     }
 
     #[test]

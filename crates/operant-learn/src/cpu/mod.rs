@@ -2,6 +2,7 @@
 
 mod backend;
 pub mod batch;
+mod footprint;
 pub mod gae;
 pub mod network;
 pub(crate) mod rollout;
@@ -10,4 +11,5 @@ pub mod threads;
 pub mod update;
 
 pub use backend::{Instrumented, StartedBackend, backend, backend_with};
+pub use footprint::Footprint;
 pub use threads::pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, WaitStrategy, on_threads};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::{CONFIG, CheckpointError, META, STATE};
@@ -70,8 +70,16 @@ fn parse(list: &str) -> Result<BTreeMap<&str, &str>, &'static str> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CheckpointError> {
-    fs::read(path).map_err(|error| match error.kind() {
+    read_regular(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => CheckpointError::Missing(path.to_owned()),
         _ => CheckpointError::io("read", path)(error),
     })
+}
+
+/// Reads a file that is a file: a pipe would wait for its other end, a device may never end.
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::metadata(path)?.is_file() {
+        true => fs::read(path),
+        false => Err(io::Error::new(ErrorKind::InvalidData, "it is not a regular file")),
+    }
 }

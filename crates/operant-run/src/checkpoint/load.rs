@@ -45,6 +45,11 @@ pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
     })
 }
 
+/// Whether a directory holds the files of a checkpoint, whatever its name.
+pub fn is_checkpoint(path: &Path) -> bool {
+    [META, STATE].iter().all(|file| path.join(file).exists())
+}
+
 /// Loads the newest checkpoint in `dir` (`RUN/checkpoints`), falling back past missing files and damage to the one
 /// before. It does not fall back from a checkpoint of a newer version or one that may not be read: those are intact.
 ///

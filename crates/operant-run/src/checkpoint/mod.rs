@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use crate::evaluate::Attempts;
 
 pub use error::CheckpointError;
-pub use load::{Loaded, best, load, load_latest, steps};
+pub use load::{Loaded, best, is_checkpoint, load, load_latest, steps};
 pub use store::Store;
 
 /// The layout of a checkpoint that this version writes. A reader accepts it and every earlier one.

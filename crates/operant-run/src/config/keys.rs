@@ -57,15 +57,23 @@ fn count(least: i64, most: i64, value: Value, remedy: &str) -> Checked {
         Value::Integer(n) => n,
         #[allow(clippy::cast_possible_truncation)] // whole and below 2^53
         Value::Float(x) if x.fract() == 0.0 && x.abs() < 9e15 => x as i64,
+        // TOML's whole numbers have 64 bits.
+        Value::String(text) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'_') => {
+            return Err(too_large(most));
+        }
         _ => return Err(Refusal::new("is not a whole number", remedy)),
     };
     if n < least {
         return Err(Refusal::new("is too small", format!("give a whole number of at least {least}")));
     }
     if n > most {
-        return Err(Refusal::new("is too large", format!("give a whole number of at most {most}")));
+        return Err(too_large(most));
     }
     Ok(Value::Integer(n))
+}
+
+fn too_large(most: i64) -> Refusal {
+    Refusal::new("is too large", format!("give a whole number of at most {most}"))
 }
 
 fn size(sizes: &[usize], value: Value) -> Checked {
@@ -85,6 +93,16 @@ fn real(range: Range, value: Value) -> Checked {
         Value::Float(x) => x,
         _ => return Err(Refusal::new("is not a number", format!("give {range}, such as 0.5"))),
     };
+    #[allow(clippy::cast_possible_truncation)] // that is the question
+    let in_f32 = x as f32;
+    if range.contains(x) && !in_f32.is_finite() {
+        let most = f64::from(f32::MAX);
+        return Err(Refusal::new("is infinite in single precision", format!("give at most {most:.1e}")));
+    }
+    if range.contains(x) && x != 0.0 && in_f32 == 0.0 {
+        let least = f64::from(f32::MIN_POSITIVE);
+        return Err(Refusal::new("is zero in single precision", format!("give at least {least:.1e}, or 0")));
+    }
     if range.contains(x) {
         return Ok(Value::Float(x));
     }

@@ -94,10 +94,10 @@ impl Layers {
 
     /// A file that must exist, such as `--config` names.
     pub fn file(&mut self, path: &Path) -> Result<()> {
-        let bytes = std::fs::read(path).map_err(|error| {
+        let bytes = crate::dir::read_small(path).map_err(|error| {
             Error::usage(format!("the configuration file cannot be read: {error}"))
                 .at(path.display().to_string())
-                .remedy("check the path; `operant config ENV > FILE` writes a file to start from")
+                .remedy("name a TOML file; `operant config ENV > FILE` writes one to start from")
         })?;
         let text = String::from_utf8(bytes).map_err(|_| {
             Error::usage("the configuration file is not UTF-8 text")

@@ -87,13 +87,13 @@ pub fn run_dir(known: BTreeMap<String, String>, line: &CommandLine) -> Result<Pa
 }
 
 /// The directory that holds the runs where no flag names another.
-pub fn usual_run_dir(known: BTreeMap<String, String>) -> PathBuf {
+pub fn default_run_dir(known: BTreeMap<String, String>) -> PathBuf {
     // A layer that cannot be used is an error of the command that needs it.
     run_dir(known, &CommandLine::default()).unwrap_or_else(|_| PathBuf::from("runs"))
 }
 
 /// The directory for compiled kernels that files and variables name, if any does.
-pub fn usual_cache_dir(known: BTreeMap<String, String>) -> Option<PathBuf> {
+pub fn default_cache_dir(known: BTreeMap<String, String>) -> Option<PathBuf> {
     // As above.
     of_no_environment(known).ok()?.settings.run.cache_dir
 }

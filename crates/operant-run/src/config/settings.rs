@@ -9,7 +9,7 @@ use operant_learn::setting::Key;
 use toml::{Table, Value};
 
 use super::origin::{Entries, Entry, EnvFacts, Origin};
-use super::{RunConfig, usual_run_dir};
+use super::{RunConfig, default_run_dir};
 use crate::error::{Error, Result};
 
 /// Samples that one update may hold; beyond, buffers outgrow the machines that exist.
@@ -84,8 +84,8 @@ impl Settings {
     }
 
     /// Where runs are kept when no flag names another directory.
-    pub(crate) fn usual_run_dir(&self) -> PathBuf {
-        usual_run_dir(self.facts.known.clone())
+    pub(crate) fn default_run_dir(&self) -> PathBuf {
+        default_run_dir(self.facts.known.clone())
     }
 
     /// Whether the environment has a preset.

@@ -7,6 +7,6 @@ mod report;
 mod state_file;
 
 pub use control::{Asked, Live};
-pub use report::{Run, config, find, list};
+pub use report::{Run, config, find, list, live_namesakes};
 pub use state_file::{FILE, RunFile};
 pub(crate) use state_file::{Reached, StateFile};

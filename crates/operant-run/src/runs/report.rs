@@ -93,6 +93,17 @@ pub fn find(parent: &Path, run: &str) -> Result<Run> {
         .remedy("`operant runs` lists the runs; --run-dir looks elsewhere"))
 }
 
+/// The live runs of this name, wherever they are: more than one where runs of different directories have the same name. A path
+/// names one run.
+pub fn live_namesakes(parent: &Path, run: &str) -> Vec<Run> {
+    if run.contains('/') {
+        return Vec::new();
+    }
+    let mut runs = list(parent);
+    runs.retain(|found| found.run == run && found.health.is_alive());
+    runs
+}
+
 /// Every ring of this user that can be read.
 fn open_rings() -> Vec<RingReader> {
     operant_metrics::rings().iter().filter_map(|found| RingReader::open(&found.path).ok()).collect()

@@ -186,6 +186,10 @@ const MAX_HEADER: u64 = 64 << 10;
 /// The metrics that the file's columns are; none where the file is missing, or has a column that the table does not have.
 fn columns(path: &Path) -> io::Result<Option<Vec<usize>>> {
     let mut first = Vec::new();
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        // A pipe would wait for its other end.
+        return Err(io::Error::other("it is not a regular file"));
+    }
     match File::open(path) {
         Ok(file) => BufReader::new(file.take(MAX_HEADER)).read_until(b'\n', &mut first)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

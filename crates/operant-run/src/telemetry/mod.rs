@@ -33,8 +33,8 @@ const SCENE_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) enum RingPlace {
     /// None.
     Nowhere,
-    /// Where rings are.
-    Usual,
+    /// In the first directory that can hold rings.
+    Default,
     /// In this directory.
     In(PathBuf),
 }
@@ -51,7 +51,7 @@ pub(crate) fn make_ring(
     let options = RingOptions { group_readable, ..RingOptions::default() };
     match place {
         RingPlace::Nowhere => Ok(None),
-        RingPlace::Usual => operant_metrics::create(identity, &options).map(Some),
+        RingPlace::Default => operant_metrics::create(identity, &options).map(Some),
         RingPlace::In(dir) => operant_metrics::create_in(dir, identity, &options).map(Some),
     }
 }

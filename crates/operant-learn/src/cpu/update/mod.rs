@@ -255,7 +255,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Number of chunks of a minibatch of `tiles` tiles, for a network of `params` parameters: one tile each up to
 /// eight, then four tiles or more, because a chunk's sums cost about half a tile to finish.
-fn chunk_count(tiles: usize, params: usize) -> usize {
+pub(crate) fn chunk_count(tiles: usize, params: usize) -> usize {
     let most = (CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS);
     tiles.min((tiles / CHUNK_TILES).max(MIN_CHUNKS)).min(most)
 }

@@ -1,0 +1,67 @@
+//! The memory that training on the CPU takes, counted before any of it is allocated.
+
+use operant_env::{AnyEnv, running_words};
+
+use crate::backend::LearnError;
+use crate::config::Config;
+use crate::cpu::network::tile::TILE;
+use crate::cpu::update::chunk_count;
+use crate::network::{Architecture, Network};
+use crate::sample::SampleLayout;
+
+/// Copies of the parameters: parameters and two moments; the packed weights and their transposes of two policies; the gradient.
+const COPIES: usize = 3 + 4 + 1;
+
+/// Copies of the parameters and moments while a checkpoint is saved: the snapshot and the file's bytes.
+const SAVED: usize = 3 * 2;
+
+/// Numbers of an environment-step that a tile keeps until its advantages are known.
+const ROWS: usize = 4;
+
+/// Numbers of an environment apart from its observation, state and activations.
+const OTHER: usize = 64;
+
+/// Bytes that a run on the CPU takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Of the network, whatever the number of environments.
+    pub network: u64,
+    /// Of an environment and its samples.
+    pub per_env: u64,
+}
+
+impl Footprint {
+    /// The footprint of this configuration on that many threads.
+    ///
+    /// # Errors
+    /// When the environment cannot be trained with it.
+    pub fn of(env: &dyn AnyEnv, config: &Config, threads: usize) -> Result<Self, LearnError> {
+        let spec = env.spec();
+        let architecture = Architecture::of(&spec, config)?;
+        let layout = SampleLayout::new(&architecture, env.masked());
+        let network = Network::new(architecture);
+        let outputs: usize =
+            network.chains.iter().flat_map(|chain| &chain.layers).map(|layer| layer.outputs).sum();
+        let minibatch = (config.num_envs * config.num_steps).div_ceil(config.num_minibatches.max(1));
+        let chunks = chunk_count(minibatch.div_ceil(TILE), network.len());
+        let gradients = chunks + threads + 1;
+        let parameters = (COPIES + SAVED + gradients) * network.len();
+        let activations = 2 * TILE * outputs * (threads + 1);
+        let state = 4 * running_words(env) + 8 * spec.obs.words() + 2 * outputs + OTHER;
+        let bytes = |words: usize| (words * size_of::<f32>()) as u64;
+        Ok(Footprint {
+            network: bytes(parameters + activations),
+            per_env: bytes(config.num_steps * (layout.stride + ROWS) + state),
+        })
+    }
+
+    /// Bytes with that many environments.
+    pub fn bytes(&self, num_envs: usize) -> u64 {
+        self.network.saturating_add(self.per_env.saturating_mul(num_envs as u64))
+    }
+
+    /// The most environments, a multiple of 16, that fit this many bytes.
+    pub fn most_envs(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.network) / self.per_env / 16 * 16
+    }
+}
