@@ -1,5 +1,6 @@
 """Plays a checkpoint of operant in Gymnasium with NumPy. Usage: python play_checkpoint.py CHECKPOINT"""
 
+import json
 import sys
 
 import gymnasium
@@ -10,12 +11,11 @@ IDS = {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "mountain_car": "Moun
        "mountain_car_continuous": "MountainCarContinuous-v0", "pendulum": "Pendulum-v1"}
 
 with safe_open(f"{sys.argv[1]}/state.safetensors", "numpy") as file:
-    meta = {key.removeprefix("operant."): value for key, value in file.metadata().items()}
+    net = json.loads(file.metadata()["operant"])
     tensors = {name: file.get_tensor(name) for name in file.keys()}
 
-trunk = "trunk" if meta["shared_trunk"] == "true" else "actor"
-hidden = [f"{trunk}.{k}" for k in range(len(meta["hidden"].split(",")) if meta["hidden"] else 0)]
-activation = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0)}[meta["activation"]]
+trunk = "trunk" if net["shared_trunk"] else "actor"
+activation = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0)}[net["activation"]]
 
 
 def dense(layer, x):
@@ -24,18 +24,18 @@ def dense(layer, x):
 
 def act(obs, space):
     x = obs.astype(np.float32).ravel()
-    if meta["norm_obs"] == "true":
-        x = (x - tensors["norm_obs.mean"]) / np.sqrt(tensors["norm_obs.var"] + float(meta["norm_eps"]))
-        x = np.clip(x, -float(meta["clip_obs"]), float(meta["clip_obs"]))
-    for layer in hidden:
-        x = activation(dense(layer, x))
+    if net["norm_obs"]:
+        x = (x - tensors["norm_obs.mean"]) / np.sqrt(tensors["norm_obs.var"] + 1e-8)
+        x = np.clip(x, -net["clip_obs"], net["clip_obs"])
+    for k in range(len(net["hidden"])):
+        x = activation(dense(f"{trunk}.{k}", x))
     output = dense("policy", x)  # logits of a discrete action, means of a continuous one
     if isinstance(space, gymnasium.spaces.Discrete):
         return output.argmax()
     return np.clip(output, space.low, space.high).astype(space.dtype)
 
 
-env = gymnasium.make(IDS[meta["env"]])
+env = gymnasium.make(IDS[net["environment"]])
 returns = []
 for episode in range(100):
     (obs, _), total, done = env.reset(seed=episode), 0.0, False
