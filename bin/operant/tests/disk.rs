@@ -3,9 +3,10 @@
 mod common;
 
 use std::io::Write;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use common::{Finished, Place};
+use common::{Finished, Place, finish, read_until, send, wait_for};
+use rustix::process::Signal;
 
 /// A command that runs `operant` with `runs/` on a file system of `size`, or nothing where this system forbids that.
 fn on_a_disk_of(place: &Place, size: &str, args: &[&str]) -> Option<Command> {
@@ -62,6 +63,43 @@ fn a_full_disk_never_kills_training() {
         finished.stderr.matches("checkpoints lost so far").count() < 10,
         "warnings grow rare: {finished:#?}"
     );
+}
+
+#[test]
+fn metrics_go_on_once_there_is_room_again() {
+    let place = Place::new();
+    let args = [
+        "train",
+        "cartpole",
+        "--name",
+        "mine",
+        "--steps",
+        "1e12",
+        "--json",
+        "--set",
+        "checkpoint_interval=0",
+        "--set",
+        "solved_at=1e9",
+    ];
+    let Some(mut command) = on_a_disk_of(&place, "512k", &args) else { return };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    place.guard(&child);
+    let runs = format!("/proc/{}/root{}/runs", child.id(), place.path().display());
+    let metrics = format!("{runs}/mine/metrics.csv");
+    // The mount of the namespace is there once the run is.
+    wait_for("rows", || std::fs::metadata(&metrics).ok().filter(|file| file.len() > 2_000).map(drop));
+    // Filled from outside, until nothing more fits.
+    let filler = format!("{runs}/filler");
+    let mut file = std::fs::File::create(&filler).expect("made");
+    while file.write_all(&[0; 4096]).is_ok() {}
+    drop(file);
+    read_until(&mut child, "training continues without this file");
+    std::fs::remove_file(&filler).expect("removed");
+    read_until(&mut child, "is written again; updates after");
+    send(&child, Signal::TERM);
+    let finished = finish(child);
+    assert_eq!(finished.code, Some(75), "{finished:#?}");
 }
 
 #[test]

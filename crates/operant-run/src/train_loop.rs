@@ -180,7 +180,14 @@ impl Training<'_> {
 
         self.state.record(&stats);
         self.state.train_s += busy_s;
-        self.held = Some(self.record(&stats, &Times { busy: busy_s, period, host }));
+        let record = self.record(&stats, &Times { busy: busy_s, period, host });
+        self.progress.tick(&Tick {
+            env_steps: self.state.env_steps,
+            total: self.settings.steps(),
+            sps: record.sps_average,
+            episodic_return: self.state.attempts.mean(),
+        });
+        self.held = Some(record);
         self.guard(&stats)?;
         Ok(stats)
     }
@@ -265,14 +272,8 @@ impl Training<'_> {
         }
     }
 
-    /// Writes one record to the files and the ring, and shows it on the terminal.
+    /// Writes one record to the files and the ring.
     fn publish(&mut self, record: Record) {
-        let tick = Tick {
-            env_steps: self.state.env_steps,
-            total: self.settings.steps(),
-            sps: record.sps_average,
-            episodic_return: self.state.attempts.mean(),
-        };
         let events = self.publisher.publish(record);
         self.report(events);
         if self.publisher.wants_scene()
@@ -280,7 +281,6 @@ impl Training<'_> {
         {
             self.publisher.show(&episode);
         }
-        self.progress.tick(&tick);
     }
 
     /// Says which files of metrics cannot be written, and which are written again.
