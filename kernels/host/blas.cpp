@@ -244,7 +244,7 @@ uint64_t print_of(const Operation& operation, const Layout& a, const Layout& b, 
 // The fields of an algorithm: their index in `data`.
 enum Field { PRINT, WORKSPACE, PARTS, SCHEMES, ALIGN_A, ALIGN_B, ALIGN_D, ALIGN_VECTOR };
 
-constexpr uint64_t MOST_PARTS = 4, LEAST_PART = 16;
+constexpr uint64_t MAX_PARTS = 4, MIN_PART = 16;
 
 // All that a launch needs, copied when it is given to the stream.
 struct Work {
@@ -442,7 +442,7 @@ EXPORT unsigned cublasLtMatmulAlgoGetHeuristic(Handle* handle, Operation* operat
     if (const Status status = shape_of(*operation, *a, *b, *c, *d, shape); status != SUCCESS) return status;
     if (!is_supported(*operation, *a, *b, *c, *d)) return NOT_SUPPORTED;
 
-    uint64_t parts = preference->schemes == 0 ? 1 : std::clamp<uint64_t>(shape.k / LEAST_PART, 1, MOST_PARTS);
+    uint64_t parts = preference->schemes == 0 ? 1 : std::clamp<uint64_t>(shape.k / MIN_PART, 1, MAX_PARTS);
     const auto needed = [&] { return parts == 1 ? 0 : parts * shape.m * shape.n * sizeof(float); };
     while (needed() > preference->workspace) --parts;
     // The first proposal is none, as the real library's may be.

@@ -18,7 +18,7 @@ const FLAT_MB: f64 = 1.0;
 const FLAT_GPU_MB: f64 = 16.0;
 /// Default minutes on a GPU.
 const MINUTES: f64 = 10.0;
-/// From one look at the run to the next.
+/// Interval between two checks of the run.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs the soak of the CPU, or of a GPU (`gpu [--minutes M] [TRAIN FLAGS]..`), and prints a table.

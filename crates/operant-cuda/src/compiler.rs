@@ -372,7 +372,7 @@ fn bind(
 }
 
 fn too_new(path: &Path, version: &str, newest: Version) -> String {
-    format!("{} is for CUDA {version}, newer than the driver (CUDA {newest})", path.display())
+    format!("{} is for {version}, newer than the driver (CUDA {newest})", path.display())
 }
 
 /// The major version in a file's name: 13 in `libnvrtc.so.13`.

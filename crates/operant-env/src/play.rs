@@ -144,7 +144,7 @@ pub struct RandomActions {
 }
 
 impl RandomActions {
-    /// For R environments from number `first` on.
+    /// Draws actions for R environments from number `first` on.
     pub fn new(space: ActionSpace, seed: u64, first: u32, rows: usize) -> Self {
         let draws =
             |row| ActionDraws::new(seed, f32::load_uint(&[first + row as u32]), Purpose::RandomAction);
@@ -201,7 +201,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// For R environments of this specification.
+    /// Allocates outputs for R environments of this specification.
     pub fn new(spec: &EnvSpec, masked: bool, rows: usize) -> Self {
         let obs = vec![0; spec.obs.words() * rows];
         Self {
@@ -216,12 +216,12 @@ impl Outputs {
         }
     }
 
-    /// For [`Stepper::observe`].
+    /// The buffers for [`Stepper::observe`].
     pub fn seen(&mut self) -> Seen<'_> {
         Seen { obs: &mut self.obs, legal: &mut self.legal }
     }
 
-    /// For [`Stepper::collect`].
+    /// The buffers for [`Stepper::collect`].
     pub fn stepped(&mut self) -> Stepped<'_> {
         Stepped {
             seen: Seen { obs: &mut self.obs, legal: &mut self.legal },

@@ -19,7 +19,7 @@ pub struct CoreSample {
 /// Means over the usable cores, each 0 to 1; NaN where there is nothing to average.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CpuSummary {
-    /// All of them.
+    /// All usable cores.
     pub all: f64,
     /// Performance cores alone.
     pub performance: f64,

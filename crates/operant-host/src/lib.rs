@@ -26,6 +26,6 @@ pub use cores::{CoreKind, CpuCore};
 pub use cpu::CoreSample;
 pub use gpu::GpuSample;
 pub use memory::resident_memory;
-pub use plan::{Plan, PlanRequest, Setting, Waiting, Workload};
+pub use plan::{Plan, PlanRequest, PlannedSetting, Waiting, Workload};
 pub use sampler::{HostSample, Sampler};
 pub use topology::{Topology, Vendor};

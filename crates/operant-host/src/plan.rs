@@ -106,7 +106,7 @@ pub struct Workload {
 
 /// A value of the plan and its reason, each in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
+pub struct PlannedSetting {
     /// Its name, the configuration's key where there is one.
     pub name: &'static str,
     /// Its value.
@@ -139,7 +139,7 @@ pub struct Plan {
     /// The largest batch, in samples, that fits in the workers' last-level caches.
     pub batch: Option<usize>,
     /// All values with reasons, for logs and messages.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<PlannedSetting>,
 }
 
 impl Plan {
@@ -147,7 +147,8 @@ impl Plan {
     pub fn new(topology: &Topology, request: &PlanRequest, work: &Workload) -> Self {
         let cores = topology.usable_cores();
         let mut settings = Vec::new();
-        let mut set = |name, value: String, reason: String| settings.push(Setting { name, value, reason });
+        let mut set =
+            |name, value: String, reason: String| settings.push(PlannedSetting { name, value, reason });
 
         let (threads, reason) = threads(topology, request, &cores);
         set("threads", threads.to_string(), reason);

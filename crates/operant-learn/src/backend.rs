@@ -54,9 +54,9 @@ pub struct UpdateStats {
     pub nonfinite_in_a_row: u64,
     /// Seconds of wall time in the rollout, without GAE.
     pub time_rollout: f64,
-    /// See `time_rollout`.
+    /// Seconds of wall time of this phase, as `time_rollout`.
     pub time_gae: f64,
-    /// See `time_rollout`.
+    /// Seconds of wall time of this phase, as `time_rollout`.
     pub time_update: f64,
     /// Bytes copied from the host to the device for this update; 0 where both share memory.
     pub bytes_h2d: u64,

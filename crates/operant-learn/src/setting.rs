@@ -178,13 +178,13 @@ impl Key {
         Key { name, doc, kind, group, flag: None, fixed: None, is_local: false }
     }
 
-    /// With a flag that takes a value.
+    /// Adds a flag that takes a value.
     #[must_use]
     pub const fn flag(self, flag: &'static str, value_name: &'static str) -> Self {
         Key { flag: Some(Flag::Value(flag, value_name)), ..self }
     }
 
-    /// With a flag that sets this value.
+    /// Adds a flag that sets this value.
     #[must_use]
     pub const fn switch(self, flag: &'static str, value: &'static str) -> Self {
         Key { flag: Some(Flag::Switch(flag, value)), ..self }

@@ -38,9 +38,9 @@ pub(crate) struct BackendState {
     pub learner: LearnerState,
     /// `(N, leaves)`.
     pub environments: Vec<u32>,
-    /// Of observations; no features without normalisation.
+    /// Statistics of observations; no features without normalisation.
     pub obs_norm: RunningNorm,
-    /// Of discounted returns.
+    /// Statistics of discounted returns.
     pub reward_norm: RunningNorm,
     /// `(N)`: discounted return of each environment.
     pub discounted: Vec<f32>,

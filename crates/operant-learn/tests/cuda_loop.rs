@@ -27,8 +27,8 @@ fn options(network: impl Into<NetworkOptions>, overlap: bool) -> GpuOptions {
     GpuOptions { network: network.into(), overlap, ..GpuOptions::default() }
 }
 
-/// As matrix products instead of inside the kernels.
-fn layers(precision: Precision) -> NetworkOptions {
+/// The options of the GEMM path.
+fn gemm_path(precision: Precision) -> NetworkOptions {
     NetworkOptions { precision, kernels: Kernels::Gemm }
 }
 
@@ -176,7 +176,7 @@ fn with_overlap_a_rollout_plays_with_weights_one_update_old() {
         overlap_plays_with_weights_one_update_old(&device, precision.into(), 1);
     }
     let Some(device) = device(1) else { return };
-    overlap_plays_with_weights_one_update_old(&device, layers(Precision::Bf16), 1);
+    overlap_plays_with_weights_one_update_old(&device, gemm_path(Precision::Bf16), 1);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn the_order_of_streams_changes_no_bit() {
         return;
     }
     for (ordinal, how, times) in
-        [(0, Precision::F32.into(), 5), (4, Precision::F32.into(), 2), (0, layers(Precision::F32), 3)]
+        [(0, Precision::F32.into(), 5), (4, Precision::F32.into(), 2), (0, gemm_path(Precision::F32), 3)]
     {
         let Some(device) = device(ordinal) else { return };
         overlap_plays_with_weights_one_update_old(&device, how, times);

@@ -33,7 +33,7 @@ impl Usage {
 
 /// A function that may spill, or have a stack.
 struct Allowed {
-    /// As [`Usage::name`] has it.
+    /// The function, as in [`Usage::name`].
     function: &'static str,
     /// The network's hidden layers, and its arithmetic; None for all.
     network: Option<(&'static str, &'static str)>,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use operant_cuda::{Compiler, DeviceProperties, Inspection, LibraryStatus};
 use operant_env::Registry;
-use operant_host::{CoreKind, CpuCore, Setting};
+use operant_host::{CoreKind, CpuCore, PlannedSetting};
 use operant_learn::cuda::fused_up_to;
 use operant_learn::network::{Architecture, Head, Input, Network};
 use operant_learn::{Config, Precision};
@@ -223,7 +223,7 @@ impl Cpu {
 }
 
 impl Planned {
-    fn of(setting: Setting) -> Self {
+    fn of(setting: PlannedSetting) -> Self {
         Planned { name: setting.name, value: setting.value, reason: setting.reason }
     }
 }

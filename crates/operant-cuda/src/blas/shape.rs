@@ -223,9 +223,9 @@ impl fmt::Display for GemmShape {
 /// A matrix in device memory.
 #[derive(Debug, Clone, Copy)]
 pub enum Operand<'a> {
-    /// Of f32.
+    /// f32 elements.
     F32(&'a Buffer<f32>),
-    /// Of bf16.
+    /// bf16 elements.
     Bf16(&'a Buffer<u16>),
 }
 

@@ -35,7 +35,7 @@ const NO_MEMORY_LIMIT: u64 = 1 << 60;
 struct Mount {
     /// The group that the mount shows as its root.
     group: String,
-    /// Where.
+    /// The mount point.
     at: PathBuf,
     /// None for version 2, else the controllers of version 1.
     controllers: Option<Vec<String>>,

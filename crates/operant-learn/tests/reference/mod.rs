@@ -146,9 +146,9 @@ fn backward(
 struct Evaluated {
     logprob: f64,
     entropy: f64,
-    /// Of the log-probability with respect to the outputs, then log_std.
+    /// Gradient of the log-probability with respect to the outputs, then log_std.
     d_logprob: (Vec<f64>, Vec<f64>),
-    /// Of the entropy.
+    /// Gradient of the entropy.
     d_entropy: (Vec<f64>, Vec<f64>),
 }
 

@@ -14,7 +14,7 @@ use crate::network::{Input, Network};
 pub(crate) struct Gradient {
     /// `[chain][layer]`.
     chains: Vec<Vec<WeightGradient>>,
-    /// Of a Gaussian head, `[action]`, samples in lanes.
+    /// The log standard deviations' sums of a Gaussian head, `[action]`, samples in lanes.
     pub log_std: Vec<f32x16>,
 }
 
@@ -96,13 +96,13 @@ fn activation(layer: &Layer) -> Activation {
     layer.spec.activation.expect("hidden layers have a nonlinearity")
 }
 
-/// Of y = tanh(z): dy (1 - y^2).
+/// The gradient of y = tanh(z): dy (1 - y^2).
 #[inline(always)]
 fn tanh_gradient<const V: usize>(y: &Row<V>, dy: Row<V>) -> Row<V> {
     core::array::from_fn(|v| dy[v] * fma(-y[v], y[v], f32x16::ONE))
 }
 
-/// Of y = max(z, 0): dy where y > 0.
+/// The gradient of y = max(z, 0): dy where y > 0.
 #[inline(always)]
 fn relu_gradient<const V: usize>(y: &Row<V>, dy: Row<V>) -> Row<V> {
     core::array::from_fn(|v| Float::gt(y[v], f32x16::ZERO).select(dy[v], f32x16::ZERO))

@@ -47,7 +47,7 @@ pub struct Policy {
     network: Network,
     /// `[chain][layer]`.
     pub(crate) chains: Vec<Vec<Layer>>,
-    /// Of a Gaussian head.
+    /// Log standard deviations of a Gaussian head.
     pub(crate) log_std: Vec<f32>,
 }
 

@@ -19,7 +19,7 @@ pub struct KernelEnv {
 }
 
 impl KernelEnv {
-    /// Of this environment.
+    /// Emits this environment.
     ///
     /// # Errors
     /// When it has no CUDA source.

@@ -34,7 +34,7 @@ pub struct HorizonSizes {
 }
 
 impl HorizonSizes {
-    /// Of a configuration, in launches of `blocks` blocks.
+    /// The sizes of a configuration, in launches of `blocks` blocks.
     pub fn new(kernel_env: &KernelEnv, network: &Network, config: &Config, blocks: usize) -> Self {
         Self {
             num_envs: config.num_envs,
@@ -149,7 +149,7 @@ pub struct HorizonMemory {
 }
 
 impl HorizonMemory {
-    /// With `sample_buffers` buffers for samples.
+    /// Allocates the memory, with `sample_buffers` buffers for samples.
     ///
     /// # Errors
     /// When memory does not suffice.

@@ -42,7 +42,7 @@ plain_struct! {
     #[derive(Default)]
     pub struct AdamRate {
         step_size: f32,
-        /// Of the second moments.
+        /// The correction of the second moments.
         root: f32,
     }
 }
@@ -63,7 +63,7 @@ plain_struct! {
         finite: u32,
         /// Its KL divergence.
         last_kl: f64,
-        /// Of the last minibatch's step.
+        /// The learning rate of the last minibatch's step.
         rate: AdamRate,
     }
 }
@@ -109,7 +109,7 @@ pub struct UpdateSizes {
 }
 
 impl UpdateSizes {
-    /// Of a configuration, in launches of `blocks` blocks.
+    /// The sizes of a configuration, in launches of `blocks` blocks.
     pub fn new(network: &Network, config: &Config, sample_stride: usize, blocks: usize) -> Self {
         let num_samples = config.num_envs.saturating_mul(config.num_steps);
         Self {
@@ -176,7 +176,7 @@ operant_cuda::params! {
         minibatch: value [u32],
         /// 1: advantages are normalised per minibatch.
         norm_adv: value [u32],
-        /// Of the shuffles.
+        /// The seed of the shuffles.
         seed: value [Seed],
         coefficients: value [LossCoefficients],
         /// KL divergence that ends the epochs; 0 never does.

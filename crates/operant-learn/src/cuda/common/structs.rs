@@ -59,7 +59,7 @@ plain_struct! {
 }
 
 impl Discounts {
-    /// Of a configuration.
+    /// The factors of a configuration.
     pub fn of(config: &Config) -> Self {
         let [gamma, decay] = config.discounts();
         Self { gamma, decay }

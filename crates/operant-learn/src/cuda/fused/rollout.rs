@@ -106,7 +106,7 @@ impl FusedPolicy {
         allocator.alloc(specialisation.packed_words)
     }
 
-    /// With these weights.
+    /// Loads the kernels, with these weights.
     ///
     /// # Errors
     /// When the kernels do not compile, or the device refuses that much shared memory.

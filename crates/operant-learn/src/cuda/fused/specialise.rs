@@ -236,7 +236,7 @@ impl Specialisation {
 /// A specialised update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateSpecialisation {
-    /// As the rollout's, for the packing.
+    /// The rollout's specialisation, for the packing.
     pub forward: Specialisation,
     /// Where the weights are.
     pub weights_at: WeightPlacement,

@@ -36,7 +36,7 @@ pub struct FusedUpdateSizes {
 }
 
 impl FusedUpdateSizes {
-    /// Of a specialised update in launches of `blocks` blocks.
+    /// The sizes of a specialised update in launches of `blocks` blocks.
     pub fn new(
         network: &Network,
         config: &Config,
@@ -130,7 +130,7 @@ pub struct FusedUpdate {
 }
 
 impl FusedUpdate {
-    /// In launches of as many blocks as the device holds at once.
+    /// Loads the kernels for launches of as many blocks as are resident at once.
     ///
     /// # Errors
     /// When the network fits no fused update, the kernels do not compile, or the device has no room.

@@ -53,7 +53,7 @@ pub struct GemmLayout {
 }
 
 impl GemmLayout {
-    /// Of a network.
+    /// The layout of a network.
     pub fn new(network: &Network, precision: Precision) -> Self {
         let (mut matrix_elements, mut biases) = (0, 0);
         let mut chains = Vec::new();

@@ -33,7 +33,7 @@ operant_cuda::params! {
     /// Parameters of the kernels: they read and write `rows` x `columns` numbers of each matrix.
     struct GemmMathParams<'a>(of: MathSizes) for ["gemm_activate", "gemm_slope", "gemm_bias_sums"], blocks usize::MAX, {
         input: reads [f32; of.input],
-        /// Of gemm_slope.
+        /// Used by gemm_slope.
         activated: may_read [f32; of.activated],
         /// (columns).
         bias: may_read [f32; of.columns],
@@ -55,7 +55,7 @@ pub struct GemmMath {
 }
 
 impl GemmMath {
-    /// For a network's products.
+    /// Loads the kernels for a network.
     ///
     /// # Errors
     /// When the kernels do not compile.

@@ -101,7 +101,7 @@ struct ForwardLayer {
 /// Memory of the forward pass of M samples.
 #[derive(Debug)]
 pub struct ForwardMemory {
-    /// Of each chain's layers: activations of a hidden layer as the next product reads them; outputs of the last one are f32.
+    /// Outputs of each chain's layers: activations of a hidden layer as the next product reads them; outputs of the last one are f32.
     outs: Vec<Vec<GemmMatrix>>,
     /// f32 sums of a layer before its nonlinearity, where activations are not f32.
     sums: Option<Buffer<f32>>,

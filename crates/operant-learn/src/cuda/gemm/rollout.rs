@@ -89,9 +89,9 @@ operant_cuda::params! {
         /// Where the value lies in a row of values.
         value_at: value [u32],
         max_truncations: value [u32],
-        /// Of the launch.
+        /// Set for each launch.
         step: value [u32],
-        /// Of the launch.
+        /// Set for each launch.
         truncation: value [u32],
     }
 }
@@ -159,7 +159,7 @@ impl GemmPolicy {
         num_envs.div_ceil(THREADS)
     }
 
-    /// In this memory, with these weights.
+    /// Loads the kernels, with this memory and these weights.
     ///
     /// # Errors
     /// When cuBLASLt is missing, or the device fails.

@@ -33,7 +33,7 @@ pub struct GemmWeightSizes {
 }
 
 impl GemmWeightSizes {
-    /// Of P parameters.
+    /// The sizes for P parameters.
     pub fn new(parameters: usize, gemm_layout: &GemmLayout) -> Self {
         Self { parameters, matrix_words: gemm_layout.matrix_words(), biases: gemm_layout.biases }
     }
@@ -58,7 +58,7 @@ operant_cuda::params! {
 }
 
 impl<'a> GemmWeightParams<'a> {
-    /// From all parameters to these weights.
+    /// Packs all parameters into these weights.
     pub fn new(parameters: &'a Buffer<f32>, weights: &'a Weights) -> Self {
         Self { parameters, weights: GemmWeights::of(weights), count: parameters.len() as u32 }
     }
@@ -88,7 +88,8 @@ pub struct GemmUpdateSizes {
 }
 
 impl GemmUpdateSizes {
-    /// Of a configuration on a device with `multiprocessors` multiprocessors: two blocks each, but none without a sample or a parameter.
+    /// The sizes of a configuration on a device with `multiprocessors` multiprocessors: two blocks each, but none without a sample
+    /// or a parameter.
     pub fn new(
         network: &Network,
         config: &Config,
@@ -188,7 +189,7 @@ pub struct GemmUpdate {
 }
 
 impl GemmUpdate {
-    /// For minibatches of N T / `num_minibatches` samples.
+    /// Plans the products for minibatches of N T / `num_minibatches` samples.
     ///
     /// # Errors
     /// When cuBLASLt is missing, or the device has no room or fails.

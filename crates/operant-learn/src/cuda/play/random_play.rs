@@ -36,7 +36,7 @@ struct PlaySizes {
     num_steps: usize,
     running_words: usize,
     obs_words: usize,
-    /// Of the launch.
+    /// Blocks of the launch.
     blocks: usize,
     /// Whether every step's outputs are written, and whether they are hashed.
     writes: bool,
