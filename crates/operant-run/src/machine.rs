@@ -209,7 +209,7 @@ mod tests {
         assert_eq!((plan.threads, plan.waiting, applied.threads), (4, Waiting::Spin, 4));
         assert_eq!(
             applied.note.split("; lane_width: ").next(),
-            Some("plan: 4 threads (one to a usable core); waiting: spin (every thread has a CPU)")
+            Some("plan: 4 threads (one per usable core); waiting: spin (every thread has a CPU)")
         );
         let tile = "; rollout_tile: 64 (1024 environments are 16 tiles for 4 workers)";
         assert!(applied.note.ends_with(tile), "{}", applied.note);

@@ -170,7 +170,7 @@ mod tests {
         ] {
             let (line, problem) = Baseline::parse(&format!("{good}\n\n{bad}\n")).expect_err(&bad);
             assert_eq!(line, Some(3), "{bad}");
-            assert!(problem.contains("no row"), "{problem}");
+            assert!(problem.contains("not a row"), "{problem}");
         }
         assert_eq!(Baseline::parse(" \n").expect_err("empty").0, None);
     }
