@@ -209,9 +209,9 @@ fn what_cannot_be_measured_is_told_before_anything_is() {
         (&["--set", "env.gravity=3"], &["gravity", "where: --set"]),
         (&["--set", "num_minibatches=7", "--envs", "64"], &["does not divide", "where: --set"]),
         (&["--compare", "missing.jsonl"], &["cannot be read", "where: --compare missing.jsonl"]),
-        (&["--compare", "no.jsonl"], &["no row", "where: --compare no.jsonl:1"]),
+        (&["--compare", "no.jsonl"], &["not a row", "where: --compare no.jsonl:1"]),
         (&["--compare", "empty.jsonl"], &["no rows", "where: --compare empty.jsonl"]),
-        (&["--compare", "bytes.jsonl"], &["no text", "where: --compare bytes.jsonl"]),
+        (&["--compare", "bytes.jsonl"], &["not UTF-8 text", "where: --compare bytes.jsonl"]),
         (&["--plot", "no/such/out.svg"], &["cannot be written", "where: --plot no/such/out.svg"]),
     ];
     for (args, parts) in cases {
