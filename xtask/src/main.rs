@@ -11,6 +11,7 @@ mod learning;
 mod operant;
 mod soak;
 mod test;
+mod tools;
 
 const HELP: &str = "\
 Chores of the operant workspace.
@@ -18,8 +19,11 @@ Chores of the operant workspace.
 Usage: cargo xtask <CHORE>
 
 Chores:
-  test    Everything that must hold before a change goes in: format, lints, tests, documentation.
-          Stops at the first failure and prints the command that repeats it.
+  test [--no-skips]
+          Everything that must hold before a change goes in: format, lints, tests, documentation.
+          Stops at the first failure and prints the command that repeats it. What needs a C++ compiler, Python
+          or NVRTC is skipped by name where that is missing; with --no-skips it is an error.
+  python  Makes the Python environment of the tests in target/venv, from requirements-test.txt.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
   config-doc
@@ -57,7 +61,8 @@ fn main() -> ExitCode {
         ["metrics-doc"] => doc::run("metrics.md", "operant-metrics", "markdown"),
         ["config-doc"] => doc::run("configuration.md", "operant-run", "configuration"),
         ["soak", ref args @ ..] => soak::run(args),
-        ["test"] => test::run(),
+        ["python"] => tools::install(),
+        ["test", ref args @ ..] => test::run(args),
         _ => {
             eprintln!("error: `cargo xtask {}` is no chore\n\n{HELP}", args.join(" "));
             return ExitCode::from(2);

@@ -1,25 +1,27 @@
 //! `cargo xtask test`: format, lints, tests, doc tests, compiled kernels and documentation, each announced with its time.
 
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::kernels;
+use crate::tools::{Missing, Tools};
 
 /// One cargo command, the variables it runs under, and what it is for.
 struct Step {
     name: &'static str,
     env: Vec<(&'static str, String)>,
     args: &'static str,
-    /// What this machine lacks for it.
-    missing: Option<String>,
+    /// Whether this machine lacks a tool for it.
+    is_missing: bool,
 }
 
 impl Step {
     fn new(name: &'static str, args: &'static str) -> Step {
-        Step { name, env: Vec::new(), args, missing: None }
+        Step { name, env: Vec::new(), args, is_missing: false }
     }
 
     fn env(mut self, key: &'static str, value: impl Into<String>) -> Step {
@@ -33,7 +35,8 @@ impl Step {
         format!("{env}cargo {}", self.args)
     }
 
-    fn run(&self, root: &Path, xtask: &Path) -> Result<()> {
+    /// Runs it and returns the lines of tests that were skipped.
+    fn run(&self, root: &Path, xtask: &Path, tools: &Tools) -> Result<Vec<String>> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let (program, args) = match self.args.strip_prefix("xtask ") {
             // `cargo xtask` would compile this program once more, with the features that it needs by itself.
@@ -41,30 +44,36 @@ impl Step {
             None => (cargo.as_os_str(), self.args),
         };
         let mut command = Command::new(program);
-        command.current_dir(root).args(args.split(' '));
+        command.current_dir(root).args(args.split(' ')).stderr(Stdio::piped());
+        command.envs(tools.variables.iter().map(|(name, value)| (name, value)));
+        if std::io::stderr().is_terminal() {
+            command.env("CARGO_TERM_COLOR", "always");
+        }
         for (key, value) in &self.env {
             command.env(key, value);
             if *key == "RUSTFLAGS" {
                 command.env_remove("CARGO_ENCODED_RUSTFLAGS"); // it would win over RUSTFLAGS
             }
         }
-        let status = command.status().with_context(|| format!("cannot start `{}`", self.shell()))?;
+        let mut child = command.spawn().with_context(|| format!("cannot start `{}`", self.shell()))?;
+        let skipped = child.stderr.take().map(forward).unwrap_or_default();
+        let status = child.wait()?;
         if !status.success() {
             bail!("{} failed ({status}); to repeat only this step:\n\n    {}\n", self.name, self.shell());
         }
-        Ok(())
+        Ok(skipped)
     }
 }
 
 /// The steps, the quick ones first. `target` is where cargo builds. All use one profile and, but for the last two, the features of the
 /// whole workspace, so that they share what they compile.
-fn steps(target: &Path) -> Vec<Step> {
+fn steps(target: &Path, tools: &Tools) -> Vec<Step> {
     let mut steps = vec![
         Step::new("format", "fmt --all --check"),
         Step::new("lints", "clippy --workspace --all-targets --profile quick -- -D warnings"),
         Step::new("tests", "test --workspace --profile quick --lib --bins --tests"),
         Step::new("doc tests", "test --workspace --profile quick --doc"),
-        Step { missing: kernels::missing(), ..Step::new("kernels", "xtask kernels --check") },
+        Step { is_missing: tools.lacks_nvrtc(), ..Step::new("kernels", "xtask kernels --check") },
         Step::new("documentation", "doc --workspace --no-deps --document-private-items --profile quick")
             .env("RUSTDOCFLAGS", "-D warnings"),
     ];
@@ -83,36 +92,73 @@ fn steps(target: &Path) -> Vec<Step> {
     steps
 }
 
-/// Runs every step in order.
+/// Tests that say SKIPPED for a reason of the machine, not of a missing tool: `--no-skips` lets them pass.
+const OF_THE_MACHINE: &[&str] = &[
+    "can be mounted here",
+    "only root",
+    "this machine has one",
+    "this one has",
+    "cuBLASLt",
+    "does not support it",
+];
+
+/// Runs every step in order. With `--no-skips`, a missing tool or a skipped test is an error.
 ///
 /// # Errors
 ///
 /// The first step that fails, with the command that repeats it; or a workspace that cargo cannot read.
-pub fn run() -> Result<()> {
+pub fn run(args: &[&str]) -> Result<()> {
+    let no_skips = match args {
+        [] => false,
+        ["--no-skips"] => true,
+        other => bail!("`{}` is not understood; give nothing or --no-skips", other.join(" ")),
+    };
     let metadata = cargo_metadata::MetadataCommand::new()
         .no_deps()
         .exec()
         .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
-    let steps = steps(metadata.target_directory.as_std_path());
+    let target = metadata.target_directory.as_std_path();
+    let tools = Tools::find(target);
+    for Missing { name, skipped, command } in &tools.missing {
+        eprintln!("missing: {name}: {command}\n  skipped without it: {skipped}");
+    }
+    ensure!(!no_skips || tools.missing.is_empty(), "--no-skips: tools are missing");
+    let steps = steps(target, &tools);
     // Asked before a step builds this program again, in the same place.
     let xtask = std::env::current_exe().context("cannot find this program")?;
     let begin = Instant::now();
+    let mut skipped: BTreeSet<String> = BTreeSet::new();
     for (index, step) in steps.iter().enumerate() {
-        eprintln!("[{}/{}] {}: {}", index + 1, steps.len(), step.name, step.shell());
-        if let Some(missing) = &step.missing {
-            eprintln!("[{}/{}] {}: SKIPPED, NOT CHECKED: {missing}", index + 1, steps.len(), step.name);
+        let number = format!("[{}/{}] {}", index + 1, steps.len(), step.name);
+        eprintln!("{number}: {}", step.shell());
+        if step.is_missing {
+            skipped.insert(format!("SKIPPED step {}", step.name));
             continue;
         }
         let start = Instant::now();
-        step.run(metadata.workspace_root.as_std_path(), &xtask)?;
-        eprintln!(
-            "[{}/{}] {}: good, {:.1} s",
-            index + 1,
-            steps.len(),
-            step.name,
-            start.elapsed().as_secs_f64()
-        );
+        skipped.extend(step.run(metadata.workspace_root.as_std_path(), &xtask, &tools)?);
+        eprintln!("{number}: good, {:.1} s", start.elapsed().as_secs_f64());
     }
-    eprintln!("all good, {:.0} s", begin.elapsed().as_secs_f64());
+    for line in &skipped {
+        eprintln!("{line}");
+    }
+    let of_tools = |line: &&String| !OF_THE_MACHINE.iter().any(|reason| line.contains(reason));
+    let seconds = begin.elapsed().as_secs_f64();
+    ensure!(!no_skips || !skipped.iter().any(|line| of_tools(&line)), "--no-skips: tests were skipped");
+    match skipped.len() {
+        0 => eprintln!("all good, {seconds:.0} s"),
+        count => eprintln!("all good but for {count} skipped, {seconds:.0} s"),
+    }
     Ok(())
+}
+
+/// Copies what a command writes to its stderr, and keeps the lines that say what was skipped.
+fn forward(from: impl std::io::Read) -> Vec<String> {
+    let mut skipped = Vec::new();
+    for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        eprintln!("{line}");
+        skipped.extend(line.starts_with("SKIPPED ").then(|| line.into_owned()));
+    }
+    skipped
 }

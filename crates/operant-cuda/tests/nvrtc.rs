@@ -18,8 +18,7 @@ fn directory() -> Option<PathBuf> {
         SAID.call_once(|| {
             let _ = writeln!(
                 std::io::stderr(),
-                "SKIPPED the tests of the real NVRTC: `pip install nvidia-cuda-nvrtc`, and set OPERANT_NVRTC_DIR to the \
-                 directory of libnvrtc"
+                "SKIPPED the tests of the real NVRTC: no OPERANT_NVRTC_DIR with libnvrtc; cargo xtask python brings it"
             );
         });
     }

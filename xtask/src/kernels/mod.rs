@@ -78,11 +78,6 @@ pub fn run(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What is missing on this machine for checking the kernels; None if nothing.
-pub fn missing() -> Option<String> {
-    compiler().err().map(|error| format!("{error:#}"))
-}
-
 fn compiler() -> Result<Compiler> {
     let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
     let found = match &named {
@@ -91,7 +86,7 @@ fn compiler() -> Result<Compiler> {
     };
     found.with_context(|| match named {
         Some(directory) => format!("NVRTC is not in {VARIABLE}={}", directory.display()),
-        None => "NVRTC is needed: `pip install nvidia-cuda-nvrtc==13.0.88`".to_owned(),
+        None => "NVRTC is needed: `cargo xtask python` brings it, and `cargo xtask test` finds it; or set OPERANT_NVRTC_DIR".to_owned(),
     })
 }
 

@@ -25,6 +25,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsStr;
 use std::hash::{Hash, Hasher};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -83,7 +84,11 @@ pub fn sanitized(skipped: &str) -> Option<PathBuf> {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let compiler = compiler(skipped)?;
     if preload(&compiler).is_none() {
-        eprintln!("SKIPPED {skipped}: {} has no libasan and libubsan; install them", compiler.path);
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED {skipped}: {} has no libasan and libubsan; install them",
+            compiler.path
+        );
         return None;
     }
     Some(BUILT.get_or_init(|| build(&compiler, "sanitized", SANITIZERS)).clone())
@@ -201,7 +206,10 @@ fn compiler(skipped: &str) -> Option<Compiler> {
     match Command::new(&path).arg("--version").env_remove("LD_PRELOAD").stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => Some(Compiler { path, version: output.stdout }),
         _ => {
-            eprintln!("SKIPPED {skipped}: no C++ compiler `{path}`; install g++ or set CXX");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED {skipped}: no C++ compiler `{path}`; apt-get install g++, or set CXX"
+            );
             None
         }
     }

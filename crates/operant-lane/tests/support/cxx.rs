@@ -11,7 +11,10 @@ pub fn compiler(skipped: &str) -> Option<String> {
     if found.is_ok_and(|status| status.success()) {
         return Some(compiler);
     }
-    eprintln!("SKIPPED {skipped}: no C++ compiler `{compiler}`; install g++ or set CXX");
+    let _ = writeln!(
+        std::io::stderr(),
+        "SKIPPED {skipped}: no C++ compiler `{compiler}`; apt-get install g++, or set CXX"
+    );
     None
 }
 

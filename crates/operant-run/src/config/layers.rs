@@ -25,7 +25,7 @@ const OTHER_VARIABLES: &[&str] = &[
     // Set by `train --detach` for the process that it starts.
     "OPERANT_DETACHED",
     // Of the test suite, which also runs the command.
-    "OPERANT_TENSORBOARD_PYTHON",
+    "OPERANT_TEST_PYTHON",
     "OPERANT_NVRTC_DIR",
     "OPERANT_CUBLASLT_DIR",
     // Of the stand-in for a GPU, which the test suite gives to the command.

@@ -118,14 +118,14 @@ fn an_unwritable_directory_is_an_error_with_its_path() {
     assert!(text.contains("gone") && text.contains("check the path"), "{text}");
 }
 
-/// A Python with TensorBoard: `OPERANT_TENSORBOARD_PYTHON`, which must work when set, or `python3` if it has it.
+/// A Python with TensorBoard: `OPERANT_TEST_PYTHON`, which must work when set, or `python3` if it has it.
 fn python() -> Option<String> {
     let works = |python: &str| {
         let imports = "import tensorboard.backend.event_processing.event_accumulator";
         Command::new(python).args(["-c", imports]).output().is_ok_and(|output| output.status.success())
     };
-    if let Ok(python) = std::env::var("OPERANT_TENSORBOARD_PYTHON") {
-        assert!(works(&python), "OPERANT_TENSORBOARD_PYTHON={python} cannot import tensorboard");
+    if let Ok(python) = std::env::var("OPERANT_TEST_PYTHON") {
+        assert!(works(&python), "OPERANT_TEST_PYTHON={python} cannot import tensorboard");
         return Some(python);
     }
     works("python3").then(|| "python3".to_owned())
@@ -166,7 +166,7 @@ fn tensorboards_own_reader_agrees() {
         let _ = writeln!(
             io::stderr(),
             "SKIPPED tensorboards_own_reader_agrees: no python3 with tensorboard; \
-             set OPERANT_TENSORBOARD_PYTHON to a Python that has it"
+             cargo xtask python makes one"
         );
         return;
     };
