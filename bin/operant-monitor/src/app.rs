@@ -5,14 +5,15 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
-use crate::Options;
-use crate::data::{Place, Runs};
+use crate::data::{Order, Place, Runs};
 use crate::input::Event;
 use crate::layout::{Layout, PanelKind};
+use crate::list::{Comparison, RunList};
 use crate::symbols::{ASCII, Marker, Symbols, UNICODE};
 use crate::theme::{Detected, Theme};
-use crate::ui::{banner, losses, metrics};
+use crate::ui::{banner, events, losses, metrics};
 use crate::view::View;
+use crate::{Action, Options};
 
 /// What lies above the panels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum Overlay {
     Help,
     /// The list of runs.
     Runs,
+    /// The settings in which two runs differ.
+    Comparison,
 }
 
 /// Everything that a frame is drawn from.
@@ -53,24 +56,31 @@ pub struct App {
     pub clock: Duration,
     /// The wall clock in nanoseconds since 1970; it stands still while frozen.
     pub unix_ns: u64,
-    /// Row of the list of runs, or first line of the help.
-    pub row: usize,
+    /// The list of runs.
+    pub list: RunList,
+    /// What the two runs compared last differ in.
+    pub comparison: Comparison,
+    /// First line of the help or of a comparison.
+    pub scroll: usize,
     /// The exit code, once it is time to leave.
     pub leave: Option<u8>,
     /// Set by Ctrl-Z: give the terminal back and stop until SIGCONT.
     pub suspend: bool,
     selected: [usize; PanelKind::ALL.len()],
+    /// The panel whose number was the last key.
+    numbered: Option<PanelKind>,
     size: Rect,
     detected: Detected,
 }
 
 impl App {
-    /// The monitor that `options` ask for, over the rings in `place`.
+    /// The monitor that `options` ask for, over the runs in `place`.
     pub fn new(options: &Options, place: Place, detected: Detected, utf8: bool) -> Self {
         App {
             theme: Theme::new(options.theme, detected),
             symbols: if utf8 { &UNICODE } else { &ASCII },
             marker: if utf8 { Marker::Braille } else { Marker::Ascii },
+            list: RunList::new(options.control.clone()),
             ..Self::of_runs(Runs::new(place, &options.runs), detected)
         }
     }
@@ -91,10 +101,13 @@ impl App {
             now: Duration::ZERO,
             clock: Duration::ZERO,
             unix_ns: 0,
-            row: 0,
+            list: RunList::default(),
+            comparison: Comparison::default(),
+            scroll: 0,
             leave: None,
             suspend: false,
             selected: [0; PanelKind::ALL.len()],
+            numbered: None,
             size: Rect::new(0, 0, 80, 24),
             detected,
         }
@@ -103,12 +116,13 @@ impl App {
     /// Reads the rings for the frame at `clock` after the start, `unix_ns` on the wall.
     pub fn advance(&mut self, clock: Duration, unix_ns: u64) {
         self.clock = clock;
+        self.list.listen();
         if self.runs.is_frozen() {
             return;
         }
         (self.now, self.unix_ns) = (clock, unix_ns);
         let list = self.overlay == Overlay::Runs || self.runs.shown().is_none();
-        self.runs.refresh(self.now, list);
+        self.keep_row(|app| app.runs.refresh(clock, list));
         let scene_is_seen = self.metric.is_none() && self.layout().area_of(PanelKind::Scene).is_some();
         if let Some(run) = self.runs.shown_mut()
             && scene_is_seen
@@ -117,12 +131,21 @@ impl App {
         }
     }
 
+    /// Does something that may move the rows of the list of runs, and selects the same run after it.
+    fn keep_row(&mut self, change: impl FnOnce(&mut Self)) {
+        let selected = self.runs.all().get(self.list.row).map(|run| run.path().to_path_buf());
+        change(self);
+        let rows = self.runs.all();
+        let same = rows.iter().position(|run| Some(run.path()) == selected.as_deref());
+        self.list.row = same.unwrap_or(self.list.row).min(rows.len().saturating_sub(1));
+    }
+
     /// Takes notice of the screen's size.
     pub fn resize(&mut self, size: Rect) {
         self.size = size;
     }
 
-    /// Where everything stands on a screen of the size last told.
+    /// Where everything stands on a screen of the last known size.
     pub fn layout(&self) -> Layout {
         let banner = self.runs.shown().map_or(0, |run| banner::lines(run, self.size.width).len());
         Layout::new(self.size, banner as u16, self.expanded)
@@ -137,7 +160,10 @@ impl App {
     pub fn handle(&mut self, event: Event) {
         match event {
             Event::Key(key) => self.key(key),
-            Event::Mouse(mouse) => self.mouse(mouse),
+            Event::Mouse(mouse) => {
+                self.numbered = None;
+                self.mouse(mouse);
+            }
             Event::Resize(width, height) => self.resize(Rect::new(0, 0, width, height)),
             Event::Signal(number) => self.leave = Some(u8::try_from(128 + number).unwrap_or(u8::MAX)),
             Event::Tick => {}
@@ -159,6 +185,7 @@ impl App {
                 Overlay::None => self.panel_key(key.code),
                 Overlay::Help => self.help_key(key.code),
                 Overlay::Runs => self.runs_key(key.code),
+                Overlay::Comparison => self.comparison_key(key.code),
             }
         }
     }
@@ -184,36 +211,86 @@ impl App {
     }
 
     fn help_key(&mut self, code: KeyCode) {
-        match code {
-            KeyCode::Char('q') => self.leave = Some(0),
-            KeyCode::Down | KeyCode::Char('j') => self.row = (self.row + 1).min(40),
-            KeyCode::Up | KeyCode::Char('k') => self.row = self.row.saturating_sub(1),
-            KeyCode::PageDown => self.row = (self.row + 10).min(40),
-            KeyCode::PageUp => self.row = self.row.saturating_sub(10),
-            _ => self.overlay = Overlay::None,
+        if code == KeyCode::Char('q') {
+            self.leave = Some(0);
+        } else if !self.scroll_key(code, 60) {
+            self.overlay = Overlay::None;
         }
     }
 
+    fn comparison_key(&mut self, code: KeyCode) {
+        if code == KeyCode::Char('q') {
+            self.leave = Some(0);
+        } else if !self.scroll_key(code, self.comparison.rows.len()) {
+            self.overlay = Overlay::Runs;
+        }
+    }
+
+    /// Scrolls a text of so many lines; false for any other key.
+    fn scroll_key(&mut self, code: KeyCode, lines: usize) -> bool {
+        self.scroll = match code {
+            KeyCode::Down | KeyCode::Char('j') => self.scroll + 1,
+            KeyCode::Up | KeyCode::Char('k') => self.scroll.saturating_sub(1),
+            KeyCode::PageDown => self.scroll + 10,
+            KeyCode::PageUp => self.scroll.saturating_sub(10),
+            _ => return false,
+        }
+        .min(lines.saturating_sub(1));
+        true
+    }
+
     fn runs_key(&mut self, code: KeyCode) {
+        if let Some(asked) = &self.list.asked {
+            let again = KeyCode::Char(asked.action.key());
+            match code == again || code == KeyCode::Char('y') {
+                true => self.list.confirm(),
+                false => self.list.asked = None,
+            }
+            return;
+        }
+        self.list.message.clear();
         let last = self.runs.all().len().saturating_sub(1);
-        self.row = self.row.min(last);
+        let row = self.list.row.min(last);
+        self.list.row = match code {
+            KeyCode::Down | KeyCode::Char('j') => (row + 1).min(last),
+            KeyCode::Up | KeyCode::Char('k') => row.saturating_sub(1),
+            KeyCode::PageDown => (row + 10).min(last),
+            KeyCode::PageUp => row.saturating_sub(10),
+            KeyCode::Home => 0,
+            KeyCode::End => last,
+            _ => row,
+        };
+        let order = self.runs.order();
         match code {
             KeyCode::Char('q') => self.leave = Some(0),
             KeyCode::Esc | KeyCode::Char('r' | '9') => self.overlay = Overlay::None,
-            KeyCode::Down | KeyCode::Char('j') => self.row = (self.row + 1).min(last),
-            KeyCode::Up | KeyCode::Char('k') => self.row = self.row.saturating_sub(1),
-            KeyCode::Home => self.row = 0,
-            KeyCode::End => self.row = last,
             KeyCode::Enter => {
                 self.thaw();
-                self.runs.show(self.row);
+                self.runs.show(self.list.row);
                 self.overlay = Overlay::None;
                 self.view.window.reset();
             }
             KeyCode::Char(' ' | 'o') => {
                 self.thaw();
-                self.runs.overlay(self.row);
+                self.runs.overlay(self.list.row);
             }
+            KeyCode::Char('s') => {
+                // Of numbers the greatest are looked for.
+                let by = order.by.next();
+                self.keep_row(|app| app.runs.sort(Order { by, reversed: by.is_number() }));
+            }
+            KeyCode::Char('S') => {
+                self.keep_row(|app| app.runs.sort(Order { reversed: !order.reversed, ..order }));
+            }
+            KeyCode::Char('c') => self.list.mark(&self.runs),
+            KeyCode::Char('d') => {
+                if let Some(comparison) = self.list.compare(&self.runs) {
+                    self.comparison = comparison;
+                    self.open(Overlay::Comparison);
+                }
+            }
+            KeyCode::Char('X') => self.list.ask(Action::Stop, &self.runs),
+            KeyCode::Char('p') => self.list.ask(Action::Pause, &self.runs),
             KeyCode::Char('?') => self.open(Overlay::Help),
             _ => {}
         }
@@ -230,7 +307,16 @@ impl App {
             KeyCode::Char(digit @ '1'..='8') => {
                 if let Some(panel) = PanelKind::of_key(digit as u8 - b'0') {
                     self.go_to(panel);
+                    self.numbered = Some(panel);
+                    return;
                 }
+            }
+            KeyCode::Char('c') if self.shows_one_chart() => self.view.toggle_cursor(),
+            KeyCode::Esc if self.view.cursor.get().is_some() && self.shows_one_chart() => {
+                self.view.cursor.set(None)
+            }
+            KeyCode::Left | KeyCode::Right if self.shows_one_chart() && self.view.cursor.get().is_some() => {
+                self.view.move_cursor(if code == KeyCode::Left { 1 } else { -1 });
             }
             KeyCode::Enter => self.enter(),
             KeyCode::Esc | KeyCode::Backspace => self.back(),
@@ -243,6 +329,7 @@ impl App {
             KeyCode::Char(' ') if self.runs.is_frozen() => self.thaw(),
             KeyCode::Char(' ') => self.runs.freeze(),
             KeyCode::Char('y') => self.view.log = !self.view.log,
+            KeyCode::Char('a') => self.view.all_values = !self.view.all_values,
             KeyCode::Char('s') => self.view.smoothing = self.view.smoothing.next(),
             KeyCode::Char('x') => self.view.axis = self.view.axis.next(),
             KeyCode::Char('m') => self.marker = self.next_marker(),
@@ -259,6 +346,13 @@ impl App {
             KeyCode::Char('j') => self.arrow(KeyCode::Down, last),
             _ => {}
         }
+        self.numbered = None;
+    }
+
+    /// Whether a single chart has the screen, in which a cursor can be.
+    fn shows_one_chart(&self) -> bool {
+        let chart = matches!(self.expanded, Some(PanelKind::Returns | PanelKind::Speed));
+        self.metric.is_some() || chart
     }
 
     /// The next marker that the locale can show.
@@ -268,10 +362,12 @@ impl App {
 
     fn open(&mut self, overlay: Overlay) {
         self.overlay = overlay;
-        self.row = match overlay {
-            Overlay::Runs => (0..self.runs.all().len()).find(|i| self.runs.curve(*i) == Some(0)).unwrap_or(0),
-            _ => 0,
-        };
+        self.scroll = 0;
+        if overlay == Overlay::Runs {
+            self.list.message.clear();
+            let rows = 0..self.runs.all().len();
+            self.list.row = rows.clone().find(|i| self.runs.curve(*i) == Some(0)).unwrap_or(0);
+        }
     }
 
     fn thaw(&mut self) {
@@ -303,11 +399,11 @@ impl App {
         }
     }
 
-    /// The focus to a panel; expanded if it has it already, or has no place on this screen.
+    /// The focus to a panel; expanded if its number was pressed just before, or it has no place on this screen.
     fn go_to(&mut self, panel: PanelKind) {
         let on_screen = self.layout().area_of(panel).is_some();
         self.metric = None;
-        if self.expanded.is_some() || !on_screen || self.focus == panel {
+        if self.expanded.is_some() || !on_screen || self.numbered == Some(panel) {
             self.expanded = if self.expanded == Some(panel) { None } else { Some(panel) };
         }
         self.focus = panel;
@@ -369,7 +465,7 @@ impl App {
                 let run = self.runs.shown();
                 (1, run.map_or(0, |run| metrics::matching(run, &self.view.filter).len()))
             }
-            PanelKind::Events => (1, self.runs.shown().map_or(0, |run| run.events.len())),
+            PanelKind::Events => (1, self.runs.shown().map_or(0, |run| events::folded(&run.events).len())),
             _ => (1, 64),
         };
         let selected = &mut self.selected[self.focus as usize];
@@ -400,11 +496,13 @@ impl App {
             },
             MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
                 let up = mouse.kind == MouseEventKind::ScrollUp;
+                let arrow = if up { KeyCode::Up } else { KeyCode::Down };
                 match (self.overlay, under) {
                     (Overlay::None, Some((panel, area))) => self.wheel(up, panel, area, mouse.column),
                     (Overlay::None, None) => {}
-                    _ if up => self.row = self.row.saturating_sub(1),
-                    _ => self.row = (self.row + 1).min(self.runs.all().len().max(40)),
+                    (Overlay::Runs, _) => self.runs_key(arrow),
+                    (Overlay::Help, _) => self.help_key(arrow),
+                    (Overlay::Comparison, _) => self.comparison_key(arrow),
                 }
             }
             _ => {}

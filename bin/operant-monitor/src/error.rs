@@ -33,6 +33,15 @@ pub enum MonitorError {
         /// The system's word.
         source: io::Error,
     },
+    /// No run of this name or path.
+    NoSuchRun {
+        /// What was asked for.
+        run: String,
+        /// The nearest name, if any.
+        hint: String,
+        /// What to do.
+        remedy: String,
+    },
     /// No run to show.
     NoRun {
         /// What there is none of.
@@ -49,7 +58,7 @@ impl MonitorError {
     /// The exit code: 2 for bad usage, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            MonitorError::Interval { .. } => 2,
+            MonitorError::Interval { .. } | MonitorError::NoSuchRun { .. } => 2,
             MonitorError::Ring(error) | MonitorError::Unreadable { error, .. } => match error {
                 RingError::NoSuchRun { .. } | RingError::NotARing(_) => 2,
                 _ => 1,
@@ -66,6 +75,7 @@ impl MonitorError {
             MonitorError::Terminal { doing, source } => format!("cannot {doing} the terminal: {source}"),
             MonitorError::Output { source } => format!("cannot write to standard output: {source}"),
             MonitorError::Signals { source } => format!("cannot install a signal handler: {source}"),
+            MonitorError::NoSuchRun { run, hint, .. } => format!("there is no run \"{run}\"{hint}"),
             MonitorError::NoRun { what } => (*what).to_owned(),
             MonitorError::Interval { seconds } => {
                 format!("--interval {seconds} is not between 0.02 and 3600 seconds")
@@ -80,6 +90,7 @@ impl MonitorError {
             MonitorError::Terminal { .. } => "try another terminal, or `operant monitor --once`",
             MonitorError::Output { .. } => "check where it is redirected to",
             MonitorError::Signals { .. } => "the limit of the process may be reached",
+            MonitorError::NoSuchRun { remedy, .. } => remedy,
             MonitorError::NoRun { .. } => {
                 "start one with `operant train cartpole --detach`, or list them with `operant runs`"
             }
@@ -101,7 +112,9 @@ impl std::error::Error for MonitorError {
             MonitorError::Terminal { source, .. }
             | MonitorError::Output { source }
             | MonitorError::Signals { source } => Some(source),
-            MonitorError::NoRun { .. } | MonitorError::Interval { .. } => None,
+            MonitorError::NoRun { .. } | MonitorError::NoSuchRun { .. } | MonitorError::Interval { .. } => {
+                None
+            }
         }
     }
 }

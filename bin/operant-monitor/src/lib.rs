@@ -1,18 +1,21 @@
-//! The terminal monitor: it maps the rings of training runs read-only and shows them live. It knows nothing of how
-//! training is done, writes nothing, and sends no signal: a run never notices that it is watched.
+//! The terminal monitor: it maps the rings of training runs read-only and shows them live, and reads the directories of
+//! runs that have ended. It knows nothing of how training is done, writes nothing, and sends no signal of its own.
 //!
-//! `app` holds the state and knows no screen, `data` the runs, `ui` one file per panel, `terminal` the loop, `headless`
-//! what is printed where there is no terminal.
+//! `app` holds the state and knows no screen, `list` that of the list of runs, `data` the runs, `ui` one file per panel,
+//! `terminal` the loop, `headless` what is printed where there is no terminal, `control` what a program around the
+//! monitor can do to a run.
 
 #![forbid(unsafe_code)]
 
 pub mod app;
+mod control;
 pub mod data;
 pub mod error;
 pub mod format;
 pub mod headless;
 pub mod input;
 pub mod layout;
+pub mod list;
 mod options;
 pub mod symbols;
 mod terminal;
@@ -23,6 +26,7 @@ pub mod ui;
 pub mod verdict;
 pub mod view;
 
+pub use control::{Action, Control};
 pub use error::MonitorError;
 pub use options::Options;
 
@@ -37,6 +41,11 @@ pub fn run(options: &Options) -> Result<u8, MonitorError> {
     options.check()?;
     if options.once || options.json || !std::io::stdout().is_terminal() {
         return headless::run(options);
+    }
+    // Such a terminal has no cursor to move: text goes on below, as on a printer.
+    if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        let interval = Some(options.interval.unwrap_or(1.0));
+        return headless::run(&Options { interval, ..options.clone() });
     }
     terminal::run(options)
 }

@@ -1,16 +1,23 @@
 //! The command line of the monitor, the same for `operant monitor` and for the slim binary.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::MonitorError;
+use crate::data::Place;
 use crate::theme::ThemeName;
+use crate::{Control, MonitorError};
 
 /// What to show, and how.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Options {
-    /// Runs to show, by name or by path of a .ring file; several are drawn over one another. By default the newest
+    /// Runs to show, by name, by directory or by path of a .ring file; several are drawn over one another. By default the newest
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
+
+    /// Directory that holds the runs [default: runs]
+    #[arg(long, value_name = "DIR")]
+    pub run_dir: Option<PathBuf>,
 
     /// Print one snapshot as text and leave; the default where stdout is not a terminal
     #[arg(long)]
@@ -27,6 +34,10 @@ pub struct Options {
     /// Colours: auto looks at COLORTERM, TERM, COLORFGBG and NO_COLOR
     #[arg(long, value_enum, default_value_t = ThemeName::Auto, value_name = "THEME")]
     pub theme: ThemeName,
+
+    /// What the list of runs can do to a run; by default it names the command to use.
+    #[arg(skip)]
+    pub control: Option<Arc<dyn Control>>,
 }
 
 impl Options {
@@ -38,7 +49,13 @@ impl Options {
         }
     }
 
-    /// Time from one frame to the next on a terminal: a tenth of a second unless told otherwise.
+    /// Where runs are looked for.
+    pub(crate) fn place(&self) -> Place {
+        let run_dir = self.run_dir.clone().unwrap_or_else(|| PathBuf::from("runs"));
+        Place { rings: None, run_dir: Some(run_dir) }
+    }
+
+    /// Time from one frame to the next on a terminal: a tenth of a second by default.
     pub(crate) fn frame_period(&self) -> Duration {
         Duration::from_secs_f64(self.interval.unwrap_or(0.1).clamp(0.02, 3600.0))
     }

@@ -13,7 +13,6 @@ use ratatui::backend::CrosstermBackend;
 use signal_hook::consts::SIGTSTP;
 
 use crate::app::App;
-use crate::data::Place;
 use crate::input::{Event, Input};
 use crate::theme::{Depth, Detected};
 use crate::{MonitorError, Options, symbols, ui};
@@ -24,7 +23,7 @@ const FRAME_BYTES: usize = 1 << 16;
 /// Shows what `options` ask for on the terminal until the user leaves. Gives the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, MonitorError> {
     let mut input = Input::new(options.frame_period())?;
-    let mut app = App::new(options, Place::Default, Detected::from_environment(), symbols::locale_is_utf8());
+    let mut app = App::new(options, options.place(), Detected::from_environment(), symbols::locale_is_utf8());
     let mut screen = Screen::open()?;
     let outcome = watch(&mut app, &mut screen, &mut input);
     let closed = screen.close();

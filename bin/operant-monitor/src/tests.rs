@@ -3,11 +3,11 @@
 #[path = "../examples/synthetic/mod.rs"]
 mod synthetic;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use operant_metrics::{Health, Level, Ring, RingOptions, RunState, create_in};
+use operant_metrics::{Health, Identity, Level, Ring, RingOptions, RunState, create_in};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -25,7 +25,9 @@ const UPDATES: u64 = 2000;
 
 /// A run of `updates` out of [`UPDATES`], with its ring kept alive.
 fn ring(dir: &Path, name: &str, updates: u64, seed: u64) -> Ring {
-    let mut ring = create_in(dir, &synthetic::identity(name, UPDATES), &RingOptions::default()).unwrap();
+    let identity =
+        Identity { started_unix_ns: 1_700_000_000_000_000_000, ..synthetic::identity(name, UPDATES) };
+    let mut ring = create_in(dir, &identity, &RingOptions::default()).unwrap();
     for i in 1..=updates {
         ring.writer.refill(&synthetic::record(i, UPDATES, seed));
     }
@@ -51,6 +53,11 @@ fn settle(run: &mut RunView, health: Health) {
     if let Some(sample) = &mut run.sample {
         sample.age = Duration::from_millis(100);
     }
+}
+
+/// The rings of a directory, and no directory of runs.
+fn rings_in(dir: &Path) -> Place {
+    Place { rings: Some(dir.to_path_buf()), run_dir: None }
 }
 
 struct Fixture {
@@ -121,6 +128,104 @@ fn every_panel_expanded() {
     }
 }
 
+/// The directory of a run that has ended: the rows of `updates`, and a last one that is cut.
+fn ended_run(parent: &Path, name: &str, updates: u64, config: &str) -> PathBuf {
+    let dir = parent.join(name);
+    std::fs::create_dir_all(dir.join("checkpoints/step_000039321600")).unwrap();
+    let names: Vec<&str> = operant_metrics::METRICS.iter().map(|metric| metric.name).collect();
+    let mut rows = names.join(",") + ",novelty\n";
+    for i in 1..=updates {
+        let cell = |value: &f64| if value.is_nan() { String::new() } else { value.to_string() };
+        let cells: Vec<_> = synthetic::record(i, UPDATES, 0).values().iter().map(cell).collect();
+        rows += &format!("{},{}\n", cells.join(","), i % 7);
+    }
+    std::fs::write(dir.join("metrics.csv"), rows + "0.5,12").unwrap();
+    let run = format!(
+        r#"{{"run":"{name}","env":"cartpole","device":"cpu","state":"finished","reason":"took every step",
+        "seed":1,"started":"2026-11-21T14:02:06.250Z","total_steps":65536000}}"#
+    );
+    std::fs::write(dir.join("run.json"), run).unwrap();
+    std::fs::write(dir.join("config.toml"), config).unwrap();
+    std::fs::write(dir.join("operant.log"), "2026-11-21T14:02:07.5Z  INFO solved\n").unwrap();
+    dir
+}
+
+/// A monitor of the runs in a directory, none of which has a ring.
+fn monitor_of(parent: &Path, wanted: &[&str]) -> App {
+    let place = Place { rings: Some(parent.join("rings")), run_dir: Some(parent.to_path_buf()) };
+    let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    let mut app = App::of_runs(Runs::new(place, &wanted), DETECTED);
+    app.advance(Duration::ZERO, 0);
+    app
+}
+
+#[test]
+fn a_run_whose_ring_is_gone_is_shown_from_its_directory() {
+    let parent = tempfile::tempdir().unwrap();
+    ended_run(parent.path(), "night", 1200, "environment = \"cartpole\"\nsolved_at = 475.0\n");
+    for wanted in ["night", parent.path().join("night").to_str().unwrap()] {
+        let mut app = monitor_of(parent.path(), &[wanted]);
+        let text = screen(&mut app, 120, 40);
+        for part in [
+            "finished  night",
+            "60.0% 39.3 M / 65.5 M steps",
+            "solved at 475",
+            "return 421",
+            "took every step",
+            "14:02:07 solved",
+            "no picture is kept of this run",
+            "CPU ",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+        // A column that the table does not know is a metric like any other.
+        press(&mut app, KeyCode::Char('/'));
+        type_text(&mut app, "novelty");
+        press(&mut app, KeyCode::Enter);
+        press(&mut app, KeyCode::Enter);
+        let text = screen(&mut app, 120, 40);
+        assert!(text.contains("novelty") && text.contains("over 1 200 updates"), "{text}");
+    }
+    // Nothing was asked for: the newest.
+    assert_eq!(monitor_of(parent.path(), &[]).runs.shown().map(RunView::name), Some("night"));
+}
+
+#[test]
+fn live_and_ended_runs_are_drawn_into_one_chart() {
+    let parent = tempfile::tempdir().unwrap();
+    let rings = parent.path().join("rings");
+    ended_run(parent.path(), "night", 600, "");
+    std::fs::create_dir(&rings).unwrap();
+    let _live = ring(&rings, "live", 1200, 1);
+    let mut app = monitor_of(parent.path(), &["live", "night"]);
+    assert_eq!(app.runs.others().iter().map(|run| run.name()).collect::<Vec<_>>(), ["night"]);
+    let text = screen(&mut app, 80, 24);
+    assert!(text.contains("live") && text.contains("━━ night"), "{text}");
+    // All of them are in the list, though nothing but the live one was asked for.
+    let mut app = monitor_of(parent.path(), &["live"]);
+    press(&mut app, KeyCode::Char('r'));
+    app.advance(Duration::from_secs(1), 0);
+    let text = screen(&mut app, 80, 24);
+    assert!(text.contains("2 runs") && text.contains("night  finished"), "{text}");
+}
+
+#[test]
+fn a_run_that_is_resumed_goes_on_from_its_new_ring() {
+    let parent = tempfile::tempdir().unwrap();
+    let rings = parent.path().join("rings");
+    std::fs::create_dir(&rings).unwrap();
+    let dir = std::fs::canonicalize(ended_run(parent.path(), "night", 600, "")).unwrap();
+    let mut app = monitor_of(parent.path(), &["night"]);
+    assert!(app.runs.shown().is_some_and(|run| run.is_recorded() && run.last_update == 600));
+    let identity = Identity { dir, ..synthetic::identity("night", UPDATES) };
+    let mut resumed = create_in(&rings, &identity, &RingOptions::default()).unwrap();
+    resumed.writer.set_state(RunState::Running, "");
+    resumed.writer.publish(&synthetic::record(601, UPDATES, 0));
+    app.advance(Duration::from_secs(1), 0);
+    let shown = app.runs.shown().unwrap();
+    assert_eq!((shown.is_recorded(), shown.last_update, app.runs.all().len()), (false, 601, 1));
+}
+
 #[test]
 fn overlays_and_a_metric_alone() {
     let mut it = fixture(2, 1200, running());
@@ -189,7 +294,7 @@ fn a_run_before_its_first_update_is_drawn_without_a_figure_made_up() {
 #[test]
 fn without_a_run_it_waits_and_says_for_what() {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place::Directory(dir.path().to_path_buf());
+    let place = rings_in(dir.path());
     let mut app = App::of_runs(Runs::new(place.clone(), &["late".to_string()]), DETECTED);
     let _other = ring(dir.path(), "early", 10, 0);
     app.advance(Duration::ZERO, 0);
@@ -204,7 +309,7 @@ fn without_a_run_it_waits_and_says_for_what() {
     app.advance(Duration::ZERO, 0);
     assert!(app.runs.shown().is_some());
     let empty = tempfile::tempdir().unwrap();
-    let mut app = App::of_runs(Runs::new(Place::Directory(empty.path().to_path_buf()), &[]), DETECTED);
+    let mut app = App::of_runs(Runs::new(rings_in(empty.path()), &[]), DETECTED);
     app.advance(Duration::ZERO, 0);
     let text = screen(&mut app, 80, 24);
     assert!(text.contains("waiting for a run") && text.contains("operant train cartpole --detach"), "{text}");
@@ -239,7 +344,7 @@ fn no_size_panics() {
             }
         }
         let empty = tempfile::tempdir().unwrap();
-        let mut app = App::of_runs(Runs::new(Place::Directory(empty.path().to_path_buf()), &[]), DETECTED);
+        let mut app = App::of_runs(Runs::new(rings_in(empty.path()), &[]), DETECTED);
         for width in 0..60 {
             for height in 0..30 {
                 buffer(&mut app, width, height);

@@ -104,7 +104,7 @@ fn resume(status: &Status, run: &str) -> String {
 }
 
 /// What a command calls the run, typed where the monitor was: its name where that is enough, else its directory.
-fn handle(identity: &Identity) -> String {
+pub(crate) fn handle(identity: &Identity) -> String {
     let named = std::env::current_dir().map(|here| here.join("runs").join(&identity.run));
     let real = |dir: &Path| std::fs::canonicalize(dir).ok();
     let elsewhere = identity.dir.is_dir() && named.is_ok_and(|named| real(&named) != real(&identity.dir));

@@ -1,5 +1,6 @@
 //! How the user wants charts: which part of the run, along which axis, on which scale.
 
+use std::cell::Cell;
 use std::ops::RangeInclusive;
 
 /// How charts are drawn, for all of them at once.
@@ -15,6 +16,25 @@ pub struct View {
     pub smoothing: Smoothing,
     /// What the names in the list of metrics must contain.
     pub filter: String,
+    /// Whether the scale of a chart reaches to every value. By default a few values far from all others are left out.
+    pub all_values: bool,
+    /// The cursor of an expanded chart, in columns from its right edge. Drawing keeps it inside the chart.
+    pub cursor: Cell<Option<u16>>,
+}
+
+impl View {
+    /// Shows the cursor at the newest values, or no longer.
+    pub fn toggle_cursor(&mut self) {
+        self.cursor.set(match self.cursor.get() {
+            None => Some(0),
+            Some(_) => None,
+        });
+    }
+
+    /// Moves the cursor by so many columns, to the past where positive.
+    pub fn move_cursor(&mut self, by: i16) {
+        self.cursor.set(self.cursor.get().map(|at| at.saturating_add_signed(by)));
+    }
 }
 
 /// What lies along the bottom of a chart.

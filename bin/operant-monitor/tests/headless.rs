@@ -181,6 +181,66 @@ fn lines_come_until_the_run_has_ended() {
     assert_eq!(exit_code(child), 0);
 }
 
+/// The directory of a run that has ended and whose ring is gone.
+fn ended_run(parent: &Path, name: &str, state: &str) {
+    let dir = parent.join(name);
+    std::fs::create_dir_all(&dir).unwrap();
+    let rows = "update,env_steps,sps,later_metric\n1,100,10,1\n2,200,20,2\n3,3";
+    std::fs::write(dir.join("metrics.csv"), rows).unwrap();
+    let run = format!(r#"{{"env":"cartpole","state":"{state}","reason":"said so","total_steps":400}}"#);
+    std::fs::write(dir.join("run.json"), run).unwrap();
+}
+
+#[test]
+fn ended_runs_are_printed_from_their_directories() {
+    let dir = TempDir::new().unwrap();
+    let rings = dir.path().join("rings");
+    std::fs::create_dir(&rings).unwrap();
+    ended_run(dir.path(), "done", "finished");
+    ended_run(dir.path(), "gone", "running");
+    let _ring = live_run(&rings, "live");
+    let run_dir = ["--run-dir", dir.path().to_str().unwrap()];
+    let of = |names: &[&str]| objects(&output(&rings, &[names, &run_dir, &["--json"]].concat()));
+    let told = of(&["done", "live", dir.path().join("gone").to_str().unwrap()]);
+    let states: Vec<_> = told.iter().map(|run| run["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["finished", "running", "killed"]);
+    assert_eq!((&told[0]["env_steps"], &told[0]["later_metric"]), (&Value::from(200), &Value::from(2.0)));
+    assert_eq!((&told[0]["progress"], &told[0]["reason"]), (&Value::from(0.5), &Value::from("said so")));
+    assert_eq!(told[0]["history"]["sps"]["max"].as_f64(), Some(20.0));
+    assert!(told[0]["sampled"].is_null() && told[0]["eta_s"].is_null());
+    // The row that is cut is not there, and not counted: it may still be being written.
+    assert_eq!((&told[0]["update"], &told[0]["skipped_records"]), (&Value::from(2), &Value::from(0)));
+    let shown = text(&output(&rings, &[&["done", "--once"], &run_dir[..]].concat()).stdout);
+    assert!(shown.contains("done  finished") && shown.contains("later_metric"), "{shown}");
+    // With an interval it is shown once: nothing more will come.
+    let lines = objects(&output(&rings, &[&["done", "--json", "--interval", "0.02"], &run_dir[..]].concat()));
+    assert_eq!(lines.len(), 1);
+    // Found in `runs` of the working directory, which is the default.
+    std::fs::create_dir(dir.path().join("here")).unwrap();
+    std::fs::rename(dir.path().join("done"), dir.path().join("moved")).unwrap();
+    std::fs::create_dir_all(dir.path().join("here/runs")).unwrap();
+    std::fs::rename(dir.path().join("moved"), dir.path().join("here/runs/done")).unwrap();
+    let found = monitor(&rings, &["done", "--json"]).current_dir(dir.path().join("here")).output().unwrap();
+    assert_eq!(objects(&found)[0]["run"], "done");
+}
+
+#[test]
+fn a_damaged_run_directory_is_no_crash() {
+    let dir = TempDir::new().unwrap();
+    let run_dir = ["--run-dir", dir.path().to_str().unwrap(), "--json"];
+    let noise: Vec<u8> = (0..300_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for (name, rows) in [("empty", &b""[..]), ("noise", &noise), ("header", b"update,env_steps\n")] {
+        ended_run(dir.path(), name, "finished");
+        std::fs::write(dir.path().join(name).join("metrics.csv"), rows).unwrap();
+        std::fs::write(dir.path().join(name).join("config.toml"), &noise).unwrap();
+        std::fs::write(dir.path().join(name).join("operant.log"), &noise).unwrap();
+        let told = objects(&output(dir.path(), &[&[name], &run_dir[..]].concat()));
+        assert_eq!(told[0]["state"], "finished", "{name}");
+    }
+    std::fs::write(dir.path().join("noise/run.json"), &noise).unwrap();
+    assert_eq!(objects(&output(dir.path(), &[&["noise"], &run_dir[..]].concat()))[0]["state"], "killed");
+}
+
 #[test]
 fn a_signal_ends_the_lines_with_its_code() {
     for (name, code) in [("TERM", 143), ("INT", 130)] {
@@ -222,8 +282,8 @@ fn errors_say_what_to_do() {
     assert_eq!((typo.status.code(), text(&typo.stdout).as_str()), (Some(2), ""));
     assert_eq!(
         text(&typo.stderr),
-        "error: there is no ring of a run \"cartpole-8\" (did you mean \"cartpole-7\"?)\n  \
-         remedy: there are rings of cartpole-7\n"
+        "error: there is no run \"cartpole-8\" (did you mean \"cartpole-7\"?)\n  \
+         remedy: there are cartpole-7\n"
     );
 
     let garbage = dir.path().join("garbage.ring");

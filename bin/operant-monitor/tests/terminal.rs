@@ -112,6 +112,18 @@ fn it_survives_every_size() {
 }
 
 #[test]
+fn a_dumb_terminal_gets_lines_until_the_run_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ring = run(dir.path(), "first", 100);
+    let mut monitor = start(dir.path(), &["--interval", "0.02"], &[("TERM", "dumb")]);
+    monitor.wait_for(&["first  running"]);
+    ring.writer.set_state(RunState::Finished, "");
+    let text = ended(monitor, 0);
+    assert!(text.contains("first  finished"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no escape sequence");
+}
+
+#[test]
 fn under_no_color_not_one_colour_is_sent() {
     let (_dir, _ring, monitor) = beside_a_run(100, &[("NO_COLOR", "1")]);
     let text = quit(monitor);

@@ -1,47 +1,29 @@
 //! The runs: which there are, which are shown, which are waited for.
 
 mod board;
+mod order;
+mod place;
+mod recorded;
 mod run;
+mod source;
 mod stage;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use operant_metrics::{Found, RingError};
-
 pub(crate) use board::Board;
+pub use order::{Order, SortBy};
+pub use place::Place;
+pub use recorded::{Recorded, settings};
 pub use run::RunView;
+pub use source::Source;
 pub(crate) use stage::Playing;
 pub use stage::Stage;
 
-/// How often the directory of rings is looked at.
+/// How often the directories of rings and of runs are looked at.
 const SCAN_PERIOD: Duration = Duration::from_millis(500);
-
-/// Where rings are looked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// Where trainers put them on this machine.
-    Default,
-    /// A directory of one's own.
-    Directory(PathBuf),
-}
-
-impl Place {
-    /// The rings there, by name.
-    fn rings(&self) -> Vec<Found> {
-        match self {
-            Place::Default => operant_metrics::rings(),
-            Place::Directory(dir) => operant_metrics::rings_in(dir),
-        }
-    }
-
-    fn find(&self, run: &str) -> Result<Found, RingError> {
-        match self {
-            Place::Default => operant_metrics::find(run),
-            Place::Directory(dir) => operant_metrics::find_in(dir, run),
-        }
-    }
-}
+/// Directories of runs that are opened in one look: of thousands, the rest comes with the next looks.
+const NEW_DIRS: usize = 100;
 
 /// All runs that the monitor knows of.
 pub struct Runs {
@@ -59,6 +41,7 @@ pub struct Runs {
     pub why: String,
     scanned: Option<Duration>,
     frozen: bool,
+    order: Order,
 }
 
 impl Runs {
@@ -75,12 +58,13 @@ impl Runs {
             why: String::new(),
             scanned: None,
             frozen: false,
+            order: Order::default(),
         }
     }
 
     /// Runs that are open already, the first of which is shown.
     pub fn of_views(views: Vec<RunView>) -> Self {
-        let mut runs = Self::new(Place::Directory(PathBuf::new()), &[]);
+        let mut runs = Self::new(Place { rings: Some(PathBuf::new()), run_dir: None }, &[]);
         runs.shown = views.first().map(|run| run.path().to_path_buf());
         runs.scanned = Some(Duration::MAX);
         runs.open = views;
@@ -95,7 +79,7 @@ impl Runs {
         let due = self.scanned.is_none_or(|at| now.checked_sub(at).is_some_and(|since| since >= SCAN_PERIOD));
         if due {
             self.scanned = Some(now);
-            self.scan();
+            self.scan(list);
         }
         let (shown, overlaid) = (&self.shown, &self.overlaid);
         for run in &mut self.open {
@@ -107,34 +91,39 @@ impl Runs {
         }
     }
 
-    /// Opens what is new, and forgets what is gone and not on the screen.
-    fn scan(&mut self) {
+    /// Opens what is new, and forgets what is gone and not on the screen. Directories are looked at where `list` asks for
+    /// all runs; without, those that are open stay.
+    fn scan(&mut self, list: bool) {
         let found = self.place.rings();
+        let dirs = if list { self.place.run_dirs() } else { Vec::new() };
         self.broken.clear();
         let kept = |path: &Path| {
             self.shown.as_deref() == Some(path) || self.overlaid.iter().any(|other| other == path)
         };
-        self.open.retain(|run| kept(run.path()) || found.iter().any(|ring| ring.path == run.path()));
+        self.open.retain(|run| {
+            let is_there = match run.is_recorded() {
+                true => !list || dirs.iter().any(|dir| dir == run.path()),
+                false => found.iter().any(|ring| ring.path == run.path()),
+            };
+            is_there || kept(run.path())
+        });
         for ring in &found {
-            if !self.open.iter().any(|run| run.path() == ring.path) {
-                match RunView::open(&ring.name, &ring.path) {
-                    Ok(run) => self.open.push(run),
+            if !self.is_open(&ring.path) {
+                match place::open_ring(ring) {
+                    Ok(source) => self.add(RunView::of_source(&ring.name, source)),
                     Err(error) => self.broken.push((ring.name.clone(), error.to_string())),
                 }
             }
         }
-        self.open.sort_by(|a, b| a.name().cmp(b.name()));
-        for name in std::mem::take(&mut self.wanted) {
-            let why = match self.place.find(&name) {
-                Ok(ring) if self.open_at(&ring) => continue,
-                Ok(_) => String::new(),
-                Err(error) => error.to_string(),
-            };
-            if self.wanted.is_empty() {
-                self.why = why;
-            }
-            self.wanted.push(name);
+        let is_new = |dir: &&PathBuf| {
+            !self.open.iter().any(|run| run.path() == dir.as_path() || run.identity().dir == **dir)
+        };
+        let new: Vec<&PathBuf> = dirs.iter().filter(is_new).take(NEW_DIRS).collect();
+        for recorded in new.into_iter().filter_map(|dir| Recorded::open(dir)) {
+            let name = recorded.identity().run.clone();
+            self.add(RunView::of_source(&name, recorded));
         }
+        self.open_wanted();
         if self.shown.is_none() && self.wanted.is_empty() {
             // Newest first, the living before the dead.
             let newest = self.open.iter().max_by_key(|run| {
@@ -142,30 +131,64 @@ impl Runs {
             });
             self.shown = newest.map(|run| run.path().to_path_buf());
         }
+        self.order.sort(&mut self.open);
     }
 
-    /// Puts a ring that was asked for on the screen.
-    fn open_at(&mut self, ring: &Found) -> bool {
-        if !self.open.iter().any(|run| run.path() == ring.path) {
-            match RunView::open(&ring.name, &ring.path) {
-                Ok(run) => self.open.push(run),
+    fn is_open(&self, path: &Path) -> bool {
+        self.open.iter().any(|run| run.path() == path)
+    }
+
+    /// Adds a run. A ring takes the place of the directory of the same run, on the screen too: the run was resumed.
+    fn add(&mut self, run: RunView) {
+        let dir = &run.identity().dir;
+        let same = self.open.iter().position(|other| other.is_recorded() && other.path() == dir);
+        if let Some(at) = same.filter(|_| !run.is_recorded()) {
+            let (before, after) = (self.open.remove(at), run.path().to_path_buf());
+            let on_screen = self.shown.iter_mut().chain(&mut self.overlaid);
+            on_screen.filter(|path| *path == before.path()).for_each(|path| path.clone_from(&after));
+        }
+        self.open.push(run);
+    }
+
+    /// Puts the runs that were asked for on the screen, those that are there.
+    fn open_wanted(&mut self) {
+        for name in std::mem::take(&mut self.wanted) {
+            match self.place.open(&name) {
+                Ok((name, source)) => {
+                    let path = source.path().to_path_buf();
+                    if !self.is_open(&path) {
+                        self.add(RunView::of_source(&name, source));
+                    }
+                    match &self.shown {
+                        None => self.shown = Some(path),
+                        Some(shown) if *shown != path && !self.overlaid.contains(&path) => {
+                            self.overlaid.push(path);
+                        }
+                        Some(_) => {}
+                    }
+                }
                 Err(error) => {
-                    self.broken.push((ring.name.clone(), error.to_string()));
-                    return false;
+                    if self.wanted.is_empty() {
+                        self.why = error.to_string();
+                    }
+                    self.wanted.push(name);
                 }
             }
         }
-        match &self.shown {
-            None => self.shown = Some(ring.path.clone()),
-            Some(shown) if *shown != ring.path && !self.overlaid.contains(&ring.path) => {
-                self.overlaid.push(ring.path.clone());
-            }
-            Some(_) => {}
-        }
-        true
     }
 
-    /// All runs, by name.
+    /// The order of the runs.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Puts the runs into another order.
+    pub fn sort(&mut self, order: Order) {
+        self.order = order;
+        order.sort(&mut self.open);
+    }
+
+    /// All runs, in their order.
     pub fn all(&self) -> &[RunView] {
         &self.open
     }

@@ -1,4 +1,5 @@
-//! One run as the monitor sees it: its ring, what was read of it for this frame, and what is kept when the ring goes away.
+//! One run as the monitor sees it: where it is read from, what was read for this frame, and what is kept when the ring
+//! goes away.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,21 +12,24 @@ use operant_metrics::{
     Event, Health, Identity, Presence, RingError, RingReader, Sample, Schema, SeriesPoint, Status, Summary,
 };
 
+use super::source::Source;
 use super::stage::Stage;
 use crate::verdict::{self, Verdict};
 use crate::view::View;
 
 /// How long a summary over the whole run is good for.
 const SUMMARY_AGE: Duration = Duration::from_millis(500);
+/// How often a run's directory is looked at.
+const DIRECTORY_AGE: Duration = Duration::from_millis(500);
 
 /// A run that is open.
 pub struct RunView {
     name: String,
     path: PathBuf,
-    /// What is read: the live ring, or the copy made when the user froze it.
-    reader: RingReader,
-    /// The live ring while `reader` is a copy.
-    live: Option<RingReader>,
+    /// What is read: the run, or the copy made when the user froze it.
+    source: Source,
+    /// The run while `source` is a copy.
+    live: Option<Source>,
     /// State, ages, checkpoint.
     pub status: Status,
     /// Newest value of every metric, by the ring's own schema; NaN where there is none.
@@ -36,8 +40,8 @@ pub struct RunView {
     pub events: Vec<Event>,
     /// Number of the newest update.
     pub last_update: u64,
-    /// Number of records published so far.
-    pub published: u64,
+    /// [`Source::revision`] of what was read for this frame.
+    revision: u64,
     /// What became of the file.
     pub presence: Presence,
     /// What the user should know of the file; empty while all is well.
@@ -45,15 +49,23 @@ pub struct RunView {
     /// What is playing of the scene.
     pub stage: Stage,
     now: Duration,
+    /// When a directory was last looked at.
+    looked: Option<Duration>,
     series: RefCell<HashMap<(usize, usize), CachedSeries>>,
-    summaries: RefCell<HashMap<usize, (Duration, Summary)>>,
+    summaries: RefCell<HashMap<usize, CachedSummary>>,
 }
 
 struct CachedSeries {
     updates: RangeInclusive<u64>,
     points: usize,
-    published: u64,
+    revision: u64,
     data: Rc<[SeriesPoint]>,
+}
+
+struct CachedSummary {
+    at: Duration,
+    revision: u64,
+    data: Summary,
 }
 
 impl RunView {
@@ -62,57 +74,64 @@ impl RunView {
     /// # Errors
     /// When there is no ring there, or it cannot be read.
     pub fn open(name: &str, path: &Path) -> Result<Self, RingError> {
-        Ok(Self::of_reader(name, RingReader::open(path)?))
+        Ok(Self::of_source(name, RingReader::open(path)?))
     }
 
-    /// The view of a ring that is open already.
-    pub fn of_reader(name: &str, reader: RingReader) -> Self {
-        let status = reader.status();
+    /// The view of a run that is open already.
+    pub fn of_source(name: &str, source: impl Into<Source>) -> Self {
+        let source = source.into();
+        let status = source.status();
         let mut run = RunView {
             name: name.to_string(),
-            path: reader.path().to_path_buf(),
+            path: source.path().to_path_buf(),
             status,
-            latest: vec![f64::NAN; reader.schema().len()],
+            latest: vec![f64::NAN; source.schema().len()],
             sample: None,
             events: Vec::new(),
             last_update: 0,
-            published: 0,
+            revision: 0,
             presence: Presence::Here,
             note: String::new(),
             stage: Stage::default(),
             now: Duration::ZERO,
             series: RefCell::default(),
             summaries: RefCell::default(),
-            reader,
+            source,
             live: None,
+            looked: None,
         };
         run.refresh(Duration::ZERO);
         run
     }
 
-    /// The name of the ring: the run's, or with `~2` behind it where two runs share one.
+    /// The run's name, or its ring's: with `~2` behind it where two live runs share one.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its ring is.
+    /// Its ring's file, or its directory where it has no ring.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// What is read.
-    pub fn reader(&self) -> &RingReader {
-        &self.reader
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Whether it is read from its directory: no picture, no cores, no samples.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.source, Source::Recorded(_))
     }
 
     /// Who it is.
     pub fn identity(&self) -> &Identity {
-        self.reader.identity()
+        self.source.identity()
     }
 
     /// Its metrics.
     pub fn schema(&self) -> &Schema {
-        self.reader.schema()
+        self.source.schema()
     }
 
     /// Reads what this frame shows. `now` is the time since the monitor began.
@@ -121,11 +140,18 @@ impl RunView {
         if self.live.is_some() {
             return;
         }
-        self.presence = self.reader.presence();
+        if let Source::Recorded(run) = &mut self.source {
+            if self.looked.is_some_and(|at| now.saturating_sub(at) < DIRECTORY_AGE) {
+                return;
+            }
+            self.looked = Some(now);
+            run.refresh();
+        }
+        self.presence = self.source.presence();
         if self.presence != Presence::Here {
             self.reopen();
         }
-        let status = self.reader.status();
+        let status = self.source.status();
         if self.presence == Presence::Truncated {
             // Nothing in the file is to be believed, and what was read before stays on the screen. Only the kernel
             // still knows whether there is a trainer.
@@ -135,13 +161,13 @@ impl RunView {
             return;
         }
         self.status = status;
-        self.published = self.reader.published();
-        self.last_update = self.reader.last_update();
-        if let Some(latest) = self.reader.latest() {
+        self.revision = self.source.revision();
+        self.last_update = self.source.last_update();
+        if let Some(latest) = self.source.latest() {
             self.latest = latest;
         }
-        self.sample = self.reader.sample().or(self.sample.take());
-        let events = self.reader.events();
+        self.sample = self.source.sample().or(self.sample.take());
+        let events = self.source.events();
         if !events.is_empty() {
             self.events = events;
         }
@@ -156,7 +182,7 @@ impl RunView {
         match opened {
             Some(reader) => {
                 let same = same_process(reader.identity(), self.identity());
-                self.reader = reader;
+                self.source = Source::Ring(reader);
                 self.presence = Presence::Here;
                 self.series.borrow_mut().clear();
                 self.summaries.borrow_mut().clear();
@@ -167,7 +193,7 @@ impl RunView {
                     self.stage = Stage::default();
                     self.note = "a new run has taken this name".to_string();
                 }
-                self.latest = vec![f64::NAN; self.reader.schema().len()];
+                self.latest = vec![f64::NAN; self.source.schema().len()];
                 self.sample = None;
             }
             None => {
@@ -188,26 +214,26 @@ impl RunView {
     /// Holds everything as it is now.
     pub fn freeze(&mut self) {
         if self.live.is_none() {
-            let copy = self.reader.freeze();
-            self.live = Some(std::mem::replace(&mut self.reader, copy));
+            let copy = self.source.freeze();
+            self.live = Some(std::mem::replace(&mut self.source, copy));
         }
     }
 
     /// Lets it go on.
     pub fn thaw(&mut self) {
         if let Some(live) = self.live.take() {
-            self.reader = live;
+            self.source = live;
         }
     }
 
     /// Plays the scene on. Called while it is on the screen and nothing is frozen.
     pub fn play(&mut self, now: Duration) {
-        self.stage.advance(&self.reader, now);
+        self.stage.advance(&self.source, now);
     }
 
     /// Position of the metric called `name`.
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.reader.schema().position(name)
+        self.source.schema().position(name)
     }
 
     /// Newest value of the metric called `name`; NaN when there is none.
@@ -218,7 +244,9 @@ impl RunView {
     /// The same, or where the newest update had nothing to report the last value that any update did.
     pub fn last_reported(&self, name: &str) -> f64 {
         match self.value(name) {
-            value if value.is_nan() => self.summary(name).map_or(f64::NAN, |summary| summary.last),
+            value if value.is_nan() => self
+                .position(name)
+                .map_or(f64::NAN, |y| self.source.reported(y).unwrap_or_else(|| self.summary_of(y).last)),
             value => value,
         }
     }
@@ -226,6 +254,14 @@ impl RunView {
     /// The greatest value over the whole run. The summary is up to half a second old, and no best is below the newest.
     pub fn best(&self, name: &str) -> f64 {
         self.summary(name).map_or(f64::NAN, |summary| summary.max).max(self.value(name))
+    }
+
+    /// Share of the environment steps taken; NaN where it is not known.
+    pub fn done(&self) -> f64 {
+        match self.identity().total_steps {
+            0 => f64::NAN,
+            total => self.value("env_steps") / total as f64,
+        }
     }
 
     /// The unit of the metric called `name`.
@@ -255,16 +291,16 @@ impl RunView {
         let stale = self.presence == Presence::Truncated;
         if let Some(cached) = cache.get(&(x, y)) {
             let fresh =
-                cached.published == self.published && cached.updates == updates && cached.points == points;
+                cached.revision == self.revision && cached.updates == updates && cached.points == points;
             if fresh || stale {
                 return Rc::clone(&cached.data);
             }
         }
         let data: Rc<[SeriesPoint]> = match stale {
             true => Rc::from([]),
-            false => self.reader.series(x, y, updates.clone(), points).into(),
+            false => self.source.series(x, y, updates.clone(), points).into(),
         };
-        let entry = CachedSeries { updates, points, published: self.published, data: Rc::clone(&data) };
+        let entry = CachedSeries { updates, points, revision: self.revision, data: Rc::clone(&data) };
         cache.insert((x, y), entry);
         data
     }
@@ -277,14 +313,19 @@ impl RunView {
     /// The metric at `y` over the whole run, at most half a second old.
     pub fn summary_of(&self, y: usize) -> Summary {
         let mut cache = self.summaries.borrow_mut();
-        if let Some((at, summary)) = cache.get(&y)
-            && (self.now.saturating_sub(*at) < SUMMARY_AGE || self.presence == Presence::Truncated)
-        {
-            return *summary;
+        if let Some(CachedSummary { at, revision, data }) = cache.get(&y) {
+            // A ring grows with every update; a directory is mostly that of a run that has ended.
+            let fresh = match self.is_recorded() {
+                true => *revision == self.revision,
+                false => self.now.saturating_sub(*at) < SUMMARY_AGE,
+            };
+            if fresh || self.presence == Presence::Truncated {
+                return *data;
+            }
         }
-        let summary = self.reader.summary(y);
-        cache.insert(y, (self.now, summary));
-        summary
+        let data = self.source.summary(y);
+        cache.insert(y, CachedSummary { at: self.now, revision: self.revision, data });
+        data
     }
 
     /// What to say of its state.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use operant_metrics::{Episode, Frame, RingReader};
+use operant_metrics::{Episode, Frame};
 
 use super::board::Board;
+use super::source::Source;
 
 /// How long the last frame stands before the next play-through.
 const CURTAIN: Duration = Duration::from_millis(500);
@@ -33,8 +34,8 @@ impl Stage {
     ///
     /// A play-through is never cut: early in training episodes are short and end many times a second, and a picture
     /// that jumps between them shows none. When it is over the newest episode follows, or the same one again.
-    pub fn advance(&mut self, reader: &RingReader, now: Duration) {
-        self.advance_with(|after| reader.scene(after), now);
+    pub fn advance(&mut self, source: &Source, now: Duration) {
+        self.advance_with(|after| source.scene(after), now);
     }
 
     fn advance_with(&mut self, newest: impl FnOnce(u64) -> Option<Episode>, now: Duration) {

@@ -38,6 +38,39 @@ impl Date {
         }
     }
 
+    /// Nanoseconds since 1970 of a moment in UTC such as `2026-11-21T14:02:06.123Z`; none for any other text, and for
+    /// moments before 1970.
+    pub fn unix_ns_of(text: &str) -> Option<u64> {
+        let (day, time) = text.strip_suffix('Z')?.split_once('T')?;
+        let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
+        let numbers = |text: &str, separator: char| -> Option<[u64; 3]> {
+            let parsed: Vec<u64> =
+                text.split(separator).map(|part| part.parse().ok()).collect::<Option<_>>()?;
+            parsed.try_into().ok()
+        };
+        let ([year, month, day], [hour, minute, second]) = (numbers(day, '-')?, numbers(clock, ':')?);
+        let possible = (1970..2500).contains(&year)
+            && (1..=12).contains(&month)
+            && (1..=31).contains(&day)
+            && hour < 24
+            && minute < 60
+            && second <= 60;
+        let nanoseconds: u64 = match fraction.len() {
+            0 => 0,
+            digits @ 1..=9 => fraction.parse::<u64>().ok()? * 10u64.pow(9 - digits as u32),
+            _ => return None,
+        };
+        if !possible {
+            return None;
+        }
+        // The inverse of `of_unix_ns`.
+        let year = year - u64::from(month <= 2);
+        let (era, of_era) = (year / 400, year % 400);
+        let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+        Some((days * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000_000 + nanoseconds)
+    }
+
     /// As RFC 3339 has it: `2026-11-21T14:02:06.123Z`.
     pub fn rfc3339(&self) -> String {
         let Date { year, month, day, hour, minute, second, millisecond } = self;
@@ -74,6 +107,13 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00.000Z"),
         ] {
             assert_eq!(Date::of_unix_ns(seconds * 1_000_000_000).rfc3339(), text);
+            assert_eq!(Date::unix_ns_of(text), Some(seconds * 1_000_000_000));
+        }
+        assert_eq!(Date::unix_ns_of("2026-11-21T14:02:06.1234567Z"), Some(1_795_269_726_123_456_700));
+        for text in
+            ["", "T", "2026-11-21", "1969-12-31T23:59:59Z", "2026-13-01T00:00:00Z", "2026-11-21T14:02:06.Z2"]
+        {
+            assert_eq!(Date::unix_ns_of(text), None, "{text}");
         }
     }
 

@@ -9,8 +9,10 @@ use operant_metrics::{
 use ratatui::buffer::Buffer;
 use tempfile::TempDir;
 
+use crate::data::Source;
+
 /// A run of CartPole with so many updates behind it, its directory, and a reader of its ring.
-pub fn run(updates: u64) -> (TempDir, Ring, RingReader) {
+pub fn run(updates: u64) -> (TempDir, Ring, Source) {
     let dir = tempfile::tempdir().unwrap();
     let identity = Identity {
         device: "cpu".to_owned(),
@@ -31,7 +33,7 @@ pub fn run(updates: u64) -> (TempDir, Ring, RingReader) {
         ring.writer.set_state(RunState::Running, "");
     }
     let reader = RingReader::open(ring.writer.path()).unwrap();
-    (dir, ring, reader)
+    (dir, ring, reader.into())
 }
 
 /// Update number `update` of a run that learns; in every third no episode ends.

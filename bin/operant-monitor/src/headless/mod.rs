@@ -23,8 +23,7 @@ pub use text::snapshot;
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
-use operant_metrics::RingReader;
-
+use crate::data::Source;
 use crate::{MonitorError, Options};
 use wait::{Pause, Signals};
 
@@ -34,7 +33,7 @@ use wait::{Pause, Signals};
 /// # Errors
 /// When no run is there, its ring cannot be read, or stdout cannot be written.
 pub fn run(options: &Options) -> Result<u8, MonitorError> {
-    let mut runs = select::runs(&options.runs)?;
+    let mut runs = select::runs(&options.place(), &options.runs)?;
     runs.iter().for_each(select::settle);
     let style = Style::of_stdout(options.theme);
     let print: &dyn Fn(&Reading) -> String = match options.json {
@@ -52,7 +51,7 @@ pub fn run(options: &Options) -> Result<u8, MonitorError> {
 }
 
 /// Prints at an interval.
-fn stream(runs: &mut Vec<RingReader>, printer: &mut Printer, interval: Duration) -> Result<u8, MonitorError> {
+fn stream(runs: &mut Vec<Source>, printer: &mut Printer, interval: Duration) -> Result<u8, MonitorError> {
     let signals = Signals::install()?;
     let mut pause = Pause::new(interval);
     loop {
@@ -82,11 +81,11 @@ struct Printer<'a> {
 impl Printer<'_> {
     /// Prints every run once, in one piece each, and forgets those that have ended: they were shown as they ended.
     /// Gives the last error of a ring that cannot be read now; the others are printed all the same.
-    fn all(&mut self, runs: &mut Vec<RingReader>) -> io::Result<Option<MonitorError>> {
+    fn all(&mut self, runs: &mut Vec<Source>) -> io::Result<Option<MonitorError>> {
         let mut out = io::stdout().lock();
         let (mut living, mut refused) = (Vec::with_capacity(runs.len()), None);
-        for mut reader in runs.drain(..) {
-            let health = match select::look(&mut reader) {
+        for mut run in runs.drain(..) {
+            let health = match select::look(&mut run) {
                 Ok(reading) => {
                     if std::mem::replace(&mut self.begun, true) {
                         out.write_all(self.gap.as_bytes())?;
@@ -96,11 +95,11 @@ impl Printer<'_> {
                 }
                 Err(error) => {
                     refused = Some(error);
-                    reader.status().health
+                    run.status().health
                 }
             };
             if health.is_alive() {
-                living.push(reader);
+                living.push(run);
             }
         }
         *runs = living;

@@ -1,8 +1,10 @@
-//! One look at a run: everything that the headless modes print, taken from its ring at one moment.
+//! One look at a run: everything that the headless modes print, taken at one moment.
 
 use operant_metrics::{
-    Event, Health, Identity, Kind, MetricInfo, RingReader, RunState, Sample, SeriesPoint, Status, Summary,
+    Event, Health, Identity, Kind, MetricInfo, RunState, Sample, SeriesPoint, Status, Summary,
 };
+
+use crate::data::Source;
 
 /// Columns of the text's small charts.
 pub const TREND: usize = 36;
@@ -14,7 +16,7 @@ pub struct Reading {
     pub identity: Identity,
     /// How it is.
     pub status: Status,
-    /// A figure per metric of the ring's own schema.
+    /// A figure per metric of the run's own schema.
     pub figures: Vec<Figure>,
     /// What the sampler saw last.
     pub sample: Option<Sample>,
@@ -41,24 +43,24 @@ pub struct Figure {
 
 impl Reading {
     /// Looks at a run. None when its newest record cannot be read, which in a sound ring passes.
-    pub fn of(reader: &RingReader) -> Option<Self> {
-        let metrics = reader.schema().metrics();
-        let latest = reader.latest()?;
+    pub fn of(run: &Source) -> Option<Self> {
+        let metrics = run.schema().metrics();
+        let latest = run.latest()?;
         let figures = metrics.iter().enumerate().map(|(position, info)| {
-            let history = reader.summary(position);
+            let history = run.summary(position);
             let value =
                 latest.get(position).copied().filter(|value| value.is_finite()).unwrap_or(history.last);
             Figure { info: info.clone(), value, history }
         });
         Some(Reading {
-            identity: reader.identity().clone(),
-            status: reader.status(),
+            identity: run.identity().clone(),
+            status: run.status(),
             figures: figures.collect(),
-            sample: reader.sample(),
-            events: reader.events(),
-            skipped: reader.skipped(),
-            returns: trend(reader, "episodic_return"),
-            speeds: trend(reader, "sps"),
+            sample: run.sample(),
+            events: run.events(),
+            skipped: run.skipped(),
+            returns: trend(run, "episodic_return"),
+            speeds: trend(run, "sps"),
         })
     }
 
@@ -89,11 +91,11 @@ impl Reading {
 }
 
 /// A metric over the whole run.
-fn trend(reader: &RingReader, name: &str) -> Vec<f64> {
-    let position = |name| reader.schema().position(name);
+fn trend(run: &Source, name: &str) -> Vec<f64> {
+    let position = |name| run.schema().position(name);
     let (Some(x), Some(y)) = (position("update"), position(name)) else { return Vec::new() };
     // At least a quarter as many points as are asked for come back.
-    parts(&reader.series(x, y, 0..=reader.last_update(), 4 * TREND), TREND)
+    parts(&run.series(x, y, 0..=run.last_update(), 4 * TREND), TREND)
 }
 
 /// Means over equal parts of the updates behind the points, at most `parts` of them. Points stand for one update or for

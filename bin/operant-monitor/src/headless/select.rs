@@ -3,30 +3,30 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use operant_metrics::{Core, Found, Health, Presence, RingError, RingReader, RunState};
+use operant_metrics::{Core, Health, Presence, RingError, RingReader, RunState};
 
 use super::reading::Reading;
 use crate::MonitorError;
+use crate::data::{Place, Recorded, Source};
 
 /// How long a snapshot waits for the first values of a live run.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a damaged ring is waited for: a live trainer makes a new one within a second or two.
 const REPAIR: Duration = Duration::from_secs(3);
 
-/// The rings of the runs called `names`; without names, of all live runs, or of the one that ended last.
-pub(super) fn runs(names: &[String]) -> Result<Vec<RingReader>, MonitorError> {
+/// The runs called `names`; without names all live runs, or the one that ended last.
+pub(super) fn runs(place: &Place, names: &[String]) -> Result<Vec<Source>, MonitorError> {
     if names.is_empty() {
-        return unnamed(operant_metrics::rings());
+        return unnamed(place);
     }
-    let mut readers: Vec<RingReader> = Vec::new();
+    let mut runs: Vec<Source> = Vec::new();
     for name in names {
-        let found = operant_metrics::find(name)?;
-        if readers.iter().all(|reader| reader.path() != found.path) {
-            let opened = RingReader::open(&found.path);
-            readers.push(opened.map_err(|error| MonitorError::Unreadable { run: name.clone(), error })?);
+        let (_, run) = place.open(name)?;
+        if runs.iter().all(|other| other.path() != run.path()) {
+            runs.push(run);
         }
     }
-    Ok(readers)
+    Ok(runs)
 }
 
 /// Prints a note to stderr, apart from the results. A closed stderr is no reason to panic.
@@ -34,33 +34,37 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {text}");
 }
 
-/// All live runs of `found`, or the one that ended last. A ring that cannot be read does not hide the others.
-fn unnamed(found: Vec<Found>) -> Result<Vec<RingReader>, MonitorError> {
+/// All live runs, or the one that ended last. A ring that cannot be read does not hide the others.
+fn unnamed(place: &Place) -> Result<Vec<Source>, MonitorError> {
     let mut refused = 0;
-    let mut readers = Vec::new();
-    for Found { name, path } in found {
-        match RingReader::open(&path) {
-            Ok(reader) => readers.push(reader),
+    let mut runs: Vec<Source> = Vec::new();
+    for found in place.rings() {
+        match RingReader::open(&found.path) {
+            Ok(ring) => runs.push(ring.into()),
             Err(error) => {
-                note(&format!("{name} is left out: {error}"));
+                note(&format!("{} is left out: {error}", found.name));
                 refused += 1;
             }
         }
     }
-    if readers.iter().any(|reader| reader.status().health.is_alive()) {
-        readers.retain(|reader| reader.status().health.is_alive());
-        return Ok(readers);
+    if runs.iter().any(|run| run.status().health.is_alive()) {
+        runs.retain(|run| run.status().health.is_alive());
+        return Ok(runs);
     }
-    let last = readers.into_iter().min_by_key(|reader| reader.status().since_alive);
+    let has_ring = |dir: &Recorded| runs.iter().any(|ring| ring.identity().dir == dir.path());
+    let newest = place.run_dirs().first().and_then(|dir| Recorded::open(dir)).filter(|dir| !has_ring(dir));
+    runs.extend(newest.map(Source::from));
+    let last = runs.into_iter().min_by_key(|run| run.status().since_alive);
     match (last, refused) {
-        (Some(reader), _) => Ok(vec![reader]),
+        (Some(run), _) => Ok(vec![run]),
         (None, 0) => Err(MonitorError::NoRun { what: "there is no run to show" }),
         (None, _) => Err(MonitorError::NoRun { what: "there is no run whose ring can be read" }),
     }
 }
 
 /// Waits, within reason, until a live run has its first update and a sample of its cores, so that a snapshot is complete.
-pub(super) fn settle(reader: &RingReader) {
+pub(super) fn settle(run: &Source) {
+    let Source::Ring(reader) = run else { return };
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         let training = matches!(reader.status().health, Health::Said(RunState::Starting | RunState::Running));
@@ -75,23 +79,27 @@ pub(super) fn settle(reader: &RingReader) {
     }
 }
 
-/// Looks at a run, at the end of its ring's name: a file that was lost or replaced is followed to the one that the trainer
-/// made instead. What is read from a file that someone has cut short is not believed.
-pub(super) fn look(reader: &mut RingReader) -> Result<Reading, MonitorError> {
+/// Looks at a run. A ring's file that was lost or replaced is followed to the one that the trainer made instead; what is
+/// read from a file that someone has cut short is not believed.
+pub(super) fn look(run: &mut Source) -> Result<Reading, MonitorError> {
     let until = Instant::now() + REPAIR;
     loop {
-        if reader.presence() != Presence::Here
-            && let Ok(other) = RingReader::open(reader.path())
-        {
-            *reader = other;
+        match run {
+            Source::Ring(ring) if ring.presence() != Presence::Here => {
+                if let Ok(other) = RingReader::open(ring.path()) {
+                    *ring = other;
+                }
+            }
+            Source::Ring(_) => {}
+            Source::Recorded(dir) => dir.refresh(),
         }
-        if let Some(reading) = Reading::of(reader)
-            && reader.presence() != Presence::Truncated
+        if let Some(reading) = Reading::of(run)
+            && run.presence() != Presence::Truncated
         {
             return Ok(reading);
         }
         if Instant::now() >= until {
-            let what = format!("{} was cut short or written over", reader.path().display());
+            let what = format!("{} was cut short or written over", run.path().display());
             return Err(RingError::Damaged(what).into());
         }
         std::thread::sleep(Duration::from_millis(10));

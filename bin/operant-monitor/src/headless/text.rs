@@ -8,6 +8,7 @@ use super::page::{Page, Role, width};
 use super::reading::{Figure, Reading, TREND, is_whole};
 use super::style::Style;
 use crate::format;
+use crate::ui::events::folded;
 use crate::verdict;
 
 /// Columns of the small charts and of the progress bar.
@@ -233,12 +234,14 @@ fn one_core(core: &Core, missing: &str) -> String {
 
 /// The last events, oldest first.
 fn events(reading: &Reading, page: &mut Page) {
-    let events = &reading.events[reading.events.len().saturating_sub(EVENTS)..];
+    let events = folded(&reading.events);
+    let events = &events[events.len().saturating_sub(EVENTS)..];
     if !events.is_empty() {
         page.end();
         page.put(Role::Strong, "events").put(Role::Muted, "  UTC").end();
     }
-    for event in events {
+    for folded in events {
+        let event = folded.event;
         let role = match event.level {
             Level::Info => Role::Plain,
             Level::Warning => Role::Warning,
@@ -246,7 +249,7 @@ fn events(reading: &Reading, page: &mut Page) {
         };
         page.put(Role::Plain, "  ").put(Role::Muted, &Date::of_unix_ns(event.unix_ns).time_of_day()).tab(12);
         page.put(role, event.level.name()).tab(21);
-        page.wrap(Role::Plain, &event.text, 21);
+        page.wrap(Role::Plain, &folded.text(), 21);
     }
     if reading.skipped > 0 {
         page.end();

@@ -15,9 +15,38 @@ const TIME: usize = 9;
 /// Narrower panels leave the time out.
 const TIME_FITS: u16 = 34;
 
+/// One event, or several in a row that differ in their numbers alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Folded<'a> {
+    /// The newest of them.
+    pub event: &'a Event,
+    /// How many.
+    pub count: usize,
+}
+
+impl Folded<'_> {
+    /// The newest text, with how many there were.
+    pub fn text(&self) -> String {
+        match self.count {
+            1 => self.event.text.clone(),
+            count => format!("{} (x{count})", self.event.text),
+        }
+    }
+}
+
+/// The events with runs of alike ones folded, oldest first: a checkpoint every few seconds leaves room for others.
+pub fn folded(events: &[Event]) -> Vec<Folded<'_>> {
+    let shape = |event: &Event| -> String { event.text.chars().filter(|c| !c.is_ascii_digit()).collect() };
+    let alike = |a: &Event, b: &Event| a.level == b.level && shape(a) == shape(b);
+    events
+        .chunk_by(alike)
+        .filter_map(|group| Some(Folded { event: group.last()?, count: group.len() }))
+        .collect()
+}
+
 /// Draws the panel into `area`. `context.selected` counts events from the newest, which is how far up it is scrolled.
 pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
-    let events = &context.run.events;
+    let events = folded(&context.run.events);
     let newer = context.selected.min(events.len().saturating_sub(1));
     let note = match newer {
         0 => Line::styled("UTC", context.theme.muted),
@@ -45,8 +74,8 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
 }
 
 /// An event as lines of at most `width` columns, those after the first indented.
-fn lines(context: &Context, event: &Event, width: u16) -> Vec<Line<'static>> {
-    let theme = context.theme;
+fn lines(context: &Context, folded: &Folded, width: u16) -> Vec<Line<'static>> {
+    let (theme, event) = (context.theme, folded.event);
     let (mark, style) = match event.level {
         Level::Info => ("", theme.text),
         Level::Warning => ("! ", theme.warning),
@@ -60,7 +89,7 @@ fn lines(context: &Context, event: &Event, width: u16) -> Vec<Line<'static>> {
     head.push(Span::styled(mark, style));
     let indent = head.iter().map(Span::width).sum::<usize>();
     let room = usize::from(width).saturating_sub(indent).max(1);
-    let texts = text::wrap(&event.text, room);
+    let texts = text::wrap(&folded.text(), room);
     // An event without a text still has its time.
     let texts = if texts.is_empty() { vec![String::new()] } else { texts };
     texts

@@ -25,6 +25,18 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
         buffer.set_line(area.x, area.y, &line, area.width);
         return;
     }
+    if app.overlay == Overlay::Runs
+        && let Some(text) = app
+            .list
+            .asked
+            .as_ref()
+            .map(|asked| (asked.question(), theme.warning))
+            .or_else(|| Some((app.list.message.clone(), theme.text)).filter(|(text, _)| !text.is_empty()))
+    {
+        let style = if app.list.asked.is_some() { text.1.add_modifier(Modifier::BOLD) } else { text.1 };
+        buffer.set_stringn(area.x, area.y, &text.0, usize::from(area.width), style);
+        return;
+    }
     let mut spans: Vec<Span> = Vec::new();
     if app.runs.is_frozen() {
         spans.push(Span::styled(" FROZEN ", theme.warning.add_modifier(Modifier::REVERSED | Modifier::BOLD)));
@@ -38,6 +50,7 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     };
     say(curves::window_text(app.view.window, app.runs.shown().map_or(0, |run| run.last_update)));
     say(if app.view.log { "log".to_string() } else { String::new() });
+    say(if app.view.all_values { "all values".to_string() } else { String::new() });
     match app.view.smoothing.share() {
         0.0 => {}
         share => say(format!("smooth {:.0}%", share * 100.0)),
@@ -61,12 +74,23 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
 fn hints(app: &App) -> &'static [(&'static str, &'static str)] {
     match (app.overlay, app.expanded.is_some() || app.metric.is_some()) {
         (Overlay::Help, _) => &[("Esc", "back"), ("arrows", "scroll")],
-        (Overlay::Runs, _) => &[("Esc", "back"), ("Enter", "show"), ("Space", "draw with it")],
+        (Overlay::Comparison, _) => &[("Esc", "back"), ("arrows", "scroll")],
+        (Overlay::Runs, _) => &[
+            ("Esc", "back"),
+            ("Enter", "show"),
+            ("Space", "draw with it"),
+            ("s", "sort"),
+            ("c", "mark"),
+            ("d", "compare"),
+            ("X", "stop"),
+            ("p", "pause"),
+        ],
         (Overlay::None, true) => &[
             ("q", "quit"),
             ("Esc", "back"),
             ("?", "help"),
             ("+/-", "zoom"),
+            ("c", "cursor"),
             ("y", "log"),
             ("s", "smooth"),
             ("/", "filter"),

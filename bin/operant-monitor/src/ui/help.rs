@@ -13,7 +13,7 @@ pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
         "panels",
         &[
             ("Tab  Shift-Tab", "next, previous panel"),
-            ("1 .. 8", "that panel; twice: expand it"),
+            ("1 .. 8", "that panel; the same number again: expand it"),
             ("Enter", "expand; in losses and metrics, the selected one"),
             ("Esc", "back"),
             ("arrows", "select, scroll; in charts, earlier and later"),
@@ -29,6 +29,8 @@ pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
             ("0  End", "the whole run; follow the newest update"),
             ("x", "along the bottom: steps, time, updates"),
             ("y", "log scale"),
+            ("a", "all values, or without a few far from the others"),
+            ("c", "cursor of an expanded chart, moved by arrows"),
             ("s", "smoothing: off, 1%, 3%, 10% of the width"),
         ],
     ),
@@ -38,6 +40,9 @@ pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
             ("r  9", "list of runs"),
             ("Enter", "in the list: show"),
             ("Space  o", "in the list: draw with the one shown"),
+            ("s  S", "in the list: sort by the next column; reverse"),
+            ("c  d", "in the list: mark two; compare their settings"),
+            ("X  p", "in the list: stop; pause or continue (asks first)"),
         ],
     ),
     (

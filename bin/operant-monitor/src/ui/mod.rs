@@ -2,6 +2,7 @@
 
 pub mod banner;
 pub mod chart;
+mod comparison;
 pub mod curves;
 pub mod events;
 pub mod footer;
@@ -30,7 +31,7 @@ use crate::layout::PanelKind;
 use chart::Paint;
 use panel::Context;
 
-/// Draws a frame over the whole buffer, whose size the application was told.
+/// Draws a frame over the whole buffer, of the size that the application knows.
 pub fn draw(app: &App, buffer: &mut Buffer) {
     let screen = buffer.area;
     if screen.is_empty() {
@@ -83,8 +84,9 @@ pub fn draw(app: &App, buffer: &mut Buffer) {
     let above = Rect { height: screen.height - layout.footer.height, ..screen };
     match app.overlay {
         Overlay::None => {}
-        Overlay::Help => help::draw(paint, app.row, above, buffer),
-        Overlay::Runs => runs::draw(paint, &app.runs, app.row, above, buffer),
+        Overlay::Help => help::draw(paint, app.scroll, above, buffer),
+        Overlay::Runs => runs::draw(paint, &app.runs, &app.list, above, buffer),
+        Overlay::Comparison => comparison::draw(paint, &app.comparison, app.scroll, above, buffer),
     }
 }
 

@@ -21,9 +21,10 @@ use crate::symbols::Marker;
 pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     let Some(playing) = context.run.stage.playing() else {
         let inside = panel::frame(context, "scene", area, buffer);
-        let why = match context.run.status.health.is_alive() {
-            true => "no episode has ended yet",
-            false => "no episode was shown",
+        let why = match (context.run.is_recorded(), context.run.status.health.is_alive()) {
+            (true, _) => "no picture is kept of this run",
+            (false, true) => "no episode has ended yet",
+            (false, false) => "no episode was shown",
         };
         return panel::empty(context, why, inside, buffer);
     };

@@ -44,11 +44,50 @@ pub fn cut(text: &str, width: usize, ellipsis: &str) -> String {
 
 /// The name of a run in at most `width` characters: cut in its middle, for runs of a kind differ at their ends.
 pub fn cut_name(name: &str, width: usize, ellipsis: &str) -> String {
+    cut_at(name, width / 2, width, ellipsis)
+}
+
+/// `names` in at most `width` characters each, so that no two that differ are cut to the same text: in the middle where that
+/// is enough, else around the part in which they differ, else with a number at their end.
+pub fn distinct(names: &[&str], width: usize, ellipsis: &str) -> Vec<String> {
+    let apart = |texts: &[String]| {
+        let mut pairs: Vec<(&str, &str)> =
+            texts.iter().map(String::as_str).zip(names.iter().copied()).collect();
+        pairs.sort_unstable();
+        pairs.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].1 == pair[1].1)
+    };
+    let cut_all = |head: usize| -> Vec<String> {
+        names.iter().map(|name| cut_at(name, head, width, ellipsis)).collect()
+    };
+    let heads = std::iter::once(width / 2).chain((0..width).rev());
+    let common = |count: &dyn Fn(&str, &str) -> usize| match names {
+        [first, others @ ..] => others.iter().map(|name| count(first, name)).min().unwrap_or(0),
+        [] => 0,
+    };
+    let prefix = common(&|a, b| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count());
+    let part = |name: &&str| match name.chars().count() > width && prefix > 0 {
+        true => {
+            cut(&(ellipsis.to_string() + &name.chars().skip(prefix).collect::<String>()), width, ellipsis)
+        }
+        false => cut_name(name, width, ellipsis),
+    };
+    let mut ways = heads.map(cut_all).chain(std::iter::once_with(|| names.iter().map(part).collect()));
+    ways.find(|texts| apart(texts)).unwrap_or_else(|| {
+        let numbered = |(i, name): (usize, &&str)| {
+            let number = format!("#{}", i + 1);
+            cut(name, width.saturating_sub(number.len()), ellipsis) + &number
+        };
+        names.iter().enumerate().map(numbered).collect()
+    })
+}
+
+/// A name in at most `width` characters, of which `head` are its first ones.
+fn cut_at(name: &str, head: usize, width: usize, ellipsis: &str) -> String {
     let length = name.chars().count();
     if length <= width || width < 4 {
         return cut(name, width, ellipsis);
     }
-    let head = width / 2;
+    let head = head.min(width - 1);
     let tail = width - head - 1;
     let (head, tail) = (name.chars().take(head), name.chars().skip(length - tail));
     head.chain(ellipsis.chars()).chain(tail).collect()
@@ -57,6 +96,26 @@ pub fn cut_name(name: &str, width: usize, ellipsis: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thirty_two_names_stay_apart_at_any_width() {
+        let sweep: Vec<String> =
+            (0..32).map(|i| format!("cartpole-lr-{}-clip-0.2-hidden-64-seed-{}", i / 8, i % 8)).collect();
+        let ends: Vec<String> = (0..32).map(|i| format!("a-very-long-name-of-a-run-{i}")).collect();
+        let starts: Vec<String> = (0..32).map(|i| format!("{i}-a-very-long-name-of-a-run")).collect();
+        for names in [sweep, ends, starts] {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            for width in 4..60 {
+                let texts = distinct(&names, width, "…");
+                let different: std::collections::HashSet<_> = texts.iter().collect();
+                assert_eq!(different.len(), 32, "{width}: {texts:?}");
+                assert!(texts.iter().all(|text| text.chars().count() <= width), "{width}: {texts:?}");
+            }
+        }
+        assert_eq!(distinct(&["one", "two"], 8, "…"), ["one", "two"]);
+        assert_eq!(distinct(&["same-name", "same-name"], 5, "…"), ["sa…me", "sa…me"]);
+        assert_eq!(distinct(&[], 5, "…"), Vec::<String>::new());
+    }
 
     #[test]
     fn lines_break_between_words() {

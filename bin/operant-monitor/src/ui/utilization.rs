@@ -36,6 +36,8 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     let age = run.sample.as_ref().map(|sample| sample.age);
     let note = match age {
         Some(age) if age > STALE => Line::styled(format!("{} ago", format::age(age)), context.theme.warning),
+        // The values of its last update; what each core did is not kept.
+        None if run.is_recorded() => Line::styled("last update", context.theme.muted),
         _ => Line::default(),
     };
     let inside = panel::frame_with(context, "utilization", note, area, buffer);
@@ -44,7 +46,8 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     }
     let (rows, cores) = plan(context, inside);
     if rows.is_empty() && cores.is_none() {
-        return panel::empty(context, "nothing sampled yet", inside, buffer);
+        let why = if run.is_recorded() { "nothing was sampled" } else { "nothing sampled yet" };
+        return panel::empty(context, why, inside, buffer);
     }
     let mut y = inside.y;
     for row in &rows {

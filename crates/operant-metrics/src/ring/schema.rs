@@ -2,7 +2,7 @@
 //! new trainer measures.
 
 use super::text;
-use crate::{Kind, METRICS};
+use crate::{Kind, METRICS, Metric, position};
 
 /// Metrics that a reader accepts at most.
 const MAX_METRICS: usize = 4096;
@@ -22,11 +22,44 @@ pub struct MetricInfo {
     pub help: String,
 }
 
+impl MetricInfo {
+    /// The metric of the table called `name`; a plain gauge where the table has no such row.
+    pub fn named(name: &str) -> Self {
+        match position(name).and_then(|at| METRICS.get(at)) {
+            Some(metric) => metric.into(),
+            None => MetricInfo {
+                name: text::plain(name),
+                unit: "1".to_owned(),
+                kind: Kind::Gauge,
+                group: "other".to_owned(),
+                help: "Not in this version's table of metrics.".to_owned(),
+            },
+        }
+    }
+}
+
+impl From<&Metric> for MetricInfo {
+    fn from(metric: &Metric) -> Self {
+        MetricInfo {
+            name: metric.name.to_owned(),
+            unit: metric.unit.to_owned(),
+            kind: metric.kind,
+            group: metric.group.to_owned(),
+            help: metric.help.to_owned(),
+        }
+    }
+}
+
 /// The metrics of a ring, in the order of its records' words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema(Vec<MetricInfo>);
 
 impl Schema {
+    /// These metrics, in this order.
+    pub fn new(metrics: Vec<MetricInfo>) -> Self {
+        Schema(metrics)
+    }
+
     /// The metrics.
     pub fn metrics(&self) -> &[MetricInfo] {
         &self.0
@@ -86,6 +119,14 @@ mod tests {
         }
         assert_eq!(schema.position("sps"), crate::position("sps"));
         assert_eq!(schema.position("none"), None);
+    }
+
+    #[test]
+    fn a_name_is_looked_up_in_the_table() {
+        let known = MetricInfo::named("sps");
+        assert_eq!((known.unit.as_str(), known.group.as_str()), ("steps/s", "charts"));
+        let unknown = MetricInfo::named("later\u{1b}metric");
+        assert_eq!((unknown.name.as_str(), unknown.kind), ("later metric", Kind::Gauge));
     }
 
     #[test]

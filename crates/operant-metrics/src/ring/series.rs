@@ -45,6 +45,21 @@ pub struct Summary {
     pub count: u64,
 }
 
+impl Summary {
+    /// Of values of which each is one update's; NaN stands for nothing reported.
+    pub fn of(values: &[f64]) -> Self {
+        let mut all = Summary { min: f64::NAN, max: f64::NAN, mean: f64::NAN, last: f64::NAN, count: 0 };
+        let mut sum = 0.0;
+        for value in values.iter().copied().filter(|value| !value.is_nan()) {
+            // `min` and `max` of numbers pass over a NaN.
+            (all.min, all.max, all.last) = (all.min.min(value), all.max.max(value), value);
+            (sum, all.count) = (sum + value, all.count + 1);
+        }
+        all.mean = if all.count > 0 { sum / all.count as f64 } else { f64::NAN };
+        all
+    }
+}
+
 /// Where the entries of one resolution lie: level 0 is the ring of records.
 struct Source {
     section: Section,

@@ -13,7 +13,7 @@ use crate::view::View;
 
 fn drawn(count: usize, selected: usize, size: (u16, u16), theme: &Theme) -> Buffer {
     let (_dir, _ring, reader) = run(1);
-    draw_events(&mut RunView::of_reader("first-try", reader), count, selected, size, theme)
+    draw_events(&mut RunView::of_source("first-try", reader), count, selected, size, theme)
 }
 
 fn draw_events(
@@ -94,7 +94,7 @@ fn without_events_it_says_so() {
 #[test]
 fn any_area_will_do() {
     let (_dir, _ring, reader) = run(1);
-    let mut run = RunView::of_reader("first-try", reader);
+    let mut run = RunView::of_source("first-try", reader);
     for size in (0..50).flat_map(|width| (0..9).map(move |height| (width, height))) {
         for (count, selected) in [(0, 0), (5, 0), (5, 3)] {
             draw_events(&mut run, count, selected, size, &Theme::none());

@@ -14,7 +14,7 @@ use crate::view::View;
 
 fn drawn(updates: u64, view: &View, (width, height): (u16, u16), change: impl Fn(&mut Context)) -> String {
     let (_dir, _ring, reader) = run(updates);
-    let run = RunView::of_reader("first-try", reader);
+    let run = RunView::of_source("first-try", reader);
     let theme = Theme::dark();
     let mut context = Context::still(&run, view, &theme);
     change(&mut context);
@@ -39,7 +39,7 @@ fn in_less_room_the_longest_phases_are_named() {
 fn without_colour_the_fills_differ() {
     let theme = Theme::none();
     let (_dir, _ring, reader) = run(30);
-    let run = RunView::of_reader("first-try", reader);
+    let run = RunView::of_source("first-try", reader);
     let view = View::default();
     let area = Rect::new(0, 0, 50, 9);
     let mut buffer = Buffer::empty(area);
@@ -63,7 +63,7 @@ fn the_mean_is_over_the_visible_window() {
         record.time_rollout = if update <= 150 { 0.001 } else { 0.003 };
         ring.writer.publish(&record);
     }
-    let run = RunView::of_reader("first-try", reader);
+    let run = RunView::of_source("first-try", reader);
     let theme = Theme::dark();
     let rollout = |view: &View| super::phases(&Context::still(&run, view, &theme))[0].clone();
     let mut view = View::default();
@@ -105,7 +105,7 @@ fn any_area_will_do() {
     let (theme, view) = (Theme::dark(), View::default());
     for updates in [0, 3] {
         let (_dir, _ring, reader) = run(updates);
-        let run = RunView::of_reader("first-try", reader);
+        let run = RunView::of_source("first-try", reader);
         let context = Context::still(&run, &view, &theme);
         for (width, height) in (0..40).flat_map(|width| (0..10).map(move |height| (width, height))) {
             let area = Rect::new(0, 0, width, height);

@@ -71,7 +71,7 @@ fn drawn(
     if let Some(episode) = episode {
         ring.writer.show(episode);
     }
-    let mut run = RunView::of_reader("first-try", reader);
+    let mut run = RunView::of_source("first-try", reader);
     run.play(Duration::ZERO);
     run.play(Duration::from_millis(milliseconds));
     let view = View::default();
@@ -161,7 +161,7 @@ fn any_area_will_do() {
         ..cartpole()
     };
     let (_dir, _ring, reader) = run(1);
-    let mut run = RunView::of_reader("first-try", reader);
+    let mut run = RunView::of_source("first-try", reader);
     let (theme, view) = (Theme::dark(), View::default());
     for episode in [cartpole(), breakout(), wild] {
         run.stage = Stage::of_episode(episode);

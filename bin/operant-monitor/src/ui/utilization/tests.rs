@@ -33,7 +33,7 @@ fn plain(uniform: u32) -> Machine {
 fn view_of(machine: Machine) -> (tempfile::TempDir, RunView) {
     let (dir, mut ring, reader) = run(12);
     sample(&mut ring);
-    let mut run = RunView::of_reader("first-try", reader);
+    let mut run = RunView::of_source("first-try", reader);
     let mut set = |name: &str, value: f64| {
         let at = run.position(name).unwrap();
         run.latest[at] = value;
@@ -131,7 +131,7 @@ fn an_old_sample_says_how_old() {
 #[test]
 fn without_a_sample_it_says_so() {
     let (_dir, _ring, reader) = run(0);
-    insta::assert_snapshot!(drawn(&RunView::of_reader("first-try", reader), (40, 5), |_| {}));
+    insta::assert_snapshot!(drawn(&RunView::of_source("first-try", reader), (40, 5), |_| {}));
 }
 
 #[test]

@@ -1,0 +1,38 @@
+//! Acting on runs: what the program around the monitor can do for it. The monitor itself sends no signal.
+
+use std::fmt;
+use std::path::Path;
+
+/// What can be done to a live run from the list of runs.
+pub trait Control: fmt::Debug + Send + Sync {
+    /// Asks the run in `dir` to finish its update, save a checkpoint and end.
+    ///
+    /// # Errors
+    /// Why it cannot be asked, one line.
+    fn stop(&self, dir: &Path) -> Result<String, String>;
+
+    /// Asks the run in `dir` to pause, or to continue where it is paused.
+    ///
+    /// # Errors
+    /// Why it cannot be asked, one line.
+    fn pause(&self, dir: &Path) -> Result<String, String>;
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// [`Control::stop`].
+    Stop,
+    /// [`Control::pause`].
+    Pause,
+}
+
+impl Action {
+    /// The key that asks for it.
+    pub const fn key(self) -> char {
+        match self {
+            Action::Stop => 'X',
+            Action::Pause => 'p',
+        }
+    }
+}
