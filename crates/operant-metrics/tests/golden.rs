@@ -37,6 +37,9 @@ fn identity() -> Identity {
         total_steps: 1_000_000,
         solved_at: Some(475.0),
         version: "0.1.0".to_owned(),
+        // Not in the golden, which is older.
+        detached: false,
+        time_namespace: String::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why a ring cannot be written or read. Each error says what is wrong and where, and apart from that what to do.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A ring that cannot be used.
@@ -16,6 +17,13 @@ pub enum RingError {
         error: std::io::Error,
         /// What to do.
         remedy: &'static str,
+    },
+    /// It belongs to another user, who does not share it.
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: String,
     },
     /// The place for rings is not safe or not fit for one.
     Place {
@@ -57,6 +65,9 @@ impl RingError {
     pub fn what(&self) -> String {
         match self {
             RingError::Io { what, path, error, .. } => format!("{what} {}: {error}", path.display()),
+            RingError::Foreign { path, owner } => {
+                format!("{} belongs to {owner}, who does not share it", path.display())
+            }
             RingError::Place { path, problem, .. } => format!("{} {problem}", path.display()),
             RingError::NotARing(problem) => format!("this is no operant ring: {problem}"),
             RingError::NotReady => {
@@ -75,6 +86,9 @@ impl RingError {
     pub fn remedy(&self) -> &str {
         match self {
             RingError::Io { remedy, .. } | RingError::Place { remedy, .. } => remedy,
+            RingError::Foreign { .. } => {
+                "with `ring_group = true` in its configuration, a run lets the users of its group read its ring"
+            }
             RingError::NotARing(_) => "give the name of a run, or the path of its .ring file",
             RingError::NotReady => "try again",
             RingError::Version { .. } => "use the operant that trains the run",
@@ -87,17 +101,36 @@ impl RingError {
     /// A file operation that failed.
     pub(super) fn io(what: &'static str, path: &Path, error: std::io::Error) -> Self {
         use std::io::ErrorKind as Kind;
+        if error.kind() == Kind::PermissionDenied
+            && let Some(owner) = foreign_owner(path)
+        {
+            return RingError::Foreign { path: path.to_owned(), owner };
+        }
         let remedy = match error.kind() {
             Kind::StorageFull | Kind::QuotaExceeded => "free some shared memory (ls -l /dev/shm)",
-            Kind::PermissionDenied => {
-                "it belongs to another user: ask them, or choose a place of your own with OPERANT_RING_DIR"
-            }
+            Kind::PermissionDenied => "choose a place of your own with OPERANT_RING_DIR",
             Kind::ReadOnlyFilesystem => "mount it writable, or choose another place with OPERANT_RING_DIR",
             Kind::NotFound => "check the path; `operant runs` lists the runs",
             _ => "choose another place with OPERANT_RING_DIR",
         };
         RingError::Io { what, path: path.to_owned(), error, remedy }
     }
+}
+
+/// Whose a file is, or the nearest directory above it that can be looked at; none where it is this user's own.
+fn foreign_owner(path: &Path) -> Option<String> {
+    let found = path.ancestors().find_map(|path| std::fs::symlink_metadata(path).ok())?;
+    let (uid, own) = (found.uid(), rustix::process::geteuid().as_raw());
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| super::text::plain(name))
+    });
+    (uid != own).then(|| match name {
+        Some(name) => format!("user {name} (id {uid})"),
+        None => format!("the user of id {uid}"),
+    })
 }
 
 impl fmt::Display for RingError {
@@ -111,6 +144,32 @@ impl std::error::Error for RingError {
         match self {
             RingError::Io { error, .. } => Some(error),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_of_another_user_is_said_to_be_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("theirs.ring");
+        std::fs::write(&path, "").unwrap();
+        let denied = || RingError::io("cannot open", &path, std::io::ErrorKind::PermissionDenied.into());
+        assert!(matches!(denied(), RingError::Io { .. }), "this user's own");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(54_321), None).unwrap();
+            let text = denied().to_string();
+            assert!(text.contains("the user of id 54321") && text.contains("ring_group = true"), "{text}");
+        } else {
+            let text = RingError::io(
+                "cannot open",
+                Path::new("/root/x"),
+                std::io::ErrorKind::PermissionDenied.into(),
+            );
+            assert!(text.to_string().contains("user root (id 0)"), "{text}");
         }
     }
 }

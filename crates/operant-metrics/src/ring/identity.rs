@@ -32,6 +32,11 @@ pub struct Identity {
     pub solved_at: Option<f64>,
     /// Version of the trainer.
     pub version: String,
+    /// Whether it runs apart from any terminal, as a daemon does.
+    pub detached: bool,
+    /// The time namespace of the trainer: only in the same one, times in the ring can be compared with a reader's clock.
+    /// Empty where that is not known.
+    pub time_namespace: String,
 }
 
 impl Identity {
@@ -45,6 +50,8 @@ impl Identity {
             boot_id: boot_id(),
             started_unix_ns: clock::unix_now(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            detached: is_detached(),
+            time_namespace: time_namespace(),
             ..Identity::default()
         }
     }
@@ -67,6 +74,12 @@ impl Identity {
             line("solved_at", &solved_at.to_string());
         }
         line("version", &self.version);
+        if self.detached {
+            line("detached", "true");
+        }
+        if !self.time_namespace.is_empty() {
+            line("time_namespace", &self.time_namespace);
+        }
         text
     }
 
@@ -89,6 +102,8 @@ impl Identity {
                 "total_steps" => identity.total_steps = number(),
                 "solved_at" => identity.solved_at = value.parse().ok().filter(|x: &f64| x.is_finite()),
                 "version" => identity.version = value,
+                "detached" => identity.detached = value == "true",
+                "time_namespace" => identity.time_namespace = value,
                 _ => {}
             }
         }
@@ -100,6 +115,23 @@ impl Identity {
         let now = boot_id();
         now.is_empty() || self.boot_id.is_empty() || now == self.boot_id
     }
+
+    /// Whether its clock is that of this process.
+    pub(super) fn shares_clock(&self) -> bool {
+        self.is_of_this_boot() && self.time_namespace == time_namespace()
+    }
+}
+
+/// Whether this process leads a session of its own that has no terminal.
+fn is_detached() -> bool {
+    let leads = rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid());
+    leads && std::fs::File::open("/dev/tty").is_err()
+}
+
+/// Identifies the time namespace of this process; the same text everywhere on a system that has none.
+fn time_namespace() -> String {
+    let namespace = std::fs::read_link("/proc/self/ns/time");
+    namespace.map_or_else(|_| "none".to_owned(), |link| link.to_string_lossy().into_owned())
 }
 
 /// When a process started, in clock ticks after boot; none for a process that is not there.

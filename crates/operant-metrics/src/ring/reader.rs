@@ -11,7 +11,7 @@ use super::mapping::Mapping;
 use super::sample::{Core, CoreKind, Sample};
 use super::scene::Episode;
 use super::schema::Schema;
-use super::status::{self, Status};
+use super::status::{self, Status, Watch};
 use super::{clock, file, slot, text};
 use crate::Kind as MetricKind;
 
@@ -56,6 +56,7 @@ pub struct RingReader {
     pub(super) skipped: AtomicU64,
     /// Whether the trainer belongs to this boot of the machine.
     pub(super) this_boot: bool,
+    pub(super) watch: Watch,
     frozen: Option<Status>,
 }
 
@@ -131,6 +132,7 @@ impl RingReader {
         Ok(RingReader {
             path,
             this_boot: identity.is_of_this_boot(),
+            watch: Watch::new(identity.shares_clock()),
             mapping,
             identity,
             schema,
@@ -163,6 +165,12 @@ impl RingReader {
     /// What has become of the run, now. Of a frozen copy: when it was frozen.
     pub fn status(&self) -> Status {
         self.frozen.clone().unwrap_or_else(|| status::of(self))
+    }
+
+    /// Whether the trainer's clock is that of this process. If not, a run is stalled only when this reader has seen nothing
+    /// change for [`super::STALL`]: a first look cannot tell.
+    pub fn shares_clock(&self) -> bool {
+        self.watch.shares_clock()
     }
 
     /// Records published so far.
@@ -243,7 +251,7 @@ impl RingReader {
         Some(Sample {
             values: values.iter().map(|word| f64::from_bits(*word)).collect(),
             cores: rest.iter().take(cores).map(core).collect(),
-            age: clock::since(clock::now(), content[sample::TIME]),
+            age: self.watch.since(2, clock::now(), &[content[sample::TIME]]),
         })
     }
 
@@ -312,6 +320,7 @@ impl RingReader {
             layout: self.layout.clone(),
             skipped: AtomicU64::new(self.skipped()),
             this_boot: self.this_boot,
+            watch: Watch::new(self.watch.shares_clock()),
             frozen: Some(self.status()),
         }
     }

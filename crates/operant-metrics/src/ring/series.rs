@@ -60,6 +60,18 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// The same with the newest value taken in: no least value is above it and no greatest one below, though a summary may be
+    /// a little older, and older parts of a run are kept in single precision.
+    pub fn with_newest(mut self, value: f64) -> Self {
+        if value.is_finite() {
+            (self.min, self.max, self.last) = (self.min.min(value), self.max.max(value), value);
+            self.mean = if self.mean.is_nan() { value } else { self.mean.clamp(self.min, self.max) };
+        }
+        self
+    }
+}
+
 /// Where the entries of one resolution lie: level 0 is the ring of records.
 struct Source {
     section: Section,

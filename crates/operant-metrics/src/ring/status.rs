@@ -1,6 +1,7 @@
 //! What has become of a run: what its trainer says, and what the kernel knows.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::layout::{sample, state};
@@ -36,6 +37,46 @@ pub struct SavedCheckpoint {
     pub path: String,
 }
 
+/// What a reader has seen of a trainer whose clock is not its own, as in another container: when its words last changed, by
+/// the reader's clock.
+#[derive(Debug)]
+pub(super) struct Watch {
+    shares_clock: bool,
+    /// The sums of the trainer's times when they were last seen to change, and when that was.
+    seen: Mutex<[(u64, u64); 3]>,
+}
+
+impl Watch {
+    pub(super) fn new(shares_clock: bool) -> Self {
+        Watch { shares_clock, seen: Mutex::default() }
+    }
+
+    pub(super) fn shares_clock(&self) -> bool {
+        self.shares_clock
+    }
+
+    /// How long ago something happened: the last of `times`, or where the trainer has a clock of its own, the last change of
+    /// any of them that this reader has seen. Each `which` has a memory of its own.
+    pub(super) fn since(&self, which: usize, now: u64, times: &[u64]) -> Duration {
+        if self.shares_clock {
+            return clock::since(now, times.iter().copied().max().unwrap_or(0));
+        }
+        let sum = times.iter().fold(0u64, |sum, time| sum.wrapping_add(*time));
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen[which].1 == 0 || seen[which].0 != sum {
+            seen[which] = (sum, now);
+        }
+        clock::since(now, seen[which].1)
+    }
+
+    /// As if everything had been seen so much earlier.
+    #[cfg(test)]
+    pub(super) fn age(&self, by: Duration) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter_mut().for_each(|(_, at)| *at -= by.as_nanos() as u64);
+    }
+}
+
 /// Probes the lock and puts it together with what the file says.
 pub(super) fn of(reader: &RingReader) -> Status {
     let words = &reader.words()[reader.sections.state.all()];
@@ -61,7 +102,8 @@ pub(super) fn of(reader: &RingReader) -> Status {
         [state::PUBLISHED_AT, state::CHANGED_AT, state::CREATED_AT].map(load);
     let last_progress = published_at.max(progress_at).max(changed_at);
     let last_sign = last_progress.max(sampled_at);
-    let since_progress = clock::since(now, last_progress);
+    let since_progress = reader.watch.since(0, now, &[published_at, progress_at, changed_at]);
+    let since_alive = reader.watch.since(1, now, &[published_at, progress_at, changed_at, sampled_at]);
 
     let health = match said {
         Some(state) if state.is_final() => Health::Said(state),
@@ -70,14 +112,17 @@ pub(super) fn of(reader: &RingReader) -> Status {
         None if alive => Health::Said(RunState::Starting),
         _ => Health::Killed,
     };
-    let end = if health.is_alive() { now } else { last_sign };
+    let since_sign = if health.is_alive() { since_alive } else { Duration::ZERO };
     Status {
         health,
         reason: reason(&words[state::REASON]),
-        since_update: (published_at > 0).then(|| clock::since(now, published_at)),
+        since_update: (published_at > 0).then(|| match reader.watch.shares_clock() {
+            true => clock::since(now, published_at),
+            false => since_progress,
+        }),
         since_progress,
-        since_alive: clock::since(now, last_sign),
-        uptime: clock::since(end, created_at),
+        since_alive,
+        uptime: clock::since(last_sign, created_at) + since_sign,
         checkpoint: checkpoint(&words[state::CHECKPOINT]),
     }
 }

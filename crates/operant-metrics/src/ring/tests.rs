@@ -397,3 +397,52 @@ fn training_does_not_wait_for_a_file_that_cannot_be_had() {
         assert!(begun.elapsed() < Duration::from_secs(30), "it is tried again");
     }
 }
+
+/// A ring whose trainer says that its times are from long ago, as they look in another time namespace.
+fn from_another_clock(dir: &std::path::Path, time_namespace: &str) -> (Ring, RingReader) {
+    use std::os::unix::fs::FileExt;
+    let identity = Identity { time_namespace: time_namespace.to_owned(), ..identity("far") };
+    let mut ring = create_in(dir, &identity, &RingOptions::default()).unwrap();
+    ring.writer.set_state(RunState::Running, "");
+    ring.writer.publish(&Record::default());
+    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let file = std::fs::File::options().write(true).open(ring.writer.path()).unwrap();
+    for word in [super::layout::state::PUBLISHED_AT, super::layout::state::CHANGED_AT] {
+        let at = (reader.sections.state.offset + word) as u64 * 8;
+        file.write_all_at(&1_u64.to_ne_bytes(), at).unwrap();
+    }
+    (ring, reader)
+}
+
+#[test]
+fn a_run_with_another_clock_is_stalled_only_when_the_reader_sees_nothing_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut ring, reader) = from_another_clock(dir.path(), "time:[1]");
+    assert!(!reader.shares_clock());
+    assert_eq!(reader.status().health, Health::Said(RunState::Running));
+    reader.watch.age(STALL + Duration::from_secs(1));
+    let status = reader.status();
+    assert_eq!(status.health, Health::Stalled);
+    assert!(status.since_progress > STALL && status.uptime < Duration::from_secs(60), "{status:?}");
+    ring.writer.publish(&Record::default());
+    assert_eq!(reader.status().health, Health::Said(RunState::Running));
+    drop(ring);
+    let (_ring, reader) = from_another_clock(dir.path(), &Identity::of_this_process("", "").time_namespace);
+    assert!(reader.shares_clock());
+    assert_eq!(reader.status().health, Health::Stalled, "by the same clock it is long ago");
+}
+
+#[test]
+fn a_summary_holds_its_newest_value() {
+    let old = Summary {
+        min: f64::from(0.1_f32),
+        max: f64::from(0.1_f32),
+        mean: f64::from(0.1_f32),
+        last: 0.1,
+        count: 9,
+    };
+    let new = old.with_newest(0.1);
+    assert!(new.min <= new.last && new.last <= new.max && new.last == 0.1);
+    assert_eq!(old.with_newest(f64::NAN), old);
+    assert_eq!(Summary::of(&[]).with_newest(2.0).mean, 2.0);
+}
