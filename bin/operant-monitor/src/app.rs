@@ -166,7 +166,9 @@ impl App {
             }
             Event::Resize(width, height) => self.resize(Rect::new(0, 0, width, height)),
             Event::Signal(number) => self.leave = Some(u8::try_from(128 + number).unwrap_or(u8::MAX)),
-            Event::Tick => {}
+            Event::Suspend => self.suspend = true,
+            // The terminal is taken back by the loop.
+            Event::Continue | Event::Tick => {}
         }
     }
 
@@ -351,7 +353,7 @@ impl App {
 
     /// Whether a single chart has the screen, in which a cursor can be.
     fn shows_one_chart(&self) -> bool {
-        let chart = matches!(self.expanded, Some(PanelKind::Returns | PanelKind::Speed));
+        let chart = matches!(self.expanded, Some(PanelKind::Returns | PanelKind::Speed | PanelKind::Phases));
         self.metric.is_some() || chart
     }
 

@@ -171,6 +171,8 @@ pub fn seconds(value: f64) -> String {
 pub fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         _ if value.is_nan() => String::new(),
+        // No speed is infinite: it was measured over no time at all.
+        _ if value.is_infinite() && unit.ends_with("/s") => String::new(),
         "1" | "" => short(value),
         "B" => bytes(value),
         "s" if value.abs() < 60.0 => seconds(value),
@@ -265,5 +267,7 @@ mod tests {
         assert_eq!(with_unit(90.0, "s"), "1:30");
         assert_eq!(with_unit(3.5, "nat"), "3.5 nat");
         assert_eq!(with_unit(f64::NAN, "B"), "");
+        assert_eq!(with_unit(f64::NAN, "steps/s"), "");
+        assert_eq!(with_unit(f64::INFINITY, "steps/s"), "");
     }
 }

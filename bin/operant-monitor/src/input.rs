@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{self, KeyEvent, KeyEventKind, MouseEvent, MouseEventKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 
 use crate::MonitorError;
 
@@ -27,6 +27,10 @@ pub enum Event {
     Tick,
     /// A signal asks to end.
     Signal(i32),
+    /// SIGTSTP asks to stop until SIGCONT, as Ctrl-Z does outside raw mode.
+    Suspend,
+    /// The process was stopped and continues: the screen is not what was drawn on it.
+    Continue,
 }
 
 /// Where events come from.
@@ -37,6 +41,8 @@ pub struct Input {
     period: Duration,
     next_tick: Instant,
     signal: Arc<AtomicUsize>,
+    suspend: Arc<AtomicBool>,
+    continued: Arc<AtomicBool>,
     /// Where keys come from when standard input is not the terminal.
     terminal: Option<File>,
 }
@@ -66,9 +72,15 @@ impl Input {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)
                 .map_err(failed)?;
         }
+        let [suspend, continued] =
+            [SIGTSTP, SIGCONT].map(|number| (number, Arc::new(AtomicBool::new(false))));
+        for (number, flag) in [&suspend, &continued] {
+            signal_hook::flag::register(*number, Arc::clone(flag)).map_err(failed)?;
+        }
+        let (suspend, continued) = (suspend.1, continued.1);
         let stdin_is_terminal = io::stdin().is_terminal();
         let terminal = if stdin_is_terminal { None } else { File::open("/dev/tty").ok() };
-        Ok(Input { period, next_tick: Instant::now(), signal, terminal })
+        Ok(Input { period, next_tick: Instant::now(), signal, suspend, continued, terminal })
     }
 
     /// Waits for the next event. Ticks that were missed are left out.
@@ -79,6 +91,11 @@ impl Input {
         loop {
             if let Some(number) = self.signal() {
                 return Ok(Event::Signal(number));
+            }
+            for (flag, event) in [(&self.suspend, Event::Suspend), (&self.continued, Event::Continue)] {
+                if flag.swap(false, Ordering::Relaxed) {
+                    return Ok(event);
+                }
             }
             let now = Instant::now();
             if now >= self.next_tick {

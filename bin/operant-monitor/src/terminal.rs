@@ -5,12 +5,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, enable_raw_mode,
 };
 use crossterm::{cursor, execute, queue};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use signal_hook::consts::SIGTSTP;
+use rustix::process::{Pid, Signal};
 
 use crate::app::App;
 use crate::input::{Event, Input};
@@ -50,6 +50,8 @@ fn watch(app: &mut App, screen: &mut Screen, input: &mut Input) -> Result<u8, Mo
         }
         if std::mem::take(&mut app.suspend) {
             screen.suspend()?;
+        } else if event == Event::Continue {
+            screen.retake()?;
         }
         if event != Event::Tick && input.is_pending() {
             continue;
@@ -60,9 +62,17 @@ fn watch(app: &mut App, screen: &mut Screen, input: &mut Input) -> Result<u8, Mo
     }
 }
 
+type FrameTerminal = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+
+/// A terminal on which nothing has been drawn.
+fn new_terminal() -> io::Result<FrameTerminal> {
+    let writer = BufWriter::with_capacity(FRAME_BYTES, io::stdout());
+    Terminal::new(CrosstermBackend::new(writer))
+}
+
 /// The terminal while it is ours. Dropped, it is given back.
 struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    terminal: FrameTerminal,
     open: bool,
 }
 
@@ -75,9 +85,7 @@ impl Screen {
             let _ = restore();
             hook(info);
         }));
-        let writer = BufWriter::with_capacity(FRAME_BYTES, io::stdout());
-        let entered = enter().and_then(|()| Terminal::new(CrosstermBackend::new(writer)));
-        match entered {
+        match enter().and_then(|()| new_terminal()) {
             Ok(terminal) => Ok(Screen { terminal, open: true }),
             Err(source) => {
                 let _ = restore();
@@ -89,7 +97,7 @@ impl Screen {
     fn draw(&mut self, app: &mut App) -> Result<(), MonitorError> {
         // A theme of our choice has the last word: crossterm would drop its colours under NO_COLOR.
         crossterm::style::force_color_output(app.theme.depth != Depth::None);
-        let mut draw = |terminal: &mut Terminal<CrosstermBackend<BufWriter<Stdout>>>| -> io::Result<()> {
+        let mut draw = |terminal: &mut FrameTerminal| -> io::Result<()> {
             queue!(terminal.backend_mut(), BeginSynchronizedUpdate)?;
             terminal.draw(|frame| {
                 app.resize(frame.area());
@@ -101,13 +109,27 @@ impl Screen {
         draw(&mut self.terminal).map_err(|source| MonitorError::Terminal { doing: "draw on", source })
     }
 
-    /// Gives the terminal back, stops as Ctrl-Z does, and takes it again after SIGCONT.
+    /// Gives the terminal back, stops as Ctrl-Z does, and takes it again after SIGCONT. Without a shell that could continue
+    /// it, nothing happens.
     fn suspend(&mut self) -> Result<(), MonitorError> {
         let failed = |source| MonitorError::Terminal { doing: "set up", source };
+        if !has_job_control() {
+            return Ok(());
+        }
         restore().map_err(failed)?;
-        let stopped = signal_hook::low_level::raise(SIGTSTP);
-        enter().and_then(|()| self.terminal.clear()).map_err(failed)?;
-        stopped.map_err(failed)
+        // The whole group, as Ctrl-Z stops it: a script around the monitor too.
+        let stopped = rustix::process::kill_current_process_group(Signal::STOP);
+        self.retake()?;
+        stopped.map_err(|error| failed(error.into()))
+    }
+
+    /// Takes the terminal after a stop, and draws everything with the next frame.
+    fn retake(&mut self) -> Result<(), MonitorError> {
+        let failed = |source| MonitorError::Terminal { doing: "set up", source };
+        // Not `Terminal::clear`: it asks the terminal where its cursor is, and the answer would be read as keys.
+        let cleared = enter().and_then(|()| execute!(io::stdout(), Clear(ClearType::All)));
+        self.terminal = cleared.and_then(|()| new_terminal()).map_err(failed)?;
+        Ok(())
     }
 
     fn close(mut self) -> Result<(), MonitorError> {
@@ -122,6 +144,26 @@ impl Drop for Screen {
             let _ = restore();
         }
     }
+}
+
+/// Whether a shell of this session waits for the monitor's process group, to continue it after a stop: its leader's
+/// parent is in the same session and another group.
+fn has_job_control() -> bool {
+    let group = rustix::process::getpgrp();
+    parent_of(group).is_some_and(|parent| {
+        let same_session = rustix::process::getsid(Some(parent)) == rustix::process::getsid(None);
+        same_session && rustix::process::getpgid(Some(parent)).is_ok_and(|other| other != group)
+    })
+}
+
+/// The parent of a process; for this one asked directly, for others from /proc.
+fn parent_of(process: Pid) -> Option<Pid> {
+    if process == rustix::process::getpid() {
+        return rustix::process::getppid();
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
+    // The second field is a name in parentheses that may hold anything; the parent is field 4.
+    Pid::from_raw(stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?)
 }
 
 fn enter() -> io::Result<()> {

@@ -227,6 +227,24 @@ fn a_run_that_is_resumed_goes_on_from_its_new_ring() {
 }
 
 #[test]
+fn a_speed_that_is_not_known_is_not_printed() {
+    let mut it = fixture(1, 300, running());
+    let unknown = operant_metrics::Record {
+        sps: f64::NAN,
+        sps_average: f64::NAN,
+        ..synthetic::record(301, UPDATES, 0)
+    };
+    it.rings[0].writer.publish(&unknown);
+    it.app.advance(Duration::from_secs(1), 0);
+    assert!(screen(&mut it.app, 120, 40).contains("sps –"), "{}", screen(&mut it.app, 120, 40));
+    for expanded in std::iter::once(None).chain(PanelKind::ALL.map(Some)) {
+        it.app.expanded = expanded;
+        let text = screen(&mut it.app, 120, 40);
+        assert!(!text.contains("NaN"), "{text}");
+    }
+}
+
+#[test]
 fn overlays_and_a_metric_alone() {
     let mut it = fixture(2, 1200, running());
     press(&mut it.app, KeyCode::Char('?'));
@@ -446,6 +464,170 @@ fn keys_that_move_the_focus() {
     screen(app, 40, 12);
     press(app, KeyCode::Char('3'));
     assert_eq!(app.expanded, Some(PanelKind::Losses));
+}
+
+#[test]
+fn a_number_focuses_first_and_expands_when_pressed_again() {
+    let mut it = fixture(1, 100, running());
+    let app = &mut it.app;
+    screen(app, 120, 40);
+    // The panel has the focus from the start.
+    press(app, KeyCode::Char('1'));
+    assert_eq!((app.focus, app.expanded), (PanelKind::Returns, None));
+    press(app, KeyCode::Char('1'));
+    assert_eq!(app.expanded, Some(PanelKind::Returns));
+    press(app, KeyCode::Esc);
+    press(app, KeyCode::Char('2'));
+    press(app, KeyCode::Tab);
+    press(app, KeyCode::BackTab);
+    press(app, KeyCode::Char('2'));
+    assert_eq!((app.focus, app.expanded), (PanelKind::Speed, None));
+}
+
+#[test]
+fn the_cursor_of_an_expanded_chart() {
+    let mut it = fixture(2, 1200, running());
+    let app = &mut it.app;
+    press(app, KeyCode::Char('c'));
+    assert_eq!(app.view.cursor.get(), None, "there is no single chart yet");
+    press(app, KeyCode::Enter);
+    press(app, KeyCode::Char('c'));
+    (0..40).for_each(|_| press(app, KeyCode::Left));
+    insta::assert_snapshot!("cursor", screen(app, 80, 24));
+    press(app, KeyCode::Right);
+    assert_eq!(app.view.cursor.get(), Some(39));
+    assert!(app.view.window.is_whole(), "arrows move the cursor alone");
+    app.runs.overlay(1);
+    insta::assert_snapshot!("cursor_of_two_runs", screen(app, 80, 24));
+    press(app, KeyCode::Esc);
+    assert_eq!((app.view.cursor.get(), app.expanded), (None, Some(PanelKind::Returns)));
+}
+
+#[test]
+fn the_list_is_sorted_by_the_column_that_the_key_chose() {
+    let dir = tempfile::tempdir().unwrap();
+    let rings: Vec<_> = [("run-10", 30), ("run-2", 90), ("run-1", 60)]
+        .map(|(name, updates)| ring(dir.path(), name, updates, 0))
+        .into_iter()
+        .collect();
+    let mut app = App::of_runs(Runs::new(rings_in(dir.path()), &["run-2".to_string()]), DETECTED);
+    app.advance(Duration::ZERO, 0);
+    let names = |app: &App| app.runs.all().iter().map(|run| run.name().to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&app), ["run-1", "run-2", "run-10"]);
+    press(&mut app, KeyCode::Char('r'));
+    app.advance(Duration::from_secs(1), 0);
+    // Over state, environment and share to the steps, of which the greatest come first.
+    (0..4).for_each(|_| press(&mut app, KeyCode::Char('s')));
+    assert_eq!(names(&app), ["run-2", "run-1", "run-10"]);
+    press(&mut app, KeyCode::Char('S'));
+    assert_eq!(names(&app), ["run-10", "run-1", "run-2"]);
+    // The same run stays selected, and a new one does not change that.
+    let selected = |app: &App| app.runs.all()[app.list.row].name().to_string();
+    assert_eq!(selected(&app), "run-2");
+    let _new = ring(dir.path(), "run-0", 45, 0);
+    app.advance(Duration::from_secs(2), 0);
+    assert_eq!((selected(&app).as_str(), names(&app).len()), ("run-2", 4));
+    drop(rings);
+}
+
+#[test]
+fn two_runs_are_compared_by_their_settings() {
+    let parent = tempfile::tempdir().unwrap();
+    ended_run(
+        parent.path(),
+        "a",
+        10,
+        "environment = \"cartpole\"\nseed = 1\nlearning_rate = 0.001\ngamma = 0.99\n",
+    );
+    ended_run(
+        parent.path(),
+        "b",
+        10,
+        "environment = \"cartpole\"\nseed = 2\ngamma = 0.99\nclip_coef = 0.1\n",
+    );
+    let mut app = monitor_of(parent.path(), &["a"]);
+    press(&mut app, KeyCode::Char('r'));
+    app.advance(Duration::from_secs(1), 0);
+    press(&mut app, KeyCode::Char('d'));
+    assert!(screen(&mut app, 100, 20).contains("mark two runs with c"));
+    press(&mut app, KeyCode::Char('c'));
+    press(&mut app, KeyCode::Down);
+    press(&mut app, KeyCode::Char('c'));
+    press(&mut app, KeyCode::Char('d'));
+    assert_eq!(app.overlay, Overlay::Comparison);
+    settle(app.runs.shown_mut().unwrap(), Health::Said(RunState::Finished));
+    insta::assert_snapshot!("comparison", screen(&mut app, 80, 20));
+    for (width, height) in (0..40).flat_map(|width| (0..12).map(move |height| (width, height))) {
+        buffer(&mut app, width, height);
+    }
+    press(&mut app, KeyCode::Esc);
+    assert_eq!(app.overlay, Overlay::Runs);
+}
+
+/// Notes what it was asked.
+#[derive(Debug, Default)]
+struct Noting(std::sync::Mutex<Vec<String>>);
+
+impl crate::Control for Noting {
+    fn stop(&self, dir: &Path) -> Result<String, String> {
+        self.0.lock().unwrap().push(format!("stop {}", dir.display()));
+        Ok("is stopping".to_string())
+    }
+
+    fn pause(&self, dir: &Path) -> Result<String, String> {
+        self.0.lock().unwrap().push(format!("pause {}", dir.display()));
+        Err("not here".to_string())
+    }
+}
+
+/// Waits for the answer of an action.
+fn answer(app: &mut App) -> String {
+    let begun = std::time::Instant::now();
+    while app.list.message.ends_with("asking it") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no answer came");
+        std::thread::yield_now();
+        app.list.listen();
+    }
+    app.list.message.clone()
+}
+
+#[test]
+fn a_run_is_stopped_from_the_list_only_when_asked_twice() {
+    let mut it = fixture(2, 100, running());
+    let control = std::sync::Arc::new(Noting::default());
+    it.app.list = crate::list::RunList::new(Some(std::sync::Arc::clone(&control) as _));
+    let app = &mut it.app;
+    press(app, KeyCode::Char('r'));
+    let asked = |control: &Noting| control.0.lock().unwrap().clone();
+    press(app, KeyCode::Char('X'));
+    assert!(screen(app, 80, 20).contains("stop synthetic? X again or y: yes"), "{}", screen(app, 80, 20));
+    press(app, KeyCode::Down);
+    assert!(app.list.asked.is_none() && asked(&control).is_empty());
+    for (first, second, said) in
+        [('X', 'X', "is stopping"), ('X', 'y', "is stopping"), ('p', 'p', "not here")]
+    {
+        press(app, KeyCode::Char(first));
+        press(app, KeyCode::Char(second));
+        assert_eq!(answer(app), format!("synthetic: {said}"));
+    }
+    assert_eq!(asked(&control), ["stop /tmp/runs", "stop /tmp/runs", "pause /tmp/runs"]);
+    // A run that has ended cannot be stopped.
+    it.rings[1].writer.set_state(RunState::Finished, "");
+    app.advance(Duration::from_secs(1), 0);
+    press(app, KeyCode::Down);
+    press(app, KeyCode::Char('X'));
+    assert!(app.list.asked.is_none() && app.list.message.contains("has ended"), "{}", app.list.message);
+}
+
+#[test]
+fn without_a_control_the_list_names_the_command() {
+    let mut it = fixture(1, 100, running());
+    press(&mut it.app, KeyCode::Char('r'));
+    press(&mut it.app, KeyCode::Char('X'));
+    assert!(it.app.list.message.contains("operant stop "), "{}", it.app.list.message);
+    press(&mut it.app, KeyCode::Char('p'));
+    assert!(it.app.list.message.contains("kill -USR2 "), "{}", it.app.list.message);
+    assert!(it.app.list.asked.is_none());
 }
 
 #[test]

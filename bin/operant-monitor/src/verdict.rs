@@ -67,7 +67,7 @@ pub fn of(identity: &Identity, status: &Status, env_steps: f64) -> Verdict {
         Health::Said(RunState::Paused) => (
             Tone::Warning,
             format!("paused for {}{at}", format::age(status.since_progress)),
-            format!("go on with: kill -USR2 {}", identity.pid),
+            format!("continue with: kill -USR2 {}", identity.pid),
         ),
         Health::Said(RunState::Stopping) => {
             (Tone::Warning, format!("stopping{at}: saving its checkpoint"), String::new())
@@ -87,7 +87,10 @@ pub fn of(identity: &Identity, status: &Status, env_steps: f64) -> Verdict {
                 pid = identity.pid
             ),
         ),
-        Health::Killed => (Tone::Bad, format!("daemon killed{ago}{at}"), resume),
+        Health::Killed => {
+            let what = if identity.detached { "daemon" } else { "process" };
+            (Tone::Bad, format!("{what} killed{ago}{at}"), resume)
+        }
     };
     Verdict { word, tone, headline, advice }
 }
@@ -129,7 +132,7 @@ mod tests {
     fn identity() -> Identity {
         let mut identity = Identity::of_this_process("cartpole-7", "cartpole");
         identity.dir = "/data/runs/cartpole-7".into();
-        identity.pid = 4321;
+        (identity.pid, identity.detached) = (4321, true);
         identity
     }
 
@@ -154,6 +157,13 @@ mod tests {
              resume with: operant train --resume cartpole-7"
         );
         assert_eq!((verdict.word, verdict.tone), ("killed", Tone::Bad));
+    }
+
+    #[test]
+    fn a_run_in_the_foreground_is_no_daemon() {
+        let identity = Identity { detached: false, ..identity() };
+        let verdict = of(&identity, &status(Health::Killed), 12_300_000.0);
+        assert_eq!(verdict.headline, "process killed 0.4 s ago at step 12.3 M");
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::format;
 
 /// How charts are drawn, for all of them at once.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,6 +68,15 @@ impl Axis {
             Axis::Steps => "steps",
             Axis::Time => "time",
             Axis::Updates => "updates",
+        }
+    }
+
+    /// A place along it, in words.
+    pub fn text(self, at: f64) -> String {
+        match self {
+            Axis::Steps => format!("{} steps", format::steps(at)),
+            Axis::Time => format::clock(Duration::from_secs_f64(at.clamp(0.0, 1e15))),
+            Axis::Updates => format!("update {}", format::count(at.max(0.0) as u64)),
         }
     }
 

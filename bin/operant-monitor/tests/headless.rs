@@ -140,7 +140,7 @@ fn a_run_whose_process_left_without_a_word_was_killed() {
     assert_eq!(objects[0]["state"], "killed");
     assert!(objects[0]["eta_s"].is_null());
     let shown = text(&output(dir.path(), &[]).stdout);
-    assert!(shown.contains("daemon killed") && shown.contains("operant train"), "{shown}");
+    assert!(shown.contains("process killed") && shown.contains("operant train"), "{shown}");
 }
 
 #[test]

@@ -112,6 +112,46 @@ fn it_survives_every_size() {
 }
 
 #[test]
+fn ctrl_z_gives_the_terminal_back_and_fg_draws_the_screen_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let _ring = run(dir.path(), "first", 100);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-i"]).env("OPERANT_RING_DIR", dir.path()).env("PS1", "prompt> ").env_remove("ENV");
+    let mut terminal = Terminal::start(&shell, &[], (120, 40));
+    terminal.wait_for(&["prompt>"]);
+    terminal.press(&format!("{} first\n", env!("CARGO_BIN_EXE_operant-monitor")));
+    terminal.wait_for(&["running  first", "episodic return"]);
+    for _ in 0..2 {
+        terminal.press("\u{1a}");
+        let shown = terminal.wait_for(&["Stopped"]);
+        assert!(!shown.contains("episodic return"), "{shown}");
+        terminal.press("clear; fg\n");
+        terminal.wait_for(&["running  first", "episodic return"]);
+        terminal.wait_for_no("Stopped");
+    }
+    terminal.press("q");
+    terminal.wait_for(&["prompt>"]);
+    terminal.press("exit\n");
+    let left = terminal.finish();
+    assert!(left.restored, "{left:?}");
+}
+
+#[test]
+fn without_a_shell_to_continue_it_ctrl_z_does_nothing() {
+    let (_dir, mut ring, mut monitor) = beside_a_run(100, &[]);
+    monitor.press("\u{1a}");
+    monitor.send(Signal::TSTP);
+    ring.writer.publish(&synthetic::record(700, 1000, 0));
+    monitor.wait_for(&["update 700"]);
+    // Stopped and continued by others, it draws everything again.
+    monitor.send(Signal::STOP);
+    monitor.send(Signal::CONT);
+    ring.writer.publish(&synthetic::record(701, 1000, 0));
+    monitor.wait_for(&["update 701"]);
+    quit(monitor);
+}
+
+#[test]
 fn a_dumb_terminal_gets_lines_until_the_run_ends() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = run(dir.path(), "first", 100);

@@ -29,6 +29,7 @@ pub fn identity(run: &str, updates: u64) -> Identity {
         solved_at: Some(475.0),
         dir: "/tmp/runs".into(),
         version: "0.1.0".to_string(),
+        detached: true,
         ..Identity::of_this_process(run, "cartpole")
     }
 }

@@ -59,7 +59,8 @@ impl Place {
         let dirs = named.into_iter().chain((!run.is_empty()).then(|| path.to_path_buf()));
         if is_ring_file {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            if path.exists() {
+            // A file in a directory of another user cannot be looked at, which is no reason to say that it is not there.
+            if path.try_exists().unwrap_or(true) {
                 return open(Found { name, path: path.to_path_buf() });
             }
         } else if let Some(recorded) = dirs.into_iter().find_map(|dir| Recorded::open(&dir)) {

@@ -310,8 +310,13 @@ impl RunView {
         self.position(name).map(|y| self.summary_of(y))
     }
 
-    /// The metric at `y` over the whole run, at most half a second old.
+    /// The metric at `y` over the whole run: at most half a second old, but for the newest value.
     pub fn summary_of(&self, y: usize) -> Summary {
+        let newest = self.latest.get(y).copied().unwrap_or(f64::NAN);
+        self.recent_summary(y).with_newest(newest)
+    }
+
+    fn recent_summary(&self, y: usize) -> Summary {
         let mut cache = self.summaries.borrow_mut();
         if let Some(CachedSummary { at, revision, data }) = cache.get(&y) {
             // A ring grows with every update; a directory is mostly that of a run that has ended.

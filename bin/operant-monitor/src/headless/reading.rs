@@ -47,9 +47,9 @@ impl Reading {
         let metrics = run.schema().metrics();
         let latest = run.latest()?;
         let figures = metrics.iter().enumerate().map(|(position, info)| {
-            let history = run.summary(position);
-            let value =
-                latest.get(position).copied().filter(|value| value.is_finite()).unwrap_or(history.last);
+            let newest = latest.get(position).copied().unwrap_or(f64::NAN);
+            let history = run.summary(position).with_newest(newest);
+            let value = if newest.is_finite() { newest } else { history.last };
             Figure { info: info.clone(), value, history }
         });
         Some(Reading {

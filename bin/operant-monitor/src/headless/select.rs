@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use operant_metrics::{Core, Health, Presence, RingError, RingReader, RunState};
+use operant_metrics::{Core, Health, Presence, RingError, RingReader, RunState, STALL};
 
 use super::reading::Reading;
 use crate::MonitorError;
@@ -65,14 +65,17 @@ fn unnamed(place: &Place) -> Result<Vec<Source>, MonitorError> {
 /// Waits, within reason, until a live run has its first update and a sample of its cores, so that a snapshot is complete.
 pub(super) fn settle(run: &Source) {
     let Source::Ring(reader) = run else { return };
-    let until = Instant::now() + PATIENCE;
-    while Instant::now() < until {
+    let begun = Instant::now();
+    // With another clock than the trainer's, one look cannot tell a stalled run from one that trains.
+    let first = reader.published();
+    let moves = || reader.shares_clock() || reader.published() > first || begun.elapsed() > STALL;
+    while begun.elapsed() < PATIENCE || !moves() {
         let training = matches!(reader.status().health, Health::Said(RunState::Starting | RunState::Running));
         // The first sample knows the cores and not yet how busy they are.
         let sampled =
             |cores: &[Core]| cores.is_empty() || cores.iter().any(|core| !core.utilization.is_nan());
         let complete = reader.published() > 0 && reader.sample().is_some_and(|sample| sampled(&sample.cores));
-        if !training || complete {
+        if !training || (complete && moves()) {
             return;
         }
         std::thread::sleep(Duration::from_millis(5));

@@ -3,9 +3,12 @@
 //! It is drawn straight into the buffer. Ratatui's own chart puts a NaN at its top row, has no bands, and takes tens of
 //! milliseconds for a long series.
 
+mod extent;
 mod legend;
 mod raster;
 mod scale;
+
+use std::cell::Cell;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -14,6 +17,7 @@ use ratatui::style::{Color, Modifier, Style};
 use crate::symbols::{Marker, Symbols};
 use crate::theme::{Theme, ThemeName};
 use crate::view::Axis;
+use extent::Extent;
 use legend::digit;
 use raster::Raster;
 pub use scale::{Label, SINGLE_PRECISION, Scale};
@@ -85,6 +89,12 @@ pub struct Chart<'a> {
     pub tip: bool,
     /// Whether several lines are named above the chart, where it has the room.
     pub legend: bool,
+    /// Whether each line's newest value stands beside its name, on as many rows as that takes.
+    pub values: bool,
+    /// Whether the scale leaves out a few values that lie far from all others; a mark says how far they reach.
+    pub robust: bool,
+    /// The cursor, in columns from the right edge: its values are then the ones in the legend.
+    pub cursor: Option<&'a Cell<Option<u16>>>,
 }
 
 impl Default for Chart<'_> {
@@ -102,6 +112,9 @@ impl Default for Chart<'_> {
             ramp: false,
             tip: false,
             legend: true,
+            values: false,
+            robust: false,
+            cursor: None,
         }
     }
 }
@@ -122,9 +135,28 @@ struct Plot {
     area: Rect,
     x: Scale,
     y: Scale,
+    marker: Marker,
 }
 
 impl Plot {
+    /// The row of cells in which a value is drawn.
+    fn row(&self, value: f64) -> u16 {
+        let down = self.marker.dots().1;
+        let dots = f64::from(self.area.height) * down as f64;
+        let row = ((1.0 - self.y.share(value)) * (dots - 1.0) + 0.5) / down as f64;
+        self.area.y + (row.max(0.0) as u16).min(self.area.height.saturating_sub(1))
+    }
+
+    /// The cursor's column of cells and its place along the bottom; it is brought back into the chart if it lies beyond.
+    fn cursor(&self, chart: &Chart) -> Option<(u16, f64)> {
+        let (cell, last) = (chart.cursor?, self.area.width.checked_sub(1)?);
+        let back = cell.get()?.min(last);
+        cell.set(Some(back));
+        let column = last - back;
+        let share = if last == 0 { 1.0 } else { f64::from(column) / f64::from(last) };
+        Some((self.area.x + column, self.x.at(share)))
+    }
+
     /// Position in dots from the upper left; `None` for a gap.
     fn place(&self, raster: &Raster, x: f64, value: f64) -> Option<(f64, f64)> {
         let (across, up) = (self.x.share(x), self.y.share(value));
@@ -141,17 +173,18 @@ impl Chart<'_> {
         if area.is_empty() {
             return;
         }
-        let Some((x, y)) = self.scales() else {
+        let Some((x, y, values)) = self.scales() else {
             return self.say_why_empty(paint, area, buffer);
         };
-        // The legend has a row of its own: over the curves it would hide the best of them.
-        let legend = self.legend && self.curves.len() > 1 && area.height >= 5 && area.width >= 24;
-        let legend = u16::from(legend);
-        if legend > 0 {
-            self.draw_legend(paint, area, buffer);
-        }
-        let area = Rect { y: area.y + legend, height: area.height - legend, ..area };
+        // The legend has rows of its own: over the curves it would hide the best of them.
+        let legend = Rect { height: self.legend_rows(area), ..area };
+        let area = Rect { y: legend.bottom(), height: area.height - legend.height, ..area };
         let labels = if area.height >= 4 && area.width >= 16 { 1 } else { 0 };
+        let dots = usize::from(area.height - labels) * paint.marker.dots().1;
+        let y = match self.threshold {
+            Some(threshold) => y.apart(threshold, values.peak, dots, paint.marker.dots().1),
+            None => y,
+        };
         let most = usize::from((area.height - labels) / 3).clamp(2, 7);
         let mut ticks = match area.width >= 12 && area.height >= 2 {
             true => y.ticks(most, Label::Value(self.unit)),
@@ -184,30 +217,75 @@ impl Chart<'_> {
         if plot.is_empty() {
             return;
         }
-        let plot = Plot { area: plot, x, y };
+        let plot = Plot { area: plot, x, y, marker: paint.marker };
         self.draw_value_axis(paint, &plot, &ticks, named.as_ref(), gutter, buffer);
         if labels > 0 {
             self.draw_bottom_axis(paint, &plot, area, buffer);
         }
         self.draw_curves(paint, &plot, threshold, buffer);
+        self.mark_clipped(paint, &plot, &values, buffer);
+        let cursor = plot.cursor(self);
+        if let Some((column, at)) = cursor {
+            self.draw_cursor(paint, &plot, (column, at), labels > 0, buffer);
+        }
+        if legend.height > 0 {
+            self.draw_legend(paint, cursor.map(|(_, at)| at), legend, buffer);
+        }
     }
 
-    /// The scales that hold every point in view; `None` when there is none.
-    fn scales(&self) -> Option<(Scale, Scale)> {
+    /// Says how far the values reach that the scale leaves out, at the upper and the lower edge, near where they are.
+    fn mark_clipped(&self, paint: Paint, plot: &Plot, values: &Extent, buffer: &mut Buffer) {
+        let rows = [plot.area.y, plot.area.bottom() - 1];
+        let ends = [values.above, values.below];
+        for ((end, arrow), row) in ends.into_iter().zip(paint.symbols.beyond).zip(rows) {
+            let Some((x, value)) = end else { continue };
+            let text = format!("{arrow}{}", crate::format::short(value));
+            let width = text.chars().count() as u16;
+            if plot.area.width >= width + 4 && plot.area.height >= 3 {
+                let column = (plot.x.share(x).clamp(0.0, 1.0) * f64::from(plot.area.width)) as u16;
+                let at = (plot.area.x + column + 1).min(plot.area.right() - width);
+                buffer.set_string(at, row, text, paint.theme.warning);
+            }
+        }
+    }
+
+    /// A line down at the cursor, and where it is under it.
+    fn draw_cursor(
+        &self,
+        paint: Paint,
+        plot: &Plot,
+        (column, at): (u16, f64),
+        labelled: bool,
+        buffer: &mut Buffer,
+    ) {
+        for row in plot.area.top()..plot.area.bottom() {
+            let cell = &mut buffer[(column, row)];
+            if [" ", paint.symbols.grid].contains(&cell.symbol()) {
+                cell.set_symbol(paint.symbols.edges[1]);
+            }
+            (cell.fg, cell.modifier) = (Color::Reset, Modifier::empty());
+            cell.set_style(paint.theme.accent);
+        }
+        if labelled {
+            let text = format!(" {} ", self.axis.text(at));
+            let width = (text.chars().count() as u16).min(plot.area.width);
+            let x = column.saturating_sub(width / 2).clamp(plot.area.x, plot.area.right() - width);
+            buffer.set_stringn(x, plot.area.bottom(), text, usize::from(width), paint.theme.accent);
+        }
+    }
+
+    /// The scales, and what of the values in view they hold; `None` when there is none.
+    fn scales(&self) -> Option<(Scale, Scale, Extent)> {
         let finite = |value: &f64| value.is_finite();
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
         let (left, right) = match self.x {
             Some(ends) => ends,
             None => extent(points().map(|point| point.x).filter(finite))?,
         };
-        let seen = points().filter(|point| (left..=right).contains(&point.x));
-        let banded = self.fill == Fill::Band;
-        let values = seen.flat_map(|point| match banded && point.value.is_finite() {
-            true => [point.value, point.low, point.high],
-            false => [point.value, f64::NAN, f64::NAN],
-        });
         let shown = |value: &f64| value.is_finite() && (!self.log || *value > 0.0);
-        let (low, high) = extent(values.filter(shown))?;
+        let seen = points().filter(|point| (left..=right).contains(&point.x));
+        let values = Extent::of(seen, (left, right), self.fill == Fill::Band, self.robust, self.log)?;
+        let (low, high) = (values.low, values.high);
         let near = |threshold: &f64| is_near(*threshold, low, high, self.log);
         let (low, high) = match self.threshold.filter(shown).filter(near) {
             Some(threshold) => (low.min(threshold), high.max(threshold)),
@@ -217,7 +295,7 @@ impl Chart<'_> {
         if self.from_zero && low >= 0.0 {
             y = y.from(0.0);
         }
-        Some((Scale::exact(left, right), y))
+        Some((Scale::exact(left, right), y, values))
     }
 
     fn say_why_empty(&self, paint: Paint, area: Rect, buffer: &mut Buffer) {
@@ -240,10 +318,7 @@ impl Chart<'_> {
         gutter: u16,
         buffer: &mut Buffer,
     ) {
-        let row_of = |value: f64| {
-            let row = (1.0 - plot.y.share(value)) * f64::from(plot.area.height);
-            plot.area.y + (row.max(0.0) as u16).min(plot.area.height - 1)
-        };
+        let row_of = |value: f64| plot.row(value);
         let reserved = named.map(|(value, _)| row_of(*value));
         let mut write = |row: u16, text: &str, style: Style| {
             let width = text.chars().count() as u16;

@@ -45,6 +45,30 @@ pub fn chart<'a>(context: &Context<'a>, metric: &str, band: Option<&Band>, colum
         smoothing: view.smoothing.share(),
         fill: Fill::Band,
         tip: view.window.follows() && context.run.status.health.is_alive(),
+        values: context.expanded,
+        robust: !view.all_values,
+        cursor: Some(&view.cursor).filter(|_| context.expanded),
+        ..Chart::default()
+    }
+}
+
+/// A chart of several metrics of the run shown, each as a line with its name.
+pub fn chart_of<'a>(context: &Context<'a>, metrics: impl Iterator<Item = String>, columns: u16) -> Chart<'a> {
+    let points = usize::from(columns).max(1) * context.marker.dots().0 * 4;
+    let of_metric = |(number, name): (usize, String)| {
+        let points = points_of(context.run, context, &name, None, points);
+        Curve { points, number, name }
+    };
+    let view = context.view;
+    Chart {
+        curves: metrics.enumerate().map(of_metric).collect(),
+        axis: view.axis,
+        log: view.log,
+        smoothing: view.smoothing.share(),
+        fill: Fill::None,
+        values: context.expanded,
+        robust: !view.all_values,
+        cursor: Some(&view.cursor).filter(|_| context.expanded),
         ..Chart::default()
     }
 }

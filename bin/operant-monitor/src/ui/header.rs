@@ -29,7 +29,10 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     let inner = match area.height {
         0..=4 => area,
         _ => {
-            let version = Line::styled(format!("operant {}", context.run.identity().version), theme.muted);
+            let version = match context.run.identity().version.as_str() {
+                "" => Line::default(),
+                version => Line::styled(format!("operant {version}"), theme.muted),
+            };
             panel::frame_with(context, "run", version, area, buffer)
         }
     };
@@ -155,10 +158,11 @@ fn draw_bar(context: &Context, share: f64, area: Rect, buffer: &mut Buffer) {
 /// Speed, return and counts, as many as there is room for.
 fn figures(context: &Context, area: Rect, row: u16, buffer: &mut Buffer) {
     let (theme, run) = (context.theme, context.run);
+    let known = |text: String| if text.is_empty() { context.symbols.missing.to_owned() } else { text };
     let whole = |value: f64| if value >= 0.0 { format::count(value as u64) } else { String::new() };
     // What matters most comes first: a narrow screen cuts the rest off.
     let figures = [
-        ("sps", format::short(run.value("sps")), true),
+        ("sps", known(format::short(run.value("sps"))), true),
         ("return", format::short(run.last_reported("episodic_return")), true),
         ("avg", format::short(run.value("sps_average")), false),
         ("best", format::short(run.best("sps")), false),

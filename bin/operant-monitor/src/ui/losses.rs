@@ -95,6 +95,7 @@ fn draw_one(context: &Context, metric: &str, number: usize, selected: bool, area
         only.number = number;
     }
     // The colours are those of the other charts, and small ones need their room.
+    (chart.values, chart.cursor) = (false, None);
     chart.legend = below.width >= 50 && below.height >= 8;
     chart.draw(context.paint(), below, buffer);
 }

@@ -1,13 +1,16 @@
 //! Where the time of an update goes: the phases of the table's group `time`, as shares of the whole and as time per
 //! update, in the mean over the updates that the charts show.
 
-use operant_metrics::SeriesPoint;
+use operant_metrics::{MetricInfo, SeriesPoint};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::chart::Chart;
+use super::curves;
 use super::panel::{self, Context};
+use crate::data::RunView;
 use crate::format;
 use crate::theme::ThemeName;
 
@@ -16,6 +19,8 @@ const GROUP: &str = "time";
 const PREFIX: &str = "time_";
 /// Points that a mean is taken over: whatever their number, it is the mean over all updates in them.
 const POINTS: usize = 64;
+/// Rows that the curves of an expanded panel take at least.
+const LEAST_CHART: u16 = 6;
 /// Fills that tell phases apart where there is no colour.
 const FILLS: [&str; 5] = ["█", "▒", "▓", "░", "·"];
 
@@ -55,7 +60,14 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     if rows == 0 {
         return;
     }
-    let list = Rect { y: inside.y + 1 + gap, height: rows, ..inside };
+    let mut list = Rect { y: inside.y + 1 + gap, height: rows, ..inside };
+    let after = phases.len() as u16 + 1;
+    if context.expanded && list.height >= after + LEAST_CHART {
+        let below = Rect { y: list.y + after, height: list.height - after, ..list };
+        list.height = after - 1;
+        history(context, below).draw(context.paint(), below, buffer);
+    }
+    let rows = list.height;
     if usize::from(rows) >= phases.len() {
         for (i, phase) in phases.iter().enumerate() {
             row(context, i, phase, Rect { y: list.y + i as u16, height: 1, ..list }, buffer);
@@ -65,14 +77,29 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// The time of each phase over the updates that the charts show, in the colours of the bar.
+fn history<'a>(context: &Context<'a>, area: Rect) -> Chart<'a> {
+    let names = metrics(context.run).map(|(_, metric)| metric.name.clone());
+    let mut chart = curves::chart_of(context, names, area.width);
+    for curve in &mut chart.curves {
+        curve.name = curve.name.strip_prefix(PREFIX).unwrap_or(&curve.name).to_owned();
+    }
+    chart.unit = "s";
+    chart
+}
+
+/// The metrics that are phases, with their positions.
+fn metrics(run: &RunView) -> impl Iterator<Item = (usize, &MetricInfo)> {
+    let all = run.schema().metrics().iter().enumerate();
+    all.filter(|(_, metric)| metric.group == GROUP && metric.unit == "s")
+}
+
 /// The phases of the run shown, over the visible window.
 fn phases(context: &Context) -> Vec<Phase> {
     let run = context.run;
     let Some(x) = run.position("update") else { return Vec::new() };
     let updates = context.view.window.updates(run.last_update);
-    let metrics = run.schema().metrics().iter().enumerate();
-    let mut phases: Vec<Phase> = metrics
-        .filter(|(_, metric)| metric.group == GROUP && metric.unit == "s")
+    let mut phases: Vec<Phase> = metrics(run)
         .map(|(y, metric)| Phase {
             name: metric.name.strip_prefix(PREFIX).unwrap_or(&metric.name).to_owned(),
             seconds: mean(&run.series_of(x, y, updates.clone(), POINTS)),

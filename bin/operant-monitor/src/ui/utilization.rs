@@ -1,6 +1,7 @@
 //! How busy the machine is: GPU, cores, memory, bus. What the sampler saw last, a few times a second.
 
 mod cores;
+mod history;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,6 +16,9 @@ const STALE: std::time::Duration = std::time::Duration::from_secs(2);
 /// Columns of a row's label, and of the percentage behind it.
 const LABEL: usize = 4;
 const PERCENT: usize = 5;
+
+/// Rows of an expanded panel that its curves take at least.
+const LEAST_HISTORY: u16 = 6;
 
 /// One row of the panel.
 enum Row {
@@ -43,6 +47,16 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     let inside = panel::frame_with(context, "utilization", note, area, buffer);
     if inside.is_empty() {
         return;
+    }
+    let (inside, below) = match context.expanded && inside.height >= 2 * LEAST_HISTORY {
+        true => {
+            let above = Rect { height: inside.height / 2, ..inside };
+            (above, Rect { y: above.bottom(), height: inside.height - above.height, ..inside })
+        }
+        false => (inside, Rect::default()),
+    };
+    if !below.is_empty() {
+        history::draw(context, below, buffer);
     }
     let (rows, cores) = plan(context, inside);
     if rows.is_empty() && cores.is_none() {

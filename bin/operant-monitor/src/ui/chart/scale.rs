@@ -53,6 +53,26 @@ impl Scale {
         }
     }
 
+    /// The same, reaching as much further up as it takes that `threshold` and `value` lie in different rows of cells, on a
+    /// chart of `dots` dots up with `down` of them to a row: a curve above a threshold is then seen to be above it.
+    pub fn apart(self, threshold: f64, value: f64, dots: usize, down: usize) -> Self {
+        let (range, steps) = (self.high - self.low, dots as f64 - 1.0);
+        let row = |share: f64| (((1.0 - share) * steps + 0.5) / down as f64).floor();
+        let [a, b] = [threshold, value].map(|value| self.share(value));
+        let inside = |share: f64| (0.0..=1.0).contains(&share);
+        if !(inside(a) && inside(b)) || row(a) != row(b) || (a - b).abs() < 1e-4 || dots < 4 * down {
+            return self;
+        }
+        // Half way between the two lies the edge of a row: the first for which the scale has to grow.
+        let between = self.low + (a + b) / 2.0 * range;
+        let highs = (1..dots / down).map(|k| {
+            let above = (k as f64 * down as f64 - 0.5) / steps;
+            self.low + (between - self.low) / (1.0 - above)
+        });
+        let high = highs.into_iter().find(|high| *high >= self.high);
+        high.filter(|high| *high < self.high + range).map_or(self, |high| Scale { high, ..self })
+    }
+
     /// Where a value lies: 0 at the lower end, 1 at the upper one, beyond them outside. NaN where the scale has no place
     /// for it: not finite, or not positive on a logarithmic scale.
     pub fn share(&self, value: f64) -> f64 {
@@ -192,6 +212,29 @@ mod tests {
 
     fn labels(scale: Scale, most: usize) -> Vec<String> {
         scale.ticks(most, Label::Value("1")).into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn a_threshold_and_what_is_above_it_lie_in_rows_of_their_own() {
+        for down in [1, 2, 4] {
+            for rows in 5..40 {
+                for value in [476.0_f64, 480.0, 500.0, 470.0, 474.0] {
+                    for log in [false, true] {
+                        let scale =
+                            Scale::around(9.0, value.max(475.0), log).apart(475.0, value, rows * down, down);
+                        let steps = (rows * down) as f64 - 1.0;
+                        let row =
+                            |value: f64| (((1.0 - scale.share(value)) * steps + 0.5) / down as f64).floor();
+                        assert!(row(475.0) != row(value), "{value} with {rows} rows of {down}, log {log}");
+                        assert!(scale.share(9.0) >= 0.0 && scale.share(value) <= 1.0);
+                    }
+                }
+            }
+        }
+        let scale = Scale::around(0.0, 500.0, false);
+        assert_eq!(scale.apart(475.0, 475.0, 32, 4), scale);
+        assert_eq!(scale.apart(475.0, f64::NAN, 32, 4), scale);
+        assert_eq!(scale.apart(475.0, 100.0, 32, 4), scale);
     }
 
     #[test]

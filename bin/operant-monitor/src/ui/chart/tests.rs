@@ -71,7 +71,7 @@ fn infinities_are_gaps_and_do_not_stretch_the_scale() {
         curves: vec![curve(points(&[1.0, 2.0, f64::INFINITY, f64::NEG_INFINITY, 2.0, 1.0]))],
         ..Chart::default()
     };
-    let (_, y) = chart.scales().expect("there are points");
+    let (_, y, _) = chart.scales().expect("there are points");
     assert!(y.at(0.0) > 0.5 && y.at(1.0) < 2.5, "{y:?}");
     let seen = columns(&chart, 12);
     assert!(seen[0] && seen[11] && !seen[5], "{seen:?}");
@@ -143,14 +143,14 @@ fn a_threshold_far_away_leaves_the_curve_its_room_and_is_pointed_at() {
             log,
             ..Chart::default()
         };
-        let (_, y) = chart.scales().expect("there are points");
+        let (_, y, _) = chart.scales().expect("there are points");
         assert!(y.share(500.0) > 0.8 && y.share(10.0) < 0.2, "{threshold}: {y:?}");
         let lines = text(&drawn(&chart, symbols, 40, 10));
         assert!(lines[row].starts_with(label), "{lines:#?}");
     }
     // On a log scale there is room for both.
     let chart = Chart { curves: vec![curve(values)], threshold: Some(1e9), log: true, ..Chart::default() };
-    let (_, y) = chart.scales().expect("there are points");
+    let (_, y, _) = chart.scales().expect("there are points");
     assert!(y.share(1e9) < 1.0);
 }
 
@@ -169,7 +169,7 @@ fn several_curves_have_a_legend_that_hides_none_of_them() {
     let other = Curve { number: 1, name: "other".to_string(), ..curve(points(&[2.0, 1.0])) };
     let chart = Chart { curves: vec![curve(points(&[1.0, 2.0])), other], ..Chart::default() };
     let lines = text(&drawn(&chart, Marker::Braille, 60, 10));
-    assert_eq!(lines[0], "━━ run  ━━ other");
+    assert_eq!(lines[0], "━━ run 2  ━━ other 1");
     let bare = Chart { curves: chart.curves[..1].to_vec(), ..chart.clone() };
     let alone = text(&drawn(&bare, Marker::Braille, 60, 9));
     assert!(alone[0].ends_with('⠖'), "{alone:#?}");
@@ -185,7 +185,7 @@ fn without_colours_lines_end_in_the_number_of_their_name() {
     let paint = Paint { theme: &theme, symbols: &UNICODE, marker: Marker::Braille };
     chart.draw(paint, buffer.area, &mut buffer);
     for lines in [text(&buffer), text(&drawn(&chart, Marker::Ascii, 40, 10))] {
-        assert_eq!(lines[0], "1: run  2: other");
+        assert_eq!(lines[0], "1: run 2  2: other 1");
         assert!(lines[1].ends_with('1') && lines[8].ends_with('2'), "{lines:#?}");
     }
 }
@@ -237,4 +237,93 @@ fn no_size_and_no_values_make_it_panic() {
             }
         }
     }
+}
+
+/// The row that has the text of the threshold, and the rows that have dots of the curve in the last column.
+fn rows_of(chart: &Chart, height: u16) -> (usize, Vec<usize>) {
+    let buffer = drawn(chart, Marker::Braille, 50, height);
+    let label = text(&buffer).iter().position(|line| line.starts_with("475")).expect("a label");
+    let good = Theme::dark().good.fg;
+    let curve = |y: &usize| {
+        let cell = &buffer[(49, *y as u16)];
+        cell.symbol() != " " && Some(cell.fg) != good && cell.symbol() != "┈"
+    };
+    (label, (0..usize::from(height) - 1).filter(curve).collect())
+}
+
+#[test]
+fn a_curve_above_the_threshold_is_not_drawn_on_its_line() {
+    for height in 6..24 {
+        for (value, above) in [(500.0, true), (480.0, true), (460.0, false)] {
+            let values: Vec<f64> = (0..100).map(|i| if i < 20 { f64::from(i) } else { value }).collect();
+            let chart =
+                Chart { curves: vec![curve(points(&values))], threshold: Some(475.0), ..Chart::default() };
+            let (label, rows) = rows_of(&chart, height);
+            assert!(!rows.is_empty(), "{value} at {height}");
+            for row in rows {
+                assert!(
+                    if above { row < label } else { row > label },
+                    "{value} on {row}, 475 on {label} of {height}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn one_spike_does_not_flatten_a_chart_and_is_marked() {
+    let mut values: Vec<f64> = (0..200).map(|i| 1.0 + f64::from(i % 10) / 10.0).collect();
+    values[50] = 4e6;
+    let chart = Chart { curves: vec![curve(points(&values))], robust: true, ..Chart::default() };
+    let (_, y, _) = chart.scales().expect("there are points");
+    assert!(y.at(1.0) < 5.0, "{y:?}");
+    let lines = text(&drawn(&chart, Marker::Braille, 60, 12));
+    assert!(lines[0].contains("↑4.00M"), "{lines:#?}");
+    // All values, on request.
+    let all = Chart { robust: false, ..chart.clone() };
+    assert!(all.scales().expect("there are points").1.at(1.0) > 4e6);
+    assert!(!text(&drawn(&all, Marker::Braille, 60, 12)).concat().contains('↑'));
+    // What is happening now is no spike.
+    let mut now = values.clone();
+    (now[50], now[199]) = (1.0, 4e6);
+    let chart = Chart { curves: vec![curve(points(&now))], robust: true, ..Chart::default() };
+    assert!(chart.scales().expect("there are points").1.at(1.0) > 4e6);
+}
+
+#[test]
+fn the_cursor_reads_values_and_stays_inside() {
+    let cursor = Cell::new(Some(0));
+    let values: Vec<f64> = (0..=100).map(f64::from).collect();
+    let chart = Chart { curves: vec![curve(points(&values))], cursor: Some(&cursor), ..Chart::default() };
+    let shown = text(&drawn(&chart, Marker::Braille, 60, 12));
+    assert!(shown[0].contains("100 steps  100"), "{shown:#?}");
+    assert!(shown.iter().filter(|line| line.ends_with(['│', '⠁', '⠈', '⣀'])).count() >= 8, "{shown:#?}");
+    cursor.set(Some(1000));
+    let shown = text(&drawn(&chart, Marker::Braille, 60, 12));
+    assert!(shown[0].contains("0 steps  0"), "{shown:#?}");
+    assert!(cursor.get().is_some_and(|at| at < 60), "{cursor:?}");
+    for (width, height) in (0..30).flat_map(|width| (0..12).map(move |height| (width, height))) {
+        drawn(&chart, Marker::Ascii, width, height);
+    }
+}
+
+#[test]
+fn a_legend_has_the_value_of_each_run_and_the_cursors_where_there_is_one() {
+    let cursor = Cell::new(None);
+    let named = |i: usize| {
+        let values: Vec<f64> = (0..=100).map(|x| f64::from(x) * i as f64).collect();
+        Curve { points: points(&values), number: i, name: format!("sweep-learning-rate-run-{i}") }
+    };
+    let curves: Vec<Curve> = (0..32).map(named).collect();
+    let chart = Chart { curves, values: true, cursor: Some(&cursor), ..Chart::default() };
+    let shown = text(&drawn(&chart, Marker::Braille, 120, 40)).join("\n");
+    for i in 0..32 {
+        assert!(shown.contains(&format!("run-{i} ")), "run {i} in\n{shown}");
+    }
+    assert!(shown.contains("3.10k"), "{shown}");
+    cursor.set(Some(1000));
+    let shown = text(&drawn(&chart, Marker::Braille, 120, 40)).join("\n");
+    assert!(!shown.contains("3.10k"), "{shown}");
+    // Too few rows for all: the rest is counted.
+    assert!(text(&drawn(&chart, Marker::Braille, 60, 12)).join("\n").contains(" more"));
 }
