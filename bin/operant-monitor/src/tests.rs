@@ -191,6 +191,29 @@ fn a_run_whose_ring_is_gone_is_shown_from_its_directory() {
 }
 
 #[test]
+fn a_copied_directory_is_a_run_of_its_own() {
+    let parent = tempfile::tempdir().unwrap();
+    let rings = parent.path().join("rings");
+    std::fs::create_dir(&rings).unwrap();
+    let dir = std::fs::canonicalize(ended_run(parent.path(), "night", 600, "")).unwrap();
+    let identity = Identity { dir: dir.clone(), pid: 7, ..synthetic::identity("night", UPDATES) };
+    let mut live = create_in(&rings, &identity, &RingOptions::default()).unwrap();
+    live.writer.publish(&synthetic::record(700, UPDATES, 0));
+    let copy = ended_run(parent.path(), "copy", 600, "");
+    for dir in [&dir, &copy] {
+        let run = format!(
+            r#"{{"state":"finished","pid":7,"process_start":{},"boot_id":"{}","ring":"{}"}}"#,
+            identity.process_start,
+            identity.boot_id,
+            live.writer.path().display()
+        );
+        std::fs::write(dir.join("run.json"), run).unwrap();
+    }
+    let last = |name: &str| monitor_of(parent.path(), &[name]).runs.shown().map(|run| run.last_update);
+    assert_eq!((last("night"), last("copy")), (Some(700), Some(600)));
+}
+
+#[test]
 fn live_and_ended_runs_are_drawn_into_one_chart() {
     let parent = tempfile::tempdir().unwrap();
     let rings = parent.path().join("rings");

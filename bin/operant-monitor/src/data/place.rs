@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use operant_metrics::{Found, Identity, RingError, RingReader};
+use operant_metrics::{Found, RingError, RingReader};
 
 use super::recorded::{Recorded, is_run};
 use super::source::Source;
@@ -76,11 +76,11 @@ impl Place {
     /// The ring of a run whose directory is known.
     fn ring_of(&self, recorded: &Recorded) -> Option<RingReader> {
         let name = &recorded.identity().run;
-        let of_run = |identity: &Identity| identity.dir == recorded.path() && recorded.is_of(identity);
         recorded.ring().or_else(|| {
             let stem = |found: &Found| found.name.split('~').next() == Some(name);
             let mut rings = self.rings().into_iter().filter(stem);
-            rings.find_map(|found| RingReader::open(&found.path).ok().filter(|ring| of_run(ring.identity())))
+            let open = |found: Found| RingReader::open(&found.path).ok();
+            rings.find_map(|found| open(found).filter(|ring| recorded.is_of(ring.identity())))
         })
     }
 

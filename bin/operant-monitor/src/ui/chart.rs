@@ -270,7 +270,20 @@ impl Chart<'_> {
             let text = format!(" {} ", self.axis.text(at));
             let width = (text.chars().count() as u16).min(plot.area.width);
             let x = column.saturating_sub(width / 2).clamp(plot.area.x, plot.area.right() - width);
-            buffer.set_stringn(x, plot.area.bottom(), text, usize::from(width), paint.theme.accent);
+            let row = plot.area.bottom();
+            // A number of the axis that it would hide in part goes whole.
+            let is_blank = |buffer: &Buffer, x: u16| buffer[(x, row)].symbol() == " ";
+            let (mut left, mut right) = (x, x + width);
+            while left > plot.area.x && !is_blank(buffer, left - 1) {
+                left -= 1;
+            }
+            while right < plot.area.right() && !is_blank(buffer, right) {
+                right += 1;
+            }
+            for x in left..right {
+                buffer[(x, row)].set_symbol(" ");
+            }
+            buffer.set_stringn(x, row, text, usize::from(width), paint.theme.accent);
         }
     }
 

@@ -401,15 +401,21 @@ fn training_does_not_wait_for_a_file_that_cannot_be_had() {
 /// A ring whose trainer says that its times are from long ago, as they look in another time namespace.
 fn from_another_clock(dir: &std::path::Path, time_namespace: &str) -> (Ring, RingReader) {
     use std::os::unix::fs::FileExt;
+
+    use super::layout::{sample, state};
     let identity = Identity { time_namespace: time_namespace.to_owned(), ..identity("far") };
     let mut ring = create_in(dir, &identity, &RingOptions::default()).unwrap();
     ring.writer.set_state(RunState::Running, "");
     ring.writer.publish(&Record::default());
     let reader = RingReader::open(ring.writer.path()).unwrap();
     let file = std::fs::File::options().write(true).open(ring.writer.path()).unwrap();
-    for word in [super::layout::state::PUBLISHED_AT, super::layout::state::CHANGED_AT] {
-        let at = (reader.sections.state.offset + word) as u64 * 8;
-        file.write_all_at(&1_u64.to_ne_bytes(), at).unwrap();
+    let (state, sample) = (
+        [state::PUBLISHED_AT, state::CHANGED_AT].map(|word| reader.sections.state.offset + word),
+        // Behind the sequence of its slot.
+        reader.sections.sample.offset + 1 + sample::PROGRESS_AT,
+    );
+    for word in state.into_iter().chain([sample]) {
+        file.write_all_at(&1_u64.to_ne_bytes(), word as u64 * 8).unwrap();
     }
     (ring, reader)
 }

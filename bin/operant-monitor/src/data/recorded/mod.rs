@@ -138,15 +138,18 @@ impl Recorded {
         matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 
-    /// The ring that `run.json` names, if it is still there and of the same process.
+    /// The ring that `run.json` names, if it is still there and of the same process and directory: this may be a copy.
     pub fn ring(&self) -> Option<RingReader> {
         let ring = RingReader::open(self.file.ring.as_deref()?).ok()?;
         self.is_of(ring.identity()).then_some(ring)
     }
 
-    /// Whether `other` is the process that `run.json` names, or the file names none.
+    /// Whether `other` is the process that `run.json` names, training in this directory; or the file names none.
     pub fn is_of(&self, other: &Identity) -> bool {
         let own = &self.identity;
+        if other.dir != own.dir {
+            return false;
+        }
         let same =
             (own.pid, own.process_start, &own.boot_id) == (other.pid, other.process_start, &other.boot_id);
         same || own.pid == 0
