@@ -15,7 +15,7 @@ use crate::ui::{banner, events, losses, metrics};
 use crate::view::View;
 use crate::{Action, Options};
 
-/// What lies above the panels.
+/// The window above the panels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlay {
     /// Nothing.
@@ -62,9 +62,9 @@ pub struct App {
     pub comparison: Comparison,
     /// First line of the help or of a comparison.
     pub scroll: usize,
-    /// The exit code, once it is time to leave.
+    /// The exit code, once it is time to exit.
     pub leave: Option<u8>,
-    /// Set by Ctrl-Z: give the terminal back and stop until SIGCONT.
+    /// Set by Ctrl-Z: restore the terminal and stop until SIGCONT.
     pub suspend: bool,
     selected: [usize; PanelKind::ALL.len()],
     /// The panel whose number was the last key.
@@ -140,7 +140,7 @@ impl App {
         self.list.row = same.unwrap_or(self.list.row).min(rows.len().saturating_sub(1));
     }
 
-    /// Takes notice of the screen's size.
+    /// Takes over the screen's size.
     pub fn resize(&mut self, size: Rect) {
         self.size = size;
     }
@@ -228,7 +228,7 @@ impl App {
         }
     }
 
-    /// Scrolls a text of so many lines; false for any other key.
+    /// Scrolls a text of `lines` lines; false for any other key.
     fn scroll_key(&mut self, code: KeyCode, lines: usize) -> bool {
         self.scroll = match code {
             KeyCode::Down | KeyCode::Char('j') => self.scroll + 1,

@@ -1,10 +1,10 @@
-//! Why the monitor could not go on. Each error says what is wrong, and apart from that what to do.
+//! Errors of the monitor: what is wrong, and what to do about it.
 
 use std::{fmt, io};
 
 use operant_metrics::RingError;
 
-/// Why the monitor could not go on.
+/// An error that ends the monitor.
 #[derive(Debug)]
 pub enum MonitorError {
     /// A ring cannot be found or read.
@@ -16,21 +16,21 @@ pub enum MonitorError {
         /// Why not.
         error: RingError,
     },
-    /// The terminal does not do what a terminal does.
+    /// An operation on the terminal failed.
     Terminal {
         /// What failed: `set up`, `draw on`, `read from`.
         doing: &'static str,
-        /// The system's word.
+        /// The system's error.
         source: io::Error,
     },
     /// Standard output cannot be written.
     Output {
-        /// The system's word.
+        /// The system's error.
         source: io::Error,
     },
     /// A signal handler cannot be installed.
     Signals {
-        /// The system's word.
+        /// The system's error.
         source: io::Error,
     },
     /// No run of this name or path.
@@ -71,6 +71,8 @@ impl MonitorError {
     pub fn what(&self) -> String {
         match self {
             MonitorError::Ring(error) => error.what(),
+            // A path that was given is mostly named by the error already.
+            MonitorError::Unreadable { run, error } if error.what().contains(run.as_str()) => error.what(),
             MonitorError::Unreadable { run, error } => format!("{run}: {}", error.what()),
             MonitorError::Terminal { doing, source } => format!("cannot {doing} the terminal: {source}"),
             MonitorError::Output { source } => format!("cannot write to standard output: {source}"),

@@ -15,7 +15,7 @@ pub enum PanelKind {
     Phases,
     /// How busy the machine is.
     Utilization,
-    /// Environment 0, living.
+    /// Environment 0, drawn as it acts.
     Scene,
     /// What happened.
     Events,
@@ -68,7 +68,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a screen with `banner` lines of bad news. An expanded panel has the body to itself.
+    /// The layout of a screen with `banner` lines of banner. An expanded panel has the body to itself.
     pub fn new(screen: Rect, banner: u16, expanded: Option<PanelKind>) -> Self {
         let mut rest = screen;
         let footer = take_bottom(&mut rest, u16::from(screen.height >= 5));
@@ -79,7 +79,7 @@ impl Layout {
             _ => 3,
         };
         let header = take_top(&mut rest, header);
-        // Bad news may cost the charts their room, but for a few lines, and less where a panel was asked for.
+        // The banner may take the charts' rows, but for a few, and fewer where a panel is expanded.
         let kept = match expanded {
             Some(_) => rest.height - rest.height / 4,
             None if rest.height > 8 => 4,

@@ -32,7 +32,7 @@ pub use options::Options;
 
 use std::io::IsTerminal;
 
-/// Shows the runs that `options` name until the user leaves, or prints them where there is no terminal. Gives the exit
+/// Shows the runs that `options` name until the user quits, or prints them where there is no terminal. Gives the exit
 /// code: 0, or 128 and the number of the signal that ended it.
 ///
 /// # Errors
@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Result<u8, MonitorError> {
     if options.once || options.json || !std::io::stdout().is_terminal() {
         return headless::run(options);
     }
-    // Such a terminal has no cursor to move: text goes on below, as on a printer.
+    // Such a terminal cannot move its cursor: new text is printed below the old.
     if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
         let interval = Some(options.interval.unwrap_or(1.0));
         return headless::run(&Options { interval, ..options.clone() });

@@ -1,4 +1,4 @@
-//! The slim monitor binary: the same code as `operant monitor`, without the trainer beside it.
+//! The slim monitor binary: the same code as `operant monitor`, without the trainer.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version come this way too, with code 0. A closed pipe is no failure.
+            // Help and version are errors of clap too, with code 0. A closed pipe is not a failure.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

@@ -19,19 +19,19 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
 
-    /// Print one snapshot as text and leave; the default where stdout is not a terminal
+    /// Print one snapshot as text and exit; the default where stdout is not a terminal
     #[arg(long)]
     pub once: bool,
 
-    /// Print one JSON object per run and leave; with --interval, one line each time
+    /// Print one JSON object per run and exit; with --interval, one line each time
     #[arg(long)]
     pub json: bool,
 
-    /// Seconds between frames, or between the lines of --once and --json, which then go on until the run ends
+    /// Seconds between frames, or between the outputs of --once and --json, which then repeat until the run ends
     #[arg(long, value_name = "SECONDS")]
     pub interval: Option<f64>,
 
-    /// Colours: auto looks at COLORTERM, TERM, COLORFGBG and NO_COLOR
+    /// Colours: auto follows COLORTERM, TERM, COLORFGBG and NO_COLOR
     #[arg(long, value_enum, default_value_t = ThemeName::Auto, value_name = "THEME")]
     pub theme: ThemeName,
 

@@ -1,4 +1,4 @@
-//! The terminal: taken at the start, given back on every way out, and the loop in between.
+//! The terminal: set up at the start, restored on every exit, and the loop in between.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -20,7 +20,7 @@ use crate::{MonitorError, Options, symbols, ui};
 /// Room for a whole frame, so that it reaches the terminal in one piece.
 const FRAME_BYTES: usize = 1 << 16;
 
-/// Shows what `options` ask for on the terminal until the user leaves. Gives the exit code.
+/// Shows what `options` ask for on the terminal until the user quits. Gives the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, MonitorError> {
     let mut input = Input::new(options.frame_period())?;
     let mut app = App::new(options, options.place(), Detected::from_environment(), symbols::locale_is_utf8());
@@ -28,7 +28,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, MonitorError> {
     let outcome = watch(&mut app, &mut screen, &mut input);
     let closed = screen.close();
     match (outcome, input.signal()) {
-        // After a hangup there is no terminal to complain about, or to.
+        // After a hangup there is no terminal on which an error could be reported.
         (Err(_), Some(number)) => Ok(u8::try_from(128 + number).unwrap_or(u8::MAX)),
         (Ok(code), _) if code > 128 => Ok(code),
         (outcome, _) => {
@@ -70,7 +70,7 @@ fn new_terminal() -> io::Result<FrameTerminal> {
     Terminal::new(CrosstermBackend::new(writer))
 }
 
-/// The terminal while it is ours. Dropped, it is given back.
+/// The terminal while the monitor uses it; restored when dropped.
 struct Screen {
     terminal: FrameTerminal,
     open: bool,
@@ -95,7 +95,7 @@ impl Screen {
     }
 
     fn draw(&mut self, app: &mut App) -> Result<(), MonitorError> {
-        // A theme of our choice has the last word: crossterm would drop its colours under NO_COLOR.
+        // The theme decides about colours: crossterm would drop them under NO_COLOR.
         crossterm::style::force_color_output(app.theme.depth != Depth::None);
         let mut draw = |terminal: &mut FrameTerminal| -> io::Result<()> {
             queue!(terminal.backend_mut(), BeginSynchronizedUpdate)?;
@@ -109,7 +109,7 @@ impl Screen {
         draw(&mut self.terminal).map_err(|source| MonitorError::Terminal { doing: "draw on", source })
     }
 
-    /// Gives the terminal back, stops as Ctrl-Z does, and takes it again after SIGCONT. Without a shell that could continue
+    /// Restores the terminal, stops as Ctrl-Z does, and sets it up again after SIGCONT. Without a shell that could continue
     /// it, nothing happens.
     fn suspend(&mut self) -> Result<(), MonitorError> {
         let failed = |source| MonitorError::Terminal { doing: "set up", source };
@@ -123,7 +123,7 @@ impl Screen {
         stopped.map_err(|error| failed(error.into()))
     }
 
-    /// Takes the terminal after a stop, and draws everything with the next frame.
+    /// Sets the terminal up after a stop; the next frame draws everything.
     fn retake(&mut self) -> Result<(), MonitorError> {
         let failed = |source| MonitorError::Terminal { doing: "set up", source };
         // Not `Terminal::clear`: it asks the terminal where its cursor is, and the answer would be read as keys.

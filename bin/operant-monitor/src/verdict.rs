@@ -6,12 +6,12 @@ use operant_metrics::{Health, Identity, RunState, Status};
 
 use crate::format;
 
-/// How a state should be taken.
+/// How good or bad a state is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// All is well.
+    /// Nothing is wrong.
     Good,
-    /// Worth a look.
+    /// To be looked at.
     Warning,
     /// Something is lost, or will be.
     Bad,
@@ -22,7 +22,7 @@ pub enum Tone {
 pub struct Verdict {
     /// The word for the state, as `operant runs` shows it.
     pub word: &'static str,
-    /// How to take it.
+    /// How good or bad it is.
     pub tone: Tone,
     /// What happened, one line: `daemon killed 0.4 s ago at step 12.3 M`. Empty while there is nothing to say.
     pub headline: String,
@@ -95,7 +95,7 @@ pub fn of(identity: &Identity, status: &Status, env_steps: f64) -> Verdict {
     Verdict { word, tone, headline, advice }
 }
 
-/// How to go on from the last checkpoint.
+/// How to continue from the last checkpoint.
 fn resume(status: &Status, run: &str) -> String {
     match &status.checkpoint {
         Some(saved) => format!(
@@ -114,7 +114,7 @@ pub(crate) fn handle(identity: &Identity) -> String {
     argument(&if elsewhere { identity.dir.display().to_string() } else { identity.run.clone() })
 }
 
-/// A text as the shell wants it, to be copied from the screen.
+/// A text quoted for the shell, to be copied from the screen.
 fn argument(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./~+=:,@%".contains(c);
     match !text.is_empty() && text.chars().all(plain) {

@@ -34,7 +34,7 @@ impl View {
         });
     }
 
-    /// Moves the cursor by so many columns, to the past where positive.
+    /// Moves the cursor by `by` columns, to the past where positive.
     pub fn move_cursor(&mut self, by: i16) {
         self.cursor.set(self.cursor.get().map(|at| at.saturating_add_signed(by)));
     }
@@ -154,7 +154,7 @@ impl Window {
         self.end.is_none()
     }
 
-    /// Half as wide. What lies at the share `at` (0 left, 1 right) of the width stays there.
+    /// Half as wide. What lies at the share `at` (0 left, 1 right) of the width keeps its place.
     pub fn zoom_in(&mut self, at: f64, last: u64) {
         let shown = self.updates(last);
         let width = shown.end() - shown.start();

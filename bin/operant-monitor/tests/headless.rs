@@ -201,15 +201,15 @@ fn ended_runs_are_printed_from_their_directories() {
     let _ring = live_run(&rings, "live");
     let run_dir = ["--run-dir", dir.path().to_str().unwrap()];
     let of = |names: &[&str]| objects(&output(&rings, &[names, &run_dir, &["--json"]].concat()));
-    let told = of(&["done", "live", dir.path().join("gone").to_str().unwrap()]);
-    let states: Vec<_> = told.iter().map(|run| run["state"].as_str().unwrap()).collect();
+    let runs = of(&["done", "live", dir.path().join("gone").to_str().unwrap()]);
+    let states: Vec<_> = runs.iter().map(|run| run["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["finished", "running", "killed"]);
-    assert_eq!((&told[0]["env_steps"], &told[0]["later_metric"]), (&Value::from(200), &Value::from(2.0)));
-    assert_eq!((&told[0]["progress"], &told[0]["reason"]), (&Value::from(0.5), &Value::from("said so")));
-    assert_eq!(told[0]["history"]["sps"]["max"].as_f64(), Some(20.0));
-    assert!(told[0]["sampled"].is_null() && told[0]["eta_s"].is_null());
+    assert_eq!((&runs[0]["env_steps"], &runs[0]["later_metric"]), (&Value::from(200), &Value::from(2.0)));
+    assert_eq!((&runs[0]["progress"], &runs[0]["reason"]), (&Value::from(0.5), &Value::from("said so")));
+    assert_eq!(runs[0]["history"]["sps"]["max"].as_f64(), Some(20.0));
+    assert!(runs[0]["sampled"].is_null() && runs[0]["eta_s"].is_null());
     // The row that is cut is not there, and not counted: it may still be being written.
-    assert_eq!((&told[0]["update"], &told[0]["skipped_records"]), (&Value::from(2), &Value::from(0)));
+    assert_eq!((&runs[0]["update"], &runs[0]["skipped_records"]), (&Value::from(2), &Value::from(0)));
     let shown = text(&output(&rings, &[&["done", "--once"], &run_dir[..]].concat()).stdout);
     assert!(shown.contains("done  finished") && shown.contains("later_metric"), "{shown}");
     // With an interval it is shown once: nothing more will come.
@@ -234,8 +234,8 @@ fn a_damaged_run_directory_is_no_crash() {
         std::fs::write(dir.path().join(name).join("metrics.csv"), rows).unwrap();
         std::fs::write(dir.path().join(name).join("config.toml"), &noise).unwrap();
         std::fs::write(dir.path().join(name).join("operant.log"), &noise).unwrap();
-        let told = objects(&output(dir.path(), &[&[name], &run_dir[..]].concat()));
-        assert_eq!(told[0]["state"], "finished", "{name}");
+        let runs = objects(&output(dir.path(), &[&[name], &run_dir[..]].concat()));
+        assert_eq!(runs[0]["state"], "finished", "{name}");
     }
     std::fs::write(dir.path().join("noise/run.json"), &noise).unwrap();
     assert_eq!(objects(&output(dir.path(), &[&["noise"], &run_dir[..]].concat()))[0]["state"], "killed");

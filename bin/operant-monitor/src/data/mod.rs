@@ -247,7 +247,7 @@ impl Runs {
         }
     }
 
-    /// Holds everything as it is, runs that end or vanish included.
+    /// Keeps everything as it is, also runs that end or vanish.
     pub fn freeze(&mut self) {
         self.frozen = true;
         let (shown, overlaid) = (&self.shown, &self.overlaid);
@@ -258,7 +258,7 @@ impl Runs {
         }
     }
 
-    /// Lets everything go on.
+    /// Continues everything.
     pub fn thaw(&mut self) {
         self.frozen = false;
         self.open.iter_mut().for_each(RunView::thaw);

@@ -153,7 +153,7 @@ impl RunView {
         }
         let status = self.source.status();
         if self.presence == Presence::Truncated {
-            // Nothing in the file is to be believed, and what was read before stays on the screen. Only the kernel
+            // The file's content is not valid any more; what was read before remains on the screen. Only the kernel
             // still knows whether there is a trainer.
             if self.status.health.is_alive() && !status.health.is_alive() {
                 self.status.health = Health::Killed;
@@ -219,14 +219,14 @@ impl RunView {
         }
     }
 
-    /// Lets it go on.
+    /// Continues it.
     pub fn thaw(&mut self) {
         if let Some(live) = self.live.take() {
             self.source = live;
         }
     }
 
-    /// Plays the scene on. Called while it is on the screen and nothing is frozen.
+    /// Advances the scene. Called while it is on the screen and nothing is frozen.
     pub fn play(&mut self, now: Duration) {
         self.stage.advance(&self.source, now);
     }

@@ -14,7 +14,7 @@ pub enum Source {
     /// Its ring.
     Ring(RingReader),
     /// Its directory.
-    Recorded(Box<Recorded>),
+    Recorded(Recorded),
 }
 
 impl From<RingReader> for Source {
@@ -25,7 +25,7 @@ impl From<RingReader> for Source {
 
 impl From<Recorded> for Source {
     fn from(run: Recorded) -> Self {
-        Source::Recorded(Box::new(run))
+        Source::Recorded(run)
     }
 }
 

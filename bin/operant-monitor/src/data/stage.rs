@@ -1,4 +1,4 @@
-//! What is played on the scene panel: which episode, and which of its frames.
+//! What the scene panel plays: which episode, and which of its frames.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use operant_metrics::{Episode, Frame};
 use super::board::Board;
 use super::source::Source;
 
-/// How long the last frame stands before the next play-through.
+/// How long the last frame is shown before the next play-through.
 const CURTAIN: Duration = Duration::from_millis(500);
 
 /// What is being played of the scene, kept from frame to frame. One per run, in [`super::RunView::stage`].
@@ -80,7 +80,7 @@ impl Playing {
 
     fn is_over(&self, now: Duration) -> bool {
         let length = Duration::from_secs_f64(self.episode.frames.len() as f64 / self.fps()) + CURTAIN;
-        // A clock that ran backwards belongs to another monitor's life: begin again.
+        // After a clock that ran backwards the play-through begins again.
         now < self.began || now - self.began >= length
     }
 

@@ -1,4 +1,4 @@
-//! Moments as people write them, in UTC.
+//! Dates and times in UTC.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Date {
 }
 
 impl Date {
-    /// The moment so many nanoseconds after the beginning of 1970.
+    /// The moment `unix_ns` nanoseconds after the beginning of 1970.
     pub fn of_unix_ns(unix_ns: u64) -> Self {
         let milliseconds = unix_ns / 1_000_000;
         let seconds = milliseconds / 1000;

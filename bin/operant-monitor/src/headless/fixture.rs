@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::data::Source;
 
-/// A run of CartPole with so many updates behind it, its directory, and a reader of its ring.
+/// A run of CartPole after `updates` updates, its directory, and a reader of its ring.
 pub fn run(updates: u64) -> (TempDir, Ring, Source) {
     let dir = tempfile::tempdir().unwrap();
     let identity = Identity {

@@ -28,7 +28,7 @@ use crate::{MonitorError, Options};
 use wait::{Pause, Signals};
 
 /// Prints the runs that `options` name: one snapshot of each, or one per interval until every run has ended, a signal
-/// comes, or nobody reads on. Gives the exit code: 0, or 128 and the number of the signal.
+/// comes, or the pipe is closed. Gives the exit code: 0, or 128 and the number of the signal.
 ///
 /// # Errors
 /// When no run is there, its ring cannot be read, or stdout cannot be written.
@@ -108,7 +108,7 @@ impl Printer<'_> {
     }
 }
 
-/// A reader of ours that left is a clean end.
+/// A reader that closed the pipe is a clean end.
 fn finish(outcome: io::Result<u8>) -> Result<u8, MonitorError> {
     match outcome {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(0),

@@ -1,4 +1,4 @@
-//! Lines of text with roles: cut to the width, cleaned of what a terminal would obey, coloured only where asked.
+//! Lines of text with roles: cut to the width, without control characters, in colour only where asked for.
 
 use ratatui::text::Span;
 
@@ -125,7 +125,7 @@ pub(super) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// The longest beginning that takes at most so many columns.
+/// The longest beginning that takes at most `columns` columns.
 fn take(text: &str, columns: usize) -> &str {
     let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     let end = ends.take_while(|end| width(&text[..*end]) <= columns).last().unwrap_or(0);

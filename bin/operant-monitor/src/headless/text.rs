@@ -18,7 +18,7 @@ const NAME: usize = 19;
 const VALUE: usize = 17;
 /// Events shown.
 const EVENTS: usize = 8;
-/// Up to so many cores are shown as numbers.
+/// Up to this number of cores are shown as numbers.
 const FEW_CORES: usize = 16;
 
 /// The text, with a line break at its end.
@@ -104,7 +104,7 @@ fn label(text: &str, page: &mut Page) {
     page.put(Role::Muted, text).tab(10);
 }
 
-/// A metric's way as a row of small columns, and its last value.
+/// A metric over the run as a row of small columns, and its last value.
 fn chart(name: &str, values: &[f64], figure: Option<&Figure>, page: &mut Page) {
     label(name, page);
     page.put(Role::Plain, &sparkline(values, page.symbols.spark)).tab(10 + CHART);

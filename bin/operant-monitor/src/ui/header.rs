@@ -57,7 +57,7 @@ fn who(context: &Context) -> Vec<Span<'static>> {
     let verdict = run.verdict();
     let style = tone_style(theme, verdict.tone);
     let light = if run.status.health.is_alive() { context.symbols.alive } else { context.symbols.ended };
-    // The light of a run that trains beats once a second.
+    // The mark of a run that trains blinks once a second.
     let beats = run.status.health == Health::Said(RunState::Running) && context.now.subsec_millis() >= 500;
     let light_style = if beats { style.add_modifier(Modifier::DIM) } else { style };
     let identity = run.identity();
@@ -193,7 +193,7 @@ fn figures(context: &Context, area: Rect, row: u16, buffer: &mut Buffer) {
     panel::line(&Line::from(spans), area, row, buffer);
 }
 
-/// Something at the left end and something at the right one; the left gives way.
+/// Something at the left end and something at the right one; the left is cut where they do not fit.
 fn both_ends(left: Vec<Span>, right: Vec<Span>, area: Rect, row: u16, buffer: &mut Buffer) {
     if row >= area.height {
         return;

@@ -48,12 +48,12 @@ pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
     (
         "screen",
         &[
-            ("Space", "freeze, and go on"),
+            ("Space", "freeze, and continue"),
             ("/", "filter the metrics by name or meaning"),
             ("m", "marker: braille, block, ascii"),
             ("t", "theme: dark, light, ansi, none"),
             ("?", "this help"),
-            ("q  Ctrl-C", "leave; the run goes on"),
+            ("q  Ctrl-C", "quit; the run continues"),
         ],
     ),
 ];

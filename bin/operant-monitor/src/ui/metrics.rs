@@ -79,7 +79,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         let at = (line - first) as u16 + 1;
         let summary = context.run.summary_of(*position);
         let last = context.run.latest.get(*position).copied().unwrap_or(f64::NAN);
-        // Units that the name or the meaning tells anyway only take room.
+        // Units that follow from the name or the meaning only take room.
         let unit = match metric.unit.as_str() {
             unit @ ("s" | "B" | "W" | "Hz" | "degC") => unit,
             _ => "1",

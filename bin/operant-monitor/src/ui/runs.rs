@@ -21,7 +21,7 @@ struct Column {
     width: u16,
     /// Numbers stand to the right.
     right: bool,
-    /// Which go first where there is no room for all: the greatest. 0 always stays.
+    /// Where there is no room for all, the columns of the greatest rank are left out first; those of rank 0 never.
     rank: u8,
 }
 
@@ -155,7 +155,7 @@ fn widths(rows: &[Cells], room: u16) -> [Option<u16>; COLUMNS.len()] {
             // Nobody has such a number (the speed, where no run trains) or such a mark.
             (true, 0) => None,
             (false, 0) if title.is_empty() => None,
-            // A number that changes must not make its column tremble; a name stays.
+            // A number that changes must not change the width of its column; a name is fixed.
             (true, _) => Some(*width),
             (false, longest) => Some((longest.max(title.len()) as u16).min(*width)),
         }

@@ -1,4 +1,4 @@
-//! The scene: environment 0, drawn living. The ring carries its last episode as frames of a few shapes, so any
+//! The scene: environment 0, drawn as it acts. The ring carries its last episode as frames of a few shapes, so any
 //! environment is drawn, known to this program or not.
 
 mod board;
@@ -47,7 +47,7 @@ fn note(context: &Context, playing: &Playing, width: u16) -> Line<'static> {
             spans.push(Span::styled(context.symbols.separator, theme.muted));
         }
         let frames = episode.frames.len();
-        // As wide at the first frame as at the last: a note that changes its width trembles.
+        // As wide at the first frame as at the last: a note that changes its width is hard to read.
         let digits = frames.to_string().len();
         spans.push(Span::styled(format!("frame {:>digits$}/{frames}", playing.number()), theme.muted));
     }

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Columns of air between two columns of text.
+/// Blank columns between two columns of text.
 pub const GAP: u16 = 2;
 
 /// Where a text stands.

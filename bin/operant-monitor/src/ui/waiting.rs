@@ -37,7 +37,7 @@ pub fn draw(paint: Paint, runs: &Runs, now: Duration, area: Rect, buffer: &mut B
                 true => ("there is no run now".to_string(), theme.muted),
                 false => (format!("there is: {}", there.join(", ")), theme.text),
             });
-            lines.push(("r lists the runs, q leaves".to_string(), theme.muted));
+            lines.push(("r lists the runs, q quits".to_string(), theme.muted));
         }
     }
     for (name, why) in &runs.broken {
