@@ -53,6 +53,8 @@ pub fn record(update: u64) -> Record {
         episodic_return_max: when_ended(500.0),
         episodic_return_std: when_ended(12.5),
         episodic_length: when_ended(x.min(500.0)),
+        eval_return: 480.0,
+        eval_return_std: 3.5,
         learning_rate: 0.0025,
         policy_loss: -0.0125,
         value_loss: 12.5,

@@ -20,7 +20,7 @@ pub struct Args {
 /// Watches, and gives the exit code.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let mut options = args.options.clone();
-    options.run_dir.get_or_insert_with(|| config::usual_run_dir(operant_env::builtin().known()));
+    options.run_dir.get_or_insert_with(|| config::default_run_dir(operant_env::builtin().known()));
     options.control = Some(Arc::new(Signals));
     operant_monitor::run(&options).map_err(|error| {
         let kind = if error.exit_code() == 2 { ErrorKind::Usage } else { ErrorKind::Disk };
