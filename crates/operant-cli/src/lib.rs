@@ -111,7 +111,7 @@ pub fn main(registry: Registry) -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Train(args) => commands::train::run(&args, &registry, started),
-        Command::Monitor(args) => commands::monitor::run(&args),
+        Command::Monitor(args) => commands::monitor::run(&args, &registry),
         Command::Runs(args) => commands::runs::run(&args, &registry),
         Command::Stop(args) => commands::stop::run(&args, &registry),
         Command::Checkpoint(args) => commands::checkpoint::run(&args, &registry),

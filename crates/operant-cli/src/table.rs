@@ -17,7 +17,19 @@ pub struct Column {
     pub right: bool,
 }
 
-/// A row: a cell for each column, and what stands below it.
+impl Column {
+    /// A column of words.
+    pub const fn left(header: &'static str, rank: u8) -> Self {
+        Column { header, rank, right: false }
+    }
+
+    /// A column of numbers.
+    pub const fn right(header: &'static str, rank: u8) -> Self {
+        Column { header, rank, right: true }
+    }
+}
+
+/// A row: a cell for each column, and the text below it.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
     pub cells: Vec<String>,
@@ -25,21 +37,21 @@ pub struct Row {
     pub note: String,
 }
 
-/// The table as standard output takes it.
-pub fn text(columns: &[Column], rows: &[Row]) -> String {
+/// The table as standard output takes it; `note` is the header of the notes.
+pub fn text(columns: &[Column], note: &str, rows: &[Row]) -> String {
     if !std::io::stdout().is_terminal() {
-        return tabs(columns, rows);
+        return tabs(columns, note, rows);
     }
     fitted(columns, rows, Table::new().width().map_or(DEFAULT_WIDTH, usize::from))
 }
 
-fn tabs(columns: &[Column], rows: &[Row]) -> String {
+fn tabs(columns: &[Column], note: &str, rows: &[Row]) -> String {
     let with_notes = rows.iter().any(|row| !row.note.is_empty());
     let line = |cells: Vec<&str>, note: &str| {
-        let note = if with_notes { format!("\t{note}") } else { String::new() };
+        let note = if with_notes { format!("\t{}", note.replace('\n', "; ")) } else { String::new() };
         format!("{}{note}\n", cells.join("\t"))
     };
-    let header = line(columns.iter().map(|column| column.header).collect(), "changed");
+    let header = line(columns.iter().map(|column| column.header).collect(), note);
     let rows = rows.iter().map(|row| line(row.cells.iter().map(String::as_str).collect(), &row.note));
     std::iter::once(header).chain(rows).collect()
 }
@@ -93,16 +105,23 @@ fn padded(columns: &[Column], rows: &[Row], shown: &[usize]) -> Vec<String> {
     table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// The parts of a list, separated by `, `, in lines of at most `width`, but for a part that is wider.
-fn wrapped(list: &str, width: usize) -> Vec<String> {
+/// The words of a text in lines of at most `width`, but for a word that is longer.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for part in list.split_inclusive(", ").filter(|part| !part.is_empty()) {
-        match lines.last_mut() {
-            Some(line) if line.len() + part.trim_end().len() <= width => line.push_str(part),
-            _ => lines.push(part.to_owned()),
+    for paragraph in text.lines() {
+        lines.push(String::new());
+        for word in paragraph.split(' ') {
+            match lines.last_mut() {
+                Some(line) if line.is_empty() => line.push_str(word),
+                Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.to_owned()),
+            }
         }
     }
-    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+    lines
 }
 
 #[cfg(test)]
@@ -116,7 +135,7 @@ mod tests {
             |cells: [&str; 3], note: &str| Row { cells: cells.map(String::from).into(), note: note.into() };
         let rows = vec![
             row(["a-very-long-name", "1", "9.5"], ""),
-            row(["b", "22", "-170"], "gamma = 0.9, hidden = [8]"),
+            row(["b", "22", "-170"], "gamma=0.9, hidden=[8]"),
         ];
         (columns, rows)
     }
@@ -125,12 +144,12 @@ mod tests {
     fn columns_go_by_rank_and_names_are_never_cut() {
         let (columns, rows) = table();
         let wide = "run               seed  return\na-very-long-name     1     9.5\n\
-                    b                   22    -170\n    gamma = 0.9, hidden = [8]\n";
+                    b                   22    -170\n    gamma=0.9, hidden=[8]\n";
         assert_eq!(fitted(&columns, &rows, 80), wide);
-        let narrow = fitted(&columns, &rows, 25);
+        let narrow = fitted(&columns, &rows, 24);
         assert!(narrow.starts_with("run               return\na-very-long-name     9.5\n"), "{narrow}");
         assert!(
-            narrow.contains("\n    gamma = 0.9,\n    hidden = [8]\n") && narrow.contains("no room for: seed")
+            narrow.contains("\n    gamma=0.9,\n    hidden=[8]\n") && narrow.contains("no room for: seed")
         );
         assert!(fitted(&columns, &rows, 3).contains("a-very-long-name\n"));
     }
@@ -139,7 +158,7 @@ mod tests {
     fn a_pipe_gets_tabs_and_everything() {
         let (columns, rows) = table();
         let expected = "run\tseed\treturn\tchanged\na-very-long-name\t1\t9.5\t\n\
-                        b\t22\t-170\tgamma = 0.9, hidden = [8]\n";
-        assert_eq!(tabs(&columns, &rows), expected);
+                        b\t22\t-170\tgamma=0.9, hidden=[8]\n";
+        assert_eq!(tabs(&columns, "changed", &rows), expected);
     }
 }

@@ -1,11 +1,11 @@
 //! `operant envs`: the environments, their spaces, limits and options.
 
-use comfy_table::{ContentArrangement, Table, presets};
 use operant_env::{ActionSpace, EnvSpec, ObsSpace, Registry};
 use operant_run::config::{EnvFacts, Layers};
 use serde_json::{Value, json};
 
 use crate::output;
+use crate::table::{self, Column};
 
 /// List the environments
 #[derive(Debug, clap::Args)]
@@ -23,7 +23,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let text = if args.json {
         specs.iter().map(|(spec, threshold)| format!("{}\n", to_json(spec, *threshold))).collect()
     } else {
-        format!("{}\n", table(&specs))
+        table(&specs)
     };
     output::print(&text)?;
     Ok(0)
@@ -34,13 +34,15 @@ fn solved_at(spec: &EnvSpec, registry: &Registry) -> operant_run::Result<Option<
     Ok(Layers::new(EnvFacts::of(spec, registry))?.build()?.settings.run.solved_at)
 }
 
-fn table(specs: &[(&EnvSpec, Option<f64>)]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["environment", "observations", "actions", "time limit", "solved at", "about"]);
-    for (spec, threshold) in specs {
+fn table(specs: &[(&EnvSpec, Option<f64>)]) -> String {
+    let columns = [
+        Column::left("environment", 0),
+        Column::left("observations", 2),
+        Column::left("actions", 3),
+        Column::right("time limit", 4),
+        Column::right("solved at", 1),
+    ];
+    let row = |(spec, threshold): &(&EnvSpec, Option<f64>)| {
         let mut about = vec![spec.summary.to_string()];
         if !spec.aliases.is_empty() {
             about.push(format!("also: {}", spec.aliases.join(", ")));
@@ -50,16 +52,16 @@ fn table(specs: &[(&EnvSpec, Option<f64>)]) -> Table {
             about
                 .push(format!("env.{} = {} ({low} to {high}): {}", option.name, option.default, option.help));
         }
-        table.add_row([
+        let cells = vec![
             spec.name.to_string(),
             observations(&spec.obs),
             actions(&spec.actions),
             spec.time_limit.to_string(),
             threshold.map_or_else(|| "-".to_string(), |threshold| threshold.to_string()),
-            about.join("\n"),
-        ]);
-    }
-    table
+        ];
+        table::Row { cells, note: about.join("\n") }
+    };
+    table::text(&columns, "about", &specs.iter().map(row).collect::<Vec<_>>())
 }
 
 fn observations(space: &ObsSpace) -> String {

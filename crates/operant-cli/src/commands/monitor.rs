@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use operant_env::Registry;
 use operant_metrics::{Health, RunState};
 use operant_monitor::Control;
 use operant_run::runs::{self, Asked, Live};
 use operant_run::{Error, ErrorKind, config};
-use rustix::process::{Pid, Signal, kill_process};
 
 /// Watch runs in the terminal
 #[derive(Debug, clap::Args)]
@@ -18,9 +18,9 @@ pub struct Args {
 }
 
 /// Watches, and gives the exit code.
-pub fn run(args: &Args) -> anyhow::Result<u8> {
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut options = args.options.clone();
-    options.run_dir.get_or_insert_with(|| config::default_run_dir(operant_env::builtin().known()));
+    options.run_dir.get_or_insert_with(|| config::default_run_dir(registry.known()));
     options.control = Some(Arc::new(Signals));
     operant_monitor::run(&options).map_err(|error| {
         let kind = if error.exit_code() == 2 { ErrorKind::Usage } else { ErrorKind::Disk };
@@ -50,11 +50,8 @@ impl Control for Signals {
     }
 
     fn pause(&self, dir: &Path) -> Result<String, String> {
-        // Looked at just before the signal: the process is that run's trainer.
         let live = Self::live(dir)?;
-        let pid = live.run().pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        let pid = pid.ok_or_else(|| "has no process that is known".to_string())?;
-        kill_process(pid, Signal::USR2).map_err(|error| format!("cannot be sent SIGUSR2: {error}"))?;
+        live.pause().map_err(|error| error.what)?;
         match live.run().health {
             Health::Said(RunState::Paused) => Ok("continues".to_string()),
             _ => Ok("pauses after its update".to_string()),

@@ -237,19 +237,18 @@ struct Json<'a> {
 fn table(runs: &[Shown]) -> String {
     // Names that begin with the environment need no column for it.
     let named = runs.iter().all(|shown| shown.run.run.starts_with(&shown.run.env));
-    let column = |header, rank, right| Column { header, rank, right };
     let columns = [
-        column("run", 0, false),
-        column("environment", if named { 8 } else { 2 }, false),
-        column("state", 0, false),
-        column("steps", 3, true),
-        column("return", 0, true),
-        column("solved", 1, true),
-        column("seed", 1, true),
-        column("steps/s", 4, true),
-        column("started (UTC)", 5, false),
-        column("pid", 6, true),
-        column("directory", 7, false),
+        Column::left("run", 0),
+        Column::left("environment", if named { 8 } else { 2 }),
+        Column::left("state", 0),
+        Column::right("steps", 3),
+        Column::right("return", 0),
+        Column::right("solved", 1),
+        Column::right("seed", 1),
+        Column::right("steps/s", 4),
+        Column::left("started (UTC)", 5),
+        Column::right("pid", 6),
+        Column::left("directory", 7),
     ];
     let number = |x: Option<f64>| x.map_or_else(|| "-".to_string(), short);
     let row = |shown: &Shown| {
@@ -280,7 +279,7 @@ fn table(runs: &[Shown]) -> String {
         ];
         table::Row { cells, note: plain(&shown.changes().join(", ")) }
     };
-    table::text(&columns, &runs.iter().map(row).collect::<Vec<_>>())
+    table::text(&columns, "changed", &runs.iter().map(row).collect::<Vec<_>>())
 }
 
 /// A value without the spaces that TOML puts into lists.

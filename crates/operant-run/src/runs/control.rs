@@ -97,6 +97,14 @@ impl Live {
         Ok(Asked::Now)
     }
 
+    /// Pauses training after its update, or continues it where it is paused.
+    ///
+    /// # Errors
+    /// When the system forbids the signal.
+    pub fn pause(&self) -> Result<()> {
+        self.send(Signal::USR2)
+    }
+
     /// Waits until nobody else asks the run to stop. One that hangs while it asks is not waited for.
     fn alone(&self) -> Option<File> {
         let path = self.run.dir.join(ASKING);

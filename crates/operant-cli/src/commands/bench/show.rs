@@ -1,21 +1,19 @@
 //! Rows and profiles for a person.
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle, presets};
 use operant_bench::bench::plan::BenchPlan;
 use operant_bench::bench::row::Row;
 use operant_bench::measure::Spread;
-use operant_bench::profile::Profile;
+use operant_bench::profile::{Operation, Profile};
 use operant_run::progress::short;
 
-/// Lines around a table and under its header; many rows stand closer without more.
-pub const STYLE: TableStyle = presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none());
+use crate::table::{self, Column};
 
 /// Above this share of the median the middle half of repetitions is far apart.
 const BUSY: f64 = 0.1;
 
 /// Everything: the table, the limits that its fractions are of, and the profiles.
 pub fn text(plan: &BenchPlan, rows: &[Row]) -> String {
-    let mut text = format!("{}\n", table(rows));
+    let mut text = table(rows);
     for line in limits(plan, rows) {
         text.push_str(&line);
     }
@@ -27,38 +25,28 @@ pub fn text(plan: &BenchPlan, rows: &[Row]) -> String {
     text
 }
 
-fn table(rows: &[Row]) -> Table {
-    let compared = rows.iter().any(|row| row.comparison.is_some());
-    let mut header = vec![
-        "bench",
-        "environment",
-        "device",
-        "envs",
-        "threads",
-        "steps/s",
-        "min .. max",
-        "reps",
-        "a core",
-        "FLOP/step",
-        "of peak",
-        "B/step",
-        "of memory",
+fn table(rows: &[Row]) -> String {
+    let mut columns = vec![
+        Column::left("bench", 0),
+        Column::left("environment", 0),
+        Column::left("device", 2),
+        Column::right("envs", 0),
+        Column::right("threads", 1),
+        Column::right("steps/s", 0),
+        Column::right("min .. max", 4),
+        Column::right("reps", 7),
+        Column::right("a core", 6),
+        Column::right("FLOP/step", 8),
+        Column::right("of peak", 3),
+        Column::right("B/step", 9),
+        Column::right("of memory", 5),
     ];
-    if compared {
-        header.push("was");
-        header.push("verdict");
+    if rows.iter().any(|row| row.comparison.is_some()) {
+        columns.extend([Column::right("was", 1), Column::left("verdict", 0)]);
     }
-    let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header(&header);
-    for row in rows {
-        table.add_row(cells(row));
-    }
-    for number in 3..13 {
-        if let Some(column) = table.column_mut(number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
+    let rows: Vec<table::Row> =
+        rows.iter().map(|row| table::Row { cells: cells(row), ..table::Row::default() }).collect();
+    table::text(&columns, "", &rows)
 }
 
 fn cells(row: &Row) -> Vec<String> {
@@ -162,7 +150,7 @@ fn profile(row: &Row, profile: &Profile) -> String {
         phase("gae", phases.gae),
         phase("update", phases.update)
     ));
-    text.push_str(&format!("{}\n", operations(profile)));
+    text.push_str(&operations(profile));
     let (bottleneck, share) = profile.bottleneck();
     text.push_str(&format!(
         "bottleneck: {}, {} of the time; {}\n",
@@ -179,22 +167,21 @@ fn profile(row: &Row, profile: &Profile) -> String {
     text
 }
 
-fn operations(profile: &Profile) -> Table {
+fn operations(profile: &Profile) -> String {
     let total = profile.total();
-    let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header([
-        "phase",
-        "operation",
-        "time",
-        "share",
-        "calls",
-        "bytes",
-        "kind",
-        "how",
-    ]);
-    for operation in &profile.operations {
-        let known = |x: f64, shown: String| if x.is_nan() { "-".to_owned() } else { shown };
-        table.add_row([
+    let columns = [
+        Column::left("phase", 0),
+        Column::left("operation", 0),
+        Column::right("time", 0),
+        Column::right("share", 0),
+        Column::right("calls", 3),
+        Column::right("bytes", 2),
+        Column::left("kind", 0),
+        Column::left("how", 1),
+    ];
+    let known = |x: f64, shown: String| if x.is_nan() { "-".to_owned() } else { shown };
+    let row = |operation: &Operation| table::Row {
+        cells: vec![
             operation.phase.name().to_owned(),
             operation.name.to_owned(),
             duration(operation.seconds),
@@ -203,14 +190,10 @@ fn operations(profile: &Profile) -> Table {
             known(operation.bytes, short(operation.bytes)),
             operation.kind.name().to_owned(),
             operation.how.name().to_owned(),
-        ]);
-    }
-    for number in 2..6 {
-        if let Some(column) = table.column_mut(number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
+        ],
+        ..table::Row::default()
+    };
+    table::text(&columns, "", &profile.operations.iter().map(row).collect::<Vec<_>>())
 }
 
 fn spread(spread: Spread) -> String {

@@ -1,16 +1,15 @@
 //! What tuning found, for a person.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use operant_bench::bench::verdict::Verdict;
 use operant_bench::measure::Spread;
 use operant_bench::tune::choice::shown;
 use operant_bench::tune::{Goal, Report, TrialOutcome, TriedSettings};
 
-use crate::commands::bench::show::STYLE;
+use crate::table::{self, Column};
 
 /// Everything: what was tried, and what it comes to.
 pub fn text(report: &Report) -> String {
-    let mut text = format!("{}\n", table(report));
+    let mut text = table(report);
     for note in &report.notes {
         text.push_str(&format!("{note}\n"));
     }
@@ -47,22 +46,19 @@ fn factor(Spread { median, min, max }: Spread) -> String {
     format!("{median:.2} ({min:.2} .. {max:.2})")
 }
 
-fn table(report: &Report) -> Table {
-    let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["settings", "measured", "min .. max", "rounds", "times better", "outcome"]);
-    for tried in &report.tried {
-        table.add_row(row(report, tried));
-    }
-    for number in 1..5 {
-        if let Some(column) = table.column_mut(number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
+fn table(report: &Report) -> String {
+    let columns = [
+        Column::left("settings", 0),
+        Column::right("measured", 0),
+        Column::right("min .. max", 2),
+        Column::right("rounds", 1),
+        Column::right("times better", 0),
+    ];
+    let rows: Vec<table::Row> = report.tried.iter().map(|tried| row(report, tried)).collect();
+    table::text(&columns, "outcome", &rows)
 }
 
-fn row(report: &Report, tried: &TriedSettings) -> Vec<String> {
+fn row(report: &Report, tried: &TriedSettings) -> table::Row {
     // Settings of the machine are judged by their speed, whatever the goal.
     let goal = if tried.is_speed { Goal::Sps } else { report.goal };
     let known = |text: String| if tried.values.is_empty() { "-".to_owned() } else { text };
@@ -77,12 +73,12 @@ fn row(report: &Report, tried: &TriedSettings) -> Vec<String> {
         let plural = if tried.solved == 1 { "" } else { "s" };
         outcome.push_str(&format!("; solved under {} seed{plural}", tried.solved));
     }
-    vec![
+    let cells = vec![
         shown(&tried.choice),
         known(goal.shown(values.median) + if goal == Goal::Sps { "/s" } else { "" }),
         known(format!("{} .. {}", goal.shown(values.min), goal.shown(values.max))),
         tried.values.len().to_string(),
         known(ratio),
-        outcome,
-    ]
+    ];
+    table::Row { cells, note: outcome }
 }
