@@ -10,7 +10,7 @@ STEPS_PER_CALL = 512
 
 
 def prepare() -> Step:
-    """A game without sticky actions, as operant's default."""
+    """A game without sticky actions, on each side."""
     game = Environment("breakout", sticky_action_prob=0.0)
     game.seed(0)
     game.reset()

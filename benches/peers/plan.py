@@ -154,7 +154,7 @@ def on_cpu() -> list[Comparison]:
             "env-breakout",
             "MinAtar Breakout alone",
             SPEED,
-            bench_env("minatar_breakout"),
+            (*bench_env("minatar_breakout"), "--set", "env.sticky_action_prob=0"),
             (breakout, minatar),
         ),
         ppo_on_cpu("ppo-cleanrl", Training(), "sync"),

@@ -172,7 +172,7 @@ fn idle_workers_of_small_rollouts_are_reported() {
     };
     let plan = with(64, None);
     assert_eq!((plan.rollout_tile, setting(&plan, "envs_per_worker").0), (Some(16), "8"));
-    because(&plan, "rollout_tile", &["64 environments are 4 tiles for 8 workers, 4 of which wait"]);
+    because(&plan, "rollout_tile", &["64 environments are 4 tiles for 8 workers, so 4 have none"]);
     let plan = with(8192, None);
     assert_eq!((plan.rollout_tile, setting(&plan, "envs_per_worker").0), (Some(64), "1024"));
     because(&plan, "rollout_tile", &["128 tiles for 8 workers"]);

@@ -116,7 +116,8 @@ pub(super) fn rollout_tile(
         let tiles = num_envs.div_ceil(tile.max(1));
         let waiting = match threads.saturating_sub(tiles) {
             0 => String::new(),
-            waiting => format!(", {waiting} of which wait in rollouts"),
+            1 => ", so 1 has none in a rollout".to_string(),
+            idle => format!(", so {idle} have none in a rollout"),
         };
         let (a_tile, workers) = (
             if tiles == 1 { "1 tile" } else { &format!("{tiles} tiles") },
