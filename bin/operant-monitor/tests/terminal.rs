@@ -7,7 +7,6 @@ mod window;
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use operant_metrics::{Ring, RingOptions, RunState, create_in};
 use rustix::process::Signal;
@@ -73,10 +72,8 @@ fn it_waits_for_a_run_and_says_when_it_is_gone() {
     let ring = run(dir.path(), "late", 100);
     monitor.wait_for(&["running  late"]);
     // A trainer that vanishes without a last word.
-    let started = Instant::now();
     drop(ring);
     monitor.wait_for(&["daemon killed"]);
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     monitor.wait_for(&["start over with: operant train --resume late"]);
     quit(monitor);
 }

@@ -189,13 +189,8 @@ fn a_writer_killed_in_the_middle_costs_one_slot_and_its_readers_go_on() {
         published_beyond(&reader, 20_000 + 9_973 * attempt);
         assert!(reader.status().health == Health::Said(RunState::Running), "{:?}", reader.status());
 
-        let killed = Instant::now();
         writer.signal(Signal::KILL);
         until("killed", || (reader.status().health == Health::Killed).then_some(()));
-        let seen = killed.elapsed();
-        assert!(seen < Duration::from_secs(1), "seen after {seen:?}");
-        let since = reader.status().since_alive;
-        assert!(since < Duration::from_secs(1) + killed.elapsed(), "the last sign of life {since:?} ago");
 
         let published = reader.published();
         let records = reader.records(0);
@@ -221,22 +216,18 @@ fn a_stopped_writer_is_stalled_and_one_that_goes_on_runs() {
     let writer = Role::start("writer", dir.path());
     let reader = open(dir.path());
     published_beyond(&reader, 1_000);
-    let stopped = Instant::now();
     writer.signal(Signal::STOP);
     let health = until("not running", || {
         let health = reader.status().health;
         (health != Health::Said(RunState::Running)).then_some(health)
     });
     assert_eq!(health, Health::Stalled);
-    assert!(stopped.elapsed() < Duration::from_secs(5), "seen after {:?}", stopped.elapsed());
     let published = reader.published();
     assert_eq!(update_of(&reader.latest().unwrap()), published, "a stopped writer's records are read");
     assert!(reader.records(0).rows.len() >= options().capacity.records - 1);
 
-    let goes_on = Instant::now();
     writer.signal(Signal::CONT);
     until("running again", || (reader.status().health == Health::Said(RunState::Running)).then_some(()));
-    assert!(goes_on.elapsed() < Duration::from_secs(5), "seen after {:?}", goes_on.elapsed());
     published_beyond(&reader, published);
 
     // Stopped and then killed: dead, not stalled.
