@@ -1,0 +1,61 @@
+//! The memory that training on the CPU takes is what [`Footprint`] counts before it is taken. A process of its own, since it reads the
+//! peak of the whole process.
+
+#![cfg(target_os = "linux")]
+
+use std::sync::Arc;
+
+use operant_env::cartpole::CartPole;
+use operant_learn::Config;
+use operant_learn::cpu::{Footprint, backend};
+
+/// A value of `/proc/self/status` in bytes.
+fn status(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("read");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") * 1024
+}
+
+/// Bytes that building a backend, one update and one snapshot with its copy take at their peak.
+fn measured(config: &Config, threads: usize) -> u64 {
+    // Resets the peak.
+    std::fs::write("/proc/self/clear_refs", "5").expect("written");
+    let before = status("VmRSS:");
+    let mut backend = backend(Arc::new(CartPole), config, threads).expect("a good configuration");
+    backend.enqueue_update().expect("no failure");
+    backend.poll(true).expect("no failure");
+    let snapshot = backend.save().expect("saved");
+    // As the file's bytes are.
+    let copy = snapshot.clone();
+    let peak = status("VmHWM:");
+    drop((snapshot, copy, backend));
+    peak.saturating_sub(before)
+}
+
+#[test]
+fn what_is_counted_is_what_is_taken() {
+    let threads = 2;
+    let network = Config {
+        num_envs: 16,
+        num_steps: 16,
+        num_minibatches: 1,
+        update_epochs: 1,
+        hidden: vec![1024, 1024],
+        ..Config::default()
+    };
+    let samples = Config {
+        num_envs: 4096,
+        num_steps: 256,
+        num_minibatches: 32,
+        update_epochs: 1,
+        hidden: vec![16],
+        ..Config::default()
+    };
+    for config in [network, samples] {
+        let counted = Footprint::of(&CartPole, &config, threads).expect("trains").bytes(config.num_envs);
+        let taken = measured(&config, threads);
+        let (counted, taken) = (counted as f64, taken as f64);
+        assert!(taken <= 1.1 * counted + 8e6, "{taken:.3e} bytes taken, {counted:.3e} counted");
+        assert!(taken >= 0.5 * counted, "{taken:.3e} bytes taken, {counted:.3e} counted");
+    }
+}
