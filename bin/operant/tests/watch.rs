@@ -259,7 +259,11 @@ fn a_ring_that_goes_bad_under_a_monitor_ends_in_a_message() {
     terminal.press("q");
     let left = terminal.finish();
     assert!(left.code == 0 && left.restored, "{left:?}");
+    // Without its ring the run is shown from its directory.
+    let recorded = place.operant(&["monitor", "live", "--once"]);
+    assert!(recorded.code == Some(0) && recorded.stdout.starts_with("live  killed"), "{recorded:#?}");
     // Nothing at all to be seen: one clear error, and no terminal is touched.
+    std::fs::remove_dir_all(place.path().join("runs/live")).expect("removed");
     let none = place.operant(&["monitor", "live", "--once"]);
     none.assert_error(2, &["live"]);
     std::fs::write(&path, b"garbage").expect("written");

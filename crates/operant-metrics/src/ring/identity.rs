@@ -138,7 +138,10 @@ fn time_namespace() -> String {
 pub fn process_start(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is a name in parentheses that may hold anything; the start is field 22.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    // A process that has ended stays in the table until its parent has asked for its exit code.
+    fields.next().filter(|state| !["Z", "X"].contains(state))?;
+    fields.nth(18)?.parse().ok()
 }
 
 /// Identifies the boot of this machine.
