@@ -72,6 +72,7 @@ impl Input {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)
                 .map_err(failed)?;
         }
+        end_after_hangup().map_err(failed)?;
         let [suspend, continued] =
             [SIGTSTP, SIGCONT].map(|number| (number, Arc::new(AtomicBool::new(false))));
         for (number, flag) in [&suspend, &continued] {
@@ -128,7 +129,9 @@ impl Input {
         let mut descriptors = [PollFd::new(&descriptor, PollFlags::IN)];
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
         match poll(&mut descriptors, Some(&timeout)) {
-            Err(Errno::INTR) => return Ok(Waited::Ready),
+            // The signal may have been the hangup, after which crossterm must not read.
+            Err(Errno::INTR) if !patience.is_zero() => return self.wait(Duration::ZERO),
+            Err(Errno::INTR) => return Ok(Waited::Quiet),
             Err(error) => return Err(error.into()),
             Ok(0) => return Ok(Waited::Quiet),
             Ok(_) => {}
@@ -152,6 +155,21 @@ impl Input {
             number => Some(number as i32),
         }
     }
+}
+
+/// How long the loop has to end by itself after a hangup.
+const HANGUP_GRACE: Duration = Duration::from_secs(1);
+
+/// Ends the process some time after SIGHUP: crossterm never returns from a read of a terminal that has gone away since it was polled.
+fn end_after_hangup() -> io::Result<()> {
+    let mut hangups = signal_hook::iterator::Signals::new([SIGHUP])?;
+    let wait = move || {
+        if hangups.forever().next().is_some() {
+            std::thread::sleep(HANGUP_GRACE);
+            std::process::exit(128 + SIGHUP);
+        }
+    };
+    std::thread::Builder::new().name("hangup".to_owned()).spawn(wait).map(drop)
 }
 
 fn of_crossterm(event: event::Event) -> Option<Event> {

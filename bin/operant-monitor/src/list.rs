@@ -96,7 +96,7 @@ impl RunList {
     /// Asks for an action on the selected run; asked for again, it is done.
     pub fn ask(&mut self, action: Action, runs: &Runs) {
         let Some(run) = runs.all().get(self.row) else { return };
-        let is_paused = run.status.health == Health::Said(RunState::Paused);
+        let is_paused = run.status.health == Health::Reported(RunState::Paused);
         let (name, dir) = (run.name().to_string(), run.identity().dir.clone());
         if !run.status.health.is_alive() {
             self.message = format!("{name} has ended");

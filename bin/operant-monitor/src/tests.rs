@@ -85,7 +85,7 @@ fn fixture(runs: usize, updates: u64, health: Health) -> Fixture {
 }
 
 fn running() -> Health {
-    Health::Said(RunState::Running)
+    Health::Reported(RunState::Running)
 }
 
 fn buffer(app: &mut App, width: u16, height: u16) -> Buffer {
@@ -326,7 +326,7 @@ fn a_killed_run_says_so_and_how_to_go_on() {
 
 #[test]
 fn a_run_before_its_first_update_is_drawn_without_a_figure_made_up() {
-    let mut it = fixture(1, 0, Health::Said(RunState::Starting));
+    let mut it = fixture(1, 0, Health::Reported(RunState::Starting));
     let text = screen(&mut it.app, 120, 40);
     assert!(text.contains("starting") && text.contains("no data yet"), "{text}");
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
@@ -578,7 +578,7 @@ fn two_runs_are_compared_by_their_settings() {
     press(&mut app, KeyCode::Char('c'));
     press(&mut app, KeyCode::Char('d'));
     assert_eq!(app.overlay, Overlay::Comparison);
-    settle(app.runs.shown_mut().unwrap(), Health::Said(RunState::Finished));
+    settle(app.runs.shown_mut().unwrap(), Health::Reported(RunState::Finished));
     insta::assert_snapshot!("comparison", screen(&mut app, 80, 20));
     for (width, height) in (0..40).flat_map(|width| (0..12).map(move |height| (width, height))) {
         buffer(&mut app, width, height);

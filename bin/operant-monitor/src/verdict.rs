@@ -63,20 +63,24 @@ pub fn of(identity: &Identity, status: &Status, env_steps: f64) -> Verdict {
     let resume = resume(status, &name);
     let dir = argument(&identity.dir.display().to_string());
     let (tone, headline, advice) = match status.health {
-        Health::Said(RunState::Starting | RunState::Running) => (Tone::Good, String::new(), String::new()),
-        Health::Said(RunState::Paused) => (
+        Health::Reported(RunState::Starting | RunState::Running) => {
+            (Tone::Good, String::new(), String::new())
+        }
+        Health::Reported(RunState::Paused) => (
             Tone::Warning,
             format!("paused for {}{at}", format::age(status.since_progress)),
             format!("continue with: kill -USR2 {}", identity.pid),
         ),
-        Health::Said(RunState::Stopping) => {
+        Health::Reported(RunState::Stopping) => {
             (Tone::Warning, format!("stopping{at}: saving its checkpoint"), String::new())
         }
-        Health::Said(RunState::Finished) => {
+        Health::Reported(RunState::Finished) => {
             (Tone::Good, format!("finished{ago}{at}{because}"), format!("evaluate with: operant eval {name}"))
         }
-        Health::Said(RunState::Preempted) => (Tone::Warning, format!("preempted{ago}{at}{because}"), resume),
-        Health::Said(RunState::Failed) => {
+        Health::Reported(RunState::Preempted) => {
+            (Tone::Warning, format!("preempted{ago}{at}{because}"), resume)
+        }
+        Health::Reported(RunState::Failed) => {
             (Tone::Bad, format!("failed{ago}{at}{because}"), format!("see {dir}/operant.log; {resume}"))
         }
         Health::Stalled => (
@@ -194,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_failed_run_gives_its_reason_and_its_log() {
-        let mut status = status(Health::Said(RunState::Failed));
+        let mut status = status(Health::Reported(RunState::Failed));
         status.reason = "loss is not finite".to_string();
         let line = of(&identity(), &status, 5000.0).line();
         assert!(line.starts_with("failed 0.4 s ago at step 5.00 k: loss is not finite; see "), "{line}");
@@ -204,7 +208,7 @@ mod tests {
     #[test]
     fn every_state_has_a_word_and_a_running_one_no_banner() {
         for state in RunState::ALL {
-            let verdict = of(&identity(), &status(Health::Said(state)), 5000.0);
+            let verdict = of(&identity(), &status(Health::Reported(state)), 5000.0);
             assert_eq!(verdict.word, state.name());
             let quiet = matches!(state, RunState::Starting | RunState::Running);
             assert_eq!(verdict.needs_banner(), !quiet, "{state:?}");

@@ -292,7 +292,7 @@ fn errors_say_what_to_do() {
     assert_eq!(refused.status.code(), Some(2));
     let said = text(&refused.stderr);
     assert!(
-        said.contains("garbage.ring: this is no operant ring") && said.contains("\n  remedy: give"),
+        said.contains("garbage.ring: this is not an operant ring") && said.contains("\n  remedy: give"),
         "{said}"
     );
 

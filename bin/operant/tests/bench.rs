@@ -1,4 +1,4 @@
-//! `operant bench` as a user runs it, in sizes that take moments: what it prints, and what it refuses. No figure is judged.
+//! `operant bench` as a user runs it, in small sizes: its output and its errors. No measured value is checked.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ mod stand_in;
 use common::{Finished, Place};
 use serde_json::Value;
 
-/// What the contract promises of every row.
+/// Keys that every row must have.
 const KEYS: [&str; 13] = [
     "bench",
     "env",
@@ -26,7 +26,7 @@ const KEYS: [&str; 13] = [
     "fraction_of_peak",
 ];
 
-/// The least that can be measured.
+/// The smallest measurement.
 const TINY: &[&str] =
     &["--steps", "4", "--hidden", "4", "--minibatch", "32", "--budget", "0.05", "--threads", "2"];
 
@@ -34,7 +34,7 @@ fn bench(place: &Place, args: &[&str], more: &[&str]) -> Finished {
     place.operant(&[&["bench"], args, more].concat())
 }
 
-/// The rows on stdout, each checked for what all rows have.
+/// The rows on stdout, each checked for the common keys.
 fn rows(finished: &Finished) -> Vec<Value> {
     assert_eq!(finished.code, Some(0), "{finished:#?}");
     let row = |line: &str| -> Value {
@@ -118,11 +118,11 @@ fn a_run_is_compared_with_an_earlier_one() {
         assert!(["faster", "slower", "same"].contains(&verdict), "{row}");
         assert!(row["compare"]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{row}");
     }
-    // Rows of other work have nothing to be compared with, which is no error.
+    // Rows of other work are not compared, which is not an error.
     let other = bench(&place, &["env", "--envs", "64"], &[TINY, &["--compare", "before.jsonl"]].concat());
     assert_eq!(other.code, Some(0), "{other:#?}");
     assert!(other.stdout.contains("verdict") && other.stdout.contains("new"), "{other:#?}");
-    // A run ten times as fast a while ago: the verdict is certain, and the exit code still 0.
+    // An earlier run that was ten times as fast: the verdict is certain, and the exit code still 0.
     let mut row: Value =
         serde_json::from_str(before.stdout.lines().next().unwrap_or_default()).expect("a row");
     for key in ["sps_min", "sps_median", "sps_max"] {
@@ -135,7 +135,7 @@ fn a_run_is_compared_with_an_earlier_one() {
 }
 
 #[test]
-fn a_profile_accounts_for_the_whole_update_and_names_what_holds_it_back() {
+fn a_profile_accounts_for_the_whole_update_and_names_the_bottleneck() {
     const KINDS: [&str; 7] =
         ["rollout", "policy", "environment", "reduction", "synchronisation", "host", "transfer"];
     let place = Place::new();
@@ -168,7 +168,7 @@ fn a_profile_accounts_for_the_whole_update_and_names_what_holds_it_back() {
 }
 
 #[test]
-fn files_and_presets_do_not_change_the_work_but_how_it_is_carried_out() {
+fn files_and_presets_change_execution_but_not_the_work() {
     let place = Place::new();
     let args = ["train", "--env", "pendulum", "--envs", "32", "--steps", "4", "--budget", "0.05", "--json"];
     let work = |row: &Value| row["work"].as_str().unwrap_or_default().to_owned();
@@ -183,7 +183,7 @@ fn files_and_presets_do_not_change_the_work_but_how_it_is_carried_out() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_told_before_anything_is() {
+fn invalid_requests_are_refused_before_anything_is_measured() {
     let place = Place::new();
     place.write("no.jsonl", "{\"bench\":\"train\"}\n");
     place.write("empty.jsonl", "");
@@ -198,8 +198,8 @@ fn what_cannot_be_measured_is_told_before_anything_is() {
         (&["--envs", "auto"], &["auto", "where: --envs"]),
         (&["--threads", "1,-2"], &["threads = -2", "where: --threads"]),
         (&["--threads", "two"], &["threads = \"two\"", "where: --threads"]),
-        (&["--device", "tpu"], &["is no device", "where: --device"]),
-        (&["--device", "cpu,cuda:x"], &["is no device", "where: --device"]),
+        (&["--device", "tpu"], &["is not a device", "where: --device"]),
+        (&["--device", "cpu,cuda:x"], &["is not a device", "where: --device"]),
         (&["--precision", "bf16"], &["needs a GPU", "where: --precision"]),
         (&["--precision", "f64"], &["is not one of the choices", "where: --precision"]),
         (&["--hidden", "64,0"], &["width 0", "where: --hidden"]),
@@ -224,7 +224,7 @@ fn what_cannot_be_measured_is_told_before_anything_is() {
 }
 
 #[test]
-fn a_gpu_is_measured_beside_the_cpu() {
+fn a_gpu_is_measured_in_the_same_run_as_the_cpu() {
     let Some(libraries) = stand_in::directory("operant bench on a GPU") else { return };
     let place = Place::new();
     let on_stand_in = |args: &[&str]| {
@@ -244,7 +244,7 @@ fn a_gpu_is_measured_beside_the_cpu() {
     let mut expected = Vec::new();
     for (device, precision) in [("cpu", "f32"), ("cuda:2", "f32"), ("cuda:2", "bf16")] {
         let of = |bench: &&str| [bench.to_string(), device.to_owned(), precision.to_owned()];
-        // Environments alone have one precision.
+        // Benches of environments alone have one precision.
         let benches = ["env", "rollout", "train"];
         expected.extend(benches.iter().filter(|bench| precision == "f32" || **bench != "env").map(of));
     }

@@ -1,4 +1,4 @@
-//! `operant runs`, `stop` and `checkpoint` on real runs, and their refusal to signal anything else.
+//! `operant runs`, `stop` and `checkpoint` on real runs; they never signal another process.
 
 mod common;
 
@@ -72,7 +72,7 @@ fn a_killed_run_is_listed_as_such_with_and_without_its_ring() {
     let place = Place::new();
     for (name, more) in [("ring", &[][..]), ("bare", &["--no-ring"])] {
         let child = start(&place, name, more);
-        // The sinks hand their rows over once a second.
+        // The sinks flush their rows once a second.
         wait_for("rows", || {
             let text =
                 std::fs::read_to_string(place.path().join("runs").join(name).join("metrics.csv")).ok()?;
@@ -84,7 +84,7 @@ fn a_killed_run_is_listed_as_such_with_and_without_its_ring() {
         let killed = one(&place, name);
         assert_eq!((&killed["state"], &killed["pid"]), (&"killed".into(), &Value::Null));
         assert!(killed["env_steps"].as_u64() > Some(0) && killed["sps"].as_f64() > Some(0.0), "{killed}");
-        // Nobody is there to be asked.
+        // There is no process to signal.
         let stopped = place.operant(&["stop", name]);
         assert!(
             stopped.code == Some(0) && stopped.stdout.contains("had ended already: killed"),
@@ -103,7 +103,7 @@ fn live_runs_elsewhere_are_listed_and_found_by_name() {
     let stopped = place.operant(&["stop", "far"]);
     assert!(stopped.code == Some(0) && stopped.stdout.contains("preempted at"), "{stopped:#?}");
     assert_eq!(finish(child).code, Some(75));
-    assert_eq!(listed(&place, &[]).len(), 0, "an ended run is listed where it is");
+    assert_eq!(listed(&place, &[]).len(), 0, "an ended run is listed only in its directory");
     assert_eq!(listed(&place, &["--run-dir", "elsewhere"]).len(), 1);
 }
 
@@ -124,7 +124,7 @@ fn two_trainers_may_have_one_name_in_two_directories() {
 }
 
 #[test]
-fn a_typo_is_answered_with_the_nearest_name_and_signals_nobody() {
+fn a_typo_is_answered_with_the_nearest_name_and_signals_no_process() {
     let place = Place::new();
     let child = start(&place, "mine", &[]);
     let ring = place.ring("mine");
@@ -135,7 +135,7 @@ fn a_typo_is_answered_with_the_nearest_name_and_signals_nobody() {
     let bad = place.operant(&["stop", "mine", "--timeout", "soon"]);
     assert_eq!(bad.code, Some(2));
     wait_for_progress(&ring);
-    assert_eq!(ring.status().health, Health::Said(RunState::Running));
+    assert_eq!(ring.status().health, Health::Reported(RunState::Running));
     send(&child, Signal::TERM);
     assert_eq!(finish(child).code, Some(75));
 }
@@ -147,9 +147,9 @@ fn a_second_stop_waits_instead_of_ending_the_run_at_once() {
     let slow = ["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=60"];
     let child = start(&place, "slow", &slow);
     let ring = place.ring("slow");
-    wait_for_health(&ring, Health::Said(RunState::Running));
-    let asked = place.operant(&["stop", "slow", "--no-wait"]);
-    assert!(asked.code == Some(0) && asked.stdout.contains("asked to stop"), "{asked:#?}");
+    wait_for_health(&ring, Health::Reported(RunState::Running));
+    let stop = place.operant(&["stop", "slow", "--no-wait"]);
+    assert!(stop.code == Some(0) && stop.stdout.contains("asked to stop"), "{stop:#?}");
     wait_for_event(&ring, "SIGTERM received");
     wait_for("run.json", || (place.run_file("slow")["state"] != "running").then_some(()));
     let late = place.operant(&["stop", "slow", "--timeout", "0"]);
@@ -160,12 +160,12 @@ fn a_second_stop_waits_instead_of_ending_the_run_at_once() {
 }
 
 #[test]
-fn however_many_ask_at_once_a_run_is_asked_to_stop_once() {
+fn concurrent_stops_send_one_signal() {
     let place = Place::new();
     let slow = ["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=30"];
     let run = |name: &str, ask: &dyn Fn()| {
         let child = start(&place, name, &slow);
-        wait_for_health(&place.ring(name), Health::Said(RunState::Running));
+        wait_for_health(&place.ring(name), Health::Reported(RunState::Running));
         ask();
         let finished = finish(child);
         assert_eq!(finished.code, Some(75), "{finished:#?}");
@@ -206,14 +206,14 @@ fn a_pause_is_listed_with_and_without_a_ring() {
     }
 }
 
-/// Rows that a run has handed over, which it does once a second.
+/// Rows that a run has flushed, which it does once a second.
 fn rows(place: &Place, name: &str) -> usize {
     let text = std::fs::read_to_string(place.path().join("runs").join(name).join("metrics.csv"));
     text.map_or(0, |text| text.lines().count().saturating_sub(1))
 }
 
 #[test]
-fn a_checkpoint_is_asked_for_awaited_and_printed() {
+fn a_checkpoint_is_requested_awaited_and_printed() {
     let place = Place::new();
     let child = start(&place, "mine", &["--set", "checkpoint_interval=0"]);
     let ring = place.ring("mine");
@@ -230,9 +230,9 @@ fn a_checkpoint_is_asked_for_awaited_and_printed() {
     }
     wait_for_event(&ring, "SIGUSR1 received");
     wait_for_event(&ring, "checkpoint saved at");
-    // At rest the same step is saved again, and that counts as new.
+    // While paused the same step is saved again, which counts as new.
     send(&child, Signal::USR2);
-    wait_for_health(&ring, Health::Said(RunState::Paused));
+    wait_for_health(&ring, Health::Reported(RunState::Paused));
     let paused = place.operant(&["checkpoint", "mine"]).stdout;
     assert_eq!(place.operant(&["checkpoint", "mine"]).stdout, paused);
     let eval = place.operant(&["eval", paused.trim_end(), "--episodes", "2"]);
@@ -242,7 +242,7 @@ fn a_checkpoint_is_asked_for_awaited_and_printed() {
 }
 
 #[test]
-fn a_finished_run_is_no_error_to_stop() {
+fn stopping_a_finished_run_is_not_an_error() {
     let place = Place::new();
     let args = [&["train", "cartpole", "--name", "done", "--quiet"], SMALL, &["--steps", "1280"]].concat();
     assert_eq!(place.operant(&args).code, Some(0));
@@ -256,7 +256,7 @@ fn a_finished_run_is_no_error_to_stop() {
         .assert_error(2, &["not being trained: finished", "step_000000001280"]);
 }
 
-/// A process that has nothing to do with operant, and ends with the test.
+/// A process unrelated to operant, which ends with the test.
 struct Bystander(Child);
 
 impl Bystander {
@@ -269,7 +269,10 @@ impl Bystander {
     }
 
     fn assert_untouched(&mut self) {
-        assert!(self.0.try_wait().expect("waited").is_none(), "a process that is no trainer was signalled");
+        assert!(
+            self.0.try_wait().expect("waited").is_none(),
+            "a process that is not a trainer was signalled"
+        );
     }
 }
 
@@ -288,14 +291,14 @@ fn forge(place: &Place, run: &str, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn a_process_that_took_the_number_of_a_killed_trainer_is_left_alone() {
+fn a_process_with_the_id_of_a_killed_trainer_is_not_signalled() {
     let place = Place::new();
     let child = start(&place, "bare", &["--no-ring"]);
     wait_for("training", || place.path().join("runs/bare/run.json").exists().then_some(()));
     send(&child, Signal::KILL);
     finish(child);
     let mut bystander = Bystander::new();
-    // The number alone; then number and start, with a lock held by yet another process.
+    // The id alone; then id and start time, with the lock held by a third process.
     forge(&place, "bare", |file| file["pid"] = bystander.0.id().into());
     let stopped = place.operant(&["stop", "bare"]);
     assert!(stopped.code == Some(0) && stopped.stdout.contains("had ended already: killed"), "{stopped:#?}");
@@ -311,6 +314,6 @@ fn a_process_that_took_the_number_of_a_killed_trainer_is_left_alone() {
         bystander.assert_untouched();
     }
     drop(log);
-    // A child that another test is just starting may hold the lock a moment longer.
+    // A child that another test is starting may have inherited the lock for a moment.
     wait_for("the lock to be free", || (one(&place, "bare")["state"] == "killed").then_some(()));
 }

@@ -1,5 +1,5 @@
-//! `train --detach`: returns when training begins, reports what fails before that, and leaves a daemon that nothing
-//! but a signal of its own ends.
+//! `train --detach`: returns when training begins, reports what fails before that, and leaves a daemon that only its
+//! own signals end.
 
 mod common;
 
@@ -37,15 +37,15 @@ fn returns_when_training_begins_and_names_the_run() {
     daemon.send(Signal::TERM);
     daemon.wait();
     assert_eq!(place.run_file("night")["state"], "preempted");
-    let said = output(&place);
+    let output = output(&place);
     let result: serde_json::Value =
-        serde_json::from_str(said.lines().last().expect("a line")).expect("the result, as --json asked");
+        serde_json::from_str(output.lines().last().expect("a line")).expect("the result, as --json asked");
     assert_eq!(result["run"], "night");
-    assert!(said.contains("SIGTERM: saving a checkpoint"), "{said}");
+    assert!(output.contains("SIGTERM: saving a checkpoint"), "{output}");
 }
 
 #[test]
-fn a_person_is_told_how_to_watch_and_stop() {
+fn the_output_shows_how_to_watch_and_stop() {
     let place = Place::new();
     let args = [&["train", "cartpole", "--detach"], ENDLESS, SMALL].concat();
     let started = place.operant(&args);
@@ -54,7 +54,7 @@ fn a_person_is_told_how_to_watch_and_stop() {
     for part in ["run night", "operant monitor night", "operant stop night", "daemon.out"] {
         assert!(started.stdout.contains(part), "no \"{part}\" in {started:#?}");
     }
-    assert!(started.stderr.contains("cartpole under its preset"), "the daemon's own words: {started:#?}");
+    assert!(started.stderr.contains("cartpole under its preset"), "the daemon's output: {started:#?}");
     let stopped = place.operant(&["stop", "night"]);
     assert_eq!(stopped.code, Some(0), "{stopped:#?}");
 }
@@ -69,8 +69,8 @@ fn the_daemon_is_in_a_session_of_its_own_and_holds_no_pipe() {
         std::fs::read_link(path).expect("open").display().to_string()
     };
     assert_eq!(links(0), "/dev/null");
-    // stderr moves last, an instant after the parent has its line.
-    wait_for("the output to move", || links(2).ends_with("night/daemon.out").then_some(()));
+    // stderr is redirected last, just after the parent has its line.
+    wait_for("the output to be redirected", || links(2).ends_with("night/daemon.out").then_some(()));
     assert!(links(1).ends_with("night/daemon.out"), "{}", links(1));
 }
 
@@ -89,7 +89,7 @@ fn bad_input_is_the_parents_own_error_and_starts_nothing() {
 }
 
 #[test]
-fn what_fails_in_the_daemon_is_reported_in_its_own_words() {
+fn a_failure_in_the_daemon_is_reported_by_the_parent() {
     let place = Place::new();
     let daemon = start(&place, &[]);
     let again = [&["train", "cartpole", "--detach"], ENDLESS, SMALL].concat();
@@ -101,7 +101,7 @@ fn what_fails_in_the_daemon_is_reported_in_its_own_words() {
     place.operant(&args).assert_error(2, &["sticky_action_prob", "where: --set"]);
     place.write("file", "");
     let args = ["train", "cartpole", "--detach", "--run-dir", "file/runs"];
-    place.operant(&args).assert_error(1, &["the run directory cannot be made"]);
+    place.operant(&args).assert_error(1, &["the run directory cannot be created"]);
     assert!(daemon.is_alive());
 }
 
@@ -120,8 +120,8 @@ fn a_hangup_does_not_end_it() {
 #[test]
 fn a_parent_that_is_killed_does_not_hurt_it() {
     let place = Place::new();
-    // Killed at several moments: before the daemon runs, while it starts, after.
-    for (i, moment) in ["at once", "with a directory", "with a ring"].into_iter().enumerate() {
+    // Killed at several times: before the daemon runs, during its start, and after.
+    for (i, time) in ["at once", "with a directory", "with a ring"].into_iter().enumerate() {
         let name = format!("night{i}");
         let args = [&["train", "cartpole", "--detach", "--steps", "1e12", "--name", &name], SMALL].concat();
         let mut command = place.command(&args);
@@ -132,9 +132,9 @@ fn a_parent_that_is_killed_does_not_hurt_it() {
             text.split_whitespace().next().and_then(|pid| pid.parse::<i64>().ok())
         });
         let daemon = Daemon(serde_json::json!({ "pid": pid }));
-        match moment {
+        match time {
             "with a directory" => {
-                wait_for(moment, || place.path().join("runs").join(&name).exists().then_some(()));
+                wait_for(time, || place.path().join("runs").join(&name).exists().then_some(()));
             }
             "with a ring" => drop(place.ring(&name)),
             _ => {}
@@ -142,12 +142,12 @@ fn a_parent_that_is_killed_does_not_hurt_it() {
         send(&parent, Signal::KILL);
         finish(parent);
         wait_for_progress(&place.ring(&name));
-        assert!(daemon.is_alive(), "{moment}");
+        assert!(daemon.is_alive(), "{time}");
     }
 }
 
 #[test]
-fn a_run_may_go_on_as_a_daemon() {
+fn a_run_may_resume_as_a_daemon() {
     let place = Place::new();
     let daemon = start(&place, &[]);
     wait_for_progress(&place.ring("night"));
@@ -157,7 +157,7 @@ fn a_run_may_go_on_as_a_daemon() {
     assert_eq!(resumed.code, Some(0), "{resumed:#?}");
     let daemon = Daemon(resumed.json());
     let ring = place.ring("night");
-    // What was before the resume is there for a monitor that comes now.
+    // The history before the resume is available to a monitor.
     let update = ring.schema().position("update").expect("a metric");
     assert_eq!(ring.records(0).rows.first().map(|row| row[update]), Some(1.0));
     daemon.send(Signal::TERM);
@@ -166,7 +166,7 @@ fn a_run_may_go_on_as_a_daemon() {
 }
 
 #[test]
-fn without_a_ring_it_returns_all_the_same() {
+fn it_returns_without_a_ring_too() {
     let place = Place::new();
     let daemon = start(&place, &["--no-ring"]);
     assert!(daemon.0["ring"].is_null() && daemon.is_alive());
@@ -182,7 +182,7 @@ fn command_substitution_does_not_wait_for_the_daemon() {
     let args = [&["train", "cartpole", "--detach", "--json"], ENDLESS, SMALL].concat();
     let mut shell = std::process::Command::new("sh");
     let operant = place.command(&args);
-    shell.args(["-c", "said=$(\"$0\" \"$@\" 2>&1); echo \"$said\" | tail -n 1"]);
+    shell.args(["-c", "output=$(\"$0\" \"$@\" 2>&1); echo \"$output\" | tail -n 1"]);
     shell.arg(operant.get_program()).args(operant.get_args()).current_dir(place.path());
     for (name, value) in operant.get_envs() {
         if let Some(value) = value {

@@ -1,4 +1,4 @@
-//! A disk that fills up under a run: training goes on, the result is printed, and the exit code tells.
+//! A disk that fills up during a run: training continues, the result is printed, and the exit code is not 0.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use common::{Finished, Place, finish, read_until, send, wait_for};
 use rustix::process::Signal;
 
-/// A command that runs `operant` with `runs/` on a file system of `size`, or nothing where this system forbids that.
+/// A command that runs `operant` with `runs/` on a file system of `size`, or none if this system forbids that.
 fn on_a_disk_of(place: &Place, size: &str, args: &[&str]) -> Option<Command> {
     std::fs::create_dir_all(place.path().join("runs")).expect("made");
     let script = format!("mount -t tmpfs -o size={size} tmpfs runs && exec \"$0\" \"$@\"");
@@ -16,7 +16,7 @@ fn on_a_disk_of(place: &Place, size: &str, args: &[&str]) -> Option<Command> {
     let mut probe = Command::new("unshare");
     probe.args(namespace).args([script.as_str(), "true"]).current_dir(place.path());
     if !probe.output().is_ok_and(|output| output.status.success()) {
-        // Written past the test harness, which would swallow it.
+        // Written directly: the test harness captures `println!`.
         let _ = writeln!(std::io::stderr(), "SKIPPED disk tests: no small file system can be mounted here");
         return None;
     }
@@ -34,7 +34,7 @@ fn on_a_disk_of(place: &Place, size: &str, args: &[&str]) -> Option<Command> {
 }
 
 #[test]
-fn a_full_disk_never_kills_training() {
+fn a_full_disk_never_ends_training() {
     let place = Place::new();
     let args = [
         "train",
@@ -56,7 +56,7 @@ fn a_full_disk_never_kills_training() {
         "{result}"
     );
     assert!(result["checkpoint"].is_string(), "the last good one: {result}");
-    for part in ["training goes on", "No space left", "remedy: make room", "--resume"] {
+    for part in ["training continues", "No space left", "remedy: free space", "--resume"] {
         assert!(finished.stderr.contains(part), "no \"{part}\" in {finished:#?}");
     }
     assert!(
@@ -66,7 +66,7 @@ fn a_full_disk_never_kills_training() {
 }
 
 #[test]
-fn metrics_go_on_once_there_is_room_again() {
+fn metrics_continue_once_there_is_space_again() {
     let place = Place::new();
     let args = [
         "train",
@@ -87,9 +87,9 @@ fn metrics_go_on_once_there_is_room_again() {
     place.guard(&child);
     let runs = format!("/proc/{}/root{}/runs", child.id(), place.path().display());
     let metrics = format!("{runs}/mine/metrics.csv");
-    // The mount of the namespace is there once the run is.
+    // The namespace's mount exists once the run does.
     wait_for("rows", || std::fs::metadata(&metrics).ok().filter(|file| file.len() > 2_000).map(drop));
-    // Filled from outside, until nothing more fits.
+    // Filled by the test until nothing more fits.
     let filler = format!("{runs}/filler");
     let mut file = std::fs::File::create(&filler).expect("made");
     while file.write_all(&[0; 4096]).is_ok() {}

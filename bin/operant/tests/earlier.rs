@@ -19,7 +19,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The runs of that commit, in `runs/` of a new place.
+/// The runs of that commit, in `runs/` of a new directory.
 fn runs_of(commit: &str) -> Place {
     let place = Place::new();
     copy(&data(commit), &place.path().join("runs"));
@@ -67,9 +67,9 @@ fn runs_of_350bba2_resume_to_the_weights_that_350bba2_reached() {
         let dir = place.path().join("runs").join(run);
         let reached = tensors(&dir.join("checkpoints/step_000000005120/state.safetensors"));
         assert!(reached == tensors(&data("350bba2").join(format!("{run}.continued.safetensors"))), "{run}");
-        // Its rows are kept, under the columns of today.
+        // Its rows are kept, under the current columns.
         let rows = place.metrics(run);
         assert_eq!(rows.len(), 20, "{run}");
-        assert!(!dir.join("metrics.1.csv").exists(), "nothing was set aside");
+        assert!(!dir.join("metrics.1.csv").exists(), "nothing was renamed");
     }
 }

@@ -1,4 +1,4 @@
-//! Bad input: each gets one clear error with its place and remedy, the right exit code, and loses nothing.
+//! Invalid input gives one clear error with its location and remedy and the right exit code, and changes nothing.
 
 mod common;
 
@@ -51,8 +51,8 @@ fn values_out_of_range_are_refused_before_training() {
         ("--seed", "-1", "seed = -1"),
         ("--device", "cuda", "device = \"cuda\""),
         ("--device", "cuda:1", "device = \"cuda:1\""),
-        ("--device", "cuda:x", "is no device"),
-        ("--device", "tpu", "is no device"),
+        ("--device", "cuda:x", "is not a device"),
+        ("--device", "tpu", "is not a device"),
         ("--precision", "bf16", "needs a GPU"),
         ("--precision", "f64", "is not one of the choices"),
         ("--set", "learning_rate=nan", "learning_rate = nan"),
@@ -100,17 +100,17 @@ fn unknown_variables_are_refused() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_a_disk_error_before_training() {
+fn an_unwritable_directory_is_a_disk_error_before_training() {
     let place = Place::new();
     place.write("file", "");
     for dir in ["file/runs", "/proc/operant-runs"] {
         let finished = place.operant(&["train", "cartpole", "--run-dir", dir]);
-        finished.assert_error(1, &["the run directory cannot be made", dir, "--run-dir"]);
+        finished.assert_error(1, &["the run directory cannot be created", dir, "--run-dir"]);
     }
 }
 
 #[test]
-fn a_taken_name_is_refused_and_its_run_untouched() {
+fn an_existing_name_is_refused_and_its_run_unchanged() {
     let place = Place::new();
     trained(&place, "cartpole", "mine");
     let before = place.final_state("mine");
@@ -121,7 +121,7 @@ fn a_taken_name_is_refused_and_its_run_untouched() {
 }
 
 #[test]
-fn a_checkpoint_of_something_else_is_refused() {
+fn a_checkpoint_of_another_environment_or_network_is_refused() {
     let place = Place::new();
     trained(&place, "cartpole", "mine");
     let (before, rows) = (place.final_state("mine"), place.metrics("mine"));

@@ -1,4 +1,4 @@
-//! Faults of the world around a run, and requests that cannot be met: each ends in one clear error, or costs no more than it must.
+//! Faults in a run's surroundings, and impossible requests: each ends in one clear error, or affects only the faulty part.
 
 mod common;
 
@@ -29,9 +29,9 @@ fn limited(place: &Place, limit: &str, args: &[&str]) -> Finished {
 }
 
 #[test]
-fn memory_is_counted_before_it_is_taken() {
+fn memory_is_checked_before_it_is_allocated() {
     let place = Place::new();
-    // 4 GiB of address space: 64 steps of 4,194,304 environments do not fit, nor do 16 layers of 16,384 anywhere.
+    // 4 GiB of address space: 64 steps of 4,194,304 environments do not fit, nor do 16 layers of 16,384 on any machine.
     let args =
         ["train", "cartpole", "--envs", "4194304", "--set", "num_steps=64", "--set", "num_minibatches=64"];
     let error = limited(&place, "-v 4194304", &args);
@@ -50,7 +50,7 @@ fn memory_is_counted_before_it_is_taken() {
 }
 
 #[test]
-fn directories_that_are_removed_are_made_again() {
+fn removed_directories_are_created_again() {
     let place = Place::new();
     let child = place.start(&endless("mine"));
     let ring = place.ring("mine");
@@ -64,20 +64,20 @@ fn directories_that_are_removed_are_made_again() {
 }
 
 #[test]
-fn a_limit_of_file_sizes_is_a_full_disk() {
+fn a_limit_on_file_sizes_acts_as_a_full_disk() {
     let place = Place::new();
     // Blocks of 512 bytes: metrics.csv outgrows 8 KiB, and no ring fits.
     let finished = limited(&place, "-f 16", &train(&["--steps", "20480", "--json"]));
-    // The last checkpoint does not fit either, which the exit code says.
+    // The last checkpoint does not fit either, which gives exit code 1.
     assert_eq!(finished.code, Some(1), "{finished:#?}");
     assert!(finished.json()["env_steps"].as_u64() == Some(20480), "{finished:#?}");
-    for part in ["File too large", "training continues without this file", "remedy: make room"] {
+    for part in ["File too large", "training continues without this file", "remedy: free space"] {
         assert!(finished.stderr.contains(part), "no \"{part}\" in {finished:#?}");
     }
 }
 
 #[test]
-fn the_log_follows_no_link_and_no_pipe() {
+fn the_log_is_never_a_link_or_pipe() {
     let place = Place::new();
     let trained = place.operant(&train(&["--steps", "1280", "--quiet"]));
     assert_eq!(trained.code, Some(0), "{trained:#?}");
@@ -110,11 +110,11 @@ fn pipes_and_devices_are_not_files() {
     place.write("unknown.toml", &unknown);
     place
         .operant(&["config", "cartpole", "--config", "unknown.toml"])
-        .assert_error(2, &["is no configuration key", "unknown.toml:1"]);
+        .assert_error(2, &["is not a configuration key", "unknown.toml:1"]);
 }
 
 #[test]
-fn a_replay_line_has_a_longest_length() {
+fn a_replay_line_has_a_maximum_length() {
     let place = Place::new();
     let mut command = place.command(&["replay", "cartpole"]);
     let mut child =
@@ -123,7 +123,7 @@ fn a_replay_line_has_a_longest_length() {
     let good = "{\"state\":[0,0,0.1,0],\"actions\":[1]}\n";
     stdin.write_all(good.as_bytes()).expect("written");
     let writer = std::thread::spawn(move || {
-        // The reader gives up before it has read everything.
+        // The reader stops before it has read everything.
         let _ = stdin.write_all(&vec![b'1'; 64 << 20]);
     });
     let finished = finish(child);
@@ -151,7 +151,7 @@ fn numbers_that_single_precision_lacks_are_refused() {
 #[test]
 fn a_run_that_was_never_finite_has_failed() {
     let place = Place::new();
-    // Weights that overflow at once, in fewer updates than end a run by themselves.
+    // Weights overflow at once, in fewer updates than end a run as diverged.
     let more = [
         "--steps",
         "256",
@@ -164,7 +164,7 @@ fn a_run_that_was_never_finite_has_failed() {
     ];
     let finished = place.operant(&train(&more));
     if finished.code == Some(0) {
-        // The first update may still have been finite.
+        // The first update may still be finite.
         assert!(finished.stderr.contains("non-finite"), "{finished:#?}");
         return;
     }
@@ -173,7 +173,7 @@ fn a_run_that_was_never_finite_has_failed() {
 }
 
 #[test]
-fn two_live_runs_of_one_name_are_not_stopped_by_it() {
+fn an_ambiguous_name_stops_no_run() {
     let place = Place::new();
     let first = place.start(&endless("twin"));
     let mut args = endless("twin");
@@ -205,7 +205,7 @@ fn a_signal_ends_a_long_evaluation() {
         "--set",
         "eval_episodes=1000000",
     ]);
-    // All steps are taken: what follows is the evaluation, of minutes.
+    // All steps are taken: the evaluation that follows takes minutes.
     read_until(&mut child, "100%");
     send(&child, Signal::INT);
     let stopped = finish(child);
@@ -220,7 +220,7 @@ fn a_signal_ends_a_long_evaluation() {
 }
 
 #[test]
-fn messages_say_what_to_do() {
+fn messages_contain_a_remedy() {
     let place = Place::new();
     for (args, parts) in
         [(&["train"][..], &["--resume RUN"][..]), (&["train", "my_env"], &["operant new DIR"])]

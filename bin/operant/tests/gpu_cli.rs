@@ -1,5 +1,5 @@
-//! The command line around the GPU: what it says where the libraries are missing or something else stands in their place, and
-//! what it does with the host's stand-in for a GPU.
+//! The command line with GPUs: messages about missing or invalid libraries, and behaviour with the host's stand-in for
+//! a GPU.
 
 #![cfg(target_os = "linux")]
 
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use common::{Finished, Place, SMALL};
 use serde_json::Value;
 
-/// Variables that name directories in which libraries may lie.
+/// Variables that name directories of libraries.
 const VARIABLES: &[&str] = &[
     "LD_LIBRARY_PATH",
     "CUDA_HOME",
@@ -25,10 +25,10 @@ const VARIABLES: &[&str] = &[
     "CUDA_VISIBLE_DEVICES",
 ];
 
-/// One step that no rule ends.
+/// One step that does not end the episode.
 const CASE: &str = "{\"state\":[0,0,0.1,0],\"actions\":[1]}\n";
 
-/// `operant` that looks for libraries in one directory, and then only where the loader itself does.
+/// `operant` that searches for libraries in one directory, and then only in the loader's paths.
 struct Operant {
     place: Place,
     variables: Vec<(&'static str, PathBuf)>,
@@ -45,7 +45,7 @@ impl Operant {
         }
     }
 
-    /// With an empty directory for libraries; None on a machine whose loader knows a driver, which cannot be hidden.
+    /// With an empty directory for libraries; None on a machine whose loader finds a driver, which cannot be hidden.
     fn without_libraries() -> Option<Self> {
         let operant = Operant::looking_in(|place| {
             std::fs::create_dir(place.join("empty")).expect("a directory");
@@ -59,7 +59,7 @@ impl Operant {
         Some(operant)
     }
 
-    /// With the stand-in for a GPU; None where there is no C++ compiler.
+    /// With the stand-in for a GPU; None without a C++ compiler.
     fn with_stand_in(skipped: &str) -> Option<Self> {
         let directory = stand_in::directory(skipped)?;
         Some(Operant { place: Place::new(), variables: stand_in::environment(&directory) })
@@ -73,7 +73,7 @@ impl Operant {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.place.command(args);
         command.env_remove("OPERANT_DEVICE");
-        // The stand-in's compiler needs the path; without it, Pythons are not looked for.
+        // The stand-in's compiler needs PATH; otherwise it is unset, so that no Python is searched.
         let keeps_path = self.variables.iter().any(|(_, path)| path.join("libnvrtc.so").exists());
         for name in VARIABLES.iter().filter(|name| !(keeps_path && **name == "PATH")) {
             command.env(name, "");
@@ -82,14 +82,14 @@ impl Operant {
         command
     }
 
-    /// Runs to the end, which must be an orderly one.
+    /// Runs to the end, which must not be a panic.
     fn run(&self, args: &[&str], input: &str) -> Finished {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
         self.place.guard(&child);
         let (mut stdin, input) = (child.stdin.take().expect("piped"), input.to_owned());
-        // A program that does not read its input closes it.
+        // A program that does not read its input closes the pipe.
         let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
         let finished = common::finish(child);
         writer.join().expect("written");
@@ -105,7 +105,7 @@ impl Operant {
         finished.json()
     }
 
-    /// A short run with `--device auto`, and what it says of the device.
+    /// Trains shortly with `--device auto`, and returns its line about the device.
     fn trains_on_cpu(&self) -> String {
         let mut args = vec!["train", "cartpole", "--device", "auto", "--steps", "1280", "--name", "short"];
         args.extend(SMALL);
@@ -116,11 +116,11 @@ impl Operant {
         let lines: Vec<&str> = finished.stderr.lines().filter(|line| line.starts_with("device: ")).collect();
         assert_eq!(lines.len(), 1, "{finished:#?}");
         let log = self.place.path().join("runs/short/operant.log");
-        assert!(std::fs::read_to_string(log).expect("the log").contains(lines[0]), "the log says it too");
+        assert!(std::fs::read_to_string(log).expect("the log").contains(lines[0]), "the log has it too");
         lines[0].to_owned()
     }
 
-    /// That a run on a GPU is refused, before anything is made.
+    /// Asserts that a run on a GPU is refused before any file is created.
     fn refuses_to_train(&self, parts: &[&str]) {
         for more in [&[][..], &["--detach"], &["--precision", "bf16"]] {
             let args = [&["train", "cartpole", "--device", "cuda", "--name", "refused"], more].concat();
@@ -130,7 +130,7 @@ impl Operant {
         assert!(!self.place.path().join("runs/refused").exists(), "nothing was trained");
     }
 
-    /// What `info` says to a person, without a word for the terminal.
+    /// The text of `info`, without escape sequences.
     fn page(&self) -> String {
         let finished = self.run(&["info"], "");
         assert_eq!((finished.code, finished.stderr.as_str()), (Some(0), ""), "{finished:#?}");
@@ -140,7 +140,7 @@ impl Operant {
 }
 
 #[test]
-fn without_libraries_it_says_what_to_install() {
+fn without_libraries_the_remedy_names_what_to_install() {
     let Some(operant) = Operant::without_libraries() else { return };
     let page = operant.page();
     for part in
@@ -181,12 +181,12 @@ fn without_libraries_it_says_what_to_install() {
         [("threads", Some(info["cpu"]["threads"].to_string())), ("pinning", None), ("waiting", None)]
     {
         let setting = plan.iter().find(|setting| setting["name"] == name).expect("a setting");
-        let (told, reason) = (setting["value"].as_str().expect("text"), setting["reason"].as_str());
-        assert!(value.is_none_or(|value| value == told), "{info}");
+        let (shown, reason) = (setting["value"].as_str().expect("text"), setting["reason"].as_str());
+        assert!(value.is_none_or(|value| value == shown), "{info}");
         let reason = reason.filter(|reason| !reason.is_empty()).expect("a reason");
-        assert!(lines(&page).contains(&format!("{name} {told}: {reason}")), "no {name} in:\n{page}");
+        assert!(lines(&page).contains(&format!("{name} {shown}: {reason}")), "no {name} in:\n{page}");
     }
-    // As the configuration has it; and what cannot be used keeps nobody from looking.
+    // As configured; an invalid configuration does not prevent `info`.
     operant.place.write("operant.toml", "threads = 3\nwaiting = \"yield\"\n");
     let plan = &operant.info()["cpu"]["plan"];
     assert_eq!((&plan[0]["value"], &plan[0]["reason"]), (&"3".into(), &"requested".into()), "{plan}");
@@ -215,19 +215,19 @@ fn a_text_file_in_place_of_the_driver_is_named() {
         place.to_path_buf()
     });
     let file = operant.place.path().join("libcuda.so.1").display().to_string();
-    let said = format!("{file} cannot be loaded");
-    assert!(operant.page().contains(&said), "{}", operant.page());
+    let message = format!("{file} cannot be loaded");
+    assert!(operant.page().contains(&message), "{}", operant.page());
     let info = operant.info();
-    assert!(info["driver"]["problem"].as_str().is_some_and(|text| text.contains(&said)), "{info}");
+    assert!(info["driver"]["problem"].as_str().is_some_and(|text| text.contains(&message)), "{info}");
     assert!(info["driver"]["path"].is_null(), "{info}");
-    assert!(operant.trains_on_cpu().contains(&said));
-    operant.refuses_to_train(&[&said, "reinstall the NVIDIA driver"]);
+    assert!(operant.trains_on_cpu().contains(&message));
+    operant.refuses_to_train(&[&message, "reinstall the NVIDIA driver"]);
     let replay = operant.run(&["replay", "cartpole", "--device", "cuda"], CASE);
-    replay.assert_error(2, &[&said]);
+    replay.assert_error(2, &[&message]);
 }
 
 #[test]
-fn a_driver_without_a_compiler_says_how_to_get_one() {
+fn a_driver_without_a_compiler_has_a_remedy() {
     let Some(directory) = stand_in::directory("a driver without a compiler") else { return };
     let operant = Operant::looking_in(|place| {
         std::fs::create_dir(place.join("half")).expect("a directory");
@@ -292,7 +292,7 @@ fn the_devices_of_a_driver_are_shown() {
 }
 
 #[test]
-fn a_gpu_trains_and_a_run_goes_on_elsewhere() {
+fn a_gpu_trains_and_a_run_continues_elsewhere() {
     let Some(operant) = Operant::with_stand_in("training on a GPU") else { return };
     let train = |device: &str, more: &[&str]| {
         let mut args = vec!["train", "cartpole", "--device", device, "--json"];
@@ -310,7 +310,7 @@ fn a_gpu_trains_and_a_run_goes_on_elsewhere() {
     let rows = std::fs::read_to_string(metrics).expect("metrics");
     assert!(rows.lines().count() > 2, "{rows}");
 
-    // The same bits in another order of threads, and from a checkpoint half way.
+    // The same bits with another order of threads, and from a checkpoint halfway.
     let other = train("cuda:1", &[&["--name", "other", "--steps", "2560"], &small[..]].concat());
     assert_eq!(first["eval_return_mean"], other["eval_return_mean"]);
     let rounded = train(
@@ -327,7 +327,7 @@ fn a_gpu_trains_and_a_run_goes_on_elsewhere() {
 }
 
 #[test]
-fn auto_takes_a_gpu_with_the_preset_for_it_and_else_the_cpu_with_its_own() {
+fn auto_uses_a_gpu_with_its_preset_or_the_cpu_with_its_own() {
     let Some(operant) = Operant::with_stand_in("auto on a GPU") else { return };
     let shown = operant.run(&["config", "cartpole"], "").stdout;
     assert!(shown.starts_with("# auto takes cuda:0: "), "{shown}");
@@ -352,14 +352,14 @@ fn auto_takes_a_gpu_with_the_preset_for_it_and_else_the_cpu_with_its_own() {
         ["num_envs", "num_steps"].map(key)
     };
 
-    // The run itself is small; what it leaves of the preset is the GPU's.
+    // The run overrides sizes to be small; the rest of the preset is the GPU's.
     let (result, line) =
         train(&["--name", "many", "--envs", "64", "--steps", "2048", "--set", "num_minibatches=2"]);
     assert_eq!(result["device"], "cuda:0");
     assert!(line.starts_with("device: cuda:0; ") && line.contains("which auto takes"), "{line}");
     assert_eq!(saved("many"), ["num_envs = 64", "num_steps = 32"]);
 
-    // A GPU without room: the CPU, with the preset that is the CPU's, and why.
+    // A GPU without enough memory: the CPU with the CPU's preset, and the reason.
     let none = ["--set", "memory_fraction=1e-9"];
     let (result, line) = train(&[&["--name", "few", "--steps", "1024"], &none[..]].concat());
     assert_eq!((&result["device"], &result["env_steps"]), (&"cpu".into(), &1_024.into()));
@@ -368,9 +368,9 @@ fn auto_takes_a_gpu_with_the_preset_for_it_and_else_the_cpu_with_its_own() {
     let asked = [&["train", "cartpole", "--device", "cuda"], &none[..]].concat();
     operant.run(&asked, "").assert_error(2, &["num_envs", "memory"]);
     let tensor = [&["train", "cartpole", "--precision", "bf16"], &none[..]].concat();
-    operant.run(&tensor, "").assert_error(2, &["needs a GPU", "the CPU is taken: cuda:0 cannot train this"]);
+    operant.run(&tensor, "").assert_error(2, &["needs a GPU", "the CPU is used: cuda:0 cannot train this"]);
 
-    // An order of devices: the first that is there and can. What a file prefers gives way to the CPU.
+    // An order of devices: the first one that exists and can train. The CPU overrides a file's settings.
     let order = ["--set", "device=cuda:7,cuda:0,cpu", "--envs", "64", "--set", "num_minibatches=2"];
     let (result, line) = train(&[&["--name", "first", "--steps", "2048"], &order[..]].concat());
     assert_eq!(result["device"], "cuda:0");
@@ -380,16 +380,16 @@ fn auto_takes_a_gpu_with_the_preset_for_it_and_else_the_cpu_with_its_own() {
     let (result, line) = train(&[&["--name", "last", "--steps", "2048"], &order[..], &none[..]].concat());
     std::fs::remove_file(&file).expect("removed");
     assert_eq!(result["device"], "cpu");
-    let told = [
+    let parts = [
         "cuda:0 cannot train this: ",
         "the CPU has no precision = \"bf16\"",
         "operant.toml:1",
         "it is \"f32\"",
     ];
-    assert!(told.iter().all(|told| line.contains(told)), "{line}");
+    assert!(parts.iter().all(|part| line.contains(part)), "{line}");
     let missing = ["train", "cartpole", "--device", "cuda:7,cuda:8"];
     operant.run(&missing, "").assert_error(2, &["cannot be used: cuda:7 is not used", "where: --device"]);
-    // They can be looked at all the same, as one that is named alone.
+    // `config` shows them nevertheless, as for a device requested by name.
     let shown = |device| operant.run(&["config", "cartpole", "--device", device], "");
     let (order, alone) = (shown("cuda:7,cuda:8"), shown("cuda:7"));
     assert_eq!((order.code, alone.code), (Some(0), Some(0)), "{order:#?}");
@@ -398,22 +398,22 @@ fn auto_takes_a_gpu_with_the_preset_for_it_and_else_the_cpu_with_its_own() {
     };
     assert_eq!(but_devices(&order.stdout), but_devices(&alone.stdout));
 
-    // It stays where it was, and so does the other.
+    // Each run keeps its device.
     let sets = ["--set", "ring=false", "--set", "memory_fraction=0.9", "--json"];
     let resume = |run: &str, steps: &str| {
         let finished = operant.run(&[&["train", "--resume", run, "--steps", steps], &sets[..]].concat(), "");
         assert_eq!(finished.code, Some(0), "{finished:#?}");
         (finished.json()["device"].clone(), finished.stderr)
     };
-    let (device, said) = resume("few", "2048");
+    let (device, message) = resume("few", "2048");
     assert_eq!(device, "cpu");
-    assert!(said.contains("device: cpu; the run trained there before"), "{said}");
+    assert!(message.contains("device: cpu; the run trained there before"), "{message}");
     assert_eq!(resume("many", "4096").0, "cuda:0");
     assert_eq!(saved("many"), ["num_envs = 64", "num_steps = 32"]);
-    // An order that the run was started with lets it stay, too; one that is given now is an order.
-    let (device, said) = resume("last", "4096");
+    // With an order from the run's start it keeps its device too; an order on the command line decides.
+    let (device, message) = resume("last", "4096");
     assert_eq!(device, "cpu");
-    assert!(said.contains("device: cpu; the run trained there before"), "{said}");
+    assert!(message.contains("device: cpu; the run trained there before"), "{message}");
     let now = ["train", "--resume", "last", "--steps", "6144", "--device", "cuda:0,cpu"];
     let finished = operant.run(&[&now, &sets[..]].concat(), "");
     assert_eq!(finished.json()["device"], "cuda:0", "{finished:#?}");
@@ -441,7 +441,7 @@ fn every_way_to_name_a_device_leads_to_its_preset() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_written_is_told_and_costs_only_time() {
+fn an_unwritable_cache_is_reported_and_costs_only_time() {
     let Some(operant) = Operant::with_stand_in("a cache that cannot be written") else { return };
     let operant = operant.with("OPERANT_CACHE_DIR", "/proc/nope");
     let mut args = vec!["train", "cartpole", "--device", "cuda", "--steps", "640", "--name", "slow"];
@@ -462,7 +462,7 @@ fn a_gpu_that_is_lost_while_training_ends_the_run_with_an_error() {
 }
 
 #[test]
-fn an_old_driver_and_one_without_gpus_are_told_from_none() {
+fn an_old_driver_and_one_without_gpus_differ_from_a_missing_one() {
     let skipped = "an old driver";
     let Some(operant) = Operant::with_stand_in(skipped) else { return };
     let old = operant.with("OPERANT_HOST_DRIVER_VERSION", "11080");
@@ -488,8 +488,8 @@ fn data(file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The cases of an environment's reference, if it has one, without the random numbers that the reference drew, which a GPU
-/// does not take.
+/// The cases of an environment's reference, if it has one, without the reference's random numbers, which a GPU does not
+/// accept.
 fn cases(env: &str) -> Option<String> {
     let references = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/operant-env/tests/data");
     references.join(format!("{env}.reference.json")).exists().then(|| {
@@ -545,7 +545,7 @@ fn a_gpu_replays_the_bytes_of_the_scalar_lane() {
 #[test]
 fn another_gpu_gives_the_same_bytes_and_no_case_prints_nothing() {
     let Some(operant) = Operant::with_stand_in("replay on another GPU") else { return };
-    // A cache of its own, which no earlier test has filled.
+    // A separate, empty cache.
     let cache = operant.place.path().join("own");
     let operant = operant.with("OPERANT_CACHE_DIR", cache.to_str().expect("text"));
     let cases = data("cartpole.cases.jsonl");
@@ -561,7 +561,7 @@ fn another_gpu_gives_the_same_bytes_and_no_case_prints_nothing() {
 }
 
 #[test]
-fn a_bad_line_is_named_and_what_stands_before_it_is_played() {
+fn an_invalid_line_is_named_and_the_lines_before_it_are_played() {
     let Some(operant) = Operant::with_stand_in("a bad line") else { return };
     for bad in ["{\"state\":[0],\"actions\":[]}", "{\"state\":[0,0,0,0],\"actions\":[7]}", "nonsense"] {
         let input = format!("{CASE}\n{CASE}{bad}\n{CASE}");
@@ -575,7 +575,7 @@ fn a_bad_line_is_named_and_what_stands_before_it_is_played() {
 }
 
 #[test]
-fn a_gpu_that_fails_is_no_usage_error() {
+fn a_gpu_that_fails_is_not_a_usage_error() {
     let Some(operant) = Operant::with_stand_in("a GPU that fails") else { return };
     // 1 MiB of memory, and 500 cases that need more.
     let actions = ["1"; 100].join(",");

@@ -1,5 +1,5 @@
-//! The loop on a GPU from the command line, on the host's stand-in for one: rollouts beside updates, stopped and continued, and the
-//! number of environments left to the device.
+//! The training loop on the host's stand-in for a GPU: overlapped rollouts, stop and resume, and the number of
+//! environments chosen by the device.
 
 #![cfg(target_os = "linux")]
 
@@ -13,14 +13,14 @@ use std::process::{Child, Command, Stdio};
 use common::{Finished, Place, SMALL, finish, read_until, send};
 use rustix::process::Signal;
 
-/// A place, and the stand-in for a GPU.
+/// A test directory, and the stand-in for a GPU.
 struct Machine {
     place: Place,
     variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Machine {
-    /// None where there is no C++ compiler.
+    /// None without a C++ compiler.
     fn with_stand_in(skipped: &str) -> Option<Self> {
         let directory = stand_in::directory(skipped)?;
         Some(Machine { place: Place::new(), variables: stand_in::environment(&directory) })
@@ -53,7 +53,7 @@ impl Machine {
 }
 
 #[test]
-fn a_stopped_overlap_goes_on_to_the_same_bits() {
+fn a_stopped_run_with_overlap_resumes_to_the_same_bits() {
     let Some(machine) = Machine::with_stand_in("overlap, stopped and continued") else { return };
     let train = |name: &str, steps: &str, more: &[&str]| -> Child {
         let mut args = vec!["train", "cartpole", "--device", "cuda", "--overlap", "--json"];
@@ -77,7 +77,7 @@ fn a_stopped_overlap_goes_on_to_the_same_bits() {
     let (a, b) = (machine.place.final_state("straight"), machine.place.final_state("stopped"));
     assert!(a == b, "the weights differ");
     assert_eq!(machine.place.metrics("straight"), machine.place.metrics("stopped"));
-    // Overlap is no name for what happens without it.
+    // Overlap changes the result.
     let plain =
         [&["train", "cartpole", "--device", "cuda", "--name", "plain", "--steps", &all], SMALL].concat();
     assert_eq!(machine.run(&[&plain[..], &["--set", "ring=false"]].concat()).code, Some(0));
@@ -85,9 +85,9 @@ fn a_stopped_overlap_goes_on_to_the_same_bits() {
 }
 
 #[test]
-fn a_lost_gpu_leaves_a_checkpoint_from_which_the_run_goes_on() {
+fn a_lost_gpu_leaves_a_checkpoint_to_resume_from() {
     let Some(machine) = Machine::with_stand_in("a GPU that is lost after some updates") else { return };
-    for (name, overlap) in [("lost", &[][..]), ("beside", &["--overlap"])] {
+    for (name, overlap) in [("lost", &[][..]), ("overlapped", &["--overlap"])] {
         let args = |name: &str, device: &str| {
             let args = ["train", "cartpole", "--device", device, "--name", name, "--steps", "2560"];
             let more = [SMALL, &["--set", "ring=false", "--set", "checkpoint_interval=3"], overlap].concat();
@@ -97,10 +97,10 @@ fn a_lost_gpu_leaves_a_checkpoint_from_which_the_run_goes_on() {
         let mut command = machine.command(&lost.iter().map(String::as_str).collect::<Vec<_>>());
         command.env("OPERANT_HOST_LAUNCHES", "30");
         let failed = Finished::of(command.output().expect("started"));
-        let told = format!(
-            "`operant train --resume {name}` goes on from the last checkpoint, runs/{name}/checkpoints/"
+        let message = format!(
+            "`operant train --resume {name}` continues from the last checkpoint, runs/{name}/checkpoints/"
         );
-        failed.assert_error(1, &["CUDA_ERROR_LAUNCH_FAILED", &told]);
+        failed.assert_error(1, &["CUDA_ERROR_LAUNCH_FAILED", &message]);
         let (step, _) = machine.place.checkpoints(name).pop().expect("a checkpoint");
         assert!((3 * 128..2_560).contains(&step), "{step}");
         assert_eq!(machine.place.run_file(name)["state"], "failed");
@@ -119,17 +119,17 @@ fn a_lost_gpu_leaves_a_checkpoint_from_which_the_run_goes_on() {
 }
 
 #[test]
-fn overlap_exists_on_gpus_only() {
+fn overlap_needs_a_gpu() {
     let place = Place::new();
     let refused = place.operant(&["train", "cartpole", "--overlap", "--name", "refused"]);
-    refused.assert_error(2, &["overlap = true exists on GPUs only", "where: --overlap"]);
+    refused.assert_error(2, &["overlap = true needs a GPU", "where: --overlap"]);
     let refused = place.operant(&["train", "cartpole", "--device", "cpu", "--set", "overlap=true"]);
-    refused.assert_error(2, &["overlap = true exists on GPUs only", "where: --set"]);
+    refused.assert_error(2, &["overlap = true needs a GPU", "where: --set"]);
     assert!(!place.path().join("runs").exists(), "nothing was trained");
 }
 
 #[test]
-fn auto_leaves_the_number_of_environments_to_the_device() {
+fn the_device_chooses_the_number_of_environments() {
     let Some(machine) = Machine::with_stand_in("as many environments as learn") else { return };
     // 100 updates of 8 steps in 40 environments, of which 32 are two whole tiles.
     let sets = [
@@ -148,14 +148,15 @@ fn auto_leaves_the_number_of_environments_to_the_device() {
         ["train", "cartpole", "--device", "cuda", "--envs", "auto", "--steps", &steps, "--name", "many"];
     let finished = machine.run(&[&args[..], &sets].concat());
     assert_eq!(finished.code, Some(0), "{finished:#?}");
-    let told = "num_envs: 32, which auto chose: as many as leave 100 updates within total_timesteps = 32000";
-    assert!(finished.stderr.contains(told), "{finished:#?}");
+    let message =
+        "num_envs: 32, which auto chose: as many as leave 100 updates within total_timesteps = 32000";
+    assert!(finished.stderr.contains(message), "{finished:#?}");
     assert_eq!(machine.saved("many", "num_envs"), "num_envs = 32");
     let file = machine.place.run_file("many");
     assert_eq!(file["num_envs"], 32);
     assert!(file["num_envs_chosen"].as_str().is_some_and(|why| why.contains("100 updates")), "{file}");
 
-    // A checkpoint holds the states of so many: the number stays, whatever else would now be chosen.
+    // A checkpoint has the states of that many environments: the number is kept, whatever would be chosen now.
     let more = (100 * 8 * 100).to_string();
     let args = ["train", "--resume", "many", "--envs", "auto", "--steps", &more, "--set", "eval_episodes=3"];
     let resumed = machine.run(&args);

@@ -1,4 +1,4 @@
-//! What a reader of the ring sees of a trainer that is paused, stopped, killed, or ends: at once, and never wrongly.
+//! The health that a reader of the ring shows for a trainer that is paused, stopped, killed, or ends.
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::{
 use operant_metrics::{Health, RingReader, RunState};
 use rustix::process::{Signal, kill_process_group};
 
-const RUNNING: Health = Health::Said(RunState::Running);
+const RUNNING: Health = Health::Reported(RunState::Running);
 
 fn start(place: &Place, more: &[&str]) -> (Child, RingReader) {
     let child = place.start(&[&endless("mine")[..], more].concat());
@@ -54,45 +54,45 @@ fn a_stalled_run_is_seen_and_so_is_its_end() {
 }
 
 #[test]
-fn a_long_update_is_not_a_standstill() {
+fn a_long_update_is_not_a_stall() {
     let place = Place::new();
     let (child, ring) = start(&place, SLOW);
     let begun = Instant::now();
-    // Longer than a run may stand still, and still in its first update.
+    // Longer than [`STALL`], and still in the first update.
     while begun.elapsed() < operant_metrics::STALL + Duration::from_secs(1) {
         assert_eq!(ring.status().health, RUNNING, "after {:?}", begun.elapsed());
         std::thread::park_timeout(Duration::from_millis(50));
     }
-    assert_eq!(ring.published(), 0, "the update was to be longer");
+    assert_eq!(ring.published(), 0, "the update must be longer");
     send(&child, Signal::KILL);
     finish(child);
 }
 
 #[test]
-fn sigusr2_pauses_and_lets_go_on() {
+fn sigusr2_pauses_and_continues() {
     let place = Place::new();
     let (child, ring) = start(&place, &[]);
     wait_for_progress(&ring);
     send(&child, Signal::USR2);
-    wait_for_health(&ring, Health::Said(RunState::Paused));
+    wait_for_health(&ring, Health::Reported(RunState::Paused));
     wait_for_event(&ring, "SIGUSR2: paused");
     let published = ring.published();
     let begun = Instant::now();
-    // A pause is no stall, however long.
+    // A pause never counts as a stall.
     while begun.elapsed() < operant_metrics::STALL + Duration::from_secs(1) {
-        assert_eq!(ring.status().health, Health::Said(RunState::Paused));
+        assert_eq!(ring.status().health, Health::Reported(RunState::Paused));
         std::thread::park_timeout(Duration::from_millis(50));
     }
     assert_eq!(ring.published(), published);
     send(&child, Signal::USR2);
     wait_for_health(&ring, RUNNING);
     wait_for_progress(&ring);
-    wait_for_event(&ring, "training goes on after");
-    // A stop is heard in the middle of a pause.
+    wait_for_event(&ring, "training continues after");
+    // A stop ends a pause.
     send(&child, Signal::USR2);
-    wait_for_health(&ring, Health::Said(RunState::Paused));
+    wait_for_health(&ring, Health::Reported(RunState::Paused));
     send(&child, Signal::TERM);
-    wait_for_health(&ring, Health::Said(RunState::Preempted));
+    wait_for_health(&ring, Health::Reported(RunState::Preempted));
     assert_eq!(finish(child).code, Some(75));
 }
 
@@ -107,14 +107,14 @@ fn the_first_signal_is_acknowledged_at_once_and_the_second_ends_the_process() {
     send(&child, Signal::TERM);
     wait_for_health(&ring, Health::Killed);
     assert_eq!(finish(child).code, Some(143));
-    assert_eq!(place.run_file("mine")["state"], "stopping", "the last word that it had time for");
+    assert_eq!(place.run_file("mine")["state"], "stopping", "the last state that it wrote");
 }
 
 #[test]
 fn ctrl_c_reaches_the_whole_group_and_saves() {
     let place = Place::new();
     let mut command = place.command(&endless("mine"));
-    // As a terminal does: the foreground group gets the signal.
+    // As in a terminal: the foreground group gets the signal.
     let child =
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     place.guard(&child);
@@ -122,12 +122,12 @@ fn ctrl_c_reaches_the_whole_group_and_saves() {
     wait_for_health(&ring, RUNNING);
     wait_for_progress(&ring);
     kill_process_group(pid_of(&child), Signal::INT).expect("sent");
-    wait_for_health(&ring, Health::Said(RunState::Preempted));
+    wait_for_health(&ring, Health::Reported(RunState::Preempted));
     let status = ring.status();
     assert_eq!(status.reason, "SIGINT");
     let finished = finish(child);
     assert_eq!(finished.code, Some(75), "{finished:#?}");
     let saved = status.checkpoint.expect("a checkpoint");
     assert_eq!(finished.json()["env_steps"].as_u64(), Some(saved.env_steps));
-    assert_eq!(ring.status().health, Health::Said(RunState::Preempted), "after its end too");
+    assert_eq!(ring.status().health, Health::Reported(RunState::Preempted), "after its end too");
 }

@@ -1,4 +1,4 @@
-//! Paths that are no text, paths that need quotes, and text that would command a terminal.
+//! Paths that are not UTF-8, paths that need quotes, and text with control characters.
 
 mod common;
 
@@ -11,13 +11,13 @@ use common::{Daemon, Finished, Place, SMALL, endless, finish, send, wait_for, wa
 use rustix::process::Signal;
 
 /// A directory whose name is not UTF-8.
-fn no_text(parent: &Path) -> PathBuf {
+fn not_utf8(parent: &Path) -> PathBuf {
     let dir = parent.join(OsStr::from_bytes(b"x\xff"));
     std::fs::create_dir_all(&dir).expect("made");
     dir
 }
 
-/// `operant` in a directory to its end, which must come.
+/// Runs `operant` in a directory to its end, with a timeout.
 fn operant_in(place: &Place, dir: &Path, args: &[&str]) -> Finished {
     let mut command = place.command(args);
     command.current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -28,9 +28,9 @@ fn operant_in(place: &Place, dir: &Path, args: &[&str]) -> Finished {
 }
 
 #[test]
-fn a_run_under_a_path_that_is_no_text_ends_as_any_other() {
+fn a_run_under_a_path_that_is_not_utf8_succeeds() {
     let place = Place::new();
-    let dir = no_text(place.path());
+    let dir = not_utf8(place.path());
     let args = [&["train", "cartpole", "--name", "mine", "--steps", "1280", "--json"], SMALL].concat();
     let trained = operant_in(&place, &dir, &args);
     assert_eq!(trained.code, Some(0), "{trained:#?}");
@@ -41,9 +41,9 @@ fn a_run_under_a_path_that_is_no_text_ends_as_any_other() {
 }
 
 #[test]
-fn a_daemon_under_a_path_that_is_no_text_begins_and_is_one_run() {
+fn a_daemon_under_a_path_that_is_not_utf8_starts_and_is_listed_once() {
     let place = Place::new();
-    let dir = no_text(place.path());
+    let dir = not_utf8(place.path());
     let args = ["train", "cartpole", "--name", "night", "--steps", "1e12", "--detach", "--json"];
     let started = operant_in(&place, &dir, &[&args[..], SMALL].concat());
     assert_eq!(started.code, Some(0), "{started:#?}");
@@ -57,11 +57,11 @@ fn a_daemon_under_a_path_that_is_no_text_begins_and_is_one_run() {
 }
 
 #[test]
-fn one_name_that_is_no_text_does_not_hide_the_other_runs() {
+fn a_name_that_is_not_utf8_does_not_hide_other_runs() {
     let place = Place::new();
     let args = [&["train", "cartpole", "--name", "mine", "--steps", "1280", "--quiet"], SMALL].concat();
     assert_eq!(place.operant(&args).code, Some(0));
-    let bad = no_text(&place.path().join("runs"));
+    let bad = not_utf8(&place.path().join("runs"));
     std::fs::write(bad.join("config.toml"), "").expect("written");
     let listed = place.operant(&["runs", "--json"]);
     assert!(listed.code == Some(0) && listed.stdout.lines().count() == 2, "{listed:#?}");
@@ -69,7 +69,7 @@ fn one_name_that_is_no_text_does_not_hide_the_other_runs() {
 }
 
 #[test]
-fn what_a_directory_says_commands_no_terminal() {
+fn control_characters_in_a_directory_never_reach_a_terminal() {
     let place = Place::new();
     let name = "a\u{1b}[31m\u{202e}b";
     let dir = place.path().join("runs").join(name);
@@ -81,14 +81,14 @@ fn what_a_directory_says_commands_no_terminal() {
     std::fs::write(dir.join("run.json"), file.to_string()).expect("written");
     for args in [&["runs"][..], &["stop", name], &["checkpoint", name], &["runs", "--json"], &["stop", evil]]
     {
-        let said = place.operant(args);
-        let text = said.stdout.clone() + &said.stderr;
-        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']) || args.contains(&"--json"), "{said:#?}");
-        assert!(!text.contains(['\u{1b}', '\u{7}']) && !text.is_empty(), "{said:#?}");
+        let output = place.operant(args);
+        let text = output.stdout.clone() + &output.stderr;
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']) || args.contains(&"--json"), "{output:#?}");
+        assert!(!text.contains(['\u{1b}', '\u{7}']) && !text.is_empty(), "{output:#?}");
     }
 }
 
-/// Gives the shell the command that follows `operant ` in a text, up to the end of the line or a backtick.
+/// Runs the `operant` command in a text, up to the end of the line or a backtick, in a shell.
 fn paste(place: &Place, text: &str, more: &[&str]) -> Finished {
     let advice = text.split("operant train --resume ").nth(1).expect("advice");
     let advice = advice.split(['\n', '`']).next().expect("a line");
@@ -112,9 +112,9 @@ fn wait_for_begin(place: &Place, parent: &str) {
 }
 
 #[test]
-fn advice_can_be_pasted_wherever_the_run_is() {
+fn printed_commands_can_be_pasted_for_any_directory() {
     let place = Place::new();
-    // Another run of that name is where a name would lead.
+    // Another run of that name is in the default directory.
     let args = [&["train", "minatar_breakout", "--name", "far", "--quiet", "--steps", "128"], SMALL].concat();
     assert_eq!(place.operant(&args).code, Some(0));
     for parent in ["my runs", "it's $HOME"] {
@@ -127,7 +127,7 @@ fn advice_can_be_pasted_wherever_the_run_is() {
         assert_eq!(resumed.code, Some(0), "{stopped:#?} {resumed:#?}");
         assert_eq!(resumed.json()["env"], "cartpole", "{stopped:#?}");
     }
-    // A run's own last words, and a run without a checkpoint.
+    // A run's own output, and a run without a checkpoint.
     let mut child = place.command(&["train", "cartpole", "--name", "far", "--run-dir", "own place"]);
     let child = child.args(SMALL).args(["--steps", "1e12"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = child.spawn().expect("started");
@@ -150,7 +150,7 @@ fn advice_can_be_pasted_wherever_the_run_is() {
 }
 
 #[test]
-fn a_run_where_runs_are_is_named_by_its_name() {
+fn a_run_in_the_default_directory_is_named_by_its_name() {
     let place = Place::new();
     let child = place.start(&endless("mine"));
     wait_for_progress(&place.ring("mine"));

@@ -1,5 +1,5 @@
-//! `operant new`: the crate that it writes is built outside the repository, and its command trains, stops, resumes, evaluates, is
-//! watched, measured and emitted.
+//! `operant new`: builds the generated crate outside the repository, and tests its train, stop, resume, eval, monitor,
+//! bench and emit commands.
 
 mod common;
 
@@ -16,16 +16,16 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_and_nothing_is_written() {
+fn invalid_requests_are_refused_and_nothing_is_written() {
     let place = Place::new();
     place.write("there", "");
     let nowhere = place.path().join("nowhere");
     for (args, what) in [
-        (vec!["new", "there"], "it is there already"),
-        (vec!["new", "2d"], "no name for a crate"),
+        (vec!["new", "there"], "it exists already"),
+        (vec!["new", "2d"], "not a valid crate name"),
         (
             vec!["new", "mine", "--operant", nowhere.to_str().expect("UTF-8")],
-            "sources of operant are not there",
+            "sources of operant are not found",
         ),
     ] {
         let refused = place.operant(&args);
@@ -39,8 +39,8 @@ fn what_cannot_be_made_is_refused_and_nothing_is_written() {
     assert_eq!(made, ["there"]);
 }
 
-/// A crate that `operant new` wrote, with the profile and the locked versions of this workspace, so that its dependencies are built
-/// already.
+/// A crate written by `operant new`, with this workspace's profile and locked versions, so that its dependencies are
+/// built already.
 fn generated(place: &Place) -> PathBuf {
     let made = place.operant(&["new", "mine"]);
     assert_eq!(made.code, Some(0), "{made:#?}");
@@ -71,8 +71,8 @@ fn cargo(dir: &Path, args: &[&str]) {
         .stdin(Stdio::null())
         .output()
         .expect("cargo runs");
-    let said = Finished::of(output);
-    assert_eq!(said.code, Some(0), "cargo {args:?}: {said:#?}");
+    let output = Finished::of(output);
+    assert_eq!(output.code, Some(0), "cargo {args:?}: {output:#?}");
 }
 
 /// The crate's own command.
@@ -96,7 +96,7 @@ fn json(finished: &Finished) -> Value {
 }
 
 #[test]
-fn a_crate_of_ones_own_has_every_command() {
+fn a_generated_crate_has_every_command() {
     let place = Place::new();
     let dir = generated(&place);
     cargo(&dir, &["test"]);
@@ -129,7 +129,7 @@ fn a_crate_of_ones_own_has_every_command() {
     let resumed = json(&run(&place, &["train", "--resume", "halved", "--steps", &more, "--json"]));
     assert_eq!(resumed["env_steps"].as_u64(), more.parse().ok(), "{resumed}");
 
-    // And everything else that a built-in environment has.
+    // The other commands of a built-in environment.
     let evaluated = json(&run(&place, &["eval", "whole", "--json"]));
     assert!(evaluated["eval_return_mean"].as_f64().is_some_and(|mean| mean >= 0.9), "{evaluated}");
     let shown = run(&place, &["monitor", "whole", "--once"]);

@@ -1,4 +1,4 @@
-//! The ring taken away, cut, overwritten or refused while a run trains: training goes on, and says so.
+//! A ring removed, truncated, overwritten or refused during training: training continues and reports it.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::{
     Finished, Place, SMALL, endless, finish, send, wait_for, wait_for_event, wait_for_health,
     wait_for_progress,
 };
-use operant_metrics::{Health, Presence, RingReader, RunState};
+use operant_metrics::{FileState, Health, RingReader, RunState};
 use rustix::process::Signal;
 
 const SHORT: &[&str] = &["train", "cartpole", "--name", "mine", "--steps", "12800", "--json"];
@@ -23,12 +23,12 @@ fn start(place: &Place) -> (Child, RingReader) {
     (child, ring)
 }
 
-/// Waits for the ring that takes the place of `old`, and sees training in it.
-fn anew(place: &Place, old: &RingReader) -> RingReader {
-    wait_for("another file", || (old.presence() != Presence::Here).then_some(()));
-    let ring = wait_for("a ring that is whole", || {
+/// Waits for the ring that replaces `old`, and for progress in it.
+fn replaced(place: &Place, old: &RingReader) -> RingReader {
+    wait_for("another file", || (old.presence() != FileState::Here).then_some(()));
+    let ring = wait_for("a complete ring", || {
         let ring = RingReader::open(old.path()).ok()?;
-        (ring.presence() == Presence::Here && ring.published() > 0).then_some(ring)
+        (ring.presence() == FileState::Here && ring.published() > 0).then_some(ring)
     });
     wait_for_progress(&ring);
     assert!(ring.status().health.is_alive(), "{:?}", ring.status());
@@ -48,14 +48,14 @@ fn an_unlinked_ring_comes_back_with_its_history() {
     let (child, ring) = start(&place);
     let published = ring.published();
     std::fs::remove_file(ring.path()).expect("removed");
-    let new = anew(&place, &ring);
+    let new = replaced(&place, &ring);
     assert!(new.published() > published, "{} after {published}", new.published());
     wait_for_event(&new, "the ring was unlinked");
     assert!(new.events().iter().any(|event| event.text.contains("run mine in")), "older events are kept");
-    // Another file in its place is as good as none.
+    // Another file in its place counts as removed.
     std::fs::remove_file(new.path()).expect("removed");
     std::fs::write(new.path(), "not a ring").expect("written");
-    anew(&place, &new);
+    replaced(&place, &new);
     stop(child);
 }
 
@@ -64,26 +64,26 @@ fn a_ring_lost_while_training_pauses_comes_back_paused() {
     let place = Place::new();
     let (child, ring) = start(&place);
     send(&child, Signal::USR2);
-    wait_for_health(&ring, Health::Said(RunState::Paused));
+    wait_for_health(&ring, Health::Reported(RunState::Paused));
     std::fs::remove_file(ring.path()).expect("removed");
     let new = wait_for("a new ring", || {
         let ring = RingReader::open(ring.path()).ok()?;
-        (ring.presence() == Presence::Here).then_some(ring)
+        (ring.presence() == FileState::Here).then_some(ring)
     });
-    assert_eq!(new.status().health, Health::Said(RunState::Paused));
+    assert_eq!(new.status().health, Health::Reported(RunState::Paused));
     assert!(new.published() > 0);
     stop(child);
 }
 
 #[test]
-fn a_directory_removed_whole_is_made_again_with_its_ring() {
+fn a_removed_directory_is_created_again_with_its_ring() {
     let place = Place::new();
     let (child, ring) = start(&place);
     std::fs::remove_dir_all(place.rings()).expect("removed");
-    let new = anew(&place, &ring);
+    let new = replaced(&place, &ring);
     wait_for_progress(&new);
     let mode = std::fs::metadata(place.rings()).expect("there").permissions().mode();
-    assert_eq!(mode & 0o777, 0o700, "no one else looks in");
+    assert_eq!(mode & 0o777, 0o700, "no other user can read it");
     stop(child);
 }
 
@@ -94,14 +94,14 @@ fn a_truncated_ring_does_not_kill_the_run() {
     for length in [0, 4096, 100_000] {
         let file = std::fs::File::options().write(true).open(ring.path()).expect("opened");
         file.set_len(length).expect("cut");
-        ring = anew(&place, &ring);
+        ring = replaced(&place, &ring);
         wait_for_event(&ring, "the ring was truncated");
     }
     stop(child);
 }
 
 #[test]
-fn a_ring_overwritten_with_garbage_is_made_anew() {
+fn a_ring_overwritten_with_garbage_is_replaced() {
     let place = Place::new();
     let (child, ring) = start(&place);
     let length = std::fs::metadata(ring.path()).expect("there").len();
@@ -109,13 +109,13 @@ fn a_ring_overwritten_with_garbage_is_made_anew() {
     let mut file = std::fs::File::options().write(true).open(ring.path()).expect("opened");
     file.write_all(&garbage).expect("written");
     drop(file);
-    let new = anew(&place, &ring);
+    let new = replaced(&place, &ring);
     wait_for_event(&new, "the ring was overwritten");
     stop(child);
 }
 
 #[test]
-fn without_a_ring_a_run_trains_as_ever() {
+fn a_run_trains_the_same_without_a_ring() {
     let place = Place::new();
     let args = [SHORT, SMALL, &["--no-ring"]].concat();
     let finished = place.operant(&args);
@@ -136,7 +136,7 @@ fn args_named(name: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_group_may_be_let_in() {
+fn a_group_may_read_the_ring() {
     use std::os::unix::fs::MetadataExt;
     let place = Place::new();
     for (name, set, mode) in [("own", "ring_group=false", 0o600), ("group", "ring_group=true", 0o640)] {
@@ -147,24 +147,24 @@ fn a_group_may_be_let_in() {
     }
 }
 
-/// One warning, and the run as good as any.
+/// Asserts one warning, and a normal result.
 fn assert_trained_without_telemetry(finished: &Finished, part: &str) {
     assert_eq!(finished.code, Some(0), "{finished:#?}");
     assert!(finished.json()["env_steps"].as_u64() >= Some(12_800));
-    assert_eq!(finished.stderr.matches("training goes on without telemetry").count(), 1, "{finished:#?}");
+    assert_eq!(finished.stderr.matches("training continues without telemetry").count(), 1, "{finished:#?}");
     assert_eq!(finished.stderr.matches("warning: ").count(), 1, "{finished:#?}");
     assert!(finished.stderr.contains(part), "no \"{part}\" in {finished:#?}");
 }
 
-/// Runs a short training after `mounts`, in a mount namespace of its own where /dev/shm is what they make of it; none
-/// where this system forbids that.
+/// Runs a short training after `mounts`, in a separate mount namespace in which they change /dev/shm; none if this
+/// system forbids that.
 fn with_shared_memory(place: &Place, mounts: &str) -> Option<Finished> {
     let script = format!("{mounts} && exec \"$0\" \"$@\"");
     let namespace = ["--map-root-user", "--mount", "sh", "-c"];
     let mut probe = Command::new("unshare");
     probe.args(namespace).args([script.as_str(), "true"]).current_dir(place.path());
     if !probe.output().is_ok_and(|output| output.status.success()) {
-        // Written past the test harness, which would swallow it.
+        // Written directly: the test harness captures `println!`.
         let _ = writeln!(std::io::stderr(), "SKIPPED {mounts}: nothing can be mounted here");
         return None;
     }
@@ -183,7 +183,7 @@ fn with_shared_memory(place: &Place, mounts: &str) -> Option<Finished> {
 }
 
 #[test]
-fn shared_memory_that_is_full_costs_the_ring_alone() {
+fn with_full_shared_memory_only_the_ring_is_missing() {
     let place = Place::new();
     let Some(finished) = with_shared_memory(&place, "mount -t tmpfs -o size=100k tmpfs /dev/shm") else {
         return;
@@ -192,7 +192,7 @@ fn shared_memory_that_is_full_costs_the_ring_alone() {
 }
 
 #[test]
-fn shared_memory_that_is_read_only_costs_the_ring_alone() {
+fn with_read_only_shared_memory_only_the_ring_is_missing() {
     let place = Place::new();
     let Some(finished) = with_shared_memory(&place, "mount -t tmpfs -o ro tmpfs /dev/shm") else { return };
     assert_trained_without_telemetry(&finished, "Read-only");
@@ -203,7 +203,7 @@ fn shared_memory_on_a_disk_is_refused() {
     let place = Place::new();
     std::fs::create_dir(place.path().join("disk")).expect("made");
     let Some(finished) = with_shared_memory(&place, "mount --bind disk /dev/shm") else { return };
-    if finished.stderr.contains("does not lie in memory") {
+    if finished.stderr.contains("is not in memory") {
         assert_trained_without_telemetry(&finished, "OPERANT_RING_DIR");
     } else {
         // The temporary directory itself is in memory.
@@ -212,11 +212,12 @@ fn shared_memory_on_a_disk_is_refused() {
 }
 
 #[test]
-fn a_place_that_belongs_to_another_user_is_refused() {
+fn a_ring_directory_of_another_user_is_refused() {
     let place = Place::new();
     std::fs::create_dir(place.rings()).expect("made");
     if !rustix::process::geteuid().is_root() {
-        let _ = writeln!(std::io::stderr(), "SKIPPED a place of another user: only root can give one away");
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED a directory of another user: only root can change owners");
         return;
     }
     std::os::unix::fs::chown(place.rings(), Some(12_345), Some(12_345)).expect("given away");

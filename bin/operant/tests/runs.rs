@@ -1,4 +1,4 @@
-//! What a run prints and leaves: the JSON contract, the run directory, evaluation, configuration, closed pipes.
+//! Output and files of a run: the JSON contract, the run directory, evaluation, configuration, closed pipes.
 
 mod common;
 

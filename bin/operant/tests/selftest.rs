@@ -17,7 +17,7 @@ fn selftest(args: &[&str], cuda_libraries: &std::path::Path) -> Output {
 }
 
 #[test]
-fn the_gpu_test_passes_on_the_stand_in_and_writes_what_it_found() {
+fn the_gpu_test_passes_on_the_stand_in_and_writes_its_result() {
     let Some(libraries) = stand_in::directory("the GPU's self-test") else { return };
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("gpu.json");
@@ -58,7 +58,7 @@ fn the_gpu_test_passes_on_the_stand_in_and_writes_what_it_found() {
     assert!(stderr.contains("goal: ") && stderr.contains("not judged"), "{stderr}");
 }
 
-/// The parts that take whole processes, small as they are here.
+/// The parts that start whole processes, in small sizes.
 fn structure(value: &Value) {
     let number = |value: &Value| value.as_f64().is_some_and(|x| x > 0.0);
     let learning = value["learning"].as_array().expect("learning");
@@ -81,7 +81,7 @@ fn structure(value: &Value) {
 
     // No NVML here: null, and why.
     let goal = value["speeds"].as_array().expect("speeds").iter().find(|row| row["more"]["gpu"].is_object());
-    let gpu = &goal.expect("the shape of the goals was watched")["more"]["gpu"];
+    let gpu = &goal.expect("the goal's run was monitored")["more"]["gpu"];
     assert!(gpu["utilization"].is_number() || gpu["why"].is_string(), "{gpu}");
 
     let verdict = value["verdict"].as_array().expect("a verdict");
@@ -95,13 +95,13 @@ fn structure(value: &Value) {
         let row = of(part);
         assert_eq!(row["goal"], goal, "{row}");
         assert!(number(&row["measured"]), "{row}");
-        assert!(row["reached"].is_null(), "sizes that mean nothing are not judged: {row}");
+        assert!(row["reached"].is_null(), "small sizes are not compared with goals: {row}");
     }
     assert_eq!(of("utilization in bf16")["goal"], 0.9);
 }
 
 #[test]
-fn without_a_gpu_the_error_says_what_where_and_what_to_do() {
+fn without_a_gpu_the_error_has_what_where_and_remedy() {
     let nowhere = tempfile::tempdir().expect("a directory");
     let output = selftest(&["gpu", "--quick", "--gpu", "77"], nowhere.path());
     assert_eq!(output.status.code(), Some(1));
@@ -127,7 +127,7 @@ fn the_cpu_test_passes() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_found_out_before_the_work() {
+fn an_unwritable_file_is_detected_before_the_work() {
     let nowhere = tempfile::tempdir().expect("a directory");
     let output = selftest(&["cpu", "--out", "/no/such/directory/out.json"], nowhere.path());
     assert_eq!(output.status.code(), Some(2));

@@ -1,4 +1,4 @@
-//! Signals and sudden death: what a stopped or killed run leaves behind continues to the same bits.
+//! Signals and kill -9: a stopped or killed run resumes to the same bits.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn start(place: &Place, name: &str, more: &[&str]) -> Child {
     place.start(&args)
 }
 
-/// Trains to `steps` in one go and checks that `name`, resumed up to there, ends in the same state and rows.
+/// Trains to `steps` without interruption and checks that `name`, resumed up to there, ends with the same state and rows.
 fn assert_resumes_to_the_same_bits(place: &Place, name: &str, steps: u64) {
     let steps = steps.to_string();
     let straight = finish(start(place, "straight", &["--steps", &steps]));
@@ -35,7 +35,7 @@ fn assert_resumes_to_the_same_bits(place: &Place, name: &str, steps: u64) {
 }
 
 #[test]
-fn sigint_saves_and_exits_with_75_and_the_run_goes_on() {
+fn sigint_saves_and_exits_with_75_and_the_run_resumes() {
     for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM")] {
         let place = Place::new();
         let mut child = start(&place, "stopped", &["--steps", "1e12"]);
@@ -55,12 +55,12 @@ fn sigint_saves_and_exits_with_75_and_the_run_goes_on() {
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
     let place = Place::new();
-    // An update that takes far longer than this test may.
+    // An update that takes far longer than this test.
     let more = ["--set", "update_epochs=10000", "--set", "num_envs=4096", "--set", "num_steps=256"];
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let name = format!("slow-{code}");
         let mut child = start(&place, &name, &more);
-        wait_for_health(&place.ring(&name), Health::Said(RunState::Running));
+        wait_for_health(&place.ring(&name), Health::Reported(RunState::Running));
         let status = wait_for("the process to end", || {
             send(&child, signal);
             child.try_wait().expect("waited")
@@ -70,7 +70,7 @@ fn a_second_signal_ends_the_process_at_once() {
 }
 
 #[test]
-fn a_signal_sent_twice_at_once_is_one() {
+fn a_signal_sent_twice_at_once_counts_once() {
     let place = Place::new();
     let mut child = start(&place, "doubled", &["--steps", "1e12"]);
     read_until(&mut child, "env_steps");
@@ -96,7 +96,7 @@ fn kill_9_loses_only_what_came_after_the_last_checkpoint() {
 }
 
 #[test]
-fn sigusr1_saves_and_training_goes_on() {
+fn sigusr1_saves_and_training_continues() {
     let place = Place::new();
     let mut child = start(
         &place,

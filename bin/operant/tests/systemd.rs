@@ -10,27 +10,27 @@ use common::{Place, endless, finish, send, wait_for, wait_for_health};
 use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
 
-/// What a service manager hears.
+/// A service manager's socket and the lines that it received.
 struct Manager {
     socket: UnixDatagram,
-    heard: Vec<String>,
+    received: Vec<String>,
 }
 
 impl Manager {
     fn listen(place: &Place) -> Self {
         let socket = UnixDatagram::bind(place.path().join("notify")).expect("bound");
         socket.set_nonblocking(true).expect("set");
-        Manager { socket, heard: Vec::new() }
+        Manager { socket, received: Vec::new() }
     }
 
-    /// Takes in what has come; how many of all lines so far begin with `part`.
+    /// Receives pending lines; returns how many of all lines so far start with `part`.
     fn count(&mut self, part: &str) -> usize {
         let mut bytes = [0; 4096];
         while let Ok(n) = self.socket.recv(&mut bytes) {
             let text = String::from_utf8(bytes[..n].to_vec()).expect("UTF-8");
-            self.heard.extend(text.lines().map(str::to_string));
+            self.received.extend(text.lines().map(str::to_string));
         }
-        self.heard.iter().filter(|line| line.starts_with(part)).count()
+        self.received.iter().filter(|line| line.starts_with(part)).count()
     }
 
     fn wait_for(&mut self, part: &str, count: usize) {
@@ -48,7 +48,7 @@ fn service(place: &Place) -> Child {
 }
 
 #[test]
-fn a_service_is_ready_petted_by_progress_and_stopping() {
+fn a_service_reports_ready_progress_and_stopping() {
     let place = Place::new();
     let mut manager = Manager::listen(&place);
     let child = service(&place);
@@ -56,7 +56,7 @@ fn a_service_is_ready_petted_by_progress_and_stopping() {
     manager.wait_for("STATUS=", 1);
     manager.wait_for("WATCHDOG=1", 4);
     let ring = place.ring("mine");
-    // A process that stands still pets nobody.
+    // A stopped process sends no watchdog pings.
     send(&child, Signal::STOP);
     wait_for_health(&ring, Health::Stalled);
     let before = manager.count("WATCHDOG=1");
@@ -64,23 +64,23 @@ fn a_service_is_ready_petted_by_progress_and_stopping() {
     assert_eq!(manager.count("WATCHDOG=1"), before);
     send(&child, Signal::CONT);
     manager.wait_for("WATCHDOG=1", before + 1);
-    assert_eq!(manager.count("STOPPING=1"), 0, "{:?}", manager.heard);
+    assert_eq!(manager.count("STOPPING=1"), 0, "{:?}", manager.received);
     send(&child, Signal::TERM);
     manager.wait_for("STOPPING=1", 1);
     assert_eq!(finish(child).code, Some(75));
-    assert_eq!((manager.count("READY=1"), manager.count("STOPPING=1")), (1, 1), "{:?}", manager.heard);
-    let status = manager.heard.iter().rfind(|line| line.starts_with("STATUS=")).expect("a status");
+    assert_eq!((manager.count("READY=1"), manager.count("STOPPING=1")), (1, 1), "{:?}", manager.received);
+    let status = manager.received.iter().rfind(|line| line.starts_with("STATUS=")).expect("a status");
     assert!(status.contains(" of ") && status.contains("steps"), "{status}");
 }
 
 #[test]
-fn a_paused_run_is_alive_to_its_manager() {
+fn a_paused_run_pings_the_watchdog() {
     let place = Place::new();
     let mut manager = Manager::listen(&place);
     let child = service(&place);
     manager.wait_for("READY=1", 1);
     send(&child, Signal::USR2);
-    wait_for_health(&place.ring("mine"), Health::Said(RunState::Paused));
+    wait_for_health(&place.ring("mine"), Health::Reported(RunState::Paused));
     let before = manager.count("WATCHDOG=1");
     manager.wait_for("WATCHDOG=1", before + 2);
     send(&child, Signal::TERM);
@@ -88,7 +88,7 @@ fn a_paused_run_is_alive_to_its_manager() {
 }
 
 #[test]
-fn a_resumed_service_stands_where_it_stopped() {
+fn a_resumed_service_reports_its_earlier_steps() {
     let place = Place::new();
     let child = place.start(&endless("mine"));
     wait_for("progress", || (place.ring("mine").published() > 8).then_some(()));
@@ -100,13 +100,13 @@ fn a_resumed_service_stands_where_it_stopped() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     place.guard(&child);
     manager.wait_for("STATUS=", 1);
-    assert_eq!(manager.count("STATUS=0 of"), 0, "{:?}", manager.heard);
+    assert_eq!(manager.count("STATUS=0 of"), 0, "{:?}", manager.received);
     send(&child, Signal::TERM);
     assert_eq!(finish(child).code, Some(75));
 }
 
 #[test]
-fn without_a_watchdog_none_is_petted_and_a_missing_socket_is_no_matter() {
+fn no_pings_without_a_watchdog_and_a_missing_socket_is_ignored() {
     let place = Place::new();
     let mut manager = Manager::listen(&place);
     let short = ["train", "cartpole", "--steps", "20480", "--set", "eval_episodes=5", "--quiet"];

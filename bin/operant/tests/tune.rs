@@ -1,4 +1,4 @@
-//! `operant tune` as a user runs it, in budgets of moments: what it prints and writes, and what it refuses. No figure is judged.
+//! `operant tune` as a user runs it, with small budgets: its output, its file and its errors. No measured value is checked.
 
 #![cfg(target_os = "linux")]
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Two seconds, on the CPU.
 const BRIEF: [&str; 5] = ["--budget", "2", "--device", "cpu", "--json"];
 
-/// Settings of the machine that are given, so that learning alone is tried.
+/// Machine settings that are fixed, so that only learning settings are varied.
 const MACHINE: [&str; 8] =
     ["--set", "threads=1", "--set", "rollout_tile=16", "--set", "lane_width=8", "--set", "waiting=sleep"];
 
@@ -20,7 +20,7 @@ fn tune(place: &Place, args: &[&str]) -> Finished {
     place.operant(&[&["tune", "cartpole"], args].concat())
 }
 
-/// What it found, checked for what all reports have.
+/// Its report, checked for the common keys.
 fn report(finished: &Finished) -> Value {
     assert_eq!(finished.code, Some(0), "{finished:#?}");
     assert_eq!(finished.stdout.lines().count(), 1, "{finished:#?}");
@@ -47,9 +47,9 @@ fn config(place: &Place) -> String {
 }
 
 #[test]
-fn what_is_found_is_written_and_trained_with() {
+fn the_result_is_written_and_used_by_training() {
     let place = Place::new();
-    // One environment: with more in a tile that has room for 16 it is faster by far, and every episode solves this.
+    // One environment: more of them in a tile for 16 are far faster, and every episode reaches this threshold.
     let mine = "# mine\nseed = 7\nsolved_at = 1\neval_episodes = 1\neval_interval = 1\n";
     let file = place.path().join("operant.toml");
     std::fs::write(&file, mine).expect("written");
@@ -75,7 +75,7 @@ fn what_is_found_is_written_and_trained_with() {
         assert!(line.contains(&format!("{key} = {value}")) && line.contains("operant.toml:"), "{line}");
     }
 
-    // The preset's settings again: what was tuned before is no part of the base, and makes room.
+    // The preset's settings again: earlier tuned keys are not part of the base and are removed.
     let again = report(&tune(&place, &[&MACHINE[..], &BRIEF].concat()));
     let text = std::fs::read_to_string(&file).expect("there");
     assert_eq!(text.matches("# operant tune").count(), 1, "{text}");
@@ -110,7 +110,7 @@ fn times_to_solve_are_of_runs_that_solved() {
     assert_eq!(found["for"], "solve");
     let tried = found["tried"].as_array().expect("a list");
     assert!(tried.iter().filter(|tried| tried["unit"] == "s" && tried["solved"] == 3).count() > 1, "{found}");
-    // A table for a person has them all.
+    // The table lists all of them.
     let person = ["tune", "cartpole", "--dry-run", "--budget", "1", "--device", "cpu"];
     let shown = place.operant(&[&person[..], &easy].concat());
     assert_eq!(shown.code, Some(0), "{shown:#?}");
@@ -120,7 +120,7 @@ fn times_to_solve_are_of_runs_that_solved() {
 }
 
 #[test]
-fn what_cannot_be_tuned_is_told_at_once() {
+fn invalid_requests_are_refused_at_once() {
     let place = Place::new();
     place.operant(&["tune", "cartpol"]).assert_error(2, &["cartpol", "did you mean \"cartpole\""]);
     assert_eq!(tune(&place, &["--for", "fun"]).code, Some(2));
@@ -132,7 +132,7 @@ fn what_cannot_be_tuned_is_told_at_once() {
     tune(&place, &broken).assert_error(2, &["not valid TOML", "broken.toml", "--output FILE"]);
     tune(&place, &["--device", "cuda:9"]).assert_error(2, &["cannot be used"]);
     let text = std::fs::read_to_string(place.path().join("broken.toml")).expect("there");
-    assert_eq!(text, "seed = \n", "it is as it was");
+    assert_eq!(text, "seed = \n", "the file is unchanged");
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! The monitor as a person uses it, in a real terminal on real runs: from the first record to the last word, through
-//! every key and every size.
+//! The monitor in a real terminal on real runs: from the first record to the end, with every key and several sizes.
 
 mod common;
 #[path = "common/terminal.rs"]
@@ -15,8 +14,8 @@ use terminal::Terminal;
 
 const SIZE: (u16, u16) = (120, 40);
 
-/// Written past the test harness, which would swallow it.
-fn say(line: &str) {
+/// Written directly: the test harness captures `println!`.
+fn print_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
@@ -28,7 +27,7 @@ fn live(place: &Place) -> common::Daemon {
     place.detach(&args)
 }
 
-/// Presses Escape, and waits: right before another key it would be Alt.
+/// Presses Escape and waits, since Escape right before another key means Alt.
 fn escape(terminal: &mut Terminal) {
     let before = terminal.text();
     terminal.press("\x1b");
@@ -119,7 +118,7 @@ fn a_run_is_watched_from_its_first_update_to_its_death() {
     let begun = Instant::now();
     daemon.send(Signal::STOP);
     terminal.wait_for(&["stalled", "no progress for"]);
-    say(&format!("stall seen after {:.2} s", begun.elapsed().as_secs_f64()));
+    print_line(&format!("stall detected after {:.2} s", begun.elapsed().as_secs_f64()));
     daemon.send(Signal::CONT);
     terminal.wait_for(&["running"]);
     terminal.wait_for_no("no progress for");
@@ -127,46 +126,46 @@ fn a_run_is_watched_from_its_first_update_to_its_death() {
     let begun = Instant::now();
     daemon.send(Signal::KILL);
     let seen = terminal.wait_for(&["daemon killed", "operant train --resume live"]);
-    say(&format!("death seen after {:.2} s", begun.elapsed().as_secs_f64()));
+    print_line(&format!("death detected after {:.2} s", begun.elapsed().as_secs_f64()));
     assert!(seen.contains("last checkpoint at step"), "{seen}");
     terminal.press("q");
     let left = terminal.finish();
     assert!(left.code == 0 && left.restored, "{left:?}");
 }
 
-/// What `operant monitor live --json` says, checked for being complete: null is only what this machine does not have.
-fn told(place: &Place) -> serde_json::Value {
-    let told = place.operant(&["monitor", "live", "--json"]);
-    assert_eq!(told.code, Some(0), "{told:#?}");
-    let told = told.json();
+/// The output of `operant monitor live --json`, checked to be complete: only values that this machine lacks are null.
+fn monitor_json(place: &Place) -> serde_json::Value {
+    let report = place.operant(&["monitor", "live", "--json"]);
+    assert_eq!(report.code, Some(0), "{report:#?}");
+    let report = report.json();
     for metric in operant_metrics::METRICS {
         let kinds = ["cpu_performance", "cpu_efficiency", "cpu_balance"].contains(&metric.name);
-        let known = told.get(metric.name).is_some_and(serde_json::Value::is_number);
+        let known = report.get(metric.name).is_some_and(serde_json::Value::is_number);
         // No greedy evaluation may have come yet.
         let later = metric.name.starts_with("eval_");
-        assert!(known || later || metric.group == "gpu" || kinds, "{} in {told:#}", metric.name);
+        assert!(known || later || metric.group == "gpu" || kinds, "{} in {report:#}", metric.name);
     }
-    told
+    report
 }
 
 #[test]
-fn a_live_a_killed_and_a_finished_run_are_told_whole() {
+fn the_json_of_live_killed_and_finished_runs_is_complete() {
     let place = Place::new();
     let daemon = live(&place);
     wait_for("an episode", || {
         (place.operant(&["monitor", "live", "--json"]).json()["episodes"] != 0).then_some(())
     });
-    assert_eq!(told(&place)["state"], "running");
+    assert_eq!(monitor_json(&place)["state"], "running");
     let saved = place.operant(&["checkpoint", "live"]);
     assert_eq!(saved.code, Some(0), "{saved:#?}");
-    // A thread of its own writes events into the ring.
-    wait_for("the checkpoint in the ring", || (!told(&place)["checkpoint"].is_null()).then_some(()));
+    // The side thread writes events into the ring.
+    wait_for("the checkpoint in the ring", || (!monitor_json(&place)["checkpoint"].is_null()).then_some(()));
     daemon.send(Signal::KILL);
     daemon.wait();
-    // The process is gone before the last of its threads lets go of the lock.
+    // The process ends before the last of its threads releases the lock.
     let killed = wait_for("the end of the lock", || {
-        let told = told(&place);
-        (told["state"] != "running").then_some(told)
+        let report = monitor_json(&place);
+        (report["state"] != "running").then_some(report)
     });
     assert_eq!((&killed["state"], killed["checkpoint"].is_null()), (&"killed".into(), false));
     let text = place.operant(&["monitor", "live", "--once"]);
@@ -174,16 +173,16 @@ fn a_live_a_killed_and_a_finished_run_are_told_whole() {
     let steps = killed["env_steps"].as_u64().expect("a count") + 12_800;
     let resumed = place.operant(&["train", "--resume", "live", "--steps", &steps.to_string(), "--quiet"]);
     assert_eq!(resumed.code, Some(0), "{resumed:#?}");
-    let finished = told(&place);
+    let finished = monitor_json(&place);
     assert_eq!(finished["state"], "finished");
-    // The whole run, what came before the resume included.
+    // The whole run, including the part before the resume.
     let updates = finished["update"].as_u64().expect("a count");
-    let told_of = finished["history"]["policy_loss"]["count"].as_u64().expect("a count");
-    assert!(told_of * 2 > updates, "{told_of} of {updates} updates: {finished:#}");
+    let report_of = finished["history"]["policy_loss"]["count"].as_u64().expect("a count");
+    assert!(report_of * 2 > updates, "{report_of} of {updates} updates: {finished:#}");
 }
 
 #[test]
-fn a_monitor_may_come_before_the_run_and_after_its_end() {
+fn a_monitor_may_start_before_the_run_and_after_its_end() {
     let place = Place::new();
     let mut early = Terminal::start(&place.command(&["monitor", "later"]), &[], (80, 24));
     early.wait_for(&["waiting for run later"]);
@@ -196,9 +195,9 @@ fn a_monitor_may_come_before_the_run_and_after_its_end() {
         let left = terminal.finish();
         assert!(left.code == 0 && left.restored, "{left:?}");
     }
-    let told = place.operant(&["monitor", "later", "--once", "--json"]);
-    assert_eq!((told.code, told.json()["state"].as_str()), (Some(0), Some("finished")), "{told:#?}");
-    assert_eq!(told.json()["env_steps"].as_u64(), Some(12_800));
+    let report = place.operant(&["monitor", "later", "--once", "--json"]);
+    assert_eq!((report.code, report.json()["state"].as_str()), (Some(0), Some("finished")), "{report:#?}");
+    assert_eq!(report.json()["env_steps"].as_u64(), Some(12_800));
 }
 
 #[test]
@@ -220,12 +219,12 @@ fn ten_monitors_and_a_killed_one_leave_the_run_as_it_is() {
         let finished = finish(child);
         assert_eq!(finished.code, Some(0), "{finished:#?}");
         for (number, monitor) in monitors.into_iter().enumerate() {
-            let told = finish(monitor);
-            assert_eq!(told.code, (number > 0).then_some(0), "{told:#?}");
+            let report = finish(monitor);
+            assert_eq!(report.code, (number > 0).then_some(0), "{report:#?}");
             let lines: Vec<serde_json::Value> =
-                told.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+                report.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
             if number > 0 {
-                assert_eq!(lines.len(), told.stdout.lines().count(), "every line is JSON");
+                assert_eq!(lines.len(), report.stdout.lines().count(), "every line is JSON");
                 assert_eq!(lines.last().expect("a line")["state"], "finished");
                 let steps: Vec<f64> = lines.iter().filter_map(|line| line["env_steps"].as_f64()).collect();
                 assert!(steps.windows(2).all(|pair| pair[0] <= pair[1]), "{steps:?}");
@@ -239,7 +238,7 @@ fn ten_monitors_and_a_killed_one_leave_the_run_as_it_is() {
 }
 
 #[test]
-fn a_ring_that_goes_bad_under_a_monitor_ends_in_a_message() {
+fn a_ring_damaged_under_a_monitor_ends_in_a_message() {
     let place = Place::new();
     let daemon = live(&place);
     let path = place.ring("live").path().to_owned();
@@ -268,5 +267,5 @@ fn a_ring_that_goes_bad_under_a_monitor_ends_in_a_message() {
     none.assert_error(2, &["live"]);
     std::fs::write(&path, b"garbage").expect("written");
     let garbage = place.operant(&["monitor", "live", "--once"]);
-    garbage.assert_error(2, &["no operant ring"]);
+    garbage.assert_error(2, &["not an operant ring"]);
 }

@@ -7,7 +7,7 @@ use operant_env::AnyEnv;
 use operant_run::Result;
 use operant_run::config::{Requested, Settings};
 use operant_run::device::{self, Built, Device};
-use operant_run::evaluate::{Attempts, Summary};
+use operant_run::evaluate::{EvalSchedule, EvalSummary};
 
 use crate::measure::driver::Driver;
 
@@ -61,10 +61,10 @@ pub fn seconds_to_solve(
     let (mut driver, settings) = start(env, requested)?;
     let threshold = settings.run.solved_at;
     // Round 0 is reserved for the last evaluation.
-    let (mut attempts, mut round) = (Attempts::default(), 1);
+    let (mut attempts, mut round) = (EvalSchedule::default(), 1);
     let solves = |driver: &mut Driver, round| -> Result<bool> {
         let evaluation = driver.backend().evaluate(0..settings.run.eval_episodes, round)?;
-        Ok(Summary::of(&evaluation).solves(threshold))
+        Ok(EvalSummary::of(&evaluation).solves(threshold))
     };
     while !driver.is_done() && begin.elapsed() < limit {
         let stats = driver.update()?.stats;

@@ -1,4 +1,4 @@
-//! How far something has come, on a terminal.
+//! A progress bar on a terminal.
 
 use std::io::IsTerminal;
 
@@ -6,13 +6,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use operant_bench::bench::run::Progress;
 
-/// A bar on standard error, or nothing where that is no terminal.
+/// A bar on standard error, or nothing if that is not a terminal.
 pub struct Bar(Option<ProgressBar>);
 
 impl Bar {
     const WHOLE: u64 = 1_000;
 
-    /// At the start.
+    /// A bar at 0.
     pub fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Bar(None);
@@ -24,7 +24,7 @@ impl Bar {
         Bar(Some(bar))
     }
 
-    /// Takes it away.
+    /// Removes the bar.
     pub fn finish(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

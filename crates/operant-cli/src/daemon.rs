@@ -1,4 +1,4 @@
-//! `train --detach`: the same command started again as a daemon, and what the two say to each other.
+//! `train --detach`: starts the same command again as a daemon, and the protocol between the two processes.
 //!
 //! ```text
 //! parent  checks the configuration ── starts ──> child  setsid, before any thread
@@ -6,7 +6,7 @@
 //! parent  prints the run, exits 0                                         child  output to daemon.out, pipes closed
 //! ```
 //!
-//! A child that ends before its line has failed: what it wrote is its reason, and its exit code the parent's.
+//! A child that ends before its line has failed: its stderr is the error, and its exit code becomes the parent's.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,19 +20,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::output;
 
-/// Tells a process that it is the daemon.
+/// Variable that marks a process as the daemon.
 const VARIABLE: &str = "OPERANT_DETACHED";
 
-/// The flag that the parent has and the child does not.
+/// The flag, which is removed from the child's arguments.
 const FLAG: &str = "--detach";
 
-/// File in the run's directory that takes the daemon's output.
+/// File in the run's directory for the daemon's output.
 const OUTPUT: &str = "daemon.out";
 
 /// How long a process may take to end once it has closed its output.
 const LAST: Duration = Duration::from_secs(5);
 
-/// What the daemon says when training begins, and `train --detach --json` prints.
+/// The daemon's message when training begins, which `train --detach --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     /// The run's name.
@@ -52,18 +52,18 @@ pub fn is_daemon() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == "1")
 }
 
-/// Leaves the session of whoever started this process, so that neither its terminal nor its signals reach the daemon.
-/// Called before anything else, and before any thread.
+/// Starts a new session, so that no signals of the parent's terminal or process group reach the daemon. Called first,
+/// before any thread starts.
 pub fn leave_session() {
-    // Refused to a process that leads a group already: one that somebody else has detached.
+    // setsid fails for a process group leader, which has been detached already.
     let _ = rustix::process::setsid();
 }
 
 /// Starts this command again as a daemon and waits until it trains.
 ///
 /// # Errors
-/// When it cannot be started. When it fails to begin, its own words are on stderr and its exit code is returned as `Err`
-/// of the inner result.
+/// When it cannot be started. When it fails before training, its error is on stderr and its exit code is returned as
+/// `Err` of the inner result.
 pub fn start() -> anyhow::Result<Result<Started, u8>> {
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != OsStr::new(FLAG));
     let mut command = Command::new(std::env::current_exe().map_err(|error| refused(&error))?);
@@ -76,7 +76,7 @@ fn refused(error: &std::io::Error) -> Error {
         .remedy("train in the foreground, without --detach")
 }
 
-/// Starts a daemon, and reads what it says until it trains or has closed its output.
+/// Starts a daemon, and reads its output until it trains or has closed it.
 fn begin(mut command: Command) -> anyhow::Result<Result<Started, u8>> {
     let mut child = command
         .stdin(Stdio::null())
@@ -85,7 +85,7 @@ fn begin(mut command: Command) -> anyhow::Result<Result<Started, u8>> {
         .spawn()
         .map_err(|error| refused(&error))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    // What it has to say goes on to the user at once, byte by byte, and is never in the way of its line.
+    // Its stderr is forwarded to the user at once, separately from its line on stdout.
     let words = std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         let mut pipe = stderr;
@@ -98,20 +98,20 @@ fn begin(mut command: Command) -> anyhow::Result<Result<Started, u8>> {
         let _ = BufReader::new(stdout).read_line(&mut line);
     }
     if let Ok(started) = serde_json::from_str::<Started>(&line) {
-        // The pipe ends as soon as the daemon has moved its output.
+        // The pipe closes as soon as the daemon has redirected its output.
         let _ = words.join();
         return Ok(Ok(started));
     }
     let strange = |what: &str| {
         Error::new(ErrorKind::Device, format!("process {} {what}", child.id()))
-            .remedy("`operant runs` tells whether it trains; `kill` with its number ends it")
+            .remedy("`operant runs` shows whether it trains; `kill` with its process id ends it")
     };
     if !line.is_empty() {
-        return Err(strange("was started as the daemon, and says what no daemon says").into());
+        return Err(strange("was started as the daemon, and printed an unexpected line").into());
     }
     let _ = words.join();
     let lost = strange(
-        "was started as the daemon; it has closed its output, and neither ended nor said that it trains",
+        "was started as the daemon; it has closed its output without ending or reporting that it trains",
     );
     let deadline = Instant::now() + LAST;
     let status = loop {
@@ -122,15 +122,15 @@ fn begin(mut command: Command) -> anyhow::Result<Result<Started, u8>> {
         }
     };
     if let Some(code) = status.code() {
-        // A daemon that ended well before it trained has not done what was asked.
+        // A daemon that exited with 0 before training has failed as well.
         return Ok(Err(u8::try_from(code).ok().filter(|code| *code != 0).unwrap_or(1)));
     }
     Err(Error::new(ErrorKind::Device, format!("the daemon ended before it trained: {status}"))
-        .remedy("train in the foreground, without --detach, to see why; `dmesg` tells of memory that ran out")
+        .remedy("train in the foreground, without --detach, to see why; `dmesg` shows whether memory ran out")
         .into())
 }
 
-/// In the daemon, when training begins: tells the parent, and moves all further output to the run's directory.
+/// In the daemon, when training begins: notifies the parent, and redirects further output to the run's directory.
 pub fn ready(ready: &Ready) {
     let dir = std::fs::canonicalize(&ready.dir).unwrap_or_else(|_| ready.dir.clone());
     let started = Started {
@@ -139,7 +139,7 @@ pub fn ready(ready: &Ready) {
         ring: ready.ring.clone(),
         dir: dir.clone(),
     };
-    // A parent that was killed meanwhile is no reason to stop.
+    // The daemon continues if the parent was killed meanwhile.
     if let Ok(line) = serde_json::to_string(&started) {
         let _ = output::print(&(line + "\n"));
     }
@@ -150,7 +150,7 @@ pub fn ready(ready: &Ready) {
     }
 }
 
-/// Where a daemon's output goes.
+/// Path of a daemon's output file.
 pub fn output_file(dir: &Path) -> PathBuf {
     dir.join(OUTPUT)
 }
@@ -163,7 +163,7 @@ fn null() -> std::io::Result<File> {
 mod tests {
     use super::*;
 
-    /// What comes of a daemon that this shell script is.
+    /// Starts this shell script as the daemon.
     fn begin_script(script: &str) -> anyhow::Result<Result<Started, u8>> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
@@ -171,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_is_waited_for_only_while_it_may_still_speak() {
+    fn a_daemon_is_waited_for_only_while_it_may_still_report() {
         for (script, part) in [
-            ("echo $$ >&2; echo; exec sleep 20", "no daemon says"),
-            ("echo hello; exec sleep 20", "no daemon says"),
+            ("echo $$ >&2; echo; exec sleep 20", "an unexpected line"),
+            ("echo hello; exec sleep 20", "an unexpected line"),
             ("exec >/dev/null 2>&1 sleep 20", "has closed its output"),
             ("kill -9 $$", "ended before it trained"),
         ] {

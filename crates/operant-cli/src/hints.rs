@@ -1,10 +1,9 @@
-//! What to do instead of a flag that operant does not have: settings are keys of `--set`, and flags of other libraries have their
-//! counterparts.
+//! Hints for unknown flags: settings are keys of `--set`, and flags of other libraries have counterparts.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use operant_run::config;
 
-/// Flags of other libraries, and what to do here.
+/// Flags of other libraries, and what to use instead.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["lr"], "the step size is a setting: --set learning_rate=VALUE"),
     (&["algo", "algorithm"], "operant trains with PPO only; leave it out"),
@@ -18,7 +17,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
     (&["gpu", "cuda"], "--device cuda trains on a GPU"),
     (&["cpu"], "--device cpu trains on the CPU"),
-    (&["env-id", "env"], "the environment stands alone: operant train cartpole"),
+    (&["env-id", "env"], "the environment is an argument without a flag: operant train cartpole"),
     (&["timesteps", "n-timesteps"], "--steps N sets the environment steps"),
     (
         &["tensorboard", "track", "log"],
@@ -27,7 +26,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["workers", "num-workers"], "worker threads are a setting: --set threads=N"),
 ];
 
-/// The error of an unknown flag with what to do instead, if that is known; any other error as it is.
+/// Adds a hint to the error of an unknown flag, if there is one; returns other errors unchanged.
 pub fn explain(error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
@@ -43,7 +42,7 @@ pub fn explain(error: clap::Error) -> clap::Error {
     explained
 }
 
-/// What to do instead of this flag.
+/// The hint for this flag.
 fn hint(given: &str) -> Option<String> {
     let name = given.trim_start_matches('-').split('=').next()?;
     let elsewhere =

@@ -1,4 +1,5 @@
-//! The command line of operant, which a program is by calling [`main`]: one file per subcommand under `commands/`, one reporter of errors, one place that exits.
+//! The command line of operant, which a program runs by calling [`main`]: one file per subcommand in `commands/`, one
+//! error reporter, one exit point.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +23,7 @@ pub use operant_env::builtin;
 
 /// Trains reinforcement-learning agents at the speed of the machine.
 #[derive(Debug, Parser)]
-#[command(name = "operant", version, max_term_width = 110, after_help = AFTER_HELP)]
+#[command(name = "operant", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -30,21 +31,23 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Examples:
-  operant train cartpole                  learn CartPole-v1 in about a second
-  operant train pendulum --seed 3 --json  one JSON object with the result on stdout
-  operant train cartpole --detach         the same as a daemon
-  operant monitor                         watch the runs that train now
-  operant runs                            list runs; operant stop RUN ends one
-  operant eval RUN                        play a run's latest checkpoint greedily
-  operant config cartpole                 every setting, and where it comes from
-  operant info                            what this machine has, and what is missing
-  operant bench                           how fast it is, in a minute
-  operant tune cartpole                   find faster settings for this machine
-  operant new mine                        a crate with an environment of your own
+  operant train cartpole          learn CartPole-v1 in about a second
+  operant train pendulum --json   one JSON object with the result on stdout
+  operant train cartpole --detach the same as a daemon
+  operant monitor                 watch the runs that train now
+  operant runs                    list runs; operant stop RUN ends one
+  operant eval RUN                play a run's latest checkpoint greedily
+  operant config cartpole         every setting and its origin
+  operant info                    what this machine has, and what is missing
+  operant bench                   how fast it is, in a minute
+  operant tune cartpole           find faster settings for this machine
+  operant new mine                a crate with an environment of your own
 
 Exit codes:
-  0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
-  1 failed     70 a bug in operant            130, 143 ended at once by a second SIGINT, SIGTERM";
+  0    finished                       75        stopped by a signal with a
+  1    failed                                   checkpoint saved
+  2    bad usage or configuration     130, 143  ended at once by a second
+  70   a bug in operant                         SIGINT, SIGTERM";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -56,15 +59,15 @@ enum Command {
     Runs(commands::runs::Args),
     /// Stop runs: each finishes its update, saves a checkpoint and ends
     Stop(commands::stop::Args),
-    /// Ask a run for a checkpoint now, and print its path
+    /// Request a checkpoint of a live run and print its path
     Checkpoint(commands::checkpoint::Args),
     /// Play greedy episodes with a trained agent
     Eval(commands::eval::Args),
     /// List the environments
     Envs(commands::envs::Args),
-    /// Print the effective configuration as TOML, each value with where it came from
+    /// Print the effective configuration as TOML, each value with its origin
     Config(commands::config::Args),
-    /// Show what this machine has to train on, what is missing, and how to get it
+    /// Show this machine's devices, what is missing, and how to get it
     Info(commands::info::Args),
     /// Play given actions from given states, without auto-reset
     Replay(commands::replay::Args),
@@ -74,7 +77,7 @@ enum Command {
     Bench(commands::bench::Args),
     /// Find the best settings for an environment on this machine, and write them to operant.toml
     Tune(commands::tune::Args),
-    /// Print the CUDA source that an environment becomes
+    /// Print the CUDA source generated from an environment
     Emit(commands::emit::Args),
     /// Write a crate with an environment of your own, and the operant command that trains it
     New(commands::new::Args),
@@ -84,7 +87,7 @@ enum Command {
     Man(commands::shell::Man),
 }
 
-/// Runs the command that this process was started with, for these environments, and gives the exit code to end with.
+/// Runs the command of this process's arguments with these environments, and returns the exit code.
 ///
 /// ```no_run
 /// fn main() -> std::process::ExitCode {
@@ -103,7 +106,7 @@ pub fn main(registry: Registry) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version come this way too, with code 0. A closed pipe is no failure.
+            // Help and version are errors of clap too, with code 0. A closed pipe is not a failure.
             let error = hints::explain(error);
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
@@ -134,11 +137,11 @@ pub fn main(registry: Registry) -> ExitCode {
     }
 }
 
-/// Whether the build has the instructions that lanes need to be fast.
+/// Whether the build uses the instructions that make lanes fast.
 const BUILT_FOR_LANES: bool =
     !cfg!(target_arch = "x86_64") || cfg!(all(target_feature = "avx2", target_feature = "fma"));
 
-/// What to say of a build whose every fused multiply-add is a call of a function.
+/// The warning of a build in which every fused multiply-add is a function call.
 fn speed_warning(built_for_lanes: bool) -> Option<&'static str> {
     (!built_for_lanes).then_some(
         "this program was built for x86-64 without AVX2 and FMA: training gives the same bits and is about 85 times slower\n  \
@@ -151,7 +154,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_without_fused_multiply_adds_says_so_with_a_remedy() {
+    fn help_fits_80_columns() {
+        let cli = Cli::command();
+        let commands = std::iter::once(&cli).chain(cli.get_subcommands());
+        for command in commands {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_build_without_fused_multiply_adds_warns_with_a_remedy() {
         assert_eq!(speed_warning(true), None);
         let warning = speed_warning(false).expect("a warning");
         assert!(warning.contains("85 times slower") && warning.contains("target-cpu=native"), "{warning}");

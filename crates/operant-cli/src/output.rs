@@ -1,11 +1,11 @@
-//! Results go to stdout through here, so that a reader that has seen enough (`| head`) is no failure.
+//! Output to stdout and stderr. A closed pipe (`| head`) is not a failure.
 
 use std::io::{self, Write};
 
 /// Writes text to stdout. A closed pipe counts as written.
 ///
 /// # Errors
-/// When stdout refuses for any other reason, such as a full disk behind a redirection.
+/// When writing fails for any other reason, such as a full disk.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -16,12 +16,12 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a warning to stderr, if anyone reads it.
+/// Prints a warning to stderr; errors are ignored.
 pub fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");
 }
 
-/// Tells something worth knowing on stderr, if anyone reads it.
+/// Prints a note to stderr; errors are ignored.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

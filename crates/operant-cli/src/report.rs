@@ -1,12 +1,12 @@
-//! The one reporter of errors: what went wrong, where, and what to do, on stderr.
+//! The error reporter: prints what went wrong, where, and the remedy to stderr.
 
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Exit code of a defect in operant itself (EX_SOFTWARE of sysexits.h).
+/// Exit code of a bug in operant (EX_SOFTWARE of sysexits.h).
 const BUG: i32 = 70;
 
-/// Prints an error and gives the exit code that it stands for.
+/// Prints an error and returns its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     // A closed stderr must not turn an error into a panic.
     let mut stderr = std::io::stderr();
@@ -22,12 +22,12 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-/// Lines fit for a terminal: names of files and what files say are in them.
+/// Makes lines safe for a terminal: they may contain file names and file contents.
 fn lines(text: &str) -> String {
     text.lines().map(operant_metrics::plain).collect::<Vec<_>>().join("\n")
 }
 
-/// Turns a panic into a message that says whose fault it is, and exit code 70.
+/// Turns a panic into a bug message and exit code 70.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let message = panic.payload();

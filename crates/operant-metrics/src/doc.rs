@@ -1,4 +1,4 @@
-//! docs/metrics.md, made from the table.
+//! Generates docs/metrics.md from the table.
 
 use std::fmt::Write;
 

@@ -1,9 +1,9 @@
-//! operant-metrics holds the one table of metrics and what is made from it: [`Record`] (what training publishes once
-//! per update), the CSV header, the TensorBoard tags and `docs/metrics.md`; and the ring in shared memory that carries
-//! records from a trainer ([`create`], [`RingWriter`], [`SideWriter`]) to whoever watches ([`RingReader`], [`find`]). It takes no
-//! measurements and knows nothing of training.
+//! operant-metrics defines the table of metrics and everything generated from it: [`Record`] (what training publishes
+//! once per update), the CSV header, the TensorBoard tags and `docs/metrics.md`; and the ring in shared memory that
+//! carries records from a trainer ([`create`], [`RingWriter`], [`SideWriter`]) to monitors ([`RingReader`], [`find`]).
+//! It takes no measurements and does not depend on the training code.
 //!
-//! A metric is one row in `table.rs`; nothing else names it.
+//! A metric is declared by one row in `table.rs` and nowhere else.
 
 mod doc;
 mod metric;
@@ -11,6 +11,6 @@ mod ring;
 mod table;
 
 pub use doc::markdown;
-pub use metric::{Kind, Metric, position};
+pub use metric::{Metric, MetricKind, position};
 pub use ring::*;
 pub use table::{COUNT, METRICS, Record};

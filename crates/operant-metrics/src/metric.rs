@@ -1,30 +1,30 @@
-//! What the table says about one metric, and the macro that turns its rows into [`crate::Record`].
+//! One row of the table of metrics, and the macro that generates [`crate::Record`] from the rows.
 
 use crate::METRICS;
 
 /// How a metric behaves over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Never decreases within a run; starts at 0 and always has a value.
     Counter,
-    /// Goes up and down; NaN while there is nothing to report.
+    /// Can rise and fall; NaN while there is nothing to report.
     Gauge,
 }
 
-impl Kind {
+impl MetricKind {
     /// The value before anything was measured: 0 for a counter, NaN for a gauge.
     pub const fn initial(self) -> f64 {
         match self {
-            Kind::Counter => 0.0,
-            Kind::Gauge => f64::NAN,
+            MetricKind::Counter => 0.0,
+            MetricKind::Gauge => f64::NAN,
         }
     }
 
-    /// `counter` or `gauge`.
+    /// `"counter"` or `"gauge"`.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
         }
     }
 }
@@ -32,15 +32,15 @@ impl Kind {
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
-    /// Field of [`crate::Record`], CSV column, label.
+    /// Name of the field of [`crate::Record`] and of the CSV column.
     pub name: &'static str,
-    /// Unit, `1` where there is none.
+    /// Unit, or `1` for a dimensionless number.
     pub unit: &'static str,
     /// Behaviour over time.
-    pub kind: Kind,
-    /// Section it is shown in, which prefixes its TensorBoard tag as CleanRL does.
+    pub kind: MetricKind,
+    /// Section in which it is shown; the prefix of its TensorBoard tag, as in CleanRL.
     pub group: &'static str,
-    /// What it means, one sentence.
+    /// Meaning, in one sentence.
     pub help: &'static str,
 }
 
@@ -56,14 +56,14 @@ pub fn position(name: &str) -> Option<usize> {
     METRICS.iter().position(|metric| metric.name == name)
 }
 
-/// Makes `METRICS`, `COUNT` and `Record` from rows of `name unit kind group help;`.
+/// Generates `METRICS`, `COUNT` and `Record` from rows of `name unit kind group help;`.
 macro_rules! metrics {
     ($($name:ident $unit:literal $kind:ident $group:ident $help:literal;)*) => {
         /// The table: one row per metric, in the order of the CSV's columns.
         pub const METRICS: &[Metric] = &[$(Metric {
             name: stringify!($name),
             unit: $unit,
-            kind: Kind::$kind,
+            kind: MetricKind::$kind,
             group: stringify!($group),
             help: $help,
         }),*];
@@ -83,7 +83,7 @@ macro_rules! metrics {
 
         impl Default for Record {
             fn default() -> Self {
-                Self { $($name: Kind::$kind.initial(),)* }
+                Self { $($name: MetricKind::$kind.initial(),)* }
             }
         }
 

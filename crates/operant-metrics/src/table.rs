@@ -1,6 +1,6 @@
-//! The table of metrics. One row each: name, unit, kind, group, meaning; everything else is made from it.
+//! The table of metrics. One row per metric: name, unit, kind, group, meaning; everything else is generated from it.
 
-use crate::metric::{Kind, Metric, metrics};
+use crate::metric::{Metric, MetricKind, metrics};
 
 metrics! {
     time                "s"       Counter charts "Wall time of training, the parts before a resume included.";
@@ -67,8 +67,8 @@ mod tests {
     fn counters_start_at_zero_and_gauges_at_nan() {
         for (metric, value) in METRICS.iter().zip(Record::default().values()) {
             match metric.kind {
-                Kind::Counter => assert_eq!(value, 0.0, "{}", metric.name),
-                Kind::Gauge => assert!(value.is_nan(), "{}", metric.name),
+                MetricKind::Counter => assert_eq!(value, 0.0, "{}", metric.name),
+                MetricKind::Gauge => assert!(value.is_nan(), "{}", metric.name),
             }
         }
     }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_cleanrls() {
+    fn tags_match_cleanrl() {
         let tag = |name| METRICS[position(name).unwrap()].tag();
         assert_eq!(tag("episodic_return"), "charts/episodic_return");
         assert_eq!(tag("learning_rate"), "charts/learning_rate");

@@ -1,5 +1,5 @@
 //! Replays the fuzz target's corpus, on any toolchain. `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-metrics --test corpus`
-//! writes anew what of it is made here; what `cargo xtask fuzz` found and was worth keeping is called `found-*`.
+//! rewrites the inputs that are generated here; inputs that `cargo xtask fuzz` found are named `found-*`.
 
 #[path = "../fuzz/src/drive.rs"]
 mod drive;
@@ -106,7 +106,7 @@ fn section(words: &[u64], kind: u64) -> usize {
     sections.clone().find(|section| section[0] == kind).expect("a section of this kind")[1] as usize
 }
 
-/// The inputs that are made here, by name: rings, and rings with something wrong with them.
+/// The generated inputs, by name: valid rings and damaged ones.
 fn inputs() -> Vec<(&'static str, Vec<u64>)> {
     let spoilt = |kind: u64, changes: &[(usize, u64)]| {
         let mut words = ring(2, 70);
@@ -184,7 +184,7 @@ fn inputs() -> Vec<(&'static str, Vec<u64>)> {
 }
 
 #[test]
-fn the_corpus_is_what_is_made_here() {
+fn the_corpus_matches_the_generated_inputs() {
     for (name, words) in inputs() {
         let path = corpus().join(name);
         if write_goldens() {
@@ -192,7 +192,7 @@ fn the_corpus_is_what_is_made_here() {
             fs::write(&path, bytes(&words)).unwrap();
         }
         let found = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(found, bytes(&words), "{} is not what is made here", path.display());
+        assert_eq!(found, bytes(&words), "{} differs from the generated input", path.display());
     }
 }
 
@@ -208,8 +208,8 @@ fn every_input_of_the_corpus_is_read_or_refused() {
             refused += 1;
         }
     }
-    assert!(rings >= 20 && refused >= 10, "{rings} rings and {refused} that are none");
-    assert!(size < 200_000, "a corpus of {size} bytes: keep what finds something");
+    assert!(rings >= 20 && refused >= 10, "{rings} rings and {refused} refused");
+    assert!(size < 200_000, "a corpus of {size} bytes: keep only inputs that add coverage");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! docs/metrics.md says what the table says.
+//! docs/metrics.md matches the table.
 
 #[test]
 fn docs_metrics_md_is_current() {

@@ -1,5 +1,5 @@
-//! The reader on words and files of a stranger's making: it refuses them or gives what can be had, never panics, and
-//! never works longer than the file is large.
+//! The reader on arbitrary words and files: it refuses them or reads what is valid, never panics, and never works
+//! longer than the file's size warrants.
 
 #[path = "../fuzz/src/drive.rs"]
 mod drive;
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use operant_metrics::{
-    Capacity, Episode, Level, Presence, RingOptions, RingReader, RunState, Shape, create_in,
+    Capacity, Episode, FileState, Level, Primitive, RingOptions, RingReader, RunState, create_in,
 };
 use proptest::prelude::*;
 use support::draft::{self, Draft, Part};
@@ -26,14 +26,14 @@ static RING: LazyLock<Vec<u64>> = LazyLock::new(|| {
     (1..=300).for_each(|update| ring.writer.publish(&record(update)));
     ring.writer.set_state(RunState::Running, "a reason");
     ring.writer.set_checkpoint(5, Path::new("/data/five"));
-    let frame = vec![Shape::Line { points: vec![[0.0; 2]; 3], tone: 1 }];
+    let frame = vec![Primitive::Line { points: vec![[0.0; 2]; 3], tone: 1 }];
     ring.writer.show(&Episode { frames: vec![frame; 5], ..Episode::default() });
     ring.side.sample(&[0.5; operant_metrics::COUNT], &[], 3);
     (0..9).for_each(|n| ring.side.event(Level::Info, &format!("event {n}")));
     words(&fs::read(ring.writer.path()).unwrap())
 });
 
-/// Numbers at which arithmetic goes wrong, beside any number.
+/// Any number, with boundary values of arithmetic more often.
 fn word() -> impl Strategy<Value = u64> {
     prop_oneof![
         any::<u64>(),
@@ -45,7 +45,7 @@ fn word() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Places of a ring that decide where all else lies, beside any place.
+/// Any index of a ring, with those of the header more often.
 fn place() -> impl Strategy<Value = usize> {
     let length = RING.len();
     prop_oneof![
@@ -86,9 +86,9 @@ proptest! {
         drive::words_of(words);
     }
 
-    /// Sections of odd sizes that fit all the same: one entry of one word, sections over each other, over the header's end.
+    /// Sections of odd sizes that still fit: one entry of one word, sections that overlap each other or the header.
     #[test]
-    fn a_ring_with_its_sections_elsewhere(
+    fn a_ring_with_moved_sections(
         moves in prop::collection::vec((0..11usize, 128..1200usize, 0..40usize, 1..300usize, 1..20usize), 1..4),
     ) {
         let mut words = RING.clone();
@@ -103,9 +103,9 @@ proptest! {
     }
 
     #[test]
-    fn a_ring_cut_short(length in 0..RING.len(), told in any::<bool>()) {
+    fn a_truncated_ring(length in 0..RING.len(), with_length in any::<bool>()) {
         let mut words = RING[..length].to_vec();
-        if told && length > 3 {
+        if with_length && length > 3 {
             words[3] = length as u64;
         }
         drive::words_of(words);
@@ -130,7 +130,7 @@ proptest! {
 }
 
 #[test]
-fn the_ring_that_is_spoilt_is_one() {
+fn the_ring_before_damage_is_valid() {
     assert!(drive::words_of(RING.clone()));
     let reader = RingReader::of_words(RING.clone()).unwrap();
     assert_eq!((reader.last_update(), reader.events().len(), reader.skipped()), (300, 4, 0));
@@ -160,12 +160,12 @@ fn counters_of_any_size_cost_no_more_than_the_file_has_entries() {
         counters.iter().for_each(|counter| words[*counter] = value);
         assert!(drive::words_of(words));
     }
-    // Loops over what the counters say would last for centuries.
+    // Loops bounded by these counters would run for centuries.
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
 }
 
 #[test]
-fn text_that_a_terminal_would_obey_is_disarmed() {
+fn control_characters_are_removed_from_texts() {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\r";
     let state = draft::State {
         code: 7,
@@ -192,7 +192,7 @@ fn text_that_a_terminal_would_obey_is_disarmed() {
         ],
     };
     let words = words.words();
-    assert!(drive::words_of(words.clone()), "`drive` looks at every text");
+    assert!(drive::words_of(words.clone()), "`drive` checks every text");
     let reader = RingReader::of_words(words).unwrap();
     for shown in [&reader.identity().run, &reader.status().reason, &reader.events()[0].text] {
         assert!(shown.contains("owned") && !shown.contains('\u{1b}'), "{shown:?}");
@@ -200,32 +200,32 @@ fn text_that_a_terminal_would_obey_is_disarmed() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_without_waiting() {
+fn anything_but_a_regular_file_is_refused_without_blocking() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |name: &str| {
         let error = RingReader::open(&dir.path().join(name)).err().expect("refused").to_string();
         assert!(error.contains("; "), "no remedy in {error}");
         error
     };
-    // Opening a pipe waits for its other end, for ever.
+    // Opening a pipe blocks until its other end is opened.
     let pipe = dir.path().join("pipe.ring");
     let mode = nix::sys::stat::Mode::from_bits_truncate(0o600);
     nix::unistd::mkfifo(&pipe, mode).unwrap();
-    assert!(refused("pipe.ring").contains("is no file"));
+    assert!(refused("pipe.ring").contains("is not a regular file"));
     fs::create_dir(dir.path().join("directory.ring")).unwrap();
-    assert!(refused("directory.ring").contains("is no file"));
+    assert!(refused("directory.ring").contains("is not a regular file"));
     symlink("itself.ring", dir.path().join("itself.ring")).unwrap();
     assert!(refused("itself.ring").contains("cannot open"));
     symlink("/dev/zero", dir.path().join("zeros.ring")).unwrap();
-    assert!(refused("zeros.ring").contains("is no file"));
-    // A new ring in a directory with a pipe of its name does not wait for it, either.
+    assert!(refused("zeros.ring").contains("is not a regular file"));
+    // Creating a ring does not block on a pipe of the same name either.
     let identity = operant_metrics::Identity::of_this_process("pipe", "cartpole");
     let ring = create_in(dir.path(), &identity, &small()).unwrap();
     assert!(RingReader::open(ring.writer.path()).is_ok());
 }
 
 #[test]
-fn a_file_of_holes_is_refused_before_it_is_read() {
+fn a_large_sparse_file_is_refused_before_it_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("holes.ring");
     fs::write(&path, bytes(&RING)).unwrap();
@@ -235,7 +235,7 @@ fn a_file_of_holes_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn a_ring_that_turns_into_garbage_under_a_reader_gives_nothing_wrong_and_says_so() {
+fn a_ring_overwritten_under_a_reader_gives_no_wrong_values_and_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let identity = operant_metrics::Identity::of_this_process("mine", "cartpole");
     let options = RingOptions { capacity: Capacity { records: 64, ..small().capacity }, ..small() };
@@ -244,13 +244,13 @@ fn a_ring_that_turns_into_garbage_under_a_reader_gives_nothing_wrong_and_says_so
     let reader = RingReader::open(ring.writer.path()).unwrap();
     let length = fs::metadata(ring.writer.path()).unwrap().len() as usize / 8;
     for noise in [0u64, u64::MAX, 7, 0x8000_0000_0000_0000] {
-        // In place, so that the mapping shows it.
+        // Written in place, so that the mapping changes.
         use std::os::unix::fs::FileExt;
         let file = fs::File::options().write(true).open(ring.writer.path()).unwrap();
         file.write_all_at(&bytes(&vec![noise; length]), 0).unwrap();
         drive::everything(&reader, length);
     }
     assert!(reader.records(0).rows.is_empty());
-    assert_eq!(reader.presence(), Presence::Here);
+    assert_eq!(reader.presence(), FileState::Here);
     assert_eq!(ring.side.check(), Some(operant_metrics::Damage::Overwritten));
 }

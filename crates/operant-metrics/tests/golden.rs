@@ -1,6 +1,6 @@
-//! Ring files of every layout version, checked in: the reader of today reads those of yesterday and of a newer minor
-//! version, and says plainly which it cannot. `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-metrics --test golden`
-//! writes them anew; a change in them is a change of the layout, which needs a new version.
+//! Ring files of every layout version, checked in: this reader reads older files and those of newer minor versions, and
+//! refuses newer major versions with a clear error. `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-metrics --test
+//! golden` rewrites them; a change in them is a change of the layout, which needs a new version.
 #![cfg(target_endian = "little")]
 
 mod support;
@@ -9,8 +9,8 @@ use std::fs;
 use std::path::Path;
 
 use operant_metrics::{
-    COUNT, Core, CoreKind, Episode, Event, Health, Identity, Kind, Level, RingReader, RunState,
-    SavedCheckpoint, Shape, create_in,
+    COUNT, Core, CoreKind, Episode, Event, Health, Identity, Level, MetricKind, Primitive, RingReader,
+    RunState, SavedCheckpoint, create_in,
 };
 use support::draft::{self, Draft, Part};
 use support::{at, bytes, data, record, small, value, words, write_goldens};
@@ -46,9 +46,9 @@ fn identity() -> Identity {
 fn episode() -> Episode {
     let frame = |x: f32| {
         vec![
-            Shape::Line { points: vec![[0.0, 0.0], [x, 1.0]], tone: 0 },
-            Shape::Circle { center: [x, 0.5], radius: 0.25, tone: 2 },
-            Shape::Rectangle { low: [x, 0.0], high: [x + 1.0, 1.0], tone: 1 },
+            Primitive::Line { points: vec![[0.0, 0.0], [x, 1.0]], tone: 0 },
+            Primitive::Circle { center: [x, 0.5], radius: 0.25, tone: 2 },
+            Primitive::Rectangle { low: [x, 0.0], high: [x + 1.0, 1.0], tone: 1 },
         ]
     };
     Episode {
@@ -74,8 +74,8 @@ fn cores() -> [Core; 2] {
     ]
 }
 
-/// What the writer of today makes of the golden's content.
-fn written_today(dir: &Path) -> Vec<u8> {
+/// The current writer's file for the golden's content.
+fn written_now(dir: &Path) -> Vec<u8> {
     let mut ring = create_in(dir, &identity(), &small()).unwrap();
     let path = ring.writer.path().to_owned();
     ring.writer.set_state(RunState::Running, "");
@@ -135,7 +135,7 @@ fn assert_holds_the_content(reader: &RingReader) {
     assert_eq!((summary.max, summary.last), (value(UPDATES, sps), value(UPDATES, sps)));
 
     let status = reader.status();
-    assert_eq!(status.health, Health::Said(RunState::Failed));
+    assert_eq!(status.health, Health::Reported(RunState::Failed));
     assert_eq!(status.reason, "the disk is full");
     let path = "/data/runs/golden/checkpoints/300".to_owned();
     assert_eq!(status.checkpoint, Some(SavedCheckpoint { env_steps: 300, path }));
@@ -174,7 +174,7 @@ fn layout(bytes: &[u8]) -> (u64, Vec<[u64; 4]>) {
 fn a_ring_of_layout_1_0_is_read() {
     let dir = tempfile::tempdir().unwrap();
     if write_goldens() {
-        fs::write(data("ring-1.0.bin"), written_today(dir.path())).unwrap();
+        fs::write(data("ring-1.0.bin"), written_now(dir.path())).unwrap();
     }
     let golden = golden("ring-1.0.bin");
     assert_eq!(layout(&golden).0, 1 << 32, "the golden is of layout 1.0");
@@ -187,15 +187,18 @@ fn a_ring_of_layout_1_0_is_read() {
 }
 
 #[test]
-fn what_is_written_today_is_of_the_goldens_layout() {
+fn the_current_writer_keeps_the_goldens_layout() {
     let dir = tempfile::tempdir().unwrap();
-    let today = written_today(dir.path());
+    let today = written_now(dir.path());
     assert_holds_the_content(&RingReader::of_words(words(&today)).unwrap());
     let ((version, sections), (old_version, old_sections)) =
         (layout(&today), layout(&golden("ring-1.0.bin")));
-    assert_eq!(version >> 32, old_version >> 32, "a new major version: readers of the old one are shut out");
-    assert_eq!(version, old_version, "a new minor version needs a golden of its own beside ring-1.0.bin");
-    // Metrics may come: the schema tells them. Everything else about a layout is fixed.
+    assert_eq!(version >> 32, old_version >> 32, "a new major version: older readers cannot read it");
+    assert_eq!(
+        version, old_version,
+        "a new minor version needs a golden of its own in addition to ring-1.0.bin"
+    );
+    // Metrics may be added: the schema lists them. Everything else about a layout is fixed.
     let kinds = |sections: &[[u64; 4]]| -> Vec<[u64; 3]> {
         sections.iter().map(|[kind, head, _, factor]| [*kind, *head, *factor]).collect()
     };
@@ -216,7 +219,7 @@ fn newer_value(update: u64, metric: usize) -> f64 {
     update as f64 * [0.5, 1.0, 128.0, 10.0, 2.0][metric]
 }
 
-/// An entry of an archive over the updates after `first`, with words that this version does not know behind it.
+/// An entry of an archive over the updates after `first`, followed by words that this version does not know.
 fn newer_entry(number: u64, first: u64, updates: u64) -> Vec<u64> {
     let last = first + updates - 1;
     let metric = |i: usize| {
@@ -230,7 +233,7 @@ fn newer_entry(number: u64, first: u64, updates: u64) -> Vec<u64> {
     draft::slot(number, content.chain([u64::MAX; 3]))
 }
 
-/// A ring of layout 1.7: a longer header, sections and shapes of unknown kinds, one metric more, longer entries, an
+/// A ring of layout 1.7: a longer header, sections and primitives of unknown kinds, one metric more, longer entries, an
 /// archive of a resolution that this version does not write.
 fn newer() -> Vec<u64> {
     const UPDATES: u64 = 70;
@@ -253,7 +256,7 @@ fn newer() -> Vec<u64> {
     seen.extend((0..METRICS_OF_NEWER).map(|i| if i == 4 { 300.0f64 } else { f64::NAN }.to_bits()));
     seen.extend([draft::pair(0.25f32.to_bits(), 4), draft::pair(0.5f32.to_bits(), 5 | 9 << 24)]);
     let real = |x: f32| x.to_bits();
-    // One frame: a circle, a shape of kind 7 with three points, a line.
+    // One frame: a circle, a primitive of kind 7 with three points, a line.
     let scene = [real(30.0), real(1.0), real(0.0), real(0.0), real(1.0), real(1.0), 1, 3]
         .into_iter()
         .chain([1 | 2 << 8 | 2 << 16, real(0.5), real(0.5), real(0.25), 0])
@@ -299,7 +302,10 @@ fn a_ring_of_a_newer_minor_version_is_read() {
     assert_eq!((reader.identity().run.as_str(), reader.identity().total_steps), ("newer", 9000));
     let heat = reader.schema().position("heat").unwrap();
     let info = &reader.schema().metrics()[heat];
-    assert_eq!((heat, info.unit.as_str(), info.kind, info.group.as_str()), (4, "K", Kind::Gauge, "stove"));
+    assert_eq!(
+        (heat, info.unit.as_str(), info.kind, info.group.as_str()),
+        (4, "K", MetricKind::Gauge, "stove")
+    );
     assert_eq!((reader.published(), reader.last_update()), (70, 70));
     let records = reader.records(60);
     assert_eq!((records.first, records.skipped), (60, 0));
@@ -331,10 +337,10 @@ fn a_ring_of_a_newer_minor_version_is_read() {
     let episode = reader.scene(2).unwrap();
     assert_eq!((episode.number, episode.fps), (3, 30.0));
     let shapes = vec![
-        Shape::Circle { center: [0.5, 0.5], radius: 0.25, tone: 2 },
-        Shape::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 },
+        Primitive::Circle { center: [0.5, 0.5], radius: 0.25, tone: 2 },
+        Primitive::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 },
     ];
-    assert_eq!(episode.frames, [shapes], "a shape of an unknown kind is left out");
+    assert_eq!(episode.frames, [shapes], "a primitive of an unknown kind is left out");
 }
 
 #[test]

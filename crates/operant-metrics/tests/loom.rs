@@ -1,5 +1,5 @@
-//! The slots' protocol under loom, which tries every interleaving and every value that the memory model lets a load
-//! return; and, so that these tests are known to bite, the same protocol with one order or fence missing.
+//! The slot protocol under loom, which tries every interleaving and every value that the memory model allows a load to
+//! return. The same protocol with one ordering or fence missing must fail, which shows that the tests detect it.
 
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
@@ -25,27 +25,27 @@ impl Word for Modelled {
     }
 }
 
-/// Words of content in a slot: the least that can be mixed.
+/// Words of content in a slot: two are enough to detect a mixture.
 const CONTENT: usize = 2;
 
 fn words(slots: usize) -> Vec<Modelled> {
     (0..slots * (1 + CONTENT)).map(|_| Modelled(AtomicU64::new(0))).collect()
 }
 
-/// Words that tell which content they belong to, and at which place.
+/// Words that encode their content's number and their position.
 fn content(number: u64) -> [u64; CONTENT] {
     [100 + number, 200 + number]
 }
 
-/// What a read gives: a content's number, and its words.
+/// Result of a read: the content's number, and its words.
 type Found = Option<(u64, Vec<u64>)>;
 
-/// One way to write and to read a slot: the one that is used, or one with a defect.
+/// A way to write and read a slot: the real one, or one with a defect.
 #[derive(Clone, Copy)]
 struct Protocol {
     write: fn(&[Modelled], u64),
     read: fn(&[Modelled]) -> Found,
-    /// How the counter of what is published is stored and loaded.
+    /// Orderings of the store and load of the published counter.
     publish: Ordering,
     look: Ordering,
 }
@@ -57,7 +57,7 @@ const REAL: Protocol = Protocol {
     look: Acquire,
 };
 
-/// The write in its steps: the order of the last store, and whether each of the other two means of order is there.
+/// The write, step by step: the ordering of the last store, and whether each of the other two orderings is present.
 fn write_in_steps(slot: &[Modelled], number: u64, odd: bool, fenced: bool, last: Ordering) {
     if odd {
         slot[0].store(2 * number + 1, Relaxed);
@@ -71,7 +71,7 @@ fn write_in_steps(slot: &[Modelled], number: u64, odd: bool, fenced: bool, last:
     slot[0].store(2 * number + 2, last);
 }
 
-/// The read in its steps, with the fences before and after the words, and the second look, or without.
+/// The read, step by step, with or without the fences around the words and the second check.
 fn read_in_steps(slot: &[Modelled], first_fence: bool, second_fence: bool, second_look: bool) -> Found {
     let before = slot[0].load(Relaxed);
     if first_fence {
@@ -94,7 +94,7 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// What a reader may be given: nothing, or one whole content, no older than what it was given before.
+/// A reader gets nothing, or one complete content, no older than the one before.
 fn assert_whole(found: Found, newest: &mut u64) {
     if let Some((number, found)) = found {
         assert_eq!(found, content(number), "a mixture came as content {number}");
@@ -120,8 +120,8 @@ fn one_slot(protocol: Protocol, contents: u64, readers: usize, reads: usize, pre
     });
 }
 
-/// A ring of two slots with a counter of what was published, which `records` records are put into while a reader looks
-/// `looks` times for the newest.
+/// A ring of two slots with a counter of what was published, into which `records` records are written while a reader
+/// reads the newest one `looks` times.
 fn ring(protocol: Protocol, records: u64, looks: usize, preemptions: Option<usize>) {
     const SLOTS: u64 = 2;
     let slot_of = |number: u64| {
@@ -145,8 +145,8 @@ fn ring(protocol: Protocol, records: u64, looks: usize, preemptions: Option<usiz
                         assert!(number >= last, "record {last} was announced, {number} found");
                         assert_eq!(number % SLOTS, last % SLOTS);
                     }
-                    // Nothing only while the record that laps it is written.
-                    None => assert!(last + SLOTS < records, "record {last} was announced and not there"),
+                    // Nothing only while a newer record overwrites it.
+                    None => assert!(last + SLOTS < records, "record {last} was published but not readable"),
                 }
             }
         });
@@ -160,33 +160,33 @@ fn ring(protocol: Protocol, records: u64, looks: usize, preemptions: Option<usiz
 }
 
 #[test]
-fn a_reader_gets_whole_contents_in_order() {
+fn a_reader_gets_complete_contents_in_order() {
     one_slot(REAL, 2, 1, 2, None);
 }
 
 #[test]
-fn a_reader_of_many_writes_gets_whole_contents_in_order() {
+fn a_reader_of_many_writes_gets_complete_contents_in_order() {
     one_slot(REAL, 3, 1, 2, Some(3));
 }
 
 #[test]
-fn two_readers_get_whole_contents_in_order() {
+fn two_readers_get_complete_contents_in_order() {
     one_slot(REAL, 2, 2, 1, Some(3));
 }
 
 #[test]
-fn what_is_announced_is_there() {
+fn a_published_record_is_readable() {
     ring(REAL, 2, 2, None);
 }
 
 #[test]
-fn what_is_announced_is_there_or_lapped() {
+fn a_published_record_is_readable_or_overwritten() {
     ring(REAL, 3, 1, None);
     ring(REAL, 4, 2, Some(2));
 }
 
 #[test]
-fn a_write_that_its_process_did_not_live_to_finish_is_never_read() {
+fn an_unfinished_write_is_never_read() {
     check(None, || {
         let slot = Arc::new(words(1));
         let theirs = Arc::clone(&slot);
@@ -207,63 +207,63 @@ fn a_write_that_its_process_did_not_live_to_finish_is_never_read() {
     });
 }
 
-// The same checks find each of the mistakes that could be made.
+// The same checks detect each possible mistake.
 
 #[test]
 #[should_panic(expected = "a mixture")]
-fn found_when_the_write_does_not_announce_itself() {
+fn detects_a_write_without_the_odd_sequence() {
     let write = |slot: &[Modelled], number| write_in_steps(slot, number, false, true, Release);
     one_slot(Protocol { write, ..REAL }, 2, 1, 2, None);
 }
 
 #[test]
 #[should_panic(expected = "a mixture")]
-fn found_when_the_write_has_no_fence() {
+fn detects_a_write_without_its_fence() {
     let write = |slot: &[Modelled], number| write_in_steps(slot, number, true, false, Release);
     one_slot(Protocol { write, ..REAL }, 2, 1, 2, None);
 }
 
 #[test]
 #[should_panic(expected = "a mixture")]
-fn found_when_the_write_does_not_end_in_a_release() {
+fn detects_a_write_without_a_release_store() {
     let write = |slot: &[Modelled], number| write_in_steps(slot, number, true, true, Relaxed);
     one_slot(Protocol { write, ..REAL }, 2, 1, 2, None);
 }
 
 #[test]
 #[should_panic(expected = "a mixture")]
-fn found_when_the_read_has_no_fence_before_the_words() {
+fn detects_a_read_without_the_fence_before_the_words() {
     let read = |slot: &[Modelled]| read_in_steps(slot, false, true, true);
     one_slot(Protocol { read, ..REAL }, 2, 1, 2, None);
 }
 
 #[test]
 #[should_panic(expected = "a mixture")]
-fn found_when_the_read_has_no_fence_after_the_words() {
+fn detects_a_read_without_the_fence_after_the_words() {
     let read = |slot: &[Modelled]| read_in_steps(slot, true, false, true);
     one_slot(Protocol { read, ..REAL }, 2, 1, 2, None);
 }
 
 #[test]
 #[should_panic(expected = "a mixture")]
-fn found_when_the_read_does_not_look_again() {
+fn detects_a_read_without_the_second_check() {
     let read = |slot: &[Modelled]| read_in_steps(slot, true, true, false);
     one_slot(Protocol { read, ..REAL }, 2, 1, 2, None);
 }
 
 #[test]
 #[should_panic(expected = "was announced")]
-fn found_when_the_counter_is_not_released() {
+fn detects_a_counter_stored_without_release() {
     ring(Protocol { publish: Relaxed, ..REAL }, 2, 2, None);
 }
 
 #[test]
 #[should_panic(expected = "was announced")]
-fn found_when_the_counter_is_not_acquired() {
+fn detects_a_counter_loaded_without_acquire() {
     ring(Protocol { look: Relaxed, ..REAL }, 2, 2, None);
 }
 
-/// The steps in which the defects are made are, without one, the protocol itself.
+/// Without a defect, the stepwise functions equal the real protocol.
 #[test]
 fn the_steps_without_a_defect_pass() {
     let write = |slot: &[Modelled], number| write_in_steps(slot, number, true, true, Release);

@@ -1,5 +1,5 @@
-//! The ring between real processes: trainers that are killed and stopped in the middle of a write, files that are cut off
-//! under ten readers. This program starts itself again for every role.
+//! The ring between real processes: trainers that are killed or stopped in the middle of a write, files that are
+//! truncated under ten readers. The test program starts itself again for each role.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use operant_metrics::{
-    COUNT, Capacity, Episode, Health, Identity, Level, Presence, Record, RingOptions, RingReader, RunState,
-    Shape, create_in,
+    COUNT, Capacity, Episode, FileState, Health, Identity, Level, Primitive, Record, RingOptions, RingReader,
+    RunState, create_in,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use support::at;
@@ -19,7 +19,7 @@ use support::at;
 const ROLE: &str = "OPERANT_TEST_ROLE";
 const DIR: &str = "OPERANT_TEST_DIR";
 const RUN: &str = "writer";
-/// Longer than anything here may take on a busy machine; a condition that takes so long does not come.
+/// Longer than any condition may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> RingOptions {
@@ -36,7 +36,7 @@ fn value(update: u64, metric: usize) -> f64 {
     }
 }
 
-/// The update whose record this is; a mixture of two fails.
+/// The update of a record; panics on a mixture of two.
 fn update_of(row: &[f64]) -> u64 {
     let update = row[at("update")] as u64;
     for (metric, found) in row.iter().enumerate() {
@@ -45,7 +45,7 @@ fn update_of(row: &[f64]) -> u64 {
     update
 }
 
-/// A role in a process of its own; it is killed should the test end before it.
+/// A role in a process of its own; killed if the test ends first.
 struct Role(Child);
 
 impl Role {
@@ -61,7 +61,7 @@ impl Role {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
-    /// Waits for the role to end well.
+    /// Waits for the role to succeed.
     fn join(mut self, who: &str) {
         let status = until(who, || self.0.try_wait().unwrap());
         assert!(status.success(), "{who}: {status}");
@@ -82,7 +82,7 @@ fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
         if let Some(it) = condition() {
             return it;
         }
-        assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(begin.elapsed() < PATIENCE, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -91,7 +91,7 @@ fn ring_path(dir: &Path) -> PathBuf {
     dir.join(format!("{RUN}.ring"))
 }
 
-/// The writer's ring once it is there.
+/// The writer's ring, once it exists.
 fn open(dir: &Path) -> RingReader {
     until("a ring", || RingReader::open(&ring_path(dir)).ok())
 }
@@ -118,7 +118,7 @@ fn a_role_in_a_process_of_its_own() {
 fn write(dir: &Path) {
     let mut ring = create_in(dir, &Identity::of_this_process(RUN, "cartpole"), &options()).unwrap();
     ring.writer.set_state(RunState::Running, "");
-    let frame = vec![Shape::Circle { center: [0.0; 2], radius: 1.0, tone: 1 }];
+    let frame = vec![Primitive::Circle { center: [0.0; 2], radius: 1.0, tone: 1 }];
     for update in 1.. {
         ring.writer.publish(&Record::from_values(std::array::from_fn(|metric| value(update, metric))));
         if update % 1000 == 0 {
@@ -132,7 +132,7 @@ fn write(dir: &Path) {
     }
 }
 
-/// Reads everything until the writer dies, and then some more.
+/// Reads everything until the writer dies, and a little longer.
 fn read(dir: &Path) {
     let reader = open(dir);
     let (mut next, mut newest, mut checked) = (0, 0, 0u64);
@@ -175,19 +175,19 @@ fn read(dir: &Path) {
     let before = look(&reader);
     (0..100).for_each(|_| _ = look(&reader));
     assert_eq!(look(&reader), before, "a dead run has no new records");
-    assert!(before > 0, "the reader met no record");
+    assert!(before > 0, "the reader read no record");
 }
 
 #[test]
-fn a_writer_killed_in_the_middle_costs_one_slot_and_its_readers_go_on() {
-    // Each kill falls somewhere else: most into a record, as the writer does little else.
+fn a_writer_killed_during_a_write_loses_one_slot_and_readers_continue() {
+    // Each kill hits another point, most of them a record, since the writer does little else.
     for attempt in 0..6 {
         let dir = tempfile::tempdir().unwrap();
         let writer = Role::start("writer", dir.path());
         let readers: Vec<_> = (0..2).map(|_| Role::start("reader", dir.path())).collect();
         let reader = open(dir.path());
         published_beyond(&reader, 20_000 + 9_973 * attempt);
-        assert!(reader.status().health == Health::Said(RunState::Running), "{:?}", reader.status());
+        assert!(reader.status().health == Health::Reported(RunState::Running), "{:?}", reader.status());
 
         writer.signal(Signal::KILL);
         until("killed", || (reader.status().health == Health::Killed).then_some(()));
@@ -203,15 +203,15 @@ fn a_writer_killed_in_the_middle_costs_one_slot_and_its_readers_go_on() {
         assert!(events >= options().capacity.events - 1, "{events} events");
         readers.into_iter().for_each(|role| role.join("a reader"));
 
-        // Its name is free, and the next run of it replaces the file.
+        // Its name is free, and the next run of that name replaces the file.
         let next = create_in(dir.path(), &Identity::of_this_process(RUN, "cartpole"), &options()).unwrap();
         assert_eq!(next.writer.path(), ring_path(dir.path()));
-        assert_eq!(reader.presence(), Presence::Replaced);
+        assert_eq!(reader.presence(), FileState::Replaced);
     }
 }
 
 #[test]
-fn a_stopped_writer_is_stalled_and_one_that_goes_on_runs() {
+fn a_stopped_writer_is_stalled_and_runs_once_continued() {
     let dir = tempfile::tempdir().unwrap();
     let writer = Role::start("writer", dir.path());
     let reader = open(dir.path());
@@ -219,7 +219,7 @@ fn a_stopped_writer_is_stalled_and_one_that_goes_on_runs() {
     writer.signal(Signal::STOP);
     let health = until("not running", || {
         let health = reader.status().health;
-        (health != Health::Said(RunState::Running)).then_some(health)
+        (health != Health::Reported(RunState::Running)).then_some(health)
     });
     assert_eq!(health, Health::Stalled);
     let published = reader.published();
@@ -227,7 +227,7 @@ fn a_stopped_writer_is_stalled_and_one_that_goes_on_runs() {
     assert!(reader.records(0).rows.len() >= options().capacity.records - 1);
 
     writer.signal(Signal::CONT);
-    until("running again", || (reader.status().health == Health::Said(RunState::Running)).then_some(()));
+    until("running again", || (reader.status().health == Health::Reported(RunState::Running)).then_some(()));
     published_beyond(&reader, published);
 
     // Stopped and then killed: dead, not stalled.
@@ -236,7 +236,7 @@ fn a_stopped_writer_is_stalled_and_one_that_goes_on_runs() {
     until("killed", || (reader.status().health == Health::Killed).then_some(()));
 }
 
-/// Reads until the file is cut off under it, then the file that the writer makes instead.
+/// Reads until the file is truncated, then the file that replaces it.
 fn watch_a_truncation(dir: &Path) {
     let mut reader = open(dir);
     let look = |reader: &RingReader| {
@@ -254,11 +254,11 @@ fn watch_a_truncation(dir: &Path) {
     File::create(dir.join(format!("ready-{}", std::process::id()))).unwrap();
     until("a truncation", || {
         look(&reader);
-        (reader.presence() != Presence::Here).then_some(())
+        (reader.presence() != FileState::Here).then_some(())
     });
     let _ = (reader.status(), reader.freeze());
     let again = until("a new ring", || match RingReader::open(&ring_path(dir)) {
-        Ok(again) if again.presence() == Presence::Here => Some(again),
+        Ok(again) if again.presence() == FileState::Here => Some(again),
         _ => None,
     });
     reader = again;
@@ -270,7 +270,7 @@ fn watch_a_truncation(dir: &Path) {
 }
 
 #[test]
-fn a_file_cut_off_under_ten_readers_harms_none_and_comes_back() {
+fn a_file_truncated_under_ten_readers_harms_none_and_is_replaced() {
     for length in [0, 5_000] {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = Role::start("writer", dir.path());
@@ -285,21 +285,21 @@ fn a_file_cut_off_under_ten_readers_harms_none_and_comes_back() {
         File::options().write(true).open(ring_path(dir.path())).unwrap().set_len(length).unwrap();
         watchers.into_iter().for_each(|role| role.join("a watcher"));
         assert!(writer.0.try_wait().unwrap().is_none(), "the writer lives");
-        assert_eq!(reader.presence(), Presence::Replaced);
+        assert_eq!(reader.presence(), FileState::Replaced);
         let reader = open(dir.path());
-        assert_eq!(reader.status().health, Health::Said(RunState::Running));
+        assert_eq!(reader.status().health, Health::Reported(RunState::Running));
         published_beyond(&reader, reader.published() + 1_000);
     }
 }
 
 #[test]
-fn a_process_id_that_another_process_got_does_not_make_a_dead_run_live() {
+fn a_reused_process_id_does_not_make_a_dead_run_live() {
     let dir = tempfile::tempdir().unwrap();
     let writer = Role::start("writer", dir.path());
     let reader = open(dir.path());
     published_beyond(&reader, 100);
     drop(writer);
-    // The same ring, saying that this very process wrote it.
+    // The same ring, with this process as its writer.
     let dead = reader.identity().pid.to_string();
     let own = format!("{:0width$}", std::process::id(), width = dead.len());
     let (dead, own) = (format!("pid\t{dead}\n"), format!("pid\t{own}\n"));

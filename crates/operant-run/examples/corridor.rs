@@ -13,7 +13,7 @@ const WALL: f64 = 2.0;
 const PUSH: f64 = 0.5;
 /// Time between steps, s.
 const DT: f64 = 0.1;
-/// What trains it unless other settings are given.
+/// Its preset.
 const PRESET: &str = "
 solved_at = 160.0
 total_timesteps = 200_000
@@ -25,9 +25,9 @@ learning_rate = 2e-3
 bundle! {
     /// A cart in a corridor.
     pub struct State {
-        /// Where it is, m from the middle.
+        /// Position, m from the middle.
         x: Float,
-        /// How fast it moves, m/s.
+        /// Velocity, m/s.
         x_dot: Float,
     }
 }
@@ -85,7 +85,7 @@ impl Env for Corridor {
     }
 }
 
-/// Trains with these settings on top of the preset, in `runs/` unless they say otherwise.
+/// Trains with these settings on top of the preset, in `runs/` by default.
 pub fn learn(settings: &[&str]) -> operant_run::Result<RunResult> {
     let set = settings.iter().map(|setting| (*setting).to_owned()).collect();
     let line = CommandLine { set, ..CommandLine::default() };

@@ -1,4 +1,4 @@
-//! From settings to a device that trains: which one it is, and the registered environments and any other on it.
+//! Chooses the device of a run, and builds its backend.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use operant_learn::{Backend, LearnError, Precision};
 use crate::config::{DeviceName, DeviceRequest, EnvFacts, Origin, Requested, RunConfig, Settings};
 use crate::error::{Error, Result};
 use crate::gpu;
-use crate::machine::{self, Applied};
+use crate::machine::{self, AppliedPlan};
 
 /// The compute capability from which tensor cores multiply tf32 and bf16.
 const TENSOR_CORES: (u32, u32) = (8, 0);
 
-/// What a run trains on.
+/// The device that trains a run.
 #[derive(Debug, Clone)]
 pub struct Device {
-    /// As results, run.json and the ring name it: `cpu`, or `cuda:K`.
+    /// Its name in results, run.json and the ring: `cpu` or `cuda:K`.
     pub name: String,
-    /// Of a GPU: what NVML, which counts GPUs in another order, knows it by.
+    /// UUID of a GPU, for NVML, which numbers GPUs in another order.
     pub uuid: Option<String>,
-    /// What is to be known of the choice, in one line: why it was taken where it was not asked for by name, what slows it down.
+    /// A note on the choice, in one line: why it was chosen if it was not requested by name, and what slows it down.
     pub reason: Option<String>,
-    /// The libraries and the number of a GPU.
+    /// The CUDA libraries and the number of a GPU.
     cuda: Option<(Cuda, usize)>,
 }
 
@@ -36,28 +36,28 @@ impl Device {
         Device { name: "cpu".to_owned(), uuid: None, reason: None, cuda: None }
     }
 
-    /// A GPU that these libraries show.
+    /// A GPU that these libraries list.
     fn gpu(cuda: Cuda, gpu: &DeviceProperties) -> Self {
         let (uuid, reason) = (Some(gpu.uuid.clone()), gpu::why_compiled_again(&cuda));
         Device { name: gpu::name(gpu.ordinal), uuid, reason, cuda: Some((cuda, gpu.ordinal)) }
     }
 }
 
-/// What trains, with the settings that it was built for.
+/// A backend, with the settings that it was built for.
 pub struct Built {
-    /// What trains.
+    /// The backend.
     pub backend: Box<dyn Backend>,
     /// The settings, final.
     pub settings: Settings,
-    /// The threads that it has, and what else of the plan for this machine was applied.
-    pub applied: Applied,
+    /// The applied part of the plan for this machine, such as the number of threads.
+    pub applied: AppliedPlan,
 }
 
-/// The device that is requested, or that `auto` takes on this machine for a run that trained on `before` if it is not
-/// new; and the request as it is for that device.
+/// Chooses the requested device, or the one that `auto` selects on this machine, and adapts the request to it. `before`
+/// is the device that a resumed run trained on.
 ///
 /// # Errors
-/// When it is not there, or does not train under these settings; each with its origin.
+/// When it does not exist or cannot train with these settings; each error with its origin.
 pub fn choose(requested: &Requested, before: Option<&str>) -> Result<(Requested, Device)> {
     let settings = &requested.settings;
     match &settings.run.device {
@@ -86,8 +86,8 @@ pub fn choose(requested: &Requested, before: Option<&str>) -> Result<(Requested,
     }
 }
 
-/// The order of devices for a run that trained on `before` if it is not new: that device comes first, unless the command line gives
-/// the order.
+/// The order of devices for a run that trained on `before`, if it is resumed: that device comes first, unless the
+/// command line gives the order.
 fn resumed_order(requested: &Requested, order: &[DeviceName], before: Option<&str>) -> Vec<DeviceName> {
     let mut order = order.to_vec();
     let before: Option<DeviceName> = before.and_then(|name| name.parse().ok());
@@ -98,7 +98,8 @@ fn resumed_order(requested: &Requested, order: &[DeviceName], before: Option<&st
     order
 }
 
-/// The first of `order` that is there and fits the request, after those that were `tried` and why they were not taken.
+/// The first device of `order` that exists and fits the request. `tried` lists devices tried before, with the reason
+/// why each was not used.
 fn first_of(
     requested: &Requested,
     order: &[DeviceName],
@@ -125,7 +126,7 @@ fn first_of(
     Err(requested.placed(error, "device"))
 }
 
-/// A GPU, with the request as it is for it, and notes on the choice.
+/// A GPU, with the request adapted to it and notes on the choice.
 fn on_gpu(
     requested: &Requested,
     (cuda, gpu): (Cuda, DeviceProperties),
@@ -147,7 +148,7 @@ fn on_gpu(
     Ok((requested, device))
 }
 
-/// The notes that there are, in one line.
+/// Joins the notes into one line.
 fn lines<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -157,10 +158,10 @@ fn first_line(error: &Error) -> &str {
     error.what.lines().next().unwrap_or_default()
 }
 
-/// Which kernels would run the network for this environment on that device; None on the CPU.
+/// The kernels that would run this environment's network on that device; None on the CPU.
 ///
 /// # Errors
-/// When none would, or the driver fails.
+/// When there are none, or the driver fails.
 pub fn kernels(env: &dyn AnyEnv, settings: &Settings, device: &Device) -> Result<Option<KernelChoice>> {
     let Some((cuda, ordinal)) = &device.cuda else { return Ok(None) };
     let Some(gpu) = cuda.devices()?.into_iter().nth(*ordinal) else { return Ok(None) };
@@ -176,12 +177,12 @@ fn network_options(settings: &Settings) -> NetworkOptions {
     NetworkOptions { precision: settings.run.precision, kernels: settings.run.kernels }
 }
 
-/// What `auto` or an order would take, with the request as it is for it. Where one device is asked for by name, which need not be
-/// there, or an order of which none can be used: none, and the request as it is for such a device. Whether it has room for
-/// the run is found out by training.
+/// The device that `auto` or an order would select, with the request adapted to it. If one device is requested by name,
+/// which need not exist, or no device of an order can be used: none, and the request adapted to such a device. Its
+/// memory is not checked.
 ///
 /// # Errors
-/// When the CPU would have to be taken and the request does not fit it.
+/// When only the CPU is left and the request does not fit it.
 pub fn foreseen(requested: &Requested) -> Result<(Requested, Option<Device>)> {
     let chosen = match &requested.settings.run.device {
         DeviceRequest::Auto => choose(requested, None)?,
@@ -194,12 +195,12 @@ pub fn foreseen(requested: &Requested) -> Result<(Requested, Option<Device>)> {
     Ok((chosen.0, Some(chosen.1)))
 }
 
-/// The CPU, which is taken for this reason where it was not asked for by name.
+/// The CPU, with the reason why it was chosen if it was not requested by name.
 fn on_cpu(requested: &Requested, reason: Option<String>) -> Result<(Requested, Device)> {
-    // What fits a GPU alone is found out only now.
+    // Settings that only GPUs support are detected only now.
     let requested = requested.on_cpu().map_err(|mut error| {
         if let Some(reason) = &reason {
-            error.what = format!("{}, and the CPU is taken: {reason}", error.what);
+            error.what = format!("{}, and the CPU is used: {reason}", error.what);
         }
         error
     })?;
@@ -207,8 +208,8 @@ fn on_cpu(requested: &Requested, reason: Option<String>) -> Result<(Requested, D
     Ok((requested, Device { reason, ..Device::cpu() }))
 }
 
-/// As [`choose`], with what `make_backend` builds there. Where `auto` or an order chose a GPU that cannot train under
-/// the request, the next device is taken instead, with the request for that.
+/// As [`choose`], and builds the backend there with `make_backend`. If `auto` or an order chose a GPU that cannot train
+/// this request, the next device is used instead.
 ///
 /// # Errors
 /// As [`choose`], and those of `make_backend`.
@@ -230,7 +231,7 @@ pub fn start(
             Err(error) => error,
         };
         let taken = device.cuda.as_ref().map(|(_, ordinal)| DeviceName::Cuda(*ordinal));
-        // What stood before the one that failed was not there.
+        // The devices before the one that failed do not exist.
         let past = order.iter().position(|name| Some(*name) == taken).map_or(0, |at| at + 1);
         order.drain(..past);
         if taken.is_none() || order.is_empty() {
@@ -242,7 +243,7 @@ pub fn start(
 }
 
 impl EnvFacts {
-    /// What the configuration needs to know of an environment. An `operant.toml` may also hold tables for those of `registry`.
+    /// The facts about an environment. An `operant.toml` may also hold tables for those of `registry`.
     pub fn of(spec: &EnvSpec, registry: &Registry) -> Self {
         let mut known = registry.known();
         for name in spec.aliases.iter().chain([&spec.name]) {
@@ -255,7 +256,7 @@ impl EnvFacts {
     /// The same for an environment of the registry, by name or alias.
     ///
     /// # Errors
-    /// When there is none of that name, with the nearest that there is.
+    /// When there is none, with the nearest name.
     pub fn registered(registry: &Registry, name: &str) -> Result<Self> {
         Ok(EnvFacts::of(&find(registry, name)?.spec(), registry))
     }
@@ -264,7 +265,7 @@ impl EnvFacts {
 /// The environment of that name or alias.
 ///
 /// # Errors
-/// When there is none, with the nearest that there is.
+/// When there is none, with the nearest name.
 pub fn find<'a>(registry: &'a Registry, name: &str) -> Result<&'a Arc<dyn AnyEnv>> {
     registry.find(name).map_err(|unknown| unknown_env(&unknown))
 }
@@ -275,12 +276,12 @@ fn unknown_env(unknown: &UnknownEnv) -> Error {
     )
 }
 
-/// The backend for an environment on the device that was chosen, with the options and threads that are
-/// requested, and the machine's plan where they do not.
+/// Builds the backend of an environment on the chosen device, with the requested options and threads, and the plan's
+/// values for the others.
 ///
 /// # Errors
-/// When the environment refuses an option, or the learner the hyperparameters, each with its origin; or when the device has
-/// no room or fails.
+/// When the environment refuses an option or the learner the hyperparameters, each with its origin; or when the device
+/// lacks memory or fails.
 pub fn backend(env: &Arc<dyn AnyEnv>, requested: &Requested, device: &Device) -> Result<Built> {
     let env = with_options(&**env, &requested.settings)?;
     match &device.cuda {
@@ -301,14 +302,14 @@ fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested) -> Result<Built> {
 }
 
 fn on_cuda(env: Arc<dyn AnyEnv>, requested: &Requested, gpu: &operant_cuda::Device) -> Result<Built> {
-    let asked = &requested.settings;
-    let plan = machine::plan(&asked.run, &asked.learner, None, true);
-    let RunConfig { memory_fraction, overlap, .. } = asked.run;
+    let settings = &requested.settings;
+    let plan = machine::plan(&settings.run, &settings.learner, None, true);
+    let RunConfig { memory_fraction, overlap, .. } = settings.run;
     let options =
-        GpuOptions { network: network_options(asked), memory_fraction, threads: plan.threads, overlap };
+        GpuOptions { network: network_options(settings), memory_fraction, threads: plan.threads, overlap };
     let chosen = if requested.num_envs_is_open() {
-        let most = asked.max_envs();
-        let chosen = cuda::choose_num_envs(&*env, &asked.learner, gpu, options, most)
+        let most = settings.max_envs();
+        let chosen = cuda::choose_num_envs(&*env, &settings.learner, gpu, options, most)
             .map_err(|error| learn_error(error, |key| requested.origin(key).cloned()))?;
         Some((chosen.num_envs, chosen.reason))
     } else {
@@ -321,7 +322,7 @@ fn on_cuda(env: Arc<dyn AnyEnv>, requested: &Requested, gpu: &operant_cuda::Devi
     Ok(Built { backend, settings, applied })
 }
 
-/// The environment with the options that the settings have for it.
+/// The environment with the options from the settings.
 fn with_options(env: &dyn AnyEnv, settings: &Settings) -> Result<Arc<dyn AnyEnv>> {
     env.with_options(&settings.env_options).map_err(|error| match settings.option_origin(error.option()) {
         Some(origin) => Error::from(&error).at(origin.to_string()),
@@ -329,7 +330,7 @@ fn with_options(env: &dyn AnyEnv, settings: &Settings) -> Result<Arc<dyn AnyEnv>
     })
 }
 
-/// The learner's error, at the origin of the key that is to blame.
+/// The learner's error, at the origin of the invalid key.
 fn learn_error(error: LearnError, origin: impl FnOnce(&str) -> Option<Origin>) -> Error {
     let origin = match &error {
         LearnError::Config { key, .. } => origin(key).map(|origin| origin.to_string()),

@@ -4,9 +4,9 @@
 //! runs/<name>/
 //!   config.toml       effective configuration        metrics.csv       a row per update
 //!   checkpoints/      step_*/                        events.out.*      for TensorBoard
-//!   result.json       how it ended                   operant.log       what happened
-//!   run.json          what it is and how it stands   daemon.out        output of a detached run
-//!   .stop             lock of who asks it to stop
+//!   result.json       how it ended                   operant.log       its log
+//!   run.json          its identity and state          daemon.out        output of a detached run
+//!   .stop             lock of a process that stops it
 //! ```
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -21,14 +21,14 @@ use crate::error::{Error, Result, did_you_mean};
 /// The file that carries the run's lock.
 const LOG: &str = "operant.log";
 
-/// Opens no symbolic link, since others may write in the directory, and does not wait for the other end of a pipe.
+/// Follows no symbolic link, since others may write to the directory, and does not block on a pipe.
 #[allow(clippy::cast_possible_wrap)] // as the system takes it
 const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits() as i32;
 
-/// How long a look at the lock may take.
-const A_LOOK: Duration = Duration::from_millis(100);
+/// Longest time for which a probe holds the lock.
+const LOCK_PROBE: Duration = Duration::from_millis(100);
 
-/// A run's directory, held by this process for as long as the value lives.
+/// A run's directory, locked by this process for as long as the value lives.
 #[derive(Debug)]
 pub struct RunDir {
     name: String,
@@ -37,14 +37,14 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes the directory of a new run under `parent`. Without a name, one is made of environment, seed and time.
+    /// Creates the directory of a new run under `parent`. Without a name, one is generated from environment, seed and time.
     ///
     /// # Errors
-    /// Usage when a run of this name exists; disk when the directory cannot be made or written.
+    /// Usage when a run of this name exists; disk when the directory cannot be created or written.
     pub fn create(parent: &Path, name: Option<&str>, environment: &str, seed: u64) -> Result<Self> {
         let unwritable = |path: &Path, error: &std::io::Error| {
-            Error::disk("the run directory cannot be made", path, error)
-                .remedy("choose a writable place with --run-dir DIR")
+            Error::disk("the run directory cannot be created", path, error)
+                .remedy("choose a writable directory with --run-dir DIR")
         };
         std::fs::create_dir_all(parent).map_err(|error| unwritable(parent, &error))?;
         let stem = match name {
@@ -67,7 +67,7 @@ impl RunDir {
                         .at(path.display().to_string())
                         .remedy(format!("choose another --name, or continue it with --resume {own}")));
                 }
-                Err(_) => {} // Two runs in one second: number them.
+                Err(_) => {} // Two runs in the same second are numbered.
             }
         }
         unreachable!("some number is free")
@@ -76,7 +76,7 @@ impl RunDir {
     /// Takes the directory of an existing run.
     ///
     /// # Errors
-    /// Usage when another process holds it; disk when it cannot be written.
+    /// Usage when another process holds its lock; disk when it cannot be written.
     pub fn open(path: &Path) -> Result<Self> {
         RunDir::hold(name_of(path), path.to_path_buf())
     }
@@ -91,19 +91,19 @@ impl RunDir {
         let log = log.map_err(|error| {
             let strange = std::fs::symlink_metadata(&file).is_ok_and(|found| !found.is_file());
             let remedy = match strange {
-                true => "remove what stands in the place of operant.log",
-                false => "choose a writable place with --run-dir DIR",
+                true => "remove what is in the place of operant.log",
+                false => "choose a writable directory with --run-dir DIR",
             };
             Error::disk("the run directory cannot be written", &file, &error).remedy(remedy)
         })?;
         let begun = Instant::now();
         loop {
             match log.try_lock() {
-                // A file system without locks must not forbid training.
+                // A file system without locks must not prevent training.
                 Ok(()) | Err(TryLockError::Error(_)) => return Ok(RunDir { name, path, log }),
-                // Whoever only looks whether it is held lets go at once.
-                Err(TryLockError::WouldBlock) if begun.elapsed() < A_LOOK => {
-                    std::thread::park_timeout(A_LOOK / 20);
+                // A probe releases the lock at once.
+                Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_PROBE => {
+                    std::thread::park_timeout(LOCK_PROBE / 20);
                 }
                 Err(TryLockError::WouldBlock) => {
                     return Err(Error::usage(format!("run {name} is being trained by another process"))
@@ -124,7 +124,7 @@ impl RunDir {
         &self.path
     }
 
-    /// Where its checkpoints are.
+    /// The directory of its checkpoints.
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoints")
     }
@@ -137,17 +137,18 @@ impl RunDir {
     /// Writes a whole file into the directory; a reader sees the old one or the new one, never a part.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// When the file cannot be written.
     pub fn write(&self, file: &str, text: &str) -> Result<()> {
         let path = self.path.join(file);
         replace(&path, text, true).map_err(|error| {
             Error::disk(format!("{file} cannot be written"), &path, &error)
-                .remedy("free some space, or choose another place with --run-dir DIR")
+                .remedy("free some space, or choose another directory with --run-dir DIR")
         })
     }
 }
 
-/// Writes a whole file: a reader sees the old one or the new one, never a part. A durable one also survives the machine.
+/// Writes a whole file: a reader sees the old one or the new one, never a part. A durable one also survives a crash of
+/// the machine.
 pub(crate) fn replace(path: &Path, text: &str, durable: bool) -> std::io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.tmp"));
@@ -162,10 +163,10 @@ pub(crate) fn replace(path: &Path, text: &str, durable: bool) -> std::io::Result
     write().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
 }
 
-/// Longest file of a run that is read whole.
+/// Size limit of a run's files.
 const SMALL: u64 = 1 << 20;
 
-/// Reads a file of at most a megabyte that is a file: others may have put something else there.
+/// Reads a regular file of at most a megabyte; other users may have replaced it.
 ///
 /// # Errors
 /// When it cannot be read, is longer, or is a pipe, a device or a directory.
@@ -179,7 +180,7 @@ pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
 /// As [`read_small`].
 pub fn read_file(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let invalid = |what: String| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
-    // Opening a pipe would wait for its other end.
+    // Opening a pipe would block until its other end is opened.
     if !std::fs::metadata(path)?.is_file() {
         return Err(invalid("it is not a regular file".into()));
     }
@@ -196,9 +197,9 @@ pub(crate) fn log_of(path: &Path) -> PathBuf {
     path.join(LOG)
 }
 
-/// Whether a process holds the run in `path`: trains it, or is about to. False where the file system has no locks.
+/// Whether a process holds the lock of the run in `path`: it trains it or is about to. False on file systems without locks.
 ///
-/// To look is to hold it for a moment, which [`RunDir::open`] waits out.
+/// The probe takes the lock for a moment; [`RunDir::open`] waits for that.
 pub(crate) fn is_held(path: &Path) -> bool {
     let Ok(log) = File::open(log_of(path)) else { return false };
     matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock))
@@ -218,7 +219,7 @@ pub(crate) fn names(parent: &Path) -> Vec<String> {
     names
 }
 
-/// The directory of the run that is given by name under `parent` or by path, if there is one.
+/// The directory of a run, given by name under `parent` or by path, if there is one.
 pub(crate) fn locate(parent: &Path, run: &str) -> Option<PathBuf> {
     let ways = [parent.join(run), PathBuf::from(run)];
     ways.into_iter().find(|path| !run.is_empty() && is_run(path))
@@ -227,7 +228,7 @@ pub(crate) fn locate(parent: &Path, run: &str) -> Option<PathBuf> {
 /// The directory of an existing run, given by name under `parent` or by path.
 ///
 /// # Errors
-/// Usage when there is none, with the nearest name that exists.
+/// Usage when there is none, with the nearest existing name.
 pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
     if let Some(path) = locate(parent, run) {
         return Ok(path);
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_taken_names_refused() {
+    fn names_are_unique_and_existing_names_are_refused() {
         let parent = tempfile::tempdir().expect("a temporary directory");
         let first = RunDir::create(parent.path(), None, "cartpole", 7).expect("made");
         let second = RunDir::create(parent.path(), None, "cartpole", 7).expect("made");
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_nobody_trains_is_not_held() {
+    fn a_run_without_a_trainer_is_not_held() {
         let parent = tempfile::tempdir().expect("a temporary directory");
         assert!(!is_held(parent.path()));
         std::fs::write(log_of(parent.path()), "").expect("written");
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_a_run_does_not_keep_it_from_being_taken() {
+    fn probing_a_runs_lock_does_not_prevent_opening_it() {
         let parent = tempfile::tempdir().expect("a temporary directory");
         let run = RunDir::create(parent.path(), Some("seen"), "cartpole", 7).expect("made");
         let path = run.path().to_path_buf();
@@ -356,7 +357,7 @@ mod tests {
         let look = File::open(log_of(&path)).expect("opened");
         look.try_lock_shared().expect("free");
         let taker = std::thread::spawn(move || RunDir::open(&path).map(drop));
-        std::thread::park_timeout(A_LOOK / 4);
+        std::thread::park_timeout(LOCK_PROBE / 4);
         drop(look);
         taker.join().expect("no panic").expect("taken");
     }
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unwritable_place_is_a_disk_error() {
+    fn an_unwritable_directory_is_a_disk_error() {
         let parent = tempfile::tempdir().expect("a temporary directory");
         let file = parent.path().join("file");
         std::fs::write(&file, "").expect("written");

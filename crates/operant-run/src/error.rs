@@ -1,4 +1,4 @@
-//! One error for a whole run: what went wrong, where, and what to do about it.
+//! The error type of a run: what went wrong, where, and the remedy.
 
 use std::fmt;
 use std::path::Path;
@@ -11,29 +11,29 @@ use operant_learn::LearnError;
 use crate::checkpoint::CheckpointError;
 use crate::sinks::SinkError;
 
-/// What a failure means to the caller; decides the exit code.
+/// Kind of a failure; determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The command line, a configuration or a checkpoint cannot be used as given; nothing was trained or changed.
     Usage,
     /// A file or directory could not be read or written.
     Disk,
-    /// Training produced non-finite numbers for too long.
+    /// Training produced too many non-finite updates.
     Diverged,
     /// The device or an environment failed.
     Device,
 }
 
-/// A failure with its place and its remedy.
+/// A failure with its location and remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// The kind, which decides the exit code.
+    /// The kind, which determines the exit code.
     pub kind: ErrorKind,
-    /// What went wrong, with the value at fault.
+    /// What went wrong, with the invalid value.
     pub what: String,
     /// Where: a file and line, a variable, a flag, a path.
     pub place: Option<String>,
-    /// What to do.
+    /// The remedy.
     pub remedy: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of some kind that says `what`.
+    /// An error of this kind with the message `what`.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
         Error { kind, what: what.into(), place: None, remedy: None }
     }
@@ -56,14 +56,14 @@ impl Error {
         Error::new(ErrorKind::Disk, format!("{}: {error}", what.into())).at(path.display().to_string())
     }
 
-    /// Says where.
+    /// Sets where it happened.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
     }
 
-    /// Says what to do.
+    /// Sets the remedy.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
@@ -110,7 +110,7 @@ impl From<LearnError> for Error {
 }
 
 impl From<CudaError> for Error {
-    /// What this machine does not have cannot be asked for; anything else is a device that fails.
+    /// A device that this machine lacks is a usage error; anything else is a device failure.
     fn from(error: CudaError) -> Self {
         let kind = match &error {
             CudaError::NoDriver { .. }
@@ -133,8 +133,8 @@ pub fn did_you_mean<'a>(given: &str, candidates: impl IntoIterator<Item = &'a st
     }
 }
 
-/// The candidate nearest to `given`, when one is near enough to be what was meant: by edits, else by initials (`lr`),
-/// else as the only one that contains it (`epochs`).
+/// The candidate nearest to `given`, if one is near enough: by edit distance, else by initials (`lr`), else the only
+/// one that contains it (`epochs`).
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase();
     let candidates: Vec<&str> = candidates.into_iter().collect();
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_what_was_meant() {
+    fn the_nearest_name_is_suggested() {
         let names = ["learning_rate", "gamma", "update_epochs", "num_envs", "norm_obs", "norm_adv"];
         let near = |given| nearest(given, names);
         assert_eq!(near("learning-rate"), Some("learning_rate"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_where_and_what_to_do() {
+    fn an_error_shows_what_where_and_its_remedy() {
         let error = Error::usage("a is b").at("there").remedy("do c");
         assert_eq!(error.to_string(), "a is b\n  where: there\n  remedy: do c");
         let source = std::io::Error::other("x; y");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_is_not_there_is_bad_usage_and_one_that_fails_is_not() {
+    fn a_missing_gpu_is_a_usage_error_and_a_failing_one_is_not() {
         let absent = Error::from(CudaError::NoSuchDevice { ordinal: 3, count: 1 });
         assert_eq!(absent.exit_code(), 2);
         assert!(absent.what.contains("no GPU 3"), "{absent}");

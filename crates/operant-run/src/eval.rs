@@ -9,49 +9,48 @@ use crate::config::Requested;
 use crate::device::Built;
 use crate::dir;
 use crate::error::{Error, Result};
-use crate::evaluate::Summary;
+use crate::evaluate::EvalSummary;
 use crate::train_loop::FINAL_ROUND;
 
 /// A checkpoint to evaluate.
 #[derive(Debug)]
-pub struct Target {
+pub struct EvalTarget {
     /// Name of the run that it belongs to.
     pub run: String,
     /// Its directory.
     pub path: PathBuf,
-    /// What it holds.
+    /// Its content.
     pub checkpoint: Checkpoint,
-    /// Damaged checkpoints that were passed over.
+    /// Errors of damaged checkpoints that were skipped.
     pub warnings: Vec<String>,
 }
 
-impl Target {
-    /// Finds what `what` means: the path of a checkpoint, or a run (by name under `parent`, or by path) of which the
-    /// latest checkpoint counts.
+impl EvalTarget {
+    /// Finds a checkpoint: by its path, or as the latest checkpoint of a run (by name under `parent`, or by path).
     ///
     /// # Errors
-    /// When there is no such thing, or it cannot be read.
+    /// When there is none, or it cannot be read.
     pub fn find(parent: &Path, what: &str) -> Result<Self> {
         let path = Path::new(what);
         if path.is_dir() && is_checkpoint(path) {
             let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
             let run = path.parent().and_then(Path::parent).map_or_else(String::new, dir::name_of);
-            return Ok(Target { run, checkpoint: checkpoint::load(&path)?, path, warnings: Vec::new() });
+            return Ok(EvalTarget { run, checkpoint: checkpoint::load(&path)?, path, warnings: Vec::new() });
         }
         let run = dir::find(parent, what)?;
         let checkpoints = run.join("checkpoints");
         if !checkpoints.is_dir() || checkpoint::steps(&checkpoints)?.is_empty() {
             return Err(Error::usage(format!("run {what} has no checkpoint yet"))
                 .at(checkpoints.display().to_string())
-                .remedy("wait for its first one, or ask for it: operant checkpoint RUN"));
+                .remedy("wait for its first one, or request one: operant checkpoint RUN"));
         }
         let loaded = checkpoint::load_latest(&checkpoints)?;
         let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
-        Ok(Target { run: dir::name_of(&run), path: loaded.path, checkpoint: loaded.checkpoint, warnings })
+        Ok(EvalTarget { run: dir::name_of(&run), path: loaded.path, checkpoint: loaded.checkpoint, warnings })
     }
 }
 
-/// By its name, or a copy under another one.
+/// By its name or, for a copy under another name, by its files.
 fn is_checkpoint(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains("step_"))
         || checkpoint::is_checkpoint(path)
@@ -72,9 +71,9 @@ pub struct EvalResult {
     pub eval_return_mean: f64,
     /// Standard deviation of the returns.
     pub eval_return_std: f64,
-    /// Least return.
+    /// Minimum return.
     pub eval_return_min: f64,
-    /// Greatest return.
+    /// Maximum return.
     pub eval_return_max: f64,
     /// Mean length in steps.
     pub eval_length_mean: f64,
@@ -82,17 +81,17 @@ pub struct EvalResult {
     pub eval_episodes: usize,
     /// Distinct episodes among them.
     pub eval_distinct: usize,
-    /// Whether the mean reaches the environment's threshold; null where there is none.
+    /// Whether the mean reaches the environment's threshold; null if it has none.
     pub solved: Option<bool>,
 }
 
-/// Plays `episodes` greedy episodes of a checkpoint, on the random stream of a run's last evaluation: with as many
-/// episodes, a finished run's result is reproduced exactly.
+/// Plays `episodes` greedy episodes of a checkpoint, on the random stream of a run's final evaluation: with the same
+/// number of episodes, it reproduces a finished run's result exactly.
 ///
 /// # Errors
 /// When the backend refuses the request or the checkpoint.
 pub fn evaluate(
-    target: &Target,
+    target: &EvalTarget,
     requested: &Requested,
     episodes: usize,
     make_backend: impl FnOnce(&Requested) -> Result<Built>,
@@ -100,7 +99,7 @@ pub fn evaluate(
     let Built { mut backend, settings, .. } = make_backend(requested)?;
     let place = || target.path.display().to_string();
     backend.load(&target.checkpoint.snapshot).map_err(|error| Error::from(error).at(place()))?;
-    let summary = Summary::of(&backend.evaluate(0..episodes, FINAL_ROUND)?);
+    let summary = EvalSummary::of(&backend.evaluate(0..episodes, FINAL_ROUND)?);
     Ok(EvalResult {
         run: target.run.clone(),
         env: target.checkpoint.env.clone(),

@@ -1,4 +1,4 @@
-//! Greedy evaluations: what they measure, and when training tries to count as solved.
+//! Greedy evaluations: their summary, and their schedule during training.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use crate::error::Result;
 /// Episodes over which the training mean is taken.
 const WINDOW_EPISODES: u64 = 100;
 
-/// What greedy episodes measured.
+/// Summary of greedy episodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summary {
+pub struct EvalSummary {
     /// Episodes played.
     pub episodes: usize,
     /// Distinct episodes among them.
@@ -23,23 +23,23 @@ pub struct Summary {
     pub mean: f64,
     /// Standard deviation of the returns (of the population).
     pub std: f64,
-    /// Least return.
+    /// Minimum return.
     pub min: f64,
-    /// Greatest return.
+    /// Maximum return.
     pub max: f64,
     /// Mean length in steps.
     pub length: f64,
 }
 
-impl Summary {
-    /// Summarises an evaluation; NaN throughout when it has no episodes.
+impl EvalSummary {
+    /// Summarizes an evaluation; all NaN if it has no episodes.
     #[allow(clippy::cast_precision_loss)] // counts of episodes and steps
     pub fn of(evaluation: &Evaluation) -> Self {
         let returns = &evaluation.returns;
         let n = returns.len() as f64;
         let mean = returns.iter().sum::<f64>() / n;
         let variance = returns.iter().map(|r| (r - mean) * (r - mean)).sum::<f64>() / n;
-        Summary {
+        EvalSummary {
             episodes: returns.len(),
             distinct: evaluation.traces.iter().collect::<HashSet<_>>().len(),
             mean,
@@ -50,13 +50,13 @@ impl Summary {
         }
     }
 
-    /// Enters this evaluation in the record of the update that it followed.
+    /// Adds this evaluation to the record of the update before it.
     pub fn add_to(&self, record: &mut Record) {
         record.eval_return = self.mean;
         record.eval_return_std = self.std;
     }
 
-    /// `9.50 +- 1.00 over 100 greedy episodes`, and how many were distinct where not all of them were.
+    /// `9.50 +- 1.00 over 100 greedy episodes`, and how many were distinct, if not all were.
     pub fn shown(mean: f64, std: f64, episodes: usize, distinct: usize) -> String {
         let repeated = match distinct {
             0 => String::new(),
@@ -66,7 +66,7 @@ impl Summary {
         format!("{mean:.2} +- {std:.2} over {episodes} greedy episodes{repeated}")
     }
 
-    /// Whether this evaluation counts as solved.
+    /// Whether this evaluation solves the environment.
     pub fn solves(&self, threshold: Option<f64>) -> bool {
         threshold.is_some_and(|threshold| self.mean >= threshold)
     }
@@ -75,11 +75,11 @@ impl Summary {
 /// Episodes of the first block of [`play`].
 const FIRST_BLOCK: usize = 256;
 
-/// Blocks longer than this do not grow.
+/// Blocks that take longer than this do not grow.
 const BLOCK_TIME: Duration = Duration::from_millis(100);
 
-/// Plays `episodes` greedy episodes in blocks, between which `stop` is asked; None where it ended the evaluation. The sizes of
-/// the blocks depend on the time, the result does not.
+/// Plays `episodes` greedy episodes in blocks and checks `stop` between blocks; None if it ended the evaluation. The
+/// block sizes depend on timing, the result does not.
 ///
 /// # Errors
 /// When the device fails.
@@ -107,14 +107,14 @@ pub(crate) fn play(
     Ok(Some(all))
 }
 
-/// Decides, from what training reports alone, after which updates to try: when the mean return of the last hundred or
-/// so episodes has come at least half the way from the first measured mean to the threshold, and `interval` updates
-/// have passed since the last attempt.
+/// Decides from training statistics alone after which updates to evaluate: when the mean return of the last hundred or
+/// so episodes is at least halfway from the first measured mean to the threshold, and `interval` updates have passed
+/// since the last evaluation.
 ///
-/// Its state is saved with every checkpoint, so that a resumed run tries after the same updates.
+/// Its state is saved with every checkpoint, so that a resumed run evaluates after the same updates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Attempts {
+pub struct EvalSchedule {
     /// (episodes, mean return) of the latest updates in which episodes ended.
     window: VecDeque<(u64, f64)>,
     episodes: u64,
@@ -122,7 +122,7 @@ pub struct Attempts {
     last_attempt: Option<u64>,
 }
 
-impl Attempts {
+impl EvalSchedule {
     /// The state with this window of (episodes, mean return), oldest first.
     pub(crate) fn new(
         window: VecDeque<(u64, f64)>,
@@ -130,10 +130,10 @@ impl Attempts {
         last_attempt: Option<u64>,
     ) -> Self {
         let episodes = window.iter().map(|(episodes, _)| episodes).sum();
-        Attempts { window, episodes, first_mean, last_attempt }
+        EvalSchedule { window, episodes, first_mean, last_attempt }
     }
 
-    /// Takes in the episodes of one update.
+    /// Adds the episodes of one update.
     pub fn record(&mut self, stats: &UpdateStats) {
         if stats.episodes == 0 || !stats.episodic_return_mean.is_finite() {
             return;
@@ -158,7 +158,7 @@ impl Attempts {
         (self.episodes > 0).then(|| total / self.episodes as f64)
     }
 
-    /// Whether to try after `update` (counted from one).
+    /// Whether to evaluate after `update` (counted from one).
     pub fn due(&self, update: u64, threshold: Option<f64>, interval: u64) -> bool {
         let (Some(threshold), Some(first), Some(mean)) = (threshold, self.first_mean, self.mean()) else {
             return false;
@@ -167,7 +167,7 @@ impl Attempts {
         rested && mean >= first + (threshold - first) / 2.0
     }
 
-    /// Notes an attempt after `update`.
+    /// Records an evaluation after `update`.
     pub fn tried(&mut self, update: u64) {
         self.last_attempt = Some(update);
     }
@@ -178,8 +178,8 @@ mod tests {
     use super::*;
     use crate::testing::stats;
 
-    fn seen(means: &[(u64, f64)]) -> Attempts {
-        let mut attempts = Attempts::default();
+    fn seen(means: &[(u64, f64)]) -> EvalSchedule {
+        let mut attempts = EvalSchedule::default();
         for (episodes, mean) in means {
             attempts.record(&stats(0, *episodes, *mean));
         }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_from_halfway_on_and_rests_between() {
+    fn evaluates_from_halfway_on_and_pauses_between() {
         let mut attempts = seen(&[(100, 20.0), (0, f64::NAN), (100, 119.0)]);
         assert!(!attempts.due(3, Some(220.0), 5));
         attempts.record(&stats(0, 100, 120.0));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_weighted_and_forgets() {
+    fn the_mean_is_weighted_over_a_window() {
         assert_eq!(seen(&[]).mean(), None);
         assert_eq!(seen(&[(1, 10.0), (3, 20.0)]).mean(), Some(17.5));
         assert_eq!(seen(&[(90, 0.0), (10, 50.0)]).mean(), Some(5.0));
@@ -208,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_of_the_population() {
+    fn a_summary_uses_the_population_deviation() {
         let evaluation = Evaluation {
             returns: vec![1.0, 3.0, 5.0, 7.0],
             lengths: vec![1, 2, 3, 6],
             traces: vec![4, 5, 4, 6],
         };
-        let summary = Summary::of(&evaluation);
+        let summary = EvalSummary::of(&evaluation);
         assert_eq!((summary.mean, summary.std, summary.length), (4.0, 5f64.sqrt(), 3.0));
         assert_eq!((summary.min, summary.max, summary.episodes), (1.0, 7.0, 4));
         assert_eq!(summary.distinct, 3);

@@ -1,4 +1,4 @@
-//! GPUs as a run asks for them: by the CUDA driver's numbers, found or missed with words that say what to do.
+//! Finds GPUs by the CUDA driver's numbers, with remedies if they are missing.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use operant_learn::presets;
 use crate::config::Requested;
 use crate::error::{Error, Result};
 
-/// What is wrong where the driver starts and has no GPU.
-pub const SHOWS_NONE: &str = "the NVIDIA driver shows none";
+/// The problem when the driver works and lists no GPU.
+pub const SHOWS_NONE: &str = "the NVIDIA driver lists none";
 
 /// The number of the GPU in `cuda` (0) or `cuda:K`.
 pub fn ordinal(device: &str) -> Option<usize> {
@@ -24,13 +24,13 @@ pub fn ordinal(device: &str) -> Option<usize> {
     }
 }
 
-/// A GPU as a device is called: `cuda:0`.
+/// The device name of a GPU: `cuda:0`.
 pub fn name(ordinal: usize) -> String {
     format!("cuda:{ordinal}")
 }
 
-/// The libraries, with compiled kernels kept in `cache_dir` if one is named, and the GPU of this number as the driver counts
-/// them: `CUDA_VISIBLE_DEVICES` applies.
+/// The CUDA libraries, with compiled kernels kept in `cache_dir` if one is given, and the GPU of this number as the
+/// driver counts: `CUDA_VISIBLE_DEVICES` applies.
 ///
 /// # Errors
 /// What is missing: the driver, a compiler, or a GPU of that number.
@@ -46,20 +46,21 @@ pub fn find(ordinal: usize, cache_dir: Option<&Path>) -> Result<(Cuda, DevicePro
     Ok((cuda, devices.swap_remove(ordinal)))
 }
 
-/// The same for a run that asks for this GPU alone, as `asked` (`device = "cuda"`), whose error says how to train without.
+/// The same for a run that requests only this GPU, as `requested` (`device = "cuda"`); the error's remedy includes
+/// training without it.
 pub(crate) fn find_for(
-    asked: &str,
+    requested: &str,
     ordinal: usize,
     cache_dir: Option<&Path>,
 ) -> Result<(Cuda, DeviceProperties)> {
     find(ordinal, cache_dir).map_err(|error| {
         let remedy = error.remedy.map_or_else(String::new, |remedy| format!("{remedy}; or "));
-        Error::usage(format!("{asked} cannot be used: {}", error.what))
+        Error::usage(format!("{requested} cannot be used: {}", error.what))
             .remedy(format!("{remedy}train with --device cpu"))
     })
 }
 
-/// Why each start takes seconds longer than it need, where compiled kernels cannot be kept.
+/// Why kernels are compiled at every start, if they cannot be cached.
 pub(crate) fn why_compiled_again(cuda: &Cuda) -> Option<String> {
     let Some(cache) = cuda.compiler().cache_directory() else {
         return Some("kernels are compiled at every start; set cache_dir to keep them".to_owned());
@@ -75,10 +76,10 @@ pub(crate) fn why_compiled_again(cuda: &Cuda) -> Option<String> {
     })
 }
 
-/// The GPU that `auto` takes for this request, of a run that trained on `before` if it is not new; or why it takes the CPU, in one
-/// line.
+/// The GPU that `auto` selects for this request, or the reason for the CPU, in one line. `before` is the device that a
+/// resumed run trained on.
 ///
-/// A run that goes on stays on the kind of device that it has: few environments would only slow a GPU down.
+/// A resumed run keeps its kind of device: its number of environments would suit no other.
 pub(crate) fn for_auto(
     requested: &Requested,
     before: Option<&str>,
@@ -88,7 +89,7 @@ pub(crate) fn for_auto(
     }
     if !requested.has_gpu_preset() {
         let env = &requested.settings.environment;
-        return Err(format!("{env} has no preset for GPUs; --device cuda trains on one"));
+        return Err(format!("{env} has no preset for GPUs; --device cuda trains on a GPU"));
     }
     let used = before.and_then(ordinal).unwrap_or(0);
     let find = |ordinal| find(ordinal, requested.settings.run.cache_dir.as_deref());
@@ -96,10 +97,10 @@ pub(crate) fn for_auto(
         Err(_) if used > 0 => find(0),
         found => found,
     };
-    found.map_err(|error| format!("{}; `operant info` says more", no_usable(&error.what)))
+    found.map_err(|error| format!("{}; see `operant info`", no_usable(&error.what)))
 }
 
-/// What `auto` takes on this machine and why, in one line, given its first GPU or what is wrong with it.
+/// The device that `auto` selects on this machine and the reason, in one line, given its first GPU or the problem with it.
 pub fn auto_takes(
     first: std::result::Result<&DeviceProperties, &str>,
     registry: &Registry,
@@ -125,7 +126,7 @@ mod tests {
     use crate::config::{CommandLine, EnvFacts, requested};
 
     #[test]
-    fn devices_name_their_gpu() {
+    fn device_names_contain_the_gpus_number() {
         let ordinals = ["cuda", "cuda:0", "cuda:3", "cpu", "cuda:", "cuda:x", "cuda3", "cuda:+1", "cuda:-1"]
             .map(ordinal);
         assert_eq!(ordinals, [Some(0), Some(0), Some(3), None, None, None, None, None, None]);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_stays_on_the_cpu_for_a_reason_in_one_line() {
+    fn auto_gives_a_one_line_reason_for_the_cpu() {
         let of = |facts| requested(facts, &CommandLine::default(), None).expect("valid");
         let corridor = of(EnvFacts { name: "corridor".to_owned(), ..EnvFacts::default() });
         let reason = for_auto(&corridor, None).expect_err("no preset");

@@ -1,8 +1,8 @@
 //! operant-run carries out a run: the training loop over a device ([`operant_learn::Backend`]), its directory and
-//! checkpoints, signals, published metrics and evaluation, under a configuration laid in layers. It is not the
-//! command line (that is operant-cli) and knows no formula of PPO (that is operant-learn).
+//! checkpoints, signals, published metrics and evaluation, with a layered configuration. The command line is in
+//! operant-cli, PPO in operant-learn.
 //!
-//! A program with an environment of its own trains it through [`train`]: ask for a configuration with
+//! A program trains its own environment with [`train`]: make a configuration with
 //! [`config::requested`], put it into a [`Job`], and build the backend in the closure. It gets the same files, checkpoints, resume
 //! and signals as `operant train`.
 //!
@@ -54,4 +54,4 @@ pub use result::RunResult;
 pub use resume::Resume;
 pub use run::{Job, OnReady, Outcome, Ready, train};
 pub use signals::Signals;
-pub use train_loop::Ending;
+pub use train_loop::ExitReason;

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Where events go: nowhere until a run's log is opened.
+/// The destination of events: none until a run's log is opened.
 #[derive(Debug, Clone, Default)]
 pub struct Log(Arc<Mutex<Option<File>>>);
 
 impl Log {
-    /// Makes this log the process's receiver of events, at the level of `OPERANT_LOG` (default `info`; the syntax is
-    /// that of tracing's `EnvFilter`). Leaves a receiver that is already there in its place.
+    /// Makes this log the process's subscriber, at the level of `OPERANT_LOG` (default `info`; in the syntax of
+    /// tracing's `EnvFilter`). An existing subscriber is kept.
     pub fn install() -> Self {
         let log = Log::default();
         let filter = EnvFilter::try_from_env("OPERANT_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
@@ -49,7 +49,7 @@ impl Drop for Logging {
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            // A full disk loses log lines, never training.
+            // A full disk loses log lines and does not affect training.
             Some(file) => file.write_all(bytes).or(Ok(())).map(|()| bytes.len()),
             None => Ok(bytes.len()),
         }

@@ -1,5 +1,5 @@
-//! The plan for this machine, applied: how many worker threads a run takes, where they run, how they wait and what each plays side
-//! by side. It changes the time that a run takes and never its result.
+//! Applies the plan for this machine: the number of worker threads, their CPUs, how they wait, and how many
+//! environments each steps together. It affects the speed of a run and never its result.
 
 use operant_env::AnyEnv;
 use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
@@ -9,53 +9,54 @@ use operant_learn::cpu::{self, CpuOptions, Footprint};
 use crate::config::{RunConfig, Settings, WaitingRequest};
 use crate::error::{Error, Result};
 
-/// Bytes of a sample of a small environment: a cache line.
+/// Assumed bytes per sample of a small environment: a cache line.
 const SAMPLE_BYTES: usize = 64;
 
-/// Environments of a tile, and how long it takes a thread beside the smallest: CartPole with networks of 64-64, by
-/// `operant bench rollout --set rollout_tile=..`. Vectors of half the width have registers for the smaller ones only.
+/// Environments per tile, and a thread's time per tile relative to the smallest: CartPole with networks of 64-64,
+/// measured with `operant bench rollout --set rollout_tile=..`. Vectors of half the width have registers for the
+/// smaller tiles only.
 const ROLLOUT_TILES: [(usize, f64); 3] = if cfg!(target_feature = "avx512f") {
     [(16, 1.0), (32, 1.75), (64, 3.4)]
 } else {
     [(16, 1.0), (32, 2.0), (64, 4.3)]
 };
 
-/// What was made of the machine for a run.
+/// The applied part of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedPlan {
     /// Worker threads.
     pub threads: usize,
     /// Each setting with its reason, in one line.
     pub note: String,
-    /// Why threads run unbound that were to be bound to CPUs.
+    /// Why threads are not bound to CPUs although that was requested.
     pub unbound: Option<String>,
     /// Why there are fewer threads than requested.
     pub clamped: Option<String>,
 }
 
-/// The most worker threads that a run starts on a machine with `usable` hardware threads: more only wait for each other.
+/// Maximum number of worker threads on a machine with `usable` hardware threads: more would only wait for each other.
 fn max_threads(usable: usize) -> usize {
     (4 * usable).max(64)
 }
 
-/// The plan of this machine for a run under this configuration, with this number of environments if it is fixed, on its CPU or
-/// on a GPU.
+/// The plan of this machine for a run with this configuration, with this number of environments if it is fixed, on the
+/// CPU or a GPU.
 pub fn plan(run: &RunConfig, learner: &Config, num_envs: Option<usize>, gpu: bool) -> Plan {
     let topology = Topology::read();
     Plan::new(&topology, &request(run, topology.parallelism, gpu), &workload(learner, num_envs))
 }
 
-/// The plan of a CPU with nothing requested.
+/// The plan for training on the CPU with nothing requested.
 pub fn default_plan() -> Plan {
     Plan::new(&Topology::read(), &PlanRequest::default(), &workload(&Config::default(), None))
 }
 
-/// What the configuration requests, on that many usable hardware threads; the rest is left to the plan.
+/// The configuration's requests, given the number of usable hardware threads; the rest is left to the plan.
 fn request(run: &RunConfig, usable: usize, gpu: bool) -> PlanRequest {
     PlanRequest {
         optimize: run.optimize_perf,
         threads: (run.threads > 0).then_some(run.threads.min(max_threads(usable))),
-        // Nothing binds threads by itself, so false has nothing to overrule.
+        // The plan never binds threads by itself, so false overrides nothing.
         pin: run.pin.then_some(true),
         waiting: match run.waiting {
             WaitingRequest::Auto => None,
@@ -69,7 +70,7 @@ fn request(run: &RunConfig, usable: usize, gpu: bool) -> PlanRequest {
     }
 }
 
-/// What is known of the workload before there is an environment.
+/// The workload as far as it is known without an environment.
 fn workload(learner: &Config, num_envs: Option<usize>) -> Workload {
     Workload {
         tile: cpu::network::tile::TILE,
@@ -85,10 +86,10 @@ fn workload(learner: &Config, num_envs: Option<usize>) -> Workload {
     }
 }
 
-/// Refuses a run on the CPU that needs more memory than there is.
+/// Refuses a run on the CPU that needs more memory than is available.
 ///
 /// # Errors
-/// With what it needs, what there is, and the most environments that fit.
+/// With the needed and the available memory, and the largest number of environments that fits.
 pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Result<()> {
     let learner = &settings.learner;
     let footprint = Footprint::of(env, learner, threads).map_err(Error::from)?;
@@ -127,7 +128,7 @@ fn gib(bytes: u64) -> String {
     format!("{gib:.1} GiB")
 }
 
-/// The plan's threads as the CPU backend takes them.
+/// The plan as options of the CPU backend.
 pub fn cpu_options(plan: &Plan) -> CpuOptions {
     let waiting = match plan.waiting {
         Waiting::Spin => cpu::WaitStrategy::Spin,
@@ -143,9 +144,9 @@ pub fn cpu_options(plan: &Plan) -> CpuOptions {
     }
 }
 
-/// The applied part of a plan, as the log shows it. A GPU's host threads wait in their own way, and pinning is shown where it
-/// was requested.
-pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<String>) -> Applied {
+/// The applied part of a plan, as the log shows it. `waiting` does not apply to a GPU's host threads, and pinning is
+/// shown only if it was requested.
+pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<String>) -> AppliedPlan {
     let is_shown = |name: &str| match name {
         "threads" => true,
         "pinning" => run.pin,
@@ -166,7 +167,7 @@ pub(crate) fn applied(plan: &Plan, run: &RunConfig, gpu: bool, unbound: Option<S
     let clamped = (run.threads > plan.threads).then(|| {
         format!("threads = {} is more than this machine can use: {} are started", run.threads, plan.threads)
     });
-    Applied { threads: plan.threads, note: format!("plan: {}", settings.join("; ")), unbound, clamped }
+    AppliedPlan { threads: plan.threads, note: format!("plan: {}", settings.join("; ")), unbound, clamped }
 }
 
 #[cfg(test)]
@@ -180,7 +181,7 @@ mod tests {
         requested(facts, &CommandLine { set, ..CommandLine::default() }, None).expect("valid").settings
     }
 
-    fn planned(settings: &Settings, gpu: bool) -> (Plan, Applied) {
+    fn planned(settings: &Settings, gpu: bool) -> (Plan, AppliedPlan) {
         let work = workload(&settings.learner, Some(1024));
         let plan = Plan::new(&Topology::of_parallelism(4), &request(&settings.run, 4, gpu), &work);
         let applied = applied(&plan, &settings.run, gpu, None);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_wait_for_each_other_are_not_started() {
+    fn no_more_threads_than_useful_are_started() {
         let many = with(&["threads=4096"]);
         let (plan, applied) = planned(&many, false);
         assert_eq!(plan.threads, 64);
@@ -198,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn every_tile_has_its_time() {
+    fn every_tile_has_a_time() {
         assert_eq!(ROLLOUT_TILES.map(|(tile, _)| tile), cpu::ROLLOUT_TILES);
     }
 
     #[test]
-    fn a_log_has_one_line_with_what_was_applied_and_why() {
+    fn the_log_has_one_line_with_settings_and_reasons() {
         let base = ["optimize_perf=true", "threads=0", "pin=false", "waiting=auto"];
         let (plan, applied) = planned(&with(&base), false);
         assert_eq!((plan.threads, plan.waiting, applied.threads), (4, Waiting::Spin, 4));
@@ -213,16 +214,16 @@ mod tests {
         );
         let tile = "; rollout_tile: 64 (1024 environments are 16 tiles for 4 workers)";
         assert!(applied.note.ends_with(tile), "{}", applied.note);
-        // Beside a GPU neither waiting nor pinning is the plan's.
-        let (_, beside) = planned(&with(&base), true);
-        assert_eq!(beside.note, "plan: 4 threads (the GPU trains; these play evaluations)");
+        // With a GPU the plan sets neither waiting nor pinning.
+        let (_, on_gpu) = planned(&with(&base), true);
+        assert_eq!(on_gpu.note, "plan: 4 threads (the GPU trains; these play evaluations)");
     }
 
     #[test]
-    fn keys_overrule_the_plan_with_and_without_optimisation() {
+    fn keys_override_the_plan_with_and_without_optimization() {
         for optimize in ["optimize_perf=true", "optimize_perf=false"] {
-            let asked = ["threads=3", "waiting=sleep", "pin=true", "rollout_tile=32", "lane_width=8"];
-            let settings = with(&[&[optimize], &asked[..]].concat());
+            let requested = ["threads=3", "waiting=sleep", "pin=true", "rollout_tile=32", "lane_width=8"];
+            let settings = with(&[&[optimize], &requested[..]].concat());
             let (plan, applied) = planned(&settings, false);
             assert_eq!((plan.threads, plan.waiting), (3, Waiting::Sleep));
             let CpuOptions { waiting, rollout_tile, lane_width, .. } = cpu_options(&plan);

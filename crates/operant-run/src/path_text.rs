@@ -1,12 +1,12 @@
-//! Paths as text: in JSON, on a terminal, and in a command that can be pasted into a shell. A path need not be UTF-8, and
-//! may hold what commands a terminal.
+//! Paths as text: in JSON, on a terminal, and in a command that can be pasted into a shell. A path need not be UTF-8,
+//! and may contain control characters.
 
 use std::path::Path;
 
 use operant_metrics::plain;
 use serde::Serializer;
 
-/// Serializes a path; what is not UTF-8 in it is replaced, where serde would fail. For `serialize_with`.
+/// Serializes a path with invalid UTF-8 replaced, where serde would fail. For `serialize_with`.
 ///
 /// # Errors
 /// When the serializer fails.
@@ -28,12 +28,12 @@ pub fn serialize_option<S: Serializer>(
     }
 }
 
-/// A path for a terminal.
+/// A path, safe for a terminal.
 pub fn shown(path: &Path) -> String {
     plain(&path.to_string_lossy())
 }
 
-/// A word as a shell takes it: quoted where it must be.
+/// A word for a shell, quoted if necessary.
 pub fn quoted(word: &str) -> String {
     let word = plain(word);
     let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./+=:@%,".contains(c);
@@ -43,13 +43,13 @@ pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The run in `dir` as a command takes it, quoted for a shell: by its name if that leads there from `parent`, the
-/// directory that holds the runs unless a flag says otherwise, or else by its directory.
+/// The run in `dir` as an argument of a command, quoted for a shell: its name if it is in `parent`, the default
+/// directory that holds the runs, or else its directory.
 pub fn run_word(dir: &Path, parent: &Path) -> String {
     let absolute = |path: &Path| std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
     let Ok(dir) = absolute(dir) else { return quoted(&dir.to_string_lossy()) };
     match dir.file_name().and_then(|name| name.to_str()) {
-        // A dash at its front would make it a flag.
+        // A leading dash would make it a flag.
         Some(name) if !name.starts_with('-') && absolute(&parent.join(name)).is_ok_and(|by| by == dir) => {
             quoted(name)
         }
@@ -62,13 +62,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_take_them_apart() {
+    fn words_are_quoted_where_a_shell_would_split_them() {
         let words = ["mine", "a b", "it's", "", "$x", "a\u{1b}b"].map(quoted);
         assert_eq!(words, ["mine", "'a b'", r"'it'\''s'", "''", "'$x'", "'a b'"]);
     }
 
     #[test]
-    fn a_run_has_its_name_where_that_leads_to_it_and_its_directory_elsewhere() {
+    fn a_run_is_named_if_its_name_leads_to_it_and_by_its_directory_otherwise() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let root = std::fs::canonicalize(place.path()).expect("there");
         for dir in ["runs/mine", "runs/-x", "other/mine"] {

@@ -1,11 +1,11 @@
-//! What a person sees while a run trains: a bar on a terminal, a few lines on a pipe, or nothing.
+//! Progress output of a run: a bar on a terminal, a few lines on a pipe, or nothing.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Where training stands.
+/// Progress of training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
     /// Environment steps taken.
@@ -24,15 +24,15 @@ impl Tick {
     }
 }
 
-/// Shows a run to a person. Calls come between updates and must be quick.
+/// Shows progress to the user. Called between updates, so it must be quick.
 pub trait Progress: Send {
-    /// Training stands here now.
+    /// Training has progressed.
     fn tick(&mut self, tick: &Tick);
-    /// Something worth knowing happened.
+    /// A message.
     fn note(&mut self, line: &str);
-    /// Something went wrong that does not stop training.
+    /// A warning about a problem that does not stop training.
     fn warn(&mut self, line: &str);
-    /// Training is over; nothing more comes but notes and warnings.
+    /// Training has ended; only notes and warnings follow.
     fn finish(&mut self) {}
 }
 
@@ -50,8 +50,7 @@ impl Progress for Quiet {
     }
 }
 
-/// Writes notes and warnings, and nothing of how training goes: for the output of a daemon, which nobody may ever read
-/// and which should not grow.
+/// Writes notes and warnings but no progress: for the output file of a daemon, which should not grow.
 #[derive(Debug, Default)]
 pub struct Notes;
 
@@ -67,7 +66,7 @@ impl Progress for Notes {
     }
 }
 
-/// Writes a plain line every tenth of the run or half minute, but never two within two seconds.
+/// Writes a plain line every tenth of the run or half minute, at most one in two seconds.
 #[derive(Debug)]
 pub struct Lines<W> {
     out: W,
@@ -134,7 +133,7 @@ impl Bar {
 impl Progress for Bar {
     fn tick(&mut self, tick: &Tick) {
         self.bar.set_message(format!("{}/s  return {}", short(tick.sps), tick.episodic_return()));
-        // Known for certain only once the device has been chosen.
+        // Final only once the device has been chosen.
         self.bar.set_length(tick.total);
         self.bar.set_position(tick.env_steps);
     }

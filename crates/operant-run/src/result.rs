@@ -1,4 +1,4 @@
-//! How a run ended, as `train --json` prints it and result.json keeps it.
+//! The result of a run: the output of `train --json` and the content of result.json.
 
 use std::path::Path;
 
@@ -16,13 +16,13 @@ pub struct RunResult {
     pub device: String,
     /// Seed.
     pub seed: u64,
-    /// Environment steps taken, those before a resume included.
+    /// Environment steps taken, including those before a resume.
     pub env_steps: u64,
     /// Updates finished.
     pub updates: u64,
-    /// Seconds from the start of the process; of a resumed run, with the seconds up to its checkpoint before.
+    /// Seconds since the start of the process, plus those up to the checkpoint for a resumed run.
     pub wall_s: f64,
-    /// Seconds of that spent in updates: no evaluation, no checkpoint, no start-up.
+    /// Seconds of that spent in updates, without evaluations, checkpoints and start-up.
     pub train_s: f64,
     /// `env_steps / train_s`.
     pub sps: f64,
@@ -32,11 +32,11 @@ pub struct RunResult {
     pub eval_return_std: Option<f64>,
     /// Episodes of the final evaluation.
     pub eval_episodes: usize,
-    /// Distinct episodes among them: 1 when a deterministic policy met one and the same game each time.
+    /// Distinct episodes among them: 1 for a deterministic policy in an environment with a fixed start.
     pub eval_distinct: usize,
     /// Environment steps at the first evaluation that reached the threshold.
     pub solved_at_step: Option<u64>,
-    /// Seconds at the end of that evaluation, counted as `wall_s` is.
+    /// Seconds at the end of that evaluation, counted as in `wall_s`.
     pub solved_at_s: Option<f64>,
     /// The last checkpoint, absolute.
     pub checkpoint: Option<String>,
@@ -48,7 +48,7 @@ pub struct RunResult {
 pub(crate) const FILE: &str = "result.json";
 
 impl RunResult {
-    /// The result of the run in `dir`; none where there is none that can be read.
+    /// The result of the run in `dir`; none if it is missing or cannot be read.
     pub fn read(dir: &Path) -> Option<Self> {
         serde_json::from_slice(&crate::dir::read_small(&dir.join(FILE)).ok()?).ok()
     }

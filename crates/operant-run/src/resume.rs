@@ -1,4 +1,4 @@
-//! Taking up a run where its latest checkpoint left it.
+//! Resuming a run from its latest checkpoint.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::dir::{self, RunDir};
 use crate::error::{Error, Result};
 use crate::runs::RunFile;
 
-/// An existing run, held by this process so that it can continue.
+/// An existing run, locked by this process to continue it.
 #[derive(Debug)]
 pub struct Resume {
     pub(crate) dir: RunDir,
@@ -18,11 +18,11 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// Takes the run named `run` under `parent` (or at the path `run`) and reads its latest checkpoint; past a
-    /// damaged one it falls back to the one before. A run killed before its first checkpoint starts over.
+    /// Takes the run named `run` under `parent` (or at the path `run`) and reads its latest checkpoint; it falls back
+    /// past damaged ones. A run killed before its first checkpoint starts over.
     ///
     /// # Errors
-    /// When there is no such run, another process holds it, or nothing of it can be read.
+    /// When there is no such run, another process holds its lock, or it cannot be read.
     pub fn open(parent: &Path, run: &str) -> Result<Self> {
         let path = dir::find(parent, run)?;
         let dir = RunDir::open(&path)?;
@@ -83,7 +83,7 @@ impl Resume {
             .remedy(format!("resume it with `operant train {own} --resume {}`", self.name())))
     }
 
-    /// The device that trained it last, as results name it; None when the run does not tell.
+    /// Name of the device that trained it last; None if it is not recorded.
     pub(crate) fn trained_on(&self) -> Option<String> {
         RunFile::read(self.dir.path()).map(|file| file.device).filter(|device| !device.is_empty())
     }

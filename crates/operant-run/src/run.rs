@@ -14,36 +14,36 @@ use crate::path_text;
 use crate::progress::{Progress, Quiet};
 use crate::result::{self, RunResult};
 use crate::resume::Resume;
-use crate::runs::{Reached, StateFile};
+use crate::runs::{FinalCounts, StateFile};
 use crate::signals::Signals;
 use crate::sinks;
-use crate::start::{Home, Notice, Shown, Start};
-use crate::train_loop::{Clocks, Ending, FINAL_ROUND, Training};
+use crate::start::{Notice, OpenRun, RunOutputs, Start};
+use crate::train_loop::{Clocks, ExitReason, FINAL_ROUND, Training};
 
-/// A run to be carried out.
+/// A run to carry out.
 pub struct Job {
-    /// The configuration that is asked for, checked.
+    /// The requested configuration, checked.
     pub requested: Requested,
-    /// The run to continue, if any; its environment and configuration went into `requested`.
+    /// The run to continue, if any; `requested` contains its environment and configuration.
     pub resume: Option<Resume>,
-    /// When the process started: times to solve count from here.
+    /// Start of the process; times to solve are measured from it.
     pub started: Instant,
-    /// Who may ask the run to stop or save.
+    /// Requests to stop, save or pause.
     pub signals: Signals,
-    /// Who watches.
+    /// Output of progress.
     pub progress: Box<dyn Progress>,
-    /// Where events are logged.
+    /// The log.
     pub log: Log,
-    /// The directory for the ring instead of the default one; unused where the settings ask for no ring.
+    /// The directory for the ring instead of the default one; unused if the settings disable the ring.
     pub ring_dir: Option<PathBuf>,
     /// Called once, when training begins.
     pub ready: Option<OnReady>,
 }
 
-/// Takes note that training begins.
+/// Callback for the start of training.
 pub type OnReady = Box<dyn FnOnce(&Ready) + Send>;
 
-/// A run that begins to train.
+/// A run that starts training.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
     /// Its name.
@@ -55,7 +55,7 @@ pub struct Ready {
 }
 
 impl Job {
-    /// A job that starts now, listens to no signal and shows warnings only.
+    /// A job that starts now, ignores signals and shows warnings only.
     pub fn new(requested: Requested) -> Self {
         Job {
             requested,
@@ -70,16 +70,16 @@ impl Job {
     }
 }
 
-/// How a run ended, and what it reached.
+/// Exit reason and result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Why it ended.
-    pub ending: Ending,
-    /// What it reached.
+    /// Exit reason.
+    pub exit_reason: ExitReason,
+    /// Result.
     pub result: RunResult,
     /// Its directory.
     pub dir: PathBuf,
-    /// Why the last checkpoint could not be saved, when it could not.
+    /// Why the last checkpoint could not be saved, if that failed.
     pub unsaved: Option<Error>,
 }
 
@@ -87,21 +87,22 @@ impl Outcome {
     /// 0 when the run finished, 75 when a signal stopped it with a checkpoint saved, 1 when its last checkpoint could
     /// not be saved.
     pub fn exit_code(&self) -> u8 {
-        match (&self.unsaved, self.ending) {
+        match (&self.unsaved, self.exit_reason) {
             (Some(error), _) => error.exit_code(),
-            (None, Ending::Stopped(_)) => 75,
-            (None, Ending::Finished | Ending::Solved) => 0,
+            (None, ExitReason::Stopped(_)) => 75,
+            (None, ExitReason::Finished | ExitReason::Solved) => 0,
         }
     }
 }
 
-/// Carries out a run on the backend that `make_backend` builds from the settings for the device that was chosen.
+/// Carries out a run on the backend that `make_backend` builds for the chosen device.
 ///
-/// The device is chosen and the backend built first, so that settings they refuse leave nothing behind. It may be asked for
-/// twice: where `auto` took a GPU that turns out unable to train this, the CPU is next, with the request for it.
+/// The device is chosen and the backend built first, so that settings that they refuse leave no files behind.
+/// `make_backend` may be called twice: if `auto` chose a GPU that cannot train this, the CPU is next, with the request
+/// adapted to it.
 ///
 /// # Errors
-/// Before training: settings, checkpoint or directory that cannot be used. During it: a device that fails, or
+/// Before training: invalid settings, checkpoint or directory. During it: a device that fails, or
 /// [`crate::ErrorKind::Diverged`].
 pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<Built>) -> Result<Outcome> {
     let Job { mut requested, resume, started, signals, mut progress, log, ring_dir, ready } = job;
@@ -113,7 +114,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     let (built, device) = device::start(&requested, before.as_deref(), make_backend)?;
     let Built { mut backend, settings, applied } = built;
     let saved_config = settings.to_saved_toml();
-    let mut home = Home::open(resume, &settings)?;
+    let mut home = OpenRun::open(resume, &settings)?;
     let _logging = log.open(home.dir.log());
     let state = home.restore(&mut *backend)?;
     let (store, sinks) = home.open_files(&settings, &saved_config)?;
@@ -125,9 +126,9 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         applied: &applied,
         signals: &signals,
     };
-    // From here on there is a run that others may ask to stop.
+    // From here on the run can be stopped by other processes.
     signals.begin();
-    let Shown { publisher, state_file, problems } = start.show(sinks, ring_dir, state.env_steps);
+    let RunOutputs { publisher, state_file, problems } = start.show(sinks, ring_dir, state.env_steps);
     let notices = start.notices(problems);
     tracing::info!(
         seed = settings.learner.seed,
@@ -148,7 +149,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         signals: &signals,
         progress: &mut *progress,
         started,
-        // Its tensors are in the backend now, and take no memory here.
+        // Its tensors are in the backend now; this frees their memory here.
         last_checkpoint: home.checkpoint.take().map(|(path, _)| path),
         held: None,
     };
@@ -161,14 +162,16 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     if training.state.updates >= settings.updates() {
         let steps = training.state.env_steps;
         training.warn(&format!(
-            "the run has its {steps} steps already; --steps N with a larger N trains it further"
+            "the run has taken its {steps} steps already; --steps N with a larger N continues it"
         ));
     }
-    let ending = training.run();
+    let exit_reason = training.run();
     training.progress.finish();
-    let outcome = ending.and_then(|ending| finish(&mut training, dir, &device, ending)).map_err(|error| {
-        going_on(error, dir, &settings.default_run_dir(), training.last_checkpoint.as_deref())
-    });
+    let outcome = exit_reason
+        .and_then(|exit_reason| finish(&mut training, dir, &device, exit_reason))
+        .map_err(|error| {
+            with_resume_hint(error, dir, &settings.default_run_dir(), training.last_checkpoint.as_deref())
+        });
     if let Ok(outcome) = &outcome {
         if let Err(error) = dir.write(result::FILE, &(outcome.result.to_json() + "\n")) {
             training.warn(&error.to_string());
@@ -179,7 +182,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     outcome
 }
 
-/// Says what there is to say before the first update, and shows monitors the updates before `resumed_at`.
+/// Reports the notices before the first update, and publishes the updates before `resumed_at` to monitors.
 fn begin(training: &mut Training<'_>, dir: &RunDir, notices: Vec<Notice>, resumed_at: Option<u64>) {
     for notice in notices {
         match notice {
@@ -193,8 +196,8 @@ fn begin(training: &mut Training<'_>, dir: &RunDir, notices: Vec<Notice>, resume
     training.publisher.ready();
 }
 
-/// A device that failed, with what is left of the run.
-fn going_on(error: Error, dir: &RunDir, runs: &Path, checkpoint: Option<&Path>) -> Error {
+/// Adds the last checkpoint to the error of a failed device.
+fn with_resume_hint(error: Error, dir: &RunDir, runs: &Path, checkpoint: Option<&Path>) -> Error {
     if error.kind != ErrorKind::Device {
         return error;
     }
@@ -202,7 +205,7 @@ fn going_on(error: Error, dir: &RunDir, runs: &Path, checkpoint: Option<&Path>) 
         Some(path) => {
             let run = path_text::run_word(dir.path(), runs);
             let path = path_text::shown(path);
-            format!("`operant train --resume {run}` goes on from the last checkpoint, {path}")
+            format!("`operant train --resume {run}` continues from the last checkpoint, {path}")
         }
         None => "no checkpoint had been saved".to_string(),
     };
@@ -210,7 +213,7 @@ fn going_on(error: Error, dir: &RunDir, runs: &Path, checkpoint: Option<&Path>) 
     error.remedy(remedy)
 }
 
-/// Gives the ring what the run reported before this process: its rows up to the checkpoint, and that checkpoint.
+/// Publishes the run's history to the ring: its rows up to the checkpoint, and that checkpoint.
 fn refill(training: &mut Training<'_>, dir: &RunDir, env_steps: u64) {
     if training.publisher.ring().is_none() {
         return;
@@ -233,17 +236,21 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
     let (state, reason) = match outcome {
         Err(error) => (RunState::Failed, first_line(error)),
         Ok(Outcome { unsaved: Some(error), .. }) => (RunState::Failed, first_line(error)),
-        Ok(Outcome { ending: Ending::Stopped(signal), .. }) => (RunState::Preempted, (*signal).to_string()),
-        Ok(Outcome { ending: Ending::Solved, .. }) => (RunState::Finished, "solved".to_string()),
-        Ok(Outcome { ending: Ending::Finished, .. }) => (RunState::Finished, "took every step".to_string()),
+        Ok(Outcome { exit_reason: ExitReason::Stopped(signal), .. }) => {
+            (RunState::Preempted, (*signal).to_string())
+        }
+        Ok(Outcome { exit_reason: ExitReason::Solved, .. }) => (RunState::Finished, "solved".to_string()),
+        Ok(Outcome { exit_reason: ExitReason::Finished, .. }) => {
+            (RunState::Finished, "took every step".to_string())
+        }
     };
     let level = if state == RunState::Failed { Level::Error } else { Level::Info };
     training.publisher.event(level, &format!("{}: {reason}", state.name()));
-    // The events first, so that a monitor that sees the end sees what led to it.
+    // Events come first, so that a monitor that sees the end sees its cause.
     training.publisher.end();
     training.publisher.state(state, &reason);
     #[allow(clippy::cast_precision_loss)] // steps per second
-    let reached = Reached {
+    let reached = FinalCounts {
         env_steps: training.state.env_steps,
         sps: training.state.env_steps as f64 / training.state.train_s,
         checkpoint: training.last_checkpoint.as_ref().and_then(|path| std::path::absolute(path).ok()),
@@ -253,8 +260,13 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
     }
 }
 
-/// The last evaluation and the last checkpoint; a run that a signal stopped has had both that it gets.
-fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: Ending) -> Result<Outcome> {
+/// The final evaluation and the last checkpoint, except for a run stopped by a signal, which has saved already.
+fn finish(
+    training: &mut Training<'_>,
+    dir: &RunDir,
+    device: &Device,
+    exit_reason: ExitReason,
+) -> Result<Outcome> {
     let (updates, nonfinite) = (training.state.updates, training.state.nonfinite_updates);
     if updates > 0 && nonfinite == updates {
         let what = format!("training diverged: all {updates} updates had a non-finite loss or gradient");
@@ -262,17 +274,17 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: En
             .at(dir.path().display().to_string())
             .remedy("lower learning_rate or max_grad_norm, or set norm_obs and norm_reward"));
     }
-    let (mut ending, mut summary, mut unsaved) = (ending, None, None);
-    if !matches!(ending, Ending::Stopped(_)) {
+    let (mut exit_reason, mut summary, mut unsaved) = (exit_reason, None, None);
+    if !matches!(exit_reason, ExitReason::Stopped(_)) {
         summary = training.evaluate(FINAL_ROUND)?;
         if let (None, Some(signal)) = (&summary, training.signals.stopped_by()) {
-            ending = training.stop(signal)?;
+            exit_reason = training.stop(signal)?;
         }
     }
     if let Some(last) = summary {
         unsaved = training.save(Some(last.mean)).err().map(|error| {
             let run = path_text::run_word(dir.path(), &training.settings.default_run_dir());
-            let again = format!("then `operant train --resume {run}` repeats what is missing");
+            let again = format!("then `operant train --resume {run}` repeats the missing part");
             let remedy =
                 error.remedy.clone().map_or_else(|| again.clone(), |remedy| format!("{remedy}; {again}"));
             error.remedy(remedy)
@@ -304,7 +316,7 @@ fn finish(training: &mut Training<'_>, dir: &RunDir, device: &Device, ending: En
             .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()),
         config: settings.to_saved_table(),
     };
-    Ok(Outcome { ending, result, dir: dir.path().to_path_buf(), unsaved })
+    Ok(Outcome { exit_reason, result, dir: dir.path().to_path_buf(), unsaved })
 }
 
 #[cfg(test)]

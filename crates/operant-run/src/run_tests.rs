@@ -7,7 +7,7 @@ use super::*;
 use crate::checkpoint::{self, Checkpoint, Totals};
 use crate::config::{CommandLine, EnvFacts};
 use crate::error::ErrorKind;
-use crate::machine::Applied;
+use crate::machine::AppliedPlan;
 use crate::runs::RunFile;
 use crate::testing::{Quadratic, Trace};
 use operant_metrics::{Health, RingReader};
@@ -18,7 +18,7 @@ fn requested(runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) -
 }
 
 fn requested_for(env: &str, runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) -> Requested {
-    // Shared memory is for the tests that are about it.
+    // Only the tests of the ring use shared memory.
     let ring = if assignments.contains(&"ring=true") { "ring=true" } else { "ring=false" };
     let mut set: Vec<String> = ["num_envs=5", "num_steps=2", "num_minibatches=2", "total_timesteps=600"]
         .iter()
@@ -33,9 +33,9 @@ fn requested_for(env: &str, runs: &Path, resumed: Option<(&str, &str)>, assignme
     crate::config::requested(facts, &line, resumed).expect("valid")
 }
 
-/// What a test trains, under the settings that are requested.
+/// The test's backend with the requested settings.
 fn built(backend: Quadratic, requested: &Requested) -> Result<Built> {
-    let applied = Applied { threads: 1, note: "plan: 1 thread".into(), unbound: None, clamped: None };
+    let applied = AppliedPlan { threads: 1, note: "plan: 1 thread".into(), unbound: None, clamped: None };
     Ok(Built { backend: Box::new(backend), settings: requested.resolve(None)?, applied })
 }
 
@@ -76,7 +76,7 @@ fn carry_out(
     (job.resume, job.signals, job.progress) = (resume, signals, Box::new(notes.clone()));
     job.ring_dir = Some(runs.to_path_buf());
     let mut backend = Some(backend);
-    let outcome = train(job, |requested, _| built(backend.take().expect("asked for once"), requested));
+    let outcome = train(job, |requested, _| built(backend.take().expect("built once"), requested));
     let calls = trace.lock().expect("unpoisoned").clone();
     let notes = notes.0.lock().expect("unpoisoned").clone();
     Run { outcome, calls, notes }
@@ -106,7 +106,7 @@ fn a_run_takes_its_steps_is_evaluated_and_leaves_its_files() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let run = carry_out(runs.path(), None, &["name=a", "total_timesteps=595"], |_, _| {});
     let outcome = run.outcome.expect("finished");
-    assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Finished, 0));
+    assert_eq!((outcome.exit_reason, outcome.exit_code()), (ExitReason::Finished, 0));
     let result = &outcome.result;
     assert_eq!((result.updates, result.env_steps), (60, 600), "the budget is rounded up to whole updates");
     assert!(result.eval_return_mean.is_some_and(|mean| mean > -1.0));
@@ -128,7 +128,7 @@ fn a_run_takes_its_steps_is_evaluated_and_leaves_its_files() {
 }
 
 #[test]
-fn attempts_begin_halfway_rest_between_and_end_when_solved() {
+fn evaluations_start_halfway_pause_between_and_end_when_solved() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let run = carry_out(runs.path(), None, &["checkpoint_interval=0"], |_, _| {});
     let attempts: Vec<u64> = run
@@ -144,7 +144,7 @@ fn attempts_begin_halfway_rest_between_and_end_when_solved() {
 
     let stopped = carry_out(runs.path(), None, &["stop_when_solved=true"], |_, _| {});
     let outcome = stopped.outcome.expect("finished");
-    assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Solved, 0));
+    assert_eq!((outcome.exit_reason, outcome.exit_code()), (ExitReason::Solved, 0));
     assert_eq!(Some(outcome.result.env_steps), solved);
 }
 
@@ -152,7 +152,7 @@ fn attempts_begin_halfway_rest_between_and_end_when_solved() {
 fn an_interrupted_and_resumed_run_ends_in_the_same_bits() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let straight = carry_out(runs.path(), None, &["name=straight"], |_, _| {});
-    // Killed without warning: the panic of the device stands for kill -9 between two checkpoints.
+    // A panic of the device simulates kill -9 between two checkpoints.
     let halves = std::panic::catch_unwind(|| {
         carry_out(runs.path(), None, &["name=halves"], |backend, _| {
             backend.after = Box::new(|update| assert!(update < 26, "killed"));
@@ -178,7 +178,7 @@ fn an_interrupted_and_resumed_run_ends_in_the_same_bits() {
 }
 
 #[test]
-fn a_device_that_lags_is_kept_busy_and_rests_when_it_must() {
+fn an_asynchronous_device_is_kept_busy_and_drained_when_needed() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let plain = carry_out(runs.path(), None, &["name=plain", "solved_at=1e9"], |_, _| {});
     let most = Arc::new(Mutex::new(0));
@@ -201,7 +201,7 @@ fn a_device_that_lags_is_kept_busy_and_rests_when_it_must() {
             }
         });
     });
-    let updates = stopped.outcome.expect("stopped in order").result.updates;
+    let updates = stopped.outcome.expect("stopped cleanly").result.updates;
     assert_eq!(latest(runs.path(), "stopped").1.updates, updates);
 }
 
@@ -232,8 +232,8 @@ fn a_stop_saves_and_resumes() {
             }
         });
     });
-    let outcome = stopped.outcome.expect("stopped in order");
-    assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Stopped("SIGTERM"), 75));
+    let outcome = stopped.outcome.expect("stopped cleanly");
+    assert_eq!((outcome.exit_reason, outcome.exit_code()), (ExitReason::Stopped("SIGTERM"), 75));
     assert_eq!((outcome.result.updates, outcome.result.eval_return_mean), (10, None));
     assert_eq!(latest(runs.path(), "stopped").1.updates, 10);
     carry_out(runs.path(), Some("stopped"), &[], |_, _| {}).outcome.expect("finished");
@@ -241,7 +241,7 @@ fn a_stop_saves_and_resumes() {
 }
 
 #[test]
-fn a_checkpoint_on_demand_lets_training_go_on() {
+fn training_continues_after_a_requested_checkpoint() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let run = carry_out(runs.path(), None, &["checkpoint_interval=0"], |backend, signals| {
         let signals = signals.clone();
@@ -274,19 +274,19 @@ fn divergence_stops_with_the_last_good_checkpoint() {
 }
 
 #[test]
-fn a_lost_disk_never_kills_training() {
+fn a_failing_disk_never_ends_training() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let checkpoints = runs.path().join("full").join("checkpoints");
     let run = carry_out(runs.path(), None, &["name=full", "solved_at=1e9"], |backend, _| {
         backend.after = Box::new(move |update| {
             if update == 8 {
-                // A file where the directory was: every later save fails as on a disk that refuses.
+                // A file in place of the directory: every later save fails.
                 std::fs::remove_dir_all(&checkpoints).expect("removed");
                 std::fs::write(&checkpoints, "").expect("written");
             }
         });
     });
-    let outcome = run.outcome.expect("training went on");
+    let outcome = run.outcome.expect("training continued");
     assert_eq!((outcome.result.updates, outcome.exit_code()), (60, 1));
     assert!(outcome.unsaved.is_some_and(|error| error.kind == ErrorKind::Disk));
     assert!(
@@ -313,7 +313,7 @@ fn a_damaged_checkpoint_falls_back_to_the_one_before() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_before_anything_changes() {
+fn an_incompatible_resume_is_refused_before_anything_changes() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     carry_out(runs.path(), None, &["name=a"], |_, _| {}).outcome.expect("finished");
     let files = || std::fs::read(runs.path().join("a").join("metrics.csv")).expect("read");
@@ -337,7 +337,7 @@ fn what_does_not_fit_is_refused_before_anything_changes() {
 fn an_evaluation_of_a_finished_run_reproduces_its_result() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let finished = carry_out(runs.path(), None, &["name=a"], |_, _| {}).outcome.expect("finished").result;
-    let target = crate::eval::Target::find(runs.path(), "a").expect("found");
+    let target = crate::eval::EvalTarget::find(runs.path(), "a").expect("found");
     let requested = requested(runs.path(), Some(("a", &target.checkpoint.config)), &[]);
     let evaluate = |target| {
         let make = |requested: &Requested| built(Quadratic::new(requested.settings.batch()), requested);
@@ -346,7 +346,8 @@ fn an_evaluation_of_a_finished_run_reproduces_its_result() {
     let result = evaluate(&target);
     assert_eq!(Some(result.eval_return_mean), finished.eval_return_mean);
     assert_eq!((result.solved, result.env_steps), (Some(true), 600));
-    let by_path = crate::eval::Target::find(Path::new("/nonexistent"), &result.checkpoint).expect("found");
+    let by_path =
+        crate::eval::EvalTarget::find(Path::new("/nonexistent"), &result.checkpoint).expect("found");
     assert_eq!(evaluate(&by_path).eval_return_mean, result.eval_return_mean);
     assert_eq!(by_path.run, "a");
 }
@@ -357,7 +358,7 @@ fn ring(runs: &Path, name: &str) -> RingReader {
 }
 
 #[test]
-fn the_ring_tells_a_runs_whole_story() {
+fn the_ring_has_a_runs_events_and_final_state() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let run = carry_out(runs.path(), None, &["name=a", "ring=true"], |_, _| {});
     let result = run.outcome.expect("finished").result;
@@ -370,7 +371,7 @@ fn the_ring_tells_a_runs_whole_story() {
     let status = ring.status();
     assert_eq!(
         (status.health, status.reason.as_str()),
-        (Health::Said(RunState::Finished), "took every step")
+        (Health::Reported(RunState::Finished), "took every step")
     );
     let saved = status.checkpoint.expect("a checkpoint");
     assert_eq!((saved.env_steps, Path::new(&saved.path).is_absolute()), (600, true));
@@ -434,11 +435,11 @@ fn a_pause_holds_training_and_costs_no_training_time() {
                     let until = |what: &str, condition: &dyn Fn() -> bool| {
                         let begun = Instant::now();
                         while !condition() {
-                            assert!(begun.elapsed().as_secs() < 60, "waited in vain for {what}");
+                            assert!(begun.elapsed().as_secs() < 60, "timed out waiting for {what}");
                             std::thread::park_timeout(PAUSE / 100);
                         }
                     };
-                    until("the pause", &|| ring.status().health == Health::Said(RunState::Paused));
+                    until("the pause", &|| ring.status().health == Health::Reported(RunState::Paused));
                     signals.checkpoint();
                     until("the checkpoint", &|| {
                         ring.status().checkpoint.is_some_and(|saved| saved.env_steps == 300)
@@ -452,13 +453,14 @@ fn a_pause_holds_training_and_costs_no_training_time() {
     let (result, notes) = (run.outcome.expect("finished").result, run.notes);
     assert!(result.train_s < PAUSE.as_secs_f64() && result.wall_s > PAUSE.as_secs_f64() / 2.0, "{result:?}");
     assert!(
-        notes.iter().any(|note| note.contains("paused")) && notes.iter().any(|note| note.contains("goes on"))
+        notes.iter().any(|note| note.contains("paused"))
+            && notes.iter().any(|note| note.contains("continues"))
     );
     assert!(run.calls.contains(&"save after 30".to_string()), "{:?}", run.calls);
     let (a, b) = (latest(runs.path(), "straight").1.snapshot, latest(runs.path(), "held").1.snapshot);
     assert_eq!(a, b, "a pause changes no bit");
     assert_eq!(straight.outcome.expect("finished").result.eval_return_mean, result.eval_return_mean);
-    // The time stands in the record after it, as idle.
+    // The pause counts as idle time in the next record.
     let ring = ring(runs.path(), "held");
     let idle = ring.schema().position("time_idle").expect("a metric");
     let longest = ring.records(0).rows.iter().map(|row| row[idle]).fold(0.0, f64::max);
@@ -466,7 +468,7 @@ fn a_pause_holds_training_and_costs_no_training_time() {
 }
 
 #[test]
-fn a_stop_is_heard_while_training_pauses() {
+fn a_stop_ends_a_pause() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let run = carry_out(runs.path(), None, &["name=a"], |backend, signals| {
         let signals = signals.clone();
@@ -478,11 +480,11 @@ fn a_stop_is_heard_while_training_pauses() {
         });
     });
     let outcome = run.outcome.expect("stopped");
-    assert_eq!((outcome.ending, outcome.result.updates), (Ending::Stopped("SIGTERM"), 3));
+    assert_eq!((outcome.exit_reason, outcome.result.updates), (ExitReason::Stopped("SIGTERM"), 3));
 }
 
 #[test]
-fn a_ring_that_cannot_be_made_costs_the_ring_alone() {
+fn training_continues_without_a_ring_that_cannot_be_created() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let mut job = Job::new(requested(runs.path(), None, &["name=a", "ring=true"]));
     let notes = Notes::default();
@@ -494,11 +496,11 @@ fn a_ring_that_cannot_be_made_costs_the_ring_alone() {
     let notes = notes.0.lock().expect("unpoisoned").clone();
     let warnings: Vec<&String> = notes.iter().filter(|note| note.starts_with("warning")).collect();
     assert_eq!(warnings.len(), 1, "{notes:?}");
-    assert!(warnings[0].contains("nowhere") && warnings[0].contains("training goes on without telemetry"));
+    assert!(warnings[0].contains("nowhere") && warnings[0].contains("training continues without telemetry"));
 }
 
 #[test]
-fn run_json_tells_how_each_run_ended() {
+fn run_json_records_how_each_run_ended() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str| RunFile::read(&runs.path().join(name)).expect("run.json");
     carry_out(runs.path(), None, &["name=whole"], |_, _| {}).outcome.expect("finished");
@@ -521,20 +523,20 @@ fn run_json_tells_how_each_run_ended() {
     let failed = file("nan");
     assert!(failed.state == "failed" && failed.reason.contains("training diverged"), "{failed:?}");
     let status = ring(runs.path(), "nan").status();
-    assert_eq!((status.health, status.reason), (Health::Said(RunState::Failed), failed.reason));
+    assert_eq!((status.health, status.reason), (Health::Reported(RunState::Failed), failed.reason));
 
     let listed = crate::runs::list(runs.path());
     let own: Vec<&crate::runs::Run> = listed
         .iter()
         .filter(|run| run.dir.starts_with(std::fs::canonicalize(runs.path()).expect("there")))
         .collect();
-    let told: Vec<(&str, &str)> = own.iter().map(|run| (run.run.as_str(), run.health.name())).collect();
-    assert_eq!(told, [("whole", "finished"), ("stopped", "preempted"), ("nan", "failed")]);
+    let states: Vec<(&str, &str)> = own.iter().map(|run| (run.run.as_str(), run.health.name())).collect();
+    assert_eq!(states, [("whole", "finished"), ("stopped", "preempted"), ("nan", "failed")]);
     assert!(own.iter().all(|run| run.pid.is_none() && run.env_steps.is_some()), "{own:#?}");
 }
 
 #[test]
-fn what_is_made_of_the_machine_is_told_once_and_changes_no_bit() {
+fn the_machine_plan_is_logged_once_and_changes_no_bit() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let trained = |name: &str, more: &[&str]| {
         let set = ["num_envs=32", "num_steps=16", "num_minibatches=2", "total_timesteps=2048", "device=cpu"];
@@ -561,7 +563,7 @@ fn what_is_made_of_the_machine_is_told_once_and_changes_no_bit() {
     assert!(plan.contains("waiting: ") && !plan.contains("not adapted"), "{plan}");
     let (plan, plain) = trained("plain", &["optimize_perf=false"]);
     assert!(plan.contains("not adapted to the machine (optimize_perf = false)"), "{plan}");
-    assert!(suited == plain, "the machine's settings change the time alone");
+    assert!(suited == plain, "the machine's settings affect speed only");
     let (plan, asked) = trained("asked", &["threads=3", "waiting=sleep", "pin=true", "rollout_tile=64"]);
     assert!(plan.starts_with("plan: 3 threads (requested); pinning: "), "{plan}");
     assert!(plan.contains("; waiting: sleep (requested); lane_width: "), "{plan}");

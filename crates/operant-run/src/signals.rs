@@ -1,9 +1,9 @@
 //! Signals as flags that the training loop reads between updates.
 //!
-//! Until training begins there is nothing to save, and SIGTERM or SIGINT ends the process at once (143, 130). From then on
-//! the first one asks the loop to finish its update, save a checkpoint and end (exit code 75). Another one, a moment later,
-//! ends the process at once. SIGUSR1 asks for a checkpoint; training goes on. SIGUSR2
-//! holds training between two updates, and the next SIGUSR2 lets it go on; those that come within one update are one.
+//! Before training begins, SIGTERM or SIGINT ends the process at once (143, 130). During training, the first one
+//! requests that the loop finish its update, save a checkpoint and end (exit code 75); a later one ends the process at
+//! once. SIGUSR1 requests a checkpoint; training continues. SIGUSR2 pauses training between two updates, and the next
+//! SIGUSR2 continues it; several within one update count as one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use signal_hook::flag;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What signals have asked for.
+/// Requests made by signals.
 #[derive(Debug, Clone, Default)]
 pub struct Signals {
     stop: Arc<AtomicUsize>,
@@ -24,16 +24,16 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens to no signal; for use inside other programs, which ask through [`Signals::stop`],
+    /// Handles no signal; for other programs, which call [`Signals::stop`],
     /// [`Signals::checkpoint`] and [`Signals::pause`].
     pub fn none() -> Self {
         Signals::default()
     }
 
-    /// Listens to SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 from now on, for the life of the process.
+    /// Handles SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 from now on, for the life of the process.
     ///
     /// # Errors
-    /// When the system refuses a handler.
+    /// When a handler cannot be installed.
     pub fn listen() -> Result<Self> {
         let signals = Signals { armed: Arc::new(AtomicBool::new(true)), ..Signals::default() };
         let register = || -> std::io::Result<()> {
@@ -43,7 +43,7 @@ impl Signals {
             }
             flag::register(SIGUSR1, Arc::clone(&signals.checkpoint))?;
             flag::register(SIGUSR2, Arc::clone(&signals.pause))?;
-            // A handler that does nothing of use: at a limit of file sizes (`ulimit -f`) writes fail instead.
+            // An empty handler: at a limit on file sizes (`ulimit -f`) writes fail instead of ending the process.
             flag::register(SIGXFSZ, Arc::default())?;
             Ok(())
         };
@@ -54,13 +54,13 @@ impl Signals {
     /// From now on a closed terminal (SIGHUP) does not end the process.
     ///
     /// # Errors
-    /// When the system refuses a handler.
+    /// When a handler cannot be installed.
     pub fn ignore_hangup(&self) -> Result<()> {
-        // A handler that does nothing of use: setting the signal to be ignored takes unsafe code.
+        // An empty handler, since ignoring the signal would need unsafe code.
         flag::register(SIGHUP, Arc::default()).map(drop).map_err(|error| refused(&error))
     }
 
-    /// The name of the signal that asked training to stop, if one has.
+    /// The name of the signal that requested a stop, if one did.
     pub fn stopped_by(&self) -> Option<&'static str> {
         match i32::try_from(self.stop.load(Ordering::Relaxed)) {
             Ok(0) | Err(_) => None,
@@ -80,27 +80,27 @@ impl Signals {
         self.armed.store(true, Ordering::Relaxed);
     }
 
-    /// Asks training to stop after its update, as SIGTERM does.
+    /// Requests a stop after the current update, as SIGTERM does.
     pub fn stop(&self) {
         self.stop.store(SIGTERM as usize, Ordering::Relaxed);
     }
 
-    /// Asks for a checkpoint, as SIGUSR1 does.
+    /// Requests a checkpoint, as SIGUSR1 does.
     pub fn checkpoint(&self) {
         self.checkpoint.store(true, Ordering::Relaxed);
     }
 
-    /// Asks training to pause, or to go on where it pauses, as SIGUSR2 does.
+    /// Pauses or continues training, as SIGUSR2 does.
     pub fn pause(&self) {
         self.pause.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a pause, or its end, was asked for since the last call.
+    /// Whether a pause or its end was requested since the last call.
     pub(crate) fn take_pause(&self) -> bool {
         self.pause.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether a checkpoint was asked for since the last call.
+    /// Whether a checkpoint was requested since the last call.
     pub(crate) fn take_checkpoint(&self) -> bool {
         self.checkpoint.swap(false, Ordering::Relaxed)
     }
@@ -108,5 +108,5 @@ impl Signals {
 
 fn refused(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Device, format!("signal handlers cannot be installed: {error}"))
-        .remedy("see whether a sandbox forbids sigaction")
+        .remedy("check whether a sandbox forbids sigaction")
 }

@@ -1,5 +1,5 @@
-//! What a run opens before it trains: its directory and checkpoint, the files it writes, its ring and run.json, and what there is to
-//! say about them.
+//! The start of a run: opens its directory and checkpoint, the files it writes, its ring and run.json, and collects
+//! notices about them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::config::Settings;
 use crate::device::Device;
 use crate::dir::RunDir;
 use crate::error::{Error, Result};
-use crate::machine::Applied;
+use crate::machine::AppliedPlan;
 use crate::resume::Resume;
 use crate::runs::{RunFile, StateFile};
 use crate::signals::Signals;
 use crate::sinks::{CsvSink, Sinks, TensorBoardSink};
 use crate::state::State;
-use crate::telemetry::{self, Publisher, RingPlace};
+use crate::telemetry::{self, Publisher, RingLocation};
 
 /// A line for the log, for monitors and for the user.
 #[derive(Debug)]
@@ -28,27 +28,27 @@ pub(crate) enum Notice {
 }
 
 /// A run's directory, and the checkpoint that it continues from.
-pub(crate) struct Home {
+pub(crate) struct OpenRun {
     pub dir: RunDir,
     pub checkpoint: Option<(PathBuf, Checkpoint)>,
-    /// What was wrong with checkpoints after that one.
+    /// Errors of the damaged checkpoints after that one.
     warnings: Vec<String>,
     is_new: bool,
 }
 
-impl Home {
+impl OpenRun {
     /// The directory of the run to resume, or a new one.
     ///
     /// # Errors
-    /// When a new one cannot be made.
+    /// When a new one cannot be created.
     pub fn open(resume: Option<Resume>, settings: &Settings) -> Result<Self> {
         if let Some(Resume { dir, checkpoint, warnings, .. }) = resume {
-            return Ok(Home { dir, checkpoint, warnings, is_new: false });
+            return Ok(OpenRun { dir, checkpoint, warnings, is_new: false });
         }
         let run = &settings.run;
         let (name, seed) = (run.name.as_deref(), settings.learner.seed);
         let dir = RunDir::create(&run.run_dir, name, &settings.environment, seed)?;
-        Ok(Home { dir, checkpoint: None, warnings: Vec::new(), is_new: true })
+        Ok(OpenRun { dir, checkpoint: None, warnings: Vec::new(), is_new: true })
     }
 
     /// Global steps of the checkpoint.
@@ -56,7 +56,7 @@ impl Home {
         self.checkpoint.as_ref().map(|(_, checkpoint)| checkpoint.env_steps)
     }
 
-    /// Puts the checkpoint, if there is one, into the backend.
+    /// Loads the checkpoint, if there is one, into the backend.
     ///
     /// # Errors
     /// When it does not fit.
@@ -66,10 +66,10 @@ impl Home {
         Ok(State::resume(checkpoint))
     }
 
-    /// Every file that the run writes to. Those with a row per update lose the rows after the checkpoint.
+    /// Opens every file that the run writes. Rows and events after the checkpoint are removed.
     ///
     /// # Errors
-    /// When one of them cannot be opened; a new run's directory is removed then, so that its name is free.
+    /// When one of them cannot be opened; a new run's directory is then removed, so that its name is free.
     pub fn open_files(&self, settings: &Settings, saved_config: &str) -> Result<(Store, Sinks)> {
         self.try_to_open_files(settings, saved_config).inspect_err(|_| {
             if self.is_new {
@@ -100,37 +100,37 @@ impl Home {
     }
 }
 
-/// What others see of a run: its ring, run.json and sinks.
-pub(crate) struct Shown {
+/// The outputs of a run: its ring, run.json and sinks.
+pub(crate) struct RunOutputs {
     pub publisher: Publisher,
     pub state_file: Arc<StateFile>,
-    /// What did not work; training continues without it.
+    /// Outputs that failed; training continues without them.
     pub problems: Vec<Notice>,
 }
 
 /// A run whose device and directory are known.
 pub(crate) struct Start<'a> {
-    pub home: &'a Home,
+    pub home: &'a OpenRun,
     pub settings: &'a Settings,
     pub device: &'a Device,
     pub backend: &'a dyn Backend,
-    pub applied: &'a Applied,
+    pub applied: &'a AppliedPlan,
     pub signals: &'a Signals,
 }
 
 impl Start<'_> {
-    /// Opens the ring and run.json; `env_steps` were taken before.
-    pub fn show(&self, sinks: Sinks, ring_dir: Option<PathBuf>, env_steps: u64) -> Shown {
+    /// Creates the ring and run.json; `env_steps` is the count before this process.
+    pub fn show(&self, sinks: Sinks, ring_dir: Option<PathBuf>, env_steps: u64) -> RunOutputs {
         let Self { home, settings, device, .. } = self;
         let identity = self.identity();
         let place = match (settings.run.ring, ring_dir) {
-            (false, _) => RingPlace::Nowhere,
-            (true, Some(dir)) => RingPlace::In(dir),
-            (true, None) => RingPlace::Default,
+            (false, _) => RingLocation::Nowhere,
+            (true, Some(dir)) => RingLocation::In(dir),
+            (true, None) => RingLocation::Default,
         };
         let mut problems = Vec::new();
         let ring = telemetry::make_ring(&identity, &place, settings.run.ring_group).unwrap_or_else(|error| {
-            problems.push(Notice::Warning(format!("{error}\ntraining goes on without telemetry")));
+            problems.push(Notice::Warning(format!("{error}\ntraining continues without telemetry")));
             None
         });
         problems.extend(ring.as_ref().and_then(|ring| ring.warning.clone()).map(Notice::Note));
@@ -142,7 +142,7 @@ impl Start<'_> {
         };
         let (state_file, written) = StateFile::begin(home.dir.path(), run_file);
         if let Err(error) = written {
-            problems.push(Notice::Warning(format!("{error}\ntraining goes on without this file")));
+            problems.push(Notice::Warning(format!("{error}\ntraining continues without this file")));
         }
         let state_file = Arc::new(state_file);
         let publisher = Publisher::start(
@@ -154,16 +154,16 @@ impl Start<'_> {
             device.uuid.clone(),
             env_steps..settings.steps(),
         );
-        Shown { publisher, state_file, problems }
+        RunOutputs { publisher, state_file, problems }
     }
 
-    /// The run, as its ring and run.json describe it.
+    /// The run's identity, for its ring and run.json.
     fn identity(&self) -> Identity {
-        let Self { home: Home { dir, .. }, settings, device, .. } = self;
+        let Self { home: OpenRun { dir, .. }, settings, device, .. } = self;
         Identity {
             device: device.name.clone(),
             seed: settings.learner.seed,
-            // As `runs` and monitors compare it.
+            // Absolute, since `runs` and monitors compare it.
             dir: std::fs::canonicalize(dir.path()).unwrap_or_else(|_| dir.path().to_path_buf()),
             total_steps: settings.steps(),
             solved_at: settings.run.solved_at,
@@ -171,7 +171,7 @@ impl Start<'_> {
         }
     }
 
-    /// What there is to say at the start, in order: where the run is, what was chosen for it, and what does not work.
+    /// The notices at the start, in order: the run's directory, what was chosen for it, and what failed.
     pub fn notices(&self, problems: Vec<Notice>) -> Vec<Notice> {
         let Self { home, settings, device, backend, applied, .. } = self;
         let dir = &home.dir;
@@ -182,7 +182,7 @@ impl Start<'_> {
             }
             None => format!("run {} in {}", dir.name(), dir.path().display()),
         };
-        let mut notices = vec![Notice::Note(format!("{begun}: {}", self.means()))];
+        let mut notices = vec![Notice::Note(format!("{begun}: {}", self.description()))];
         if let Some(reason) = &device.reason {
             notices.push(Notice::Note(format!("device: {}; {reason}", device.name)));
         }
@@ -201,8 +201,8 @@ impl Start<'_> {
         notices
     }
 
-    /// On what a run trains: environment, preset, device, threads.
-    fn means(&self) -> String {
+    /// One line with environment, preset, device and threads.
+    fn description(&self) -> String {
         let (settings, device) = (self.settings, &self.device.name);
         let env = &settings.environment;
         let preset = match settings.has_preset() {

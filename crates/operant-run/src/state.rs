@@ -1,11 +1,11 @@
-//! What the training loop itself must remember from update to update; saved with every checkpoint.
+//! The training loop's state between updates, which is saved with every checkpoint.
 
 use operant_learn::UpdateStats;
 
 use crate::checkpoint::{Checkpoint, Totals};
-use crate::evaluate::Attempts;
+use crate::evaluate::EvalSchedule;
 
-/// Totals and decisions of a run, those of the processes before a resume included.
+/// Totals and decisions of a run, including those of the processes before a resume.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct State {
     /// Updates finished.
@@ -20,20 +20,20 @@ pub(crate) struct State {
     pub train_s: f64,
     /// Seconds of wall time before this process.
     pub wall_before_s: f64,
-    /// When to try to count as solved.
-    pub attempts: Attempts,
-    /// Evaluations during training so far; numbers their random streams.
+    /// Schedule of evaluations.
+    pub attempts: EvalSchedule,
+    /// Number of evaluations during training so far; selects their random streams.
     pub rounds: u64,
     /// Best mean of those evaluations.
     pub best_mean: Option<f64>,
     /// Environment steps at the first one that reached the threshold.
     pub solved_at_step: Option<u64>,
-    /// Seconds at its end.
+    /// Seconds at the end of that evaluation.
     pub solved_at_s: Option<f64>,
 }
 
 impl State {
-    /// Takes in one update.
+    /// Adds one update.
     pub fn record(&mut self, stats: &UpdateStats) {
         self.updates += 1;
         self.env_steps = stats.env_steps;

@@ -40,7 +40,7 @@ pub fn stats(ticket: u64, episodes: u64, mean: f64) -> UpdateStats {
     }
 }
 
-/// What a test sees of the calls that reached a [`Quadratic`].
+/// The calls that reached a [`Quadratic`].
 pub type Trace = Arc<Mutex<Vec<String>>>;
 
 /// Minimises (x - 1)^2 from x = 0; the return of an episode is -100 (x - 1)^2.
@@ -51,13 +51,13 @@ pub struct Quadratic {
     finished: VecDeque<UpdateStats>,
     in_a_row: u64,
     pulse: Arc<AtomicU64>,
-    /// Like a GPU, tells of an update only to who waits for it, and takes the next meanwhile.
+    /// Like a GPU, returns an update only when waited for, and accepts the next meanwhile.
     pub lags: bool,
     /// Update (from one) at which every loss becomes NaN.
     pub nan_from: u64,
     /// Called at the end of each update with its number.
     pub after: Box<dyn FnMut(u64) + Send>,
-    /// Evaluations and saves, as they came.
+    /// Evaluations and saves, in order.
     pub trace: Trace,
 }
 
@@ -82,7 +82,7 @@ impl Quadratic {
     }
 
     fn log(&self, call: String) {
-        self.trace.lock().expect("no test panics with the lock held").push(call);
+        self.trace.lock().expect("never poisoned").push(call);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The training loop over a [`Backend`]: update, publish, evaluate, save, until the budget is spent or someone asks.
+//! The training loop over a [`Backend`]: update, publish, evaluate, save, until the budget is spent or a stop is requested.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,31 +9,31 @@ use operant_metrics::{Level, Record, RunState};
 use crate::checkpoint::{Checkpoint, Store};
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
-use crate::evaluate::{self, Summary};
+use crate::evaluate::{self, EvalSummary};
 use crate::progress::{Progress, Tick};
 use crate::signals::Signals;
 use crate::sinks::SinkEvent;
 use crate::state::State;
 use crate::telemetry::Publisher;
 
-/// Time from one look for a signal to the next, while training pauses.
-const PAUSE_LOOK: Duration = Duration::from_millis(20);
+/// Poll interval for signals while training is paused.
+const PAUSE_POLL: Duration = Duration::from_millis(20);
 
-/// Random stream of the evaluation that ends a run; those during training count from one.
+/// Random stream of the final evaluation; those during training count from one.
 pub(crate) const FINAL_ROUND: u64 = 0;
 
-/// Why the loop ended.
+/// Exit reason of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExitReason {
     /// Every environment step was taken.
     Finished,
-    /// `stop_when_solved`, and it was.
+    /// `stop_when_solved` is set and it was solved.
     Solved,
-    /// A signal of this name asked.
+    /// A signal of this name requested a stop.
     Stopped(&'static str),
 }
 
-/// A run while it trains.
+/// A run during training.
 pub(crate) struct Training<'a> {
     pub backend: &'a mut dyn Backend,
     pub settings: &'a Settings,
@@ -46,18 +46,18 @@ pub(crate) struct Training<'a> {
     pub started: Instant,
     pub last_checkpoint: Option<PathBuf>,
     pub clocks: Clocks,
-    /// The record of the latest update, until it is known whether an evaluation follows it.
+    /// The record of the latest update, held until it is known whether an evaluation follows.
     pub held: Option<Record>,
 }
 
-/// What only this process knows: its times, and what it has enqueued.
+/// State of this process only: its times, and the updates in flight.
 pub(crate) struct Clocks {
     in_flight: InFlight,
-    /// When the last update was collected, or the evaluation or checkpoint after it was done.
+    /// When the last update was collected, or the evaluation or checkpoint after it ended.
     mark: Instant,
     /// When the last update was collected.
     collected: Instant,
-    /// Of the time since, how long training paused.
+    /// Time since then for which training was paused.
     paused: Duration,
     first_steps: u64,
     first_train_s: f64,
@@ -86,16 +86,16 @@ impl Clocks {
 struct Times {
     /// In the backend.
     busy: f64,
-    /// From the end of the update before to the end of this one.
+    /// From the end of the previous update to the end of this one.
     period: f64,
-    /// Of the period, in this loop: publishing, evaluation, checkpoints.
+    /// Part of the period spent in this loop: publishing, evaluation, checkpoints.
     host: f64,
 }
 
 impl Times {
-    /// What of the period no phase accounts for. Phases may overlap on a device with several updates in flight.
+    /// The part of the period that no phase accounts for. Phases may overlap on a device with several updates in flight.
     fn idle(&self, stats: &UpdateStats) -> f64 {
-        // A device that runs GAE inside the rollout knows no time of its own for it.
+        // A device that runs GAE inside the rollout has no separate time for it.
         let gae = if stats.time_gae.is_nan() { 0.0 } else { stats.time_gae };
         let phases = stats.time_rollout + gae + stats.time_update + self.host;
         (self.period - phases).max(0.0)
@@ -103,16 +103,16 @@ impl Times {
 }
 
 impl Training<'_> {
-    /// Seconds of wall time, those before a resume included.
+    /// Seconds of wall time, including those before a resume.
     pub fn wall_s(&self) -> f64 {
         self.state.wall_before_s + self.started.elapsed().as_secs_f64()
     }
 
-    /// Trains until the budget is spent, a signal asks, or the run is solved and was to stop then.
+    /// Trains until the budget is spent, a signal requests a stop, or the run is solved and `stop_when_solved` is set.
     ///
     /// # Errors
-    /// When the device fails, when training diverges, or when a signal asks to stop and nothing could be saved.
-    pub fn run(&mut self) -> Result<Ending> {
+    /// When the device fails, when training diverges, or when a signal requests a stop and nothing could be saved.
+    pub fn run(&mut self) -> Result<ExitReason> {
         let target = self.settings.updates();
         let interval = self.settings.run.checkpoint_interval;
         while self.state.updates < target {
@@ -125,7 +125,7 @@ impl Training<'_> {
                 self.pause()?;
                 continue;
             }
-            // No update is enqueued beyond one after which the device must rest.
+            // No update is enqueued past one after which the device must be idle.
             let to_checkpoint = match interval {
                 0 => u64::MAX,
                 interval => interval - self.state.updates % interval,
@@ -142,7 +142,7 @@ impl Training<'_> {
             let save = asked || periodic;
             let attempt = self.state.solved_at_step.is_none() && self.attempt_is_due();
             if !save && !attempt {
-                // The last update waits for the last evaluation.
+                // The record of the last update is held for the final evaluation.
                 if self.state.updates < target {
                     self.release();
                 }
@@ -161,13 +161,13 @@ impl Training<'_> {
             }
             self.clocks.mark = Instant::now();
             if self.settings.run.stop_when_solved && self.state.solved_at_step.is_some() {
-                return Ok(Ending::Solved);
+                return Ok(ExitReason::Solved);
             }
         }
-        Ok(Ending::Finished)
+        Ok(ExitReason::Finished)
     }
 
-    /// The next update to finish, counted; its record is held, and the one before it published. At most `ahead` updates are in
+    /// Collects the next update; its record is held, and the one before it published. At most `ahead` updates are in
     /// flight meanwhile.
     fn collect(&mut self, ahead: u64) -> Result<UpdateStats> {
         self.release();
@@ -199,7 +199,7 @@ impl Training<'_> {
         }
     }
 
-    /// Collects what is in flight, so that the device rests.
+    /// Collects all updates in flight, so that the device is idle.
     fn drain(&mut self) -> Result<()> {
         while self.clocks.in_flight.count() > 0 {
             self.collect(0)?;
@@ -207,12 +207,12 @@ impl Training<'_> {
         Ok(())
     }
 
-    /// Holds training until SIGUSR2 comes again or someone asks to stop. Checkpoints are saved meanwhile.
+    /// Pauses training until the next SIGUSR2 or a stop. Checkpoints can be requested meanwhile.
     fn pause(&mut self) -> Result<()> {
         self.drain()?;
         self.release();
         self.publisher.state(RunState::Paused, "");
-        self.note("SIGUSR2: paused; once more goes on");
+        self.note("SIGUSR2: paused; send SIGUSR2 again to continue");
         let begun = Instant::now();
         while self.signals.stopped_by().is_none() && !self.signals.take_pause() {
             if self.signals.take_checkpoint() {
@@ -220,20 +220,20 @@ impl Training<'_> {
                 self.try_to_save(None);
             }
             self.publisher.alive();
-            self.publisher.mend_while_paused();
-            std::thread::park_timeout(PAUSE_LOOK);
+            self.publisher.recreate_ring_while_paused();
+            std::thread::park_timeout(PAUSE_POLL);
         }
         self.clocks.mark = Instant::now();
         self.clocks.paused += begun.elapsed();
-        // One that was asked to stop does not run before it stops.
+        // A run that is to stop does not return to *running* first.
         if self.signals.stopped_by().is_none() {
             self.publisher.state(RunState::Running, "");
-            self.note(&format!("SIGUSR2: training goes on after {:.1} s", begun.elapsed().as_secs_f64()));
+            self.note(&format!("SIGUSR2: training continues after {:.1} s", begun.elapsed().as_secs_f64()));
         }
         Ok(())
     }
 
-    /// What there is to report of one update, but for an evaluation after it.
+    /// The record of one update, without an evaluation after it.
     #[allow(clippy::cast_precision_loss)] // counts shown as reals
     fn record(&self, stats: &UpdateStats, times: &Times) -> Record {
         let state = &self.state;
@@ -276,14 +276,14 @@ impl Training<'_> {
     fn publish(&mut self, record: Record) {
         let events = self.publisher.publish(record);
         self.report(events);
-        if self.publisher.wants_scene()
+        if self.publisher.scene_is_due()
             && let Some(episode) = self.backend.scene()
         {
             self.publisher.show(&episode);
         }
     }
 
-    /// Says which files of metrics cannot be written, and which are written again.
+    /// Reports which files of metrics cannot be written, and which are written again.
     pub fn report(&mut self, events: Vec<SinkEvent>) {
         for event in events {
             match event {
@@ -306,7 +306,7 @@ impl Training<'_> {
             return Ok(());
         }
         self.clocks.warned_nonfinite += 1;
-        // Every one at first, then ever fewer: 1..=8, 16, 32, ...
+        // Each of the first, then increasingly few: 1..=8, 16, 32, ...
         let count = self.clocks.warned_nonfinite;
         if count <= 8 || count.is_power_of_two() {
             self.warn(&format!(
@@ -341,7 +341,7 @@ impl Training<'_> {
         self.state.attempts.due(self.state.updates, run.solved_at, run.eval_interval)
     }
 
-    /// Tries to count as solved. Returns the mean when it is the best so far; a signal to stop ends the attempt.
+    /// Evaluates during training. Returns the mean if it is the best so far; a stop ends the evaluation.
     fn attempt(&mut self) -> Result<Option<f64>> {
         let Some(summary) = self.evaluate(self.state.rounds + 1)? else { return Ok(None) };
         self.state.rounds += 1;
@@ -353,15 +353,15 @@ impl Training<'_> {
         Ok(improved.then_some(summary.mean))
     }
 
-    /// Plays greedy episodes, and notes the moment when they first reach the threshold. None where a signal to stop came first.
-    pub fn evaluate(&mut self, round: u64) -> Result<Option<Summary>> {
+    /// Plays greedy episodes, and records when they first reach the threshold. None if a stop came first.
+    pub fn evaluate(&mut self, round: u64) -> Result<Option<EvalSummary>> {
         let (episodes, signals) = (self.settings.run.eval_episodes, self.signals);
         let played = evaluate::play(self.backend, episodes, round, || signals.stopped_by().is_some())?;
         let Some(evaluation) = played else { return Ok(None) };
-        let summary = Summary::of(&evaluation);
+        let summary = EvalSummary::of(&evaluation);
         let wall_s = self.wall_s();
         self.publisher.alive();
-        // An evaluation that ended training belongs to its update; the last evaluation has no second row.
+        // An evaluation that ended training belongs to its update; the final evaluation adds no second row.
         if let Some(record) = self.held.as_mut().filter(|record| record.eval_return.is_nan()) {
             summary.add_to(record);
         }
@@ -379,11 +379,11 @@ impl Training<'_> {
     }
 
     /// Saves a checkpoint and ends training.
-    pub fn stop(&mut self, signal: &'static str) -> Result<Ending> {
+    pub fn stop(&mut self, signal: &'static str) -> Result<ExitReason> {
         self.publisher.state(RunState::Stopping, "");
-        self.note(&format!("{signal}: saving a checkpoint; once more ends at once"));
+        self.note(&format!("{signal}: saving a checkpoint; a second signal ends the process at once"));
         match self.save(None) {
-            Ok(()) => Ok(Ending::Stopped(signal)),
+            Ok(()) => Ok(ExitReason::Stopped(signal)),
             Err(mut error) => {
                 error.what = format!("stopped by {signal}, and the checkpoint was not saved: {}", error.what);
                 Err(error)
@@ -391,9 +391,9 @@ impl Training<'_> {
         }
     }
 
-    /// Saves a checkpoint of a device at rest.
+    /// Saves a checkpoint of an idle device.
     pub fn save(&mut self, eval_mean: Option<f64>) -> Result<()> {
-        // Rows up to this step must be on disk before the checkpoint that counts on them.
+        // Rows up to this step must be on disk before the checkpoint that relies on them.
         self.release();
         let events = self.publisher.sync();
         self.report(events);
@@ -410,7 +410,7 @@ impl Training<'_> {
         let path = self.store.save(&checkpoint)?;
         let steps = self.state.env_steps;
         tracing::info!(env_steps = steps, path = %path.display(), "checkpoint saved");
-        // Relative paths mean nothing to who watches from elsewhere.
+        // Monitors in other directories need an absolute path.
         let from_root = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         self.publisher.checkpoint(steps, &from_root);
         self.publisher.event(Level::Info, &format!("checkpoint saved at {steps} steps"));
@@ -419,13 +419,13 @@ impl Training<'_> {
         Ok(())
     }
 
-    /// Saves a checkpoint without which training goes on: the disk may have room again for the next.
+    /// Saves a checkpoint. Training continues if that fails: the disk may have space again for the next.
     fn try_to_save(&mut self, eval_mean: Option<f64>) {
         if let Err(error) = self.save(eval_mean) {
             self.clocks.lost_checkpoints += 1;
             let lost = self.clocks.lost_checkpoints;
             if lost.is_power_of_two() {
-                self.warn(&format!("{error}\ntraining goes on; checkpoints lost so far: {lost}"));
+                self.warn(&format!("{error}\ntraining continues; checkpoints lost so far: {lost}"));
             }
         }
     }

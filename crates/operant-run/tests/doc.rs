@@ -1,4 +1,4 @@
-//! docs/configuration.md says what the rows of the settings say.
+//! docs/configuration.md matches the settings.
 
 #[test]
 fn docs_configuration_md_is_current() {

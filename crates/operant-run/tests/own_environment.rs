@@ -1,12 +1,11 @@
-//! An environment that operant does not know is defined and trained through the library: the example of
-//! docs/environments.md, run.
+//! Defines and trains an environment outside operant through the library: runs the example of docs/environments.md.
 
 #[path = "../examples/corridor.rs"]
 #[expect(dead_code, reason = "the example's main is not called")]
 mod corridor;
 
 #[test]
-fn a_foreign_environment_learns_and_leaves_a_whole_run() {
+fn an_external_environment_learns_and_leaves_a_complete_run() {
     let scratch = tempfile::tempdir().expect("a directory");
     let run_dir = format!("run_dir={}", scratch.path().display());
     let settings = ["name=mine", "ring=false", &run_dir];

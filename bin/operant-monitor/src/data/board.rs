@@ -1,6 +1,6 @@
 //! Boards: an episode whose shapes are unit squares on a small integer grid.
 
-use operant_metrics::{Episode, Frame, Shape};
+use operant_metrics::{Episode, Frame, Primitive};
 
 /// Sides of a board, in squares.
 const SIDES: std::ops::RangeInclusive<f32> = 3.0..=40.0;
@@ -30,8 +30,8 @@ impl Board {
             let inset = 0.0..=INSET;
             end > start && inset.contains(&(low - start + 1e-3)) && inset.contains(&(end - high + 1e-3))
         };
-        let square = |shape: &Shape| match shape {
-            Shape::Rectangle { low, high, .. } => (0..2).all(|axis| fits(low[axis], high[axis])),
+        let square = |shape: &Primitive| match shape {
+            Primitive::Rectangle { low, high, .. } => (0..2).all(|axis| fits(low[axis], high[axis])),
             _ => false,
         };
         let mut shapes = episode.frames.iter().flatten().peekable();
@@ -43,7 +43,7 @@ impl Board {
     pub(crate) fn squares(&self, episode: &Episode, frame: &Frame) -> Vec<Option<u8>> {
         let mut squares = vec![None; self.columns * self.rows];
         for shape in frame {
-            let Shape::Rectangle { low, high, tone } = shape else { continue };
+            let Primitive::Rectangle { low, high, tone } = shape else { continue };
             let range = |from: f32, to: f32, count: usize| {
                 let into = |value: f32| (value.round().max(0.0) as usize).min(count);
                 into(from)..into(to)

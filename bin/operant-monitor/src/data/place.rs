@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use operant_metrics::{Found, RingError, RingReader};
+use operant_metrics::{FoundRing, RingError, RingReader};
 
 use super::recorded::{Recorded, is_run};
 use super::source::Source;
@@ -20,7 +20,7 @@ pub struct Place {
 
 impl Place {
     /// The rings there, by name.
-    pub fn rings(&self) -> Vec<Found> {
+    pub fn rings(&self) -> Vec<FoundRing> {
         match &self.rings {
             None => operant_metrics::rings(),
             Some(dir) => operant_metrics::rings_in(dir),
@@ -50,7 +50,7 @@ impl Place {
     /// When there is none, or it cannot be read; the message suggests what there is.
     pub fn open(&self, run: &str) -> Result<(String, Source), MonitorError> {
         let path = Path::new(run);
-        let open = |found: Found| match RingReader::open(&found.path) {
+        let open = |found: FoundRing| match RingReader::open(&found.path) {
             Ok(ring) => Ok((found.name, Source::Ring(ring))),
             Err(error) => Err(MonitorError::Unreadable { run: run.to_owned(), error }),
         };
@@ -61,7 +61,7 @@ impl Place {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             // A file in a directory of another user cannot be looked at, which is no reason to say that it is not there.
             if path.try_exists().unwrap_or(true) {
-                return open(Found { name, path: path.to_path_buf() });
+                return open(FoundRing { name, path: path.to_path_buf() });
             }
         } else if let Some(recorded) = dirs.into_iter().find_map(|dir| Recorded::open(&dir)) {
             let name = recorded.identity().run.clone();
@@ -77,9 +77,9 @@ impl Place {
     fn ring_of(&self, recorded: &Recorded) -> Option<RingReader> {
         let name = &recorded.identity().run;
         recorded.ring().or_else(|| {
-            let stem = |found: &Found| found.name.split('~').next() == Some(name);
+            let stem = |found: &FoundRing| found.name.split('~').next() == Some(name);
             let mut rings = self.rings().into_iter().filter(stem);
-            let open = |found: Found| RingReader::open(&found.path).ok();
+            let open = |found: FoundRing| RingReader::open(&found.path).ok();
             rings.find_map(|found| open(found).filter(|ring| recorded.is_of(ring.identity())))
         })
     }
@@ -107,6 +107,6 @@ impl Place {
 }
 
 /// Opens a ring that was found.
-pub(super) fn open_ring(found: &Found) -> Result<Source, RingError> {
+pub(super) fn open_ring(found: &FoundRing) -> Result<Source, RingError> {
     RingReader::open(&found.path).map(Source::Ring)
 }

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use operant_metrics::{
-    Event, Health, Identity, Presence, RingError, RingReader, Sample, Schema, SeriesPoint, Status, Summary,
+    Event, FileState, Health, Identity, MetricSummary, RingError, RingReader, Sample, Schema, SeriesPoint,
+    Status,
 };
 
 use super::source::Source;
@@ -43,7 +44,7 @@ pub struct RunView {
     /// [`Source::revision`] of what was read for this frame.
     revision: u64,
     /// What became of the file.
-    pub presence: Presence,
+    pub presence: FileState,
     /// What the user should know of the file; empty while all is well.
     pub note: String,
     /// What is playing of the scene.
@@ -65,7 +66,7 @@ struct CachedSeries {
 struct CachedSummary {
     at: Duration,
     revision: u64,
-    data: Summary,
+    data: MetricSummary,
 }
 
 impl RunView {
@@ -90,7 +91,7 @@ impl RunView {
             events: Vec::new(),
             last_update: 0,
             revision: 0,
-            presence: Presence::Here,
+            presence: FileState::Here,
             note: String::new(),
             stage: Stage::default(),
             now: Duration::ZERO,
@@ -148,11 +149,11 @@ impl RunView {
             run.refresh();
         }
         self.presence = self.source.presence();
-        if self.presence != Presence::Here {
+        if self.presence != FileState::Here {
             self.reopen();
         }
         let status = self.source.status();
-        if self.presence == Presence::Truncated {
+        if self.presence == FileState::Truncated {
             // The file's content is not valid any more; what was read before remains on the screen. Only the kernel
             // still knows whether there is a trainer.
             if self.status.health.is_alive() && !status.health.is_alive() {
@@ -176,14 +177,14 @@ impl RunView {
     /// Follows the name to another file, if there is a good one.
     fn reopen(&mut self) {
         let opened = match self.presence {
-            Presence::Gone => None,
+            FileState::Gone => None,
             _ => RingReader::open(&self.path).ok(),
         };
         match opened {
             Some(reader) => {
                 let same = same_process(reader.identity(), self.identity());
                 self.source = Source::Ring(reader);
-                self.presence = Presence::Here;
+                self.presence = FileState::Here;
                 self.series.borrow_mut().clear();
                 self.summaries.borrow_mut().clear();
                 if same {
@@ -198,8 +199,8 @@ impl RunView {
             }
             None => {
                 let what = match self.presence {
-                    Presence::Gone => "was removed",
-                    Presence::Replaced => "was replaced by something that cannot be read",
+                    FileState::Gone => "was removed",
+                    FileState::Replaced => "was replaced by something that cannot be read",
                     _ => "was cut short",
                 };
                 let then = match self.status.health.is_alive() {
@@ -288,7 +289,7 @@ impl RunView {
         points: usize,
     ) -> Rc<[SeriesPoint]> {
         let mut cache = self.series.borrow_mut();
-        let stale = self.presence == Presence::Truncated;
+        let stale = self.presence == FileState::Truncated;
         if let Some(cached) = cache.get(&(x, y)) {
             let fresh =
                 cached.revision == self.revision && cached.updates == updates && cached.points == points;
@@ -306,17 +307,17 @@ impl RunView {
     }
 
     /// The metric called `name` over the whole run, at most half a second old.
-    pub fn summary(&self, name: &str) -> Option<Summary> {
+    pub fn summary(&self, name: &str) -> Option<MetricSummary> {
         self.position(name).map(|y| self.summary_of(y))
     }
 
     /// The metric at `y` over the whole run: at most half a second old, but for the newest value.
-    pub fn summary_of(&self, y: usize) -> Summary {
+    pub fn summary_of(&self, y: usize) -> MetricSummary {
         let newest = self.latest.get(y).copied().unwrap_or(f64::NAN);
         self.recent_summary(y).with_newest(newest)
     }
 
-    fn recent_summary(&self, y: usize) -> Summary {
+    fn recent_summary(&self, y: usize) -> MetricSummary {
         let mut cache = self.summaries.borrow_mut();
         if let Some(CachedSummary { at, revision, data }) = cache.get(&y) {
             // A ring grows with every update; a directory is mostly that of a run that has ended.
@@ -324,7 +325,7 @@ impl RunView {
                 true => *revision == self.revision,
                 false => self.now.saturating_sub(*at) < SUMMARY_AGE,
             };
-            if fresh || self.presence == Presence::Truncated {
+            if fresh || self.presence == FileState::Truncated {
                 return *data;
             }
         }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use operant_metrics::{
-    Episode, Event, Identity, Presence, RingReader, Sample, Schema, SeriesPoint, Status, Summary,
+    Episode, Event, FileState, Identity, MetricSummary, RingReader, Sample, Schema, SeriesPoint, Status,
 };
 
 use super::recorded::Recorded;
@@ -93,7 +93,7 @@ impl Source {
     }
 
     /// Metric `y` over the whole run.
-    pub fn summary(&self, y: usize) -> Summary {
+    pub fn summary(&self, y: usize) -> MetricSummary {
         match self {
             Source::Ring(ring) => ring.summary(y),
             Source::Recorded(run) => run.summary(y),
@@ -149,10 +149,10 @@ impl Source {
     }
 
     /// What has become of the ring's file. A directory that is gone is shown as it was.
-    pub fn presence(&self) -> Presence {
+    pub fn presence(&self) -> FileState {
         match self {
             Source::Ring(ring) => ring.presence(),
-            Source::Recorded(_) => Presence::Here,
+            Source::Recorded(_) => FileState::Here,
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use operant_metrics::{Core, CoreKind, Event, Kind, MetricInfo, SavedCheckpoint, Summary};
+use operant_metrics::{Core, CoreKind, Event, MetricInfo, MetricKind, MetricSummary, SavedCheckpoint};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::date::Date;
@@ -189,7 +189,7 @@ impl Serialize for History<'_> {
         let mut map = serializer.serialize_map(None)?;
         let mut seen = Vec::new();
         for Figure { info, history, .. } in self.0 {
-            if info.kind == Kind::Gauge && !seen.contains(&&info.name) {
+            if info.kind == MetricKind::Gauge && !seen.contains(&&info.name) {
                 map.serialize_entry(&info.name, &Past(history))?;
                 seen.push(&info.name);
             }
@@ -198,7 +198,7 @@ impl Serialize for History<'_> {
     }
 }
 
-struct Past<'a>(&'a Summary);
+struct Past<'a>(&'a MetricSummary);
 
 impl Serialize for Past<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,7 +1,7 @@
 //! One look at a run: everything that the headless modes print, taken at one moment.
 
 use operant_metrics::{
-    Event, Health, Identity, Kind, MetricInfo, RunState, Sample, SeriesPoint, Status, Summary,
+    Event, Health, Identity, MetricInfo, MetricKind, MetricSummary, RunState, Sample, SeriesPoint, Status,
 };
 
 use crate::data::Source;
@@ -38,7 +38,7 @@ pub struct Figure {
     /// The last value that was reported; NaN when none ever was.
     pub value: f64,
     /// Over the whole run.
-    pub history: Summary,
+    pub history: MetricSummary,
 }
 
 impl Reading {
@@ -82,7 +82,7 @@ impl Reading {
 
     /// Seconds until every step is taken, at the average speed; none for a run that does not move.
     pub fn eta(&self) -> Option<f64> {
-        let moves = matches!(self.status.health, Health::Said(RunState::Running | RunState::Starting));
+        let moves = matches!(self.status.health, Health::Reported(RunState::Running | RunState::Starting));
         let speed =
             ["sps_average", "sps"].map(|name| self.value(name)).into_iter().find(|speed| *speed > 0.0)?;
         let left = (self.identity.total_steps as f64 - self.value("env_steps")).max(0.0);
@@ -127,7 +127,7 @@ fn parts(points: &[SeriesPoint], parts: usize) -> Vec<f64> {
 
 /// Whether a metric is a counter of whole things, which is printed without a point.
 pub fn is_whole(info: &MetricInfo) -> bool {
-    info.kind == Kind::Counter && info.unit != "s"
+    info.kind == MetricKind::Counter && info.unit != "s"
 }
 
 #[cfg(test)]

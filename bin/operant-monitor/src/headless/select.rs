@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use operant_metrics::{Core, Health, Presence, RingError, RingReader, RunState, STALL};
+use operant_metrics::{Core, FileState, Health, RingError, RingReader, RunState, STALL};
 
 use super::reading::Reading;
 use crate::MonitorError;
@@ -70,7 +70,8 @@ pub(super) fn settle(run: &Source) {
     let first = reader.published();
     let moves = || reader.shares_clock() || reader.published() > first || begun.elapsed() > STALL;
     while begun.elapsed() < PATIENCE || !moves() {
-        let training = matches!(reader.status().health, Health::Said(RunState::Starting | RunState::Running));
+        let training =
+            matches!(reader.status().health, Health::Reported(RunState::Starting | RunState::Running));
         // The first sample knows the cores and not yet how busy they are.
         let sampled =
             |cores: &[Core]| cores.is_empty() || cores.iter().any(|core| !core.utilization.is_nan());
@@ -88,7 +89,7 @@ pub(super) fn look(run: &mut Source) -> Result<Reading, MonitorError> {
     let until = Instant::now() + REPAIR;
     loop {
         match run {
-            Source::Ring(ring) if ring.presence() != Presence::Here => {
+            Source::Ring(ring) if ring.presence() != FileState::Here => {
                 if let Ok(other) = RingReader::open(ring.path()) {
                     *ring = other;
                 }
@@ -97,7 +98,7 @@ pub(super) fn look(run: &mut Source) -> Result<Reading, MonitorError> {
             Source::Recorded(dir) => dir.refresh(),
         }
         if let Some(reading) = Reading::of(run)
-            && run.presence() != Presence::Truncated
+            && run.presence() != FileState::Truncated
         {
             return Ok(reading);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use operant_metrics::{COUNT, Core, CoreKind, Health, Kind, Level, METRICS, RunState};
+use operant_metrics::{COUNT, Core, CoreKind, Health, Level, METRICS, MetricKind, RunState};
 use serde_json::Value;
 
 use super::fixture::{event, run, sample};
@@ -46,7 +46,7 @@ fn a_live_run_is_one_complete_object() {
         assert_eq!(object[metric.name].is_null(), gpu, "{}: {}", metric.name, object[metric.name]);
         assert_eq!(
             object["history"].get(metric.name).is_some(),
-            metric.kind == Kind::Gauge,
+            metric.kind == MetricKind::Gauge,
             "{}",
             metric.name
         );
@@ -92,8 +92,8 @@ fn before_the_first_update_counters_are_zero_and_gauges_null() {
     assert!(object["seconds_since_progress"].is_number());
     for metric in METRICS {
         match metric.kind {
-            Kind::Counter => assert_eq!(object[metric.name].as_f64(), Some(0.0), "{}", metric.name),
-            Kind::Gauge => assert!(object[metric.name].is_null(), "{}", metric.name),
+            MetricKind::Counter => assert_eq!(object[metric.name].as_f64(), Some(0.0), "{}", metric.name),
+            MetricKind::Gauge => assert!(object[metric.name].is_null(), "{}", metric.name),
         }
     }
     assert_eq!(object["history"]["sps"]["count"].as_u64(), Some(0));

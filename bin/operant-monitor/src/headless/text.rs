@@ -76,9 +76,9 @@ fn sentence(reading: &Reading) -> String {
 
 fn role(health: Health) -> Role {
     match health {
-        Health::Said(RunState::Running | RunState::Finished) => Role::Good,
-        Health::Said(RunState::Failed) | Health::Killed => Role::Bad,
-        Health::Said(_) | Health::Stalled => Role::Warning,
+        Health::Reported(RunState::Running | RunState::Finished) => Role::Good,
+        Health::Reported(RunState::Failed) | Health::Killed => Role::Bad,
+        Health::Reported(_) | Health::Stalled => Role::Warning,
     }
 }
 

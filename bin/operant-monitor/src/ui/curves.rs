@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use operant_metrics::{Kind, SeriesPoint};
+use operant_metrics::{MetricKind, SeriesPoint};
 
 use super::chart::{Chart, ChartPoint, Curve, Fill};
 use super::panel::Context;
@@ -85,7 +85,7 @@ fn points_of(
     let counter = run
         .position(metric)
         .and_then(|i| run.schema().metrics().get(i))
-        .is_some_and(|info| info.kind == Kind::Counter);
+        .is_some_and(|info| info.kind == MetricKind::Counter);
     match band {
         Some(band) => {
             let low = run.series(context.view, band.low, points);

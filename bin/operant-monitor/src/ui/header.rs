@@ -58,7 +58,8 @@ fn who(context: &Context) -> Vec<Span<'static>> {
     let style = tone_style(theme, verdict.tone);
     let light = if run.status.health.is_alive() { context.symbols.alive } else { context.symbols.ended };
     // The mark of a run that trains blinks once a second.
-    let beats = run.status.health == Health::Said(RunState::Running) && context.now.subsec_millis() >= 500;
+    let beats =
+        run.status.health == Health::Reported(RunState::Running) && context.now.subsec_millis() >= 500;
     let light_style = if beats { style.add_modifier(Modifier::DIM) } else { style };
     let identity = run.identity();
     let mut spans = vec![
@@ -91,7 +92,7 @@ fn clocks(context: &Context) -> Vec<Span<'static>> {
 /// Time until the last step at the average speed, while there is progress.
 fn time_left(context: &Context) -> Option<Duration> {
     let run = context.run;
-    if !matches!(run.status.health, Health::Said(RunState::Running | RunState::Stopping)) {
+    if !matches!(run.status.health, Health::Reported(RunState::Running | RunState::Stopping)) {
         return None;
     }
     let left = run.identity().total_steps as f64 - run.value("env_steps");

@@ -1,6 +1,6 @@
 //! Losses and what belongs to them, as small charts side by side.
 
-use operant_metrics::Summary;
+use operant_metrics::MetricSummary;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -101,7 +101,7 @@ fn draw_one(context: &Context, metric: &str, number: usize, selected: bool, area
 }
 
 /// Least, mean, greatest and last of a metric, for the line under its chart.
-pub fn summary_line<'a>(context: &Context<'a>, summary: &Summary, unit: &str, width: u16) -> Line<'a> {
+pub fn summary_line<'a>(context: &Context<'a>, summary: &MetricSummary, unit: &str, width: u16) -> Line<'a> {
     let theme = context.theme;
     let figures =
         [("last", summary.last), ("mean", summary.mean), ("min", summary.min), ("max", summary.max)];

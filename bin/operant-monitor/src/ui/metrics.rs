@@ -1,6 +1,6 @@
 //! Every metric of the ring, as a list to look through and to filter.
 
-use operant_metrics::Kind;
+use operant_metrics::MetricKind;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -91,7 +91,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         let name = format!("{}{}", if is_selected { context.symbols.pointer } else { " " }, metric.name);
         let name = text::cut(&name, usize::from(COLUMNS[0].width), context.symbols.ellipsis);
         // Of a number that only grows a mean says nothing.
-        let mean = if metric.kind == Kind::Counter { f64::NAN } else { summary.mean };
+        let mean = if metric.kind == MetricKind::Counter { f64::NAN } else { summary.mean };
         table::row(
             &[
                 (name, if is_selected { theme.accent } else { theme.text }),

@@ -118,7 +118,7 @@ fn cells(paint: Paint, run: &RunView, letter: &'static str, curve: Option<usize>
     let theme = paint.theme;
     let verdict = run.verdict();
     let steps = run.value("env_steps");
-    let trains = run.status.health == Health::Said(RunState::Running);
+    let trains = run.status.health == Health::Reported(RunState::Running);
     let (mark, mark_style) = match curve {
         Some(number) => (if paint.symbols.unicode { "━━" } else { "**" }, theme.curve(number)),
         None => ("", theme.text),

@@ -1,5 +1,5 @@
-//! A directory of its own for each test, and the real binary run in it.
-#![allow(dead_code)] // each test file uses its part
+//! A separate directory for each test, in which the real binary runs.
+#![allow(dead_code)] // not every test file uses all of it
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use operant_metrics::{Event, Health, RingReader};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-/// How long a condition may take to come true on a busy machine.
+/// Longest wait for a condition on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A working directory that is removed at the end, when what was started in it is killed, should it still live.
+/// A working directory. On drop, processes started in it are killed and it is removed.
 pub struct Place {
     dir: tempfile::TempDir,
     started: RefCell<Vec<OwnedFd>>,
@@ -38,7 +38,7 @@ impl Place {
         self.dir.path()
     }
 
-    /// Sees to it that a process does not outlive this place, such as when its test fails.
+    /// Kills a process when this place is dropped, for example when its test fails.
     pub fn guard(&self, child: &Child) {
         self.started.borrow_mut().push(pidfd_open(pid_of(child), PidfdFlags::empty()).expect("there"));
     }
@@ -47,7 +47,7 @@ impl Place {
         std::fs::write(self.path().join(file), text).expect("written");
     }
 
-    /// `operant` with these arguments, seeing nothing of this machine's configuration.
+    /// `operant` with these arguments, isolated from this machine's configuration.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_operant"));
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
@@ -58,7 +58,7 @@ impl Place {
         }
         command.env("HOME", self.path()).env("XDG_CONFIG_HOME", self.path().join("xdg"));
         command.env("OPERANT_RING_DIR", self.rings());
-        // The same on a machine with a GPU as on one without; a test of devices asks for its own.
+        // Behaves the same with and without a GPU; a test of devices sets its own.
         command.env("OPERANT_DEVICE", "cpu");
         command
     }
@@ -68,7 +68,7 @@ impl Place {
         self.path().join("rings")
     }
 
-    /// The ring of a run, once it can be read.
+    /// Waits until the ring of a run can be read.
     pub fn ring(&self, run: &str) -> RingReader {
         wait_for("the ring", || {
             let found = operant_metrics::find_in(&self.rings(), run).ok()?;
@@ -76,13 +76,13 @@ impl Place {
         })
     }
 
-    /// What run.json of a run says.
+    /// The content of a run's run.json.
     pub fn run_file(&self, run: &str) -> serde_json::Value {
         let text = std::fs::read_to_string(self.path().join("runs").join(run).join("run.json"));
         serde_json::from_str(&text.expect("run.json")).expect("JSON")
     }
 
-    /// Starts a run as a daemon and returns what it says of itself.
+    /// Starts a run as a daemon and returns its message.
     pub fn detach(&self, args: &[&str]) -> Daemon {
         let mut all = vec!["train", "cartpole", "--detach", "--json"];
         all.extend(args);
@@ -141,13 +141,13 @@ impl Place {
     }
 }
 
-/// Whether a metric says how busy the machine is, which is another matter in each run.
+/// Whether a metric measures the machine, which differs between runs.
 fn is_of_the_machine(name: &str) -> bool {
     let metric = operant_metrics::METRICS.iter().find(|metric| metric.name == name);
     metric.is_some_and(|metric| ["gpu", "host"].contains(&metric.group))
 }
 
-/// A run that no test process is the parent of; killed at the latest when the test ends.
+/// A run that is not a child of the test process; killed at the latest when the test ends.
 pub struct Daemon(pub serde_json::Value);
 
 impl Daemon {
@@ -160,7 +160,7 @@ impl Daemon {
         let _ = kill_process(self.pid(), signal);
     }
 
-    /// Whether the process is there and no zombie.
+    /// Whether the process is alive and not a zombie.
     pub fn is_alive(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid().as_raw_pid()));
         stat.is_ok_and(|stat| !stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")))
@@ -179,8 +179,8 @@ impl Drop for Daemon {
     }
 }
 
-/// Words that make a run of small updates, 128 environment steps each. The learning rate does not depend on the budget,
-/// so that runs of different budgets share their beginnings.
+/// Arguments for small updates of 128 environment steps each. The learning rate does not depend on the budget,
+/// so that runs of different budgets share their first updates.
 pub const SMALL: &[&str] = &[
     "--set",
     "num_envs=8",
@@ -196,26 +196,26 @@ pub const SMALL: &[&str] = &[
     "solved_at=1e9",
 ];
 
-/// `operant train cartpole` with small updates that nothing but a signal ends, under this name.
+/// `operant train cartpole` under this name, with small updates; only a signal ends it.
 pub fn endless(name: &str) -> Vec<&str> {
     let mut args = vec!["train", "cartpole", "--name", name, "--steps", "1e12", "--json"];
     args.extend(SMALL);
     args
 }
 
-/// Waits until the ring says this of its run, and returns how long that took.
+/// Waits until the ring shows this health, and returns how long that took.
 pub fn wait_for_health(ring: &RingReader, health: Health) -> Duration {
     let begun = Instant::now();
     wait_for(health.name(), || (ring.status().health == health).then_some(()));
     begun.elapsed()
 }
 
-/// Waits until the ring has an event with this in it.
+/// Waits until the ring has an event that contains `part`.
 pub fn wait_for_event(ring: &RingReader, part: &str) -> Event {
     wait_for(part, || ring.events().into_iter().find(|event| event.text.contains(part)))
 }
 
-/// Waits until training has moved on.
+/// Waits until training has made progress.
 pub fn wait_for_progress(ring: &RingReader) {
     let before = ring.published();
     wait_for("another record", || (ring.published() > before).then_some(()));
@@ -246,7 +246,7 @@ impl Finished {
         value
     }
 
-    /// Asserts one error with this code that says all of `parts`, has a remedy, and trained nothing.
+    /// Asserts that it printed one error with this exit code, all of `parts` and a remedy, and trained nothing.
     pub fn assert_error(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:#?}");
         assert_eq!(self.stdout, "", "{self:#?}");
@@ -283,7 +283,7 @@ pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = condition() {
             return value;
         }
-        assert!(begun.elapsed() < DEADLINE, "waited in vain for {what}");
+        assert!(begun.elapsed() < DEADLINE, "timed out waiting for {what}");
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }
@@ -299,7 +299,7 @@ pub fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid")
 }
 
-/// The rest of a child's life.
+/// Waits for a child's end.
 pub fn finish(child: Child) -> Finished {
     Finished::of(child.wait_with_output().expect("waited"))
 }

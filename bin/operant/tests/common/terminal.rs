@@ -1,5 +1,5 @@
-//! A terminal with a program in it: keys go in, and what a person would see comes out. Shared with the monitor's tests.
-#![allow(dead_code)] // each test file uses its part
+//! Runs a program in a pseudo-terminal: sends keys and reads the screen. Shared with the monitor's tests.
+#![allow(dead_code)] // not every test file uses all of it
 
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longest that anything here may take on a busy machine.
+/// Longest wait on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A pseudo-terminal and the `operant` that runs in it.
@@ -23,23 +23,23 @@ pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     shown: Arc<Mutex<Shown>>,
     reader: Option<JoinHandle<()>>,
-    /// Makes the reader let its copy of the terminal go after what it reads next.
+    /// Makes the reader close its copy of the terminal after its next read.
     closing: Arc<AtomicBool>,
     /// The terminal's settings before the program began.
     settings: String,
 }
 
-/// What came out.
+/// The output.
 struct Shown {
     screen: vt100::Parser,
     raw: Vec<u8>,
 }
 
-/// How a program in a terminal ended, and what it left behind.
+/// How a program in a terminal ended, and the terminal's state.
 #[derive(Debug)]
 pub struct Left {
     pub code: u32,
-    /// Whether the terminal is as it was: main screen, cursor, no mouse, cooked input.
+    /// Whether the terminal was restored: main screen, cursor, no mouse, cooked input.
     pub restored: bool,
     pub raw: String,
 }
@@ -54,8 +54,8 @@ fn cells(columns: u16, rows: u16) -> (NonZeroU16, NonZeroU16) {
 }
 
 impl Terminal {
-    /// Starts a program, with these variables besides, in a terminal of this size. What the command says of its standard
-    /// input and output does not count.
+    /// Starts a program with these additional variables in a terminal of this size. The command's standard input and
+    /// output are ignored.
     pub fn start(plain: &Command, variables: &[(&str, &str)], (columns, rows): (u16, u16)) -> Self {
         let pair = native_pty_system().openpty(size(columns, rows)).expect("a pseudo-terminal");
         let settings = settings(&*pair.master);
@@ -87,7 +87,7 @@ impl Terminal {
         let (sink, mut out) = (Arc::clone(&shown), pair.master.try_clone_reader().expect("a reader"));
         let reader = std::thread::spawn(move || {
             let mut bytes = [0; 8192];
-            // The end of a terminal is an error to who reads it.
+            // The end of a terminal is a read error.
             while let Ok(count @ 1..) = out.read(&mut bytes) {
                 let mut shown = sink.lock().expect("no reader panics");
                 shown.screen.process(&bytes[..count]);
@@ -120,7 +120,7 @@ impl Terminal {
                 return text;
             }
             assert!(self.is_running(), "the program ended; it showed\n{text}");
-            assert!(begun.elapsed() < PATIENCE, "waited in vain for {parts:?} on\n{text}");
+            assert!(begun.elapsed() < PATIENCE, "timed out waiting for {parts:?} on\n{text}");
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }
@@ -143,7 +143,7 @@ impl Terminal {
 
     /// Gives the window another size.
     pub fn resize(&mut self, columns: u16, rows: u16) {
-        // First what it will draw on.
+        // The screen is resized first.
         let (in_rows, in_columns) = cells(columns, rows);
         self.shown().screen.screen_mut().set_size(in_rows, in_columns);
         self.master.as_ref().expect("an open window").resize(size(columns, rows)).expect("resized");
@@ -162,7 +162,7 @@ impl Terminal {
         let _ = kill_process(self.pid(), signal);
     }
 
-    /// Closes the window, as a person does who has no more use for it.
+    /// Closes the window, as a user does.
     pub fn close(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
         self.keys = None;
@@ -179,7 +179,7 @@ impl Terminal {
         wait_until(ended, || "the program does not end".to_string());
         let code = status.map_or(u32::MAX, |status| status.exit_code());
         let settings = self.master.as_deref().map(|master| settings(master));
-        // Not closed by hand: what is still on its way to the screen is read first.
+        // If the window is open, remaining output is read first.
         self.keys = None;
         self.master = None;
         if let Some(reader) = self.reader.take() {

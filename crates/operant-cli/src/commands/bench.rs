@@ -1,4 +1,4 @@
-//! `operant bench`: how fast this machine is, how near to its limits, and where the time goes.
+//! `operant bench`: measures the speed of this machine, its distance from hardware limits, and where the time goes.
 
 mod plot;
 pub mod show;
@@ -50,10 +50,10 @@ pub struct Args {
     /// Set any other key of the configuration; repeatable (env.NAME=VALUE sets an option of the environment)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Seconds for all of it, about
+    /// Approximate total time in seconds
     #[arg(long, value_name = "SECONDS", default_value = "50", value_parser = seconds)]
     budget: Duration,
-    /// Show where the time of training goes, by phase and by operation, and what holds it back
+    /// Show where the time of training goes, by phase and by operation, and the bottleneck
     #[arg(long)]
     profile: bool,
     /// Compare with the rows that an earlier `operant bench --json` printed into this file
@@ -69,7 +69,7 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  operant bench --envs 8192                 a minute: environments, rollout, training
+  operant bench --envs 8192            a minute: environments, rollout, training
   operant bench train --profile             where the time of an update goes
   operant bench env --env all --json > before.jsonl
   operant bench env --env all --compare before.jsonl
@@ -80,23 +80,23 @@ Examples:
   rollout  the same with the policy, sampling and advantages; nothing is learned
   train    full PPO, four epochs
 
-Each row is the median of repetitions with the least and the greatest, in up to
-four series that take turns; it ends when the middle half of them lies within
-2%, or the time is up. `a core` is steps/s of each thread. `of peak` is the
+Each row is the median of repetitions with the minimum and the maximum, in up to
+four interleaved series; it ends when the middle half of them lies within 2%, or
+the time is up. `a core` is steps/s of each thread. `of peak` is the
 network's share of the multiply-adds, and `of memory` the samples' share of the
 bandwidth, that the same threads reached in the same process.
 
-A row is faster or slower than an earlier one when neither median lies between the
-least and the greatest of the other, and they differ by 3% at least; the exit code
-does not depend on it.
+A row is faster or slower than an earlier one when neither median lies between
+the minimum and the maximum of the other, and they differ by 3% at least; the
+exit code does not depend on it.
 
-The work is the same everywhere: CleanRL's hyperparameters, networks of 64-64, and
-what is said here. Presets, files and variables do not change it; what they say of
-device, threads, precision and kernels counts.";
+The work is the same everywhere: CleanRL's hyperparameters, networks of 64-64,
+and these options. Presets, files and variables do not change it, except that
+their device, threads, precision and kernels apply.";
 
 /// Measures and prints.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    // What cannot be read or written is found out now, not after a minute.
+    // Files that cannot be read or written are detected now, not after a minute.
     let earlier = args.compare.as_deref().map(Baseline::read).transpose()?;
     if let Some(path) = &args.plot {
         std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(|error| {

@@ -1,15 +1,15 @@
-//! `operant checkpoint`: asks a run for a checkpoint.
+//! `operant checkpoint`: requests a checkpoint of a run.
 
 use std::time::Duration;
 
 use operant_env::Registry;
 use operant_run::Error;
-use operant_run::runs::{self, Live};
+use operant_run::runs::{self, LiveRun};
 
 use super::place;
 use crate::output;
 
-/// Ask a run for a checkpoint now, and print its path; training goes on
+/// Request a checkpoint of a live run and print its path; training continues
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -28,13 +28,13 @@ const AFTER_HELP: &str = "\
 Examples:
   operant eval $(operant checkpoint mine)
 
-A paused run saves one too.";
+A paused run saves a checkpoint too.";
 
-/// Asks, waits, prints the path, and gives the exit code.
+/// Requests the checkpoint, waits, prints the path, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = place::run_dir(registry, args.run_dir.as_deref())?;
     let run = runs::find(&parent, &args.run)?;
-    let Some(live) = Live::of(&run)? else {
+    let Some(live) = LiveRun::of(&run)? else {
         let error = Error::usage(format!("run {} is not being trained: {}", run.run, run.health.name()))
             .at(run.dir.display().to_string());
         let remedy = match &run.checkpoint {

@@ -1,4 +1,4 @@
-//! `operant config`: the effective configuration of an environment, with where each value came from.
+//! `operant config`: the effective configuration of an environment, with the origin of each value.
 
 use operant_env::Registry;
 use operant_run::config::{self, EnvFacts};
@@ -7,7 +7,7 @@ use operant_run::device::{self, Device};
 use super::overrides::Overrides;
 use crate::output;
 
-/// Print the effective configuration as TOML, each value with where it came from
+/// Print the effective configuration as TOML, each value with its origin
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -19,7 +19,7 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 The output is itself a valid --config file:
-  operant config cartpole > mine.toml && operant train cartpole --config mine.toml
+  operant config cartpole > a.toml && operant train cartpole --config a.toml
 
 An operant.toml may hold tables named after environments, whose values override
 the rest of the file for that environment only, and options of the environment
@@ -30,11 +30,13 @@ itself under [env]:
   [minatar_breakout.env]
   sticky_action_prob = 0.1
 
-A preset has a table for GPUs, which lies over the rest of the preset where a GPU
-trains; --device cuda shows it on any machine, and auto shows what it would take.
+A preset has a [gpu] table, which overrides the rest of the preset on a GPU;
+--device cuda shows it on any machine, and auto shows the device it would
+choose.
 
-Files, lowest first: the user's in $XDG_CONFIG_HOME/operant, ./operant.toml, the one in the
-directory that holds the runs, --config FILE. docs/configuration.md has every key.
+Files, lowest first: the user's in $XDG_CONFIG_HOME/operant, ./operant.toml,
+the one in the directory that holds the runs, --config FILE.
+docs/configuration.md has every key.
 
 Any key can come from the process environment, in upper case after OPERANT_:
   OPERANT_NUM_ENVS=64  OPERANT_HIDDEN=64,64  OPERANT_ENV_STICKY_ACTION_PROB=0.1";
@@ -48,7 +50,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if let Some(Device { name, reason: Some(reason), .. }) = &auto {
         output::print(&format!("# {} takes {name}: {reason}\n", requested.settings.run.device))?;
     }
-    // A GPU that is asked for by name need not be there.
+    // A GPU that is requested by name need not exist.
     let device = auto.or_else(|| device::choose(&requested, None).ok().map(|(_, device)| device));
     match device.map(|device| device::kernels(&**env, &requested.settings, &device)) {
         Some(Ok(Some(choice))) => output::print(&format!("# {choice}\n"))?,

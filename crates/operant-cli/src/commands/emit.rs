@@ -1,11 +1,11 @@
-//! `operant emit`: the CUDA source that an environment becomes.
+//! `operant emit`: prints the CUDA source generated from an environment.
 
 use operant_env::Registry;
 use operant_run::{Error, device};
 
 use crate::output;
 
-/// Print the CUDA source that an environment becomes
+/// Print the CUDA source generated from an environment
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Environment, by name or by Gymnasium's id

@@ -3,8 +3,8 @@
 use operant_env::Registry;
 use operant_run::config::{self, EnvFacts};
 use operant_run::device;
-use operant_run::eval::{self, EvalResult, Target};
-use operant_run::evaluate::Summary;
+use operant_run::eval::{self, EvalResult, EvalTarget};
+use operant_run::evaluate::EvalSummary;
 use operant_run::{CommandLine, Error};
 
 use crate::output;
@@ -32,10 +32,10 @@ Examples:
   operant eval cartpole-1-20260101-120000
   operant eval runs/mine/checkpoints/step_000000204800 --episodes 1000 --json
 
-The episodes are those of a run's last evaluation: with as many, a finished
-run's result is reproduced exactly.";
+The episodes are those of a run's final evaluation: with the same number, a
+finished run's result is reproduced exactly.";
 
-/// Evaluates, prints the result, and gives the exit code.
+/// Evaluates, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut line = CommandLine::default();
     if let Some(dir) = &args.run_dir {
@@ -43,7 +43,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     }
     let parent = config::run_dir(registry.known(), &line)?;
     line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
-    let target = Target::find(&parent, &args.run)?;
+    let target = EvalTarget::find(&parent, &args.run)?;
     for warning in &target.warnings {
         output::warn(warning);
     }
@@ -52,7 +52,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let facts = EnvFacts::of(&env.spec(), registry);
     let requested = config::requested(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
     let result = eval::evaluate(&target, &requested, requested.settings.run.eval_episodes, |requested| {
-        // Greedy episodes are few; whatever trained, the CPU plays them.
+        // Greedy episodes are few, so the CPU plays them whatever device trained.
         operant_run::backend(env, requested, &operant_run::Device::cpu())
     })?;
     output::print(&if args.json {
@@ -79,7 +79,7 @@ fn summary(result: &EvalResult, threshold: Option<f64>) -> String {
         result.run,
         result.env,
         result.env_steps,
-        Summary::shown(
+        EvalSummary::shown(
             result.eval_return_mean,
             result.eval_return_std,
             result.eval_episodes,

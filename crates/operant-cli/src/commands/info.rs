@@ -1,4 +1,4 @@
-//! `operant info`: what this machine has to train on, what is missing, and the command that fixes it.
+//! `operant info`: this machine's devices, what is missing, and the command that fixes it.
 
 mod build;
 mod show;
@@ -17,31 +17,31 @@ use serde::Serialize;
 
 use crate::output;
 
-/// Show what this machine has to train on, what is missing, and how to get it
+/// Show this machine's devices, what is missing, and how to get it
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Print one JSON object; null stands where nothing is, or nothing is told
+    /// Print one JSON object; missing or unknown values are null
     #[arg(long)]
     json: bool,
-    /// Name every place where a missing library was looked for
+    /// List every path that was searched for a missing library
     #[arg(long, short)]
     verbose: bool,
 }
 
 const AFTER_HELP: &str = "\
-Nothing that is missing is an error: the exit code is 0.
+A missing component is not an error: the exit code is 0.
 
-Where is looked:
-  OPERANT_CUDA_LIBRARIES  a directory to look in first, for libcuda, libnvrtc
+Search paths:
+  OPERANT_CUDA_LIBRARIES  the directory searched first, for libcuda, libnvrtc
                           and libcublasLt
-  then what the loader knows, CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the
+  then the loader's paths, CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the
   packages of the active Python (`pip install nvidia-cuda-nvrtc` brings NVRTC)
-  OPERANT_CACHE_DIR       where compiled kernels are kept (the key cache_dir), instead of
+  OPERANT_CACHE_DIR  directory of compiled kernels (key cache_dir), instead of
                           $XDG_CACHE_HOME/operant or ~/.cache/operant
-  CUDA_VISIBLE_DEVICES    which GPUs the driver shows, and so how they are numbered";
+  CUDA_VISIBLE_DEVICES    which GPUs the driver lists, and so their numbers";
 
-/// Prints what was found.
+/// Prints the report.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let info = Info::gather(registry);
     let text = if args.json { serde_json::to_string(&info)? + "\n" } else { show::text(&info, args.verbose) };
@@ -49,7 +49,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// What was found, as `--json` prints it.
+/// The report, as `--json` prints it.
 #[derive(Debug, Serialize)]
 struct Info {
     version: &'static str,
@@ -68,21 +68,21 @@ struct Info {
 #[derive(Debug, Serialize)]
 struct Cpu {
     model: Option<String>,
-    /// Those that this process may use.
+    /// The cores that this process may use.
     cores: Vec<Core>,
     memory_total: Option<u64>,
     memory_available: Option<u64>,
-    /// Environments that one vector steps.
+    /// Environments per vector.
     lane_width: usize,
-    /// Threads that training takes.
+    /// Threads used for training.
     threads: usize,
-    /// What is made of the machine where the CPU trains.
+    /// The plan for training on the CPU.
     plan: Vec<Planned>,
-    /// Why the plan leaves out what the configuration says, where that cannot be used.
+    /// Why the plan ignores the configuration, if that is invalid.
     plan_problem: Option<String>,
 }
 
-/// A setting of the plan: what is applied, or recommended.
+/// A setting of the plan.
 #[derive(Debug, Serialize)]
 struct Planned {
     name: &'static str,
@@ -96,7 +96,7 @@ struct Core {
     kind: &'static str,
 }
 
-/// A library, or what is wrong with it.
+/// A library, or the problem with it.
 #[derive(Debug, Serialize)]
 struct Found {
     #[serde(serialize_with = "path_text::serialize_option")]
@@ -104,7 +104,7 @@ struct Found {
     version: Option<String>,
     problem: Option<String>,
     remedy: Option<String>,
-    /// Every place where it is looked for, in order.
+    /// Every searched path, in order.
     searched: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ struct Found {
 struct Driver {
     #[serde(flatten)]
     found: Found,
-    /// The oldest that would do, as the CUDA version that it supports.
+    /// The oldest supported driver, as its CUDA version.
     minimum: String,
 }
 
@@ -120,7 +120,7 @@ struct Driver {
 struct Nvrtc {
     #[serde(flatten)]
     found: Found,
-    /// What it compiles for: 90 for compute capability 9.0.
+    /// Architectures it compiles for: 90 for compute capability 9.0.
     architectures: Option<Vec<u32>>,
 }
 
@@ -149,12 +149,12 @@ struct Gpu {
     registers_per_multiprocessor: u32,
     l2_bytes: Option<usize>,
     cooperative: bool,
-    /// By precision: the widest two hidden layers under CartPole's observation that run inside the kernels; wider networks are
-    /// matrix products.
+    /// By precision: the largest width of two hidden layers for CartPole that runs inside the fused kernels; wider
+    /// networks use GEMM.
     fused_up_to: BTreeMap<&'static str, usize>,
 }
 
-/// What `--device auto` takes.
+/// The device that `--device auto` chooses.
 #[derive(Debug, Serialize)]
 struct Auto {
     device: String,
@@ -191,7 +191,7 @@ impl Info {
     }
 }
 
-/// What keeps GPUs from being used, if anything does.
+/// The problem that prevents the use of GPUs, if any.
 fn problem(inspection: &Inspection) -> Option<String> {
     let driver = inspection.driver.problem.clone();
     let none = || inspection.devices.is_empty().then(|| gpu::SHOWS_NONE.to_owned());
@@ -249,7 +249,7 @@ impl Found {
 }
 
 impl KernelCache {
-    /// What is there; a directory that does not exist yet is empty.
+    /// The cache's content; a directory that does not exist yet is empty.
     fn of(directory: &Path) -> Self {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         let kernels = entries.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "cubin"));
@@ -264,7 +264,7 @@ impl KernelCache {
 
 impl Gpu {
     fn of(gpu: &DeviceProperties) -> Self {
-        // The driver's properties have 0 where it does not tell.
+        // The driver's properties are 0 if unknown.
         let clock = |khz: u32| Some(u64::from(khz) * 1000).filter(|hertz| *hertz > 0);
         let (major, minor) = gpu.compute_capability;
         Gpu {
@@ -289,7 +289,7 @@ impl Gpu {
     }
 }
 
-/// Two hidden layers of a width under the observation and over the actions of CartPole.
+/// A network for CartPole with two hidden layers of this width.
 fn two_layers(width: usize) -> (Network, Config) {
     let config = Config { hidden: vec![width, width], shared_trunk: true, ..Config::default() };
     let (input, head) = (Input::Dense(4), Head::MultiDiscrete(vec![2]));
@@ -305,7 +305,7 @@ mod tests {
             name,
             found: None,
             problem: problem.map(str::to_owned),
-            remedy: problem.map(|problem| format!("mend {problem}")),
+            remedy: problem.map(|problem| format!("fix {problem}")),
             searched: Vec::new(),
         };
         Inspection {
@@ -319,13 +319,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_thing_that_is_missing_is_the_reason() {
+    fn the_first_missing_component_is_the_reason() {
         assert_eq!(problem(&inspection(Some("d"), Some("c"))).as_deref(), Some("d"));
         assert_eq!(problem(&inspection(None, Some("c"))).as_deref(), Some(gpu::SHOWS_NONE));
     }
 
     #[test]
-    fn the_cache_counts_kernels_and_nothing_else() {
+    fn the_cache_counts_only_kernels() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let count = || {
             let cache = KernelCache::of(directory.path());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use operant_env::Registry;
 use operant_metrics::{Health, RunState};
 use operant_monitor::Control;
-use operant_run::runs::{self, Asked, Live};
+use operant_run::runs::{self, LiveRun, StopRequest};
 use operant_run::{Error, ErrorKind, config};
 
 /// Watch runs in the terminal
@@ -34,9 +34,9 @@ struct Signals;
 
 impl Signals {
     /// The live trainer of the run in `dir`.
-    fn live(dir: &Path) -> Result<Live, String> {
+    fn live(dir: &Path) -> Result<LiveRun, String> {
         let parent = dir.parent().unwrap_or(dir);
-        let live = runs::find(parent, &dir.to_string_lossy()).and_then(|run| Live::of(&run));
+        let live = runs::find(parent, &dir.to_string_lossy()).and_then(|run| LiveRun::of(&run));
         live.map_err(|error| error.what)?.ok_or_else(|| "has ended".to_string())
     }
 }
@@ -44,8 +44,8 @@ impl Signals {
 impl Control for Signals {
     fn stop(&self, dir: &Path) -> Result<String, String> {
         match Self::live(dir)?.stop().map_err(|error| error.what)? {
-            Asked::Now => Ok("stops after its update, with a checkpoint".to_string()),
-            Asked::Before => Ok("is stopping already".to_string()),
+            StopRequest::Sent => Ok("stops after its update, with a checkpoint".to_string()),
+            StopRequest::AlreadyStopping => Ok("is stopping already".to_string()),
         }
     }
 
@@ -53,7 +53,7 @@ impl Control for Signals {
         let live = Self::live(dir)?;
         live.pause().map_err(|error| error.what)?;
         match live.run().health {
-            Health::Said(RunState::Paused) => Ok("continues".to_string()),
+            Health::Reported(RunState::Paused) => Ok("continues".to_string()),
             _ => Ok("pauses after its update".to_string()),
         }
     }

@@ -1,4 +1,4 @@
-//! `operant new`: a crate with an environment of one's own, ready to train.
+//! `operant new`: writes a crate with an example environment, ready to train.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Directory to make; its last part is the crate's name
+    /// Directory to create; its last part is the crate's name
     dir: PathBuf,
-    /// Where operant's sources are [default: where this program was built from]
+    /// Directory of operant's sources [default: the one that this program was built from]
     #[arg(long, value_name = "DIR")]
     operant: Option<PathBuf>,
 }
@@ -21,13 +21,14 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   operant new mine && cd mine
-  cargo test                                the rules of its environment, GridWorld
+  cargo test                             the rules of its environment, GridWorld
   cargo run --release -- train gridworld
 
-src/gridworld.rs is the environment, written once: the same text runs one at a
-time, 16 to an instruction, and as a CUDA kernel. docs/environments.md explains it.";
+src/gridworld.rs is the environment, written once: the same source runs as
+scalar code, as SIMD code for 16 environments, and as a CUDA kernel.
+docs/environments.md explains it.";
 
-/// Every file of the crate, and its text.
+/// Every file of the crate, with its text.
 const FILES: [(&str, &str); 7] = [
     ("Cargo.toml", include_str!("new/template/manifest.toml")),
     (".cargo/config.toml", include_str!("new/template/cargo_config.toml")),
@@ -43,12 +44,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let name = crate_name(&args.dir)?;
     let library = library(args.operant.as_deref())?;
     if args.dir.exists() {
-        return Err(Error::usage("it is there already")
+        return Err(Error::usage("it exists already")
             .at(args.dir.display().to_string())
             .remedy("name a directory that does not exist")
             .into());
     }
-    // A TOML string is also right for quotes and backslashes in a path.
+    // Debug formatting escapes quotes and backslashes in a path as TOML does.
     let path = toml_edit::Value::from(library.display().to_string()).to_string();
     for (file, text) in FILES {
         let text = text.replace("{name}", &name).replace("{path}", path.trim());
@@ -64,14 +65,14 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The directory's last part, if cargo takes it as a package's name.
+/// The directory's last part, if it is a valid package name.
 fn crate_name(dir: &Path) -> Result<String, Error> {
     let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic());
     if starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
         return Ok(name.to_owned());
     }
-    Err(Error::usage(format!("\"{name}\" is no name for a crate"))
+    Err(Error::usage(format!("\"{name}\" is not a valid crate name"))
         .at(dir.display().to_string())
         .remedy("give a directory whose last part is of letters, digits, - and _, a letter first"))
 }
@@ -81,7 +82,7 @@ fn library(asked: Option<&Path>) -> Result<PathBuf, Error> {
     let dir = asked.map_or(PathBuf::from(env!("CARGO_MANIFEST_DIR")), |root| root.join("crates/operant-cli"));
     let found = dir.join("Cargo.toml").is_file().then(|| dir.canonicalize().ok()).flatten();
     found.ok_or_else(|| {
-        Error::usage("the sources of operant are not there")
+        Error::usage("the sources of operant are not found")
             .at(dir.display().to_string())
             .remedy("clone its repository, and give the directory as --operant DIR")
     })
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_that_cargo_takes() {
+    fn a_crate_name_is_valid_for_cargo() {
         for good in ["mine", "a/b/my-env_2", "./x"] {
             assert!(crate_name(Path::new(good)).is_ok(), "{good}");
         }

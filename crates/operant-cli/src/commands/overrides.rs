@@ -1,17 +1,17 @@
-//! The flags that change the configuration, shared by every command that has one; the rows of the settings declare them.
+//! The flags that change the configuration, shared by every command that has one; the settings declare them.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use operant_run::CommandLine;
 use operant_run::config::{Flag, Key, keys};
 
-/// Flags that lie over every other layer of configuration.
+/// Flags, which override every other layer of configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     line: CommandLine,
 }
 
 impl Overrides {
-    /// What the command line contributes to the configuration.
+    /// The command line's part of the configuration.
     pub fn command_line(&self) -> CommandLine {
         self.line.clone()
     }
@@ -22,7 +22,7 @@ impl clap::Args for Overrides {
         let heading = "Configuration";
         let flags = keys().filter_map(|key| argument(key, key.flag?));
         let config = Arg::new("config").long("config").value_name("FILE");
-        let config = config.help("TOML file laid over the preset and every operant.toml");
+        let config = config.help("TOML file that overrides the preset and every operant.toml");
         let config = config.value_parser(clap::value_parser!(std::path::PathBuf));
         let set = Arg::new("set").long("set").value_name("KEY=VALUE").action(ArgAction::Append);
         let set = set.help(

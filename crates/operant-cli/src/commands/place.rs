@@ -1,4 +1,4 @@
-//! What the commands that act on runs share: where runs are, and times on the command line.
+//! Shared by the commands that act on runs: the directory of runs, and times on the command line.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use operant_env::Registry;
 use operant_run::config;
 use operant_run::{CommandLine, Result, path_text};
 
-/// The directory that holds the runs: the flag's, or what the configuration says.
+/// The directory that holds the runs: the flag's, or the configuration's.
 ///
 /// # Errors
-/// When a layer of the configuration cannot be used.
+/// When a layer of the configuration is invalid.
 pub fn run_dir(registry: &Registry, flag: Option<&str>) -> Result<PathBuf> {
     let mut line = CommandLine::default();
     if let Some(dir) = flag {
@@ -19,12 +19,12 @@ pub fn run_dir(registry: &Registry, flag: Option<&str>) -> Result<PathBuf> {
     config::run_dir(registry.known(), &line)
 }
 
-/// The run in this directory, as `--resume` takes it when the words are pasted into a shell here.
+/// The run in this directory as an argument of `--resume`, quoted for a shell in the working directory.
 pub fn word(registry: &Registry, dir: &Path) -> String {
     path_text::run_word(dir, &config::default_run_dir(registry.known()))
 }
 
-/// A path as it is shortest from the working directory.
+/// A path, relative to the working directory if that is shorter.
 pub fn near(path: &Path) -> String {
     let here = std::env::current_dir().and_then(std::fs::canonicalize);
     let relative = here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
@@ -34,7 +34,7 @@ pub fn near(path: &Path) -> String {
 /// A time in seconds, for clap.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Why it is not a valid time.
 pub fn seconds(text: &str) -> std::result::Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "give a number of seconds, such as 30".to_string())?;
     if !(0.0..=1e9).contains(&seconds) {

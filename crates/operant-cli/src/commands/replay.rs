@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::output;
 
-/// Steps that a GPU plays side by side, counted as cases times the longest of them: some 30 MB of device memory.
+/// Maximum size of a GPU batch, as cases times the longest one's steps: some 30 MB of device memory.
 const MOST_STEPS: usize = 1 << 18;
 
 /// Play given actions from given states, without auto-reset
@@ -22,7 +22,7 @@ pub struct Args {
     /// Arithmetic of the rules; f64 exists on the scalar device only
     #[arg(long, value_parser = ["f64", "f32"])]
     precision: Option<String>,
-    /// What runs them: scalar (one environment at a time), wide (SIMD lanes), cuda or cuda:K (a GPU, K as CUDA counts)
+    /// Device that runs them: scalar (one environment at a time), wide (SIMD lanes), cuda or cuda:K (a GPU, K as CUDA counts)
     #[arg(long, value_parser = on, default_value = "scalar")]
     device: On,
     /// Set an option of the environment
@@ -32,20 +32,20 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Reads lines {\"state\":[...],\"actions\":[...]} from stdin, the state in the
-environment's own order, actions as numbers, or as lists for several components.
-Where a step draws random numbers, \"draws\":[[numbers],...] may give them, a list for
-each action; without it they come from seed 0.
-Writes a line {\"obs\",\"reward\",\"terminated\",\"truncated\",\"state\"} for each, entry k
-after action k; it stops with the episode.
+environment's own order, actions as numbers, or as lists for several
+components. Where a step draws random numbers, \"draws\":[[numbers],...] may give
+them, a list for each action; without it they come from seed 0. Writes a line
+{\"obs\",\"reward\",\"terminated\",\"truncated\",\"state\"} for each, entry k after
+action k; it stops with the episode.
 
-A GPU plays many lines at once, so its output comes in batches; it prints the same
-bytes as --device scalar --precision f32.
+A GPU plays many lines at once, so its output comes in batches; it prints the
+same bytes as --device scalar --precision f32.
 
 Examples:
   echo '{\"state\":[0,0,0.1,0],\"actions\":[1,1,0]}' | operant replay cartpole
   operant replay cartpole --device cuda < cases.jsonl";
 
-/// What runs the rules.
+/// The device that runs the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum On {
     Scalar,
@@ -130,7 +130,7 @@ fn line() -> Option<io::Result<String>> {
     }
 }
 
-/// The cases on standard input, each with the line that it stands on.
+/// The cases on standard input, each with its line number.
 fn cases() -> impl Iterator<Item = Result<(Case, String), Error>> {
     std::iter::from_fn(line).enumerate().filter_map(|(index, line)| {
         let place = format!("standard input, line {}", index + 1);
@@ -149,7 +149,7 @@ fn print(outcome: &Outcome) -> anyhow::Result<()> {
     output::print(&format!("{}\n", to_json(outcome)))
 }
 
-/// Plays as many lines at once as there is room for.
+/// Plays lines in batches of up to [`MOST_STEPS`] steps.
 struct OnGpu<'a> {
     device: Device,
     env: &'a dyn AnyEnv,
@@ -173,7 +173,7 @@ impl OnGpu<'_> {
                     batch.push(words);
                 }
                 Err(error) => {
-                    // What stands before a bad line is played, as everywhere.
+                    // Lines before an invalid one are played, as on other devices.
                     self.play(&mut batch)?;
                     return Err(error.into());
                 }
@@ -182,7 +182,7 @@ impl OnGpu<'_> {
         self.play(&mut batch)
     }
 
-    /// Plays and prints a batch, and leaves it empty.
+    /// Plays, prints and empties a batch.
     fn play(&self, batch: &mut Vec<CaseWords>) -> anyhow::Result<()> {
         if batch.is_empty() {
             return Ok(());
@@ -194,7 +194,7 @@ impl OnGpu<'_> {
 }
 
 fn parse(line: &str) -> Result<Case, Error> {
-    const SHAPE: &str = "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}, and \"draws\":[lists of numbers] where chance is given";
+    const SHAPE: &str = "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}, and \"draws\":[lists of numbers] to fix random numbers";
     let bad = |what: String| Error::usage(what).remedy(SHAPE);
     let value: Value = serde_json::from_str(line).map_err(|error| bad(format!("it is not JSON: {error}")))?;
     let list = |key: &str| {
@@ -211,7 +211,7 @@ fn parse(line: &str) -> Result<Case, Error> {
         })
         .collect::<Result<_, _>>()?;
     let row = |row: &Value| {
-        let row = row.as_array().ok_or_else(|| bad("\"draws\" is no list of lists".to_owned()))?;
+        let row = row.as_array().ok_or_else(|| bad("\"draws\" is not a list of lists".to_owned()))?;
         row.iter().map(number).collect()
     };
     let draws = match value.get("draws") {
@@ -232,7 +232,7 @@ fn to_json(outcome: &Outcome) -> Value {
     })
 }
 
-/// Whole numbers without a fraction, all others with every digit that they need.
+/// Whole numbers without a fraction, others with full precision.
 fn numbers(list: &[f64]) -> Value {
     let exact = |x: f64| x.fract() == 0.0 && x.abs() < 1e15 && !(x == 0.0 && x.is_sign_negative());
     list.iter().map(|&x| if exact(x) { json!(x as i64) } else { json!(x) }).collect()

@@ -29,7 +29,7 @@ pub struct Args {
     /// Show the runs with this text in name, environment, device, state=, seed= or a changed key=value; repeatable
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
-    /// Print one JSON object per run, with everything that is known of it
+    /// Print one JSON object per run, with every known value
     #[arg(long)]
     json: bool,
     /// Directory that holds the runs [default: runs]
@@ -37,7 +37,7 @@ pub struct Args {
     run_dir: Option<String>,
 }
 
-/// What runs are sorted by.
+/// The sort key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Sort {
     Started,
@@ -55,10 +55,10 @@ const AFTER_HELP: &str = "\
 Examples:
   operant runs --sort return
   operant runs --filter cartpole --filter learning_rate=0.001
-  operant runs --filter state=finished --json | jq -r '[.run, .eval_return_mean] | @tsv'
+  operant runs --filter state=finished --json | jq .eval_return_mean
 
 Shows the runs in the run directory, and live ones elsewhere that have a ring.
-Below a run stands what differs from the environment's preset.
+The line below a run lists its differences from the environment's preset.
 
 Columns:
   return  mean of the last greedy evaluation; ~ marks the mean of training
@@ -67,7 +67,7 @@ Columns:
 
 States:
   starting, running, paused (SIGUSR2), stopping
-  stalled    its process exists, and training has not moved for 3 s
+  stalled    its process exists, and training has made no progress for 3 s
   finished   took every step, or was solved and stop_when_solved was set
   preempted  stopped by a signal, with a checkpoint saved
   failed     ended with an error
@@ -76,16 +76,17 @@ States:
 /// Lists the runs.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = place::run_dir(registry, args.run_dir.as_deref())?;
-    let mut shown: Vec<Shown> = runs::list(&parent).into_iter().map(|run| Shown::of(run, registry)).collect();
+    let mut shown: Vec<RunRow> =
+        runs::list(&parent).into_iter().map(|run| RunRow::of(run, registry)).collect();
     let all = shown.len();
     shown.retain(|run| run.matches(&args.filter));
-    // Runs come in the order of their starts, which a stable sort keeps among equals.
+    // Runs are ordered by start, which a stable sort keeps among equal ones.
     shown.sort_by(|a, b| a.order(b, args.sort));
     if args.reverse {
         shown.reverse();
     }
     let text = match (args.json, shown.is_empty(), all) {
-        (true, ..) => shown.iter().map(Shown::to_json).collect::<anyhow::Result<_>>()?,
+        (true, ..) => shown.iter().map(RunRow::to_json).collect::<anyhow::Result<_>>()?,
         (false, false, _) => table(&shown),
         (false, true, 0) => {
             let parent = parent.display();
@@ -97,26 +98,26 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// A run, with what its directory says of it.
-struct Shown {
+/// A run, with its result and configuration.
+struct RunRow {
     run: Run,
-    /// Of the end that the run's state names.
+    /// The result, if the run's latest process wrote it.
     result: Option<RunResult>,
     config: toml::Table,
-    /// What differs from the preset.
+    /// Differences from the preset.
     changed: Vec<(String, toml::Value)>,
 }
 
-impl Shown {
+impl RunRow {
     fn of(run: Run, registry: &Registry) -> Self {
-        // The result of an earlier process is not that of one that trains further.
+        // The result of an earlier process does not apply to one that continues training.
         let result = RunResult::read(&run.dir).filter(|result| {
             !run.health.is_alive() && run.env_steps.is_none_or(|steps| steps == result.env_steps)
         });
         let config = runs::config(&run.dir).unwrap_or_default();
         let facts = EnvFacts::registered(registry, &run.env);
         let changed = facts.map_or_else(|_| Vec::new(), |facts| config::differences(&facts, &config));
-        Shown { run, result, config, changed }
+        RunRow { run, result, config, changed }
     }
 
     /// Mean return of the last greedy evaluation.
@@ -141,7 +142,7 @@ impl Shown {
     }
 
     fn order(&self, other: &Self, by: Sort) -> Ordering {
-        let real = |get: &dyn Fn(&Shown) -> Option<f64>| {
+        let real = |get: &dyn Fn(&RunRow) -> Option<f64>| {
             let of = |shown| get(shown).unwrap_or(f64::NEG_INFINITY);
             of(self).total_cmp(&of(other))
         };
@@ -154,9 +155,9 @@ impl Shown {
             Sort::Steps => a.env_steps.cmp(&b.env_steps),
             Sort::Sps => real(&|shown| shown.run.sps),
             Sort::Return => real(&|shown| shown.evaluated().or(shown.run.episodic_return)),
-            // Sooner is better, so it comes last; none is worst.
+            // Fewer steps are better, so they come last; none is worst.
             Sort::Solved => {
-                let steps = |shown: &Shown| shown.solved_at_step().unwrap_or(u64::MAX);
+                let steps = |shown: &RunRow| shown.solved_at_step().unwrap_or(u64::MAX);
                 steps(other).cmp(&steps(self))
             }
             Sort::Seed => a.seed.cmp(&b.seed),
@@ -198,14 +199,14 @@ impl Shown {
     }
 }
 
-/// One line of `--json`; the first nine keys are in the order of the contract. What is not known is null.
+/// One line of `--json`; the first nine keys are in the order of the contract. Unknown values are null.
 #[derive(Serialize)]
 struct Json<'a> {
     run: &'a str,
     env: &'a str,
     device: &'a str,
     state: &'a str,
-    /// Of the trainer while it lives.
+    /// The trainer's, while it is alive.
     pid: Option<u32>,
     env_steps: Option<u64>,
     sps: Option<f64>,
@@ -234,7 +235,7 @@ struct Json<'a> {
 }
 
 #[allow(clippy::cast_precision_loss)] // counts to three figures
-fn table(runs: &[Shown]) -> String {
+fn table(runs: &[RunRow]) -> String {
     // Names that begin with the environment need no column for it.
     let named = runs.iter().all(|shown| shown.run.run.starts_with(&shown.run.env));
     let columns = [
@@ -251,7 +252,7 @@ fn table(runs: &[Shown]) -> String {
         Column::left("directory", 7),
     ];
     let number = |x: Option<f64>| x.map_or_else(|| "-".to_string(), short);
-    let row = |shown: &Shown| {
+    let row = |shown: &RunRow| {
         let run = &shown.run;
         let steps = number(run.env_steps.map(|steps| steps as f64));
         let steps = match run.total_steps {
@@ -290,7 +291,7 @@ fn compact(value: &toml::Value) -> String {
     }
 }
 
-/// A name as it sorts: `run-2` before `run-10`.
+/// Sort key of a name: `run-2` before `run-10`.
 fn natural(name: &str) -> Vec<(u64, String)> {
     let mut parts = vec![(0u64, String::new())];
     let mut was_digit = false;
@@ -314,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_sort_as_people_count() {
+    fn names_sort_by_their_numbers() {
         let mut names = ["run-10", "run-2", "run", "a9b", "a10b", "run-2b"];
         names.sort_by_key(|name| natural(name));
         assert_eq!(names, ["a9b", "a10b", "run", "run-2", "run-2b", "run-10"]);

@@ -14,7 +14,7 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// What to test; both where there is a GPU, unless told
+    /// What to test [default: the CPU, and a GPU if there is one]
     #[arg(value_enum)]
     target: Option<Target>,
     /// Write the result as JSON to this file
@@ -33,11 +33,12 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Checks that lanes and kernels compute what the scalar CPU does (environments,
-rollouts, updates, replay) and that the presets learn, and measures speeds. On a
-GPU also: what the ring and eight monitors cost, utilization and power, the time
-from process start to CartPole solved, and each goal beside what was measured. A
-goal that is missed fails no check. Nothing is compiled but kernels: a binary
-copied to a GPU machine is enough. --quick takes sizes that mean nothing as speeds.
+rollouts, updates, replay) and that the presets learn, and measures speeds. On
+a GPU also: what the ring and eight monitors cost, utilization and power, the
+time from process start to CartPole solved, and each goal next to the measured
+value. A missed goal fails no check. Only kernels are compiled: a binary copied
+to a GPU machine is enough. The speeds that --quick measures are not
+meaningful.
 
 Examples:
   operant selftest gpu --out h200.json    parity and speed of the first GPU
@@ -55,7 +56,7 @@ enum Target {
 
 /// Runs the tests.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    // A file that cannot be written is found out now, not after minutes.
+    // A file that cannot be written is detected now, not after minutes.
     if let Some(path) = &args.out {
         let writable = fs::OpenOptions::new().create(true).append(true).open(path);
         writable.map_err(|error| {

@@ -1,4 +1,4 @@
-//! `operant completions` and `operant man`: what shells and `man` need, made from the command line itself.
+//! `operant completions` and `operant man`: completions and manual pages, generated from the command line's definition.
 
 use clap::Command;
 use clap_complete::Shell;
@@ -23,7 +23,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = MAN_HELP)]
 pub struct Man {
-    /// Directory that takes operant.1, operant-train.1 and so on
+    /// Directory to write operant.1, operant-train.1 and so on to
     #[arg(long, value_name = "DIR")]
     dir: Option<std::path::PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `operant stop`: asks runs to save and end, and tells what became of them.
+//! `operant stop`: stops runs with a checkpoint, and prints how each ended.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use operant_env::Registry;
 use operant_metrics::{Health, RunState, plain};
 use operant_run::Error;
 use operant_run::path_text::shown;
-use operant_run::runs::{self, Asked, Live, Run};
+use operant_run::runs::{self, LiveRun, Run, StopRequest};
 
 use super::place;
 use crate::output;
@@ -35,18 +35,19 @@ Examples:
   operant stop mine
   operant stop mine other --timeout 300 && operant train --resume mine
 
-A run is sent SIGTERM once, however often it is asked. One that has ended is left
-as it is, which is no error. Nothing but the trainer of a run is ever signalled.
+A run is sent SIGTERM once, however often this command is given. A run that has
+ended is left as it is, which is not an error. Only a run's trainer is ever
+signalled.
 
 Exit codes:
-  0  every run has ended, with its state saved (with --no-wait: was asked)
+  0  every run has ended, with its state saved (--no-wait: was sent SIGTERM)
   1  one failed, was killed, or has not ended in time
-  2  there is no such run, or its trainer is out of reach";
+  2  there is no such run, or its trainer cannot be signalled";
 
-/// Stops the runs, prints what became of each, and gives the exit code.
+/// Stops the runs, prints how each ended, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = place::run_dir(registry, args.run_dir.as_deref())?;
-    // All are found before any is stopped: a typo stops none.
+    // All are looked up before any is stopped, so that a typo stops none.
     let mut found: Vec<Run> = Vec::new();
     for name in &args.runs {
         let namesakes = runs::live_namesakes(&parent, name);
@@ -58,25 +59,27 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 .into());
         }
         let run = runs::find(&parent, name)?;
-        // By two names, or given twice, it is one run.
+        // A run given twice, or by two names, counts once.
         if !found.iter().any(|other| other.dir == run.dir) {
             found.push(run);
         }
     }
-    let mut stopped: Vec<(Run, Option<(Live, Asked)>)> = Vec::new();
+    let mut stopped: Vec<(Run, Option<(LiveRun, StopRequest)>)> = Vec::new();
     for run in found {
-        let live = Live::of(&run)?;
-        let asked = live.map(|live| live.stop().map(|asked| (live, asked))).transpose()?;
-        stopped.push((run, asked));
+        let live = LiveRun::of(&run)?;
+        let request = live.map(|live| live.stop().map(|request| (live, request))).transpose()?;
+        stopped.push((run, request));
     }
     let begun = Instant::now();
     let mut code = 0;
-    for (run, asked) in stopped {
-        let (text, own_code) = match asked {
-            None => told(&runs::find(&parent, &run.dir.to_string_lossy()).unwrap_or(run), registry, true),
-            Some((_, asked)) if args.no_wait => (promise(&run, asked), 0),
+    for (run, request) in stopped {
+        let (text, own_code) = match request {
+            None => {
+                exit_report(&runs::find(&parent, &run.dir.to_string_lossy()).unwrap_or(run), registry, true)
+            }
+            Some((_, request)) if args.no_wait => (request_report(&run, request), 0),
             Some((live, _)) => match live.ended(args.timeout.saturating_sub(begun.elapsed())) {
-                Some(run) => told(&run, registry, false),
+                Some(run) => exit_report(&run, registry, false),
                 None => (overdue(&run, args.timeout), 1),
             },
         };
@@ -86,10 +89,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-fn promise(run: &Run, asked: Asked) -> String {
-    let when = match asked {
-        Asked::Now => "asked to stop",
-        Asked::Before => "is stopping already",
+fn request_report(run: &Run, request: StopRequest) -> String {
+    let when = match request {
+        StopRequest::Sent => "asked to stop",
+        StopRequest::AlreadyStopping => "is stopping already",
     };
     format!("run {}: {when} after its update\n", plain(&run.run))
 }
@@ -97,7 +100,7 @@ fn promise(run: &Run, asked: Asked) -> String {
 fn overdue(run: &Run, timeout: Duration) -> String {
     let pid = run.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
     format!(
-        "run {}: has not ended within {} s{pid}; it will, after its update and a checkpoint. Wait longer with --timeout; \
+        "run {}: has not ended within {} s{pid}; it ends after its update and a checkpoint. Wait longer with --timeout; \
          kill -9 ends it at once and loses what came after its last checkpoint\n",
         plain(&run.run),
         timeout.as_secs_f64()
@@ -105,12 +108,12 @@ fn overdue(run: &Run, timeout: Duration) -> String {
 }
 
 /// How a run has ended, and the exit code for it.
-fn told(run: &Run, registry: &Registry, before: bool) -> (String, u8) {
+fn exit_report(run: &Run, registry: &Registry, before: bool) -> (String, u8) {
     let already = if before { "had ended already: " } else { "" };
     let mut text = format!("run {}: {already}{}", plain(&run.run), run.health.name());
     let code = match run.health {
-        Health::Said(RunState::Preempted | RunState::Finished) => 0,
-        // It was so before: nothing that was asked has failed.
+        Health::Reported(RunState::Preempted | RunState::Finished) => 0,
+        // It had ended before, so the request has not failed.
         _ if before => 0,
         _ => 1,
     };
@@ -123,7 +126,7 @@ fn told(run: &Run, registry: &Registry, before: bool) -> (String, u8) {
     if let Some(checkpoint) = &run.checkpoint {
         let _ = writeln!(text, "  checkpoint  {}", shown(checkpoint));
     }
-    if run.health != Health::Said(RunState::Finished) {
+    if run.health != Health::Reported(RunState::Finished) {
         let _ = writeln!(text, "  continue    operant train --resume {}", place::word(registry, &run.dir));
     }
     (text, code)

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
-use operant_run::evaluate::Summary;
+use operant_run::evaluate::EvalSummary;
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{Ending, Job, Log, Outcome, Requested, Resume, Signals, device, path_text};
+use operant_run::{ExitReason, Job, Log, Outcome, Requested, Resume, Signals, device, path_text};
 
 use super::overrides::Overrides;
 use super::place;
@@ -31,7 +31,7 @@ pub struct Args {
     /// Print the result as one JSON object on stdout; with --detach, run, pid, dir and ring
     #[arg(long)]
     json: bool,
-    /// No progress on stderr; warnings stay
+    /// No progress on stderr; warnings are still printed
     #[arg(long)]
     quiet: bool,
     #[command(flatten)]
@@ -49,18 +49,20 @@ Examples:
 
 Configuration, each over the one before:
   built-in defaults, the environment's preset, on a GPU that preset's [gpu],
-  the user's operant.toml (in $XDG_CONFIG_HOME/operant), ./operant.toml, the one in
-  the runs' directory, --config FILE, OPERANT_* variables (such as OPERANT_LEARNING_RATE=0.001),
-  the configuration of a resumed run, and last --set and flags.
-`operant config ENV` shows the outcome, and where each value came from.
+  the user's operant.toml (in $XDG_CONFIG_HOME/operant), ./operant.toml,
+  operant.toml in the directory that holds the runs, --config FILE, OPERANT_*
+  variables (such as OPERANT_LEARNING_RATE=0.001), the configuration of a
+  resumed run, and last --set and flags.
+`operant config ENV` shows the result, and the origin of each value.
 
-Devices: `operant info` shows what this machine has, what auto takes, and why.
-auto takes a GPU if one is usable, the environment has a preset for GPUs and the
-run fits; else it takes the CPU and says why. cuda:1,cuda:0,cpu tries devices in
-this order. Where a file sets a precision or overlap that the device lacks, it is
-overridden. Presets have thousands of environments on a GPU and few on the CPU.
-A run can resume on another device: the state and the settings are the same, the
-roundings differ. auto leaves a resumed run on its kind of device.
+Devices: `operant info` shows this machine's devices, what auto chooses, and
+why. auto chooses a GPU if one is usable, the environment has a preset for GPUs
+and the run fits; else it chooses the CPU and prints why. cuda:1,cuda:0,cpu
+tries devices in this order. Where a file sets a precision or overlap that the
+device lacks, it is overridden. Presets have thousands of environments on a GPU
+and few on the CPU. A run can resume on another device: the state and the
+settings are the same, the roundings differ. auto leaves a resumed run on its
+kind of device.
 
 Steps: a run trains for whole updates of num_envs x num_steps environment steps,
 so --steps is rounded up to the next of them.
@@ -68,27 +70,30 @@ so --steps is rounded up to the next of them.
 Signals (`operant stop` and `operant checkpoint` send them by a run's name):
   SIGINT, SIGTERM  finish the update, save a checkpoint, exit 75; a second one
                    ends the process at once (130, 143)
-  SIGUSR1          save a checkpoint and go on
-  SIGUSR2          pause after the update; once more goes on
+  SIGUSR1          save a checkpoint and continue
+  SIGUSR2          pause after the update; a second one continues
   SIGHUP           ends the process, unless it is detached
 
-A daemon keeps every descriptor that its parent leaves open, a lock too: 9>&- closes one.
+A daemon inherits every open descriptor of its parent, including locks: 9>&-
+closes one.
 
 Exit codes:
-  0 finished   2 bad usage or configuration   75 stopped by a signal with a checkpoint saved
-  1 failed     70 a bug in operant            130, 143 ended at once by a second SIGINT, SIGTERM
-  With --detach: 0 when training has begun; else the daemon's own code, after its own words.
+  0    finished                       75        stopped by a signal with a
+  1    failed                                   checkpoint saved
+  2    bad usage or configuration     130, 143  ended at once by a second
+  70   a bug in operant                         SIGINT, SIGTERM
+  With --detach: 0 when training has begun; else the daemon's exit code.
 
 A run leaves in runs/NAME: config.toml, checkpoints/, metrics.csv, a TensorBoard
-event file, operant.log (OPERANT_LOG=debug for more), run.json (how it stands),
+event file, operant.log (OPERANT_LOG=debug for more), run.json (its state),
 result.json, and daemon.out (what a detached run printed). While it trains, its
 metrics are in a ring in shared memory (/dev/shm/operant-UID/NAME.ring, or in
-$OPERANT_RING_DIR), where `operant monitor` reads them at no cost to the run.
+$OPERANT_RING_DIR), where `operant monitor` reads them without slowing the run.
 
 Under systemd, train in the foreground with Type=notify: the run reports that it
-is ready, how it stands, and pets the watchdog (WatchdogSec=) as training moves.";
+is ready and its status, and pings the watchdog (WatchdogSec=) on progress.";
 
-/// Trains, prints the result, and gives the exit code.
+/// Trains, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
     if args.detach && !daemon::is_daemon() {
         return detach(args, registry);
@@ -124,7 +129,7 @@ fn configure(
     registry: &Registry,
 ) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Requested)> {
     let line = args.overrides.command_line();
-    // An unknown environment is an error whatever else is wrong.
+    // An unknown environment is reported first.
     let asked = args.env.as_deref().map(|name| device::find(registry, name)).transpose()?;
     let resume = match &args.resume {
         Some(run) => Some(Resume::open(&config::run_dir(registry.known(), &line)?, run)?),
@@ -147,9 +152,9 @@ fn configure(
     Ok((Arc::clone(env), resume, requested))
 }
 
-/// Starts the daemon, once everything that can be wrong with the configuration has been looked for here.
+/// Checks the configuration in this process, then starts the daemon.
 fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    // Dropped at once: the daemon takes the run itself.
+    // Dropped at once: the daemon opens the run itself.
     configure(args, registry)?;
     match daemon::start()? {
         Err(code) => Ok(code),
@@ -162,11 +167,11 @@ fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     }
 }
 
-/// A daemon, for a person.
+/// The text that `--detach` prints.
 fn how_to_watch(started: &Started) -> String {
     let Started { run, pid, dir, ring } = started;
     let output = daemon::output_file(dir);
-    // The ring of a second run of that name has a name of its own; a run without a ring is found by its directory.
+    // The ring of a second run of that name has another name; a run without a ring is found by its directory.
     let name = ring.as_ref().and_then(|ring| Some(ring.file_stem()?.to_string_lossy().into_owned()));
     let watch = match &name {
         Some(name) => format!("operant monitor {name}"),
@@ -180,17 +185,17 @@ fn how_to_watch(started: &Started) -> String {
     )
 }
 
-/// The result for a person.
+/// The result as text.
 #[allow(clippy::cast_precision_loss)] // counts shown to three figures
 fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> String {
     let result = &outcome.result;
-    let ending = match outcome.ending {
-        Ending::Finished => "finished".to_string(),
-        Ending::Solved => "solved, and stopped there".to_string(),
-        Ending::Stopped(signal) => format!("stopped by {signal}"),
+    let exit_reason = match outcome.exit_reason {
+        ExitReason::Finished => "finished".to_string(),
+        ExitReason::Solved => "solved, and stopped there".to_string(),
+        ExitReason::Stopped(signal) => format!("stopped by {signal}"),
     };
     let mut lines = vec![
-        format!("run {}: {ending}", result.run),
+        format!("run {}: {exit_reason}", result.run),
         format!(
             "  steps       {} in {:.2} s of training ({} steps/s), {:.2} s in all",
             result.env_steps,
@@ -200,7 +205,7 @@ fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> St
         ),
     ];
     if let (Some(mean), Some(std)) = (result.eval_return_mean, result.eval_return_std) {
-        let shown = Summary::shown(mean, std, result.eval_episodes, result.eval_distinct);
+        let shown = EvalSummary::shown(mean, std, result.eval_episodes, result.eval_distinct);
         lines.push(format!("  return      {shown}"));
     }
     match (result.solved_at_step, result.solved_at_s, threshold) {
@@ -215,7 +220,7 @@ fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> St
     if let Some(checkpoint) = &result.checkpoint {
         lines.push(format!("  checkpoint  {}", place::near(Path::new(checkpoint))));
     }
-    if let Ending::Stopped(_) = outcome.ending {
+    if let ExitReason::Stopped(_) = outcome.exit_reason {
         lines.push(format!("  continue    operant train --resume {}", place::word(registry, &outcome.dir)));
     }
     lines.join("\n") + "\n"

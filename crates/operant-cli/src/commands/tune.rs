@@ -1,4 +1,4 @@
-//! `operant tune`: looks for better settings on this machine, and writes them to an operant.toml.
+//! `operant tune`: searches for better settings on this machine, and writes them to an operant.toml.
 
 mod show;
 
@@ -18,8 +18,8 @@ use super::place::seconds;
 use crate::bar::Bar;
 use crate::output;
 
-/// The file that every run from here reads.
-const USUAL: &str = "operant.toml";
+/// The file that every run in the working directory reads.
+const DEFAULT_OUTPUT: &str = "operant.toml";
 
 /// Find the best settings for an environment on this machine, and write them to operant.toml
 #[derive(Debug, clap::Args)]
@@ -27,14 +27,14 @@ const USUAL: &str = "operant.toml";
 pub struct Args {
     /// Environment, such as cartpole or CartPole-v1
     env: String,
-    /// What the settings are to be best at
+    /// What to optimize for
     #[arg(long = "for", value_name = "GOAL", value_enum, default_value = "sps")]
     goal: Goal,
-    /// Seconds for all of it, about
+    /// Approximate total time in seconds
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     budget: Duration,
-    /// The file whose table of this environment is written
-    #[arg(long, value_name = "FILE", default_value = USUAL)]
+    /// The file to write, in its table of this environment
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_OUTPUT)]
     output: PathBuf,
     /// Write nothing
     #[arg(long)]
@@ -48,25 +48,26 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  operant tune cartpole                          two minutes, for steps per second
-  operant tune cartpole --for solve              the least time until it is solved
-  operant tune pendulum --budget 600 --envs 32   leave the environments, vary the rest
+  operant tune cartpole                        two minutes, for steps per second
+  operant tune cartpole --for solve         the shortest time until it is solved
+  operant tune pendulum --envs 32  keep the number of environments
 
-TriedSettings in turn, each against the settings so far, round after round:
+Tries settings in turn, each against the best so far, in several rounds:
   the machine   threads, rollout_tile, lane_width, waiting; on a GPU kernels.
                 On a CPU no result depends on them.
   learning      num_envs and num_minibatches; on a GPU precision and overlap.
                 They change what is learned: one is taken only if training still
                 reaches the preset's threshold under three seeds, within the
                 preset's steps.
-Last, the best and the automatic settings take turns once more, and the gain is told
-with its spread. One that is not in every round (for `solve`: not outside the middle
-half of times) is none, and is not taken.
+Finally the best and the automatic settings alternate once more, and the gain
+is printed with its spread. A gain that is not present in every round (for
+`solve`: not outside the middle half of times) does not count, and its settings
+are not used.
 
-What a flag, --set or a variable says is not tried. The environment's table of the
-file gets what was found, each key marked, and loses what was tuned before; the rest
-of the file stays as it is. Settings of learning are written with the device that
-they were found on.";
+Keys set by a flag, --set or a variable are not varied. The results are written
+to the environment's table of the file, each key marked, and replace those of
+an earlier tune; the rest of the file is unchanged. Settings of learning are
+written with the device that they were found on.";
 
 /// Searches, prints and writes.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
@@ -85,7 +86,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let found = search(&space, args.goal, args.budget, &mut bar);
     bar.finish();
     let report = found?;
-    // What was found is told whatever becomes of the file.
+    // The result is printed even if the file cannot be written.
     if !args.json {
         output::print(&show::text(&report))?;
     }
@@ -104,11 +105,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Writes what was found, and tells what of it something else overrules.
+/// Writes the result, and returns a warning for each setting that another source overrides.
 fn write(file: &mut ConfigFile, space: &Space, report: &Report) -> operant_run::Result<Vec<String>> {
     let about = format!("{}, {}, {}: {}", report.env, dir::today(), report.machine, show::outcome(report));
     file.write(&space.to_write(&report.choice), &about)?;
-    // Another file than the usual one is for whoever names it.
-    let is_heard = is_same(file.path(), Path::new(USUAL)) && !report.choice.is_empty();
-    if is_heard { space.overridden(&report.choice) } else { Ok(Vec::new()) }
+    // Only the default file is read by every run, so only its settings can be overridden.
+    let is_read = is_same(file.path(), Path::new(DEFAULT_OUTPUT)) && !report.choice.is_empty();
+    if is_read { space.overridden(&report.choice) } else { Ok(Vec::new()) }
 }

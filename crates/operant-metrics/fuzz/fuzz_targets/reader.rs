@@ -1,4 +1,4 @@
-//! The ring's reader on bytes of a stranger's making; the inputs worth keeping lie in corpus/reader.
+//! The ring's reader on arbitrary bytes; interesting inputs are kept in corpus/reader.
 #![no_main]
 
 #[path = "../src/drive.rs"]

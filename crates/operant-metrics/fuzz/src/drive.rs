@@ -1,19 +1,20 @@
-//! Everything a monitor does with a ring, done with bytes that may be none. What must hold is asserted: no panic, no text
-//! that a terminal would obey, and never more than the file has room for. Used by the fuzz target and by the tests.
+//! Does everything that a monitor does with a ring, on bytes that may not be a ring. Asserts that nothing panics, that
+//! no text contains control characters, and that no result is larger than the file. Used by the fuzz target and by the
+//! tests.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 
-use operant_metrics::{Episode, Presence, RingReader, Shape, slot};
+use operant_metrics::{Episode, FileState, Primitive, RingReader, slot};
 
-/// Reads bytes as a ring; whether they were one.
-#[allow(dead_code)] // not every user has bytes
+/// Reads bytes as a ring; returns whether they were one.
+#[allow(dead_code)] // not used by every test
 pub fn bytes(bytes: &[u8]) -> bool {
     let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
     words_of(words.collect())
 }
 
-/// Reads words as a ring; whether they were one.
+/// Reads words as a ring; returns whether they were one.
 pub fn words_of(words: Vec<u64>) -> bool {
     let length = words.len();
     one_slot(&words);
@@ -29,7 +30,7 @@ pub fn words_of(words: Vec<u64>) -> bool {
     }
 }
 
-/// The protocol itself, on a slot of any content and length.
+/// Runs the slot protocol on a slot of any content and length.
 fn one_slot(words: &[u64]) {
     let slot: Vec<AtomicU64> = words.iter().take(16).copied().map(AtomicU64::new).collect();
     if let Some((number, content)) = slot::read(&slot, slot::copy) {
@@ -43,13 +44,13 @@ pub fn everything(reader: &RingReader, words: usize) {
     watch(reader, words);
     let frozen = reader.freeze();
     watch(&frozen, words);
-    assert_eq!(frozen.status(), frozen.status(), "a frozen status does not move");
+    assert_eq!(frozen.status(), frozen.status(), "a frozen status does not change");
     assert_eq!(frozen.schema(), reader.schema());
     let _ = frozen.freeze();
 }
 
 fn watch(reader: &RingReader, words: usize) {
-    assert_eq!(reader.presence(), Presence::Here);
+    assert_eq!(reader.presence(), FileState::Here);
     texts(reader);
     let metrics = reader.schema().len();
     if let Some(latest) = reader.latest() {
@@ -74,7 +75,7 @@ fn plain(text: &str) {
     assert!(!text.contains(char::is_control), "a control character in {text:?}");
 }
 
-/// What a terminal is going to be shown.
+/// Checks every text that a monitor prints on a terminal.
 fn texts(reader: &RingReader) {
     let identity = reader.identity();
     [&identity.run, &identity.env, &identity.device, &identity.boot_id, &identity.version]
@@ -137,9 +138,9 @@ fn charts(reader: &RingReader, words: usize) {
 }
 
 fn shapes(episode: &Episode) -> usize {
-    let size = |shape: &Shape| match shape {
-        Shape::Line { points, .. } => 1 + points.len(),
-        Shape::Circle { .. } | Shape::Rectangle { .. } => 1,
+    let size = |shape: &Primitive| match shape {
+        Primitive::Line { points, .. } => 1 + points.len(),
+        Primitive::Circle { .. } | Primitive::Rectangle { .. } => 1,
     };
     episode.frames.iter().map(|frame| 1 + frame.iter().map(size).sum::<usize>()).sum()
 }

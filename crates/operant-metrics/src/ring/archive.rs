@@ -1,23 +1,23 @@
-//! Archives: what happened in every 16, 256, 4,096 and 65,536 consecutive updates, so that a monitor that comes hours
-//! late draws the whole run.
+//! Archives summarize every 16, 256, 4,096 and 65,536 consecutive updates, so that a monitor started hours later can
+//! draw the whole run.
 //!
-//! An entry holds, per metric, two words and a count of 32 bits. Of a gauge: least, greatest, mean, last, as f32, over
-//! the updates that reported it. Of a counter: first and last, as f64.
+//! An entry holds two words and a 32-bit count per metric. For a gauge: minimum, maximum, mean and last value as f32,
+//! over the updates that reported it. For a counter: first and last value as f64.
 
 use super::layout::{FACTORS, Section};
 use super::slot;
-use crate::{COUNT, Kind, METRICS, position};
+use crate::{COUNT, METRICS, MetricKind, position};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The metrics, rounded up to whole vectors.
+/// Number of metrics, rounded up to whole vectors.
 const WIDTH: usize = COUNT.next_multiple_of(8);
 
-/// A value per metric; what lies behind the last stays NaN.
+/// One value per metric, padded with NaN.
 type Row = [f64; WIDTH];
 
-/// What was seen of every metric since the last entry.
+/// Statistics of every metric since the last entry.
 struct Tally {
-    /// Which run of `factor` updates; `u64::MAX` before the first record.
+    /// Index of the current group of `factor` updates; `u64::MAX` before the first record.
     bucket: u64,
     records: u64,
     min: Row,
@@ -40,10 +40,10 @@ impl Tally {
         }
     }
 
-    /// Takes in records, oldest first. A NaN reports nothing.
+    /// Adds records, oldest first. A NaN is not counted.
     fn add(&mut self, rows: &[Row]) {
         self.records += rows.len() as u64;
-        // A vector's width of metrics at a time, so that all that is kept of them stays in registers.
+        // One vector of metrics at a time, so that its statistics stay in registers.
         for first in (0..WIDTH).step_by(8) {
             let lane = first..first + 8;
             let load = |from: &Row| -> [f64; 8] { std::array::from_fn(|i| from[first + i]) };
@@ -69,7 +69,7 @@ impl Tally {
         }
     }
 
-    /// Takes in the tally of a finer archive.
+    /// Adds the statistics of a finer archive.
     fn merge(&mut self, finer: &Tally) {
         self.records += finer.records;
         for i in 0..WIDTH {
@@ -81,11 +81,11 @@ impl Tally {
         }
     }
 
-    /// The words of an entry, behind its sequence.
+    /// The words of an entry after its sequence word.
     fn words(&self) -> impl Iterator<Item = u64> {
         let metric = |i: usize| match METRICS[i].kind {
-            Kind::Counter => [self.min[i].to_bits(), self.last[i].to_bits()],
-            Kind::Gauge => {
+            MetricKind::Counter => [self.min[i].to_bits(), self.last[i].to_bits()],
+            MetricKind::Gauge => {
                 let (count, nothing) = (self.count[i], self.count[i] == 0.0);
                 let some = |x: f64| if nothing { f32::NAN } else { x as f32 };
                 [
@@ -109,15 +109,15 @@ fn unpair(word: u64) -> (f64, f64) {
     (f64::from(f32::from_bits(word as u32)), f64::from(f32::from_bits((word >> 32) as u32)))
 }
 
-/// Records of the finest bucket at most.
+/// Maximum number of records in a bucket of the finest archive.
 const ROWS: usize = FACTORS[0] as usize;
 
-/// The writer's side of all archives. Records are put aside as they come, and added up when their bucket is full.
+/// The writer's side of all archives. Records are buffered and added up when their bucket is full.
 pub struct Archives {
     rows: Box<[Row; ROWS]>,
     filled: usize,
     tallies: [Tally; FACTORS.len()],
-    /// Entries written to each.
+    /// Entries written to each archive.
     written: [u64; FACTORS.len()],
     update: usize,
 }
@@ -135,8 +135,8 @@ impl Archives {
         }
     }
 
-    /// Takes in one record. An entry is written when the first update after its last one comes.
-    /// Returns whether one was.
+    /// Adds one record. An entry is written when the first update of the next bucket arrives.
+    /// Returns whether an entry was written.
     #[inline(always)]
     pub fn add(
         &mut self,
@@ -163,7 +163,7 @@ impl Archives {
         self.tallies[0].add(&self.rows[..filled]);
     }
 
-    /// Writes the entry of a finished bucket, hands it to the next coarser archive, and begins `bucket`.
+    /// Writes the entry of a finished bucket, adds it to the next coarser archive, and starts `bucket`.
     #[cold]
     fn turn(&mut self, words: &[AtomicU64], sections: &[Section; FACTORS.len()], level: usize, bucket: u64) {
         let begun = Tally { bucket, ..Tally::new() };
@@ -184,41 +184,41 @@ impl Archives {
         }
     }
 
-    /// Forgets what was written, for a file that begins anew.
+    /// Resets the entry counters, for a new empty file.
     pub fn restart(&mut self) {
         self.written = [0; FACTORS.len()];
     }
 }
 
-/// What one or more consecutive updates reported of one metric.
+/// Statistics of one metric over one or more consecutive updates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
     pub min: f64,
     pub max: f64,
     pub mean: f64,
     pub last: f64,
-    /// Updates that reported it.
+    /// Number of updates that reported it.
     pub count: u64,
 }
 
 impl Span {
-    /// Of a single update.
+    /// Statistics of a single update.
     pub fn single(x: f64) -> Self {
         Span { min: x, max: x, mean: x, last: x, count: u64::from(!x.is_nan()) }
     }
 
-    /// Of metric `i` of `metrics` in an entry, whose content is given without its sequence.
-    pub fn load(content: &[AtomicU64], metrics: usize, i: usize, kind: Kind) -> Self {
+    /// Reads metric `i` of `metrics` from an entry's content without its sequence word.
+    pub fn load(content: &[AtomicU64], metrics: usize, i: usize, kind: MetricKind) -> Self {
         let word = |at: usize| content.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
         let (a, b) = (word(1 + 2 * i), word(2 + 2 * i));
         let counts = word(1 + 2 * metrics + i / 2);
         let count = if i.is_multiple_of(2) { counts & 0xffff_ffff } else { counts >> 32 };
         match kind {
-            Kind::Counter => {
+            MetricKind::Counter => {
                 let (first, last) = (f64::from_bits(a), f64::from_bits(b));
                 Span { min: first, max: last, mean: (first + last) / 2.0, last, count }
             }
-            Kind::Gauge => {
+            MetricKind::Gauge => {
                 let ((min, max), (mean, last)) = (unpair(a), unpair(b));
                 Span { min, max, mean, last, count }
             }
@@ -230,7 +230,7 @@ impl Span {
 mod tests {
     use super::*;
     use crate::Record;
-    use crate::ring::layout::{Capacity, Kind as SectionKind, Layout};
+    use crate::ring::layout::{Capacity, Layout, SectionKind};
 
     struct Bench {
         words: Vec<AtomicU64>,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_summarise_their_updates_at_every_level() {
+    fn entries_summarize_their_updates_at_every_level() {
         let mut bench = Bench::new();
         for update in 1..=256 * 2 + 1 {
             bench.add(update, update as f64);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_reported_does_not_count() {
+    fn a_value_that_was_not_reported_does_not_count() {
         let mut bench = Bench::new();
         bench.add(1, f64::NAN);
         bench.add(2, 5.0);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_keep_every_digit() {
+    fn counters_keep_full_precision() {
         let mut bench = Bench::new();
         for update in 1..=17 {
             bench.add(123_456_000 + update, 1.0);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn thinned_updates_fall_where_they_belong() {
+    fn thinned_updates_are_added_to_their_own_bucket() {
         let mut bench = Bench::new();
         for update in (8..=80).step_by(8) {
             bench.add(update, update as f64);

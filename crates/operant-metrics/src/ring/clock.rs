@@ -1,4 +1,4 @@
-//! The clocks of the ring: one that no one sets for ages, one for dates.
+//! The ring's clocks: a monotonic one for ages and the wall clock for dates.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ pub fn now() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// How long ago a moment was; zero for one that is still to come.
+/// Time elapsed since `moment`; zero for a moment in the future.
 pub fn since(now: u64, moment: u64) -> Duration {
     Duration::from_nanos(now.saturating_sub(moment))
 }

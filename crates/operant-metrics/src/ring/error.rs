@@ -1,4 +1,4 @@
-//! Why a ring cannot be written or read. Each error says what is wrong and where, and apart from that what to do.
+//! Errors of writing and reading rings. Each states what is wrong and where, and separately the remedy.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 /// A ring that cannot be used.
 #[derive(Debug)]
 pub enum RingError {
-    /// A file or directory refuses.
+    /// A file operation failed.
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// It belongs to another user, who does not share it.
@@ -26,37 +26,37 @@ pub enum RingError {
         owner: String,
     },
     /// The place for rings is not safe or not fit for one.
-    Place {
+    Directory {
         /// The directory.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// Not an operant ring.
     NotARing(String),
-    /// Its trainer has not finished writing the header.
+    /// The trainer has not finished writing the header.
     NotReady,
-    /// A layout that this version does not know.
+    /// A layout version that this version cannot read.
     Version {
         /// Its major version.
         major: u64,
         /// Its minor version.
         minor: u64,
     },
-    /// Inconsistent.
+    /// The content is inconsistent.
     Damaged(String),
-    /// No ring of this name.
+    /// There is no ring of this name.
     NoSuchRun {
-        /// The name asked for.
+        /// The requested name.
         run: String,
         /// The nearest name, if any.
         hint: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
-    /// More mappings than the process may hold.
+    /// The process has too many rings mapped.
     TooMany,
 }
 
@@ -68,10 +68,10 @@ impl RingError {
             RingError::Foreign { path, owner } => {
                 format!("{} belongs to {owner}, who does not share it", path.display())
             }
-            RingError::Place { path, problem, .. } => format!("{} {problem}", path.display()),
-            RingError::NotARing(problem) => format!("this is no operant ring: {problem}"),
+            RingError::Directory { path, problem, .. } => format!("{} {problem}", path.display()),
+            RingError::NotARing(problem) => format!("this is not an operant ring: {problem}"),
             RingError::NotReady => {
-                "the ring is not ready yet: its trainer is starting, or died while it did".to_owned()
+                "the ring is not ready: its trainer is still starting, or died during its start".to_owned()
             }
             RingError::Version { major, minor } => {
                 format!("the ring has layout version {major}.{minor}, and this operant reads 1.x")
@@ -82,10 +82,10 @@ impl RingError {
         }
     }
 
-    /// What to do.
+    /// The remedy.
     pub fn remedy(&self) -> &str {
         match self {
-            RingError::Io { remedy, .. } | RingError::Place { remedy, .. } => remedy,
+            RingError::Io { remedy, .. } | RingError::Directory { remedy, .. } => remedy,
             RingError::Foreign { .. } => {
                 "with `ring_group = true` in its configuration, a run lets the users of its group read its ring"
             }
@@ -98,7 +98,7 @@ impl RingError {
         }
     }
 
-    /// A file operation that failed.
+    /// An error for a failed file operation.
     pub(super) fn io(what: &'static str, path: &Path, error: std::io::Error) -> Self {
         use std::io::ErrorKind as Kind;
         if error.kind() == Kind::PermissionDenied
@@ -111,7 +111,7 @@ impl RingError {
             Kind::PermissionDenied => "choose a place of your own with OPERANT_RING_DIR",
             Kind::ReadOnlyFilesystem => "mount it writable, or choose another place with OPERANT_RING_DIR",
             Kind::NotFound => "check the path; `operant runs` lists the runs",
-            _ => "choose another place with OPERANT_RING_DIR",
+            _ => "choose another directory with OPERANT_RING_DIR",
         };
         RingError::Io { what, path: path.to_owned(), error, remedy }
     }

@@ -1,18 +1,18 @@
-//! Events: short lines about what happened in a run.
+//! Events: one-line messages about a run.
 
-/// How much an event matters.
+/// Severity of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Worth knowing.
+    /// Information.
     Info = 0,
-    /// Something was lost; training goes on.
+    /// Something was lost; training continues.
     Warning = 1,
-    /// What ended the run.
+    /// The error that ended the run.
     Error = 2,
 }
 
 impl Level {
-    /// The word for it.
+    /// `"info"`, `"warning"` or `"error"`.
     pub const fn name(self) -> &'static str {
         match self {
             Level::Info => "info",
@@ -21,7 +21,7 @@ impl Level {
         }
     }
 
-    /// The level of a code, as the ring holds it; what a later version adds reads as [`Level::Info`].
+    /// The level of a code in the ring; an unknown code of a later version reads as [`Level::Info`].
     pub(super) fn of_code(code: u64) -> Self {
         match code {
             1 => Level::Warning,
@@ -31,15 +31,15 @@ impl Level {
     }
 }
 
-/// One line.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Counts the run's events from 0.
+    /// Sequence number within the run, from 0.
     pub number: u64,
-    /// When, in nanoseconds since 1970.
+    /// Time, in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// What happened.
+    /// The message.
     pub text: String,
 }

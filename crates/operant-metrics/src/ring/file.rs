@@ -1,4 +1,4 @@
-//! A ring's file: made whole under a temporary name, locked, then given its own, so that no reader meets half of one.
+//! A ring's file: created under a temporary name, locked, and then renamed, so that no reader sees an incomplete one.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,39 +7,39 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::directory::{EXTENSION, RingDir, rings_in};
 use super::error::RingError;
 use super::identity::Identity;
-use super::layout::{Kind, Layout, READY, READY_WORD, sample, state};
+use super::layout::{Layout, READY, READY_WORD, SectionKind, sample, state};
 use super::mapping::Mapping;
-use super::place::{EXTENSION, Place, rings_in};
 use super::schema::Schema;
 use super::state::RunState;
 use super::{RingOptions, clock, lock, slot, text};
 
-/// Rings of ended runs that are kept: each holds some megabytes of memory.
+/// Number of rings of ended runs that are kept: each occupies some megabytes of memory.
 const KEEP_ENDED: usize = 8;
 
-/// Extension of a ring that is being made.
+/// Extension of a ring that is being created.
 const TEMPORARY: &str = "tmp";
 
-/// How long making a ring may take another trainer.
-const LONGEST_TURN: Duration = Duration::from_secs(1);
+/// Longest wait for another trainer that is creating its ring.
+const CREATE_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A ring file of this process.
+/// A ring file created by this process.
 pub struct RingFile {
     pub path: PathBuf,
     pub mapping: Mapping,
     pub layout: Layout,
 }
 
-/// Makes a ring for a run in `dir`: under its name, or with a number behind it while another live run of that name has
-/// one. A ring that an ended run left under the name goes.
+/// Creates a ring for a run in `dir`: under the run's name, or with a number appended while another live run has that
+/// name. A ring of that name that an ended run left behind is removed.
 ///
-/// `own` is the path and the file of a ring of this process that the new one is to replace. `prepare` writes what a
-/// reader must find from the start.
+/// `own` is the path and the file of this process's ring that the new one replaces. `prepare` writes the initial
+/// content before the file becomes visible.
 ///
 /// # Errors
-/// When there is no room or no permission.
+/// When there is no space or no permission.
 pub fn make(
     dir: &Path,
     identity: &Identity,
@@ -48,16 +48,16 @@ pub fn make(
     prepare: impl FnOnce(&Mapping),
 ) -> Result<RingFile, RingError> {
     if own.is_some() {
-        // The directory may be gone with the ring. Where it lies was decided when the run began.
-        Place { dir: dir.to_owned(), must_be_memory: false }.prepare(options.group_readable)?;
+        // The directory may have been removed with the ring. Its path was chosen when the run began.
+        RingDir { dir: dir.to_owned(), must_be_memory: false }.prepare(options.group_readable)?;
     }
-    // Two trainers that start at once choose one after the other.
-    let turn_path = dir.join(".turn");
-    let turn = File::options().create(true).truncate(false).write(true).mode(0o600).open(&turn_path);
-    let turn = turn.map_err(|error| RingError::io("cannot write", &turn_path, error))?;
-    // Training does not wait: what it replaces is its own.
-    let patience = if own.is_some() { Duration::ZERO } else { LONGEST_TURN };
-    take_turn(&turn, patience);
+    // A lock serializes trainers that start at the same time.
+    let lock_path = dir.join(".turn");
+    let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(&lock_path);
+    let lock = lock.map_err(|error| RingError::io("cannot write", &lock_path, error))?;
+    // A replacement does not wait: the name belongs to this process already.
+    let patience = if own.is_some() { Duration::ZERO } else { CREATE_LOCK_TIMEOUT };
+    lock_with_timeout(&lock, patience);
 
     let path = match own {
         Some((path, file)) if names(path, file) || !is_live(path) => path.to_owned(),
@@ -76,15 +76,15 @@ pub fn make(
     made
 }
 
-/// Waits for another trainer that is making its ring, but not for one that was stopped while it did.
-fn take_turn(turn: &File, patience: Duration) {
+/// Takes the lock; gives up after `patience`, since a trainer stopped while creating its ring would hold the lock forever.
+fn lock_with_timeout(lock: &File, patience: Duration) {
     let begun = Instant::now();
-    while matches!(turn.try_lock(), Err(fs::TryLockError::WouldBlock)) && begun.elapsed() < patience {
+    while matches!(lock.try_lock(), Err(fs::TryLockError::WouldBlock)) && begun.elapsed() < patience {
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }
 
-/// The first of `run.ring`, `run~2.ring`, ... that no live trainer has.
+/// The first of `run.ring`, `run~2.ring`, ... that no live trainer holds.
 fn free_path(dir: &Path, run: &str) -> PathBuf {
     let numbered = (2..).map(|number: u32| format!("{run}~{number}"));
     let mut names = std::iter::once(run.to_owned()).chain(numbered);
@@ -95,12 +95,12 @@ fn free_path(dir: &Path, run: &str) -> PathBuf {
     free.unwrap_or_else(|| dir.join(format!("{run}.{EXTENSION}")))
 }
 
-/// Opens what may be a ring for reading, without waiting for the other end of what may be a pipe.
+/// Opens a file for reading without blocking, in case it is a pipe.
 pub fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// Whether a trainer holds the ring at `path`. One that cannot be asked counts as held.
+/// Whether a trainer holds the lock of the ring at `path`. If the lock cannot be tested, the ring counts as held.
 pub fn is_live(path: &Path) -> bool {
     match open(path) {
         Ok(file) => lock::is_held(&file).unwrap_or(true),
@@ -114,13 +114,13 @@ fn fill(path: &Path, identity: &Identity, options: &RingOptions) -> Result<(Mapp
     let mode = if options.group_readable { 0o640 } else { 0o600 };
     let file = File::options().read(true).write(true).create_new(true).mode(mode).open(path);
     let file = file.map_err(at("cannot make"))?;
-    // The process's mask may have taken the group's bit away.
+    // The umask may have cleared the group's bit.
     file.set_permissions(fs::Permissions::from_mode(mode)).map_err(at("cannot make"))?;
     lock::hold(&file).map_err(at("cannot lock"))?;
 
     let (who, what) = (identity.to_text(), Schema::own_text());
     let layout = Layout::new(&options.capacity, who.len(), what.len());
-    allocate(&file, layout.words as u64 * 8).map_err(at("there is no room for"))?;
+    allocate(&file, layout.words as u64 * 8).map_err(at("there is no space for"))?;
     let mapping = Mapping::writable(file).map_err(at("cannot map"))?.ok_or(RingError::TooMany)?;
     let words = mapping.words();
     let store = |at: usize, values: &mut dyn Iterator<Item = u64>| {
@@ -129,20 +129,20 @@ fn fill(path: &Path, identity: &Identity, options: &RingOptions) -> Result<(Mapp
         }
     };
     store(0, &mut layout.header().into_iter());
-    for (kind, content) in [(Kind::Identity, who), (Kind::Schema, what)] {
+    for (kind, content) in [(SectionKind::Identity, who), (SectionKind::Schema, what)] {
         let at = layout.section(kind, 1)?.offset;
         store(at, &mut std::iter::once(content.len() as u64).chain(text::words(&content)));
     }
     let now = clock::now();
-    let at = layout.section(Kind::State, state::WORDS)?.offset;
+    let at = layout.section(SectionKind::State, state::WORDS)?.offset;
     store(at, &mut [RunState::Starting as u64, 0, 0, now, now].into_iter());
-    let seen = &words[layout.section(Kind::Sample, sample::VALUES)?.all()];
+    let seen = &words[layout.section(SectionKind::Sample, sample::VALUES)?.all()];
     slot::write(seen, 0, [now, 0, now, 0].into_iter().chain(std::iter::repeat(f64::NAN.to_bits())));
     words[READY_WORD].store(READY, Ordering::Release);
     Ok((mapping, layout))
 }
 
-/// Reserves every page now: a page that cannot be had later would be a SIGBUS.
+/// Reserves every page now: a page that cannot be allocated later would raise SIGBUS.
 #[cfg(target_os = "linux")]
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?)
@@ -153,7 +153,7 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
 
-/// Removes the rings of ended runs, the oldest first, until few are left, and what was left half made.
+/// Removes rings of ended runs, oldest first, down to [`KEEP_ENDED`], and incomplete temporary files.
 fn drop_old(dir: &Path) {
     let ended = rings_in(dir).into_iter().filter(|found| !is_live(&found.path));
     let mut ended: Vec<_> = ended
@@ -169,7 +169,7 @@ fn drop_old(dir: &Path) {
     }
 }
 
-/// Whether `path` still names this very file.
+/// Whether `path` still refers to this file.
 pub fn names(path: &Path, file: &File) -> bool {
     match (fs::metadata(path), file.metadata()) {
         (Ok(there), Ok(own)) => (there.dev(), there.ino()) == (own.dev(), own.ino()),

@@ -1,10 +1,10 @@
-//! Who runs what: the text of lines `name<TAB>value` that a ring begins with.
+//! Identity of a run: lines `name<TAB>value` at the start of a ring.
 
 use std::path::{Path, PathBuf};
 
 use super::{clock, text};
 
-/// A run, as its trainer describes it before the first update.
+/// Describes a run; written by its trainer before the first update.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Identity {
     /// Name of the run.
@@ -19,12 +19,12 @@ pub struct Identity {
     pub dir: PathBuf,
     /// Process id of the trainer.
     pub pid: u32,
-    /// When that process started, in clock ticks after boot: with `boot_id` it tells the process from a later one of
-    /// the same id. 0 where the system does not tell.
+    /// Start time of that process, in clock ticks after boot: together with `boot_id` it distinguishes the process from
+    /// a later one of the same id. 0 where the system does not report it.
     pub process_start: u64,
-    /// Identifies the boot; empty where the system does not tell.
+    /// Identifies the boot; empty where the system does not report it.
     pub boot_id: String,
-    /// When the ring was made, in nanoseconds since 1970.
+    /// Creation time of the ring, in nanoseconds since 1970.
     pub started_unix_ns: u64,
     /// Environment steps that the run is to take.
     pub total_steps: u64,
@@ -40,7 +40,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// An identity with what can be known of this process filled in.
+    /// An identity with the fields that describe this process filled in.
     pub fn of_this_process(run: &str, env: &str) -> Self {
         Identity {
             run: run.to_owned(),
@@ -83,7 +83,7 @@ impl Identity {
         text
     }
 
-    /// What the text says; unknown names are skipped, missing ones stay empty.
+    /// Parses the text; unknown names are skipped, missing ones stay empty.
     pub(super) fn from_text(text: &str) -> Self {
         let mut identity = Identity::default();
         for (name, value) in text.lines().filter_map(|line| line.split_once('\t')) {
@@ -110,7 +110,7 @@ impl Identity {
         identity
     }
 
-    /// Whether it is of this boot; true where the system does not tell.
+    /// Whether it is of this boot; true where the system does not report it.
     pub(super) fn is_of_this_boot(&self) -> bool {
         let now = boot_id();
         now.is_empty() || self.boot_id.is_empty() || now == self.boot_id
@@ -134,7 +134,7 @@ fn time_namespace() -> String {
     namespace.map_or_else(|_| "none".to_owned(), |link| link.to_string_lossy().into_owned())
 }
 
-/// When a process started, in clock ticks after boot; none for a process that is not there.
+/// Start time of a process, in clock ticks after boot; none if there is no such process.
 pub fn process_start(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is a name in parentheses that may hold anything; the start is field 22.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_cannot_be_forged_and_garbage_is_nothing() {
+    fn lines_cannot_be_forged_and_garbage_reads_as_empty() {
         let identity = Identity { run: "a\npid\t1".to_owned(), ..Identity::default() };
         assert_eq!(Identity::from_text(&identity.to_text()).pid, 0);
         assert_eq!(Identity::from_text("\0\u{fffd}\t\nsolved_at\tNaN\npid\t-1\n"), Identity::default());

@@ -17,9 +17,9 @@ pub const MAGIC: u64 = u64::from_ne_bytes(*b"operant\0");
 pub const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
 /// Only the same major version is readable.
 pub const MAJOR: u64 = 1;
-/// Grows when something is added.
+/// Incremented when something is added.
 pub const MINOR: u64 = 0;
-/// In the ready word once everything else is written.
+/// Value of the ready word once everything else is written.
 pub const READY: u64 = u64::from_ne_bytes(*b"isready\0");
 
 pub const HEADER_WORDS: usize = 128;
@@ -28,7 +28,7 @@ const SECTIONS_AT: usize = 8;
 const SECTION_WORDS: usize = 7;
 const MAX_SECTIONS: usize = (READY_WORD - SECTIONS_AT) / SECTION_WORDS;
 
-/// Words to a cache line: sections and entries begin on one.
+/// Words per cache line: sections and entries are aligned to one.
 const LINE: usize = 8;
 
 /// Words in the state section: state, records published, time of the last one, time of the state, time of creation.
@@ -62,8 +62,8 @@ pub const FACTORS: [u64; 4] = [16, 256, 4096, 65_536];
 /// Kinds of sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
-pub enum Kind {
-    /// Text: who runs what.
+pub enum SectionKind {
+    /// Text: the run's identity.
     Identity = 1,
     /// Text: the table of metrics.
     Schema = 2,
@@ -75,13 +75,13 @@ pub enum Kind {
     Archive = 5,
     /// Ring of events.
     Events = 6,
-    /// The sampler's slot.
+    /// Slot of the utilization sampler.
     Sample = 7,
-    /// The scene's slot.
+    /// Slot of the scene.
     Scene = 8,
 }
 
-/// How much a ring holds.
+/// Capacity of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Records.
@@ -97,13 +97,13 @@ pub struct Capacity {
 }
 
 impl Default for Capacity {
-    /// Ten hours of the fastest updates; 7.3 MB.
+    /// Holds ten hours of the fastest updates; 7.3 MB.
     fn default() -> Self {
         Self { records: 4096, archives: [2048, 2048, 2048, 1024], events: 256, cores: 1024, scene: 32_768 }
     }
 }
 
-/// Where a section lies, in words.
+/// Position of a section, in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
     pub kind: u64,
@@ -118,7 +118,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// Where slot `number` lies, the ring having wrapped as often as it may.
+    /// Position of slot `number`, wrapped around the ring.
     #[inline(always)]
     pub fn slot(&self, number: u64) -> std::ops::Range<usize> {
         let index = (number % self.entries as u64) as usize;
@@ -138,7 +138,7 @@ pub struct Layout {
     pub sections: Vec<Section>,
 }
 
-/// Words of an archive's entry: sequence, records in it, two words a metric, counts two to a word.
+/// Words of an archive's entry: sequence, number of records, two words per metric, and the counts, two per word.
 pub const fn archive_words(metrics: usize) -> usize {
     2 + 2 * metrics + metrics.div_ceil(2)
 }
@@ -148,20 +148,20 @@ impl Layout {
     pub fn new(capacity: &Capacity, identity: usize, schema: usize) -> Self {
         let mut layout = Self { words: HEADER_WORDS, sections: Vec::new() };
         let text = |bytes: usize| 1 + bytes.div_ceil(8);
-        layout.add(Kind::Identity, 0, text(identity), 1, 1);
-        layout.add(Kind::Schema, 0, text(schema), 1, 1);
-        layout.add(Kind::State, 0, state::WORDS, 1, 1);
-        layout.add(Kind::Records, 0, 1 + COUNT, capacity.records, 1);
+        layout.add(SectionKind::Identity, 0, text(identity), 1, 1);
+        layout.add(SectionKind::Schema, 0, text(schema), 1, 1);
+        layout.add(SectionKind::State, 0, state::WORDS, 1, 1);
+        layout.add(SectionKind::Records, 0, 1 + COUNT, capacity.records, 1);
         for (factor, entries) in FACTORS.into_iter().zip(capacity.archives) {
-            layout.add(Kind::Archive, LINE, archive_words(COUNT), entries, factor);
+            layout.add(SectionKind::Archive, LINE, archive_words(COUNT), entries, factor);
         }
-        layout.add(Kind::Events, LINE, EVENT_WORDS, capacity.events, 1);
-        layout.add(Kind::Sample, 0, 1 + sample::VALUES + COUNT + capacity.cores, 1, 1);
-        layout.add(Kind::Scene, 0, 3 + capacity.scene, 1, 1);
+        layout.add(SectionKind::Events, LINE, EVENT_WORDS, capacity.events, 1);
+        layout.add(SectionKind::Sample, 0, 1 + sample::VALUES + COUNT + capacity.cores, 1, 1);
+        layout.add(SectionKind::Scene, 0, 3 + capacity.scene, 1, 1);
         layout
     }
 
-    fn add(&mut self, kind: Kind, head: usize, entry: usize, entries: usize, factor: u64) {
+    fn add(&mut self, kind: SectionKind, head: usize, entry: usize, entries: usize, factor: u64) {
         let entry = entry.next_multiple_of(LINE);
         let words = head + entry * entries;
         self.sections.push(Section {
@@ -176,7 +176,7 @@ impl Layout {
         self.words += words;
     }
 
-    /// The header's words, the ready word left 0.
+    /// The header's words, with the ready word 0.
     pub fn header(&self) -> [u64; HEADER_WORDS] {
         let mut header = [0; HEADER_WORDS];
         header[..6].copy_from_slice(&[
@@ -204,20 +204,22 @@ impl Layout {
         header
     }
 
-    /// The layout that a file's header tells, in a file of `words` words.
+    /// Parses a file's header and checks it against the file's length of `words` words.
     ///
     /// # Errors
-    /// When the header is no ring's, not complete yet, of another major version, or does not fit the file.
+    /// When it is not the header of a ring, is not complete yet, has another major version, or does not fit the file.
     pub fn read(header: &[u64], words: usize) -> Result<Self, RingError> {
         let damaged = |what: &str| RingError::Damaged(what.to_owned());
         if header.len() < HEADER_WORDS {
             return Err(RingError::NotARing("it is too short for a header".to_owned()));
         }
         if header[0] != MAGIC {
-            return Err(RingError::NotARing("it does not begin as one".to_owned()));
+            return Err(RingError::NotARing("its first word is not that of a ring".to_owned()));
         }
         if header[1] != BYTE_ORDER {
-            return Err(RingError::NotARing("it is of a machine with another byte order".to_owned()));
+            return Err(RingError::NotARing(
+                "it was written on a machine with another byte order".to_owned(),
+            ));
         }
         let (major, minor) = (header[2] >> 32, header[2] & 0xffff_ffff);
         if major != MAJOR {
@@ -253,14 +255,14 @@ impl Layout {
     ///
     /// # Errors
     /// When there is none.
-    pub fn section(&self, kind: Kind, entry: usize) -> Result<Section, RingError> {
+    pub fn section(&self, kind: SectionKind, entry: usize) -> Result<Section, RingError> {
         self.find(kind, entry)
             .next()
             .ok_or_else(|| RingError::Damaged(format!("it has no usable {kind:?} section")))
     }
 
     /// Every section of a kind whose entries have at least `entry` words.
-    pub fn find(&self, kind: Kind, entry: usize) -> impl Iterator<Item = Section> {
+    pub fn find(&self, kind: SectionKind, entry: usize) -> impl Iterator<Item = Section> {
         self.sections.iter().copied().filter(move |s| s.kind == kind as u64 && s.entry >= entry)
     }
 }
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn a_header_that_does_not_fit_is_refused() {
         let layout = Layout::new(&Capacity::default(), 100, 1000);
         let header = ready(&layout);
         let broken = |word: usize, value: u64| {

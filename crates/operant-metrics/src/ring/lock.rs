@@ -1,15 +1,15 @@
-//! The lock that tells the living from the dead: held by the trainer for its life, released by the kernel whatever it
-//! dies of. Readers ask who holds it and never take it.
+//! The lock that shows whether a trainer is alive: the trainer holds it for as long as it lives, and the kernel
+//! releases it however the process ends. Readers test it and never take it.
 
 use std::fs::File;
 use std::io;
 
-/// Takes the lock for as long as the file is open; false when another process has it.
+/// Takes the lock for as long as the file is open; false if another process holds it.
 #[cfg(target_os = "linux")]
 pub fn hold(file: &File) -> io::Result<bool> {
     use nix::errno::Errno;
     use nix::fcntl::{FcntlArg, fcntl};
-    // Of the open file, not of the process: closing another descriptor of it does not release the lock.
+    // An open-file-description lock: closing another descriptor of the file does not release it.
     match fcntl(file, FcntlArg::F_OFD_SETLK(&whole())) {
         Ok(_) => Ok(true),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
@@ -38,7 +38,7 @@ fn whole() -> libc::flock {
     }
 }
 
-/// Takes the lock for as long as the file is open; false when another process has it.
+/// Takes the lock for as long as the file is open; false if another process holds it.
 #[cfg(not(target_os = "linux"))]
 pub fn hold(file: &File) -> io::Result<bool> {
     use std::fs::TryLockError;
@@ -49,7 +49,7 @@ pub fn hold(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether someone holds the lock. Where the system cannot be asked, it is tried for a moment.
+/// Whether a process holds the lock. Where the system has no query, the lock is taken for a moment.
 #[cfg(not(target_os = "linux"))]
 pub fn is_held(file: &File) -> io::Result<bool> {
     use std::fs::TryLockError;

@@ -1,15 +1,16 @@
-//! The ring: metrics of a running trainer in shared memory, which readers map without its noticing.
+//! The ring: metrics of a running trainer in shared memory. Readers map it without affecting the trainer.
 //!
 //! ```text
 //! RingWriter (training thread) ─ records, archives, state, scene ─┐
-//! SideWriter (thread beside it) ─ samples, events ────────────────┴─> file in /dev/shm ─> RingReader (any process)
+//! SideWriter (side thread)      ─ samples, events ────────────────┴─> file in /dev/shm ─> RingReader (any process)
 //! ```
 //!
-//! `layout` says where things lie, `slot` how one word-sized protocol keeps a reader from seeing half of a write, `file`
-//! how a ring comes into being, `lock` who is alive.
+//! `layout` defines the file format, `slot` the protocol that keeps a reader from seeing a partial write, `file` the
+//! creation of a ring, and `lock` the check whether its trainer is alive.
 
 mod archive;
 mod clock;
+mod directory;
 mod error;
 mod event;
 mod file;
@@ -17,7 +18,6 @@ mod identity;
 mod layout;
 mod lock;
 mod mapping;
-mod place;
 mod reader;
 mod sample;
 mod scene;
@@ -32,27 +32,27 @@ mod tests;
 mod text;
 mod writer;
 
+pub use directory::{FoundRing, find, find_in, rings, rings_in};
 pub use error::RingError;
 pub use event::{Event, Level};
 pub use identity::{Identity, boot_id, process_start};
 pub use layout::Capacity;
-pub use place::{Found, find, find_in, rings, rings_in};
-pub use reader::{Presence, Records, RingReader};
+pub use reader::{FileState, Records, RingReader};
 pub use sample::{Core, CoreKind, Sample};
-pub use scene::{Episode, Frame, Point, Shape};
+pub use scene::{Episode, Frame, Point, Primitive};
 pub use schema::{MetricInfo, Schema};
-pub use series::{SeriesPoint, Summary};
+pub use series::{MetricSummary, SeriesPoint};
 pub use side::{Damage, SideWriter};
 pub use state::{Health, RunState, STALL};
 pub use status::{SavedCheckpoint, Status};
 pub use text::plain;
 pub use writer::{Ring, RingWriter, create, create_in};
 
-/// How a ring is made.
+/// Options of a new ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingOptions {
-    /// Lets the file's group read it.
+    /// Whether the file's group may read it.
     pub group_readable: bool,
-    /// How much it holds.
+    /// Its capacity.
     pub capacity: Capacity,
 }

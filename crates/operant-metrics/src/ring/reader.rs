@@ -1,4 +1,4 @@
-//! A reader's side of a ring. It maps the file read-only, never waits, and takes nothing it finds there on trust.
+//! The reader's side of a ring. It maps the file read-only, never waits, and validates everything it reads.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,31 +6,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::error::RingError;
 use super::event::{Event, Level};
 use super::identity::Identity;
-use super::layout::{EVENT_WORDS, HEADER_WORDS, Kind, Layout, Section, archive_words, sample, state};
+use super::layout::{EVENT_WORDS, HEADER_WORDS, Layout, Section, SectionKind, archive_words, sample, state};
 use super::mapping::Mapping;
 use super::sample::{Core, CoreKind, Sample};
 use super::scene::Episode;
 use super::schema::Schema;
 use super::status::{self, Status, Watch};
 use super::{clock, file, slot, text};
-use crate::Kind as MetricKind;
+use crate::MetricKind;
 
-/// Attempts to read a slot of which there is only one, should each meet a write.
+/// Attempts to read a single slot that is being written.
 const ATTEMPTS: usize = 64;
 
-/// Files that are larger are no rings: reading one whole must stay a matter of moments. Ours have 8 MB.
+/// Larger files are not read as rings, so that reading a whole one is quick. Ours have 8 MB.
 const MAX_BYTES: u64 = 1 << 28;
 
-/// What has become of the file since it was opened.
+/// State of the file since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// It is there.
+pub enum FileState {
+    /// It is unchanged.
     Here,
     /// It was removed.
     Gone,
-    /// Another file has its name: open that one.
+    /// Another file has its name now: open that one.
     Replaced,
-    /// It was made shorter: what was read since is nothing.
+    /// It was truncated: what was read since then is not valid.
     Truncated,
 }
 
@@ -39,9 +39,9 @@ pub enum Presence {
 pub struct Records {
     /// Number of the first row, counted from the first record published.
     pub first: u64,
-    /// A value per metric each. Rows that could not be read whole are left out.
+    /// One value per metric. Rows that could not be read completely are left out.
     pub rows: Vec<Vec<f64>>,
-    /// Records asked for that are gone, or were just being written.
+    /// Number of requested records that were overwritten or being written.
     pub skipped: u64,
 }
 
@@ -76,28 +76,28 @@ impl RingReader {
     /// Opens the ring at `path`.
     ///
     /// # Errors
-    /// When there is no such file, it may not be read, or it is no ring that this version reads.
+    /// When the file does not exist, cannot be read, or is not a ring that this version reads.
     pub fn open(path: &Path) -> Result<Self, RingError> {
         let at = |what| move |error| RingError::io(what, path, error);
         let file = file::open(path).map_err(at("cannot open"))?;
         let metadata = file.metadata().map_err(at("cannot look at"))?;
         if !metadata.is_file() {
-            return Err(RingError::NotARing(format!("{} is no file", path.display())));
+            return Err(RingError::NotARing(format!("{} is not a regular file", path.display())));
         }
         if metadata.len() < HEADER_WORDS as u64 * 8 {
             return Err(RingError::NotARing(format!("{} is too short for a header", path.display())));
         }
         if metadata.len() > MAX_BYTES {
-            return Err(RingError::NotARing(format!("{} is too large for one", path.display())));
+            return Err(RingError::NotARing(format!("{} is too large for a ring", path.display())));
         }
         let mapping = Mapping::readable(file).map_err(at("cannot map"))?.ok_or(RingError::TooMany)?;
         Self::over(path.to_owned(), mapping)
     }
 
-    /// A reader of words in memory, such as a recorded ring. No process is behind it.
+    /// A reader of words in memory, such as a recorded ring, without a trainer.
     ///
     /// # Errors
-    /// When they are no ring that this version reads.
+    /// When they are not a ring that this version reads.
     pub fn of_words(words: Vec<u64>) -> Result<Self, RingError> {
         let words = words.into_iter().map(AtomicU64::new).collect();
         Self::over(PathBuf::new(), Mapping::owned(words))
@@ -105,7 +105,7 @@ impl RingReader {
 
     fn over(path: PathBuf, mapping: Mapping) -> Result<Self, RingError> {
         let words = mapping.words();
-        // The ready word is loaded first: what it announces was stored before it.
+        // The ready word is loaded first: everything else was stored before it.
         let ready = words.get(super::layout::READY_WORD).map_or(0, |word| word.load(Ordering::Acquire));
         let mut header: Vec<u64> =
             words.iter().take(HEADER_WORDS).map(|word| word.load(Ordering::Relaxed)).collect();
@@ -114,20 +114,22 @@ impl RingReader {
         }
         let layout = Layout::read(&header, words.len())?;
         let text_of = |kind| Ok(text::read_section(&words[layout.section(kind, 1)?.all()]));
-        let identity = Identity::from_text(&text_of(Kind::Identity)?);
-        let schema = Schema::from_text(&text_of(Kind::Schema)?);
+        let identity = Identity::from_text(&text_of(SectionKind::Identity)?);
+        let schema = Schema::from_text(&text_of(SectionKind::Schema)?);
         let metrics = schema.len();
-        let mut archives: Vec<Section> =
-            layout.find(Kind::Archive, archive_words(metrics)).filter(|section| section.head > 0).collect();
+        let mut archives: Vec<Section> = layout
+            .find(SectionKind::Archive, archive_words(metrics))
+            .filter(|section| section.head > 0)
+            .collect();
         archives.sort_by_key(|section| section.factor);
         let headed = |kind, entry| layout.find(kind, entry).find(|section| section.head > 0);
         let sections = Sections {
-            state: layout.section(Kind::State, state::WORDS)?,
-            records: layout.section(Kind::Records, 1 + metrics)?,
+            state: layout.section(SectionKind::State, state::WORDS)?,
+            records: layout.section(SectionKind::Records, 1 + metrics)?,
             archives,
-            events: headed(Kind::Events, EVENT_WORDS),
-            sample: layout.section(Kind::Sample, 1 + sample::VALUES + metrics)?,
-            scene: layout.find(Kind::Scene, 4).next(),
+            events: headed(SectionKind::Events, EVENT_WORDS),
+            sample: layout.section(SectionKind::Sample, 1 + sample::VALUES + metrics)?,
+            scene: layout.find(SectionKind::Scene, 4).next(),
         };
         Ok(RingReader {
             path,
@@ -152,17 +154,17 @@ impl RingReader {
         &self.path
     }
 
-    /// Who runs what.
+    /// Identity of the run.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The metrics, as the trainer names them.
+    /// The trainer's metrics.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// What has become of the run, now. Of a frozen copy: when it was frozen.
+    /// The run's status now; for a frozen copy, when it was frozen.
     pub fn status(&self) -> Status {
         self.frozen.clone().unwrap_or_else(|| status::of(self))
     }
@@ -178,7 +180,7 @@ impl RingReader {
         self.words()[self.sections.state.offset + state::PUBLISHED].load(Ordering::Acquire)
     }
 
-    /// One record, by its number; none when it is gone or just being written.
+    /// One record, by its number; none if it was overwritten or is being written.
     fn record(&self, number: u64) -> Option<Vec<f64>> {
         let metrics = self.schema.len();
         let values = |content: &[AtomicU64]| -> Vec<f64> {
@@ -193,13 +195,13 @@ impl RingReader {
         }
     }
 
-    /// The last record, by the schema's positions, with what the sampler has seen since. Before the first record
-    /// counters are 0 and other metrics NaN, but for the sampled ones.
+    /// The last record in the schema's order, with the latest sampled values. Before the first record, counters are 0
+    /// and all metrics that are not sampled are NaN.
     pub fn latest(&self) -> Option<Vec<f64>> {
         let initial = || self.schema.metrics().iter().map(|metric| metric.kind.initial()).collect();
         let mut values: Vec<f64> = match self.published() {
             0 => initial(),
-            // Should the newest be lapped while it is read, there is a newer one.
+            // If the newest is overwritten while it is read, there is a newer one.
             _ => (0..ATTEMPTS).find_map(|_| self.record(self.published().checked_sub(1)?))?,
         };
         if let Some(sample) = self.sample() {
@@ -212,7 +214,7 @@ impl RingReader {
         Some(values)
     }
 
-    /// The records from number `after` on, as far as the ring still holds them.
+    /// The records from number `after` on that the ring still holds.
     pub fn records(&self, after: u64) -> Records {
         let published = self.published();
         let held = self.sections.records.entries as u64;
@@ -233,7 +235,7 @@ impl RingReader {
             .map_or(0, |record| record[update] as u64)
     }
 
-    /// What the sampler has seen last; none before its first sample.
+    /// The latest sample of utilization; none before the first.
     pub fn sample(&self) -> Option<Sample> {
         let (section, metrics) = (self.sections.sample, self.schema.len());
         let slot = &self.words()[section.all()];
@@ -272,7 +274,7 @@ impl RingReader {
         (first..written).filter_map(event).collect()
     }
 
-    /// The episode that is shown, if its number is greater than `after`.
+    /// The latest recorded episode, if its number is greater than `after`.
     pub fn scene(&self, after: u64) -> Option<Episode> {
         let slot = &self.words()[self.sections.scene?.all()];
         let newer = slot::read(slot, |content| content[0].load(Ordering::Relaxed))?.1 > after;
@@ -284,16 +286,16 @@ impl RingReader {
         Episode::from_words(number, content.get(..usize::try_from(words).ok()?)?)
     }
 
-    /// Slots that were skipped because they were just being written, or lapped, or damaged.
+    /// Number of slots that were skipped because they were being written, overwritten or damaged.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// A copy in memory of all that is there now. Its status stays what it was.
+    /// A copy in memory of the current content. Its status does not change.
     pub fn freeze(&self) -> RingReader {
         let words = self.words();
         let mut copy: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
-        // Slot by slot once more, by the protocol: one that was being written is left out.
+        // Each slot is copied again with the slot protocol: one that is being written is left out.
         let mut settle = |slot: std::ops::Range<usize>| {
             let content = (0..ATTEMPTS).find_map(|_| slot::read(&words[slot.clone()], slot::copy));
             match content {
@@ -325,17 +327,17 @@ impl RingReader {
         }
     }
 
-    /// What has become of the file.
-    pub fn presence(&self) -> Presence {
+    /// State of the file.
+    pub fn presence(&self) -> FileState {
         let Some(own) = self.mapping.file() else {
-            return Presence::Here;
+            return FileState::Here;
         };
         let short = own.metadata().is_ok_and(|is| is.len() < self.layout.words as u64 * 8);
         match (file::names(&self.path, own), self.path.exists()) {
-            (true, _) if short || self.mapping.lost() => Presence::Truncated,
-            (true, _) => Presence::Here,
-            (false, true) => Presence::Replaced,
-            (false, false) => Presence::Gone,
+            (true, _) if short || self.mapping.lost() => FileState::Truncated,
+            (true, _) => FileState::Here,
+            (false, true) => FileState::Replaced,
+            (false, false) => FileState::Gone,
         }
     }
 

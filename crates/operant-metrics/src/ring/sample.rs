@@ -1,15 +1,15 @@
-//! Utilization, as the sampler sees it a few times a second.
+//! Utilization, sampled a few times a second.
 
 use std::time::Duration;
 
-/// What kind of core.
+/// Kind of a CPU core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoreKind {
-    /// The machine has one kind.
+    /// A core of a machine with one kind.
     Uniform = 0,
-    /// A fast core of a machine with two kinds.
+    /// A performance core of a machine with two kinds.
     Performance = 1,
-    /// A frugal core of a machine with two kinds.
+    /// An efficiency core of a machine with two kinds.
     Efficiency = 2,
 }
 
@@ -26,21 +26,21 @@ impl CoreKind {
 /// One core that the process may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Core {
-    /// Its number in the system.
+    /// The system's number of the core.
     pub number: u32,
-    /// What kind.
+    /// Its kind.
     pub kind: CoreKind,
-    /// Share of the time in which it was busy, 0 to 1.
+    /// Share of time for which it was busy, 0 to 1.
     pub utilization: f32,
 }
 
-/// What a reader finds in the sampler's slot.
+/// One sample of utilization.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// A value per metric of the ring's schema; NaN for those that are not sampled.
     pub values: Vec<f64>,
     /// The cores, by number.
     pub cores: Vec<Core>,
-    /// How long ago it was taken.
+    /// Time since it was taken.
     pub age: Duration,
 }

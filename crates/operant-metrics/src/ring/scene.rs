@@ -1,14 +1,14 @@
-//! The scene: an episode of environment 0 as frames of a few shapes, which any monitor can draw.
+//! The scene: an episode of environment 0 as frames of drawing primitives, which any monitor can draw.
 
 /// A point: x to the right, y up, in the scene's own units.
 pub type Point = [f32; 2];
 
-/// An episode, as it was played.
+/// A recorded episode.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Episode {
-    /// Counts the episodes shown in this run, from 1; the ring assigns it.
+    /// Sequence number within the run, from 1; assigned by the ring.
     pub number: u64,
-    /// Frames per second at which it looks natural.
+    /// Playback speed, in frames per second.
     pub fps: f32,
     /// Its undiscounted return; NaN while unknown.
     pub episodic_return: f32,
@@ -20,12 +20,12 @@ pub struct Episode {
     pub frames: Vec<Frame>,
 }
 
-/// One moment: what is drawn, in order.
-pub type Frame = Vec<Shape>;
+/// One frame: what is drawn, in order.
+pub type Frame = Vec<Primitive>;
 
-/// Something drawn. Tones are palette entries 0 .. 4: ground, body, accent, target, faint.
+/// A drawing primitive. Tones are palette entries 0 to 4: ground, body, accent, target, faint.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub enum Primitive {
     /// Connected line segments.
     Line {
         /// Corners.
@@ -58,9 +58,9 @@ const CIRCLE: u32 = 1;
 const RECTANGLE: u32 = 2;
 
 impl Episode {
-    /// As words, two numbers of 32 bits in each: frames per second, return, view, number of frames; per frame its number
-    /// of shapes; per shape kind, tone and number of points, then its reals. When that takes more than `room` words,
-    /// every second frame is left out, and then the end.
+    /// Encodes the episode as words of two 32-bit numbers: frames per second, return, view, number of frames; per frame
+    /// its number of primitives; per primitive its kind, tone, number of points and coordinates. If that takes more
+    /// than `room` words, every second frame is left out, and then the end.
     pub(super) fn to_words(&self, room: usize) -> Vec<u64> {
         let word = |pair: &[u32]| u64::from(pair[0]) | u64::from(*pair.get(1).unwrap_or(&0)) << 32;
         let (mut stride, mut frames) = (1, self.frames.len());
@@ -73,7 +73,7 @@ impl Episode {
             match (stride, frames) {
                 (1, _) => stride = 2,
                 (_, 0) => return Vec::new(),
-                // A little less than its share, and always fewer.
+                // Slightly less than its share, and always fewer.
                 _ => frames = (frames * room / words * 15 / 16).min(frames - 1),
             }
         }
@@ -89,9 +89,9 @@ impl Episode {
             numbers.push(frame.len() as u32);
             for shape in frame {
                 let (kind, tone, points): (u32, u8, &[Point]) = match shape {
-                    Shape::Line { points, tone } => (LINE, *tone, &points[..points.len().min(0xffff)]),
-                    Shape::Circle { center, radius, tone } => (CIRCLE, *tone, &[*center, [*radius, 0.0]]),
-                    Shape::Rectangle { low, high, tone } => (RECTANGLE, *tone, &[*low, *high]),
+                    Primitive::Line { points, tone } => (LINE, *tone, &points[..points.len().min(0xffff)]),
+                    Primitive::Circle { center, radius, tone } => (CIRCLE, *tone, &[*center, [*radius, 0.0]]),
+                    Primitive::Rectangle { low, high, tone } => (RECTANGLE, *tone, &[*low, *high]),
                 };
                 numbers.push(kind | u32::from(tone) << 8 | (points.len() as u32) << 16);
                 numbers.extend(points.as_flattened().iter().map(|x| x.to_bits()));
@@ -100,7 +100,7 @@ impl Episode {
         numbers
     }
 
-    /// The episode that words tell, as far as they make sense. Shapes that this version does not know are left out.
+    /// Decodes an episode, as far as the words are valid. Unknown primitives are left out.
     pub(super) fn from_words(number: u64, words: &[u64]) -> Option<Self> {
         let mut numbers = words.iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]);
         let mut real = || numbers.next().map(f32::from_bits);
@@ -117,9 +117,11 @@ impl Episode {
                     points.push([f32::from_bits(numbers.next()?), f32::from_bits(numbers.next()?)]);
                 }
                 match (kind, points.as_slice()) {
-                    (CIRCLE, &[center, [radius, _]]) => frame.push(Shape::Circle { center, radius, tone }),
-                    (RECTANGLE, &[low, high]) => frame.push(Shape::Rectangle { low, high, tone }),
-                    (LINE, _) => frame.push(Shape::Line { points, tone }),
+                    (CIRCLE, &[center, [radius, _]]) => {
+                        frame.push(Primitive::Circle { center, radius, tone })
+                    }
+                    (RECTANGLE, &[low, high]) => frame.push(Primitive::Rectangle { low, high, tone }),
+                    (LINE, _) => frame.push(Primitive::Line { points, tone }),
                     _ => {}
                 }
             }
@@ -137,9 +139,9 @@ mod tests {
         let frame = |t: usize| {
             let x = t as f32;
             vec![
-                Shape::Line { points: vec![[0.0, 0.0], [x, 1.0], [x, 2.0]], tone: 0 },
-                Shape::Circle { center: [x, -x], radius: 0.5, tone: 3 },
-                Shape::Rectangle { low: [x, 0.0], high: [x + 1.0, 1.0], tone: 1 },
+                Primitive::Line { points: vec![[0.0, 0.0], [x, 1.0], [x, 2.0]], tone: 0 },
+                Primitive::Circle { center: [x, -x], radius: 0.5, tone: 3 },
+                Primitive::Rectangle { low: [x, 0.0], high: [x + 1.0, 1.0], tone: 1 },
             ]
         };
         Episode {
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_episode_is_thinned_and_cut_to_its_room() {
+    fn a_long_episode_is_thinned_and_shortened_to_fit() {
         let read = |frames, room| {
             let words = episode(frames).to_words(room);
             assert!(words.len() <= room);
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_episode() {
+    fn invalid_words_are_not_an_episode() {
         let words = episode(3).to_words(10_000);
         assert_eq!(Episode::from_words(1, &words[..words.len() - 1]), None);
         assert_eq!(Episode::from_words(1, &[]), None);
@@ -186,7 +188,7 @@ mod tests {
         assert_eq!(
             Episode::from_words(1, &strange).unwrap().frames[0].len(),
             2,
-            "an unknown shape is left out"
+            "an unknown primitive is left out"
         );
     }
 }

@@ -1,24 +1,24 @@
-//! The table of metrics as a ring carries it: lines of tab-separated fields, so that an old monitor can show what a
-//! new trainer measures.
+//! The table of metrics in a ring: lines of tab-separated fields, so that an older monitor can show the metrics of a
+//! newer trainer.
 
 use super::text;
-use crate::{Kind, METRICS, Metric, position};
+use crate::{METRICS, Metric, MetricKind, position};
 
-/// Metrics that a reader accepts at most.
+/// Maximum number of metrics that a reader accepts.
 const MAX_METRICS: usize = 4096;
 
-/// One metric, as the ring describes it.
+/// One metric of a ring's schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricInfo {
     /// Its name.
     pub name: String,
-    /// Its unit, `1` where there is none.
+    /// Its unit, or `1` for a dimensionless number.
     pub unit: String,
     /// Behaviour over time.
-    pub kind: Kind,
-    /// Section it is shown in.
+    pub kind: MetricKind,
+    /// Section in which it is shown.
     pub group: String,
-    /// What it means.
+    /// Its meaning.
     pub help: String,
 }
 
@@ -30,7 +30,7 @@ impl MetricInfo {
             None => MetricInfo {
                 name: text::plain(name),
                 unit: "1".to_owned(),
-                kind: Kind::Gauge,
+                kind: MetricKind::Gauge,
                 group: "other".to_owned(),
                 help: "Not in this version's table of metrics.".to_owned(),
             },
@@ -65,7 +65,7 @@ impl Schema {
         &self.0
     }
 
-    /// How many there are.
+    /// Number of metrics.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -75,12 +75,12 @@ impl Schema {
         self.0.is_empty()
     }
 
-    /// The place of the metric called `name`.
+    /// Index of the metric called `name`.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|metric| metric.name == name)
     }
 
-    /// This program's own table as text.
+    /// This program's table as text.
     pub(super) fn own_text() -> String {
         let mut text = String::new();
         for metric in METRICS {
@@ -91,13 +91,13 @@ impl Schema {
         text
     }
 
-    /// The metrics of a text. A kind that this version does not know reads as a gauge.
+    /// Parses a text. An unknown kind reads as a gauge.
     pub(super) fn from_text(text: &str) -> Self {
         let metric = |line: &str| {
             let mut fields = line.splitn(5, '\t').map(text::plain);
             let mut field = || fields.next().unwrap_or_default();
             let (name, unit, kind, group, help) = (field(), field(), field(), field(), field());
-            let kind = if kind == "counter" { Kind::Counter } else { Kind::Gauge };
+            let kind = if kind == "counter" { MetricKind::Counter } else { MetricKind::Gauge };
             MetricInfo { name, unit, kind, group, help }
         };
         Schema(text.lines().take(MAX_METRICS).map(metric).collect())
@@ -126,13 +126,13 @@ mod tests {
         let known = MetricInfo::named("sps");
         assert_eq!((known.unit.as_str(), known.group.as_str()), ("steps/s", "charts"));
         let unknown = MetricInfo::named("later\u{1b}metric");
-        assert_eq!((unknown.name.as_str(), unknown.kind), ("later metric", Kind::Gauge));
+        assert_eq!((unknown.name.as_str(), unknown.kind), ("later metric", MetricKind::Gauge));
     }
 
     #[test]
     fn garbage_is_metrics_without_meaning() {
         let schema = Schema::from_text("\u{fffd}\nx\tm\n");
         assert_eq!(schema.len(), 2);
-        assert_eq!((schema.metrics()[1].name.as_str(), schema.metrics()[1].kind), ("x", Kind::Gauge));
+        assert_eq!((schema.metrics()[1].name.as_str(), schema.metrics()[1].kind), ("x", MetricKind::Gauge));
     }
 }

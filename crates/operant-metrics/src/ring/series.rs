@@ -1,5 +1,5 @@
-//! A metric over a window of updates, from the finest of what the ring still holds: records for the newest, archives
-//! before them.
+//! A metric over a window of updates, from the finest data that the ring still holds: records for the newest updates,
+//! archives for older ones.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +9,20 @@ use super::layout::Section;
 use super::reader::RingReader;
 use super::slot;
 
-/// How many times more points than asked for a source may give. Sources differ by 16, so that the coarsest that is ever
-/// chosen gives a quarter of what was asked for.
+/// A source may give this many times the requested number of points. Resolutions differ by a factor of 16, so the
+/// chosen one gives at least a quarter of the requested number.
 const GENEROUS: u64 = 4;
 
-/// One point of a chart: what one or more consecutive updates reported. NaN where they reported nothing: a gap.
+/// One point of a chart: statistics of one or more consecutive updates. NaN (a gap) if they reported nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SeriesPoint {
     /// The x metric after the last of these updates.
     pub x: f64,
     /// The last of these updates.
     pub update: u64,
-    /// Least value.
+    /// Minimum.
     pub min: f64,
-    /// Greatest value.
+    /// Maximum.
     pub max: f64,
     /// Mean.
     pub mean: f64,
@@ -30,25 +30,26 @@ pub struct SeriesPoint {
     pub last: f64,
 }
 
-/// A metric over a whole run. NaN where it was never reported.
+/// Statistics of a metric over a whole run. NaN if it was never reported.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summary {
-    /// Least value.
+pub struct MetricSummary {
+    /// Minimum.
     pub min: f64,
-    /// Greatest value.
+    /// Maximum.
     pub max: f64,
     /// Mean over the updates that reported it.
     pub mean: f64,
     /// Last value reported.
     pub last: f64,
-    /// Updates that reported it, as far as the ring knows.
+    /// Number of updates that reported it, among those that the ring covers.
     pub count: u64,
 }
 
-impl Summary {
+impl MetricSummary {
     /// Of values of which each is one update's; NaN stands for nothing reported.
     pub fn of(values: &[f64]) -> Self {
-        let mut all = Summary { min: f64::NAN, max: f64::NAN, mean: f64::NAN, last: f64::NAN, count: 0 };
+        let mut all =
+            MetricSummary { min: f64::NAN, max: f64::NAN, mean: f64::NAN, last: f64::NAN, count: 0 };
         let mut sum = 0.0;
         for value in values.iter().copied().filter(|value| !value.is_nan()) {
             // `min` and `max` of numbers pass over a NaN.
@@ -60,7 +61,7 @@ impl Summary {
     }
 }
 
-impl Summary {
+impl MetricSummary {
     /// The same with the newest value taken in: no least value is above it and no greatest one below, though a summary may be
     /// a little older, and older parts of a run are kept in single precision.
     pub fn with_newest(mut self, value: f64) -> Self {
@@ -75,11 +76,11 @@ impl Summary {
 /// Where the entries of one resolution lie: level 0 is the ring of records.
 struct Source {
     section: Section,
-    /// Numbers of the entries that are there.
+    /// Numbers of the entries that the ring holds.
     numbers: std::ops::Range<u64>,
 }
 
-/// What an entry says of the updates it covers, of x and of y.
+/// Statistics of x and y over the updates of one entry.
 struct Entry {
     first: u64,
     last: u64,
@@ -88,8 +89,8 @@ struct Entry {
 }
 
 impl RingReader {
-    /// Metric `y` against metric `x` (positions in the schema) over a window of updates, oldest first, no coarser than
-    /// needed for about `points` points: from a quarter of that to four times as many come.
+    /// Metric `y` against metric `x` (positions in the schema) over a window of updates, oldest first, at the
+    /// resolution closest to `points` points: it returns from a quarter of that to four times as many.
     pub fn series(
         &self,
         x: usize,
@@ -106,13 +107,14 @@ impl RingReader {
     }
 
     /// Metric `y` over the whole run.
-    pub fn summary(&self, y: usize) -> Summary {
-        let mut all = Summary { min: f64::NAN, max: f64::NAN, mean: f64::NAN, last: f64::NAN, count: 0 };
+    pub fn summary(&self, y: usize) -> MetricSummary {
+        let mut all =
+            MetricSummary { min: f64::NAN, max: f64::NAN, mean: f64::NAN, last: f64::NAN, count: 0 };
         let mut sum = 0.0;
         self.walk(y, y, 0..=u64::MAX, 1, |entry| {
             let Span { min, max, mean, last, count } = entry.y;
             if count > 0 {
-                // `min` and `max` of numbers pass over a NaN.
+                // `f64::min` and `f64::max` ignore a NaN.
                 (all.min, all.max, all.last) = (all.min.min(min), all.max.max(max), last);
                 all.count += count;
                 sum += mean * count as f64;
@@ -136,15 +138,15 @@ impl RingReader {
         };
         let sources = self.sources();
         let (from, to) = updates.into_inner();
-        // A window that is open at one side is as long as what there is.
+        // A window without an end extends to the available data.
         let oldest = sources.iter().rev().find_map(|source| self.first_update(source, update)).unwrap_or(1);
         let length = to.min(self.last_update()).saturating_sub(from.max(oldest)).saturating_add(1);
         let room = (points as u64).max(1).saturating_mul(GENEROUS);
         let fits = |source: &Source| length / source.section.factor.max(1) <= room;
         let finest = sources.iter().position(fits).unwrap_or(sources.len() - 1);
 
-        // From the coarsest to the finest, each as far back as no finer one reaches; then the newest updates, which
-        // the finest chosen has no entry for yet, from those that are finer still.
+        // From the coarsest to the finest, each for the updates that no finer one covers; then the newest updates, for
+        // which the chosen resolution has no entry yet, from finer ones.
         let mut covered = from.saturating_sub(1);
         for level in (0..sources.len()).rev() {
             let finer = if level > finest { self.first_update(&sources[level - 1], update) } else { None };
@@ -156,7 +158,7 @@ impl RingReader {
                 if entry.first > to || entry.first >= until {
                     break;
                 }
-                // An entry that begins before what is drawn already would be drawn twice.
+                // An entry that overlaps the points so far would be drawn twice.
                 if entry.first > covered || covered < from {
                     covered = entry.last;
                     take(&entry);
@@ -177,24 +179,24 @@ impl RingReader {
     }
 
     fn first_update(&self, source: &Source, update: usize) -> Option<u64> {
-        // The oldest may just be overwritten.
+        // The oldest may be overwritten at any time.
         let mut numbers = source.numbers.clone().take(8);
         numbers.find_map(|number| self.entry(source, number, [update; 3])).map(|entry| entry.first)
     }
 
-    /// The entries that cover updates after `covered`, found by halving: entries are in the order of their updates.
+    /// The entries that cover updates after `covered`, found by binary search.
     fn after(&self, source: &Source, covered: u64, update: usize) -> std::ops::Range<u64> {
         let (mut low, mut high) = (source.numbers.start, source.numbers.end);
         while low < high {
             let middle = low + (high - low) / 2;
-            // An entry that is gone is one of the oldest.
+            // A missing entry is one of the oldest.
             let before = self.entry(source, middle, [update; 3]).is_none_or(|entry| entry.last <= covered);
             (low, high) = if before { (middle + 1, high) } else { (low, middle) };
         }
         low..source.numbers.end
     }
 
-    /// An entry, if it is still there and whole.
+    /// An entry, if it is still there and complete.
     fn entry(&self, source: &Source, number: u64, [update, x, y]: [usize; 3]) -> Option<Entry> {
         let span = |content: &[AtomicU64], i: usize| -> Span {
             if source.section.head == 0 {

@@ -1,4 +1,4 @@
-//! The side of a ring that is not the training thread's: samples of utilization and events, written by one thread.
+//! The side thread's part of a ring: samples of utilization, and events.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,26 +6,26 @@ use std::sync::atomic::Ordering;
 use super::error::RingError;
 use super::event::Level;
 use super::file;
-use super::layout::{EVENT_WORDS, Kind, Layout, MAGIC, READY, READY_WORD, Section, sample};
+use super::layout::{EVENT_WORDS, Layout, MAGIC, READY, READY_WORD, Section, SectionKind, sample};
 use super::mapping::Mapping;
 use super::sample::Core;
 use super::writer::Shared;
 use super::{clock, slot, text};
 use crate::COUNT;
 
-/// What happened to the file under a trainer.
+/// Damage to the file of a live trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
     /// It was removed, or another file has its name.
     Unlinked,
-    /// It was made shorter.
+    /// It was truncated.
     Truncated,
-    /// Someone wrote into it.
+    /// Another program wrote into it.
     Overwritten,
 }
 
 impl Damage {
-    /// The word for it.
+    /// `"unlinked"`, `"truncated"` or `"overwritten"`.
     pub const fn name(self) -> &'static str {
         match self {
             Damage::Unlinked => "unlinked",
@@ -40,17 +40,17 @@ pub struct SideWriter {
     shared: Arc<Shared>,
     mapping: Arc<Mapping>,
     generation: u64,
-    /// Damage that [`SideWriter::check`] has reported, and damage that the training thread was the first to see.
+    /// Damage that [`SideWriter::check`] has reported, or that the training thread detected first.
     known: Option<Damage>,
     unreported: Option<Damage>,
-    /// The same in every file of a run: identity and options are.
+    /// The same in every file of a run, since identity and options are.
     seen: Section,
     events: Section,
     words: usize,
     pulse: u64,
     progress_at: u64,
     samples: u64,
-    /// Every event still shown, for a file that is made anew.
+    /// Every event that the ring holds, for a new file.
     kept: Vec<(u64, Level, String)>,
     written: u64,
 }
@@ -67,8 +67,8 @@ impl SideWriter {
             generation: 0,
             known: None,
             unreported: None,
-            seen: layout.section(Kind::Sample, sample::VALUES + COUNT)?,
-            events: layout.section(Kind::Events, EVENT_WORDS)?,
+            seen: layout.section(SectionKind::Sample, sample::VALUES + COUNT)?,
+            events: layout.section(SectionKind::Events, EVENT_WORDS)?,
             words: layout.words,
             pulse: 0,
             progress_at: clock::now(),
@@ -78,8 +78,8 @@ impl SideWriter {
         })
     }
 
-    /// Writes what was sampled: a value per metric, NaN where it is not sampled, and the cores. `pulse` counts what
-    /// training has done; the time of its last change tells a run that hangs from one that is slow.
+    /// Writes a sample: one value per metric, NaN for those that are not sampled, and the cores. `pulse` is the
+    /// heartbeat of training; the time of its last change distinguishes a run that hangs from a slow one.
     pub fn sample(&mut self, values: &[f64; COUNT], cores: &[Core], pulse: u64) {
         self.follow();
         let now = clock::now();
@@ -100,7 +100,7 @@ impl SideWriter {
         slot::write(&self.mapping.words()[self.seen.all()], self.samples, content);
     }
 
-    /// Writes an event; its text becomes one line, and a long one is cut.
+    /// Writes an event; its text becomes one line, shortened if it is long.
     pub fn event(&mut self, level: Level, what: &str) {
         self.follow();
         let event = (clock::unix_now(), level, text::line(what, (EVENT_WORDS - 3) * 8));
@@ -120,8 +120,8 @@ impl SideWriter {
         words[self.events.offset].store(self.written, Ordering::Release);
     }
 
-    /// Looks whether the file is as it should be, and whether it has been made anew without being asked to. What is wrong
-    /// with it the next published record or state mends.
+    /// Checks the file, and switches to a new one if the training thread has made one. The next published record or
+    /// state replaces a damaged file.
     pub fn check(&mut self) -> Option<Damage> {
         self.follow();
         if let Some(mended) = self.unreported.take() {
@@ -147,7 +147,7 @@ impl SideWriter {
         Some(damage)
     }
 
-    /// Goes over to a file that was made anew.
+    /// Switches to the new file.
     fn follow(&mut self) {
         let (mapping, generation) = {
             let current = self.shared.current();
@@ -156,7 +156,7 @@ impl SideWriter {
             }
             (Arc::clone(&current.mapping), current.generation)
         };
-        // The training thread notices by itself only that pages are gone.
+        // The training thread detects only missing pages by itself.
         if self.known.take().is_none() {
             self.unreported = Some(Damage::Truncated);
         }

@@ -1,8 +1,8 @@
-//! The protocol of every slot that is written while others read it: a sequence lock in atomic words.
+//! The protocol of every slot that is written while it is read: a sequence lock in atomic words.
 //!
-//! The first word of a slot is its sequence: 0 before the first write, `2 n + 1` while content number n is written, `2 n + 2`
-//! once it is complete. One thread writes; readers only load, so a read-only mapping serves them, and a reader that
-//! meets a write gets nothing instead of a mixture. Generic over the word, so that loom can try every interleaving.
+//! The first word of a slot is its sequence: 0 before the first write, `2 n + 1` while content number n is written, `2
+//! n + 2` once it is complete. One thread writes; readers only load, so a read-only mapping serves them, and a reader
+//! during a write gets nothing instead of a mixture. Generic over the word, so that loom can try every interleaving.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -41,7 +41,7 @@ pub fn write<W: Word>(slot: &[W], number: u64, words: impl IntoIterator<Item = u
     };
     let complete = number.wrapping_mul(2).wrapping_add(2);
     sequence.store(complete.wrapping_sub(1), Ordering::Relaxed);
-    // Whoever sees a word of this content sees the odd sequence, too, when it looks again.
+    // A reader that loads a word of this content also loads the odd sequence on its second check.
     W::fence(Ordering::Release);
     for (word, value) in content.iter().zip(words) {
         word.store(value, Ordering::Relaxed);
@@ -49,7 +49,7 @@ pub fn write<W: Word>(slot: &[W], number: u64, words: impl IntoIterator<Item = u
     sequence.store(complete, Ordering::Release);
 }
 
-/// Loads words of a slot through `load`, and gives them with their content's number if no write came in between.
+/// Loads words of a slot with `load`, and returns them with their content's number if no write overlapped.
 #[inline(always)]
 pub fn read<W: Word, T>(slot: &[W], load: impl FnOnce(&[W]) -> T) -> Option<(u64, T)> {
     let (sequence, content) = slot.split_first()?;
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_with_its_number() {
+    fn a_written_slot_is_read_with_its_number() {
         let slot = slot(4);
         assert_eq!(read(&slot, copy), None);
         write(&slot, 0, [1, 2, 3]);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_during_the_read_is_noticed() {
+    fn a_write_during_the_read_is_detected() {
         let slot = slot(3);
         write(&slot, 0, [1, 2]);
         let torn = read(&slot, |content| {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_slot() {
+    fn an_empty_slice_is_not_a_slot() {
         let none: [AtomicU64; 0] = [];
         write(&none, 1, [1]);
         assert_eq!(read(&none, copy), None);

@@ -1,17 +1,17 @@
-//! The state of a run, in the same words wherever it is shown.
+//! The state of a run.
 
-/// What the trainer says of itself, as the state word holds it.
+/// The state that the trainer reports, as stored in the state word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
-    /// Before the first update. However long that takes, it is no stall: a device may have to be built.
+    /// Before the first update. It never counts as stalled, however long it takes: kernels may have to be compiled.
     Starting = 1,
     /// Training.
     Running = 2,
-    /// Held by SIGUSR2; the same signal lets it go on.
+    /// Paused by SIGUSR2; the same signal continues it.
     Paused = 3,
-    /// Asked to stop; saving its checkpoint.
+    /// Stopping after a signal; saving its checkpoint.
     Stopping = 4,
-    /// Took every step, or was solved and to stop then.
+    /// Took every step, or stopped when solved.
     Finished = 5,
     /// Stopped by a signal with a checkpoint saved.
     Preempted = 6,
@@ -31,12 +31,12 @@ impl RunState {
         RunState::Failed,
     ];
 
-    /// The state of a code, as the ring holds it.
+    /// The state of a code in the ring.
     pub fn of_code(code: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|state| *state as u64 == code)
     }
 
-    /// The word for it.
+    /// Its name in JSON, such as `running`.
     pub const fn name(self) -> &'static str {
         match self {
             RunState::Starting => "starting",
@@ -49,40 +49,40 @@ impl RunState {
         }
     }
 
-    /// Whether nothing comes after it.
+    /// Whether the run has ended.
     pub const fn is_final(self) -> bool {
         matches!(self, RunState::Finished | RunState::Preempted | RunState::Failed)
     }
 }
 
-/// What a reader makes of a run: what the trainer says of itself, and whether it is there to say it.
+/// Health of a run: the state that its trainer reports, unless the trainer is stalled or dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// As the trainer says.
-    Said(RunState),
-    /// Alive, and its training has not moved for [`STALL`].
+    /// Alive or ended, in the state that the trainer reported.
+    Reported(RunState),
+    /// Alive, but training has made no progress for [`STALL`].
     Stalled,
-    /// Gone without a last word: `kill -9`, out of memory, a second signal, a defect.
+    /// Died without reporting a final state: `kill -9`, out of memory, a second signal, a crash.
     Killed,
 }
 
-/// How long training may stand still before it counts as stalled.
+/// Time without progress after which training counts as stalled.
 pub const STALL: std::time::Duration = std::time::Duration::from_secs(3);
 
 impl Health {
-    /// The word for it: `running`, `stalled`, `killed`...
+    /// Its name: `running`, `stalled`, `killed`...
     pub const fn name(self) -> &'static str {
         match self {
-            Health::Said(state) => state.name(),
+            Health::Reported(state) => state.name(),
             Health::Stalled => "stalled",
             Health::Killed => "killed",
         }
     }
 
-    /// Whether a process is behind it.
+    /// Whether its process is alive.
     pub const fn is_alive(self) -> bool {
         match self {
-            Health::Said(state) => !state.is_final(),
+            Health::Reported(state) => !state.is_final(),
             Health::Stalled => true,
             Health::Killed => false,
         }

@@ -1,4 +1,4 @@
-//! What has become of a run: what its trainer says, and what the kernel knows.
+//! Status of a run, from its trainer's state word and its lock.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -9,26 +9,26 @@ use super::reader::RingReader;
 use super::state::{Health, RunState, STALL};
 use super::{clock, lock, slot, text};
 
-/// A run's state at a moment.
+/// Status of a run at one time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
-    /// What to make of it.
+    /// Its health.
     pub health: Health,
-    /// Why it ended, one line; empty while it has not, or when nothing was said.
+    /// Why it ended, one line; empty while it has not, or if nothing was reported.
     pub reason: String,
-    /// Since the last record was published; none before the first of this process.
+    /// Time since the last record was published; none before the first of this process.
     pub since_update: Option<Duration>,
-    /// Since training last did anything, a tile of a rollout or of a minibatch.
+    /// Time since training last made progress: a tile of a rollout or of a minibatch.
     pub since_progress: Duration,
-    /// Since the last sign of life, which for a run that has ended is about when it did.
+    /// Time since the last sign of life; for an ended run, about the time since its end.
     pub since_alive: Duration,
-    /// From the start of the trainer to now, or to its last sign of life.
+    /// Time from the trainer's start to now, or to its last sign of life.
     pub uptime: Duration,
     /// The latest checkpoint, if one was saved.
     pub checkpoint: Option<SavedCheckpoint>,
 }
 
-/// A checkpoint, as the trainer names it.
+/// The latest checkpoint that the trainer reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedCheckpoint {
     /// Environment steps at which it was taken.
@@ -81,11 +81,11 @@ impl Watch {
 pub(super) fn of(reader: &RingReader) -> Status {
     let words = &reader.words()[reader.sections.state.all()];
     let load = |word: usize| words[word].load(Ordering::Acquire);
-    // A trainer that writes its last word and leaves must not look as if it had left without one: ask whether it is
-    // there first, then what it says.
+    // The lock is tested before the state is read: in the other order, a trainer that writes its final state and exits
+    // in between would look killed.
     let alive =
         reader.this_boot && reader.mapping.file().is_some_and(|file| lock::is_held(file).unwrap_or(true));
-    let said = RunState::of_code(load(state::CODE));
+    let reported = RunState::of_code(load(state::CODE));
     let now = clock::now();
 
     let seen = &reader.words()[reader.sections.sample.all()];
@@ -105,11 +105,11 @@ pub(super) fn of(reader: &RingReader) -> Status {
     let since_progress = reader.watch.since(0, now, &[published_at, progress_at, changed_at]);
     let since_alive = reader.watch.since(1, now, &[published_at, progress_at, changed_at, sampled_at]);
 
-    let health = match said {
-        Some(state) if state.is_final() => Health::Said(state),
+    let health = match reported {
+        Some(state) if state.is_final() => Health::Reported(state),
         Some(RunState::Running | RunState::Stopping) if alive && since_progress > STALL => Health::Stalled,
-        Some(state) if alive => Health::Said(state),
-        None if alive => Health::Said(RunState::Starting),
+        Some(state) if alive => Health::Reported(state),
+        None if alive => Health::Reported(RunState::Starting),
         _ => Health::Killed,
     };
     let since_sign = if health.is_alive() { since_alive } else { Duration::ZERO };

@@ -1,4 +1,4 @@
-//! Writer and reader together, on real files.
+//! Tests of writer and reader together, on real files.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn at(name: &str) -> usize {
 }
 
 #[test]
-fn what_is_published_is_read() {
+fn a_published_record_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = ring(dir.path());
     let reader = RingReader::open(ring.writer.path()).unwrap();
@@ -66,7 +66,7 @@ impl Identity {
 }
 
 #[test]
-fn lapped_records_are_counted_and_never_shown() {
+fn overwritten_records_are_counted_and_never_shown() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = ring(dir.path());
     let reader = RingReader::open(ring.writer.path()).unwrap();
@@ -132,7 +132,7 @@ fn a_summary_is_of_all_updates() {
 }
 
 #[test]
-fn refilled_history_is_drawn_and_is_no_news() {
+fn refilled_history_is_drawn_and_does_not_count_as_progress() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = ring(dir.path());
     let reader = RingReader::open(ring.writer.path()).unwrap();
@@ -146,18 +146,18 @@ fn refilled_history_is_drawn_and_is_no_news() {
 }
 
 #[test]
-fn states_reasons_and_checkpoints_are_told() {
+fn states_reasons_and_checkpoints_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = ring(dir.path());
     let reader = RingReader::open(ring.writer.path()).unwrap();
-    assert_eq!(reader.status().health, Health::Said(RunState::Starting));
+    assert_eq!(reader.status().health, Health::Reported(RunState::Starting));
     for state in RunState::ALL {
         let reason = if state.is_final() { "it was\ntime" } else { "" };
         ring.writer.set_state(state, reason);
         let status = reader.status();
         assert_eq!(
             (status.health, status.reason.as_str()),
-            (Health::Said(state), reason.replace('\n', " ").as_str())
+            (Health::Reported(state), reason.replace('\n', " ").as_str())
         );
     }
     assert_eq!(reader.status().checkpoint, None);
@@ -213,7 +213,7 @@ fn the_newest_episode_is_shown() {
     let mut ring = ring(dir.path());
     let reader = RingReader::open(ring.writer.path()).unwrap();
     assert_eq!(reader.scene(0), None);
-    let frame = vec![Shape::Circle { center: [0.0, 1.0], radius: 2.0, tone: 3 }];
+    let frame = vec![Primitive::Circle { center: [0.0, 1.0], radius: 2.0, tone: 3 }];
     let episode = Episode { fps: 50.0, frames: vec![frame; 3], ..Episode::default() };
     ring.writer.show(&episode);
     ring.writer.show(&episode);
@@ -222,7 +222,7 @@ fn the_newest_episode_is_shown() {
 }
 
 #[test]
-fn a_frozen_copy_does_not_move() {
+fn a_frozen_copy_does_not_change() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = ring(dir.path());
     let reader = RingReader::open(ring.writer.path()).unwrap();
@@ -239,7 +239,7 @@ fn a_frozen_copy_does_not_move() {
 }
 
 #[test]
-fn a_second_run_of_a_name_gets_a_number_and_a_dead_one_gives_its_place() {
+fn a_second_live_run_of_a_name_gets_a_number_and_a_dead_one_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let (first, second) = (ring(dir.path()), ring(dir.path()));
     let stem = |ring: &Ring| ring.writer.path().file_stem().unwrap().to_str().unwrap().to_owned();
@@ -247,7 +247,7 @@ fn a_second_run_of_a_name_gets_a_number_and_a_dead_one_gives_its_place() {
     let reader = RingReader::open(first.writer.path()).unwrap();
     drop(first);
     assert_eq!(stem(&ring(dir.path())), "mine");
-    assert_eq!(reader.presence(), Presence::Replaced);
+    assert_eq!(reader.presence(), FileState::Replaced);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn rings_of_ended_runs_do_not_pile_up() {
     assert_eq!(
         rings_in(dir.path()).len(),
         1 + 8 + 1,
-        "the live one, those kept, and the last, not yet swept"
+        "the live one, those kept, and the last, not yet removed"
     );
     assert!(live.writer.path().exists());
     let half_made = dir.path().join(".99999.tmp");
@@ -290,13 +290,13 @@ fn a_lost_file_comes_back() {
                 file.write_all_at(&[7; 200_000], 0).unwrap();
             }
         }
-        // A reader of the old file gets nothing wrong, and learns that it should look again.
+        // A reader of the old file reads nothing wrong, and detects that it should reopen the path.
         let _ = (reader.latest(), reader.events(), reader.series(at("update"), at("sps"), 1..=u64::MAX, 10));
         assert_eq!(ring.side.check(), Some(damage));
         (41..=45).for_each(|update| ring.writer.publish(&record(update)));
         ring.side.event(Level::Warning, "after");
         assert_eq!(ring.side.check(), None);
-        assert_eq!(reader.presence(), Presence::Replaced);
+        assert_eq!(reader.presence(), FileState::Replaced);
         let reader = RingReader::open(&path).unwrap();
         assert_eq!(reader.last_update(), 45);
         let kept = reader.records(0).rows.len();
@@ -305,13 +305,13 @@ fn a_lost_file_comes_back() {
             reader.events().iter().map(|event| event.text.as_str()).collect::<Vec<_>>(),
             ["before", "after"]
         );
-        assert_eq!(reader.status().health, Health::Said(RunState::Running));
+        assert_eq!(reader.status().health, Health::Reported(RunState::Running));
         assert_eq!(reader.status().checkpoint.map(|saved| saved.env_steps), Some(5));
     }
 }
 
 #[test]
-fn what_is_no_ring_is_refused_with_a_remedy() {
+fn a_file_that_is_not_a_ring_is_refused_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name);
@@ -321,7 +321,7 @@ fn what_is_no_ring_is_refused_with_a_remedy() {
         text
     };
     assert!(refused("empty", b"").contains("too short"));
-    assert!(refused("text", &b"not a ring ".repeat(1000)).contains("no operant ring"));
+    assert!(refused("text", &b"not a ring ".repeat(1000)).contains("not an operant ring"));
     let ring = ring(dir.path());
     let whole = fs::read(ring.writer.path()).unwrap();
     assert!(refused("half", &whole[..whole.len() / 2]).contains("truncated"));
@@ -337,7 +337,7 @@ fn what_is_no_ring_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn damage_that_training_meets_first_is_mended_and_reported_once() {
+fn damage_that_training_detects_first_is_repaired_and_reported_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = ring(dir.path());
     let path = ring.writer.path().to_owned();
@@ -345,17 +345,17 @@ fn damage_that_training_meets_first_is_mended_and_reported_once() {
     (1..=40).for_each(|update| ring.writer.publish(&record(update)));
     let before = uptime(&path);
     fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-    // The first touches a page that is gone, the second mends.
+    // The first accesses a missing page, the second replaces the file.
     (41..=42).for_each(|update| ring.writer.publish(&record(update)));
     assert_eq!(ring.side.check(), Some(Damage::Truncated));
     assert_eq!(ring.side.check(), None);
     assert_eq!(RingReader::open(&path).unwrap().last_update(), 42);
     assert!(uptime(&path) >= before);
-    // A run that publishes nothing more still says its last word.
+    // A run that publishes no more records still writes its final state.
     fs::remove_file(&path).unwrap();
     assert_eq!(ring.side.check(), Some(Damage::Unlinked));
     ring.writer.set_state(RunState::Finished, "done");
-    assert_eq!(RingReader::open(&path).unwrap().status().health, Health::Said(RunState::Finished));
+    assert_eq!(RingReader::open(&path).unwrap().status().health, Health::Reported(RunState::Finished));
     assert_eq!(ring.side.check(), None);
 }
 
@@ -374,12 +374,12 @@ fn a_run_that_is_older_than_the_boot_has_ages_too() {
 }
 
 #[test]
-fn training_does_not_wait_for_a_file_that_cannot_be_had() {
+fn training_does_not_wait_for_a_file_that_cannot_be_created() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = ring(dir.path());
     (1..=40).for_each(|update| ring.writer.publish(&record(update)));
     let path = ring.writer.path().to_owned();
-    // Another trainer was stopped while it made its ring, and a directory stands where the new file is to be made.
+    // Another trainer was stopped while it created its ring, and a directory has the name of the new file.
     let turn = fs::File::create(dir.path().join(".turn")).unwrap();
     turn.lock().unwrap();
     let temporary = dir.path().join(format!(".{}.tmp", std::process::id()));
@@ -425,13 +425,13 @@ fn a_run_with_another_clock_is_stalled_only_when_the_reader_sees_nothing_change(
     let dir = tempfile::tempdir().unwrap();
     let (mut ring, reader) = from_another_clock(dir.path(), "time:[1]");
     assert!(!reader.shares_clock());
-    assert_eq!(reader.status().health, Health::Said(RunState::Running));
+    assert_eq!(reader.status().health, Health::Reported(RunState::Running));
     reader.watch.age(STALL + Duration::from_secs(1));
     let status = reader.status();
     assert_eq!(status.health, Health::Stalled);
     assert!(status.since_progress > STALL && status.uptime < Duration::from_secs(60), "{status:?}");
     ring.writer.publish(&Record::default());
-    assert_eq!(reader.status().health, Health::Said(RunState::Running));
+    assert_eq!(reader.status().health, Health::Reported(RunState::Running));
     drop(ring);
     let (_ring, reader) = from_another_clock(dir.path(), &Identity::of_this_process("", "").time_namespace);
     assert!(reader.shares_clock());
@@ -440,7 +440,7 @@ fn a_run_with_another_clock_is_stalled_only_when_the_reader_sees_nothing_change(
 
 #[test]
 fn a_summary_holds_its_newest_value() {
-    let old = Summary {
+    let old = MetricSummary {
         min: f64::from(0.1_f32),
         max: f64::from(0.1_f32),
         mean: f64::from(0.1_f32),
@@ -450,5 +450,5 @@ fn a_summary_holds_its_newest_value() {
     let new = old.with_newest(0.1);
     assert!(new.min <= new.last && new.last <= new.max && new.last == 0.1);
     assert_eq!(old.with_newest(f64::NAN), old);
-    assert_eq!(Summary::of(&[]).with_newest(2.0).mean, 2.0);
+    assert_eq!(MetricSummary::of(&[]).with_newest(2.0).mean, 2.0);
 }

@@ -1,8 +1,8 @@
-//! Text in words.
+//! Text as words.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The words that hold bytes, the last one filled up with zeros.
+/// The bytes of a text as words, the last one padded with zeros.
 pub fn words(text: &str) -> impl Iterator<Item = u64> {
     text.as_bytes().chunks(8).map(|chunk| {
         let mut bytes = [0; 8];
@@ -11,7 +11,7 @@ pub fn words(text: &str) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The text of at most `bytes` bytes in words; what is no UTF-8 is replaced.
+/// The text of at most `bytes` bytes in words; invalid UTF-8 is replaced.
 pub fn from_words(words: &[u64], bytes: u64) -> String {
     let all: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let length = usize::try_from(bytes).unwrap_or(usize::MAX).min(all.len());
@@ -31,14 +31,13 @@ pub fn read_section(section: &[AtomicU64]) -> String {
     from_words(&words.map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>(), bytes)
 }
 
-/// Text that a file tells, fit for a terminal: what would move the cursor, change colours or turn the direction of
-/// writing becomes a space.
+/// Makes text from a file safe for a terminal: control characters and bidirectional overrides become spaces.
 pub fn plain(text: &str) -> String {
     let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.replace(|c: char| c.is_control() || turns(c), " ")
 }
 
-/// One line of at most `bytes` bytes, cut between characters and marked where it was cut.
+/// One line of at most `bytes` bytes, shortened between characters and marked if it was shortened.
 pub fn line(text: &str, bytes: usize) -> String {
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.len() <= bytes {
@@ -65,12 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_text_commands_a_terminal() {
+    fn no_text_contains_control_characters() {
         assert_eq!(plain("a\u{1b}]0;x\u{7}b\u{202e}c\u{9b}d é"), "a ]0;x b c d é");
     }
 
     #[test]
-    fn lines_are_cut_between_characters() {
+    fn lines_are_shortened_between_characters() {
         assert_eq!(line("a\n  b\tc", 20), "a b c");
         assert_eq!(line("ééééé", 7), "éé...");
         assert_eq!(line("ééééé", 10), "ééééé");

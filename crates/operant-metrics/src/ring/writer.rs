@@ -1,56 +1,56 @@
-//! The trainer's side of a ring: one thread publishes records and never waits for anyone.
+//! The trainer's side of a ring: the training thread publishes records and never waits for a reader.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::archive::Archives;
+use super::directory::ring_dirs;
 use super::error::RingError;
 use super::file::{self, RingFile};
 use super::identity::Identity;
-use super::layout::{FACTORS, Kind, Section, archive_words, state};
+use super::layout::{FACTORS, Section, SectionKind, archive_words, state};
 use super::mapping::Mapping;
-use super::place::places;
 use super::scene::Episode;
 use super::side::SideWriter;
 use super::state::RunState;
 use super::{RingOptions, clock, slot, text};
 use crate::{COUNT, Record};
 
-/// A new ring: one part for the training thread, one for the thread beside it.
+/// A new ring: one part for the training thread, one for the side thread.
 pub struct Ring {
     /// Records, state, checkpoint, scene.
     pub writer: RingWriter,
     /// Samples and events.
     pub side: SideWriter,
-    /// What the user should know about the place.
+    /// A warning about the ring's directory, if there is one.
     pub warning: Option<String>,
 }
 
-/// Makes the ring of a run, in state *starting*, ready to be read.
+/// Creates the ring of a run in state *starting*, ready to be read.
 ///
 /// # Errors
-/// When no place will have it; the run can train without.
+/// When it can be created in no directory; the run can train without it.
 pub fn create(identity: &Identity, options: &RingOptions) -> Result<Ring, RingError> {
     let mut first = None;
-    for place in places() {
+    for place in ring_dirs() {
         let made = place.prepare(options.group_readable).and_then(|warning| {
             let ring = create_in(&place.dir, identity, options)?;
             Ok(Ring { warning, ..ring })
         });
         match made {
             Ok(ring) => return Ok(ring),
-            // The preferred place's reason says most.
+            // The preferred directory's error is the most useful one.
             Err(error) => first = first.or(Some(error)),
         }
     }
     Err(first.unwrap_or(RingError::TooMany))
 }
 
-/// [`create`] in a directory that is there.
+/// [`create`] in an existing directory.
 ///
 /// # Errors
-/// When there is no room or no permission.
+/// When there is no space or no permission.
 pub fn create_in(dir: &Path, identity: &Identity, options: &RingOptions) -> Result<Ring, RingError> {
     let made = file::make(dir, identity, options, None, |_| ())?;
     let sections = Sections::of(&made)?;
@@ -84,9 +84,9 @@ pub fn create_in(dir: &Path, identity: &Identity, options: &RingOptions) -> Resu
     Ok(Ring { writer, side, warning: None })
 }
 
-/// What both writing threads know of the file.
+/// State that both writing threads share.
 pub(super) struct Shared {
-    /// The file must be made anew; set by whoever notices.
+    /// The file must be replaced; set by the thread that detects it.
     pub damaged: AtomicBool,
     pub current: Mutex<Current>,
 }
@@ -94,7 +94,7 @@ pub(super) struct Shared {
 pub(super) struct Current {
     pub mapping: Arc<Mapping>,
     pub path: PathBuf,
-    /// Counts the files.
+    /// Number of the file, counted up at each replacement.
     pub generation: u64,
 }
 
@@ -104,7 +104,7 @@ impl Shared {
     }
 }
 
-/// Nanoseconds from one attempt to make a lost file anew to the next.
+/// Nanoseconds between attempts to replace a lost file.
 const ATTEMPT_PERIOD: u64 = 1_000_000_000;
 
 /// Whole nanoseconds of seconds.
@@ -124,20 +124,20 @@ struct Sections {
 impl Sections {
     fn of(made: &RingFile) -> Result<Self, RingError> {
         let layout = &made.layout;
-        let archives: Vec<Section> = layout.find(Kind::Archive, archive_words(COUNT)).collect();
+        let archives: Vec<Section> = layout.find(SectionKind::Archive, archive_words(COUNT)).collect();
         Ok(Sections {
-            state: layout.section(Kind::State, state::WORDS)?,
-            records: layout.section(Kind::Records, 1 + COUNT)?,
+            state: layout.section(SectionKind::State, state::WORDS)?,
+            records: layout.section(SectionKind::Records, 1 + COUNT)?,
             archives: archives
                 .try_into()
                 .map_err(|_| RingError::Damaged("it has too few archives".to_owned()))?,
-            scene: layout.section(Kind::Scene, 4)?,
+            scene: layout.section(SectionKind::Scene, 4)?,
         })
     }
 }
 
-/// Publishes what training does: stores into memory, and the clock now and then. It waits for no one; only a file that was
-/// lost costs system calls, once, or once a second while no new one can be had.
+/// Publishes records, states and checkpoints with stores into memory, and reads the clock now and then. It never waits;
+/// only replacing a lost file makes system calls, once, or once a second while no new file can be created.
 pub struct RingWriter {
     identity: Identity,
     options: RingOptions,
@@ -147,25 +147,25 @@ pub struct RingWriter {
     sections: Sections,
     archives: Archives,
     published: u64,
-    /// The clock at `time` 0 of the records, which for a resumed run may lie before boot: it wraps. Asking the clock anew
-    /// for each would cost as much as all the rest.
+    /// The clock at `time` 0 of the records. For a resumed run that may be before boot, so it wraps. Reading the clock
+    /// for each record would double the cost.
     anchor: u64,
-    // For a file that must be made anew.
+    // Kept for a replacement of the file.
     state: (RunState, String),
     checkpoint: Option<(u64, String)>,
     slots_written: u64,
     created_at: u64,
-    /// When a file may be made anew again, should that have failed.
+    /// Earliest time of the next attempt to replace the file, after a failure.
     next_attempt: u64,
     episodes: u64,
 }
 
 impl RingWriter {
-    /// Publishes the record of an update. Its `time` must follow the wall clock: ages are counted by it.
+    /// Publishes the record of an update. Its `time` must follow the wall clock, since readers compute ages from it.
     #[inline]
     pub fn publish(&mut self, record: &Record) {
         if self.is_lost() {
-            self.mend();
+            self.recreate();
         }
         if self.append(record) || self.anchor == 0 {
             self.anchor = clock::now().wrapping_sub(nanoseconds(record.time));
@@ -174,12 +174,12 @@ impl RingWriter {
         self.state_word(state::PUBLISHED_AT).store(now, Ordering::Relaxed);
     }
 
-    /// Writes a record from before this process, so that a resumed run is drawn from its beginning.
+    /// Writes a record from before this process, so that charts of a resumed run start at its first update.
     pub fn refill(&mut self, record: &Record) {
         self.append(record);
     }
 
-    /// Returns whether an archive's entry was written, which is now and then.
+    /// Returns whether an archive's entry was written.
     #[inline(always)]
     fn append(&mut self, record: &Record) -> bool {
         let (words, values) = (self.mapping.words(), record.values());
@@ -191,19 +191,19 @@ impl RingWriter {
         turned
     }
 
-    /// Says in which state the run is. `reason` is one line on why it ended, empty while it has not.
+    /// Sets the run's state. `reason` is one line on why it ended, empty while it has not.
     pub fn set_state(&mut self, state: RunState, reason: &str) {
         self.state = (state, text::line(reason, (state::REASON.len() - 2) * 8));
         self.slots_written += 1;
         if self.is_lost() {
-            self.mend();
+            self.recreate();
         }
         self.write_state(&self.mapping);
     }
 
     fn write_state(&self, mapping: &Mapping) {
         let (state, reason) = &self.state;
-        // The reason first: who sees the state finds it there.
+        // The reason is written first, so that a reader that sees the state also sees the reason.
         let content = std::iter::once(reason.len() as u64).chain(text::words(reason));
         let words = &mapping.words()[self.sections.state.all()];
         slot::write(&words[state::REASON], self.slots_written, content);
@@ -211,9 +211,9 @@ impl RingWriter {
         words[state::CODE].store(*state as u64, Ordering::Release);
     }
 
-    /// Names the latest checkpoint.
+    /// Sets the latest checkpoint.
     pub fn set_checkpoint(&mut self, env_steps: u64, path: &Path) {
-        // A path is not cut: one that is too long to be shown whole is better shown by its end.
+        // A path that is too long keeps its end.
         let (mut path, room) = (path.to_string_lossy().into_owned(), (state::CHECKPOINT.len() - 3) * 8);
         while path.len() > room {
             path.remove(0);
@@ -232,7 +232,7 @@ impl RingWriter {
         slot::write(&words[state::CHECKPOINT], self.slots_written, content);
     }
 
-    /// Shows an episode of environment 0; its number is assigned here.
+    /// Publishes an episode of environment 0; its number is assigned here.
     pub fn show(&mut self, episode: &Episode) {
         self.episodes += 1;
         let section = self.sections.scene;
@@ -256,10 +256,10 @@ impl RingWriter {
         self.shared.damaged.load(Ordering::Relaxed) || self.mapping.lost()
     }
 
-    /// Makes the file anew after it was unlinked, truncated or overwritten. What an unlinked file held is kept; what
-    /// others have written over is not trusted. When there is no file to be had, the old pages take the records.
+    /// Replaces the file after it was unlinked, truncated or overwritten. The content of an unlinked file is kept; the
+    /// content of an overwritten one is not trusted. If no file can be created, records go to the old pages.
     #[cold]
-    fn mend(&mut self) {
+    fn recreate(&mut self) {
         let now = clock::now();
         if now < self.next_attempt {
             return;
@@ -275,7 +275,7 @@ impl RingWriter {
             self.archives.restart();
             self.published = 0;
         }
-        // Filled before it gets its name, so that no reader meets a run that seems to have begun anew.
+        // Filled before it is renamed, so that no reader sees a run without its history.
         let fill = |made: &Mapping| self.fill(made, intact.then_some(&*old));
         let Ok(made) = file::make(dir, &self.identity, &self.options, own, fill) else {
             self.next_attempt = now + ATTEMPT_PERIOD;
@@ -289,7 +289,7 @@ impl RingWriter {
         current.generation += 1;
     }
 
-    /// Whether header, identity and schema still are what was written.
+    /// Whether the header and the count of records are still what was written.
     fn header_is_own(&self) -> bool {
         self.mapping
             .words()
@@ -298,7 +298,7 @@ impl RingWriter {
             && self.state_word(state::PUBLISHED).load(Ordering::Relaxed) == self.published
     }
 
-    /// Writes into a new file what it must tell from the start: the layouts are equal, since identity and options are.
+    /// Writes the initial content of a replacement file. The layouts are equal, since identity and options are.
     fn fill(&self, made: &Mapping, old: Option<&Mapping>) {
         let Sections { state: section, records, archives, scene } = self.sections;
         let words = &made.words()[section.all()];

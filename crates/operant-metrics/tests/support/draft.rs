@@ -1,5 +1,5 @@
-//! A ring file put together by hand, after the layout's description and not by the writer's code: for layouts that no
-//! writer of this version makes.
+//! Builds ring files from the layout's description instead of the writer's code, for layouts that this version does not
+//! write.
 
 /// Kinds of sections.
 pub const IDENTITY: u64 = 1;
@@ -11,13 +11,13 @@ pub const EVENTS: u64 = 6;
 pub const SAMPLE: u64 = 7;
 pub const SCENE: u64 = 8;
 
-/// The word of the header that says that the rest is there.
+/// The header's ready word.
 pub const READY_WORD: usize = 127;
 /// The first word of the header's list of sections, and the words of each.
 pub const SECTIONS_AT: usize = 8;
 pub const SECTION_WORDS: usize = 7;
 
-/// A file to be.
+/// A file to build.
 pub struct Draft {
     pub major: u64,
     pub minor: u64,
@@ -25,7 +25,7 @@ pub struct Draft {
     pub parts: Vec<Part>,
 }
 
-/// A section to be: its head, then its entries, filled up with zeros.
+/// A section: its head, then its entries, padded with zeros.
 pub struct Part {
     pub kind: u64,
     pub head: Vec<u64>,
@@ -41,7 +41,7 @@ impl Part {
         Part { kind, head: Vec::new(), entry_words, entries: vec![entry], factor: 1 }
     }
 
-    /// A ring of entries behind a counter of those written.
+    /// A ring of entries after a counter of those written.
     pub fn ring(kind: u64, entry_words: usize, entries: Vec<Vec<u64>>, factor: u64) -> Self {
         let head = vec![entries.len() as u64, 0, 0, 0, 0, 0, 0, 0];
         Part { kind, head, entry_words, entries, factor }
@@ -103,17 +103,17 @@ pub fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-/// A slot that holds content number `number`, whole.
+/// A slot that holds content number `number`, complete.
 pub fn slot(number: u64, content: impl IntoIterator<Item = u64>) -> Vec<u64> {
     std::iter::once(2 * number + 2).chain(content).collect()
 }
 
-/// What an archive's entry says of a gauge.
+/// An archive entry's words for a gauge.
 pub fn gauge(min: f32, max: f32, mean: f32, last: f32) -> [u64; 2] {
     [pair(min.to_bits(), max.to_bits()), pair(mean.to_bits(), last.to_bits())]
 }
 
-/// What an archive's entry says of a counter.
+/// An archive entry's words for a counter.
 pub fn counter(first: f64, last: f64) -> [u64; 2] {
     [first.to_bits(), last.to_bits()]
 }

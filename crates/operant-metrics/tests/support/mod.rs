@@ -1,4 +1,4 @@
-//! What the tests of the ring share: records whose every value can be told from their update, and rings of small size.
+//! Shared by the ring's tests: records whose values follow from their update, and small rings.
 #![allow(dead_code)] // no test uses all of it
 
 pub mod draft;
@@ -19,7 +19,7 @@ pub fn record(update: u64) -> Record {
     Record { update: update as f64, ..Record::from_values(values) }
 }
 
-/// The place of a metric in the table.
+/// Index of a metric in the table.
 pub fn at(name: &str) -> usize {
     position(name).expect("a metric of the table")
 }
@@ -35,12 +35,12 @@ pub fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join("data").join(name)
 }
 
-/// Whether checked-in files are to be written anew.
+/// Whether to rewrite the checked-in files.
 pub fn write_goldens() -> bool {
     std::env::var_os("OPERANT_WRITE_GOLDENS").is_some()
 }
 
-/// Bytes as words; what is left over at the end is none.
+/// Bytes as words; an incomplete last word is dropped.
 pub fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes"))).collect()
 }

@@ -1,7 +1,7 @@
 //! The file `checksums`: one line per file of a checkpoint, `<CRC-32, 8 hex digits> <length in bytes> <name>`.
 //!
-//! It needs no checksum of its own: a line is accepted only in the exact form in which it would be written for the file
-//! that it names, so a change to either is a mismatch.
+//! It needs no checksum of its own: a line is accepted only in the exact form in which it would be written for its
+//! file, so a change to either is a mismatch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +24,7 @@ pub fn render(files: &Files) -> String {
 /// Reads those files of the checkpoint at `path` that `wanted` names, each checked.
 ///
 /// # Errors
-/// `Missing` for an absent directory or file, `Damaged` for one that is not what was written, `Io` otherwise.
+/// `Missing` for an absent directory or file, `Damaged` for one whose content changed, `Io` otherwise.
 pub fn read(path: &Path, wanted: &[&'static str]) -> Result<Files, CheckpointError> {
     if !path.try_exists().map_err(CheckpointError::io("read", path))? {
         return Err(CheckpointError::Missing(path.to_owned()));
@@ -58,7 +58,7 @@ fn line(name: &str, bytes: &[u8]) -> String {
 
 /// The lines by the name of their file.
 fn parse(list: &str) -> Result<BTreeMap<&str, &str>, &'static str> {
-    let list = list.strip_suffix('\n').ok_or("it is cut short")?;
+    let list = list.strip_suffix('\n').ok_or("it is truncated")?;
     let mut lines = BTreeMap::new();
     for line in list.split('\n') {
         let name = line.splitn(3, ' ').nth(2).ok_or("a line is not of the form \"CRC-32 bytes name\"")?;
@@ -76,7 +76,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     })
 }
 
-/// Reads a file that is a file: a pipe would wait for its other end, a device may never end.
+/// Reads a regular file only: a pipe would block until its other end is opened, and a device may never end.
 fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     match fs::metadata(path)?.is_file() {
         true => fs::read(path),

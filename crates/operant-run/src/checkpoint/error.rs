@@ -1,4 +1,4 @@
-//! Why a checkpoint could not be saved or loaded, and what the user can do about it.
+//! Errors of saving and loading checkpoints, with remedies.
 
 use std::fmt;
 use std::io;
@@ -9,18 +9,18 @@ use crate::sinks::io_remedy;
 /// A checkpoint that could not be saved or loaded.
 #[derive(Debug)]
 pub enum CheckpointError {
-    /// The operating system refused.
+    /// A file operation failed.
     Io {
-        /// What was tried, such as `write`.
+        /// The operation that failed, such as `write`.
         doing: &'static str,
         /// The file or directory.
         path: PathBuf,
         /// The operating system's reason.
         source: io::Error,
     },
-    /// A file of the checkpoint, or the checkpoint itself, is not there.
+    /// A file of the checkpoint, or the checkpoint itself, is missing.
     Missing(PathBuf),
-    /// A file of the checkpoint is not what was written.
+    /// A file of the checkpoint is damaged.
     Damaged {
         /// The file.
         path: PathBuf,
@@ -40,21 +40,21 @@ pub enum CheckpointError {
     WrongEnv {
         /// The checkpoint.
         path: PathBuf,
-        /// Its environment.
+        /// The environment of the checkpoint.
         found: String,
-        /// The environment asked for.
+        /// The requested environment.
         expected: String,
     },
     /// There is nothing to load.
     None(PathBuf),
-    /// There are checkpoints, and every one of them is damaged.
+    /// Every checkpoint is damaged.
     AllDamaged {
         /// The directory of checkpoints.
         dir: PathBuf,
         /// What is wrong with each, newest first.
         errors: Vec<CheckpointError>,
     },
-    /// The backend's snapshot cannot be stored; a defect of the backend.
+    /// The backend's snapshot cannot be stored: a bug in the backend.
     Snapshot(String),
 }
 
@@ -85,7 +85,7 @@ impl CheckpointError {
         match self {
             Self::Io { source, .. } => io_remedy(source).into(),
             Self::Missing(_) | Self::Damaged { .. } => {
-                "resume from another checkpoint beside it, or restore the file".into()
+                "resume from another checkpoint of the run, or restore the file".into()
             }
             Self::Newer { .. } => format!(
                 "this operant reads up to {}: upgrade operant, or resume a run of this version",
@@ -100,12 +100,12 @@ impl CheckpointError {
         }
     }
 
-    /// Whether the disk is to blame (exit code 1) and not what the user asked for (exit code 2).
+    /// Whether the cause is the disk (exit code 1) and not the request (exit code 2).
     pub fn is_disk(&self) -> bool {
         matches!(self, Self::Io { .. })
     }
 
-    /// For `map_err`: wraps an I/O error with what was tried and where.
+    /// For `map_err`: wraps an I/O error with the operation and the path.
     pub(super) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self::Io { doing, path: path.to_owned(), source }
     }
@@ -114,7 +114,7 @@ impl CheckpointError {
         Self::Damaged { path: path.to_owned(), problem: problem.into() }
     }
 
-    /// Whether an older checkpoint may stand in for this one: when it is broken, but not when it is out of reach.
+    /// Whether an older checkpoint may be loaded instead: if this one is damaged, but not if it cannot be read.
     pub(super) fn allows_fallback(&self) -> bool {
         match self {
             Self::Missing(_) | Self::Damaged { .. } => true,

@@ -1,4 +1,4 @@
-//! Reading checkpoints: every byte checked before any is believed.
+//! Reading checkpoints: every byte is checked before any is used.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,14 +10,14 @@ use super::checksums;
 use super::meta::Meta;
 use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, schema1, state};
 
-/// What [`load_latest`] found.
+/// Result of [`load_latest`].
 #[derive(Debug)]
 pub struct Loaded {
-    /// The newest checkpoint that is whole.
+    /// The newest intact checkpoint.
     pub checkpoint: Checkpoint,
     /// Its directory.
     pub path: PathBuf,
-    /// What is wrong with the newer ones that were passed over, newest first; to be shown as warnings.
+    /// Errors of the newer checkpoints that were skipped, newest first; to be shown as warnings.
     pub warnings: Vec<CheckpointError>,
 }
 
@@ -54,7 +54,7 @@ pub fn is_checkpoint(path: &Path) -> bool {
 /// before. It does not fall back from a checkpoint of a newer version or one that may not be read: those are intact.
 ///
 /// # Errors
-/// `None` when there is no checkpoint, `AllDamaged` when none is whole, otherwise what forbids falling back.
+/// `None` when there is no checkpoint, `AllDamaged` when none is intact, otherwise the error that forbids falling back.
 pub fn load_latest(dir: &Path) -> Result<Loaded, CheckpointError> {
     let mut warnings = Vec::new();
     for (_, path) in steps(dir)?.into_iter().rev() {
@@ -72,8 +72,8 @@ pub fn load_latest(dir: &Path) -> Result<Loaded, CheckpointError> {
     Err(CheckpointError::AllDamaged { dir: dir.to_owned(), errors: warnings })
 }
 
-/// The checkpoints in `dir` by their environment steps, oldest first, damaged ones included; none when there is no such
-/// directory.
+/// The checkpoints in `dir` by their environment steps, oldest first, including damaged ones; none if the directory
+/// does not exist.
 ///
 /// # Errors
 /// `Io` when the directory cannot be read.
@@ -92,8 +92,8 @@ pub fn steps(dir: &Path) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
     Ok(steps)
 }
 
-/// The checkpoint in `dir` with the highest evaluation mean, the latest of equals; none when none was evaluated. Damaged
-/// metadata does not count, and nothing else of a checkpoint is read.
+/// The checkpoint in `dir` with the highest evaluation mean, the latest of equal ones; none if none was evaluated. Only
+/// the metadata is read; damaged metadata is skipped.
 ///
 /// # Errors
 /// `Io` when the directory cannot be read.
@@ -103,7 +103,7 @@ pub fn best(dir: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     Ok(evaluated.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, path)| path))
 }
 
-/// `step_000000131072`, which sorts as its number does.
+/// `step_000000131072`, which sorts in numerical order.
 pub(super) fn name(env_steps: u64) -> String {
     format!("step_{env_steps:012}")
 }

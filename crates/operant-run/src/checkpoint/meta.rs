@@ -1,4 +1,4 @@
-//! `meta.json`: a checkpoint apart from its tensors and configuration.
+//! `meta.json`: everything in a checkpoint except its tensors and configuration.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,11 +22,11 @@ pub struct Meta {
     pub totals: Totals,
     /// The snapshot's counters.
     pub counters: BTreeMap<String, u64>,
-    /// The snapshot's tensors in its order, which safetensors does not keep.
+    /// Names of the snapshot's tensors in their order, which safetensors does not keep.
     pub tensors: Vec<String>,
 }
 
-/// The part that every schema has.
+/// The fields that every schema has.
 #[derive(Deserialize)]
 struct Version {
     schema: u32,
@@ -42,7 +42,7 @@ impl Meta {
             env_steps: checkpoint.env_steps,
             updates: checkpoint.updates,
             train_s: if checkpoint.train_s.is_finite() { checkpoint.train_s } else { 0.0 },
-            // NaN and the infinities become null, which reads as none.
+            // NaN and infinities become null, which reads as none.
             eval_mean: checkpoint.eval_mean,
             totals: checkpoint.totals.clone(),
             counters: checkpoint.snapshot.counters.clone(),
@@ -52,13 +52,13 @@ impl Meta {
 
     /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        // Strings as keys, and no number that JSON lacks: nothing here can fail.
+        // Keys are strings and numbers are finite, so this cannot fail.
         let mut bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
         bytes.push(b'\n');
         bytes
     }
 
-    /// From the files of the checkpoint at `path`.
+    /// Reads it from the files of the checkpoint at `path`.
     pub fn decode(path: &Path, files: &Files) -> Result<Self, CheckpointError> {
         let (path, bytes) = (path.join(META), &files[META]);
         let damaged = |error: serde_json::Error| CheckpointError::damaged(&path, error.to_string());
@@ -75,7 +75,7 @@ impl Meta {
         serde_json::from_value(meta).map_err(damaged)
     }
 
-    /// Of the checkpoint at `path`, without touching its other files.
+    /// Reads it from the checkpoint at `path`, without its other files.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
         Self::decode(path, &checksums::read(path, &[META])?)
     }

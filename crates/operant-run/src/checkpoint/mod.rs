@@ -1,4 +1,4 @@
-//! Checkpoints: everything a run needs to go on bit for bit, in one directory that is there whole or not at all.
+//! Checkpoints: everything a run needs to continue bit for bit, in one directory that is written atomically.
 //!
 //! ```text
 //! checkpoints/
@@ -7,11 +7,11 @@
 //!     config.toml           the run's effective configuration
 //!     meta.json             environment, step counts, counters, evaluation, versions
 //!     checksums             per file above: CRC-32, length in bytes, name
-//!   discarded_step_*/       set aside: of later steps than one at which the run went on
+//!   discarded_step_*/       renamed: later steps than the checkpoint that the run resumed from
 //! ```
 //!
-//! [`Store`] writes and belongs to the trainer; [`load()`], [`load_latest`], [`steps`] and [`best`] only read, so
-//! that evaluating a run never disturbs it.
+//! [`Store`] writes and is used by the trainer only; [`load()`], [`load_latest`], [`steps`] and [`best`] only read, so
+//! that evaluating a run never affects it.
 
 mod checksums;
 mod error;
@@ -27,20 +27,20 @@ use std::path::Path;
 use operant_learn::Snapshot;
 use serde::{Deserialize, Serialize};
 
-use crate::evaluate::Attempts;
+use crate::evaluate::EvalSchedule;
 
 pub use error::CheckpointError;
 pub use load::{Loaded, best, is_checkpoint, load, load_latest, steps};
 pub use store::Store;
 
-/// The layout of a checkpoint that this version writes. A reader accepts it and every earlier one.
+/// The checkpoint schema that this version writes. A reader accepts it and every earlier one.
 pub const SCHEMA: u32 = 2;
 
 const STATE: &str = "state.safetensors";
 const CONFIG: &str = "config.toml";
 const META: &str = "meta.json";
 
-/// A run at the end of one update.
+/// The state of a run after an update.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Checkpoint {
     /// The environment's name, such as `cartpole`.
@@ -51,18 +51,18 @@ pub struct Checkpoint {
     pub env_steps: u64,
     /// Updates finished.
     pub updates: u64,
-    /// Seconds of training so far, earlier parts of a resumed run included.
+    /// Seconds of training so far, including those before a resume.
     pub train_s: f64,
-    /// Mean return of the evaluation made at this point, if any; decides which checkpoint is the best. A value that
-    /// is not finite is stored as none.
+    /// Mean return of the evaluation at this point, if any; determines which checkpoint is the best. A value that is
+    /// not finite is stored as none.
     pub eval_mean: Option<f64>,
-    /// What the training loop itself counts.
+    /// Totals of the training loop.
     pub totals: Totals,
     /// The backend's state.
     pub snapshot: Snapshot,
 }
 
-/// What the training loop itself counts, those of the processes before a resume included.
+/// Totals of the training loop, including the processes before a resume.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
@@ -70,7 +70,7 @@ pub struct Totals {
     pub episodes: u64,
     /// Updates with a skipped minibatch.
     pub nonfinite_updates: u64,
-    /// Evaluations during training; numbers their random streams.
+    /// Number of evaluations during training; selects their random streams.
     pub rounds: u64,
     /// Seconds of wall time.
     pub wall_s: Option<f64>,
@@ -78,10 +78,10 @@ pub struct Totals {
     pub best_mean: Option<f64>,
     /// Environment steps at the first evaluation that reached the threshold.
     pub solved_at_step: Option<u64>,
-    /// Seconds at its end.
+    /// Seconds at the end of that evaluation.
     pub solved_at_s: Option<f64>,
-    /// When to evaluate next.
-    pub attempts: Attempts,
+    /// Schedule of evaluations.
+    pub attempts: EvalSchedule,
 }
 
 impl Checkpoint {

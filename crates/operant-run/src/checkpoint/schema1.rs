@@ -1,12 +1,12 @@
-//! What checkpoints of schema 1 have otherwise: totals are a flat map of whole numbers, in which reals are the bits of an f64, and
-//! the configuration leaves out the options of the environment that had their defaults.
+//! Reads checkpoints of schema 1, in which totals are a flat map of whole numbers (reals as the bits of an f64) and the
+//! configuration leaves out environment options with default values.
 
 use std::collections::BTreeMap;
 
 use super::Totals;
-use crate::evaluate::Attempts;
+use crate::evaluate::EvalSchedule;
 
-/// The configuration with the option whose default has changed since.
+/// Adds the option whose default has changed since.
 pub fn config(env: &str, config: String) -> String {
     let without = |table: &toml::Table| !table.contains_key("env");
     match config.parse() {
@@ -32,6 +32,6 @@ pub fn totals(map: &BTreeMap<String, u64>) -> Totals {
         best_mean: real("best_mean"),
         solved_at_step: count("solved_at_step"),
         solved_at_s: real("solved_at_s"),
-        attempts: Attempts::new(window.collect(), real("first_mean"), count("last_attempt")),
+        attempts: EvalSchedule::new(window.collect(), real("first_mean"), count("last_attempt")),
     }
 }

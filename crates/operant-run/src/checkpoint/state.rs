@@ -11,10 +11,10 @@ use super::CheckpointError;
 /// Name of the one entry of the file's metadata. A second one would have no fixed order.
 const METADATA: &str = "operant";
 
-/// The keys of the configuration that are needed to compute the policy from its tensors.
+/// Configuration keys that are needed to compute the policy from its tensors.
 const OF_NETWORK: &[&str] = &["environment", "hidden", "activation", "shared_trunk", "norm_obs", "clip_obs"];
 
-/// What the file says of itself, for programs that read nothing else: JSON text with the configuration of the network.
+/// The file's metadata, for programs that read only this file: the network's configuration as JSON.
 fn metadata(config: &str) -> Option<HashMap<String, String>> {
     let table: toml::Table = config.parse().ok()?;
     let network: BTreeMap<&str, &toml::Value> =
@@ -22,7 +22,7 @@ fn metadata(config: &str) -> Option<HashMap<String, String>> {
     Some(HashMap::from([(METADATA.to_owned(), serde_json::to_string(&network).ok()?)]))
 }
 
-/// The file's bytes: the same for the same snapshot and configuration.
+/// The file's bytes: a function of snapshot and configuration only.
 ///
 /// # Errors
 /// `Snapshot` when a name occurs twice or is reserved, or a tensor's data does not fit its shape.
@@ -53,7 +53,7 @@ pub fn encode(snapshot: &Snapshot, config: &str) -> Result<Vec<u8>, CheckpointEr
 /// The tensors in the given order, which must name each exactly once.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// A message about what is wrong.
 pub fn decode(bytes: &[u8], order: &[String]) -> Result<Vec<Tensor>, String> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     if file.len() != order.len() {

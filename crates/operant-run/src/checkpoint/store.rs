@@ -1,4 +1,4 @@
-//! Writing checkpoints: whole or not at all, and only as many as are wanted.
+//! Writing checkpoints atomically, and removing old ones.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -9,10 +9,10 @@ use super::load::{self, name};
 use super::meta::Meta;
 use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, state, swap};
 
-/// How the name of a directory begins that is being written or removed.
+/// Prefix of a directory that is being written or removed.
 const TEMPORARY: &str = ".tmp_step_";
 
-/// The checkpoints of the one run that writes them.
+/// The checkpoints of the run that writes them.
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
@@ -20,15 +20,15 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens `dir` (`RUN/checkpoints`), creating it where needed, and clears what a killed save left there. `keep_last`
-    /// is how many checkpoints to keep besides the best one, at least 1.
+    /// Opens `dir` (`RUN/checkpoints`), creating it if needed, and removes what a killed save left there. `keep_last`,
+    /// at least 1, is the number of checkpoints to keep in addition to the best one.
     ///
     /// # Errors
     /// `Io` when the directory cannot be created or read.
     pub fn open(dir: impl Into<PathBuf>, keep_last: usize) -> Result<Self, CheckpointError> {
         let store = Self { dir: dir.into(), keep_last: keep_last.max(1) };
         fs::create_dir_all(&store.dir).map_err(CheckpointError::io("create", &store.dir))?;
-        // The new directory's own entry should outlive a crash too, where its parent may be opened.
+        // The new directory's entry should survive a crash too, if its parent can be opened.
         let _ = store.dir.parent().map(swap::sync_dir);
         for old in store.entries(swap::OLD)? {
             swap::restore(&old).map_err(CheckpointError::io("restore", &old))?;
@@ -37,7 +37,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Where the checkpoints are.
+    /// The directory of the checkpoints.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -50,14 +50,14 @@ impl Store {
         load::best(&self.dir)
     }
 
-    /// Saves a checkpoint and returns its directory, in which it is on the disk before the name exists. One with the same
-    /// step is replaced. Checkpoints of later steps are of a future that this run has left (they were damaged, or it
-    /// resumed from before them): they are renamed to `discarded_step_*`. Of the others all but the last `keep_last`
-    /// and the best are removed; one that cannot be removed is tried again by the next save.
+    /// Saves a checkpoint and returns its directory. Its content is on the disk before the directory has its name. A
+    /// checkpoint of the same step is replaced. Checkpoints of later steps no longer belong to this run (they were
+    /// damaged, or it resumed from an earlier one): they are renamed to `discarded_step_*`. Of the others, all but the
+    /// last `keep_last` and the best are removed; one that cannot be removed is tried again by the next save.
     ///
     /// # Errors
-    /// `Io` when the disk refuses, `Snapshot` when the snapshot is malformed. The checkpoints from before are as they were,
-    /// and nothing else is left behind.
+    /// `Io` when a file operation fails, `Snapshot` when the snapshot is malformed. Earlier checkpoints are unchanged
+    /// then, and nothing else is left behind.
     pub fn save(&mut self, checkpoint: &Checkpoint) -> Result<PathBuf, CheckpointError> {
         let mut files = Files::from([
             (STATE, state::encode(&checkpoint.snapshot, &checkpoint.config)?),
@@ -66,7 +66,7 @@ impl Store {
         ]);
         files.insert(CHECKSUMS, checksums::render(&files).into_bytes());
 
-        // Somebody may have removed the directory.
+        // Another process may have removed the directory.
         fs::create_dir_all(&self.dir).map_err(CheckpointError::io("create", &self.dir))?;
         self.clear_temporaries();
         let target = self.dir.join(name(checkpoint.env_steps));
@@ -87,7 +87,7 @@ impl Store {
         swap::sync_dir(&self.dir).map_err(CheckpointError::io("sync", &self.dir))
     }
 
-    /// Sets the checkpoints past `env_steps` aside.
+    /// Renames the checkpoints past `env_steps`.
     fn discard_after(&self, env_steps: u64) -> Result<(), CheckpointError> {
         for (step, path) in load::steps(&self.dir)?.into_iter().filter(|(step, _)| *step > env_steps) {
             let aside = self.dir.join(format!("discarded_{}", name(step)));
@@ -102,7 +102,7 @@ impl Store {
         let best = self.best()?;
         for (step, path) in load::steps(&self.dir)?.into_iter().rev().skip(self.keep_last) {
             if best.as_ref() != Some(&path) {
-                // Renamed first: what is half removed must not look like a damaged checkpoint.
+                // Renamed first: a partly removed checkpoint must not look like a damaged one.
                 let doomed = self.dir.join(format!("{TEMPORARY}{step:012}_removed"));
                 let _ = fs::rename(&path, &doomed).and_then(|()| fs::remove_dir_all(&doomed));
             }
@@ -110,7 +110,7 @@ impl Store {
         Ok(())
     }
 
-    /// A new, empty directory, whatever stands in the way.
+    /// Creates a new, empty directory, replacing anything of that name.
     fn create_temporary(&self, name: &str) -> Result<PathBuf, CheckpointError> {
         let mut n = 0;
         loop {
@@ -123,7 +123,7 @@ impl Store {
         }
     }
 
-    /// Removes what killed saves left. What cannot be removed is in nobody's way.
+    /// Removes what killed saves left. What cannot be removed does no harm.
     fn clear_temporaries(&self) {
         for path in self.entries(TEMPORARY).unwrap_or_default() {
             let _ = swap::remove(&path);

@@ -1,4 +1,4 @@
-//! Putting a finished directory in its place so that a crash leaves the old one or the new one, never neither.
+//! Replaces a directory so that a crash leaves the old one or the new one.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// Where a checkpoint waits while its successor takes its place, on file systems that cannot exchange two names.
+/// Prefix of a checkpoint while it is being replaced, on file systems that cannot exchange two names.
 pub const OLD: &str = ".old_";
 
-/// Renames the directory `new` to `target`, removing what is there now.
+/// Renames the directory `new` to `target`, removing the existing one.
 pub fn replace(new: &Path, target: &Path) -> io::Result<()> {
     if target.symlink_metadata().is_err() {
         return fs::rename(new, target);
     }
     match renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE) {
         Ok(()) => {
-            // The new one is in place; what remains under the temporary name goes with the next save at the latest.
+            // The new one is in place; what remains under the temporary name is removed by the next save at the latest.
             let _ = remove(new);
             Ok(())
         }
@@ -24,7 +24,7 @@ pub fn replace(new: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
-/// Like [`replace`] without an atomic exchange; [`restore`] mends a crash between its steps.
+/// Like [`replace`] without an atomic exchange; [`restore`] repairs a crash between its steps.
 fn replace_in_two_steps(new: &Path, target: &Path) -> io::Result<()> {
     let old = old_name(target);
     remove_if_there(&old)?;
@@ -34,7 +34,7 @@ fn replace_in_two_steps(new: &Path, target: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts back a checkpoint whose successor never arrived, given its name with [`OLD`] before it; otherwise removes it.
+/// Restores a checkpoint whose replacement was never renamed, given its path with the prefix [`OLD`]; otherwise removes it.
 pub fn restore(old: &Path) -> io::Result<()> {
     let name = old.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(OLD));
     match name.map(|name| old.with_file_name(name)) {
@@ -48,7 +48,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// [`remove`], content with finding nothing.
+/// [`remove`], which does not fail if nothing exists.
 pub fn remove_if_there(path: &Path) -> io::Result<()> {
     match remove(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_stays() {
+    fn a_failed_replacement_keeps_the_old_directory() {
         for replace in [replace, replace_in_two_steps] {
             let dir = tempfile::tempdir().unwrap();
             let target = dir.path().join("step");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_between_the_two_steps_is_mended() {
+    fn a_crash_between_the_two_steps_is_repaired() {
         let dir = tempfile::tempdir().unwrap();
         let (old, target) = (dir.path().join(".old_step"), dir.path().join("step"));
         make(&old, "old");

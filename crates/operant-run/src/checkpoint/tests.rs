@@ -30,7 +30,7 @@ fn checkpoint(env_steps: u64) -> Checkpoint {
         totals: Totals {
             episodes: u64::MAX,
             wall_s: Some(0.1 + 0.7),
-            attempts: Attempts::new([(3, 0.1), (7, -1e-300)].into(), Some(1.0 / 3.0), None),
+            attempts: EvalSchedule::new([(3, 0.1), (7, -1e-300)].into(), Some(1.0 / 3.0), None),
             ..Totals::default()
         },
         snapshot: Snapshot {
@@ -89,7 +89,7 @@ fn a_checkpoint_reads_back_as_it_was() {
 }
 
 #[test]
-fn numbers_that_json_lacks_are_stored_as_none() {
+fn non_finite_numbers_are_stored_as_none() {
     let (_dir, mut store) = store(1);
     let odd = Checkpoint { eval_mean: Some(f64::NAN), train_s: f64::INFINITY, ..checkpoint(1) };
     let loaded = load(&store.save(&odd).unwrap()).unwrap();
@@ -128,7 +128,7 @@ fn saving_a_step_again_replaces_it() {
 }
 
 #[test]
-fn a_file_in_the_checkpoints_place_is_replaced() {
+fn a_file_with_the_checkpoints_name_is_replaced() {
     let (_dir, mut store) = store(3);
     fs::write(store.dir().join("step_000000000100"), "in the way").unwrap();
     let path = store.save(&checkpoint(100)).unwrap();
@@ -136,7 +136,7 @@ fn a_file_in_the_checkpoints_place_is_replaced() {
 }
 
 #[test]
-fn leftovers_of_killed_saves_break_nothing_and_go() {
+fn leftovers_of_killed_saves_are_removed() {
     let (dir, mut store) = store(3);
     let leave = || {
         let leftover = store.dir().join(".tmp_step_000000000100_0");
@@ -152,12 +152,12 @@ fn leftovers_of_killed_saves_break_nothing_and_go() {
     fs::create_dir(&leftover).unwrap();
     fs::rename(store.dir().join("step_000000000100"), store.dir().join(".old_step_000000000100")).unwrap();
     let store = Store::open(dir.path().join("checkpoints"), 3).unwrap();
-    assert_eq!(names(&store), ["step_000000000100"], "the temporary is removed, the old checkpoint put back");
+    assert_eq!(names(&store), ["step_000000000100"], "the temporary is removed, the old checkpoint restored");
     assert_eq!(load_latest(store.dir()).unwrap().checkpoint, checkpoint(100));
 }
 
 #[test]
-fn going_on_from_an_earlier_checkpoint_sets_the_later_ones_aside() {
+fn resuming_from_an_earlier_checkpoint_renames_the_later_ones() {
     let (_dir, mut store) = store(2);
     for step in [100, 200, 300] {
         store.save(&Checkpoint { eval_mean: Some(step as f64), ..checkpoint(step) }).unwrap();
@@ -170,7 +170,7 @@ fn going_on_from_an_earlier_checkpoint_sets_the_later_ones_aside() {
 }
 
 #[test]
-fn names_that_are_no_checkpoint_are_not_taken_for_one() {
+fn other_names_are_not_listed_as_checkpoints() {
     let (_dir, mut store) = store(3);
     for name in ["step_", "step_1", "step_0000000000001", "step_00000000000x", "best", "step_+00000000001"] {
         fs::create_dir(store.dir().join(name)).unwrap();

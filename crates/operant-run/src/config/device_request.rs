@@ -1,4 +1,4 @@
-//! The device that the configuration asks for, read once from its text.
+//! The device that the configuration requests, parsed once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,14 +17,14 @@ pub enum DeviceName {
     Cuda(usize),
 }
 
-/// A device that is asked for.
+/// A device request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceRequest {
-    /// The best that can train this configuration.
+    /// The best device that can train this configuration.
     Auto,
-    /// This one and no other.
+    /// This device only.
     Only(DeviceName),
-    /// The first of these that can: two or more, and the CPU the last if at all.
+    /// The first of these that can train: two or more, with the CPU last if it is included.
     FirstOf(Vec<DeviceName>),
 }
 
@@ -41,7 +41,7 @@ impl FromStr for DeviceName {
 
 fn refusal() -> Refusal {
     Refusal::new(
-        "is no device",
+        "is not a device",
         "give auto, cpu, cuda or cuda:K, or several in order with the CPU last: cuda:1,cuda:0,cpu",
     )
 }
@@ -55,7 +55,7 @@ impl FromStr for DeviceRequest {
             text if text.contains(',') => {
                 let order: Vec<DeviceName> =
                     text.split(',').map(|name| name.trim().parse()).collect::<Result<_, _>>()?;
-                // The CPU can train everything, so nothing after it would ever be taken.
+                // The CPU can train every configuration, so nothing after it would ever be used.
                 let cpu = order.iter().position(|name| *name == DeviceName::Cpu);
                 if cpu.is_none_or(|at| at + 1 == order.len()) {
                     Ok(DeviceRequest::FirstOf(order))

@@ -1,4 +1,4 @@
-//! The tables of docs/configuration.md, made from the rows of the settings.
+//! Generates the tables of docs/configuration.md from the settings.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use toml::Table;
 
 use super::RunConfig;
 
-/// What stands before and after the tables on the page.
+/// Marks before and after the tables on the page.
 const MARKS: (&str, &str) = (
     "<!-- The tables of settings, written by `cargo xtask config-doc`. -->\n",
     "<!-- The end of the tables. -->\n",
@@ -42,7 +42,7 @@ fn names(key: &Key) -> String {
     }
 }
 
-/// The page with its tables as they are now; None where it has no place for them.
+/// The page with current tables; None if it lacks the marks.
 pub fn insert_tables(page: &str) -> Option<String> {
     let (before, rest) = page.split_once(MARKS.0)?;
     let (_, after) = rest.split_once(MARKS.1)?;

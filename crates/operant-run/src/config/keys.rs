@@ -1,4 +1,4 @@
-//! Every configuration key, and how a value is read from TOML or text and checked.
+//! Every configuration key, and the parsing and checking of values.
 
 use operant_learn::Config;
 use operant_learn::setting::{Key, Kind, MAX_LAYERS, MAX_WIDTH, Range, Refusal};
@@ -6,10 +6,10 @@ use toml::Value;
 
 use super::RunConfig;
 
-/// Stands for a number that the device decides.
+/// Value of a number that the device chooses.
 pub(super) const AUTO: &str = "auto";
 
-/// Every key, in the order in which they are shown.
+/// Every key, in display order.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
     Config::KEYS.iter().chain(RunConfig::KEYS)
 }
@@ -19,16 +19,16 @@ pub fn find(name: &str) -> Option<&'static Key> {
     keys().find(|key| key.name == name)
 }
 
-/// What a check gives: the value in the key's own type, or why it is not taken.
+/// The value in the key's type, or why it is refused.
 type Checked = std::result::Result<Value, Refusal>;
 
-/// The value in this key's own type.
+/// Converts a value to this key's type.
 ///
 /// Whole numbers are accepted where reals are expected, whole reals such as `2e5` where counts are, and one width
 /// where a list is.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Why the value is refused.
 pub(super) fn accept(key: &Key, value: Value) -> Checked {
     match key.kind {
         Kind::Count { least, most } => count(least, most, value, "give a whole number such as 64"),
@@ -46,7 +46,7 @@ pub(super) fn accept(key: &Key, value: Value) -> Checked {
         }
         Kind::Text(syntax) => match value.as_str() {
             Some(text) if !text.is_empty() => (syntax.check)(text).map(|()| value),
-            _ => Err(Refusal::new("is not a text", "give a non-empty text in quotes")),
+            _ => Err(Refusal::new("is not a string", "give a non-empty string in quotes")),
         },
         Kind::Widths => widths(value),
     }
@@ -88,12 +88,12 @@ fn size(sizes: &[usize], value: Value) -> Checked {
 
 fn real(range: Range, value: Value) -> Checked {
     let x = match value {
-        #[allow(clippy::cast_precision_loss)] // a real was asked for
+        #[allow(clippy::cast_precision_loss)] // the key holds a real
         Value::Integer(n) => n as f64,
         Value::Float(x) => x,
         _ => return Err(Refusal::new("is not a number", format!("give {range}, such as 0.5"))),
     };
-    #[allow(clippy::cast_possible_truncation)] // that is the question
+    #[allow(clippy::cast_possible_truncation)] // checked here
     let in_f32 = x as f32;
     if range.contains(x) && !in_f32.is_finite() {
         let most = f64::from(f32::MAX);
@@ -127,8 +127,8 @@ fn widths(value: Value) -> Checked {
     }
 }
 
-/// The value written as text in a variable or on the command line: TOML where it parses, a bare word otherwise,
-/// and a comma-separated list for widths.
+/// Parses a value from a variable or the command line: TOML if it parses, a bare word otherwise, and a comma-separated
+/// list for widths.
 pub(super) fn parse(key: &Key, text: &str) -> Value {
     let text = text.trim();
     match key.kind {
@@ -138,9 +138,9 @@ pub(super) fn parse(key: &Key, text: &str) -> Value {
     }
 }
 
-/// A TOML value, or the text itself as a string where it is none.
+/// A TOML value, or the text itself as a string if it is not TOML.
 pub(super) fn parse_value(text: &str) -> Value {
-    // A newline would let further lines of TOML in.
+    // A newline would allow further lines of TOML.
     if !text.contains('\n')
         && let Ok(mut table) = format!("value = {text}").parse::<toml::Table>()
         && let Some(value) = table.remove("value")

@@ -1,4 +1,4 @@
-//! The layers of a configuration, laid one over another; every value remembers where it came from.
+//! The layers of a configuration. Higher layers override lower ones; every value keeps its origin.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,20 +15,20 @@ use super::lines::{Lines, line_of};
 use super::origin::{Entries, Entry, EnvFacts, Origin};
 use crate::error::{Error, Result, did_you_mean};
 
-/// Variables that begin with `OPERANT_` and are not configuration keys.
+/// Variables that start with `OPERANT_` and are not configuration keys.
 const OTHER_VARIABLES: &[&str] = &[
     "OPERANT_LOG",
-    // Where rings are.
+    // The directory of rings.
     "OPERANT_RING_DIR",
-    // Where the CUDA libraries are looked for first.
+    // The first directory searched for CUDA libraries.
     "OPERANT_CUDA_LIBRARIES",
-    // Set by `train --detach` for the process that it starts.
+    // Set by `train --detach` for its child process.
     "OPERANT_DETACHED",
     // Of the test suite, which also runs the command.
     "OPERANT_TEST_PYTHON",
     "OPERANT_NVRTC_DIR",
     "OPERANT_CUBLASLT_DIR",
-    // Of the stand-in for a GPU, which the test suite gives to the command.
+    // For the stand-in for a GPU in the test suite.
     "OPERANT_STAND_IN",
     "OPERANT_HOST_BLAS_RECANTS",
     "OPERANT_HOST_BLAS_REFUSES",
@@ -44,20 +44,20 @@ const OTHER_VARIABLES: &[&str] = &[
 /// The variable that may be given without `OPERANT_`, and its key; the full name has precedence.
 const SHORT: (&str, &str) = ("OPTIMIZE_PERF", "optimize_perf");
 
-/// A stack of layers for one environment. Each call lays one more layer over those before it.
+/// A stack of layers for one environment. Each call adds a layer above those before it.
 #[derive(Debug, Clone)]
 pub struct Layers {
     pub(super) facts: EnvFacts,
     pub(super) entries: Entries,
     pub(super) options: BTreeMap<String, Entry>,
-    /// What the environment's preset has for GPUs.
+    /// The `[gpu]` table of the environment's preset.
     pub(super) gpu: Entries,
-    /// Where `num_envs = "auto"` was asked for, if it was; the entry of `num_envs` is what lies below that.
+    /// Origin of `num_envs = "auto"`, if it was requested; the entry of `num_envs` is the value below it.
     pub(super) auto_envs: Option<Origin>,
 }
 
 impl Layers {
-    /// The lowest layers: built-in defaults, then the environment's preset where there is one.
+    /// The lowest layers: built-in defaults, then the environment's preset, if it has one.
     pub fn new(facts: EnvFacts) -> Result<Self> {
         let name = facts.name.clone();
         let mut layers = Layers {
@@ -79,7 +79,7 @@ impl Layers {
         Ok(layers)
     }
 
-    /// A preset, whose table for GPUs is kept apart until it is known what trains.
+    /// A preset. Its `[gpu]` table is kept separately until the device is known.
     pub(super) fn preset(&mut self, text: &str, name: &str) -> Result<()> {
         let mut table = parsed(text, &|_| Origin::Preset(name.to_string()))?;
         let gpu = table.remove(GPU_TABLE);
@@ -107,7 +107,7 @@ impl Layers {
         self.text(&text, &|line| Origin::File(path.to_path_buf(), line))
     }
 
-    /// Where runs are kept, as far as the layers say.
+    /// The directory that holds the runs, according to the layers so far.
     pub(super) fn run_dir(&self) -> PathBuf {
         let entry = self.entries.get("run_dir").and_then(|entry| entry.value.as_str());
         PathBuf::from(entry.unwrap_or("runs"))
@@ -118,9 +118,9 @@ impl Layers {
         if path.exists() { self.file(path) } else { Ok(()) }
     }
 
-    /// The configuration of the run being resumed. Nothing that a file or variable has said since shows through
-    /// where the run had nothing of its own, such as an option of the environment; but for places on this machine, which
-    /// a run has none of.
+    /// The configuration of the run being resumed. It replaces everything that files and variables set, including
+    /// environment options that the run does not have; only paths on this machine are kept, since a saved configuration
+    /// has none.
     pub fn resumed(&mut self, run: &str, text: &str) -> Result<()> {
         let is_local = |key: &str| keys::find(key).is_some_and(|key| key.is_local);
         self.entries.retain(|key, entry| is_local(key) || !entry.origin.is_explicit());
@@ -152,7 +152,7 @@ impl Layers {
             } else {
                 let names: Vec<String> = keys().map(Key::variable).collect();
                 let hint = did_you_mean(name, names.iter().map(String::as_str));
-                return Err(Error::usage(format!("{name} names no configuration key{hint}"))
+                return Err(Error::usage(format!("{name} is not a configuration key{hint}"))
                     .at("the process environment")
                     .remedy(format!("unset {name}, or see `operant config ENV` for the keys")));
             }
@@ -183,7 +183,7 @@ impl Layers {
         self.put(key.name, keys::parse(key, value), Origin::Flag(flag.to_string()))
     }
 
-    /// Lays a document over the layers so far; `origin` makes an origin from a line number.
+    /// Adds a document as a layer; `origin` makes an origin from a line number.
     fn text(&mut self, text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<()> {
         self.table(parsed(text, origin)?, &Lines::of(text), origin)
     }
@@ -205,7 +205,7 @@ impl Layers {
                     } else {
                         let known = self.facts.known.keys().map(String::as_str);
                         let hint = did_you_mean(&name, known.chain(["env", &self.facts.name]));
-                        return Err(Error::usage(format!("[{name}] is no environment's table{hint}"))
+                        return Err(Error::usage(format!("[{name}] is not an environment's table{hint}"))
                             .at(here.to_string())
                             .remedy("name an environment that `operant envs` lists, or [env] for options"));
                     }
@@ -217,7 +217,7 @@ impl Layers {
                 },
             }
         }
-        // The environment's own table overrides the rest of its file, wherever it stands in it.
+        // The environment's table overrides the rest of its file, whatever its position.
         if let Some((table, inner)) = own {
             for (name, value) in inner {
                 let here = origin(lines.get(&[&table, &name]));
@@ -235,7 +235,7 @@ impl Layers {
 
     fn check_environment(&self, env: &str, origin: &Origin) -> Result<()> {
         let meant = self.facts.known.get(env).map_or(env, String::as_str);
-        // No name: the environment is not known yet.
+        // No name: the environment is not known yet here.
         if meant == self.facts.name || self.facts.name.is_empty() {
             return Ok(());
         }
@@ -252,7 +252,7 @@ impl Layers {
         Ok(())
     }
 
-    /// An environment option: a number, or a switch that stands for 0 or 1.
+    /// An environment option: a number, or a boolean for 0 or 1.
     fn option(&mut self, name: &str, value: Value, origin: Origin) -> Result<()> {
         #[allow(clippy::cast_precision_loss)] // options are reals
         let number = match value {
@@ -310,12 +310,12 @@ fn parsed(text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<Table>
 
 fn unknown_key(name: &str, origin: &Origin) -> Error {
     let hint = did_you_mean(name, keys().map(|key| key.name));
-    Error::usage(format!("\"{name}\" is no configuration key{hint}"))
+    Error::usage(format!("\"{name}\" is not a configuration key{hint}"))
         .at(origin.to_string())
         .remedy("`operant config ENV` prints every key; options of an environment are written env.NAME")
 }
 
-/// Another environment's table must still name keys that exist: a typo there should not wait for that environment.
+/// Tables of other environments must contain valid keys too, so that a typo is reported at once.
 fn check_names(table: &Table, origin: &dyn Fn(&str) -> Origin) -> Result<()> {
     match table.keys().find(|name| *name != "env" && keys::find(name).is_none()) {
         Some(name) => Err(unknown_key(name, &origin(name))),

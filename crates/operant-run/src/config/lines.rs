@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(super) struct Lines(BTreeMap<Vec<String>, usize>);
 
 impl Lines {
-    /// The lines of a document; none where it is no TOML.
+    /// The lines of a document; empty if it is not TOML.
     pub fn of(text: &str) -> Self {
         fn walk(
             text: &str,

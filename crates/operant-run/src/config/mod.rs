@@ -2,10 +2,10 @@
 //! resolved for a device and never change.
 //!
 //! Precedence, lowest first: built-in defaults, the environment's preset, that preset's `[gpu]` where a GPU trains, the
-//! user's `operant.toml`, the working directory's, the one in the directory that holds the runs, `--config FILE`, `OPERANT_*`
-//! variables, the configuration of a resumed run, and last `--set` and flags. Every value keeps its [`Origin`], which
-//! `operant config ENV` shows and every error names. The device is itself a key (`device`), so it is known before `[gpu]` is laid;
-//! where `auto` leaves it open, [`crate::device`] chooses and asks for [`Requested::on_gpu`].
+//! user's `operant.toml`, the working directory's, the one in the directory that holds the runs, `--config FILE`,
+//! `OPERANT_*` variables, the configuration of a resumed run, and last `--set` and flags. Every value keeps its
+//! [`Origin`], which `operant config ENV` shows and every error names. The device is itself a key (`device`), so it is
+//! known before `[gpu]` is applied; with `auto`, [`crate::device`] chooses it and applies [`Requested::on_gpu`].
 //!
 //! An `operant.toml` may hold tables named after environments, such as `[cartpole]`: their values override the rest
 //! of that file for that environment only. `[env]` (or `[cartpole.env]`) holds options of the environment itself.
@@ -44,7 +44,7 @@ pub use show::{differences, environment_of};
 
 use crate::error::{Error, Result};
 
-/// What the command line contributes to a configuration.
+/// The command line's part of a configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CommandLine {
     /// `--config FILE`.
@@ -59,13 +59,13 @@ pub struct CommandLine {
 /// configuration text of the run being resumed.
 ///
 /// # Errors
-/// The first value that cannot be used, with its origin and a remedy.
+/// The first invalid value, with its origin and a remedy.
 pub fn requested(facts: EnvFacts, line: &CommandLine, resumed: Option<(&str, &str)>) -> Result<Requested> {
     let user = user_file(|name| std::env::var_os(name));
     layered(facts, line, resumed, user.as_deref(), Path::new("operant.toml"), std::env::vars_os())
 }
 
-/// The configuration as far as no environment decides it: what files and variables say over the built-in defaults.
+/// The configuration without an environment: files and variables over the built-in defaults.
 ///
 /// # Errors
 /// As [`requested()`].
@@ -74,8 +74,8 @@ pub fn of_no_environment(known: BTreeMap<String, String>) -> Result<Requested> {
     requested(facts, &CommandLine::default(), None)
 }
 
-/// Where runs are kept, as every layer but a run's own says; for commands that look for a run before they know its
-/// environment. `known` is as in [`EnvFacts`].
+/// The directory that holds the runs, from every layer but a run's own; for commands that look up a run before its
+/// environment is known. `known` is as in [`EnvFacts`].
 ///
 /// # Errors
 /// As [`requested()`].
@@ -86,13 +86,13 @@ pub fn run_dir(known: BTreeMap<String, String>, line: &CommandLine) -> Result<Pa
     Ok(stack(facts, line, None, files, std::env::vars_os())?.run_dir())
 }
 
-/// The directory that holds the runs where no flag names another.
+/// The directory that holds the runs by default.
 pub fn default_run_dir(known: BTreeMap<String, String>) -> PathBuf {
-    // A layer that cannot be used is an error of the command that needs it.
+    // An invalid layer is reported by the command that needs it.
     run_dir(known, &CommandLine::default()).unwrap_or_else(|_| PathBuf::from("runs"))
 }
 
-/// The directory for compiled kernels that files and variables name, if any does.
+/// The directory for compiled kernels that files or variables set, if any.
 pub fn default_cache_dir(known: BTreeMap<String, String>) -> Option<PathBuf> {
     // As above.
     of_no_environment(known).ok()?.settings.run.cache_dir
@@ -108,23 +108,23 @@ fn layered(
 ) -> Result<Requested> {
     let variables: Vec<_> = variables.into_iter().collect();
     let layers = stack(facts.clone(), line, resumed, [user, Some(here)], variables.clone())?;
-    // Where the runs are is itself a key, which the file beside them therefore cannot have.
-    let beside = layers.run_dir().join("operant.toml");
-    let same = || beside.canonicalize().ok() == here.canonicalize().ok();
-    if !beside.is_file() || same() {
+    // `run_dir` is itself a key, which the file in that directory therefore cannot set.
+    let runs_file = layers.run_dir().join("operant.toml");
+    let same = || runs_file.canonicalize().ok() == here.canonicalize().ok();
+    if !runs_file.is_file() || same() {
         return layers.build();
     }
     let run_dir = layers.run_dir();
-    let layers = stack(facts, line, resumed, [user, Some(here), Some(&beside)], variables)?;
+    let layers = stack(facts, line, resumed, [user, Some(here), Some(&runs_file)], variables)?;
     if layers.run_dir() != run_dir {
         return Err(Error::usage("run_dir cannot be set by a file that is found through it")
-            .at(beside.display().to_string())
+            .at(runs_file.display().to_string())
             .remedy("set it in the operant.toml of the working directory, or with --run-dir"));
     }
     layers.build()
 }
 
-/// The layers with these files, the lowest first, each if it is there.
+/// The layers with these files, lowest first, each if it exists.
 fn stack<const FILES: usize>(
     facts: EnvFacts,
     line: &CommandLine,

@@ -1,4 +1,4 @@
-//! A value of the configuration and where it came from, and what is known of the environment that it is for.
+//! A value of the configuration and its origin, and the facts about its environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,24 +14,24 @@ pub enum Origin {
     Default,
     /// The preset of this environment.
     Preset(String),
-    /// The table of that preset which is for GPUs.
+    /// The `[gpu]` table of that preset.
     PresetGpu(String),
-    /// A file, at a line where known.
+    /// A file, at a line if known.
     File(PathBuf, Option<usize>),
     /// A variable of the process environment.
     Variable(String),
     /// The configuration of the run being resumed.
     Resumed(String),
-    /// `--set`, or a flag of its own.
+    /// `--set` or a flag.
     Flag(String),
-    /// The device, as `auto` asked for; why.
+    /// The device, as requested by `auto`; with the reason.
     Chosen(String),
-    /// The device, which does not have what was asked for; what that was.
+    /// The device, which does not support the requested value; with an explanation.
     Overridden(String),
 }
 
 impl Origin {
-    /// Whether a person chose the value, as opposed to a default or preset.
+    /// Whether the user chose the value, as opposed to a default or preset.
     pub fn is_explicit(&self) -> bool {
         !matches!(self, Origin::Default | Origin::Preset(_) | Origin::PresetGpu(_))
     }
@@ -54,7 +54,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What the configuration needs to know about an environment.
+/// Facts about an environment that its configuration depends on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EnvFacts {
     /// Its name, as in `operant train NAME`.
@@ -63,15 +63,14 @@ pub struct EnvFacts {
     pub preset: Option<String>,
     /// Its options with their defaults.
     pub options: BTreeMap<String, f64>,
-    /// The environments whose tables an `operant.toml` may hold beside this one's: names and aliases, with the name
-    /// that each stands for.
+    /// The environments whose tables an `operant.toml` may hold: every name and alias, with the name that it refers to.
     pub known: BTreeMap<String, String>,
 }
 
 /// A value and where it came from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// The value, already of its key's type.
+    /// The value, of its key's type.
     pub value: Value,
     /// Where it came from.
     pub origin: Origin,

@@ -1,5 +1,5 @@
-//! What the sources ask for, and the settings that a device makes of it: sources -> requested -> resolved. Nothing here changes a
-//! value in place; each step gives new ones.
+//! The requested configuration, and its resolution for a device: sources -> requested -> resolved. No step changes a
+//! value in place.
 
 use operant_learn::Precision;
 use toml::{Table, Value};
@@ -11,24 +11,24 @@ use super::origin::{Entries, Entry, Origin};
 use super::settings::Settings;
 use crate::error::{Error, Result};
 
-/// The configuration that is asked for: every value typed and checked, while the device may be open, and with it the preset's part for
-/// GPUs and `num_envs`.
+/// The requested configuration: every value typed and checked. The device may be open, and with it `num_envs` and
+/// whether the preset's `[gpu]` table applies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requested {
-    /// The settings as they are for a device that is asked for by name, and for the CPU while that is open; with the number of
+    /// The settings for the device requested by name, or for the CPU while the device is open; with the number of
     /// environments below an `auto`.
     pub settings: Settings,
-    /// What the environment's preset has for GPUs, by key.
+    /// The `[gpu]` table of the environment's preset.
     gpu: Entries,
-    /// Where `num_envs = "auto"` was asked for, if it was.
+    /// Origin of `num_envs = "auto"`, if it was requested.
     auto_envs: Option<Origin>,
 }
 
 impl Layers {
-    /// Checks the whole: with the preset for GPUs where a GPU is asked for by name.
+    /// Checks the whole configuration, with the preset's `[gpu]` table if a GPU is requested by name.
     ///
     /// # Errors
-    /// The first thing that does not fit, with the value, its origin and a remedy.
+    /// The first invalid value, with its origin and a remedy.
     pub fn build(self) -> Result<Requested> {
         let Layers { facts, entries, options, gpu, auto_envs } = self;
         let settings = Settings::of(facts, entries, options)?;
@@ -36,7 +36,7 @@ impl Layers {
         match &requested.settings.run.device {
             DeviceRequest::Only(DeviceName::Cuda(_)) => requested.on_gpu(),
             DeviceRequest::Only(DeviceName::Cpu) => requested.on_cpu(),
-            // What fits a GPU alone is refused once the CPU is chosen.
+            // Settings that only GPUs support are refused once the CPU is chosen.
             DeviceRequest::Auto if requested.has_gpu_preset() && requested.on_gpu().is_ok() => Ok(requested),
             DeviceRequest::FirstOf(_) if requested.on_gpu().is_ok() => Ok(requested),
             _ => requested.checked(),
@@ -53,23 +53,23 @@ impl Requested {
         }
     }
 
-    /// The value of a key, as TOML has it; None where it has none, or the device is yet to decide.
+    /// The value of a key as TOML; None if it has none, or if the device has not chosen it yet.
     pub fn value(&self, key: &str) -> Option<&Value> {
         let is_open = key == "num_envs" && self.num_envs_is_open();
         self.settings.value(key).filter(|_| !is_open)
     }
 
-    /// Whether the device is yet to decide `num_envs`.
+    /// Whether the device has not chosen `num_envs` yet.
     pub fn num_envs_is_open(&self) -> bool {
         self.auto_envs.is_some()
     }
 
-    /// Whether the environment's preset has a part for GPUs.
+    /// Whether the environment's preset has a `[gpu]` table.
     pub fn has_gpu_preset(&self) -> bool {
         !self.gpu.is_empty()
     }
 
-    /// Whether the command line sets this key: what it sets is never overridden by a device.
+    /// Whether the command line sets this key. A device never overrides such a value.
     pub(crate) fn is_from_command_line(&self, key: &str) -> bool {
         matches!(self.origin(key), Some(Origin::Flag(_)))
     }
@@ -82,7 +82,7 @@ impl Requested {
         }
     }
 
-    /// The same for a GPU: what the preset has for GPUs lies over the rest of it, and under everything else.
+    /// The same for a GPU: the preset's `[gpu]` table overrides the rest of the preset, and nothing else.
     ///
     /// # Errors
     /// As [`Layers::build`].
@@ -96,8 +96,8 @@ impl Requested {
         self.with(entries)?.checked()
     }
 
-    /// The same for the CPU. What only GPUs have is overridden where a file or a variable set it, and refused where the command line
-    /// did.
+    /// The same for the CPU. GPU-only settings are overridden if a file or variable set them, and refused if the
+    /// command line did.
     ///
     /// # Errors
     /// As [`Layers::build`].
@@ -110,12 +110,13 @@ impl Requested {
         self.overriding([overlap, precision].into_iter().flatten(), "the CPU")?.checked()
     }
 
-    /// Refuses what exists on GPUs only where the command line sets it.
+    /// Refuses GPU-only settings from the command line.
     fn check_for_cpu(&self) -> Result<()> {
         let run = &self.settings.run;
         if run.overlap && self.is_from_command_line("overlap") {
-            let error = Error::usage("overlap = true exists on GPUs only: the CPU does one thing at a time")
-                .remedy("leave overlap out, or set it to false");
+            let error =
+                Error::usage("overlap = true needs a GPU: the CPU does not overlap rollout and update")
+                    .remedy("leave overlap out, or set it to false");
             return Err(self.placed(error, "overlap"));
         }
         if run.precision == Precision::F32 || !self.is_from_command_line("precision") {
@@ -126,7 +127,7 @@ impl Requested {
         Err(self.placed(error, "precision"))
     }
 
-    /// The same with the one value that a device has for each of these keys.
+    /// The same with the only value that a device supports for each of these keys.
     pub(crate) fn overriding(
         &self,
         values: impl IntoIterator<Item = (&'static str, Value)>,
@@ -135,13 +136,13 @@ impl Requested {
         let mut entries = self.settings.entries.clone();
         for (key, value) in values {
             let Some(entry) = entries.get_mut(key) else { continue };
-            let reason = format!("{device} has no {key} = {}, which {} asks for", entry.value, entry.origin);
+            let reason = format!("{device} has no {key} = {}, which {} requests", entry.value, entry.origin);
             *entry = Entry { value, origin: Origin::Overridden(reason) };
         }
         self.with(entries)
     }
 
-    /// What the device overrides, in one line.
+    /// The overridden settings, in one line.
     pub(crate) fn overridden(&self) -> Option<String> {
         let shown = |entry: &Entry| match &entry.origin {
             Origin::Overridden(reason) => Some(format!("{reason}: it is {}", entry.value)),
@@ -151,11 +152,11 @@ impl Requested {
         (!shown.is_empty()).then(|| shown.join("; "))
     }
 
-    /// The request of a run that goes on from a checkpoint saved under the configuration `saved`. It has as many environments as
-    /// the checkpoint, so `auto` asks for nothing.
+    /// The request of a run that resumes from a checkpoint saved under the configuration `saved`. The number of
+    /// environments is the checkpoint's, so `auto` has no effect.
     ///
     /// # Errors
-    /// The first key whose change does not fit the checkpoint, with both values.
+    /// The first key whose change is incompatible with the checkpoint, with both values.
     pub fn resuming(&self, saved: &str, run: &str) -> Result<Requested> {
         let saved: Table = saved.parse().map_err(|error: toml::de::Error| {
             Error::usage(format!("the checkpoint's configuration is not valid TOML: {}", error.message()))
@@ -174,11 +175,11 @@ impl Requested {
         Requested { auto_envs: None, ..self.clone() }.checked()
     }
 
-    /// The settings of a run, final: where `num_envs` is open, with the number that the device chose and why, or with None the one below
-    /// `auto`.
+    /// The final settings of a run. If `num_envs` is open, it takes the number that the device chose, with the reason,
+    /// or with None the value below `auto`.
     ///
     /// # Errors
-    /// When other values do not fit it.
+    /// When other values do not fit that number.
     pub fn resolve(&self, num_envs: Option<(usize, String)>) -> Result<Settings> {
         let mut entries = self.settings.entries.clone();
         if self.num_envs_is_open()
@@ -202,7 +203,7 @@ impl Requested {
         Ok(Requested { settings, gpu: self.gpu.clone(), auto_envs: self.auto_envs.clone() })
     }
 
-    /// Itself, if all values fit together. Until the device has decided, `num_envs` has no number to check.
+    /// Returns itself if all values fit together. `num_envs` is not checked until the device has chosen it.
     fn checked(self) -> Result<Requested> {
         if !self.num_envs_is_open() {
             self.settings.check_minibatches()?;

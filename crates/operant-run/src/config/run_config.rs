@@ -1,4 +1,4 @@
-//! How a run is carried out, a row for each setting.
+//! The settings of a run, one row each.
 
 use std::path::PathBuf;
 
@@ -11,39 +11,39 @@ use super::device_request::DeviceRequest;
 use crate::error::{Error, Result};
 
 settings! {
-    /// How a run is carried out. Nothing here but `precision` changes what an update computes, and nothing but that and `overlap`
-    /// what a horizon plays.
+    /// How a run is carried out. Only `precision` changes what an update computes; only `precision` and `overlap`
+    /// change what a rollout plays.
     pub struct RunConfig in Run;
 
-    /// What trains: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or several in order, of which the first that is there and
-    /// can train this is taken: `cuda:1,cuda:0,cpu`. `auto` takes a GPU where one is usable and the environment has a preset for
-    /// GPUs, else the CPU, and says why
+    /// What trains: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or several in order, of which the first
+    /// available one that can train this is used: `cuda:1,cuda:0,cpu`. `auto` uses a GPU if one is usable and the
+    /// environment has a preset for GPUs, else the CPU, and prints the reason
     device: DeviceRequest = DeviceRequest::Auto, flag("--device", "DEVICE");
-    /// What the network's matrix products are computed in: `f32`, or on a GPU `tf32` or `bf16`
+    /// Precision of the network's matrix products: `f32`, or on a GPU `tf32` or `bf16`
     precision: Precision = Precision::F32, flag("--precision", "PRECISION");
     /// How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`layers`), or as suits its shape (`auto`)
     kernels: Kernels = Kernels::Auto;
     /// Share of a GPU's free memory that a run may take
     memory_fraction: f64 [Kind::Real(Range::Unit)] = 0.9;
-    /// On a GPU, play each horizon during the update before it, with weights that are one update old
+    /// On a GPU, overlap each rollout with the update before it, using weights that are one update old
     overlap: bool = false, switch("--overlap", "true");
-    /// Worker threads; 0 is the plan's number: every usable hardware thread, up to 32
+    /// Worker threads; 0 leaves it to the plan: every usable hardware thread, up to 32
     threads: usize [Kind::Count { least: 0, most: 4096 }] = 0;
-    /// Environments that a thread plays side by side; 0 is the plan's number, with which all threads finish soonest
+    /// Environments that a thread steps together; 0 leaves it to the plan, which minimizes the time of the slowest thread
     rollout_tile: usize [Kind::Size(&ROLLOUT_TILES)] = 0;
-    /// Environments that one instruction steps; 0 is as many as the processor's vectors hold
+    /// SIMD lanes: environments per vector instruction; 0 is the CPU's full vector width
     lane_width: usize [Kind::Size(&LANE_WIDTHS)] = 0;
-    /// How threads wait for the next small job; `auto` leaves it to the plan
+    /// How threads wait for their next job; `auto` leaves it to the plan
     waiting: WaitingRequest = WaitingRequest::Auto;
     /// Bind each thread to a CPU
     pin: bool = false;
-    /// Choose threads, tiles and waiting for this machine; `false` takes plain defaults
+    /// Choose threads, tiles and waiting for this machine; `false` uses fixed defaults
     optimize_perf: bool = true, flag("--optimize-perf", "BOOL");
     /// Directory that keeps compiled kernels; the user's cache directory if absent
     cache_dir: Option<PathBuf> = None, local();
     /// Directory that holds the runs
     run_dir: PathBuf = PathBuf::from("runs"), flag("--run-dir", "DIR"), local();
-    /// Name of the run; made of environment, seed and time if absent
+    /// Name of the run; generated from environment, seed and time if absent
     name: Option<String> [Kind::Text(&RUN_NAME)] = None, flag("--name", "NAME"), local();
     /// Updates between checkpoints; 0 saves at the end only
     checkpoint_interval: u64 [Kind::Count { least: 0, most: i64::MAX }] = 100;
@@ -68,20 +68,20 @@ settings! {
 }
 
 choice! {
-    /// How worker threads wait, as far as the configuration decides it.
+    /// How worker threads wait, as the configuration requests it.
     pub enum WaitingRequest {
-        /// As the plan for the machine says.
+        /// As the plan for this machine chooses.
         Auto = "auto",
-        /// Look for the next job for some ten microseconds before offering the core to others.
+        /// Poll for the next job for some ten microseconds before yielding the core.
         Spin = "spin",
-        /// Offer the core to others almost at once.
+        /// Yield the core almost at once.
         Yield = "yield",
-        /// Sleep, and be woken for every job.
+        /// Sleep until woken for a job.
         Sleep = "sleep",
     }
 }
 
-/// A run's name becomes a directory's.
+/// Syntax of a run's name, which is also a directory name.
 static RUN_NAME: Syntax = Syntax {
     about: "up to 128 letters, digits and - _ . + =",
     check: |name| {
@@ -96,10 +96,10 @@ static RUN_NAME: Syntax = Syntax {
     },
 };
 
-/// Whether this can name a run.
+/// Checks a run's name.
 ///
 /// # Errors
-/// When it cannot, with what can.
+/// When the name is not valid.
 pub(crate) fn check_run_name(name: &str) -> Result<()> {
     (RUN_NAME.check)(name).map_err(|Refusal { problem, remedy }| {
         Error::usage(format!("name = \"{name}\" {problem}")).remedy(remedy)

@@ -1,4 +1,4 @@
-//! The settings of a run: typed, checked, with the origin of each, and never changed once they are made.
+//! The settings of a run: typed, checked, immutable, with the origin of each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::origin::{Entries, Entry, EnvFacts, Origin};
 use super::{RunConfig, default_run_dir};
 use crate::error::{Error, Result};
 
-/// Samples that one update may hold; beyond, buffers outgrow the machines that exist.
+/// Maximum number of samples of one update; more would not fit the memory of any machine.
 const MAX_SAMPLES: u64 = 1 << 28;
 
 /// A complete, checked configuration for one environment. It is made by [`super::Requested::resolve`].
@@ -26,7 +26,7 @@ pub struct Settings {
     pub run: RunConfig,
     /// Options of the environment, by name.
     pub env_options: BTreeMap<String, f64>,
-    /// What they were made for.
+    /// The environment that they are for.
     pub(super) facts: EnvFacts,
     /// Every value with its origin, by key.
     pub(super) entries: Entries,
@@ -35,7 +35,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings of entries of their keys' types, which are not yet known to fit together.
+    /// Builds settings from typed entries, without checking that they fit together.
     pub(super) fn of(
         facts: EnvFacts,
         entries: Entries,
@@ -55,17 +55,17 @@ impl Settings {
         self.entries.get(key).map(|entry| &entry.origin)
     }
 
-    /// The value of a key, as TOML has it; None where it has none.
+    /// The value of a key as TOML; None if it has none.
     pub fn value(&self, key: &str) -> Option<&Value> {
         self.entries.get(key).map(|entry| &entry.value)
     }
 
-    /// `key = value`, as TOML has it.
+    /// `key = value` as TOML.
     pub(crate) fn assignment(&self, key: &str) -> String {
         self.value(key).map_or_else(|| key.to_owned(), |value| format!("{key} = {value}"))
     }
 
-    /// Why there are as many environments as there are, where the device decided.
+    /// Why the device chose this number of environments, if it did.
     pub fn num_envs_chosen(&self) -> Option<&str> {
         match self.origin("num_envs") {
             Some(Origin::Chosen(reason)) => Some(reason),
@@ -78,12 +78,12 @@ impl Settings {
         self.options.get(option).map(|entry| &entry.origin)
     }
 
-    /// Whether any value comes from the part of the environment's preset that is for GPUs.
+    /// Whether any value comes from the `[gpu]` table of the environment's preset.
     pub fn uses_gpu_preset(&self) -> bool {
         self.entries.values().any(|entry| matches!(entry.origin, Origin::PresetGpu(_)))
     }
 
-    /// Where runs are kept when no flag names another directory.
+    /// The directory that holds the runs by default.
     pub(crate) fn default_run_dir(&self) -> PathBuf {
         default_run_dir(self.facts.known.clone())
     }
@@ -93,7 +93,7 @@ impl Settings {
         self.facts.preset.is_some()
     }
 
-    /// Updates that reach `total_timesteps`, the last one rounded up.
+    /// Number of updates that reach `total_timesteps`, rounded up.
     pub fn updates(&self) -> u64 {
         self.learner.total_timesteps.div_ceil(self.batch())
     }
@@ -145,7 +145,7 @@ impl Settings {
     }
 }
 
-/// The struct of these keys with the values that the entries have for them.
+/// Deserializes the entries of these keys into their struct.
 fn typed<T: serde::de::DeserializeOwned>(keys: &[Key], entries: &Entries) -> Result<T> {
     let values =
         keys.iter().filter_map(|key| Some((key.name.to_owned(), entries.get(key.name)?.value.clone())));

@@ -1,4 +1,4 @@
-//! The effective configuration as TOML, each value with where it came from; the text is a valid `--config` file.
+//! The effective configuration as TOML, each value with its origin; the text is a valid `--config` file.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ impl Settings {
         self.shown(None, origins)
     }
 
-    /// The same with `num_envs = "auto"` where that was asked for.
+    /// The same with `num_envs = "auto"` if that was requested.
     pub(super) fn shown(&self, auto_envs: Option<&Origin>, origins: bool) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let mut group = Group::Learner;
@@ -41,7 +41,7 @@ impl Settings {
         let mut text = String::new();
         for (line, origin) in lines {
             if origins && !origin.is_empty() {
-                // A path may hold any character; a comment must stay on its line.
+                // A path may contain a newline; a comment must not.
                 let origin: String = origin.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
                 let _ = writeln!(text, "{line:width$} # {origin}");
             } else {
@@ -51,8 +51,8 @@ impl Settings {
         text
     }
 
-    /// What a run's config.toml and checkpoints keep: everything but the name of the run and the places on this machine, so that
-    /// the file serves as a `--config` for another.
+    /// The content of a run's config.toml and checkpoints: everything but the run's name and paths on this machine, so
+    /// that the file can be the `--config` of another run.
     pub fn to_saved_toml(&self) -> String {
         let mut saved = self.clone();
         for local in keys().filter(|key| key.is_local) {
@@ -69,7 +69,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// What training learns with: the environment, the hyperparameters, and the environment's options as `env.NAME`.
+    /// The environment, the hyperparameters, and the environment's options as `env.NAME`.
     pub fn hyperparameters(&self) -> Vec<(String, Value)> {
         let environment = ("environment".to_string(), Value::String(self.environment.clone()));
         let learner = keys().filter(|key| key.group == Group::Learner);
@@ -79,7 +79,7 @@ impl Settings {
         std::iter::once(environment).chain(learner).chain(options).collect()
     }
 
-    /// What [`Settings::to_saved_toml`] writes, as values.
+    /// The output of [`Settings::to_saved_toml`] as values.
     pub fn to_saved_table(&self) -> toml::Table {
         self.to_saved_toml().parse().expect("a configuration that is written can be read")
     }
@@ -93,8 +93,8 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// What a saved configuration of a run has otherwise than the environment's preset would: `(key, value)` of each
-/// hyperparameter, setting of evaluations and option (`env.NAME`). The seed is not among them.
+/// Where a run's saved configuration differs from the environment's preset: `(key, value)` of each hyperparameter,
+/// evaluation setting and option (`env.NAME`), without the seed.
 pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)> {
     let Ok(preset) = Layers::new(facts.clone()).and_then(Layers::build) else { return Vec::new() };
     let on_gpu = saved.get("device").and_then(Value::as_str).is_some_and(|device| device.starts_with("cuda"));
@@ -113,10 +113,10 @@ pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)
     keys.chain(options).collect()
 }
 
-/// Settings of a run that change what its result means.
+/// Settings of a run that affect its result.
 const COMPARED: &[&str] = &["precision", "overlap", "eval_episodes", "solved_at", "stop_when_solved"];
 
-/// The environment that a saved configuration is for, if it says so.
+/// The environment of a saved configuration, if it names one.
 pub fn environment_of(saved: &toml::Table) -> Option<String> {
     saved.get("environment")?.as_str().map(str::to_string)
 }

@@ -85,7 +85,7 @@ fn every_layer_overrides_the_one_below() {
 }
 
 #[test]
-fn a_resumed_runs_configuration_beats_all_but_flags() {
+fn a_resumed_runs_configuration_overrides_all_but_flags() {
     let saved =
         layered(facts(), &set(&["learning_rate=0.05", "seed=9"]), None, None, Path::new("/nonexistent"), [])
             .expect("valid")
@@ -106,7 +106,7 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
     resumed.resuming(&saved, "old").expect("fits");
     let resumed_trunk = resumed.settings.learner.shared_trunk;
 
-    // What was said since the run began does not show through.
+    // Files and variables added since the run began have no effect.
     let dir = tempfile::tempdir().expect("a temporary directory");
     let here = dir.path().join("operant.toml");
     std::fs::write(&here, "solved_at = 7.0\n[env]\nlength = 2\n").expect("written");
@@ -136,9 +136,10 @@ fn a_resumed_runs_configuration_beats_all_but_flags() {
 #[test]
 fn an_environments_table_overrides_its_file_for_that_environment_only() {
     let file = "[pendulum]\ngamma = 0.1\n[\"CartPole-v1\"]\ngamma = 0.2\n[CartPole-v1.env]\nlength = 2\n";
-    let asked = with_files("", &format!("gamma = 0.3\n{file}"), &CommandLine::default(), &[]).expect("valid");
-    assert_eq!(asked.settings.learner.gamma, 0.2);
-    assert_eq!(asked.settings.env_options.get("length"), Some(&2.0));
+    let requested =
+        with_files("", &format!("gamma = 0.3\n{file}"), &CommandLine::default(), &[]).expect("valid");
+    assert_eq!(requested.settings.learner.gamma, 0.2);
+    assert_eq!(requested.settings.env_options.get("length"), Some(&2.0));
 
     let error =
         with_files("", "[pendulun]\ngamma = 0.1", &CommandLine::default(), &[]).expect_err("no such table");
@@ -152,12 +153,12 @@ fn an_environments_table_overrides_its_file_for_that_environment_only() {
 #[test]
 fn environment_options_come_from_every_layer() {
     let line = set(&["env.sticky_action_prob=0.25"]);
-    let asked =
+    let requested =
         with_files("", "[env]\nramping = true\nsticky_action_prob = 0.5", &line, &[("OPERANT_ENV_A", "3")])
             .expect("valid");
     let expected = [("a", 3.0), ("ramping", 1.0), ("sticky_action_prob", 0.25)];
     let expected: BTreeMap<String, f64> = expected.map(|(name, x)| (name.to_string(), x)).into();
-    assert_eq!(asked.settings.env_options, expected);
+    assert_eq!(requested.settings.env_options, expected);
     assert!(error_of(&set(&["env.ramping=often"])).what.contains("finite number"));
 }
 
@@ -225,13 +226,16 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
-fn a_configuration_may_ask_for_a_gpu_that_this_machine_has_not() {
+fn a_configuration_may_request_a_gpu_that_this_machine_lacks() {
     for (device, ordinal) in [("cuda", 0), ("cuda:0", 0), ("cuda:7", 7)] {
         let line = set(&[&format!("device={device}"), "precision=bf16"]);
-        let asked = with_files("", "", &line, &[]).expect("valid");
+        let requested = with_files("", "", &line, &[]).expect("valid");
         let gpu = DeviceRequest::Only(DeviceName::Cuda(ordinal));
-        assert_eq!((&asked.settings.run.device, asked.settings.run.precision), (&gpu, Precision::Bf16));
-        assert_eq!(asked.value("device").and_then(|value| value.as_str()), Some(device));
+        assert_eq!(
+            (&requested.settings.run.device, requested.settings.run.precision),
+            (&gpu, Precision::Bf16)
+        );
+        assert_eq!(requested.value("device").and_then(|value| value.as_str()), Some(device));
     }
     assert!(with_files("", "", &set(&["precision=tf32"]), &[]).is_ok(), "auto may find one");
     let error = error_of(&set(&["device=cpu", "precision=tf32"]));
@@ -255,12 +259,12 @@ fn batches_beyond_any_memory_are_refused() {
 }
 
 #[test]
-fn loose_spellings_are_understood() {
+fn lenient_spellings_are_accepted() {
     let line = set(&["total_timesteps=2e5", "gamma=1", "hidden=32,16", "activation=relu", "num_envs=1_6"]);
-    let asked = with_files("", "", &line, &[("OPERANT_HIDDEN", "8")]).expect("valid");
-    assert_eq!(asked.settings.learner.total_timesteps, 200_000);
-    assert_eq!((asked.settings.learner.gamma, asked.settings.learner.num_envs), (1.0, 16));
-    assert_eq!(asked.settings.learner.hidden, [32, 16]);
+    let requested = with_files("", "", &line, &[("OPERANT_HIDDEN", "8")]).expect("valid");
+    assert_eq!(requested.settings.learner.total_timesteps, 200_000);
+    assert_eq!((requested.settings.learner.gamma, requested.settings.learner.num_envs), (1.0, 16));
+    assert_eq!(requested.settings.learner.hidden, [32, 16]);
 }
 
 #[test]
@@ -272,8 +276,8 @@ fn the_shown_configuration_reads_back_as_itself() {
         "log_std_init=-1e-7",
         "name=x",
     ]);
-    let asked = with_files("", "gamma = 0.123456789012345678", &line, &[]).expect("valid");
-    let shown = asked.to_toml(true);
+    let requested = with_files("", "gamma = 0.123456789012345678", &line, &[]).expect("valid");
+    let shown = requested.to_toml(true);
     assert!(shown.contains("learning_rate = 0.1"), "{shown}");
     assert!(shown.contains("# preset cartpole"), "{shown}");
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -283,9 +287,9 @@ fn the_shown_configuration_reads_back_as_itself() {
     let again = with_files("", "", &line, &[]).expect("valid");
     assert_eq!(
         (&again.settings.learner, &again.settings.run),
-        (&asked.settings.learner, &asked.settings.run)
+        (&requested.settings.learner, &requested.settings.run)
     );
-    assert_eq!(again.settings.env_options, asked.settings.env_options);
+    assert_eq!(again.settings.env_options, requested.settings.env_options);
     assert_eq!(environment_of(&shown.parse().expect("TOML")).as_deref(), Some("cartpole"));
 
     let elsewhere = EnvFacts { name: "pendulum".into(), preset: preset("pendulum"), ..facts() };
@@ -312,40 +316,44 @@ fn every_preset_is_valid_for_its_environment_on_every_device() {
         for device in ["cpu", "auto", "cuda"] {
             let facts = EnvFacts { name: name.to_string(), preset: Some(preset.clone()), ..facts() };
             let line = set(&[&format!("device={device}")]);
-            let asked = layered(facts, &line, None, None, Path::new("/nonexistent"), []).expect(name);
-            let on_gpu = asked.on_gpu().expect("valid");
+            let requested = layered(facts, &line, None, None, Path::new("/nonexistent"), []).expect(name);
+            let on_gpu = requested.on_gpu().expect("valid");
             let has_gpu = operant_learn::presets::has_gpu(preset);
-            assert_eq!(asked.has_gpu_preset(), has_gpu, "{name}");
-            assert_eq!(asked.settings.uses_gpu_preset(), has_gpu && device == "cuda", "{name} on {device}");
+            assert_eq!(requested.has_gpu_preset(), has_gpu, "{name}");
+            assert_eq!(
+                requested.settings.uses_gpu_preset(),
+                has_gpu && device == "cuda",
+                "{name} on {device}"
+            );
             assert!(!has_gpu || on_gpu.settings.learner.num_envs >= 1024, "{name}");
         }
     }
 }
 
 #[test]
-fn the_part_for_gpus_lies_over_the_preset_and_under_everything_else() {
+fn the_gpu_table_overrides_the_preset_and_nothing_else() {
     let table = Origin::PresetGpu("cartpole".into());
     assert_eq!(table.to_string(), "preset cartpole [gpu]");
     let on_cpu = with_files("", "", &set(&["device=cpu"]), &[]).expect("valid");
     assert_eq!(on_cpu.origin("num_envs"), Some(&Origin::Preset("cartpole".into())));
 
-    // Each way to say what trains leads to it, and to nothing else of the preset.
+    // Each way to request a GPU applies it, and changes nothing else of the preset.
     let nothing = CommandLine::default();
     let flag = CommandLine { flags: vec![("device", "--device", "cuda:1".into())], ..nothing.clone() };
     let by_variable = [("OPERANT_DEVICE", "cuda")];
-    for asked in [
+    for requested in [
         with_files("", "", &set(&["device=cuda"]), &[]),
         with_files("device = \"cuda\"", "", &nothing, &[]),
         with_files("", "[cartpole]\ndevice = \"cuda:0\"", &nothing, &[]),
         with_files("", "", &nothing, &by_variable),
         with_files("device = \"cpu\"", "", &flag, &by_variable),
     ] {
-        let asked = asked.expect("valid");
-        assert_eq!(asked.origin("num_envs"), Some(&table));
-        assert_eq!(asked.origin("gamma"), Some(&Origin::Preset("cartpole".into())));
-        assert_eq!(asked.origin("adam_eps"), Some(&Origin::Default));
-        assert!(asked.to_toml(true).contains("# preset cartpole [gpu]"), "{}", asked.to_toml(true));
-        assert_ne!(asked.settings.learner, on_cpu.settings.learner);
+        let requested = requested.expect("valid");
+        assert_eq!(requested.origin("num_envs"), Some(&table));
+        assert_eq!(requested.origin("gamma"), Some(&Origin::Preset("cartpole".into())));
+        assert_eq!(requested.origin("adam_eps"), Some(&Origin::Default));
+        assert!(requested.to_toml(true).contains("# preset cartpole [gpu]"), "{}", requested.to_toml(true));
+        assert_ne!(requested.settings.learner, on_cpu.settings.learner);
     }
     let overruled = with_files("device = \"cuda\"", "", &flag, &[("OPERANT_DEVICE", "cpu")]).expect("valid");
     assert_eq!(overruled.origin("num_envs"), Some(&table));
@@ -353,14 +361,14 @@ fn the_part_for_gpus_lies_over_the_preset_and_under_everything_else() {
     assert_eq!(cpu.settings.learner, on_cpu.settings.learner);
 
     for user in ["num_envs = 64", "[cartpole]\nnum_envs = 64"] {
-        let asked = with_files("", user, &set(&["device=cuda"]), &[]).expect("valid");
-        assert_eq!(asked.settings.learner.num_envs, 64);
-        assert_eq!(asked.origin("num_steps"), Some(&table));
+        let requested = with_files("", user, &set(&["device=cuda"]), &[]).expect("valid");
+        assert_eq!(requested.settings.learner.num_envs, 64);
+        assert_eq!(requested.origin("num_steps"), Some(&table));
     }
 }
 
 #[test]
-fn a_key_that_is_none_in_the_part_for_gpus_is_refused() {
+fn an_unknown_key_in_the_gpu_table_is_refused() {
     let mut layers = Layers::new(EnvFacts { name: "bare".into(), preset: None, ..facts() }).expect("valid");
     let error = layers.preset("gamma = 0.5\n[gpu]\nnum_env = 4096\n", "bare").expect_err("no such key");
     assert!(error.what.contains("did you mean \"num_envs\""), "{error}");
@@ -375,26 +383,26 @@ fn a_resumed_run_keeps_its_own_configuration_on_any_device() {
     for device in ["cuda", "auto"] {
         let line = set(&[&format!("device={device}")]);
         let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), [])
-            .and_then(|asked| asked.on_gpu())
+            .and_then(|requested| requested.on_gpu())
             .expect("valid");
         assert_eq!(resumed.origin("num_envs"), Some(&Origin::Resumed("old".into())));
         assert!(!resumed.settings.uses_gpu_preset());
-        resumed.resuming(&saved, "old").expect("it goes on");
+        resumed.resuming(&saved, "old").expect("it continues");
     }
 }
 
 #[test]
-fn auto_may_ask_for_what_only_one_device_takes() {
+fn auto_accepts_values_that_fit_one_device_only() {
     // 2,048 minibatches divide the batch of thousands of environments, and not that of a few.
-    let asked = with_files("", "", &set(&["num_minibatches=2048"]), &[]).expect("a GPU takes it");
-    assert_eq!(asked.on_gpu().expect("valid").settings.learner.num_minibatches, 2048);
-    assert!(asked.resolve(None).is_err());
+    let requested = with_files("", "", &set(&["num_minibatches=2048"]), &[]).expect("a GPU takes it");
+    assert_eq!(requested.on_gpu().expect("valid").settings.learner.num_minibatches, 2048);
+    assert!(requested.resolve(None).is_err());
     assert!(with_files("", "", &set(&["num_minibatches=2048", "device=cpu"]), &[]).is_err());
     assert!(with_files("", "", &set(&["num_minibatches=1009"]), &[]).is_err(), "neither takes it");
 }
 
 #[test]
-fn the_users_file_is_where_xdg_says() {
+fn the_users_file_follows_xdg() {
     let home = |name: &str| (name == "HOME").then(|| OsString::from("/home/u"));
     assert_eq!(user_file(home), Some("/home/u/.config/operant/operant.toml".into()));
     let xdg = |name: &str| Some(OsString::from(if name == "HOME" { "/home/u" } else { "/etc/x" }));
@@ -406,24 +414,24 @@ fn the_number_of_environments_may_be_left_to_the_device() {
     let nothing = CommandLine::default();
     let preset = with_files("", "", &nothing, &[]).expect("valid").settings.learner.num_envs;
     let flag = CommandLine { flags: vec![("num_envs", "--envs", "auto".into())], ..nothing.clone() };
-    for (asked, origin) in [
+    for (requested, origin) in [
         (with_files("num_envs = \"auto\"", "", &nothing, &[]), "user.toml:1"),
         (with_files("", "[cartpole]\nnum_envs = \"auto\"", &nothing, &[]), "operant.toml:2"),
         (with_files("", "", &nothing, &[("OPERANT_NUM_ENVS", "auto")]), "OPERANT_NUM_ENVS"),
         (with_files("", "", &set(&["num_envs=auto"]), &[]), "--set"),
         (with_files("", "", &flag, &[]), "--envs"),
     ] {
-        let asked = asked.expect("valid");
-        assert!(asked.num_envs_is_open() && asked.settings.num_envs_chosen().is_none());
-        assert!(asked.origin("num_envs").expect("an origin").to_string().ends_with(origin));
-        assert!(asked.to_toml(false).contains("num_envs = \"auto\"\n"), "{}", asked.to_toml(false));
-        // The layers below are there for a device that has no opinion.
-        assert_eq!(asked.settings.learner.num_envs, preset);
-        let on_cpu = asked.resolve(None).expect("the preset's fit");
+        let requested = requested.expect("valid");
+        assert!(requested.num_envs_is_open() && requested.settings.num_envs_chosen().is_none());
+        assert!(requested.origin("num_envs").expect("an origin").to_string().ends_with(origin));
+        assert!(requested.to_toml(false).contains("num_envs = \"auto\"\n"), "{}", requested.to_toml(false));
+        // The layers below apply if the device does not choose.
+        assert_eq!(requested.settings.learner.num_envs, preset);
+        let on_cpu = requested.resolve(None).expect("the preset's fit");
         assert_eq!(on_cpu.learner.num_envs, preset);
         assert!(on_cpu.to_saved_toml().contains(&format!("\nnum_envs = {preset}\n")));
 
-        let on_gpu = asked.on_gpu().expect("valid");
+        let on_gpu = requested.on_gpu().expect("valid");
         assert!(on_gpu.num_envs_is_open());
         let on_gpu = on_gpu.resolve(Some((4224, "as many as fit".into()))).expect("they fit");
         assert_eq!((on_gpu.learner.num_envs, on_gpu.num_envs_chosen()), (4224, Some("as many as fit")));
@@ -431,26 +439,26 @@ fn the_number_of_environments_may_be_left_to_the_device() {
         assert!(saved.contains("# auto chose num_envs = 4224: as many as fit.\n"), "{saved}");
         assert!(saved.contains("\nnum_envs = 4224\n"), "{saved}");
     }
-    // Where a number is asked for, the device does not choose.
+    // If a number is given, the device does not choose.
     let fixed = with_files("", "", &set(&["num_envs=64"]), &[]).expect("valid");
     assert_eq!(fixed.resolve(Some((1, "why".into()))).expect("valid").learner.num_envs, 64);
-    // What does not divide is found once there is a number.
+    // A batch that does not divide is detected once there is a number.
     let line = set(&["num_envs=auto", "num_minibatches=7"]);
     let open = with_files("", "", &line, &[]).expect("nothing to divide yet");
     open.resolve(Some((64, "why".into()))).expect_err("7 does not divide it");
-    // A number over it is a number, and a resumed run has its own.
+    // A number in a higher layer replaces `auto`, and a resumed run keeps its own.
     let line = CommandLine { set: vec!["num_envs=64".into()], ..nothing.clone() };
     assert!(!with_files("num_envs = \"auto\"", "", &line, &[]).expect("valid").num_envs_is_open());
     let resumed = Some(("old", "num_envs = 16"));
     let nowhere = Path::new("/nonexistent");
-    let asked =
+    let requested =
         layered(facts(), &nothing, resumed, None, nowhere, [("OPERANT_NUM_ENVS".into(), "auto".into())]);
-    let asked = asked.expect("valid");
-    assert!(!asked.num_envs_is_open() && asked.settings.learner.num_envs == 16);
-    let asked = layered(facts(), &flag, resumed, None, nowhere, []).expect("valid");
-    let asked = asked.resuming("num_envs = 16", "old").expect("auto asks for no other number");
-    assert!(!asked.num_envs_is_open());
-    assert_eq!(asked.resolve(None).expect("its own").learner.num_envs, 16);
+    let requested = requested.expect("valid");
+    assert!(!requested.num_envs_is_open() && requested.settings.learner.num_envs == 16);
+    let requested = layered(facts(), &flag, resumed, None, nowhere, []).expect("valid");
+    let requested = requested.resuming("num_envs = 16", "old").expect("auto asks for no other number");
+    assert!(!requested.num_envs_is_open());
+    assert_eq!(requested.resolve(None).expect("its own").learner.num_envs, 16);
 
     let error = error_of(&set(&["num_envs=many"]));
     assert!(error.remedy.expect("a remedy").contains("auto"));
@@ -458,38 +466,38 @@ fn the_number_of_environments_may_be_left_to_the_device() {
 }
 
 #[test]
-fn overlap_is_for_gpus() {
+fn overlap_needs_a_gpu() {
     let error = error_of(&set(&["device=cpu", "overlap=true"]));
-    assert!(error.what.contains("overlap = true exists on GPUs only"), "{error}");
+    assert!(error.what.contains("overlap = true needs a GPU"), "{error}");
     for device in ["cuda", "auto"] {
-        let asked = with_files("", "", &set(&["overlap=true", &format!("device={device}")]), &[]);
-        let asked = asked.expect("a GPU may be there");
-        assert!(asked.settings.run.overlap && asked.on_cpu().is_err());
+        let requested = with_files("", "", &set(&["overlap=true", &format!("device={device}")]), &[]);
+        let requested = requested.expect("a GPU may be there");
+        assert!(requested.settings.run.overlap && requested.on_cpu().is_err());
     }
     assert!(!with_files("", "", &CommandLine::default(), &[]).expect("valid").settings.run.overlap);
 }
 
 #[test]
-fn what_a_file_prefers_gives_way_to_the_device_and_what_the_command_line_demands_does_not() {
+fn a_device_overrides_files_but_not_the_command_line() {
     let file = "precision = \"bf16\"\noverlap = true\n";
-    let asked = with_files("", file, &set(&["device=cpu"]), &[]).expect("the CPU has others");
-    assert_eq!((asked.settings.run.precision, asked.settings.run.overlap), (Precision::F32, false));
-    let overridden = asked.overridden().expect("an explanation");
+    let requested = with_files("", file, &set(&["device=cpu"]), &[]).expect("the CPU has others");
+    assert_eq!((requested.settings.run.precision, requested.settings.run.overlap), (Precision::F32, false));
+    let overridden = requested.overridden().expect("an explanation");
     let [precision, overlap] =
-        ["the CPU has no precision = \"bf16\", which ", "operant.toml:2 asks for: it is false"];
+        ["the CPU has no precision = \"bf16\", which ", "operant.toml:2 requests: it is false"];
     assert!(
         overridden.contains(precision) && overridden.contains(overlap) && !overridden.contains('\n'),
         "{overridden}"
     );
-    assert!(asked.to_toml(true).contains("# the CPU has no precision"), "`config` shows it");
-    // A GPU has both, and nothing gives way.
-    let asked = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid");
-    assert_eq!((asked.settings.run.precision, asked.settings.run.overlap), (Precision::Bf16, true));
-    assert_eq!(asked.overridden(), None);
+    assert!(requested.to_toml(true).contains("# the CPU has no precision"), "`config` shows it");
+    // A GPU supports both, and nothing is overridden.
+    let requested = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid");
+    assert_eq!((requested.settings.run.precision, requested.settings.run.overlap), (Precision::Bf16, true));
+    assert_eq!(requested.overridden(), None);
     let variable = [("OPERANT_PRECISION", "tf32")];
-    let asked = with_files("", "", &set(&["device=cpu"]), &variable).expect("valid");
-    assert_eq!(asked.settings.run.precision, Precision::F32);
-    // A run that trained in bf16 goes on where there is none.
+    let requested = with_files("", "", &set(&["device=cpu"]), &variable).expect("valid");
+    assert_eq!(requested.settings.run.precision, Precision::F32);
+    // A run that trained in bf16 continues on a device without it.
     let saved = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid").settings.to_saved_toml();
     let line = set(&["device=cpu"]);
     let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), []);
@@ -499,38 +507,41 @@ fn what_a_file_prefers_gives_way_to_the_device_and_what_the_command_line_demands
 #[test]
 fn devices_may_be_named_in_order() {
     for order in ["cuda:1,cuda:0,cpu", "cuda, cpu", "cuda:3,cuda:2"] {
-        let asked = with_files("", "", &set(&[&format!("device={order}"), "precision=bf16"]), &[]);
-        assert!(matches!(asked.expect("valid").settings.run.device, DeviceRequest::FirstOf(_)), "{order}");
+        let requested = with_files("", "", &set(&[&format!("device={order}"), "precision=bf16"]), &[]);
+        assert!(
+            matches!(requested.expect("valid").settings.run.device, DeviceRequest::FirstOf(_)),
+            "{order}"
+        );
     }
     for order in ["cpu,cuda", "auto,cpu", "cuda,,cpu", "cuda,tpu", ","] {
         let error = error_of(&set(&[&format!("device={order}")]));
-        assert!(error.what.contains("is no device"), "{order}: {error}");
+        assert!(error.what.contains("is not a device"), "{order}: {error}");
     }
 }
 
 #[test]
-fn the_file_beside_the_runs_lies_over_the_working_directorys() {
+fn the_file_in_the_run_directory_overrides_the_working_directorys() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (here, runs) = (dir.path().join("operant.toml"), dir.path().join("runs"));
     std::fs::create_dir(&runs).expect("created");
-    let beside = runs.join("operant.toml");
+    let runs_file = runs.join("operant.toml");
     std::fs::write(&here, format!("run_dir = {:?}\nseed = 1\nnum_steps = 32\n", runs)).expect("written");
-    std::fs::write(&beside, "seed = 2\n").expect("written");
+    std::fs::write(&runs_file, "seed = 2\n").expect("written");
     let with = |line: &CommandLine| layered(facts(), line, None, None, &here, []);
-    let asked = with(&CommandLine::default()).expect("valid");
-    assert_eq!((asked.settings.learner.seed, asked.settings.learner.num_steps), (2, 32));
-    assert_eq!(asked.origin("seed"), Some(&Origin::File(beside.clone(), Some(1))));
+    let requested = with(&CommandLine::default()).expect("valid");
+    assert_eq!((requested.settings.learner.seed, requested.settings.learner.num_steps), (2, 32));
+    assert_eq!(requested.origin("seed"), Some(&Origin::File(runs_file.clone(), Some(1))));
     assert_eq!(with(&set(&["seed=3"])).expect("valid").settings.learner.seed, 3);
-    std::fs::write(&beside, "seed = 2\nrun_dir = \"elsewhere\"\n").expect("written");
+    std::fs::write(&runs_file, "seed = 2\nrun_dir = \"elsewhere\"\n").expect("written");
     let error = with(&CommandLine::default()).expect_err("it would not be found there");
     assert!(error.what.contains("run_dir cannot be set by a file that is found through it"), "{error}");
-    // Where the runs are in the working directory itself there is one file.
+    // If the runs are in the working directory itself, there is one file.
     let line = set(&[&format!("run_dir={}", dir.path().display())]);
     assert_eq!(with(&line).expect("valid").settings.learner.seed, 1);
 }
 
 #[test]
-fn sizes_are_those_that_there_are() {
+fn only_available_sizes_are_accepted() {
     for (key, good, bad) in [("rollout_tile", ["0", "16", "64"], "48"), ("lane_width", ["0", "8", "16"], "4")]
     {
         for value in good {
@@ -547,21 +558,21 @@ fn sizes_are_those_that_there_are() {
 }
 
 #[test]
-fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
+fn machine_settings_have_keys_a_flag_and_two_variables() {
     let nothing = CommandLine::default();
-    let usual = with_files("", "", &nothing, &[]).expect("valid");
-    assert!(usual.settings.run.optimize_perf && !usual.settings.run.pin);
-    assert_eq!((usual.settings.run.threads, usual.settings.run.waiting), (0, WaitingRequest::Auto));
+    let default = with_files("", "", &nothing, &[]).expect("valid");
+    assert!(default.settings.run.optimize_perf && !default.settings.run.pin);
+    assert_eq!((default.settings.run.threads, default.settings.run.waiting), (0, WaitingRequest::Auto));
 
-    let off = |asked: Result<Requested>, origin: &str| {
-        let asked = asked.expect("valid");
-        assert!(!asked.settings.run.optimize_perf);
-        assert_eq!(asked.origin("optimize_perf").map(ToString::to_string).as_deref(), Some(origin));
+    let off = |requested: Result<Requested>, origin: &str| {
+        let requested = requested.expect("valid");
+        assert!(!requested.settings.run.optimize_perf);
+        assert_eq!(requested.origin("optimize_perf").map(ToString::to_string).as_deref(), Some(origin));
     };
     let (short, full) = ("OPTIMIZE_PERF", "OPERANT_OPTIMIZE_PERF");
     off(with_files("", "optimize_perf = true", &nothing, &[(short, "false")]), short);
     off(with_files("", "", &nothing, &[(full, "false")]), full);
-    // In whichever order the system has them.
+    // In either order of the variables.
     off(with_files("", "", &nothing, &[(short, "true"), (full, "false")]), full);
     off(with_files("", "", &nothing, &[(full, "false"), (short, "true")]), full);
     let flag = ("optimize_perf", "--optimize-perf", "false".to_string());
@@ -574,8 +585,8 @@ fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
 
     for waiting in WaitingRequest::ALL {
         let line = set(&[&format!("waiting={waiting}"), "pin=true"]);
-        let asked = with_files("", "", &line, &[]).expect("valid");
-        assert!(asked.settings.run.pin && asked.settings.run.waiting == waiting);
+        let requested = with_files("", "", &line, &[]).expect("valid");
+        assert!(requested.settings.run.pin && requested.settings.run.waiting == waiting);
     }
     assert!(error_of(&set(&["waiting=park"])).remedy.expect("a remedy").contains("auto, spin, yield, sleep"));
     assert!(error_of(&set(&["pin=2"])).what.contains("neither true nor false"));
@@ -583,11 +594,11 @@ fn what_is_made_of_the_machine_has_keys_a_flag_and_two_variables() {
 }
 
 #[test]
-fn every_word_is_read_and_shown_as_it_is_written() {
+fn every_choice_reads_back_as_written() {
     for kernels in Kernels::ALL {
-        let asked = with_files("", "", &set(&[&format!("kernels={kernels}")]), &[]).expect("valid");
-        assert_eq!(asked.settings.run.kernels, kernels);
-        assert!(asked.to_toml(false).contains(&format!("\nkernels = \"{kernels}\"\n")));
+        let requested = with_files("", "", &set(&[&format!("kernels={kernels}")]), &[]).expect("valid");
+        assert_eq!(requested.settings.run.kernels, kernels);
+        assert!(requested.to_toml(false).contains(&format!("\nkernels = \"{kernels}\"\n")));
     }
     assert!(error_of(&set(&["kernels=cublas"])).remedy.expect("a remedy").contains("auto, fused, layers"));
     for device in ["auto", "cpu", "cuda:3", "cuda:1,cuda:0,cpu"] {

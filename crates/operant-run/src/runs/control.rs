@@ -1,4 +1,4 @@
-//! Asking a live run to stop, or to save.
+//! Requests to a live run: stop, or save a checkpoint.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -13,52 +13,52 @@ use super::report::{self, Run};
 use crate::checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Time from one look for a new checkpoint to the next.
-const LOOK: Duration = Duration::from_millis(20);
+/// Poll interval.
+const POLL: Duration = Duration::from_millis(20);
 
-/// The file in a run's directory whose lock is held by who asks the run to stop. Not the run's own lock: that one means
-/// that the run is being trained.
-const ASKING: &str = ".stop";
+/// The file in a run's directory whose lock serializes requests to stop. It is not the run's own lock, which shows that
+/// the run is being trained.
+const STOP_LOCK: &str = ".stop";
 
-/// How long it may take a run to say that it has heard; it says so four times a second.
-const HEARD: Duration = Duration::from_secs(2);
+/// Longest wait for a run to acknowledge the signal; it checks four times a second.
+const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a process that ends may have let go of its files, and its locks seem held.
-const DYING: Duration = Duration::from_millis(200);
+/// How long the locks of an exiting process may seem held after it has closed its files.
+const EXIT_GRACE: Duration = Duration::from_millis(200);
 
-/// What a request to stop came to.
+/// Result of a request to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum StopRequest {
     /// The trainer was sent SIGTERM.
-    Now,
-    /// It had been asked before: a second SIGTERM would end it at once, without a checkpoint.
-    Before,
+    Sent,
+    /// The run was stopping already. No signal was sent: a second SIGTERM would end it without a checkpoint.
+    AlreadyStopping,
 }
 
-/// A run whose trainer lives on this machine, held so that no signal can reach another process.
+/// A run whose trainer is alive on this machine, held by a descriptor so that no signal can reach another process.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveRun {
     run: Run,
     process: Process,
 }
 
-impl Live {
+impl LiveRun {
     /// The trainer of a run; none when it has ended.
     ///
     /// # Errors
-    /// When the run is being trained, but not by a process that can be told for its trainer from here.
+    /// When the run is being trained, but its trainer cannot be identified from here.
     pub fn of(run: &Run) -> Result<Option<Self>> {
         if !run.health.is_alive() {
             return Ok(None);
         }
         let (pid, start, boot_id) = &run.process;
         let find = || Process::find(*pid, *start, boot_id).filter(|_| holds(*pid, &report::held_files(run)));
-        let deadline = Instant::now() + DYING;
+        let deadline = Instant::now() + EXIT_GRACE;
         loop {
             if let Some(process) = find() {
-                return Ok(Some(Live { run: run.clone(), process }));
+                return Ok(Some(LiveRun { run: run.clone(), process }));
             }
-            // It may have ended since it was looked at, or be about to.
+            // It may have ended since, or be about to.
             if !report::reload(run).health.is_alive() {
                 return Ok(None);
             }
@@ -69,32 +69,32 @@ impl Live {
                     "give the command on the machine, in the container and as the user that train it",
                 ));
             }
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(POLL);
         }
     }
 
-    /// The run, as it was found.
+    /// The run, as it was listed.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// Asks it to finish its update, save a checkpoint and end.
+    /// Requests that it finish its update, save a checkpoint and end.
     ///
     /// # Errors
     /// When the system forbids the signal.
-    pub fn stop(&self) -> Result<Asked> {
-        if self.run.health == Health::Said(RunState::Stopping) || self.is_stopping() {
-            return Ok(Asked::Before);
+    pub fn stop(&self) -> Result<StopRequest> {
+        if self.run.health == Health::Reported(RunState::Stopping) || self.is_stopping() {
+            return Ok(StopRequest::AlreadyStopping);
         }
-        // One at a time, until the run says that it has heard. Where there can be no lock, the signal goes out all the same.
-        let _alone = self.alone();
+        // One request at a time, until the run acknowledges it. Without a lock, the signal is sent anyway.
+        let _lock = self.stop_lock();
         if self.is_stopping() {
-            return Ok(Asked::Before);
+            return Ok(StopRequest::AlreadyStopping);
         }
         self.send(Signal::TERM)?;
-        let deadline = Instant::now() + HEARD;
-        while !self.is_stopping() && Instant::now() < deadline && !self.process.wait(LOOK) {}
-        Ok(Asked::Now)
+        let deadline = Instant::now() + ACK_TIMEOUT;
+        while !self.is_stopping() && Instant::now() < deadline && !self.process.wait(POLL) {}
+        Ok(StopRequest::Sent)
     }
 
     /// Pauses training after its update, or continues it where it is paused.
@@ -105,17 +105,18 @@ impl Live {
         self.send(Signal::USR2)
     }
 
-    /// Waits until nobody else asks the run to stop. One that hangs while it asks is not waited for.
-    fn alone(&self) -> Option<File> {
-        let path = self.run.dir.join(ASKING);
+    /// Takes the lock of requests to stop this run, which is held until the run has acknowledged. A process that hangs with it is not
+    /// waited for.
+    fn stop_lock(&self) -> Option<File> {
+        let path = self.run.dir.join(STOP_LOCK);
         let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
-        let deadline = Instant::now() + 2 * HEARD;
-        while file.try_lock().is_err() && Instant::now() < deadline && !self.process.wait(LOOK) {}
+        let deadline = Instant::now() + 2 * ACK_TIMEOUT;
+        while file.try_lock().is_err() && Instant::now() < deadline && !self.process.wait(POLL) {}
         Some(file)
     }
 
-    /// Whether this very process has said that it stops, or how it ended. It says so within a quarter second of the signal,
-    /// however long the update is.
+    /// Whether this process has reported that it is stopping or has ended. It reports within a quarter second of the
+    /// signal, however long the update is.
     fn is_stopping(&self) -> bool {
         let (pid, start, boot_id) = &self.run.process;
         super::RunFile::read(&self.run.dir).is_some_and(|file| {
@@ -124,7 +125,7 @@ impl Live {
         })
     }
 
-    /// Waits for its end: how it ended, or none when it has not within `timeout`.
+    /// Waits for its end and returns its final state; none if it has not ended within `timeout`.
     pub fn ended(&self, timeout: Duration) -> Option<Run> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -138,7 +139,7 @@ impl Live {
         }
     }
 
-    /// Asks it for a checkpoint and waits until that is there: its step and path.
+    /// Requests a checkpoint and waits for it; returns its step and path.
     ///
     /// # Errors
     /// When it ends instead, when no checkpoint comes within `timeout`, or when the system forbids the signal.
@@ -148,7 +149,7 @@ impl Live {
         let deadline = Instant::now() + timeout;
         let name = &self.run.run;
         loop {
-            let ended = self.process.wait(LOOK);
+            let ended = self.process.wait(POLL);
             match latest(&self.run.dir) {
                 Some((step, path, made)) if before != Some((step, path.clone(), made)) => {
                     return Ok((step, path));
@@ -171,7 +172,7 @@ impl Live {
                     return Err(Error::new(ErrorKind::Disk, what)
                         .at(self.run.dir.display().to_string())
                         .remedy(
-                            "it saves one after its update, unless the disk refuses: see operant.log there",
+                            "it saves one after its update unless the disk is full: see operant.log there",
                         ));
                 }
                 _ => {}
@@ -181,7 +182,7 @@ impl Live {
 
     fn send(&self, signal: Signal) -> Result<()> {
         match self.process.send(signal) {
-            // Ended in this moment: whoever waits for it will see that.
+            // It has just ended; the caller will detect that.
             Ok(()) => Ok(()),
             Err(_) if self.process.has_ended() => Ok(()),
             Err(error) => {
@@ -194,7 +195,7 @@ impl Live {
     }
 }
 
-/// Step, path and identity of the latest checkpoint. One that replaces another of the same step is another directory.
+/// Step, path and identity of the latest checkpoint. A replacement of the same step has another identity.
 fn latest(dir: &Path) -> Option<(u64, PathBuf, (u64, i64, i64))> {
     let (step, path) = checkpoint::steps(&dir.join("checkpoints")).ok()?.pop()?;
     let made = std::fs::metadata(&path).ok()?;

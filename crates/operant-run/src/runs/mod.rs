@@ -1,12 +1,12 @@
-//! The runs of this user as other processes see them: [`list`] and [`find`] bring together what a run's directory says
-//! (run.json, its lock) and what its ring says; [`Live`] sends signals to a run's trainer, and to nothing else.
+//! The runs of this user: [`list`] and [`find`] combine a run's directory (run.json and its lock) with its ring;
+//! [`LiveRun`] sends signals to a run's trainer and to no other process.
 
 mod control;
 mod process;
 mod report;
 mod state_file;
 
-pub use control::{Asked, Live};
+pub use control::{LiveRun, StopRequest};
 pub use report::{Run, config, find, list, live_namesakes};
 pub use state_file::{FILE, RunFile};
-pub(crate) use state_file::{Reached, StateFile};
+pub(crate) use state_file::{FinalCounts, StateFile};

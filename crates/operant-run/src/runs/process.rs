@@ -1,4 +1,4 @@
-//! One process, held by a descriptor so that no other can take its place between a look at it and a signal.
+//! A process, held by a descriptor so that a signal cannot reach a later process with the same id.
 
 pub(super) use system::Process;
 
@@ -11,19 +11,19 @@ mod system {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-    /// A process that is there, and is the one meant.
+    /// A process.
     #[derive(Debug)]
     pub struct Process(OwnedFd);
 
     impl Process {
-        /// The process `pid` that started `start` clock ticks after the boot `boot_id`; none when it has ended, whatever has
-        /// its number now.
+        /// The process `pid` that started `start` clock ticks after the boot `boot_id`; none if it has ended, even if
+        /// another process has its id now.
         pub fn find(pid: u32, start: u64, boot_id: &str) -> Option<Self> {
             if start == 0 || boot_id != operant_metrics::boot_id() {
                 return None;
             }
             let pid_number = Pid::from_raw(i32::try_from(pid).ok()?)?;
-            // Held first and looked at then: from here on the number cannot change hands unnoticed.
+            // The descriptor is opened before the check, so that a reuse of the id in between is detected.
             let held = Process(pidfd_open(pid_number, PidfdFlags::empty()).ok()?);
             (process_start(pid) == Some(start) && !held.has_ended()).then_some(held)
         }
@@ -31,7 +31,7 @@ mod system {
         /// Sends a signal.
         ///
         /// # Errors
-        /// When the process has ended (`NotFound` is the caller's to expect), or belongs to another user.
+        /// When the process has ended (`NotFound`) or belongs to another user.
         pub fn send(&self, signal: Signal) -> std::io::Result<()> {
             Ok(pidfd_send_signal(&self.0, signal)?)
         }
@@ -41,18 +41,18 @@ mod system {
             self.wait(Duration::ZERO)
         }
 
-        /// Waits for its end; whether it came in time.
+        /// Waits for its end; returns whether it ended in time.
         pub fn wait(&self, timeout: Duration) -> bool {
             let time =
                 Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
             let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-            // An interrupted wait counts as not ended: the caller asks again.
+            // An interrupted wait counts as not ended: the caller retries.
             poll(&mut fds, Some(&time)).is_ok_and(|ready| ready > 0)
         }
     }
 }
 
-/// Elsewhere nothing holds a process, and none is found: a run's lock tells whether it lives, and no signal goes to a stranger.
+/// Other systems have no such descriptor, so no process is found: a run's lock shows whether it lives, and no signal is sent.
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::convert::Infallible;
@@ -60,7 +60,7 @@ mod system {
 
     use rustix::process::Signal;
 
-    /// A process that is there.
+    /// A process.
     #[derive(Debug)]
     pub struct Process(Infallible);
 
@@ -98,18 +98,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_very_process_is_found_and_its_end_seen() {
+    fn only_the_same_process_is_found_and_its_end_detected() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("started");
         let start = process_start(child.id()).expect("a start");
         let boot = operant_metrics::boot_id();
-        assert!(Process::find(child.id(), start + 1, &boot).is_none(), "a later process of that number");
+        assert!(Process::find(child.id(), start + 1, &boot).is_none(), "a later process of that id");
         assert!(Process::find(child.id(), start, "another boot").is_none());
         assert!(Process::find(u32::MAX, start, &boot).is_none());
         let process = Process::find(child.id(), start, &boot).expect("found");
         assert!(!process.has_ended());
         process.send(Signal::KILL).expect("sent");
         assert!(process.wait(Duration::from_secs(60)));
-        assert!(Process::find(child.id(), start, &boot).is_none(), "a zombie is no trainer");
+        assert!(Process::find(child.id(), start, &boot).is_none(), "a zombie is not a trainer");
         child.wait().expect("waited");
         assert!(process.has_ended() && process.send(Signal::TERM).is_err());
     }

@@ -1,4 +1,4 @@
-//! What is known of a run: from its directory, which lasts, and from its ring, which is fresh.
+//! Information on runs: from their directories, which last, and their rings, which are current.
 
 use std::path::{Path, PathBuf};
 
@@ -19,35 +19,35 @@ pub struct Run {
     pub env: String,
     /// Device.
     pub device: String,
-    /// How it stands.
+    /// Its state.
     pub health: Health,
-    /// Why it ended, one line; empty where that is not known or it has not.
+    /// Why it ended, one line; empty if unknown or not ended.
     pub reason: String,
-    /// Process id of its trainer while that lives.
+    /// Process id of its trainer while it is alive.
     pub pid: Option<u32>,
-    /// Environment steps taken, as far as is known.
+    /// Environment steps taken, if known.
     pub env_steps: Option<u64>,
     /// Environment steps to take.
     pub total_steps: Option<u64>,
     /// Environment steps per second of training.
     pub sps: Option<f64>,
-    /// Seed; none where that is not known.
+    /// Seed, if known.
     pub seed: Option<u64>,
-    /// Mean return of the episodes of a late update.
+    /// Mean return of the episodes of a recent update.
     pub episodic_return: Option<f64>,
-    /// When its latest process began to train, UTC; empty where that is not known.
+    /// When its latest process began to train, UTC; empty if unknown.
     pub started: String,
     /// Its directory, absolute.
     pub dir: PathBuf,
     /// The latest checkpoint.
     pub checkpoint: Option<PathBuf>,
-    /// The ring's file, where there is one of its latest process.
+    /// The ring of its latest process, if there is one.
     pub ring: Option<PathBuf>,
-    /// Its trainer's process: id, start in clock ticks after boot, boot.
+    /// Its trainer's process: id, start in clock ticks after boot, boot id.
     pub(super) process: (u32, u64, String),
 }
 
-/// The runs in `parent`, and the live ones elsewhere that have a ring; the latest started comes last.
+/// The runs in `parent`, and live ones elsewhere that have a ring; ordered by start, latest last.
 pub fn list(parent: &Path) -> Vec<Run> {
     let rings = open_rings();
     let parent = absolute(parent);
@@ -93,8 +93,7 @@ pub fn find(parent: &Path, run: &str) -> Result<Run> {
         .remedy("`operant runs` lists the runs; --run-dir looks elsewhere"))
 }
 
-/// The live runs of this name, wherever they are: more than one where runs of different directories have the same name. A path
-/// names one run.
+/// The live runs of this name in any directory. A path names one run.
 pub fn live_namesakes(parent: &Path, run: &str) -> Vec<Run> {
     if run.contains('/') {
         return Vec::new();
@@ -114,20 +113,21 @@ fn absolute(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Whether two paths are one as far as a ring can tell, which holds them as text.
+/// Whether two paths are equal as text, which is how a ring stores them.
 fn same(a: &Path, b: &Path) -> bool {
     a == b || plain(&a.to_string_lossy()) == plain(&b.to_string_lossy())
 }
 
-/// The run in `dir`, with what its own ring among `rings` adds.
+/// The run in `dir`, with values of its ring if `rings` contains it.
 fn of_dir(dir: &Path, rings: &[RingReader]) -> Run {
-    // First of all: a trainer lets go of the lock after its last word, so that who finds it free finds that word too.
+    // The lock is tested first: a trainer releases it after writing its final state, so a free lock means that the
+    // final state is readable.
     let was_held = dir::is_held(dir);
     let file = RunFile::read(dir);
     let ring = rings
         .iter()
         .filter(|ring| same(&ring.identity().dir, dir))
-        // A directory's earlier processes may have left rings too.
+        // Earlier processes of the directory may have left rings too.
         .filter(|ring| file.as_ref().is_none_or(|file| is_of(ring, file)))
         .max_by_key(|ring| ring.identity().started_unix_ns);
     let mut run = match (&file, ring) {
@@ -136,21 +136,21 @@ fn of_dir(dir: &Path, rings: &[RingReader]) -> Run {
         (None, None) => of_nothing(dir),
     };
     if let Some(ring) = ring {
-        freshen(&mut run, ring);
+        update_from_ring(&mut run, ring);
     }
-    // One that was taken up only now is no more dead than one that was held.
+    // A lock taken just now counts as held too.
     let held = || was_held || dir::is_held(dir);
-    let said = file.as_ref().and_then(RunFile::state);
+    let reported = file.as_ref().and_then(RunFile::state);
     match run.health {
-        // What was said last by a process that may be gone. The ring knows at once; the lock of a run without one, too.
-        Health::Said(state) if !state.is_final() && run.ring.is_none() && !held() => {
+        // The last state of a process that may have died. A ring shows that at once; without a ring, the lock does.
+        Health::Reported(state) if !state.is_final() && run.ring.is_none() && !held() => {
             run.health = Health::Killed;
         }
-        // Its ring was taken from it, and a new one is on its way: what it said in its file holds.
+        // Its ring was removed and is being replaced: the state in its file applies.
         Health::Killed
-            if run.ring.is_some() && (said.is_some_and(RunState::is_final) || dir::is_held(dir)) =>
+            if run.ring.is_some() && (reported.is_some_and(RunState::is_final) || dir::is_held(dir)) =>
         {
-            run.health = Health::Said(said.unwrap_or(RunState::Running));
+            run.health = Health::Reported(reported.unwrap_or(RunState::Running));
         }
         _ => {}
     }
@@ -171,7 +171,7 @@ fn of_dir(dir: &Path, rings: &[RingReader]) -> Run {
     run
 }
 
-/// Whether a ring is of the process that a run's file names.
+/// Whether a ring belongs to the process in a run's file.
 fn is_of(ring: &RingReader, file: &RunFile) -> bool {
     let identity = ring.identity();
     (identity.pid, identity.process_start, &identity.boot_id) == (file.pid, file.process_start, &file.boot_id)
@@ -182,8 +182,8 @@ fn of_file(dir: &Path, file: &RunFile) -> Run {
         run: dir::name_of(dir),
         env: file.env.clone(),
         device: file.device.clone(),
-        // A word of a later version is not of one of the ends that this one knows.
-        health: Health::Said(file.state().unwrap_or(RunState::Running)),
+        // An unknown state of a later version is not a final one.
+        health: Health::Reported(file.state().unwrap_or(RunState::Running)),
         reason: file.reason.clone(),
         pid: None,
         env_steps: file.env_steps,
@@ -199,7 +199,7 @@ fn of_file(dir: &Path, file: &RunFile) -> Run {
     }
 }
 
-/// Of a run whose directory is gone, or older than run.json.
+/// A run whose directory is gone or has no run.json.
 fn of_ring(dir: &Path, ring: &RingReader) -> Run {
     let identity = ring.identity();
     let mut run = of_file(dir, &RunFile::of(identity, None));
@@ -207,22 +207,22 @@ fn of_ring(dir: &Path, ring: &RingReader) -> Run {
     run
 }
 
-/// Of a directory in which no process has come to write run.json, or an older version has trained.
+/// A directory without run.json: its process has not written it yet, or an older version trained it.
 fn of_nothing(dir: &Path) -> Run {
     let env = config(dir).as_ref().and_then(crate::config::environment_of).unwrap_or_default();
     let mut run = of_file(dir, &RunFile { env, ..RunFile::default() }.plain());
     (run.total_steps, run.seed) = (None, None);
     run.health = if dir.join("result.json").exists() {
-        Health::Said(RunState::Finished)
+        Health::Reported(RunState::Finished)
     } else {
-        // Unless somebody holds the lock it counts as killed.
-        Health::Said(RunState::Starting)
+        // It counts as killed unless a process holds the lock.
+        Health::Reported(RunState::Starting)
     };
     run
 }
 
-/// Takes over what a ring knows better.
-fn freshen(run: &mut Run, ring: &RingReader) {
+/// Takes over values that the ring has more recently.
+fn update_from_ring(run: &mut Run, ring: &RingReader) {
     let status = ring.status();
     run.ring = Some(ring.path().to_path_buf());
     run.health = status.health;
@@ -239,27 +239,27 @@ fn freshen(run: &mut Run, ring: &RingReader) {
     };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
     let env_steps = value("env_steps").map(|steps| steps as u64);
-    // What its file says of the end is exact; the ring says how it goes.
+    // The file has the exact final values; the ring has the current ones.
     run.env_steps = run.env_steps.or(env_steps);
     run.sps = run.sps.or(value("sps_average"));
     run.episodic_return = value("episodic_return");
 }
 
-/// The configuration of the run in `dir`; none where there is none that can be read.
+/// The configuration of the run in `dir`; none if it is missing or cannot be read.
 pub fn config(dir: &Path) -> Option<toml::Table> {
     let bytes = dir::read_small(&dir.join("config.toml")).ok()?;
     String::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// The file that a run's lock is on, and its ring's.
+/// The files whose locks a run's trainer holds: its log and its ring.
 pub(super) fn held_files(run: &Run) -> Vec<PathBuf> {
     let log = dir::log_of(&run.dir);
     std::iter::once(log).chain(run.ring.clone()).collect()
 }
 
-/// A run's file again, such as after its trainer has ended.
+/// Reads a run's state again, for example after its trainer has ended.
 pub(super) fn reload(run: &Run) -> Run {
-    debug_assert!(run.dir.is_absolute(), "{FILE} is looked for where the run is");
+    debug_assert!(run.dir.is_absolute(), "the directory of {FILE} is absolute");
     of_dir(&run.dir, &open_rings())
 }
 
@@ -271,7 +271,7 @@ mod tests {
 
     use super::*;
     use crate::dir::RunDir;
-    use crate::runs::{Reached, StateFile};
+    use crate::runs::{FinalCounts, StateFile};
 
     fn begin(run: &RunDir) -> (Identity, StateFile) {
         let identity =
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ends_while_it_is_looked_at_is_never_shown_as_killed() {
+    fn a_run_that_ends_while_it_is_read_is_never_shown_as_killed() {
         let parent = tempfile::tempdir().expect("a temporary directory");
         let current = Arc::new(Mutex::new(None::<PathBuf>));
         let (shown, place) = (Arc::clone(&current), parent.path().to_path_buf());
@@ -292,7 +292,7 @@ mod tests {
                 let (_, file) = begin(&run);
                 *shown.lock().expect("no panic") = Some(run.path().to_path_buf());
                 std::thread::yield_now();
-                file.end(RunState::Finished, "", Reached::default()).expect("written");
+                file.end(RunState::Finished, "", FinalCounts::default()).expect("written");
             }
         });
         while !trainer.is_finished() {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_whose_ring_was_taken_is_as_its_file_says() {
+    fn a_run_without_its_ring_has_the_state_of_its_file() {
         let parent = tempfile::tempdir().expect("a temporary directory");
         let run = RunDir::create(parent.path(), Some("mine"), "cartpole", 1).expect("made");
         let (identity, file) = begin(&run);
@@ -314,14 +314,14 @@ mod tests {
         assert_eq!(rings[0].status().health, Health::Killed);
         let dir = absolute(run.path());
         let health = || of_dir(&dir, &rings).health;
-        assert_eq!(health(), Health::Said(RunState::Running));
+        assert_eq!(health(), Health::Reported(RunState::Running));
         file.set(RunState::Paused, "");
-        assert_eq!(health(), Health::Said(RunState::Paused));
+        assert_eq!(health(), Health::Reported(RunState::Paused));
         file.set(RunState::Stopping, "");
-        assert_eq!(health(), Health::Said(RunState::Stopping));
+        assert_eq!(health(), Health::Reported(RunState::Stopping));
         drop(run);
         assert_eq!(health(), Health::Killed);
-        file.end(RunState::Preempted, "SIGTERM", Reached::default()).expect("written");
-        assert_eq!(health(), Health::Said(RunState::Preempted));
+        file.end(RunState::Preempted, "SIGTERM", FinalCounts::default()).expect("written");
+        assert_eq!(health(), Health::Reported(RunState::Preempted));
     }
 }

@@ -1,5 +1,5 @@
-//! run.json: what a run is and how it stands, for whoever looks at its directory, now or in a year. The state in it is
-//! what the trainer last said; a run that is *running* there and whose lock nobody holds was killed.
+//! run.json: the identity and state of a run. The state is the trainer's last report; a run that is *running* there
+//! while no process holds its lock was killed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::path_text;
 /// Name of the file in a run's directory.
 pub const FILE: &str = "run.json";
 
-/// The file's content. What a later version adds is ignored, what is missing is empty.
+/// The file's content. Unknown fields are ignored, missing ones are empty.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunFile {
@@ -40,9 +40,9 @@ pub struct RunFile {
     pub seed: u64,
     /// Environment steps that the run is to take.
     pub total_steps: u64,
-    /// Environments; 0 where an earlier version wrote the file.
+    /// Number of environments; 0 if an earlier version wrote the file.
     pub num_envs: u64,
-    /// Why so many, where `auto` chose that.
+    /// Why `auto` chose that number, if it did.
     pub num_envs_chosen: Option<String>,
     /// Environment steps taken, once the process has ended.
     pub env_steps: Option<u64>,
@@ -57,13 +57,13 @@ pub struct RunFile {
 }
 
 impl RunFile {
-    /// The file of the run in `dir`, its text fit for a terminal; none when there is none that can be read.
+    /// Reads the file of the run in `dir`, with its text made safe for a terminal; none if it is missing or cannot be read.
     pub fn read(dir: &Path) -> Option<Self> {
         let file: RunFile = serde_json::from_slice(&dir::read_small(&dir.join(FILE)).ok()?).ok()?;
         Some(file.plain())
     }
 
-    /// Its text fit for a terminal: others may have written it.
+    /// Makes its text safe for a terminal: other users may have written it.
     pub(super) fn plain(mut self) -> Self {
         let texts = [
             &mut self.run,
@@ -80,7 +80,7 @@ impl RunFile {
         self
     }
 
-    /// What is known when training begins.
+    /// The content at the start of training.
     pub(crate) fn of(identity: &Identity, ring: Option<&Path>) -> Self {
         RunFile {
             run: identity.run.clone(),
@@ -98,27 +98,27 @@ impl RunFile {
         }
     }
 
-    /// The state, if it is one that this version knows.
+    /// The state, if this version knows it.
     pub fn state(&self) -> Option<RunState> {
         RunState::ALL.into_iter().find(|state| state.name() == self.state)
     }
 
-    /// Whether the trainer said that nothing comes after it.
+    /// Whether the state is final.
     pub fn has_ended(&self) -> bool {
         self.state().is_some_and(RunState::is_final)
     }
 }
 
-/// What a process reached, for the end of run.json.
+/// Final counts of a process, for run.json.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Reached {
+pub(crate) struct FinalCounts {
     pub env_steps: u64,
     /// Not finite before the first update.
     pub sps: f64,
     pub checkpoint: Option<PathBuf>,
 }
 
-/// The trainer's hand on run.json. A disk that refuses never matters to training.
+/// Writes run.json for the trainer. Failed writes do not affect training.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -126,23 +126,25 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// Writes the file of a run that begins. It does not wait for the disk: a start should be quick, and after a crash of
-    /// the machine a file from before says nothing that is untrue for long.
+    /// Writes the file of a starting run. It does not wait for the disk, so that the start is quick; after a crash of
+    /// the machine, an older file is soon rewritten.
     ///
     /// # Errors
-    /// When the disk refuses; the value is of use all the same.
+    /// When the file cannot be written; the value can be used nevertheless.
     pub fn begin(dir: &Path, content: RunFile) -> (Self, Result<()>) {
         let file = StateFile { path: dir.join(FILE), content: Mutex::new(content) };
         let written = file.write(&file.content(), false);
         (file, written)
     }
 
-    /// Says in which state the run is. A run that stops goes on to nothing but its end, and after that no state is taken:
-    /// this word is what keeps a second SIGTERM from it, and two threads say it.
+    /// Sets the run's state. *Stopping* can only be followed by a final state, and a final state by none: other
+    /// processes rely on it to send no second SIGTERM, and two threads set it.
     pub fn set(&self, state: RunState, reason: &str) {
         let mut content = self.content();
-        let said = content.state();
-        if said.is_none_or(|said| said != state && said != RunState::Stopping && !said.is_final()) {
+        let reported = content.state();
+        if reported.is_none_or(|reported| {
+            reported != state && reported != RunState::Stopping && !reported.is_final()
+        }) {
             (content.state, content.reason) = (state.name().to_string(), reason.to_string());
             if let Err(error) = self.write(&content, false) {
                 tracing::warn!("{error}");
@@ -150,11 +152,11 @@ impl StateFile {
         }
     }
 
-    /// The last state of all, with what was reached.
+    /// Sets the final state and counts.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn end(&self, state: RunState, reason: &str, reached: Reached) -> Result<()> {
+    pub fn end(&self, state: RunState, reason: &str, reached: FinalCounts) -> Result<()> {
         let mut content = self.content();
         (content.state, content.reason) = (state.name().to_string(), reason.to_string());
         content.env_steps = Some(reached.env_steps);
@@ -171,7 +173,7 @@ impl StateFile {
         let text = serde_json::to_string(content).map_err(std::io::Error::from);
         text.and_then(|text| dir::replace(&self.path, &(text + "\n"), durable)).map_err(|error| {
             Error::disk(format!("{FILE} cannot be written"), &self.path, &error)
-                .remedy("free some space, or choose another place with --run-dir DIR")
+                .remedy("free some space, or choose another directory with --run-dir DIR")
         })
     }
 }
@@ -181,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_runs_file_follows_its_life() {
+    fn a_runs_file_follows_its_states() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         assert_eq!(RunFile::read(dir.path()), None);
         let identity = Identity { total_steps: 9, ..Identity::of_this_process("mine", "cartpole") };
@@ -193,10 +195,10 @@ mod tests {
         file.set(RunState::Paused, "");
         assert_eq!(read().state, "paused");
         file.set(RunState::Stopping, "");
-        // The loop's word may come after that of the thread beside it.
+        // The loop may set its state after the side thread.
         file.set(RunState::Running, "");
         assert!(!read().has_ended() && read().state == "stopping");
-        let reached = Reached { env_steps: 7, sps: f64::NAN, checkpoint: Some("there".into()) };
+        let reached = FinalCounts { env_steps: 7, sps: f64::NAN, checkpoint: Some("there".into()) };
         file.end(RunState::Preempted, "SIGTERM", reached).expect("written");
         file.set(RunState::Stopping, "too late");
         assert!(read().has_ended() && read().reason == "SIGTERM", "{:?}", read());
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_version_is_read_and_garbage_is_none() {
+    fn a_file_of_another_version_is_read_and_garbage_is_not() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let write = |text: &str| std::fs::write(dir.path().join(FILE), text).expect("written");
         write(r#"{"run":"a","state":"finished","colour":"red"}"#);

@@ -1,27 +1,27 @@
-//! A file that only grows, and goes on after a disk was full.
+//! An append-only file that recovers after a full disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes that are kept in this process before they are written.
+/// Bytes that are buffered before they are written.
 const BUFFER: usize = 64 << 10;
 
-/// A file opened for appending, so that one that somebody has cut short goes on at its end. What cannot be written is lost; the file
-/// then ends with its last whole [`Appender::push`] once [`Appender::recover`] has succeeded.
+/// A file opened for appending, so that writing continues at the end even if the file was truncated. Entries that
+/// cannot be written are lost; after [`Appender::recover`], the file ends with its last complete entry.
 #[derive(Debug)]
 pub(super) struct Appender {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,
-    /// Length of the file up to which it holds whole entries.
+    /// Length up to which the file holds complete entries.
     whole: u64,
 }
 
 impl Appender {
     /// Starts an empty file, replacing any file there.
     pub fn create(path: &Path) -> io::Result<Self> {
-        // O_TRUNC and O_APPEND cannot be asked for together.
+        // OpenOptions does not allow truncate and append together.
         Self::open(path, OpenOptions::new().create(true).append(true)).and_then(|appender| {
             if appender.whole > 0 {
                 appender.file.set_len(0)?;
@@ -30,12 +30,12 @@ impl Appender {
         })
     }
 
-    /// Starts a file that must not be there yet.
+    /// Starts a file that must not exist yet.
     pub fn create_new(path: &Path) -> io::Result<Self> {
         Self::open(path, OpenOptions::new().create_new(true).append(true))
     }
 
-    /// Goes on with a file.
+    /// Continues a file.
     pub fn resume(path: &Path) -> io::Result<Self> {
         Self::open(path, OpenOptions::new().append(true))
     }
@@ -56,7 +56,7 @@ impl Appender {
         if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
-    /// Hands everything to the operating system. Where that fails, the entries since the last flush are lost.
+    /// Writes the buffer to the operating system. If that fails, the entries since the last flush are lost.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -74,7 +74,7 @@ impl Appender {
         self.file.sync_data()
     }
 
-    /// After a failure: removes the entry that was written in part, so that the next one begins well.
+    /// After a failure: removes a partly written entry.
     pub fn recover(&mut self) -> io::Result<()> {
         self.buffer.clear();
         if self.file.metadata()?.len() > self.whole {

@@ -1,9 +1,9 @@
-//! `metrics.csv`: one row per update, its header the names of the metrics table, an empty cell where there is no value.
+//! `metrics.csv`: one row per update, with the metrics' names as header and an empty cell for a missing value.
 //!
 //! The file is bounded. It holds at most [`MAX_ROWS`] rows: while a run has more updates than that, only every second
 //! one is kept, then every fourth, and so on; the kept updates are the multiples of that stride. Since the stride
 //! follows from the update's number alone, a resumed run arrives at the same rows. A line is a row only when it has all
-//! its cells and its newline, so a torn last line is noticed and dropped on resume.
+//! its cells and its newline, so an incomplete last line is detected and dropped on resume.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -40,9 +40,10 @@ impl CsvSink {
         Ok(sink)
     }
 
-    /// Continues a file from a checkpoint: rows whose `env_steps` lie beyond the checkpoint's are removed, and so are
-    /// torn ones. A missing file is created. One that lacks metrics of the table, as of an earlier version, gets empty cells for
-    /// them; one with columns that the table does not have is renamed to `metrics.1.csv` or the next free number, and a new one begun.
+    /// Continues a file from a checkpoint: rows past the checkpoint's `env_steps` and incomplete rows are removed. A
+    /// missing file is created. A file without some of the table's metrics, as from an earlier version, gets empty
+    /// cells for them; one with unknown columns is renamed to `metrics.1.csv` or the next free number, and a new one is
+    /// started.
     ///
     /// # Errors
     /// [`SinkError`] when the file cannot be read, rewritten or renamed; the file is then as it was.
@@ -106,7 +107,7 @@ impl Sink for CsvSink {
     }
 }
 
-/// Reads a line with its newline, whose cells are these metrics; `None` when it is torn or is no such row.
+/// Parses a line, including its newline, with these columns; `None` if it is incomplete or invalid.
 fn parse(line: &[u8], columns: &[usize]) -> Option<Record> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
     let mut values = Record::default().values();
@@ -120,7 +121,7 @@ fn parse(line: &[u8], columns: &[usize]) -> Option<Record> {
     whole.then_some(record)
 }
 
-/// Hands on each row up to `env_steps`, oldest first; torn rows are skipped, and so is a file of another table.
+/// Calls `take` with each row up to `env_steps`, oldest first; incomplete rows and files with unknown columns are skipped.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -137,9 +138,9 @@ pub(crate) fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record
     Ok(())
 }
 
-/// The last whole row; none when there is none, or the file is of another table.
+/// The last complete row; none if there is none, or the file has unknown columns.
 pub(crate) fn last_row(path: &Path) -> Option<Record> {
-    /// Holds several rows, however long their numbers.
+    /// Enough for several rows of any length.
     const TAIL: u64 = 16 << 10;
     let columns = columns(path).ok()??;
     let mut file = File::open(path).ok()?;
@@ -183,11 +184,11 @@ fn push_cell(line: &mut String, value: f64) {
 /// Longest header that is read.
 const MAX_HEADER: u64 = 64 << 10;
 
-/// The metrics that the file's columns are; none where the file is missing, or has a column that the table does not have.
+/// The metrics of the file's columns; none if the file is missing or has an unknown column.
 fn columns(path: &Path) -> io::Result<Option<Vec<usize>>> {
     let mut first = Vec::new();
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        // A pipe would wait for its other end.
+        // A pipe would block until its other end is opened.
         return Err(io::Error::other("it is not a regular file"));
     }
     match File::open(path) {
@@ -201,7 +202,7 @@ fn columns(path: &Path) -> io::Result<Option<Vec<usize>>> {
     Ok(columns.filter(|columns| !columns.is_empty()))
 }
 
-/// Renames a file that is not ours, if it holds anything, to the first free `<stem>.<n>.csv`.
+/// Renames a file with unknown columns, unless it is empty, to the first free `<stem>.<n>.csv`.
 fn set_aside(path: &Path) -> io::Result<()> {
     if !fs::metadata(path).is_ok_and(|meta| meta.len() > 0) {
         return Ok(());

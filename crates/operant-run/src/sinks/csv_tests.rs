@@ -4,7 +4,7 @@ use operant_metrics::COUNT;
 
 use super::*;
 
-/// 100 environment steps per update, and a value of each awkward sort.
+/// 100 environment steps per update, and values of every special kind.
 fn record(update: u64) -> Record {
     Record {
         update: update as f64,
@@ -49,7 +49,7 @@ fn a_row_reads_back_to_the_same_bits_and_nan_is_empty() {
 }
 
 #[test]
-fn resume_drops_rows_past_the_checkpoint_and_goes_on() {
+fn resume_drops_rows_past_the_checkpoint_and_continues() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
     write(&mut CsvSink::create(&path).unwrap(), 1..=9);
@@ -61,7 +61,7 @@ fn resume_drops_rows_past_the_checkpoint_and_goes_on() {
 }
 
 #[test]
-fn a_line_torn_anywhere_is_dropped_and_whole_ones_stay() {
+fn an_incomplete_line_is_dropped_and_complete_ones_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
     write(&mut CsvSink::create(&path).unwrap(), 1..=3);
@@ -81,7 +81,7 @@ fn a_line_torn_anywhere_is_dropped_and_whole_ones_stay() {
 }
 
 #[test]
-fn a_missing_file_is_created_and_a_foreign_one_set_aside() {
+fn a_missing_file_is_created_and_one_with_unknown_columns_renamed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
     write(&mut CsvSink::resume(&path, 0).unwrap(), 1..=1);
@@ -96,7 +96,7 @@ fn a_missing_file_is_created_and_a_foreign_one_set_aside() {
 }
 
 #[test]
-fn a_file_of_an_earlier_table_goes_on_with_the_columns_of_today() {
+fn a_file_of_an_earlier_table_continues_with_current_columns() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
     fs::write(&path, "env_steps,update,policy_loss\n100,1,-0.5\n200,2,\n300,3,7\n").unwrap();
@@ -109,7 +109,7 @@ fn a_file_of_an_earlier_table_goes_on_with_the_columns_of_today() {
 }
 
 #[test]
-fn rows_are_bounded_and_a_resumed_run_arrives_at_the_same_ones() {
+fn rows_are_bounded_and_a_resumed_run_has_the_same_ones() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
     let mut sink = CsvSink::create(&path).unwrap();
@@ -140,7 +140,7 @@ fn errors_name_the_file_and_the_remedy() {
     let text = CsvSink::create(&missing).err().unwrap().to_string();
     assert!(text.contains("gone/metrics.csv") && text.contains("check the path"), "{text}");
     let text = CsvSink::resume(dir.path(), 0).err().unwrap().to_string();
-    assert!(text.contains("move aside"), "{text}");
+    assert!(text.contains("rename what"), "{text}");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn rows_are_read_back_up_to_a_step_and_the_last_one_alone() {
     assert_eq!(last_row(&path).unwrap().update, 300.0);
     text.truncate(text.len() - 3);
     fs::write(&path, &text).unwrap();
-    assert_eq!(last_row(&path).unwrap().update, 299.0, "the torn row is none");
+    assert_eq!(last_row(&path).unwrap().update, 299.0, "the incomplete row is skipped");
     fs::write(&path, "a,b\n1,2\n").unwrap();
     assert_eq!(last_row(&path), None);
     each_row(&path, 2_000, |row| panic!("{row:?} of another table")).unwrap();

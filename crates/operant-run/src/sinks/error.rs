@@ -1,13 +1,13 @@
-//! Why a sink stopped, and what the user can do about it.
+//! Errors of sinks, with remedies.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// A file of metrics that could not be written. The run goes on without it.
+/// A file of metrics could not be written. The run continues without it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}; {}", self.what(), self.remedy())]
 pub struct SinkError {
-    /// What was tried, such as `write`.
+    /// The operation that failed, such as `write`.
     pub doing: &'static str,
     /// The file.
     pub path: PathBuf,
@@ -21,29 +21,29 @@ impl SinkError {
         format!("cannot {} {}: {}", self.doing, self.path.display(), self.source)
     }
 
-    /// What to do.
+    /// The remedy.
     pub fn remedy(&self) -> &'static str {
         io_remedy(&self.source)
     }
 
-    /// For `map_err`: wraps an I/O error with what was tried and where.
+    /// For `map_err`: wraps an I/O error with the operation and the path.
     pub(super) fn at<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self { doing, path: path.to_owned(), source }
     }
 }
 
-/// What to do about an I/O error, in a few words.
+/// The remedy for an I/O error.
 pub(crate) fn io_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "make room on that disk, or choose another with --run-dir"
+            "free space on that disk, or choose another with --run-dir"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "make it writable and readable for this user, or choose another place with --run-dir"
+            "make it writable and readable for this user, or choose another directory with --run-dir"
         }
-        ErrorKind::NotFound => "check the path, and that nobody removed the run's directory",
+        ErrorKind::NotFound => "check the path, and whether the run's directory was removed",
         ErrorKind::NotADirectory | ErrorKind::IsADirectory | ErrorKind::AlreadyExists => {
-            "move aside what stands in its place"
+            "rename what is in its place"
         }
         _ => "check the disk and its mount, or choose another with --run-dir",
     }

@@ -1,5 +1,6 @@
-//! Where records go on disk: [`CsvSink`] (`metrics.csv`) and [`TensorBoardSink`] (an event file), both with the names of
-//! the metrics table. Training never depends on them: [`Sinks`] hands the error of a sink that fails back and tries it again.
+//! Files that records are written to: [`CsvSink`] (`metrics.csv`) and [`TensorBoardSink`] (an event file), both with
+//! the names of the metrics table. Training never depends on them: [`Sinks`] returns the error of a failed sink and
+//! retries it.
 
 mod appender;
 mod csv;
@@ -18,28 +19,28 @@ pub use error::SinkError;
 pub(crate) use error::io_remedy;
 pub use tensorboard::{DENSE_UPDATES, TensorBoardSink};
 
-/// Takes one record per update and makes it last.
+/// Writes one record per update to a file.
 pub trait Sink: Send {
     /// The file that it writes.
     fn path(&self) -> &Path;
 
-    /// Takes the record of one update. Buffered: what is on disk before [`Sink::flush`] is unspecified.
+    /// Writes the record of one update. Buffered: the content of the file before [`Sink::flush`] is unspecified.
     fn record(&mut self, record: &Record) -> Result<(), SinkError>;
 
-    /// Hands everything buffered to the operating system, so that it survives the process.
+    /// Writes the buffer to the operating system, so that it survives the process.
     fn flush(&mut self) -> Result<(), SinkError>;
 
-    /// Flushes and waits for the disk, so that it survives the machine. Meant for the moment before a checkpoint.
+    /// Flushes and waits for the disk, so that it survives a crash of the machine. Called before a checkpoint.
     fn sync(&mut self) -> Result<(), SinkError>;
 
-    /// After an error: brings the file back to its last whole record. Records since then are lost.
+    /// After an error: truncates the file to its last complete record. Records since then are lost.
     fn recover(&mut self) -> Result<(), SinkError>;
 }
 
-/// Time from one attempt to write a file again to the next.
+/// Time between attempts to write a failed file again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A change that the user should know of.
+/// A change to report to the user.
 #[derive(Debug)]
 pub enum SinkEvent {
     /// A file cannot be written; training continues without it, and tries again every second.
@@ -48,9 +49,9 @@ pub enum SinkEvent {
     Recovered {
         /// The file.
         path: PathBuf,
-        /// The last update that may be in it from before.
+        /// The last update before the gap.
         after: u64,
-        /// The first update that is in it again.
+        /// The first update after the gap.
         before: u64,
     },
 }
@@ -65,29 +66,29 @@ pub struct Sinks {
 
 struct Slot {
     sink: Box<dyn Sink>,
-    lost: Option<Loss>,
+    lost: Option<Outage>,
     /// The last update that was flushed.
     flushed: u64,
 }
 
-/// Since when a file is not written.
-struct Loss {
+/// State of a failed sink.
+struct Outage {
     after: u64,
     tried: Instant,
 }
 
 impl Sinks {
-    /// No sinks.
+    /// An empty set of sinks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one.
+    /// Adds a sink.
     pub fn add(&mut self, sink: impl Sink + 'static) {
         self.sinks.push(Slot { sink: Box::new(sink), lost: None, flushed: 0 });
     }
 
-    /// [`Sink::record`] on each that works.
+    /// [`Sink::record`] on each sink that works.
     pub fn record(&mut self, record: &Record) -> Vec<SinkEvent> {
         self.update = record.update as u64;
         let update = self.update;
@@ -95,13 +96,13 @@ impl Sinks {
         for slot in &mut self.sinks {
             match &mut slot.lost {
                 None => events.extend(slot.work(|sink| sink.record(record))),
-                Some(loss) if loss.tried.elapsed() >= RETRY => {
-                    loss.tried = Instant::now();
+                Some(outage) if outage.tried.elapsed() >= RETRY => {
+                    outage.tried = Instant::now();
                     let again = |sink: &mut dyn Sink| {
                         sink.recover().and_then(|()| sink.record(record)).and_then(|()| sink.flush())
                     };
                     if again(slot.sink.as_mut()).is_ok() {
-                        let (path, after) = (slot.sink.path().to_owned(), loss.after);
+                        let (path, after) = (slot.sink.path().to_owned(), outage.after);
                         (slot.lost, slot.flushed) = (None, update);
                         events.push(SinkEvent::Recovered { path, after, before: update });
                     }
@@ -112,12 +113,12 @@ impl Sinks {
         events
     }
 
-    /// [`Sink::flush`] on each that works.
+    /// [`Sink::flush`] on each sink that works.
     pub fn flush(&mut self) -> Vec<SinkEvent> {
         self.finish(|sink| sink.flush())
     }
 
-    /// [`Sink::sync`] on each that works.
+    /// [`Sink::sync`] on each sink that works.
     pub fn sync(&mut self) -> Vec<SinkEvent> {
         self.finish(|sink| sink.sync())
     }
@@ -138,7 +139,7 @@ impl Slot {
     /// The event of an action that failed.
     fn work(&mut self, action: impl FnOnce(&mut dyn Sink) -> Result<(), SinkError>) -> Option<SinkEvent> {
         let error = action(self.sink.as_mut()).err()?;
-        self.lost = Some(Loss { after: self.flushed, tried: Instant::now() });
+        self.lost = Some(Outage { after: self.flushed, tried: Instant::now() });
         Some(SinkEvent::Lost(error))
     }
 }
@@ -173,7 +174,7 @@ mod tests {
         }
 
         fn record(&mut self, record: &Record) -> Result<(), SinkError> {
-            assert!(self.recovered || record.update < 3.0, "a sink that failed recovers before it goes on");
+            assert!(self.recovered || record.update < 3.0, "a failed sink recovers before it continues");
             self.result()
         }
 
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_fails_pauses_alone_and_goes_on_once_it_can() {
+    fn a_failed_sink_pauses_alone_and_continues_once_it_can() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.csv");
         let full = Arc::new(AtomicBool::new(false));
@@ -206,9 +207,9 @@ mod tests {
         let events = sinks.record(&record);
         let [SinkEvent::Lost(error)] = &events[..] else { panic!("{events:?}") };
         let text = error.to_string();
-        assert!(text.contains("failing.csv") && text.contains("make room"), "{text}");
+        assert!(text.contains("failing.csv") && text.contains("free space"), "{text}");
         full.store(false, Ordering::Relaxed);
-        // It is tried again after a second, whenever that is over.
+        // It is tried again after a second.
         let events = loop {
             record.update += 1.0;
             let events = sinks.record(&record);
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_while_it_is_written_has_no_hole() {
+    fn a_file_that_is_truncated_while_it_is_written_has_no_hole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.csv");
         let mut sink = CsvSink::create(&path).unwrap();
@@ -241,11 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_noticed_when_a_sink_is_created() {
+    fn a_full_disk_is_detected_when_a_sink_is_created() {
         let dir = tempfile::tempdir().unwrap();
         let full = dir.path().join("metrics.csv");
         std::os::unix::fs::symlink("/dev/full", &full).unwrap();
         let text = CsvSink::create(&full).err().unwrap().to_string();
-        assert!(text.contains("metrics.csv") && text.contains("make room"), "{text}");
+        assert!(text.contains("metrics.csv") && text.contains("free space"), "{text}");
     }
 }

@@ -1,5 +1,4 @@
-//! Which updates a bounded file keeps, as a pure function of the update's number, so that no state has to survive a
-//! resume.
+//! Which updates a bounded file keeps, as a pure function of the update's number, so that a resume needs no state.
 
 /// The smallest power of two `s` for which at most `limit` of the updates 1..=`update` are multiples of `s`.
 ///

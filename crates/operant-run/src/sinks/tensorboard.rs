@@ -1,4 +1,4 @@
-//! TensorBoard's event file: what `SummaryWriter` would write, with the tags of the metrics table and `env_steps` as step.
+//! TensorBoard's event file: as `SummaryWriter` would write it, with the tags of the metrics table and `env_steps` as step.
 //!
 //! A run of `n` updates writes each of the first [`DENSE_UPDATES`], then every second one until twice as many, every
 //! fourth until four times, and so on, so that the file grows with the logarithm of the run (a record is about 1 KiB).
@@ -16,10 +16,10 @@ use operant_metrics::{METRICS, Record};
 use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
 
-/// Updates that are all written; from there on they are written ever more thinly.
+/// Number of updates that are all written; later ones are thinned increasingly.
 pub const DENSE_UPDATES: u64 = 10_000;
 
-/// How every event file's name begins; TensorBoard looks for it.
+/// Prefix of every event file's name, which TensorBoard requires.
 const PREFIX: &str = "events.out.tfevents.";
 
 /// Appends records to `events.out.tfevents.<unix time>.<host>.<pid>`.
@@ -30,7 +30,8 @@ pub struct TensorBoardSink {
 }
 
 impl TensorBoardSink {
-    /// Starts a new event file in `dir`, beside any others there; `hyperparameters` are shown in TensorBoard's HParams view.
+    /// Starts a new event file in `dir`, in addition to existing ones; `hyperparameters` are shown in TensorBoard's
+    /// HParams view.
     ///
     /// # Errors
     /// [`SinkError`] when the file cannot be created or written.
@@ -50,12 +51,12 @@ impl TensorBoardSink {
         Ok(sink)
     }
 
-    /// Continues from a checkpoint: cuts every event file in `dir` before its first event past `env_steps` (and before
-    /// anything torn), then starts a new file, whose first event tells a TensorBoard that has already shown what was
-    /// cut to forget it.
+    /// Continues from a checkpoint: truncates every event file in `dir` before its first event past `env_steps` (and
+    /// before any incomplete one), then starts a new file, whose first event makes TensorBoard discard later steps that
+    /// it has read already.
     ///
     /// # Errors
-    /// [`SinkError`] when a file cannot be read, cut or created.
+    /// [`SinkError`] when a file cannot be read, truncated or created.
     pub fn resume(
         dir: impl AsRef<Path>,
         hyperparameters: &[(String, toml::Value)],
@@ -126,7 +127,7 @@ fn event_files(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// A name that sorts behind all `others`: TensorBoard takes only the last file for live.
+/// A name that sorts after all `others`: TensorBoard treats only the last file as live.
 fn file_name(seconds: u64, others: &[String]) -> String {
     let time_of = |name: &String| name.strip_prefix(PREFIX)?.split('.').next()?.parse::<u64>().ok();
     let after = others.iter().filter_map(time_of).max().map_or(0, |time| time + 1);

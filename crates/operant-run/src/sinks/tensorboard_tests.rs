@@ -1,4 +1,4 @@
-//! Event files read back: by hand, and by TensorBoard's own reader where there is one.
+//! Event files read back: by these tests, and by TensorBoard's own reader if it is installed.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -83,7 +83,7 @@ fn scalars_round_trip_and_nan_is_not_written() {
 }
 
 #[test]
-fn resume_cuts_later_and_torn_events_and_begins_a_later_file() {
+fn resume_truncates_later_and_incomplete_events_and_starts_a_new_file() {
     let dir = tempfile::tempdir().unwrap();
     write(&mut TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap(), 1..=5);
     write(&mut TensorBoardSink::resume(dir.path(), &[], 300).unwrap(), 4..=6);
@@ -101,7 +101,7 @@ fn resume_cuts_later_and_torn_events_and_begins_a_later_file() {
 }
 
 #[test]
-fn long_runs_are_written_ever_more_thinly() {
+fn long_runs_are_thinned_increasingly() {
     let dir = tempfile::tempdir().unwrap();
     let mut sink = TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap();
     let n = DENSE_UPDATES;
@@ -131,7 +131,7 @@ fn python() -> Option<String> {
     works("python3").then(|| "python3".to_owned())
 }
 
-/// What TensorBoard's own reader makes of a directory: every (step, tag, value), by tag.
+/// A directory as read by TensorBoard's own reader: every (step, tag, value), by tag.
 fn read_with_tensorboard(python: &str, dir: &Path) -> Vec<(u64, String, f32)> {
     let script = "
 import sys
@@ -162,7 +162,7 @@ for tag in events.Tags()['scalars']:
 #[test]
 fn tensorboards_own_reader_agrees() {
     let Some(python) = python() else {
-        // Straight to the descriptor: a passing test's captured output is not shown.
+        // Written to the descriptor: a passing test's captured output is not shown.
         let _ = writeln!(
             io::stderr(),
             "SKIPPED tensorboards_own_reader_agrees: no python3 with tensorboard; \
@@ -186,7 +186,7 @@ fn tensorboards_own_reader_agrees() {
     write(&mut TensorBoardSink::resume(dir.path(), &[], 2500).unwrap(), 27..=30);
     agree();
 
-    // A reader that saw the first file before it was cut forgets what the resume took back.
+    // A reader that read the first file before it was truncated discards the later events.
     fs::write(&first, uncut).unwrap();
     let theirs = read_with_tensorboard(&python, dir.path());
     let updates =

@@ -1,12 +1,12 @@
-//! What a run tells the world while it trains: [`Publisher`] is what the training loop holds. It hands each record to the
-//! sinks (files) and to the ring (shared memory), and everything slower to one thread beside the loop, [`side`].
+//! Telemetry of a run. The training loop holds a [`Publisher`], which writes each record to the sinks (files) and the
+//! ring (shared memory) and leaves everything slower to the side thread, [`side`].
 //!
-//! Training depends on none of it: a ring that cannot be made costs the ring, a sink that fails costs the sink.
+//! Training depends on none of it: it continues without a ring that cannot be created or a sink that fails.
 
 mod notify;
 mod scene;
+mod shared;
 mod side;
-mod standing;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,19 +19,19 @@ use operant_metrics::{Identity, Level, Record, Ring, RingError, RingOptions, Rin
 use crate::runs::StateFile;
 use crate::signals::Signals;
 use crate::sinks::{SinkEvent, Sinks};
-use side::Side;
-use standing::Standing;
+use shared::SharedState;
+use side::SideHandle;
 
-/// Longest time for which rows stay in this process.
+/// Longest time for which rows are buffered.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Least time from one episode shown to the next.
+/// Minimum time between recorded episodes.
 const SCENE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Where the ring is to be, if there is to be one.
+/// Where to create the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RingPlace {
-    /// None.
+pub(crate) enum RingLocation {
+    /// No ring.
     Nowhere,
     /// In the first directory that can hold rings.
     Default,
@@ -39,38 +39,38 @@ pub(crate) enum RingPlace {
     In(PathBuf),
 }
 
-/// Makes the ring of a run; none where none is wanted.
+/// Creates the ring of a run, unless it is disabled.
 ///
 /// # Errors
-/// When no place will have it.
+/// When it can be created in no directory.
 pub(crate) fn make_ring(
     identity: &Identity,
-    place: &RingPlace,
+    place: &RingLocation,
     group_readable: bool,
 ) -> Result<Option<Ring>, RingError> {
     let options = RingOptions { group_readable, ..RingOptions::default() };
     match place {
-        RingPlace::Nowhere => Ok(None),
-        RingPlace::Default => operant_metrics::create(identity, &options).map(Some),
-        RingPlace::In(dir) => operant_metrics::create_in(dir, identity, &options).map(Some),
+        RingLocation::Nowhere => Ok(None),
+        RingLocation::Default => operant_metrics::create(identity, &options).map(Some),
+        RingLocation::In(dir) => operant_metrics::create_in(dir, identity, &options).map(Some),
     }
 }
 
-/// The training loop's hand on everything that watches it.
+/// Publishes the training loop's records, states and events.
 pub(crate) struct Publisher {
     sinks: Sinks,
     flushed: Instant,
     ring: Option<RingWriter>,
     shown: Instant,
-    side: Side,
+    side: SideHandle,
     state_file: Arc<StateFile>,
-    standing: Arc<Standing>,
+    shared: Arc<SharedState>,
     pulse: Arc<AtomicU64>,
 }
 
 impl Publisher {
-    /// Begins to publish; from now on utilization is sampled, also that of `gpu`, by its UUID, where the device is one.
-    /// `pulse` counts the work of the device; `steps` are the environment steps taken, and those to take.
+    /// Starts publishing and the sampling of utilization, including that of `gpu`, given by its UUID, if the device is
+    /// one. `pulse` is the heartbeat of the device; `steps` are the environment steps taken and the total to take.
     pub fn start(
         sinks: Sinks,
         ring: Option<Ring>,
@@ -81,10 +81,10 @@ impl Publisher {
         steps: Range<u64>,
     ) -> Self {
         let (writer, side_writer) = ring.map_or((None, None), |ring| (Some(ring.writer), Some(ring.side)));
-        let standing = Arc::new(Standing::new(&steps));
-        let side = Side::start(
+        let shared = Arc::new(SharedState::new(&steps));
+        let side = SideHandle::start(
             side_writer,
-            Arc::clone(&standing),
+            Arc::clone(&shared),
             Arc::clone(&pulse),
             signals.clone(),
             Arc::clone(state_file),
@@ -93,7 +93,7 @@ impl Publisher {
         let now = Instant::now();
         let state_file = Arc::clone(state_file);
         let shown = now - SCENE_INTERVAL;
-        Publisher { sinks, flushed: now, ring: writer, shown, side, state_file, standing, pulse }
+        Publisher { sinks, flushed: now, ring: writer, shown, side, state_file, shared, pulse }
     }
 
     /// The ring's file.
@@ -101,23 +101,23 @@ impl Publisher {
         self.ring.as_ref().map(RingWriter::path)
     }
 
-    /// Training begins.
+    /// Reports that training begins.
     pub fn ready(&mut self) {
         self.side.wait_for_a_sample();
         self.state(RunState::Running, "");
         self.side.ready();
     }
 
-    /// A record from before this process, for the ring alone.
+    /// Publishes a record from before this process to the ring only.
     pub fn refill(&mut self, record: &Record) {
         if let Some(ring) = &mut self.ring {
             ring.refill(record);
         }
     }
 
-    /// Publishes the record of one update; returns what happened to files.
+    /// Publishes the record of one update; returns changes of the sinks.
     pub fn publish(&mut self, mut record: Record) -> Vec<SinkEvent> {
-        self.standing.complete(&mut record);
+        self.shared.complete(&mut record);
         if let Some(ring) = &mut self.ring {
             ring.publish(&record);
         }
@@ -129,13 +129,13 @@ impl Publisher {
         lost
     }
 
-    /// Waits until every row is on the disk; returns what happened to files.
+    /// Waits until every row is on the disk; returns changes of the sinks.
     pub fn sync(&mut self) -> Vec<SinkEvent> {
         self.sinks.sync()
     }
 
-    /// Whether it is time to show another episode to those who watch.
-    pub fn wants_scene(&mut self) -> bool {
+    /// Whether it is time to publish another episode for monitors.
+    pub fn scene_is_due(&mut self) -> bool {
         let due = self.ring.is_some() && self.shown.elapsed() >= SCENE_INTERVAL;
         if due {
             self.shown = Instant::now();
@@ -143,14 +143,14 @@ impl Publisher {
         due
     }
 
-    /// Shows an episode.
+    /// Publishes an episode.
     pub fn show(&mut self, episode: &operant_learn::EpisodeRecording) {
         if let Some(ring) = &mut self.ring {
             ring.show(&scene::episode(episode));
         }
     }
 
-    /// Says in which state the run is; `reason` is one line, empty while it goes on.
+    /// Sets the run's state; `reason` is one line, empty until the run ends.
     pub fn state(&mut self, state: RunState, reason: &str) {
         if let Some(ring) = &mut self.ring {
             ring.set_state(state, reason);
@@ -158,38 +158,38 @@ impl Publisher {
         match state {
             RunState::Stopping => self.side.stopping(),
             RunState::Paused | RunState::Running => self.state_file.set(state, reason),
-            // The last word comes with what was reached.
+            // The final state is written together with the final counts.
             _ => {}
         }
     }
 
-    /// While training pauses and publishes nothing: makes a ring that was lost anew.
-    pub fn mend_while_paused(&mut self) {
-        if self.standing.take_lost_ring()
+    /// Replaces a lost ring while training is paused and publishes nothing.
+    pub fn recreate_ring_while_paused(&mut self) {
+        if self.shared.take_lost_ring()
             && let Some(ring) = &mut self.ring
         {
             ring.set_state(RunState::Paused, "");
         }
     }
 
-    /// Names the latest checkpoint.
+    /// Publishes the latest checkpoint.
     pub fn checkpoint(&mut self, env_steps: u64, path: &Path) {
         if let Some(ring) = &mut self.ring {
             ring.set_checkpoint(env_steps, path);
         }
     }
 
-    /// Tells those who watch what happened.
+    /// Publishes an event to monitors.
     pub fn event(&self, level: Level, text: &str) {
         self.side.event(level, text);
     }
 
-    /// The loop is alive though the device has nothing to do.
+    /// Advances the heartbeat while the device has nothing to do.
     pub fn alive(&self) {
         self.pulse.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends the thread beside the loop, which first writes the events that wait.
+    /// Ends the side thread, which first writes the queued events.
     pub fn end(&mut self) {
         self.side.end();
     }

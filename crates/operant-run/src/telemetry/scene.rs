@@ -1,8 +1,8 @@
-//! From an episode as the backend recorded it to one as the ring carries it.
+//! Converts an episode from the backend's recording to the ring's format.
 
-use operant_metrics::{Episode, Frame, Shape};
+use operant_metrics::{Episode, Frame, Primitive};
 
-/// The same episode, without its number, which the ring assigns. The view is the one that holds every frame's.
+/// The same episode, without its number, which the ring assigns. The view encloses those of all frames.
 #[allow(clippy::cast_possible_truncation)] // a return, to be shown
 pub(super) fn episode(recorded: &operant_learn::EpisodeRecording) -> Episode {
     let frames = &recorded.frames;
@@ -19,14 +19,14 @@ pub(super) fn episode(recorded: &operant_learn::EpisodeRecording) -> Episode {
     }
 }
 
-fn shape(shape: &operant_env::Shape) -> Shape {
+fn shape(shape: &operant_env::Shape) -> Primitive {
     match shape {
-        operant_env::Shape::Line { points, tone } => Shape::Line { points: points.clone(), tone: *tone },
+        operant_env::Shape::Line { points, tone } => Primitive::Line { points: points.clone(), tone: *tone },
         operant_env::Shape::Circle { center, radius, tone } => {
-            Shape::Circle { center: *center, radius: *radius, tone: *tone }
+            Primitive::Circle { center: *center, radius: *radius, tone: *tone }
         }
         operant_env::Shape::Rectangle { low, high, tone } => {
-            Shape::Rectangle { low: *low, high: *high, tone: *tone }
+            Primitive::Rectangle { low: *low, high: *high, tone: *tone }
         }
     }
 }
@@ -48,8 +48,8 @@ mod tests {
         let shown = episode(&recorded);
         assert_eq!((shown.low, shown.high), ([-1.0, -3.0], [4.0, 2.0]));
         assert_eq!((shown.fps, shown.episodic_return, shown.frames.len()), (50.0, 7.5, 2));
-        assert_eq!(shown.frames[0], [Shape::Circle { center: [0.5, 1.0], radius: 0.25, tone: 2 }]);
-        assert_eq!(shown.frames[1][0], Shape::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 });
-        assert_eq!(shown.frames[1][1], Shape::Rectangle { low: [-1.0, -0.5], high: [1.0, 0.5], tone: 1 });
+        assert_eq!(shown.frames[0], [Primitive::Circle { center: [0.5, 1.0], radius: 0.25, tone: 2 }]);
+        assert_eq!(shown.frames[1][0], Primitive::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 });
+        assert_eq!(shown.frames[1][1], Primitive::Rectangle { low: [-1.0, -0.5], high: [1.0, 0.5], tone: 1 });
     }
 }

@@ -1,5 +1,5 @@
-//! The thread beside the training loop, `operant-side`: it samples utilization, writes events, looks after the ring's
-//! file and talks to the service manager, so that the loop does none of these.
+//! The side thread, `operant-side`: it samples utilization, writes events, checks the ring's file and notifies the
+//! service manager, so that the training loop does none of these.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,24 +11,24 @@ use operant_host::{HostSample, Sampler};
 use operant_metrics::{Core, CoreKind, Damage, Level, RunState, SideWriter};
 
 use super::notify::Manager;
-use super::standing::Standing;
+use super::shared::SharedState;
 use crate::runs::StateFile;
 use crate::signals::Signals;
 
-/// Time from one sample to the next.
+/// Time between samples.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// Time from the first sample to the second: the shares of busy time need two readings some ticks of the kernel apart.
+/// Time between the first sample and the second: utilization needs two readings some kernel ticks apart.
 const SECOND_SAMPLE: Duration = Duration::from_millis(50);
 
-/// Samples from one look at the ring's file to the next.
+/// Number of samples between checks of the ring's file.
 const CHECK_EVERY: u32 = 4;
 
-/// Longest wait for the first sample, without which the first records lack utilization.
+/// Longest wait for the first sample, so that the first records have utilization.
 const FIRST_SAMPLE: Duration = Duration::from_millis(250);
 
-/// Longest wait for the thread's end: a service manager that does not listen must not keep a run from ending.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Longest wait for the thread's end: a service manager that does not respond must not keep a run from ending.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 enum Message {
     Event(Level, String),
@@ -36,18 +36,18 @@ enum Message {
     Stopping,
 }
 
-/// The loop's end of the thread.
-pub(super) struct Side {
+/// The training loop's handle of the side thread.
+pub(super) struct SideHandle {
     inbox: Option<Sender<Message>>,
     sampled: Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Side {
-    /// Starts the thread. A system that refuses it costs samples and events.
+impl SideHandle {
+    /// Starts the thread. If that fails, there are no samples and events.
     pub fn start(
         ring: Option<SideWriter>,
-        standing: Arc<Standing>,
+        shared: Arc<SharedState>,
         pulse: Arc<AtomicU64>,
         signals: Signals,
         state_file: Arc<StateFile>,
@@ -57,9 +57,9 @@ impl Side {
         let (first, sampled) = mpsc::channel();
         let body = move || {
             let sampler = gpu.as_deref().map_or_else(Sampler::new, Sampler::with_gpu);
-            let beside = Beside {
+            let thread = SideThread {
                 ring,
-                standing,
+                shared,
                 pulse,
                 signals,
                 state_file,
@@ -70,15 +70,15 @@ impl Side {
                 stopping: false,
                 first: Some(first.clone()),
             };
-            beside.live(&messages);
-            // Dropping this last sender tells the loop that the thread is done.
+            thread.run(&messages);
+            // Dropping this last sender signals that the thread has ended.
             drop(first);
         };
         match std::thread::Builder::new().name("operant-side".to_string()).spawn(body) {
-            Ok(thread) => Side { inbox: Some(inbox), sampled, thread: Some(thread) },
+            Ok(thread) => SideHandle { inbox: Some(inbox), sampled, thread: Some(thread) },
             Err(error) => {
                 tracing::warn!("no thread for samples and events: {error}");
-                Side { inbox: None, sampled, thread: None }
+                SideHandle { inbox: None, sampled, thread: None }
             }
         }
     }
@@ -106,12 +106,12 @@ impl Side {
         }
     }
 
-    /// Lets the thread write what waits, and end.
+    /// Lets the thread write queued events and end.
     pub fn end(&mut self) {
         self.inbox = None;
         let Some(thread) = self.thread.take() else { return };
-        let deadline = Instant::now() + LAST_WORDS;
-        // The first sample may still lie in the channel; after it comes the end.
+        let deadline = Instant::now() + END_TIMEOUT;
+        // The first sample may still be in the channel; after it comes the end.
         while let Ok(()) = self.sampled.recv_timeout(deadline.saturating_duration_since(Instant::now())) {}
         if thread.is_finished() || Instant::now() < deadline {
             let _ = thread.join();
@@ -119,16 +119,16 @@ impl Side {
     }
 }
 
-impl Drop for Side {
+impl Drop for SideHandle {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// The thread's own.
-struct Beside {
+/// The state of the thread.
+struct SideThread {
     ring: Option<SideWriter>,
-    standing: Arc<Standing>,
+    shared: Arc<SharedState>,
     pulse: Arc<AtomicU64>,
     signals: Signals,
     state_file: Arc<StateFile>,
@@ -140,8 +140,8 @@ struct Beside {
     first: Option<Sender<()>>,
 }
 
-impl Beside {
-    fn live(mut self, messages: &Receiver<Message>) {
+impl SideThread {
+    fn run(mut self, messages: &Receiver<Message>) {
         if let Some(reason) = self.sampler.gpu_missing().map(str::to_string) {
             tracing::warn!("the GPU is not sampled: {reason}");
             self.event(Level::Warning, &format!("the GPU is not sampled: {reason}"));
@@ -162,14 +162,14 @@ impl Beside {
             }
         }
         if !self.stopping {
-            self.manager.stopping(&self.standing.line());
+            self.manager.stopping(&self.shared.status_line());
         }
     }
 
     fn take(&mut self, message: Message) {
         match message {
             Message::Event(level, text) => self.event(level, &text),
-            Message::Ready => self.manager.ready(&self.standing.line()),
+            Message::Ready => self.manager.ready(&self.shared.status_line()),
             Message::Stopping => self.stopping(),
         }
     }
@@ -182,7 +182,7 @@ impl Beside {
 
     fn tick(&mut self) {
         let sample = self.sampler.sample();
-        let values = self.standing.sampled(&sample);
+        let values = self.shared.sampled(&sample);
         let pulse = self.pulse.load(Ordering::Relaxed);
         if let Some(ring) = &mut self.ring {
             ring.sample(&values, &cores(&sample), pulse);
@@ -190,7 +190,7 @@ impl Beside {
         if let Some(first) = self.first.take() {
             let _ = first.send(());
         }
-        // An update may be long: who asked wants to know at once that they were heard.
+        // An update may be long, so a stop is acknowledged at once.
         if let Some(signal) = self.signals.stopped_by() {
             self.signals.arm();
             if !self.stopping {
@@ -202,21 +202,21 @@ impl Beside {
             self.check();
         }
         self.ticks = self.ticks.wrapping_add(1);
-        self.manager.tick(pulse, || self.standing.line());
+        self.manager.tick(pulse, || self.shared.status_line());
     }
 
-    /// Looks after the ring's file, and says once what happened to it.
+    /// Checks the ring's file, and reports damage once.
     fn check(&mut self) {
         let Some(ring) = &mut self.ring else { return };
         let damage = ring.check();
         if damage.is_some() {
-            // An update would mend it by itself; a pause has none.
-            self.standing.lose_ring();
+            // An update would replace it by itself, but a pause has none.
+            self.shared.lose_ring();
         }
         if damage != self.damage
             && let Some(damage) = damage
         {
-            let text = format!("the ring was {}; a new one takes its place", damage.name());
+            let text = format!("the ring was {}; it is replaced", damage.name());
             tracing::warn!("{text}");
             ring.event(Level::Warning, &text);
         }
@@ -227,12 +227,12 @@ impl Beside {
         if !self.stopping {
             self.stopping = true;
             self.state_file.set(RunState::Stopping, "");
-            self.manager.stopping(&self.standing.line());
+            self.manager.stopping(&self.shared.status_line());
         }
     }
 }
 
-/// The cores as the ring carries them.
+/// The cores in the ring's format.
 fn cores(sample: &HostSample) -> Vec<Core> {
     let kind = |kind| match kind {
         operant_host::CoreKind::Uniform => CoreKind::Uniform,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use operant_metrics::{
-    Event, Health, Identity, RingReader, RunState, Schema, SeriesPoint, Status, Summary, boot_id,
+    Event, Health, Identity, MetricSummary, RingReader, RunState, Schema, SeriesPoint, Status, boot_id,
     process_start,
 };
 
@@ -120,10 +120,10 @@ impl Recorded {
     /// What the trainer said last; if that is not an end, whether it is still there.
     fn health(&self) -> Health {
         match self.file.state() {
-            Some(state) if state.is_final() => Health::Said(state),
+            Some(state) if state.is_final() => Health::Reported(state),
             // A directory from before run.json: its last file tells.
-            None if self.dir.join("result.json").is_file() => Health::Said(RunState::Finished),
-            said if self.is_held() => Health::Said(said.unwrap_or(RunState::Starting)),
+            None if self.dir.join("result.json").is_file() => Health::Reported(RunState::Finished),
+            said if self.is_held() => Health::Reported(said.unwrap_or(RunState::Starting)),
             _ => Health::Killed,
         }
     }
@@ -228,7 +228,7 @@ impl Recorded {
     }
 
     /// Column `y` over the whole run.
-    pub fn summary(&self, y: usize) -> Summary {
+    pub fn summary(&self, y: usize) -> MetricSummary {
         self.with_table(|table| table.summary(y))
     }
 

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use operant_metrics::{MetricInfo, Schema, SeriesPoint, Summary};
+use operant_metrics::{MetricInfo, MetricSummary, Schema, SeriesPoint};
 
 /// Columns that are read at most, and bytes of a column's name.
 const MAX_COLUMNS: usize = 512;
@@ -185,7 +185,7 @@ impl Table {
         let rows: Vec<usize> = (from..to).collect();
         let point = |rows: &[usize]| {
             let last = rows[rows.len() - 1];
-            let all = Summary::of(&ys[rows[0]..=last]);
+            let all = MetricSummary::of(&ys[rows[0]..=last]);
             SeriesPoint {
                 x: xs[last],
                 update: self.updates[last],
@@ -199,8 +199,8 @@ impl Table {
     }
 
     /// Column `y` over the whole run.
-    pub fn summary(&self, y: usize) -> Summary {
-        Summary::of(self.columns.get(y).map_or(&[], Vec::as_slice))
+    pub fn summary(&self, y: usize) -> MetricSummary {
+        MetricSummary::of(self.columns.get(y).map_or(&[], Vec::as_slice))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use operant_metrics::{Episode, Frame, Point, Shape};
+use operant_metrics::{Episode, Frame, Point, Primitive};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -14,12 +14,12 @@ use crate::theme::Theme;
 use crate::ui::panel::Context;
 use crate::view::View;
 
-fn line(points: &[Point], tone: u8) -> Shape {
-    Shape::Line { points: points.to_vec(), tone }
+fn line(points: &[Point], tone: u8) -> Primitive {
+    Primitive::Line { points: points.to_vec(), tone }
 }
 
-fn block(low: Point, high: Point, tone: u8) -> Shape {
-    Shape::Rectangle { low, high, tone }
+fn block(low: Point, high: Point, tone: u8) -> Primitive {
+    Primitive::Rectangle { low, high, tone }
 }
 
 /// A cart on its track with its pole at some angle, as the environment draws it.
@@ -28,7 +28,7 @@ fn cart(x: f32, angle: f32) -> Frame {
         line(&[[-2.4, 0.0], [2.4, 0.0]], 0),
         block([x - 0.25, 0.0], [x + 0.25, 0.2], 1),
         line(&[[x, 0.2], [x + angle.sin(), 0.2 + angle.cos()]], 2),
-        Shape::Circle { center: [x, 0.2], radius: 0.04, tone: 3 },
+        Primitive::Circle { center: [x, 0.2], radius: 0.04, tone: 3 },
     ]
 }
 

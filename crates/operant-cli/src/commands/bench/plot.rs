@@ -1,4 +1,4 @@
-//! Rows as a drawing: steps per second over what was swept, or one column a row where nothing was.
+//! Plots rows: steps per second over the swept variable, or one column per row if nothing was swept.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use plotters::prelude::*;
 const SIZE: (u32, u32) = (960, 600);
 const FONT: (&str, u32) = ("sans-serif", 16);
 
-/// What the horizontal axis counts.
+/// The horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     Envs,
@@ -18,7 +18,7 @@ enum Axis {
     Rows,
 }
 
-/// Rows that differ in nothing but the axis.
+/// Rows that differ only in the axis.
 struct Series<'a> {
     name: String,
     points: Vec<(f64, &'a Row)>,
@@ -48,7 +48,7 @@ fn series(rows: &[Row], axis: Axis) -> Vec<Series<'_>> {
     let mut all: Vec<Series> = Vec::new();
     for (number, row) in rows.iter().enumerate() {
         let mut name = match axis {
-            // Colours tell benches apart, and the axis the rest.
+            // Colours distinguish benches.
             Axis::Rows => row.bench.to_string(),
             _ => format!("{} {} {}", row.bench, row.env, row.device),
         };
@@ -74,7 +74,7 @@ fn series(rows: &[Row], axis: Axis) -> Vec<Series<'_>> {
     all
 }
 
-/// The drawing; what goes wrong in words, though nothing should, since it goes into memory.
+/// The plot as SVG text, or an error message. It is drawn in memory, so errors are unlikely.
 fn svg(rows: &[Row]) -> std::result::Result<String, String> {
     let problem = |error: &dyn std::fmt::Display| format!("the plot cannot be drawn: {error}");
     let mut svg = String::new();
@@ -105,7 +105,7 @@ fn svg(rows: &[Row]) -> std::result::Result<String, String> {
                 .x_labels(2 * rows.len() + 1)
                 .x_label_formatter(&named)
                 .y_label_formatter(&label)
-                .y_desc("environment steps per second: median, least, greatest")
+                .y_desc("environment steps per second: median, minimum, maximum")
                 .draw()
                 .map_err(|error| problem(&error))?;
             draw_all(&mut chart, &all).map_err(|error| problem(&error))?;
@@ -118,7 +118,7 @@ fn svg(rows: &[Row]) -> std::result::Result<String, String> {
                 .x_label_formatter(&|x| format!("{x:.0}"))
                 .y_label_formatter(&label)
                 .x_desc(if axis == Axis::Envs { "environments" } else { "threads" })
-                .y_desc("environment steps per second: median, least, greatest")
+                .y_desc("environment steps per second: median, minimum, maximum")
                 .draw()
                 .map_err(|error| problem(&error))?;
             draw_all(&mut chart, &all).map_err(|error| problem(&error))?;
@@ -128,7 +128,7 @@ fn svg(rows: &[Row]) -> std::result::Result<String, String> {
     Ok(svg)
 }
 
-/// A line through the medians of each series, with bars from the least to the greatest.
+/// A line through the medians of each series, with bars from the minimum to the maximum.
 fn draw_all<'a, DB, X, Y>(
     chart: &mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
     all: &[Series<'_>],
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_axis_is_what_was_swept() {
+    fn the_axis_is_the_swept_variable() {
         assert_eq!(axis(&rows(&[64], &[2])), Axis::Rows);
         assert_eq!(axis(&rows(&[64], &[1, 2])), Axis::Threads);
         assert_eq!(axis(&rows(&[64, 128], &[1, 2])), Axis::Envs);

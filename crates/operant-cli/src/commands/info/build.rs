@@ -1,4 +1,4 @@
-//! What this program was built for, and what the CPU has besides.
+//! The build target of this program, and CPU features that it does not use.
 
 use serde::Serialize;
 
@@ -9,13 +9,13 @@ pub struct Target {
     pub arch: &'static str,
     /// `linux`.
     pub os: &'static str,
-    /// Instructions that the arithmetic was compiled for.
+    /// Instruction sets that the arithmetic was compiled for.
     pub features: Vec<&'static str>,
-    /// Those that this CPU has and the program does not use.
+    /// Instruction sets that this CPU has and the program does not use.
     pub unused_features: Vec<&'static str>,
 }
 
-/// Instructions that the lanes gain by: (name, compiled for, there on this CPU).
+/// Instruction sets that speed up lanes: (name, compiled for, available on this CPU).
 macro_rules! features {
     ($detected:ident: $($name:tt),*) => {
         vec![$(($name, cfg!(target_feature = $name), std::arch::$detected!($name))),*]
@@ -23,7 +23,7 @@ macro_rules! features {
 }
 
 impl Target {
-    /// That of this program.
+    /// The target of this program.
     pub fn of_this_build() -> Self {
         let features = features();
         let names = |keep: fn(bool, bool) -> bool| {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compiled_for_is_there_and_is_not_called_unused() {
+    fn compiled_features_are_available_and_not_listed_as_unused() {
         // This test would not run otherwise.
         for (name, built, there) in features() {
             assert!(there || !built, "{name}");

@@ -1,7 +1,7 @@
 //! The mapping: a ring file as atomic words. With `sigbus.rs`, the only unsafe code of this crate.
 //!
 //! Every access to the file's bytes is an atomic load or store of a whole word, so that processes that map the same
-//! file never race in the sense of the language. A mapping for reading is only ever loaded from.
+//! file do not race as Rust's memory model defines it. A read-only mapping is only loaded from.
 #![allow(unsafe_code)]
 
 mod sigbus;
@@ -18,7 +18,7 @@ pub struct Mapping {
 
 enum Words {
     Mapped {
-        // Before the mapping, so that it is dropped first: no handler may touch a range that is gone.
+        // Declared before the mapping so that it is dropped first: the handler must not touch an unmapped range.
         guard: sigbus::Guard,
         map: MmapRaw,
         file: File,
@@ -39,13 +39,13 @@ impl Mapping {
         Ok(Self::guarded(map, file, false))
     }
 
-    /// None when too many files are mapped already.
+    /// None if too many files are mapped already.
     fn guarded(map: MmapRaw, file: File, writable: bool) -> Option<Self> {
         let guard = sigbus::Guard::over(map.as_ptr() as usize, map.len(), writable)?;
         Some(Self { words: Words::Mapped { guard, map, file } })
     }
 
-    /// Words of this process, which no file stands behind.
+    /// Words in this process's memory, without a file.
     pub fn owned(words: Vec<AtomicU64>) -> Self {
         Self { words: Words::Owned(words) }
     }
@@ -67,7 +67,7 @@ impl Mapping {
         }
     }
 
-    /// The file behind the words.
+    /// The mapped file.
     pub fn file(&self) -> Option<&File> {
         match &self.words {
             Words::Mapped { file, .. } => Some(file),
@@ -75,7 +75,7 @@ impl Mapping {
         }
     }
 
-    /// Whether the file lost pages that were touched: the words are zeros now, and no one else sees them.
+    /// Whether an accessed page was missing from the file: the words are then private zeros.
     #[inline(always)]
     pub fn lost(&self) -> bool {
         match &self.words {

@@ -1,5 +1,6 @@
-//! SIGBUS: touching a page of a mapped file that someone has truncated. The handler lays pages of zeros over the whole
-//! mapping and notes it, so that neither a trainer nor a monitor dies of another program's mistake.
+//! Handles SIGBUS, which the kernel raises on access to a page of a mapped file that was truncated. The handler
+//! replaces the whole mapping with zero pages and sets a flag, so that a truncated file ends neither a trainer nor a
+//! monitor.
 
 use std::mem::MaybeUninit;
 use std::sync::Once;
@@ -7,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// Mappings that may be guarded at once.
+/// Maximum number of guarded mappings.
 const RANGES: usize = 256;
 
 static GUARDED: [Range; RANGES] = [const { Range::free() }; RANGES];
 
-/// A guarded range. `length` is stored last when it is taken, and first when it is given back.
+/// A guarded range. `length` is stored last when a range is taken, and first when it is released.
 struct Range {
     taken: AtomicBool,
     start: AtomicUsize,
@@ -37,7 +38,7 @@ impl Range {
 pub struct Guard(&'static Range);
 
 impl Guard {
-    /// Guards `length` bytes from `start`; none when all places are taken.
+    /// Guards `length` bytes from `start`; none if all ranges are in use.
     pub fn over(start: usize, length: usize, writable: bool) -> Option<Self> {
         static INSTALL: Once = Once::new();
         INSTALL.call_once(install);
@@ -64,8 +65,8 @@ impl Drop for Guard {
     }
 }
 
-/// Installs the handler for the process. It does not chain: the runtime's own handler would take itself for unneeded
-/// and reset the signal.
+/// Installs the handler for the process. It does not call the previous handler: the Rust runtime's handler would reset
+/// the signal.
 fn install() {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a sigaction of zeros is valid (no flags, empty mask); the fields that matter are set before it is used.
@@ -99,7 +100,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
             return;
         }
     }
-    // Not ours: the access is repeated and ends the process as it would have without this handler.
+    // Not a guarded range: the access is repeated and ends the process, as without this handler.
     // SAFETY: restoring the default action is async-signal-safe.
     unsafe {
         libc::signal(libc::SIGBUS, libc::SIG_DFL);
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_files_become_zeros_and_are_noticed_more_than_once() {
+    fn truncated_files_become_zeros_and_are_reported_repeatedly() {
         let dir = tempfile::tempdir().unwrap();
         for _ in 0..3 {
             let file = file(dir.path());

@@ -1,11 +1,11 @@
-//! Damaged checkpoints: never a panic, never a wrong state, always the one before.
+//! Damaged checkpoints: never a panic, never a wrong state, always a fallback to the one before.
 
 use super::*;
 use crate::checkpoint::checksums::{self, CHECKSUMS, Files};
 
 const FILES: [&str; 4] = [STATE, CONFIG, META, CHECKSUMS];
 
-/// Rewrites a file and its line in `checksums`, as a program that means it would.
+/// Rewrites a file and its line in `checksums`, so that the checksum is correct.
 fn forge(path: &Path, name: &'static str, bytes: Vec<u8>) {
     let mut files: Files =
         [STATE, CONFIG, META].map(|name| (name, fs::read(path.join(name)).unwrap())).into();
@@ -36,7 +36,7 @@ fn refuses(damages: impl Fn(&[u8]) -> Vec<Vec<u8>>) {
 }
 
 #[test]
-fn every_changed_byte_is_noticed() {
+fn every_changed_byte_is_detected() {
     refuses(|sound| {
         let flips = [0x01, 0x20, 0x80, 0xff];
         let at = |i: usize, flip: u8| {
@@ -49,7 +49,7 @@ fn every_changed_byte_is_noticed() {
 }
 
 #[test]
-fn every_truncation_and_addition_is_noticed() {
+fn every_truncation_and_addition_is_detected() {
     refuses(|sound| {
         let longer = [&b"\n"[..], b"\0", b"x", b"00000000 0 x"].map(|tail| [sound, tail].concat());
         let doubled = [sound, sound].concat();
@@ -71,7 +71,7 @@ fn each_missing_file_is_named() {
 }
 
 #[test]
-fn well_signed_nonsense_is_refused() {
+fn invalid_content_with_a_correct_checksum_is_refused() {
     let (_dir, mut store) = store(3);
     let mut path = PathBuf::new();
     let mut refused = |name, bytes: Vec<u8>| {
@@ -109,11 +109,7 @@ fn a_damaged_checkpoint_falls_back_to_the_one_before_with_a_warning() {
     assert_eq!(warnings.len(), 2);
 
     store.save(&checkpoint(150)).unwrap();
-    assert_eq!(
-        kept(&store),
-        [100, 150],
-        "the damaged ones no longer stand before those of the run that went on"
-    );
+    assert_eq!(kept(&store), [100, 150], "the damaged ones no longer precede those of the continued run");
     assert!(load_latest(store.dir()).unwrap().warnings.is_empty());
 
     for step in [100, 150] {
@@ -125,7 +121,7 @@ fn a_damaged_checkpoint_falls_back_to_the_one_before_with_a_warning() {
 }
 
 #[test]
-fn a_newer_schema_is_an_error_and_not_passed_over() {
+fn a_newer_schema_is_an_error_and_not_skipped() {
     let (_dir, mut store) = store(3);
     store.save(&checkpoint(100)).unwrap();
     let path = store.save(&checkpoint(200)).unwrap();

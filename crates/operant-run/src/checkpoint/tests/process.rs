@@ -1,21 +1,21 @@
-//! Saves in a process of their own: killed in the middle, and on a disk that takes no more.
+//! Saves in a separate process: killed in the middle, and on a full disk.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use super::*;
 
-/// Tells the child below which directory to save to.
+/// Variable that gives the child its directory.
 const DIR: &str = "OPERANT_TEST_CHECKPOINTS";
 
-/// The other half of these tests, in a process of its own: saves until it fails, each step twice, and says so on stdout.
-/// Elsewhere it has nothing to do.
+/// The child process of these tests: saves until it fails, each step twice, and reports on stdout. Does nothing in the
+/// parent.
 #[test]
 fn child() {
     let Some(dir) = std::env::var_os(DIR) else { return };
     let mut store = Store::open(PathBuf::from(dir), 2).unwrap();
     for step in 1.. {
-        // Grows, so that a limit on the size of files is met after some saves.
+        // Grows, so that a limit on file sizes is reached after some saves.
         let checkpoint = large(step);
         for _ in 0..2 {
             match store.save(&checkpoint) {
@@ -51,7 +51,7 @@ fn spawn(dir: &Path, limits: &str) -> Child {
 }
 
 #[test]
-fn a_killed_save_leaves_a_whole_checkpoint() {
+fn a_killed_save_leaves_an_intact_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     for saves in [1, 2, 3, 6, 11] {
         let mut child = spawn(dir.path(), "");
@@ -61,7 +61,7 @@ fn a_killed_save_leaves_a_whole_checkpoint() {
         child.kill().unwrap();
         child.wait().unwrap();
 
-        // Opening mends what a kill between two renames leaves where the file system cannot exchange names.
+        // Opening repairs what a kill between two renames leaves on file systems that cannot exchange names.
         let mut store = Store::open(dir.path(), 2).unwrap();
         let loaded = load_latest(dir.path()).unwrap();
         assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
@@ -73,7 +73,7 @@ fn a_killed_save_leaves_a_whole_checkpoint() {
 }
 
 #[test]
-fn a_save_that_the_disk_refuses_leaves_the_older_ones_and_no_temporary() {
+fn a_save_that_fails_leaves_the_older_ones_and_no_temporary() {
     let dir = tempfile::tempdir().unwrap();
     // At most 20 blocks of 512 or 1,024 bytes a file, and an error in place of the signal that is the default.
     let mut child = spawn(dir.path(), "trap '' XFSZ; ulimit -f 20;");
@@ -86,8 +86,8 @@ fn a_save_that_the_disk_refuses_leaves_the_older_ones_and_no_temporary() {
         failure = failure.or(line.strip_prefix("failed ").map(str::to_owned));
     }
     assert!(child.wait().unwrap().success());
-    let failure = failure.expect("the limit is met");
-    assert!(failure.contains("state.safetensors") && failure.contains("make room"), "{failure}");
+    let failure = failure.expect("the limit is reached");
+    assert!(failure.contains("state.safetensors") && failure.contains("free space"), "{failure}");
     assert!(last >= 2);
     let left: Vec<_> = steps(dir.path()).unwrap().into_iter().map(|(step, _)| step).collect();
     assert_eq!(left, [last - 1, last]);

@@ -15,14 +15,14 @@
 /// The version every event file must begin with.
 const FILE_VERSION: &str = "brain.Event:2";
 
-/// The event that must come first in a file.
+/// The first event of a file.
 pub fn file_version(wall_time: f64) -> Vec<u8> {
     let mut event = head(wall_time, 0);
     bytes(&mut event, 3, FILE_VERSION.as_bytes());
     event
 }
 
-/// The event that makes a reader forget what it holds from `step` on.
+/// The event that makes a reader discard events from `step` on.
 pub fn session_start(wall_time: f64, step: u64) -> Vec<u8> {
     let mut event = head(wall_time, step);
     let mut log = Vec::new();
@@ -91,7 +91,7 @@ pub fn hyperparameters(wall_time: f64, values: &[(String, toml::Value)]) -> Vec<
     event
 }
 
-/// The step of an encoded event, 0 where it has none; `None` when the bytes are no message.
+/// The step of an encoded event, 0 where it has none; `None` if the bytes are not a message.
 pub fn step(event: &[u8]) -> Option<u64> {
     let (mut rest, mut step) = (event, 0);
     while !rest.is_empty() {
@@ -120,7 +120,7 @@ fn real(to: &mut Vec<u8>, number: u64, value: f64) {
     to.extend(value.to_le_bytes());
 }
 
-/// Seven bits a byte, least significant first; the top bit says that more follow.
+/// Seven bits a byte, least significant first; the top bit is set if more bytes follow.
 fn varint(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
@@ -135,7 +135,7 @@ fn bytes(to: &mut Vec<u8>, number: u64, value: &[u8]) {
     to.extend_from_slice(value);
 }
 
-/// A field's value as it stands on the wire.
+/// A field's value in wire format.
 #[derive(Debug, PartialEq)]
 pub enum Value<'a> {
     /// Wire type 0.
@@ -144,7 +144,7 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Takes one field off the front of a message: its number and value.
+/// Reads one field from the front of a message: its number and value.
 pub fn field<'a>(rest: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
     let key = take_varint(rest)?;
     let value = match key & 7 {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn step_reads_back_and_garbage_is_none() {
+    fn a_step_reads_back_and_garbage_has_none() {
         for n in [0, 1, 127, 128, 1 << 40, i64::MAX as u64] {
             assert_eq!(step(&session_start(5.0, n)), Some(n));
             assert_eq!(step(&scalars(5.0, n, [("x", 1.0)].into_iter())), Some(n));

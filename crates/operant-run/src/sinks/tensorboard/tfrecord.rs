@@ -2,10 +2,10 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
-/// Longest record that is believed when reading; ours are about 1 KiB.
+/// Longest record that is accepted when reading; ours are about 1 KiB.
 const MAX_LEN: u64 = 1 << 24;
 
-/// CRC-32C, rotated and offset so that a crc of data that contains crcs stays a good one.
+/// CRC-32C, rotated and offset, since the CRC of data that contains CRCs is weak.
 fn masked_crc(data: &[u8]) -> u32 {
     crc32c::crc32c(data).rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -24,7 +24,7 @@ pub fn write(to: &mut impl Write, data: &[u8]) -> io::Result<()> {
     to.write_all(&masked_crc(data).to_le_bytes())
 }
 
-/// Reads one record into `data`; false at the end, or where a record is torn or damaged, behind which nothing can be
+/// Reads one record into `data`; false at the end, or at an incomplete or damaged record, after which nothing can be
 /// trusted.
 pub fn read(from: &mut impl Read, data: &mut Vec<u8>) -> io::Result<bool> {
     let mut head = [0; 12];
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn records_round_trip_and_every_flipped_or_missing_byte_is_noticed() {
+    fn records_round_trip_and_every_flipped_or_missing_byte_is_detected() {
         let (mut file, records) = (Vec::new(), [&b"one"[..], b"", b"three and more"]);
         for record in records {
             write(&mut file, record).unwrap();

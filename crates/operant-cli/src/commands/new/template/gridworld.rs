@@ -1,6 +1,6 @@
 //! GridWorld: walk to a treasure on a board of 8 x 8 cells.
 //!
-//! The rules are written once, over lanes `L`: a lane is the arithmetic of one environment, or of 16 side by side. So there is no
+//! The rules are written once, over lanes `L`: a lane is the arithmetic of one environment, or of 16 at once. So there is no
 //! `if` on a lane's values; a comparison gives a mask, and `mask.select(yes, no)` chooses.
 
 use operant_cli::env::lane::{Draws, Float, Lane, Mask, Uint, bundle};
@@ -10,11 +10,11 @@ use operant_cli::env::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step, grid};
 const SIDE: u32 = 8;
 /// Words of an observation: two maps of 64 bits, 32 bits to a word.
 const OBS_WORDS: usize = 4;
-/// What a step costs, so that short ways are better.
+/// Cost of a step, so that short paths are better.
 const COST: f64 = 0.01;
 
 bundle! {
-    /// Where things are. Every field is saved in checkpoints under its name.
+    /// The state. Every field is saved in checkpoints under its name.
     pub struct State {
         /// Column of the walker, 0 at the left.
         x: Uint,
@@ -25,7 +25,7 @@ bundle! {
     }
 }
 
-/// The environment. Options would be its fields.
+/// The environment. Its options, if it had any, would be fields.
 #[derive(Debug, Clone)]
 pub struct GridWorld;
 
@@ -50,7 +50,7 @@ impl Env for GridWorld {
         }
     }
 
-    /// The start of an episode. Randomness comes from `draws` and from nowhere else.
+    /// The start of an episode. All randomness comes from `draws`.
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
         State { x: draws.below(SIDE), y: draws.below(SIDE), treasure: draws.below(SIDE * SIDE) }
     }
@@ -71,14 +71,14 @@ impl Env for GridWorld {
         Step { state: State { x, y, treasure: s.treasure }, reward, terminated: found }
     }
 
-    /// What the policy sees: a bit for the walker's cell among the first 64, and one for the treasure's among the others.
+    /// The observation: a bit for the walker's cell among the first 64, and one for the treasure's among the others.
     fn observe<L: Lane>(&self, s: &State<L>) -> [L::Uint; OBS_WORDS] {
         let walker = s.y * L::Uint::splat(SIDE) + s.x;
         let treasure = s.treasure + L::Uint::splat(SIDE * SIDE);
         core::array::from_fn(|word| grid::bit(walker, word) | grid::bit(treasure, word))
     }
 
-    /// What the monitor shows.
+    /// The picture that the monitor shows.
     fn draw(&self, s: &State<f32>) -> Scene {
         let (column, row) = ((s.treasure.0 % SIDE) as f32, (s.treasure.0 / SIDE) as f32);
         Scene {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_side_by_side_play_what_one_alone_plays() {
+    fn wide_lanes_play_the_same_as_the_scalar_lane() {
         let totals = |lanes: LaneWidth| {
             let mut play = GridWorld.random_play(1, 0, 64, lanes).expect("made of lanes");
             play.play(2_000).expect("made of lanes")

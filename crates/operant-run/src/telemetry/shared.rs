@@ -1,5 +1,5 @@
-//! What the training thread and the thread beside it tell each other, a word each: utilization one way, progress the
-//! other.
+//! State shared by the training thread and the side thread, one atomic word per value: utilization in one direction,
+//! progress in the other.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use operant_host::HostSample;
 use operant_metrics::{COUNT, Record};
 
-/// Makes `Utilization` of the metrics that are sampled, not measured by training.
+/// Generates `Utilization` from the metrics that are sampled and not measured by training.
 macro_rules! sampled {
     ($($name:ident),* $(,)?) => {
-        /// The latest sample, by the bits of its numbers.
+        /// The latest sample, as the bits of its numbers.
         struct Utilization { $($name: AtomicU64),* }
 
         impl Utilization {
@@ -42,22 +42,22 @@ sampled!(
     resident_memory,
 );
 
-/// The latest of both threads.
-pub(super) struct Standing {
+/// The latest values of both threads.
+pub(super) struct SharedState {
     utilization: Utilization,
     env_steps: AtomicU64,
     sps: AtomicU64,
     episodic_return: AtomicU64,
     total_steps: u64,
-    /// The ring's file must be made anew.
+    /// The ring's file must be replaced.
     ring_lost: AtomicBool,
 }
 
-impl Standing {
-    /// Of a run that has taken `steps.start` environment steps and is to take `steps.end`.
+impl SharedState {
+    /// For a run that has taken `steps.start` of `steps.end` environment steps.
     pub fn new(steps: &Range<u64>) -> Self {
         let nan = || AtomicU64::new(f64::NAN.to_bits());
-        Standing {
+        SharedState {
             utilization: Utilization::new(),
             env_steps: AtomicU64::new(steps.start),
             sps: nan(),
@@ -67,17 +67,17 @@ impl Standing {
         }
     }
 
-    /// Something has happened to the ring's file.
+    /// Marks the ring's file as damaged.
     pub fn lose_ring(&self) {
         self.ring_lost.store(true, Ordering::Relaxed);
     }
 
-    /// Whether something has happened to the ring's file since the last call.
+    /// Whether the ring's file was marked as damaged since the last call.
     pub fn take_lost_ring(&self) -> bool {
         self.ring_lost.swap(false, Ordering::Relaxed)
     }
 
-    /// Takes in a sample; returns it as a value per metric.
+    /// Stores a sample; returns it as one value per metric.
     pub fn sampled(&self, sample: &HostSample) -> [f64; COUNT] {
         let mut record = Record::from_values([f64::NAN; COUNT]);
         record.resident_memory = sample.resident_memory;
@@ -96,7 +96,7 @@ impl Standing {
         record.values()
     }
 
-    /// Fills the sampled metrics of a record in, and takes note of what it says of training.
+    /// Fills in the sampled metrics of a record, and stores its progress.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
     pub fn complete(&self, record: &mut Record) {
         self.utilization.load(record);
@@ -107,9 +107,9 @@ impl Standing {
         }
     }
 
-    /// One line on where training stands.
+    /// The status line: steps, speed and return.
     #[allow(clippy::cast_precision_loss)] // counts to three figures
-    pub fn line(&self) -> String {
+    pub fn status_line(&self) -> String {
         let real = |word: &AtomicU64| f64::from_bits(word.load(Ordering::Relaxed));
         let short = |x: f64| if x.is_finite() { crate::progress::short(x) } else { "-".to_string() };
         let steps = self.env_steps.load(Ordering::Relaxed);
@@ -130,14 +130,14 @@ mod tests {
     use operant_host::GpuSample;
 
     #[test]
-    fn samples_reach_the_record_and_progress_the_status() {
+    fn samples_reach_records_and_progress_reaches_the_status_line() {
         assert_eq!(
-            Standing::new(&(5_000_000..20_000_000)).line(),
+            SharedState::new(&(5_000_000..20_000_000)).status_line(),
             "5.00M of 20.00M steps, -/s, return -",
             "a resumed run"
         );
-        let standing = Standing::new(&(0..20_000_000));
-        assert_eq!(standing.line(), "0 of 20.00M steps, -/s, return -");
+        let shared = SharedState::new(&(0..20_000_000));
+        assert_eq!(shared.status_line(), "0 of 20.00M steps, -/s, return -");
         let gpu = GpuSample { utilization: 0.5, memory: 1e9, power: 300.0, temperature: 60.0, clock: 1.9e9 };
         let sample = HostSample {
             resident_memory: 5e7,
@@ -148,18 +148,18 @@ mod tests {
             cores: Vec::new(),
             gpu: Some(gpu),
         };
-        let values = standing.sampled(&sample);
+        let values = shared.sampled(&sample);
         let position = |name| operant_metrics::position(name).unwrap();
         assert_eq!(values[position("resident_memory")], 5e7);
         assert_eq!(values.iter().filter(|x| !x.is_nan()).count(), 7);
 
         let mut record =
             Record { env_steps: 1.5e6, sps_average: 2e6, episodic_return: 9.0, ..Record::default() };
-        standing.complete(&mut record);
+        shared.complete(&mut record);
         assert_eq!((record.resident_memory, record.gpu_power, record.cpu_utilization), (5e7, 300.0, 0.75));
         assert!(record.cpu_balance.is_nan());
-        assert_eq!(standing.line(), "1.50M of 20.00M steps, 2.00M/s, return 9.0");
-        standing.complete(&mut Record { env_steps: 1.6e6, sps_average: 2e6, ..Record::default() });
-        assert_eq!(standing.line(), "1.60M of 20.00M steps, 2.00M/s, return 9.0");
+        assert_eq!(shared.status_line(), "1.50M of 20.00M steps, 2.00M/s, return 9.0");
+        shared.complete(&mut Record { env_steps: 1.6e6, sps_average: 2e6, ..Record::default() });
+        assert_eq!(shared.status_line(), "1.60M of 20.00M steps, 2.00M/s, return 9.0");
     }
 }

@@ -1,5 +1,5 @@
-//! Where rings live, and what lies there: `$OPERANT_RING_DIR` alone when it is set; else `/dev/shm/operant-UID`, then
-//! `$XDG_RUNTIME_DIR/operant`. A disk behind a mapping can stall its writer, so only memory will do.
+//! Directories that hold rings: only `$OPERANT_RING_DIR` if it is set, else `/dev/shm/operant-UID` and then
+//! `$XDG_RUNTIME_DIR/operant`. A ring on a disk could stall its writer, so the directory must be in memory.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -11,43 +11,44 @@ use super::text::plain;
 /// Extension of a ring file.
 pub(super) const EXTENSION: &str = "ring";
 
-/// A ring file that was found.
+/// An existing ring file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundRing {
     /// The file's stem: the run's name, or `name~2` for a second run of that name.
     pub name: String,
     /// The file.
     pub path: PathBuf,
 }
 
-/// A directory that may hold rings, and whether it must lie in memory.
+/// A directory that may hold rings, and whether it must be in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RingDir {
     pub dir: PathBuf,
     pub must_be_memory: bool,
 }
 
-/// The places, the preferred one first.
-pub(super) fn places() -> Vec<Place> {
+/// The candidate directories, the preferred one first.
+pub(super) fn ring_dirs() -> Vec<RingDir> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(dir) = variable("OPERANT_RING_DIR") {
         // Trainer and monitor may work in different directories.
         let dir = std::path::absolute(&dir).unwrap_or(dir);
-        return vec![Place { dir, must_be_memory: false }];
+        return vec![RingDir { dir, must_be_memory: false }];
     }
     let own = format!("operant-{}", rustix::process::getuid().as_raw());
     let runtime = variable("XDG_RUNTIME_DIR").filter(|dir| dir.is_absolute()).map(|dir| dir.join("operant"));
     let dirs = [Some(Path::new("/dev/shm").join(own)), runtime];
-    dirs.into_iter().flatten().map(|dir| Place { dir, must_be_memory: true }).collect()
+    dirs.into_iter().flatten().map(|dir| RingDir { dir, must_be_memory: true }).collect()
 }
 
-impl Place {
-    /// Makes the directory where it is missing, and checks that it is ours and in memory. Returns what the user should
-    /// know about it.
+impl RingDir {
+    /// Creates the directory if it is missing, and checks that it belongs to this user and is in memory. Returns a
+    /// warning for the user, if there is one.
     pub fn prepare(&self, group_readable: bool) -> Result<Option<String>, RingError> {
         let dir = &self.dir;
         let mode = if group_readable { 0o750 } else { 0o700 };
-        let refuse = |problem: String, remedy| Err(RingError::Place { path: dir.clone(), problem, remedy });
+        let refuse =
+            |problem: String, remedy| Err(RingError::Directory { path: dir.clone(), problem, remedy });
         if let Err(error) = fs::DirBuilder::new().mode(mode).create(dir) {
             let taken = error.kind() == std::io::ErrorKind::AlreadyExists;
             let nested = error.kind() == std::io::ErrorKind::NotFound && !self.must_be_memory;
@@ -58,7 +59,7 @@ impl Place {
                 return Err(RingError::io("cannot make", dir, error));
             }
         }
-        let found = fs::symlink_metadata(dir).map_err(|error| RingError::io("cannot look at", dir, error))?;
+        let found = fs::symlink_metadata(dir).map_err(|error| RingError::io("cannot examine", dir, error))?;
         if let Some((problem, remedy)) = distrust(&found) {
             return refuse(problem, remedy);
         }
@@ -71,31 +72,34 @@ impl Place {
             return Ok(None);
         }
         if self.must_be_memory {
-            let problem = "does not lie in memory, where a ring must lie so as not to wait for a disk";
+            let problem = "is not in memory (tmpfs): training would wait for its disk";
             return refuse(problem.to_owned(), "set OPERANT_RING_DIR to a directory on a tmpfs");
         }
         Ok(Some(format!(
-            "OPERANT_RING_DIR={} does not lie in memory: training may have to wait for its disk",
+            "OPERANT_RING_DIR={} is not in memory (tmpfs): training may have to wait for its disk",
             dir.display()
         )))
     }
 }
 
-/// Why what lies at a place cannot be trusted to hold this user's rings, and what to do; none when it can.
+/// Why a directory cannot be trusted to hold this user's rings, with the remedy; none if it can.
 fn distrust(found: &fs::Metadata) -> Option<(String, &'static str)> {
     let own = rustix::process::geteuid().as_raw();
     if !found.is_dir() {
-        return Some(("is no directory".to_owned(), "remove it, or set OPERANT_RING_DIR to another place"));
+        return Some((
+            "is not a directory".to_owned(),
+            "remove it, or set OPERANT_RING_DIR to another directory",
+        ));
     }
     if found.uid() != own {
         let problem = format!("belongs to another user (id {}, this is {own})", found.uid());
         return Some((problem, "set OPERANT_RING_DIR to a directory of your own"));
     }
     let open = found.mode() & 0o022 != 0;
-    open.then(|| ("can be written by others".to_owned(), "chmod go-w it"))
+    open.then(|| ("can be written by other users".to_owned(), "chmod go-w it"))
 }
 
-/// Whether a directory lies on a tmpfs or ramfs.
+/// Whether a directory is on a tmpfs or ramfs.
 #[cfg(target_os = "linux")]
 fn is_memory(dir: &Path) -> bool {
     const TMPFS: u64 = 0x0102_1994;
@@ -108,25 +112,25 @@ fn is_memory(_: &Path) -> bool {
     false
 }
 
-/// Every ring of this user, by name. A place that others could have put something into is passed over, unless it was
-/// named by the user.
-pub fn rings() -> Vec<Found> {
-    let mut places = places();
+/// Every ring of this user, by name. A directory that other users can write to is skipped, unless OPERANT_RING_DIR
+/// names it.
+pub fn rings() -> Vec<FoundRing> {
+    let mut places = ring_dirs();
     places.retain(|place| {
         let own = fs::symlink_metadata(&place.dir).is_ok_and(|found| distrust(&found).is_none());
         own || !place.must_be_memory
     });
-    let mut found: Vec<Found> = places.iter().flat_map(|place| rings_in(&place.dir)).collect();
+    let mut found: Vec<FoundRing> = places.iter().flat_map(|place| rings_in(&place.dir)).collect();
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found
 }
 
 /// Every ring in a directory, by name.
-pub fn rings_in(dir: &Path) -> Vec<Found> {
+pub fn rings_in(dir: &Path) -> Vec<FoundRing> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let rings = entries.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
-    let mut found: Vec<Found> =
-        rings.filter_map(|path| Some(Found { name: plain(path.file_stem()?.to_str()?), path })).collect();
+    let mut found: Vec<FoundRing> =
+        rings.filter_map(|path| Some(FoundRing { name: plain(path.file_stem()?.to_str()?), path })).collect();
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found
 }
@@ -134,8 +138,8 @@ pub fn rings_in(dir: &Path) -> Vec<Found> {
 /// The ring of a run, given by name or by the path of its file.
 ///
 /// # Errors
-/// When there is none; the message suggests what there is.
-pub fn find(run: &str) -> Result<Found, RingError> {
+/// When there is none; the error suggests the nearest name.
+pub fn find(run: &str) -> Result<FoundRing, RingError> {
     among(rings(), run)
 }
 
@@ -143,15 +147,15 @@ pub fn find(run: &str) -> Result<Found, RingError> {
 ///
 /// # Errors
 /// As [`find`].
-pub fn find_in(dir: &Path, run: &str) -> Result<Found, RingError> {
+pub fn find_in(dir: &Path, run: &str) -> Result<FoundRing, RingError> {
     among(rings_in(dir), run)
 }
 
-fn among(rings: Vec<Found>, run: &str) -> Result<Found, RingError> {
+fn among(rings: Vec<FoundRing>, run: &str) -> Result<FoundRing, RingError> {
     let path = Path::new(run);
     if path.extension().is_some_and(|extension| extension == EXTENSION) && path.exists() {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        return Ok(Found { name, path: path.to_owned() });
+        return Ok(FoundRing { name, path: path.to_owned() });
     }
     let names: Vec<String> = rings.iter().map(|found| found.name.clone()).collect();
     if let Some(found) = rings.into_iter().find(|found| found.name == run) {
@@ -163,7 +167,7 @@ fn among(rings: Vec<Found>, run: &str) -> Result<Found, RingError> {
         run: run.to_owned(),
         hint: nearest.map(|(_, name)| format!(" (did you mean \"{name}\"?)")).unwrap_or_default(),
         remedy: match names.len() {
-            0 => "no run has one at present; `operant train ENV` starts one".to_owned(),
+            0 => "no run has a ring now; `operant train ENV` starts one".to_owned(),
             _ => {
                 format!("there are rings of {}", names.iter().take(8).cloned().collect::<Vec<_>>().join(", "))
             }
@@ -175,8 +179,8 @@ fn among(rings: Vec<Found>, run: &str) -> Result<Found, RingError> {
 mod tests {
     use super::*;
 
-    fn place(dir: &Path) -> Place {
-        Place { dir: dir.to_owned(), must_be_memory: false }
+    fn ring_dir(dir: &Path) -> RingDir {
+        RingDir { dir: dir.to_owned(), must_be_memory: false }
     }
 
     #[test]
@@ -184,24 +188,24 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         for (name, group, mode) in [("own", false, 0o700), ("group", true, 0o750)] {
             let dir = parent.path().join(name);
-            place(&dir).prepare(group).unwrap();
+            ring_dir(&dir).prepare(group).unwrap();
             assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, mode);
-            place(&dir).prepare(true).unwrap();
+            ring_dir(&dir).prepare(true).unwrap();
             assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o750);
         }
     }
 
     #[test]
-    fn places_that_others_control_are_refused() {
+    fn directories_that_other_users_control_are_refused() {
         let parent = tempfile::tempdir().unwrap();
-        let refused = |dir: &Path| place(dir).prepare(false).unwrap_err().to_string();
+        let refused = |dir: &Path| ring_dir(dir).prepare(false).unwrap_err().to_string();
         let open = parent.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(refused(&open).contains("written by others"));
+        assert!(refused(&open).contains("written by other users"));
         let link = parent.path().join("link");
         std::os::unix::fs::symlink(parent.path(), &link).unwrap();
-        assert!(refused(&link).contains("no directory"));
+        assert!(refused(&link).contains("not a directory"));
         if rustix::process::geteuid().is_root() {
             let foreign = parent.path().join("foreign");
             fs::create_dir(&foreign).unwrap();
@@ -215,7 +219,7 @@ mod tests {
     fn a_disk_is_not_memory() {
         assert!(is_memory(Path::new("/dev/shm")));
         assert!(!is_memory(Path::new("/proc")));
-        let place = Place { dir: PathBuf::from("/proc/self"), must_be_memory: true };
+        let place = RingDir { dir: PathBuf::from("/proc/self"), must_be_memory: true };
         assert!(place.prepare(false).is_err());
     }
 
