@@ -86,12 +86,12 @@ fn the_log_is_never_a_link_or_pipe() {
     std::fs::remove_file(&log).expect("removed");
     place.write("precious", "kept");
     symlink(place.path().join("precious"), &log).expect("linked");
-    place.operant(&resume).assert_error(1, &["operant.log", "remove what stands in the place"]);
+    place.operant(&resume).assert_error(1, &["operant.log", "remove what is in the place"]);
     assert_eq!(std::fs::read_to_string(place.path().join("precious")).expect("read"), "kept");
     std::fs::remove_file(&log).expect("removed");
     let made = Command::new("mkfifo").arg(&log).status().expect("mkfifo");
     assert!(made.success());
-    place.operant(&resume).assert_error(1, &["operant.log", "remove what stands in the place"]);
+    place.operant(&resume).assert_error(1, &["operant.log", "remove what is in the place"]);
 }
 
 #[test]
