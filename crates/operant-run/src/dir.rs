@@ -174,10 +174,10 @@ pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
     read_file(path, SMALL)
 }
 
-/// The same with another limit.
+/// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// As [`read_small`].
+/// When it cannot be read, is longer, or is a pipe, a device or a directory.
 pub fn read_file(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let invalid = |what: String| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
     // Opening a pipe would block until its other end is opened.
