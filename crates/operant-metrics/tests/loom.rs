@@ -252,13 +252,13 @@ fn detects_a_read_without_the_second_check() {
 }
 
 #[test]
-#[should_panic(expected = "was announced")]
+#[should_panic(expected = "was published but not readable")]
 fn detects_a_counter_stored_without_release() {
     ring(Protocol { publish: Relaxed, ..REAL }, 2, 2, None);
 }
 
 #[test]
-#[should_panic(expected = "was announced")]
+#[should_panic(expected = "was published but not readable")]
 fn detects_a_counter_loaded_without_acquire() {
     ring(Protocol { look: Relaxed, ..REAL }, 2, 2, None);
 }
