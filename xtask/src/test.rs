@@ -94,7 +94,7 @@ fn steps(target: &Path, tools: &Tools) -> Vec<Step> {
 
 /// Tests that say SKIPPED for a reason of the machine, not of a missing tool: `--no-skips` lets them pass.
 const OF_THE_MACHINE: &[&str] = &[
-    "can be mounted here",
+    "does not work here",
     "only root",
     "this machine has one",
     "this one has",

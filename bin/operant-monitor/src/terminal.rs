@@ -8,9 +8,10 @@ use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, enable_raw_mode,
 };
 use crossterm::{cursor, execute, queue};
+use operant_metrics::ProcessInfo;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
 use crate::app::App;
 use crate::input::{Event, Input};
@@ -149,21 +150,12 @@ impl Drop for Screen {
 /// Whether a shell of this session waits for the monitor's process group, to continue it after a stop: its leader's
 /// parent is in the same session and another group.
 fn has_job_control() -> bool {
-    let group = rustix::process::getpgrp();
-    parent_of(group).is_some_and(|parent| {
-        let same_session = rustix::process::getsid(Some(parent)) == rustix::process::getsid(None);
-        same_session && rustix::process::getpgid(Some(parent)).is_ok_and(|other| other != group)
-    })
-}
-
-/// The parent of a process; for this one asked directly, for others from /proc.
-fn parent_of(process: Pid) -> Option<Pid> {
-    if process == rustix::process::getpid() {
-        return rustix::process::getppid();
-    }
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
-    // The second field is a name in parentheses that may hold anything; the parent is field 4.
-    Pid::from_raw(stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?)
+    let shell = || {
+        let this = ProcessInfo::this()?;
+        let shell = ProcessInfo::find(ProcessInfo::find(this.group)?.parent)?;
+        (shell.session == this.session && shell.group != this.group).then_some(())
+    };
+    shell().is_some()
 }
 
 fn enter() -> io::Result<()> {

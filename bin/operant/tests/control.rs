@@ -245,7 +245,8 @@ fn a_checkpoint_is_requested_awaited_and_printed() {
 fn stopping_a_finished_run_is_not_an_error() {
     let place = Place::new();
     let args = [&["train", "cartpole", "--name", "done", "--quiet"], SMALL, &["--steps", "1280"]].concat();
-    assert_eq!(place.operant(&args).code, Some(0));
+    let finished = place.operant(&args);
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
     let stopped = place.operant(&["stop", "done"]);
     assert!(
         stopped.code == Some(0) && stopped.stdout.contains("had ended already: finished at 1280 steps"),

@@ -11,26 +11,7 @@ use rustix::process::Signal;
 /// A command that runs `operant` with `runs/` on a file system of `size`, or none if this system forbids that.
 fn on_a_disk_of(place: &Place, size: &str, args: &[&str]) -> Option<Command> {
     std::fs::create_dir_all(place.path().join("runs")).expect("made");
-    let script = format!("mount -t tmpfs -o size={size} tmpfs runs && exec \"$0\" \"$@\"");
-    let namespace = ["--map-root-user", "--mount", "sh", "-c"];
-    let mut probe = Command::new("unshare");
-    probe.args(namespace).args([script.as_str(), "true"]).current_dir(place.path());
-    if !probe.output().is_ok_and(|output| output.status.success()) {
-        // Written directly: the test harness captures `println!`.
-        let _ = writeln!(std::io::stderr(), "SKIPPED disk tests: no small file system can be mounted here");
-        return None;
-    }
-    let operant = place.command(args);
-    let mut command = Command::new("unshare");
-    command.args(namespace).arg(script).arg(operant.get_program()).args(operant.get_args());
-    command.current_dir(place.path());
-    for (name, value) in operant.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    Some(command)
+    place.unshared(&["--mount"], &format!("mount -t tmpfs -o size={size} tmpfs runs"), args)
 }
 
 #[test]

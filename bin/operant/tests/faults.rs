@@ -15,17 +15,25 @@ fn train<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 /// `operant` under `ulimit`, in a shell.
 fn limited(place: &Place, limit: &str, args: &[&str]) -> Finished {
-    let operant = place.command(args);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")]);
-    shell.arg(operant.get_program()).args(args).current_dir(place.path()).stdin(Stdio::null());
-    for (name, value) in operant.get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
-    Finished::of(shell.output().expect("started"))
+    Finished::of(place.shell(&format!("ulimit {limit}"), args).output().expect("started"))
+}
+
+/// As in a container whose shell was started from outside: the session's id is 0 there.
+#[test]
+fn a_session_of_another_process_namespace_is_no_obstacle() {
+    let place = Place::new();
+    let args = [&["train", "cartpole", "--name", "mine", "--json"], SMALL, &["--steps", "1280"]].concat();
+    let namespaces = ["--pid", "--fork", "--mount-proc"];
+    let Some(mut command) =
+        place.unshared(&namespaces, "grep -q '^NSsid:.*[[:space:]]0$' /proc/self/status", &args)
+    else {
+        return;
+    };
+    let finished = Finished::of(command.output().expect("started"));
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    assert_eq!(finished.json()["env_steps"], 1280);
+    let listed = place.operant(&["runs", "--json"]).json();
+    assert_eq!((&listed["run"], &listed["state"]), (&"mine".into(), &"finished".into()), "{listed}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::{Daemon, Finished, Place, SMALL, endless, finish, send, wait_for, wait_for_progress};
 use rustix::process::Signal;
@@ -92,16 +92,7 @@ fn control_characters_in_a_directory_never_reach_a_terminal() {
 fn paste(place: &Place, text: &str, more: &[&str]) -> Finished {
     let advice = text.split("operant train --resume ").nth(1).expect("advice");
     let advice = advice.split(['\n', '`']).next().expect("a line");
-    let operant = place.command(&[]);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("\"$0\" train --resume {advice} \"$@\"")]);
-    shell.arg(operant.get_program()).args(more).current_dir(place.path()).stdin(Stdio::null());
-    for (name, value) in operant.get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
+    let mut shell = place.shell(&format!("set -- train --resume {advice} \"$@\""), more);
     Finished::of(shell.output().expect("started"))
 }
 

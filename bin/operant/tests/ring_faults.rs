@@ -5,7 +5,7 @@ mod common;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use common::{
     Finished, Place, SMALL, endless, finish, send, wait_for, wait_for_event, wait_for_health,
@@ -159,25 +159,7 @@ fn assert_trained_without_telemetry(finished: &Finished, part: &str) {
 /// Runs a short training after `mounts`, in a separate mount namespace in which they change /dev/shm; none if this
 /// system forbids that.
 fn with_shared_memory(place: &Place, mounts: &str) -> Option<Finished> {
-    let script = format!("{mounts} && exec \"$0\" \"$@\"");
-    let namespace = ["--map-root-user", "--mount", "sh", "-c"];
-    let mut probe = Command::new("unshare");
-    probe.args(namespace).args([script.as_str(), "true"]).current_dir(place.path());
-    if !probe.output().is_ok_and(|output| output.status.success()) {
-        // Written directly: the test harness captures `println!`.
-        let _ = writeln!(std::io::stderr(), "SKIPPED {mounts}: nothing can be mounted here");
-        return None;
-    }
-    let operant = place.command(&[SHORT, SMALL].concat());
-    let mut command = Command::new("unshare");
-    command.args(namespace).arg(&script).arg(operant.get_program()).args(operant.get_args());
-    command.current_dir(place.path()).stdin(Stdio::null());
-    for (name, value) in operant.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    let mut command = place.unshared(&["--mount"], mounts, &[SHORT, SMALL].concat())?;
     command.env_remove("OPERANT_RING_DIR").env_remove("XDG_RUNTIME_DIR");
     Some(Finished::of(command.output().expect("started")))
 }

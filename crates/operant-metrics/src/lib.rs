@@ -7,10 +7,16 @@
 
 mod doc;
 mod metric;
+mod natural;
+mod process;
 mod ring;
+mod run_file;
 mod table;
 
 pub use doc::markdown;
 pub use metric::{Metric, MetricKind, position};
+pub use natural::natural;
+pub use process::{ProcessInfo, process_start};
 pub use ring::*;
+pub use run_file::{MAX_SMALL_FILE, RUN_FILE, RunFile, open_file, read_file};
 pub use table::{COUNT, METRICS, Record};

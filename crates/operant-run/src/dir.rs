@@ -10,7 +10,7 @@
 //! ```
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -163,33 +163,12 @@ pub(crate) fn replace(path: &Path, text: &str, durable: bool) -> std::io::Result
     write().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
 }
 
-/// Size limit of a run's files.
-const SMALL: u64 = 1 << 20;
-
-/// Reads a regular file of at most a megabyte; other users may have replaced it.
+/// Reads a small file of a run.
 ///
 /// # Errors
-/// When it cannot be read, is longer, or is a pipe, a device or a directory.
+/// As [`operant_metrics::read_file`].
 pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
-    read_file(path, SMALL)
-}
-
-/// Reads a regular file of at most `most` bytes.
-///
-/// # Errors
-/// When it cannot be read, is longer, or is a pipe, a device or a directory.
-pub fn read_file(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
-    let invalid = |what: String| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
-    // Opening a pipe would block until its other end is opened.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(invalid("it is not a regular file".into()));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(invalid(format!("it is longer than {} MiB", most >> 20)));
-    }
-    Ok(bytes)
+    operant_metrics::read_file(path, operant_metrics::MAX_SMALL_FILE)
 }
 
 /// operant.log of the run in `path`, which carries its lock.
@@ -201,7 +180,7 @@ pub(crate) fn log_of(path: &Path) -> PathBuf {
 ///
 /// The probe takes the lock for a moment; [`RunDir::open`] waits for that.
 pub(crate) fn is_held(path: &Path) -> bool {
-    let Ok(log) = File::open(log_of(path)) else { return false };
+    let Ok(log) = operant_metrics::open_file(&log_of(path)) else { return false };
     matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 

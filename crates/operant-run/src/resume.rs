@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use operant_metrics::RunFile;
+
 use crate::checkpoint::{self, Checkpoint};
 use crate::dir::{self, RunDir};
 use crate::error::{Error, Result};
-use crate::runs::RunFile;
 
 /// An existing run, locked by this process to continue it.
 #[derive(Debug)]

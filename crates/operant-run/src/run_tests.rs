@@ -8,9 +8,8 @@ use crate::checkpoint::{self, Checkpoint, Totals};
 use crate::config::{CommandLine, EnvFacts};
 use crate::error::ErrorKind;
 use crate::machine::AppliedPlan;
-use crate::runs::RunFile;
 use crate::testing::{Quadratic, Trace};
-use operant_metrics::{Health, RingReader};
+use operant_metrics::{Health, RingReader, RunFile};
 
 /// 10 environment steps an update; solved when (x - 1)^2 <= 0.01.
 fn requested(runs: &Path, resumed: Option<(&str, &str)>, assignments: &[&str]) -> Requested {

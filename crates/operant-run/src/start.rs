@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use operant_learn::Backend;
-use operant_metrics::Identity;
+use operant_metrics::{Identity, RunFile};
 
 use crate::checkpoint::{Checkpoint, Store};
 use crate::config::Settings;
@@ -14,7 +14,7 @@ use crate::dir::RunDir;
 use crate::error::{Error, Result};
 use crate::machine::AppliedPlan;
 use crate::resume::Resume;
-use crate::runs::{RunFile, StateFile};
+use crate::runs::{self, StateFile};
 use crate::signals::Signals;
 use crate::sinks::{CsvSink, Sinks, TensorBoardSink};
 use crate::state::State;
@@ -138,7 +138,7 @@ impl Start<'_> {
         let run_file = RunFile {
             num_envs: settings.learner.num_envs as u64,
             num_envs_chosen: settings.num_envs_chosen().map(str::to_string),
-            ..RunFile::of(&identity, ring_path)
+            ..runs::starting(&identity, ring_path)
         };
         let (state_file, written) = StateFile::begin(home.dir.path(), run_file);
         if let Err(error) = written {

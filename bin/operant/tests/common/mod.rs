@@ -2,7 +2,7 @@
 #![allow(dead_code)] // not every test file uses all of it
 
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -60,6 +60,47 @@ impl Place {
         command.env("OPERANT_RING_DIR", self.rings());
         // Behaves the same with and without a GPU; a test of devices sets its own.
         command.env("OPERANT_DEVICE", "cpu");
+        command
+    }
+
+    /// The same in a shell, which runs `script` first.
+    pub fn shell(&self, script: &str, args: &[&str]) -> Command {
+        self.by(&["sh", "-c", &format!("{script} && exec \"$0\" \"$@\"")], args)
+    }
+
+    /// The same in a shell in namespaces of its own; none, with a line on stderr, where this system forbids them or
+    /// `script`. `namespaces` are options of unshare(1).
+    pub fn unshared(&self, namespaces: &[&str], script: &str, args: &[&str]) -> Option<Command> {
+        let mut before = vec!["unshare", "--map-root-user"];
+        before.extend(namespaces);
+        let mut probe = Command::new(before[0]);
+        probe.args(&before[1..]).args(["sh", "-c", script]).current_dir(self.path());
+        if !probe.output().is_ok_and(|output| output.status.success()) {
+            // Written directly: the test harness captures `println!`.
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED a test of namespaces: `{}` does not work here",
+                before.join(" ")
+            );
+            return None;
+        }
+        let script = format!("{script} && exec \"$0\" \"$@\"");
+        before.extend(["sh", "-c", &script]);
+        Some(self.by(&before, args))
+    }
+
+    /// `operant` with these arguments, started by the program and arguments of `before`.
+    fn by(&self, before: &[&str], args: &[&str]) -> Command {
+        let operant = self.command(args);
+        let mut command = Command::new(before[0]);
+        command.args(&before[1..]).arg(operant.get_program()).args(operant.get_args());
+        command.current_dir(self.path()).stdin(Stdio::null());
+        for (name, value) in operant.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         command
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use operant_env::Registry;
+use operant_metrics::{Health, RunState};
 use operant_run::Error;
 use operant_run::runs::{self, LiveRun};
 
@@ -37,12 +38,12 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let Some(live) = LiveRun::of(&run)? else {
         let error = Error::usage(format!("run {} is not being trained: {}", run.run, run.health.name()))
             .at(run.dir.display().to_string());
+        let resume = format!("`operant train --resume {}`", place::word(registry, &run.dir));
+        let finished = run.health == Health::Reported(RunState::Finished);
         let remedy = match &run.checkpoint {
-            Some(path) => format!("its last checkpoint is {}", path.display()),
-            None => format!(
-                "it has no checkpoint; `operant train --resume {}` starts it over",
-                place::word(registry, &run.dir)
-            ),
+            Some(path) if finished => format!("its last checkpoint is {}", path.display()),
+            Some(path) => format!("its last checkpoint is {}; {resume} continues from it", path.display()),
+            None => format!("it has no checkpoint; {resume} starts it over"),
         };
         return Err(error.remedy(remedy).into());
     };

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 
 use operant_env::Registry;
-use operant_metrics::plain;
+use operant_metrics::{natural, plain};
 use operant_run::config::{self, EnvFacts};
 use operant_run::progress::short;
 use operant_run::runs::{self, Run};
@@ -149,7 +149,7 @@ impl RunRow {
         let (a, b) = (&self.run, &other.run);
         match by {
             Sort::Started => Ordering::Equal,
-            Sort::Run => natural(&a.run).cmp(&natural(&b.run)),
+            Sort::Run => natural(&a.run, &b.run),
             Sort::Env => a.env.cmp(&b.env),
             Sort::State => a.health.name().cmp(b.health.name()),
             Sort::Steps => a.env_steps.cmp(&b.env_steps),
@@ -288,36 +288,5 @@ fn compact(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),
         other => other.to_string().replace(", ", ","),
-    }
-}
-
-/// Sort key of a name: `run-2` before `run-10`.
-fn natural(name: &str) -> Vec<(u64, String)> {
-    let mut parts = vec![(0u64, String::new())];
-    let mut was_digit = false;
-    for c in name.chars() {
-        let digit = c.to_digit(10);
-        if digit.is_some() && !was_digit {
-            parts.push((0, String::new()));
-        }
-        if let (Some(digit), Some((number, _))) = (digit, parts.last_mut()) {
-            *number = number.saturating_mul(10).saturating_add(u64::from(digit));
-        } else if let Some((_, text)) = parts.last_mut() {
-            text.push(c);
-        }
-        was_digit = digit.is_some();
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_sort_by_their_numbers() {
-        let mut names = ["run-10", "run-2", "run", "a9b", "a10b", "run-2b"];
-        names.sort_by_key(|name| natural(name));
-        assert_eq!(names, ["a9b", "a10b", "run", "run-2", "run-2b", "run-10"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{clock, text};
+use crate::process::{ProcessInfo, process_start};
 
 /// Describes a run; written by its trainer before the first update.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -124,7 +125,7 @@ impl Identity {
 
 /// Whether this process leads a session of its own that has no terminal.
 fn is_detached() -> bool {
-    let leads = rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid());
+    let leads = ProcessInfo::this().is_some_and(|process| process.session == std::process::id());
     leads && std::fs::File::open("/dev/tty").is_err()
 }
 
@@ -132,16 +133,6 @@ fn is_detached() -> bool {
 fn time_namespace() -> String {
     let namespace = std::fs::read_link("/proc/self/ns/time");
     namespace.map_or_else(|_| "none".to_owned(), |link| link.to_string_lossy().into_owned())
-}
-
-/// Start time of a process, in clock ticks after boot; none if there is no such process.
-pub fn process_start(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses that may hold anything; the start is field 22.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    // A process that has ended stays in the table until its parent has asked for its exit code.
-    fields.next().filter(|state| !["Z", "X"].contains(state))?;
-    fields.nth(18)?.parse().ok()
 }
 
 /// Identifies the boot of this machine.
@@ -175,12 +166,5 @@ mod tests {
         let identity = Identity { run: "a\npid\t1".to_owned(), ..Identity::default() };
         assert_eq!(Identity::from_text(&identity.to_text()).pid, 0);
         assert_eq!(Identity::from_text("\0\u{fffd}\t\nsolved_at\tNaN\npid\t-1\n"), Identity::default());
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_process_has_a_start() {
-        assert!(process_start(std::process::id()).is_some_and(|ticks| ticks > 0));
-        assert_eq!(process_start(u32::MAX), None);
     }
 }

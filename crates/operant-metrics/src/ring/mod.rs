@@ -35,7 +35,7 @@ mod writer;
 pub use directory::{FoundRing, find, find_in, rings, rings_in};
 pub use error::RingError;
 pub use event::{Event, Level};
-pub use identity::{Identity, boot_id, process_start};
+pub use identity::{Identity, boot_id};
 pub use layout::Capacity;
 pub use reader::{FileState, Records, RingReader};
 pub use sample::{Core, CoreKind, Sample};

@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(thin.frames[1], episode(60).frames[2]);
         assert!((28..=34).contains(&cut.frames.len()), "{}", cut.frames.len());
         assert_eq!((cut.fps, &cut.frames[1]), (25.0, &episode(60).frames[2]));
-        assert_eq!(episode(5).to_words(3), []);
+        assert!(episode(5).to_words(3).is_empty());
     }
 
     #[test]

@@ -4,8 +4,7 @@
 //! file, so a change to either is a mismatch.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use super::{CONFIG, CheckpointError, META, STATE};
@@ -70,16 +69,10 @@ fn parse(list: &str) -> Result<BTreeMap<&str, &str>, &'static str> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CheckpointError> {
-    read_regular(path).map_err(|error| match error.kind() {
+    let mut bytes = Vec::new();
+    let read = operant_metrics::open_file(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map(|_| bytes).map_err(|error| match error.kind() {
         ErrorKind::NotFound => CheckpointError::Missing(path.to_owned()),
         _ => CheckpointError::io("read", path)(error),
     })
-}
-
-/// Reads a regular file only: a pipe would block until its other end is opened, and a device may never end.
-fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
-    match fs::metadata(path)?.is_file() {
-        true => fs::read(path),
-        false => Err(io::Error::new(ErrorKind::InvalidData, "it is not a regular file")),
-    }
 }

@@ -119,7 +119,7 @@ impl LiveRun {
     /// signal, however long the update is.
     fn is_stopping(&self) -> bool {
         let (pid, start, boot_id) = &self.run.process;
-        super::RunFile::read(&self.run.dir).is_some_and(|file| {
+        operant_metrics::RunFile::read(&self.run.dir).is_some_and(|file| {
             (file.pid, file.process_start, &file.boot_id) == (*pid, *start, boot_id)
                 && (file.state() == Some(RunState::Stopping) || file.has_ended())
         })

@@ -8,5 +8,4 @@ mod state_file;
 
 pub use control::{LiveRun, StopRequest};
 pub use report::{Run, config, find, list, live_namesakes};
-pub use state_file::{FILE, RunFile};
-pub(crate) use state_file::{FinalCounts, StateFile};
+pub(crate) use state_file::{FinalCounts, StateFile, starting};

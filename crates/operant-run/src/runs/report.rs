@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use operant_metrics::{Health, RingReader, RunState, plain};
+use operant_metrics::{Health, RUN_FILE, RingReader, RunFile, RunState, plain};
 
-use super::state_file::{FILE, RunFile};
+use super::starting;
 use crate::checkpoint;
 use crate::dir;
 use crate::error::{Error, Result, did_you_mean};
@@ -202,7 +202,7 @@ fn of_file(dir: &Path, file: &RunFile) -> Run {
 /// A run whose directory is gone or has no run.json.
 fn of_ring(dir: &Path, ring: &RingReader) -> Run {
     let identity = ring.identity();
-    let mut run = of_file(dir, &RunFile::of(identity, None));
+    let mut run = of_file(dir, &starting(identity, None));
     run.run.clone_from(&identity.run);
     run
 }
@@ -259,7 +259,7 @@ pub(super) fn held_files(run: &Run) -> Vec<PathBuf> {
 
 /// Reads a run's state again, for example after its trainer has ended.
 pub(super) fn reload(run: &Run) -> Run {
-    debug_assert!(run.dir.is_absolute(), "the directory of {FILE} is absolute");
+    debug_assert!(run.dir.is_absolute(), "the directory of {RUN_FILE} is absolute");
     of_dir(&run.dir, &open_rings())
 }
 
@@ -276,7 +276,7 @@ mod tests {
     fn begin(run: &RunDir) -> (Identity, StateFile) {
         let identity =
             Identity { dir: absolute(run.path()), ..Identity::of_this_process(run.name(), "cartpole") };
-        let (file, written) = StateFile::begin(run.path(), RunFile::of(&identity, None));
+        let (file, written) = StateFile::begin(run.path(), starting(&identity, None));
         written.expect("written");
         (identity, file)
     }

@@ -1,111 +1,28 @@
-//! run.json: the identity and state of a run. The state is the trainer's last report; a run that is *running* there
-//! while no process holds its lock was killed.
+//! Writes run.json for the trainer.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use operant_metrics::{Identity, RunState, plain};
-use serde::{Deserialize, Serialize};
+use operant_metrics::{Identity, RUN_FILE as FILE, RunFile, RunState};
 
 use crate::dir;
 use crate::error::{Error, Result};
-use crate::path_text;
 
-/// Name of the file in a run's directory.
-pub const FILE: &str = "run.json";
-
-/// The file's content. Unknown fields are ignored, missing ones are empty.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RunFile {
-    /// The run's name.
-    pub run: String,
-    /// Environment.
-    pub env: String,
-    /// Device that trains.
-    pub device: String,
-    /// `running`, `paused`, `stopping`, `finished`, `preempted` or `failed`.
-    pub state: String,
-    /// Why it ended, one line; empty while it has not.
-    pub reason: String,
-    /// Process id of the trainer.
-    pub pid: u32,
-    /// When that process started, in clock ticks after boot.
-    pub process_start: u64,
-    /// The boot in which it started.
-    pub boot_id: String,
-    /// When training began in that process, UTC.
-    pub started: String,
-    /// Seed.
-    pub seed: u64,
-    /// Environment steps that the run is to take.
-    pub total_steps: u64,
-    /// Number of environments; 0 if an earlier version wrote the file.
-    pub num_envs: u64,
-    /// Why `auto` chose that number, if it did.
-    pub num_envs_chosen: Option<String>,
-    /// Environment steps taken, once the process has ended.
-    pub env_steps: Option<u64>,
-    /// Environment steps per second of training, once the process has ended.
-    pub sps: Option<f64>,
-    /// The latest checkpoint, once the process has ended.
-    #[serde(serialize_with = "path_text::serialize_option")]
-    pub checkpoint: Option<PathBuf>,
-    /// The ring's file, if the run has one.
-    #[serde(serialize_with = "path_text::serialize_option")]
-    pub ring: Option<PathBuf>,
-}
-
-impl RunFile {
-    /// Reads the file of the run in `dir`, with its text made safe for a terminal; none if it is missing or cannot be read.
-    pub fn read(dir: &Path) -> Option<Self> {
-        let file: RunFile = serde_json::from_slice(&dir::read_small(&dir.join(FILE)).ok()?).ok()?;
-        Some(file.plain())
-    }
-
-    /// Makes its text safe for a terminal: other users may have written it.
-    pub(super) fn plain(mut self) -> Self {
-        let texts = [
-            &mut self.run,
-            &mut self.env,
-            &mut self.device,
-            &mut self.state,
-            &mut self.reason,
-            &mut self.boot_id,
-            &mut self.started,
-        ];
-        for text in texts.into_iter().chain(&mut self.num_envs_chosen) {
-            *text = plain(text);
-        }
-        self
-    }
-
-    /// The content at the start of training.
-    pub(crate) fn of(identity: &Identity, ring: Option<&Path>) -> Self {
-        RunFile {
-            run: identity.run.clone(),
-            env: identity.env.clone(),
-            device: identity.device.clone(),
-            state: RunState::Running.name().to_string(),
-            pid: identity.pid,
-            process_start: identity.process_start,
-            boot_id: identity.boot_id.clone(),
-            started: dir::timestamp(identity.started_unix_ns),
-            seed: identity.seed,
-            total_steps: identity.total_steps,
-            ring: ring.map(Path::to_path_buf),
-            ..RunFile::default()
-        }
-    }
-
-    /// The state, if this version knows it.
-    pub fn state(&self) -> Option<RunState> {
-        RunState::ALL.into_iter().find(|state| state.name() == self.state)
-    }
-
-    /// Whether the state is final.
-    pub fn has_ended(&self) -> bool {
-        self.state().is_some_and(RunState::is_final)
+/// The content of run.json at the start of training.
+pub(crate) fn starting(identity: &Identity, ring: Option<&Path>) -> RunFile {
+    RunFile {
+        run: identity.run.clone(),
+        env: identity.env.clone(),
+        device: identity.device.clone(),
+        state: RunState::Running.name().to_string(),
+        pid: identity.pid,
+        process_start: identity.process_start,
+        boot_id: identity.boot_id.clone(),
+        started: dir::timestamp(identity.started_unix_ns),
+        seed: identity.seed,
+        total_steps: identity.total_steps,
+        ring: ring.map(Path::to_path_buf),
+        ..RunFile::default()
     }
 }
 
@@ -187,7 +104,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         assert_eq!(RunFile::read(dir.path()), None);
         let identity = Identity { total_steps: 9, ..Identity::of_this_process("mine", "cartpole") };
-        let (file, written) = StateFile::begin(dir.path(), RunFile::of(&identity, None));
+        let (file, written) = StateFile::begin(dir.path(), starting(&identity, None));
         written.expect("written");
         let read = || RunFile::read(dir.path()).expect("there");
         assert_eq!((read().state.as_str(), read().total_steps, read().env_steps), ("running", 9, None));

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use operant_metrics::{METRICS, Record, position};
+use operant_metrics::{METRICS, Record, open_file, position};
 
 use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
@@ -127,7 +127,7 @@ fn parse(line: &[u8], columns: &[usize]) -> Option<Record> {
 /// When the file cannot be read.
 pub(crate) fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record)) -> io::Result<()> {
     let Some(columns) = columns(path)? else { return Ok(()) };
-    let mut file = BufReader::new(File::open(path)?);
+    let mut file = BufReader::new(open_file(path)?);
     let mut line = Vec::new();
     while file.read_until(b'\n', &mut line)? > 0 {
         if let Some(row) = parse(&line, &columns).filter(|row| row.env_steps <= env_steps as f64) {
@@ -143,7 +143,7 @@ pub(crate) fn last_row(path: &Path) -> Option<Record> {
     /// Enough for several rows of any length.
     const TAIL: u64 = 16 << 10;
     let columns = columns(path).ok()??;
-    let mut file = File::open(path).ok()?;
+    let mut file = open_file(path).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
     let mut tail = Vec::new();
@@ -187,11 +187,7 @@ const MAX_HEADER: u64 = 64 << 10;
 /// The metrics of the file's columns; none if the file is missing or has an unknown column.
 fn columns(path: &Path) -> io::Result<Option<Vec<usize>>> {
     let mut first = Vec::new();
-    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        // A pipe would block until its other end is opened.
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    match File::open(path) {
+    match open_file(path) {
         Ok(file) => BufReader::new(file.take(MAX_HEADER)).read_until(b'\n', &mut first)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -216,7 +212,7 @@ fn rewrite(path: &Path, keep: impl Fn(&Record) -> bool) -> io::Result<()> {
     let columns = columns(path)?.unwrap_or_default();
     let temporary = path.with_extension("csv.tmp");
     let write = || {
-        let mut from = BufReader::new(File::open(path)?);
+        let mut from = BufReader::new(open_file(path)?);
         let mut to = BufWriter::new(File::create(&temporary)?);
         let (mut line, mut row) = (Vec::new(), String::new());
         from.read_until(b'\n', &mut line)?;

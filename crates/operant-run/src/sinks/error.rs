@@ -42,9 +42,10 @@ pub(crate) fn io_remedy(error: &io::Error) -> &'static str {
             "make it writable and readable for this user, or choose another directory with --run-dir"
         }
         ErrorKind::NotFound => "check the path, and whether the run's directory was removed",
-        ErrorKind::NotADirectory | ErrorKind::IsADirectory | ErrorKind::AlreadyExists => {
-            "rename what is in its place"
-        }
+        ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        | ErrorKind::AlreadyExists
+        | ErrorKind::InvalidData => "rename what is in its place",
         _ => "check the disk and its mount, or choose another with --run-dir",
     }
 }

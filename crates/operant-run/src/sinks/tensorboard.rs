@@ -11,7 +11,7 @@ use std::io::{self, BufReader};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use operant_metrics::{METRICS, Record};
+use operant_metrics::{METRICS, Record, open_file};
 
 use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
@@ -139,7 +139,7 @@ fn file_name(seconds: u64, others: &[String]) -> String {
 
 /// Shortens an event file to its events up to and including `env_steps`.
 fn cut(path: &Path, env_steps: u64) -> io::Result<()> {
-    let mut file = BufReader::new(File::open(path)?);
+    let mut file = BufReader::new(open_file(path)?);
     let (mut end, mut data) = (0, Vec::new());
     while tfrecord::read(&mut file, &mut data)? && event::step(&data).is_some_and(|step| step <= env_steps) {
         end += tfrecord::framed_len(data.len());

@@ -1,63 +1,19 @@
 //! The small files of a run's directory: `run.json`, `config.toml`, the end of `operant.log`, the names of its checkpoints.
 //! Anyone may have written them: each is read up to a limit, and what cannot be read is as if it were not there.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use operant_metrics::{Event, Level, RunState, SavedCheckpoint, plain};
-use serde::Deserialize;
+use operant_metrics::{Event, Level, MAX_SMALL_FILE, SavedCheckpoint, open_file, plain, read_file};
 
 use crate::headless::Date;
 
-/// Bytes of a small file that are read at most.
-const MAX_BYTES: u64 = 1 << 20;
 /// Bytes at the end of the log that are read, and events that are kept of them.
 const LOG_TAIL: u64 = 64 << 10;
 const MAX_EVENTS: usize = 200;
 /// Settings that are compared at most.
 const MAX_SETTINGS: usize = 1000;
-
-/// `run.json`, as the trainer writes it. What a later version adds is ignored, what is missing is empty.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct RunFile {
-    pub env: String,
-    pub device: String,
-    pub state: String,
-    pub reason: String,
-    pub pid: u32,
-    pub process_start: u64,
-    pub boot_id: String,
-    pub started: String,
-    pub seed: u64,
-    pub total_steps: u64,
-    pub env_steps: Option<u64>,
-    pub ring: Option<PathBuf>,
-}
-
-impl RunFile {
-    pub fn read(dir: &Path) -> Option<Self> {
-        let mut file: RunFile = serde_json::from_slice(&start_of(&dir.join("run.json"))?).ok()?;
-        for text in [&mut file.env, &mut file.device, &mut file.state, &mut file.reason, &mut file.started] {
-            *text = plain(text);
-        }
-        Some(file)
-    }
-
-    /// The state, if it is one that this version knows.
-    pub fn state(&self) -> Option<RunState> {
-        RunState::ALL.into_iter().find(|state| state.name() == self.state)
-    }
-}
-
-/// The beginning of a file.
-fn start_of(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
-}
 
 /// When a file was last written; none where it cannot be asked for.
 pub(super) fn modified(path: &Path) -> Option<SystemTime> {
@@ -72,7 +28,8 @@ pub(super) fn ago(moment: SystemTime) -> Duration {
 /// The settings of a run, from its `config.toml`: names with their values as text, `[env]`'s as `env.name`. Empty where
 /// there is no such file or it is no TOML.
 pub fn settings(dir: &Path) -> Vec<(String, String)> {
-    let parsed = start_of(&dir.join("config.toml"))
+    let parsed = read_file(&dir.join("config.toml"), MAX_SMALL_FILE)
+        .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .and_then(|text| text.parse::<toml::Table>().ok());
     let mut settings = Vec::new();
@@ -96,7 +53,7 @@ pub fn settings(dir: &Path) -> Vec<(String, String)> {
 /// before it and is left out.
 pub(super) fn events(dir: &Path) -> Vec<Event> {
     let tail = || -> Option<Vec<u8>> {
-        let mut file = File::open(dir.join("operant.log")).ok()?;
+        let mut file = open_file(&dir.join("operant.log")).ok()?;
         let length = file.metadata().ok()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL))).ok()?;
         let mut bytes = Vec::new();
@@ -181,7 +138,7 @@ mod tests {
     fn garbage_is_as_if_it_were_not_there() {
         let garbage: &[u8] = &[0xff; 4096];
         let dir = dir(&[("run.json", garbage), ("config.toml", garbage), ("operant.log", garbage)]);
-        assert_eq!(RunFile::read(dir.path()), None);
+        assert_eq!(operant_metrics::RunFile::read(dir.path()), None);
         assert!(settings(dir.path()).is_empty() && events(dir.path()).is_empty());
         assert_eq!(checkpoint(dir.path()), None);
     }

@@ -5,18 +5,18 @@ mod files;
 mod table;
 
 use std::cell::RefCell;
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use operant_metrics::{
-    Event, Health, Identity, MetricSummary, RingReader, RunState, Schema, SeriesPoint, Status, boot_id,
-    process_start,
+    Event, Health, Identity, MetricSummary, RingReader, RunFile, RunState, Schema, SeriesPoint, Status,
+    boot_id, open_file, process_start,
 };
 
 pub use files::settings;
-use files::{RunFile, ago, modified};
+use files::{ago, modified};
 use table::{Header, Table, Tail};
 
 use crate::headless::Date;
@@ -134,7 +134,7 @@ impl Recorded {
         if *pid > 0 && *start > 0 && process_start(*pid) == Some(*start) && *boot == boot_id() {
             return true;
         }
-        let Ok(log) = File::open(self.dir.join("operant.log")) else { return false };
+        let Ok(log) = open_file(&self.dir.join("operant.log")) else { return false };
         matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 

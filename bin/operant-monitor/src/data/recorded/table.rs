@@ -1,13 +1,12 @@
 //! The rows of a run's `metrics.csv`, column by column. The file may have been written by another version, may still be
 //! growing, and may be cut anywhere: a row that is not whole is left out and counted, and there are limits to everything.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use operant_metrics::{MetricInfo, MetricSummary, Schema, SeriesPoint};
+use operant_metrics::{MetricInfo, MetricSummary, Schema, SeriesPoint, open_file};
 
 /// Columns that are read at most, and bytes of a column's name.
 const MAX_COLUMNS: usize = 512;
@@ -65,7 +64,7 @@ impl Header {
     /// Reads the first line. A file without one has no columns.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut line = Vec::new();
-        BufReader::new(File::open(path)?).take(MAX_LINE).read_until(b'\n', &mut line)?;
+        BufReader::new(open_file(path)?).take(MAX_LINE).read_until(b'\n', &mut line)?;
         let whole = line.last() == Some(&b'\n');
         let text = String::from_utf8_lossy(if whole { &line[..line.len() - 1] } else { &[] });
         let mut metrics: Vec<MetricInfo> = Vec::new();
@@ -101,7 +100,7 @@ impl Header {
 impl Tail {
     /// The last whole row.
     pub fn read(path: &Path, header: &Header) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let mut file = open_file(path)?;
         let length = file.metadata()?.len();
         let from = length.saturating_sub(TAIL).max(header.bytes.min(length));
         file.seek(SeekFrom::Start(from))?;
@@ -129,7 +128,7 @@ impl Tail {
 impl Table {
     /// Reads the rows that have been written since; all of them when the file is another one or was made shorter.
     pub fn follow(&mut self, path: &Path, header: &Header) -> io::Result<()> {
-        let mut file = File::open(path)?;
+        let mut file = open_file(path)?;
         let metadata = file.metadata()?;
         let identity = (metadata.dev(), metadata.ino());
         if identity != self.file || metadata.len() < self.end || self.columns.len() != header.schema.len() {
