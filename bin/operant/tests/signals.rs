@@ -61,12 +61,38 @@ fn a_second_signal_ends_the_process_at_once() {
         let name = format!("slow-{code}");
         let mut child = start(&place, &name, &more);
         wait_for_health(&place.ring(&name), Health::Reported(RunState::Running));
+        send(&child, signal);
+        // Said at once, long before the update ends.
+        read_until(&mut child, "received: training stops after this update; another signal ends it at once");
         let status = wait_for("the process to end", || {
             send(&child, signal);
             child.try_wait().expect("waited")
         });
         assert_eq!(status.code(), Some(code));
     }
+}
+
+#[test]
+fn a_signal_before_training_ends_the_process_and_leaves_nothing() {
+    let place = Place::new();
+    // Weights that take far longer to initialise than this test.
+    let wide = ["train", "cartpole", "--set", "hidden=4000,4000,4000"];
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let child = place.start(&wide);
+        wait_for("a handler", || handles(&child, signal).then_some(()));
+        send(&child, signal);
+        let ended = finish(child);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{ended:#?}");
+        assert!(!place.path().join("runs").exists());
+    }
+}
+
+/// Whether a process has installed a handler for this signal.
+fn handles(child: &Child, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("alive");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
+    let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal");
+    caught & 1 << (signal.as_raw() - 1) != 0
 }
 
 #[test]

@@ -34,7 +34,14 @@ pub trait Progress: Send {
     fn warn(&mut self, line: &str);
     /// Training has ended; only notes and warnings follow.
     fn finish(&mut self) {}
+    /// Shows a line from another thread, while an update keeps this one busy.
+    fn announcer(&self) -> Announcer {
+        Box::new(|line| write_line(&mut std::io::stderr(), line))
+    }
 }
+
+/// See [`Progress::announcer`].
+pub type Announcer = Box<dyn Fn(&str) + Send>;
 
 /// Shows warnings only.
 #[derive(Debug, Default)]
@@ -47,6 +54,10 @@ impl Progress for Quiet {
 
     fn warn(&mut self, line: &str) {
         write_line(&mut std::io::stderr(), &format!("warning: {line}"));
+    }
+
+    fn announcer(&self) -> Announcer {
+        Box::new(|_| ())
     }
 }
 
@@ -148,6 +159,11 @@ impl Progress for Bar {
 
     fn finish(&mut self) {
         self.bar.finish_and_clear();
+    }
+
+    fn announcer(&self) -> Announcer {
+        let bar = self.bar.clone();
+        Box::new(move |line| bar.suspend(|| write_line(&mut std::io::stderr(), line)))
     }
 }
 

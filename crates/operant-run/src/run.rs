@@ -128,7 +128,8 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     };
     // From here on the run can be stopped by other processes.
     signals.begin();
-    let RunOutputs { publisher, state_file, problems } = start.show(sinks, ring_dir, state.env_steps);
+    let RunOutputs { publisher, state_file, problems } =
+        start.show(sinks, ring_dir, progress.announcer(), state.env_steps);
     let notices = start.notices(problems);
     tracing::info!(
         seed = settings.learner.seed,

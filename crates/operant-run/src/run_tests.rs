@@ -273,6 +273,18 @@ fn divergence_stops_with_the_last_good_checkpoint() {
 }
 
 #[test]
+fn a_run_without_a_finite_update_has_failed() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    // Fewer updates than end a run early.
+    let few = ["name=nan", "total_timesteps=60", "max_nonfinite_updates=12"];
+    let error = carry_out(runs.path(), None, &few, |backend, _| backend.nan_from = 0).outcome;
+    let error = error.expect_err("diverged");
+    assert_eq!((error.kind, error.exit_code()), (ErrorKind::Diverged, 1));
+    assert!(error.what.contains("all 6 updates"), "{error}");
+    assert_eq!(operant_metrics::RunFile::read(&runs.path().join("nan")).expect("there").state, "failed");
+}
+
+#[test]
 fn a_failing_disk_never_ends_training() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let checkpoints = runs.path().join("full").join("checkpoints");

@@ -13,12 +13,13 @@ use crate::device::Device;
 use crate::dir::RunDir;
 use crate::error::{Error, Result};
 use crate::machine::AppliedPlan;
+use crate::progress::Announcer;
 use crate::resume::Resume;
 use crate::runs::{self, StateFile};
 use crate::signals::Signals;
 use crate::sinks::{CsvSink, Sinks, TensorBoardSink};
 use crate::state::State;
-use crate::telemetry::{self, Publisher, RingLocation};
+use crate::telemetry::{self, Publisher, RingLocation, SideContext};
 
 /// A line for the log, for monitors and for the user.
 #[derive(Debug)]
@@ -119,8 +120,14 @@ pub(crate) struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Creates the ring and run.json; `env_steps` is the count before this process.
-    pub fn show(&self, sinks: Sinks, ring_dir: Option<PathBuf>, env_steps: u64) -> RunOutputs {
+    /// Creates the ring and run.json. `announce` shows a line to the user; `env_steps` is the count before this process.
+    pub fn show(
+        &self,
+        sinks: Sinks,
+        ring_dir: Option<PathBuf>,
+        announce: Announcer,
+        env_steps: u64,
+    ) -> RunOutputs {
         let Self { home, settings, device, .. } = self;
         let identity = self.identity();
         let place = match (settings.run.ring, ring_dir) {
@@ -145,15 +152,14 @@ impl Start<'_> {
             problems.push(Notice::Warning(format!("{error}\ntraining continues without this file")));
         }
         let state_file = Arc::new(state_file);
-        let publisher = Publisher::start(
-            sinks,
-            ring,
-            self.backend.pulse(),
-            self.signals,
-            &state_file,
-            device.uuid.clone(),
-            env_steps..settings.steps(),
-        );
+        let context = SideContext {
+            signals: self.signals.clone(),
+            state_file: Arc::clone(&state_file),
+            gpu: device.uuid.clone(),
+            announce,
+        };
+        let steps = env_steps..settings.steps();
+        let publisher = Publisher::start(sinks, ring, self.backend.pulse(), context, steps);
         RunOutputs { publisher, state_file, problems }
     }
 

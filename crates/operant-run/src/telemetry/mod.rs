@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use operant_metrics::{Identity, Level, Record, Ring, RingError, RingOptions, RingWriter, RunState};
 
 use crate::runs::StateFile;
-use crate::signals::Signals;
 use crate::sinks::{SinkEvent, Sinks};
 use shared::SharedState;
+pub(crate) use side::SideContext;
 use side::SideHandle;
 
 /// Longest time for which rows are buffered.
@@ -69,29 +69,20 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Starts publishing and the sampling of utilization, including that of `gpu`, given by its UUID, if the device is
-    /// one. `pulse` is the heartbeat of the device; `steps` are the environment steps taken and the total to take.
+    /// Starts publishing and the sampling of utilization. `pulse` is the heartbeat of the device; `steps` are the
+    /// environment steps taken and the total to take.
     pub fn start(
         sinks: Sinks,
         ring: Option<Ring>,
         pulse: Arc<AtomicU64>,
-        signals: &Signals,
-        state_file: &Arc<StateFile>,
-        gpu: Option<String>,
+        context: SideContext,
         steps: Range<u64>,
     ) -> Self {
         let (writer, side_writer) = ring.map_or((None, None), |ring| (Some(ring.writer), Some(ring.side)));
         let shared = Arc::new(SharedState::new(&steps));
-        let side = SideHandle::start(
-            side_writer,
-            Arc::clone(&shared),
-            Arc::clone(&pulse),
-            signals.clone(),
-            Arc::clone(state_file),
-            gpu,
-        );
+        let state_file = Arc::clone(&context.state_file);
+        let side = SideHandle::start(side_writer, Arc::clone(&shared), Arc::clone(&pulse), context);
         let now = Instant::now();
-        let state_file = Arc::clone(state_file);
         let shown = now - SCENE_INTERVAL;
         Publisher { sinks, flushed: now, ring: writer, shown, side, state_file, shared, pulse }
     }

@@ -12,6 +12,7 @@ use operant_metrics::{Core, CoreKind, Damage, Level, RunState, SideWriter};
 
 use super::notify::Manager;
 use super::shared::SharedState;
+use crate::progress::Announcer;
 use crate::runs::StateFile;
 use crate::signals::Signals;
 
@@ -36,6 +37,16 @@ enum Message {
     Stopping,
 }
 
+/// What the side thread needs of the run.
+pub(crate) struct SideContext {
+    pub signals: Signals,
+    pub state_file: Arc<StateFile>,
+    /// UUID of the GPU to sample, if the device is one.
+    pub gpu: Option<String>,
+    /// Shows a line to the user.
+    pub announce: Announcer,
+}
+
 /// The training loop's handle of the side thread.
 pub(super) struct SideHandle {
     inbox: Option<Sender<Message>>,
@@ -49,13 +60,12 @@ impl SideHandle {
         ring: Option<SideWriter>,
         shared: Arc<SharedState>,
         pulse: Arc<AtomicU64>,
-        signals: Signals,
-        state_file: Arc<StateFile>,
-        gpu: Option<String>,
+        context: SideContext,
     ) -> Self {
         let (inbox, messages) = mpsc::channel();
         let (first, sampled) = mpsc::channel();
         let body = move || {
+            let SideContext { signals, state_file, gpu, announce } = context;
             let sampler = gpu.as_deref().map_or_else(Sampler::new, Sampler::with_gpu);
             let thread = SideThread {
                 ring,
@@ -65,6 +75,7 @@ impl SideHandle {
                 state_file,
                 sampler,
                 manager: Manager::new(),
+                announce,
                 damage: None,
                 ticks: 0,
                 stopping: false,
@@ -134,6 +145,7 @@ struct SideThread {
     state_file: Arc<StateFile>,
     sampler: Sampler,
     manager: Manager,
+    announce: Announcer,
     damage: Option<Damage>,
     ticks: u32,
     stopping: bool,
@@ -194,7 +206,9 @@ impl SideThread {
         if let Some(signal) = self.signals.stopped_by() {
             self.signals.arm();
             if !self.stopping {
-                self.event(Level::Info, &format!("{signal} received: training stops after this update"));
+                let text = format!("{signal} received: training stops after this update");
+                self.event(Level::Info, &text);
+                (self.announce)(&format!("{text}; another signal ends it at once, without a checkpoint"));
                 self.stopping();
             }
         }
