@@ -8,7 +8,8 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Instant;
 
-use common::{Place, endless, finish, send, wait_for, wait_for_progress};
+use common::{Daemon, Place, endless, finish, send, wait_for, wait_for_health, wait_for_progress};
+use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
 use terminal::Terminal;
 
@@ -20,11 +21,26 @@ fn print_line(line: &str) {
 }
 
 /// A live run called `live`, with a checkpoint now and then.
-fn live(place: &Place) -> common::Daemon {
-    let mut args = endless("live");
+fn live(place: &Place) -> Daemon {
+    detached(place, "live", "checkpoint_interval=50")
+}
+
+/// A live run on one thread, with one more setting.
+fn detached(place: &Place, name: &str, setting: &str) -> Daemon {
+    let mut args = endless(name);
     args.retain(|arg| !["train", "cartpole", "--json"].contains(arg));
-    args.extend(["--set", "checkpoint_interval=50", "--set", "threads=1"]);
+    args.extend(["--set", setting, "--set", "threads=1"]);
     place.detach(&args)
+}
+
+/// Waits until the list of runs shows all of `parts` in the row of a run.
+fn wait_for_row(terminal: &Terminal, run: &str, parts: &[&str]) {
+    wait_for(&format!("{parts:?} in the row of {run}"), || {
+        let screen = terminal.text();
+        // The name is a cell of the row, between spaces.
+        let is_of = |line: &&str| line.split_whitespace().any(|cell| cell == run);
+        screen.lines().any(|line| is_of(&line) && parts.iter().all(|part| line.contains(part))).then_some(())
+    });
 }
 
 /// Presses Escape and waits, since Escape right before another key means Alt.
@@ -198,6 +214,87 @@ fn a_monitor_may_start_before_the_run_and_after_its_end() {
     let report = place.operant(&["monitor", "later", "--once", "--json"]);
     assert_eq!((report.code, report.json()["state"].as_str()), (Some(0), Some("finished")), "{report:#?}");
     assert_eq!(report.json()["env_steps"].as_u64(), Some(12_800));
+}
+
+#[test]
+fn the_list_of_runs_pauses_continues_and_stops_the_selected_run_once_confirmed() {
+    const RUNNING: Health = Health::Reported(RunState::Running);
+    const PAUSED: Health = Health::Reported(RunState::Paused);
+    const PREEMPTED: Health = Health::Reported(RunState::Preempted);
+    let place = Place::new();
+    // Without checkpoints: the ring keeps only its latest events, and the number of pauses is counted below.
+    let [first, second] = ["first", "second"].map(|name| detached(&place, name, "checkpoint_interval=0"));
+    let [ring_of_first, ring_of_second] = ["first", "second"].map(|name| place.ring(name));
+    wait_for_health(&ring_of_first, RUNNING);
+    wait_for_health(&ring_of_second, RUNNING);
+
+    let mut terminal = Terminal::start(&place.command(&["monitor", "first"]), &[], SIZE);
+    terminal.wait_for(&["running", "first"]);
+    terminal.press("r");
+    terminal.wait_for(&["2 runs", "draw with it"]);
+    wait_for_row(&terminal, "first", &["▸", "running"]);
+    terminal.press("j");
+    wait_for_row(&terminal, "second", &["▸", "running"]);
+
+    // Any other key cancels, and the keys of the list are back.
+    for (key, question) in [("p", "pause second? p again"), ("X", "stop second? X again")] {
+        for other in ["n", "\x1b", if key == "p" { "X" } else { "p" }] {
+            terminal.press(key);
+            terminal.wait_for(&[question]);
+            terminal.press(other);
+            terminal.wait_for_no(question);
+            let screen = terminal.wait_for(&["2 runs", "draw with it"]);
+            assert!(!screen.contains("second: "), "a cancelled action was answered:\n{screen}");
+        }
+    }
+    wait_for_progress(&ring_of_second);
+    assert_eq!(ring_of_second.status().health, RUNNING);
+
+    terminal.press("p");
+    terminal.wait_for(&["pause second? p again"]);
+    terminal.press("p");
+    wait_for_health(&ring_of_second, PAUSED);
+    terminal.wait_for(&["second: pauses after its update"]);
+    wait_for_row(&terminal, "second", &["▸", "paused"]);
+    wait_for_row(&terminal, "first", &["running"]);
+
+    // A pause that is not continued stays.
+    terminal.press("p");
+    terminal.wait_for(&["continue second? p again"]);
+    terminal.press("n");
+    terminal.wait_for_no("continue second?");
+    wait_for_progress(&ring_of_first);
+    assert_eq!(ring_of_second.status().health, PAUSED);
+
+    terminal.press("p");
+    terminal.wait_for(&["continue second? p again"]);
+    terminal.press("y");
+    wait_for_health(&ring_of_second, RUNNING);
+    wait_for_progress(&ring_of_second);
+    terminal.wait_for(&["second: continues"]);
+    wait_for_row(&terminal, "second", &["▸", "running"]);
+
+    terminal.press("X");
+    terminal.wait_for(&["stop second? X again"]);
+    terminal.press("X");
+    wait_for_health(&ring_of_second, PREEMPTED);
+    second.wait();
+    wait_for_row(&terminal, "second", &["preempted"]);
+    // A signal sent by a cancelled key would have paused the run once more.
+    let pauses =
+        ring_of_second.events().iter().filter(|event| event.text.contains("SIGUSR2: paused")).count();
+    assert_eq!(pauses, 1, "{:#?}", ring_of_second.events());
+
+    // The other run received no signal.
+    wait_for_progress(&ring_of_first);
+    assert_eq!((first.is_alive(), ring_of_first.status().health), (true, RUNNING));
+    wait_for_row(&terminal, "first", &["running"]);
+    assert!(!ring_of_first.events().iter().any(|event| event.text.contains("SIGUSR2")));
+    terminal.press("q");
+    let left = terminal.finish();
+    assert!(left.code == 0 && left.restored, "{left:?}");
+    let states = ["first", "second"].map(|name| place.run_file(name)["state"].clone());
+    assert_eq!(states, ["running", "preempted"]);
 }
 
 #[test]
