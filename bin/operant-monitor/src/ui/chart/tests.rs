@@ -1,5 +1,6 @@
 //! Tests of the chart, on a buffer.
 
+use super::series::{binned, smoothed};
 use super::*;
 use crate::symbols::{ASCII, UNICODE};
 
