@@ -16,6 +16,7 @@ use crate::rows::Rows;
 use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError};
 use crate::stepper::LaneStepper;
+use crate::vector::Autoreset;
 
 /// How many environments one instruction steps. It changes the time, never a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +49,22 @@ pub struct TileSpec {
     pub evaluation: bool,
     /// How many environments one instruction steps, for those that are made of lanes.
     pub lanes: LaneWidth,
+    /// When the next episode begins after one that ended.
+    pub autoreset: Autoreset,
 }
 
 impl TileSpec {
     /// R environments from number `first` on, at the start of training.
     pub fn new(seed: u64, first: u32, rows: usize) -> Self {
-        Self { seed, first, rows, step: 0, evaluation: false, lanes: LaneWidth::WIDEST }
+        Self {
+            seed,
+            first,
+            rows,
+            step: 0,
+            evaluation: false,
+            lanes: LaneWidth::WIDEST,
+            autoreset: Autoreset::SameStep,
+        }
     }
 }
 
@@ -79,7 +90,7 @@ pub struct Seen<'a> {
 /// The buffers into which a [`Stepper`] writes the results of a step. Columns are environments.
 #[derive(Debug)]
 pub struct Stepped<'a> {
-    /// The next observation (after auto-reset, if an episode ended) and its legal choices.
+    /// The next observation (after auto-reset, if an episode began) and its legal choices.
     pub seen: Seen<'a>,
     /// `(words, R)`: the observation before auto-reset. Written only for environments whose episode ended.
     pub final_obs: &'a mut [u32],
@@ -96,7 +107,7 @@ pub struct Stepped<'a> {
 }
 
 /// R environments in the middle of their episodes. A step is two calls, because worker processes answer late: between them the
-/// caller does other work. An episode that ends is followed by the next within the same step.
+/// caller does other work. An episode that ends is followed by the next as [`TileSpec::autoreset`] says.
 pub trait Stepper: Send {
     /// Writes the first inputs of the policy, after the start or [`Stepper::load`].
     ///
@@ -124,6 +135,13 @@ pub trait Stepper: Send {
     /// # Errors
     /// When an environment failed.
     fn load(&mut self, words: &[u32]) -> Result<(), StepError>;
+
+    /// Begins new episodes at the global step `step`, in the rows whose bit is set: `rows` is `(R / 16)`. With `seeds`, `(R)`,
+    /// those rows have their own seeds from now on, and the streams of environment 0.
+    ///
+    /// # Errors
+    /// When an environment failed, or cannot be restarted.
+    fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError>;
 
     /// The state of one environment, `(leaves)`, for drawing.
     fn state(&self, row: usize, words: &mut [u32]);

@@ -39,4 +39,4 @@ pub use registry::{EnvError, EnvOptions, Registry, UnknownEnv};
 pub use rows::{Rows, RowsMut};
 pub use scene::{Point, Scene, Shape};
 pub use spec::{ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError};
-pub use vector::{Clock, Current, Transition, numbers};
+pub use vector::{Autoreset, Clock, Current, Transition, numbers};

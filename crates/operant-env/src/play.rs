@@ -53,7 +53,7 @@ impl<L: Packed, E: Env> LanePlay<L, E> {
         let mut words = vec![0; environments.div_ceil(L::WIDTH) * Self::lane_words()];
         for (lane, words) in words.chunks_exact_mut(Self::lane_words()).enumerate() {
             let environment = numbers::<L>(first + (lane * L::WIDTH) as u32);
-            let current = Current::start(&env, &Clock { seed, environment, step: 0, evaluation: false });
+            let current = Current::start(&env, &Clock::new(seed, environment, 0));
             Current::<L, E>::store(&current, &mut RowsMut::new(words, L::WIDTH, 0));
         }
         let (actions, time_limit) = (spec.actions, spec.time_limit);
@@ -82,7 +82,7 @@ impl<L: Packed, E: Env> Play for LanePlay<L, E> {
                     step,
                     component: 0,
                 });
-                let clock = Clock { seed: self.seed, environment, step, evaluation: false };
+                let clock = Clock::new(self.seed, environment, step);
                 let transition = current.step(&self.env, self.time_limit, &action, &clock);
                 reward = reward + transition.reward;
                 totals.episodes +=

@@ -9,7 +9,7 @@ use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::env::Env;
 use crate::rows::{Rows, RowsMut};
 use crate::spec::ActionSpace;
-use crate::vector::{Clock, Current, numbers};
+use crate::vector::{Autoreset, Clock, Current};
 
 /// Environments per word of `terminated` and `truncated`.
 const BLOCK: usize = 16;
@@ -23,6 +23,10 @@ pub(crate) struct LaneStepper<L: Packed, E: Env> {
     masked: Vec<usize>,
     /// `(leaves + 2, R)`.
     words: Vec<u32>,
+    /// `(2, R)`: low and high words of each row's seed.
+    seeds: Vec<u32>,
+    /// `(R)`: environment numbers of the random streams.
+    numbers: Vec<u32>,
     /// The step that was begun: `(components, R)`, and its global number.
     actions: Vec<f32>,
     step: u64,
@@ -44,6 +48,11 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             time_limit: spec.time_limit,
             masked,
             words: vec![0; leaves * tile.rows],
+            seeds: [tile.seed as u32, (tile.seed >> 32) as u32]
+                .iter()
+                .flat_map(|&word| vec![word; tile.rows])
+                .collect(),
+            numbers: (tile.first..).take(tile.rows).collect(),
             actions: vec![0.0; spec.actions.components() * tile.rows],
             step: tile.step,
             lane: PhantomData,
@@ -57,8 +66,9 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
 
     #[inline(always)]
     fn clock(&self, column: usize) -> Clock<L> {
-        let TileSpec { seed, first, evaluation, .. } = self.tile;
-        Clock { seed, environment: numbers::<L>(first + column as u32), step: self.step, evaluation }
+        let (low, high) = self.seeds.split_at(self.tile.rows);
+        let [low, high, environment] = [low, high, &self.numbers].map(|words| L::load_uint(&words[column..]));
+        Clock { seed: [low, high], environment, step: self.step, evaluation: self.tile.evaluation }
     }
 
     #[inline(always)]
@@ -109,7 +119,12 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
         for column in (0..rows).step_by(L::WIDTH) {
             let action = E::Action::load(&mut ActionRows { rows: &self.actions, stride: rows, at: column });
             let mut current = self.current(column);
-            let transition = current.step(&self.env, self.time_limit, &action, &self.clock(column));
+            let (limit, clock) = (self.time_limit, self.clock(column));
+            let transition = match self.tile.autoreset {
+                // Compiled by itself, without what only the others need.
+                Autoreset::SameStep => current.step(&self.env, limit, &action, &clock),
+                other => current.step_in(other, &self.env, limit, &action, &clock),
+            };
             current.store(&mut RowsMut::new(&mut self.words, rows, column));
             transition.obs.store(&mut RowsMut::new(seen.obs, rows, column));
             self.legal(&current.state, column, seen.legal);
@@ -134,6 +149,30 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
         self.words.copy_from_slice(words);
+        Ok(())
+    }
+
+    fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
+        let stride = self.tile.rows;
+        let chosen = |row: usize| rows[row / BLOCK] >> (row % BLOCK) & 1 == 1;
+        self.step = step;
+        for (row, &seed) in seeds.into_iter().flatten().enumerate().filter(|(row, _)| chosen(*row)) {
+            (self.seeds[row], self.seeds[stride + row]) = (seed as u32, (seed >> 32) as u32);
+            self.numbers[row] = 0;
+        }
+        let leaves = self.words.len() / stride;
+        let mut fresh = vec![0; leaves * L::WIDTH];
+        for column in (0..stride).step_by(L::WIDTH) {
+            if (column..column + L::WIDTH).any(chosen) {
+                let start = Current::<L, E>::start(&self.env, &self.clock(column));
+                start.store(&mut RowsMut::new(&mut fresh, L::WIDTH, 0));
+                for row in (column..column + L::WIDTH).filter(|&row| chosen(row)) {
+                    for leaf in 0..leaves {
+                        self.words[leaf * stride + row] = fresh[leaf * L::WIDTH + row - column];
+                    }
+                }
+            }
+        }
         Ok(())
     }
 

@@ -1,15 +1,15 @@
-//! The code around every environment: the time limit, same-step auto-reset, the final observation and
-//! episode statistics.
+//! The code around every environment: the time limit, auto-reset, the final observation and episode statistics.
 
-use operant_lane::{Bundle, Draws, Float, Lane, Packed, Purpose, Rule, Uint};
+use operant_lane::draws::split;
+use operant_lane::{Bundle, Draws, Float, Lane, Mask, Packed, Purpose, Rule, Uint};
 
 use crate::env::Env;
 
 /// The global step and the environment numbers, which determine a step's random draws.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock<L: Lane> {
-    /// Seed of the run.
-    pub seed: u64,
+    /// Seed of each environment, as (low, high) words.
+    pub seed: [L::Uint; 2],
     /// Global number of each environment.
     pub environment: L::Uint,
     /// Global step, counted from the start of the run.
@@ -19,12 +19,33 @@ pub struct Clock<L: Lane> {
 }
 
 impl<L: Lane> Clock<L> {
+    /// Training under one seed.
+    #[inline(always)]
+    pub fn new(seed: u64, environment: L::Uint, step: u64) -> Self {
+        Self { seed: split::<L>(seed), environment, step, evaluation: false }
+    }
+
     #[inline(always)]
     fn draws(&self, training: Purpose, evaluation: Purpose) -> Draws<'_, L> {
         let purpose = if self.evaluation { evaluation } else { training };
-        Draws::at(self.seed, self.environment, self.step, purpose)
+        Draws::new(self.seed, self.environment, split::<L>(self.step), purpose)
     }
 }
+
+/// When the next episode begins after one that ended: Gymnasium's modes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Autoreset {
+    /// Within the step that ended the episode, whose last observation is given separately.
+    #[default]
+    SameStep,
+    /// In the step after it, which ignores the action and has reward 0.
+    NextStep,
+    /// When the caller restarts it.
+    Disabled,
+}
+
+/// `elapsed` of an environment whose next step starts an episode. Episodes are shorter.
+const ENDED: u32 = u32::MAX;
 
 /// `first, first + 1, ..` across a lane.
 pub fn numbers<L: Packed>(first: u32) -> L::Uint {
@@ -110,19 +131,43 @@ impl<L: Lane, E: Env> Current<L, E> {
         action: &E::Action<L>,
         clock: &Clock<L>,
     ) -> Transition<L, E> {
+        self.step_in(Autoreset::SameStep, env, time_limit, action, clock)
+    }
+
+    /// One step of every environment; `autoreset` says when the next episode starts.
+    #[inline(always)]
+    pub fn step_in(
+        &mut self,
+        autoreset: Autoreset,
+        env: &E,
+        time_limit: u32,
+        action: &E::Action<L>,
+        clock: &Clock<L>,
+    ) -> Transition<L, E> {
         let step = env.step(&self.state, action, &mut clock.draws(Purpose::Step, Purpose::EvalStep));
         let episodic_length = self.elapsed + L::Uint::splat(1);
         let episodic_return = self.episodic_return + step.reward;
-        let terminated = step.terminated;
-        let truncated = episodic_length.ge(L::Uint::splat(time_limit));
-        let done = terminated | truncated;
+        let (mut terminated, mut reward) = (step.terminated, step.reward);
+        let mut truncated = episodic_length.ge(L::Uint::splat(time_limit));
+        let starts = match autoreset {
+            Autoreset::SameStep => terminated | truncated,
+            Autoreset::NextStep => {
+                let ended = self.elapsed.eq(L::Uint::splat(ENDED));
+                reward = ended.select(L::Float::splat(0.0), reward);
+                (terminated, truncated) = (terminated & !ended, truncated & !ended);
+                ended
+            }
+            Autoreset::Disabled => L::Mask::splat(false),
+        };
         let final_obs = env.observe(&step.state);
 
         // Resets cost nothing while no environment needs one.
         let before = ((step.state, final_obs), (episodic_length, episodic_return));
-        let ((state, obs), (elapsed, sum)) = L::when_rule(done, before, Restart { env, clock });
+        let ((state, obs), (mut elapsed, sum)) = L::when_rule(starts, before, Restart { env, clock });
+        if autoreset == Autoreset::NextStep {
+            elapsed = (terminated | truncated).select(L::Uint::splat(ENDED), elapsed);
+        }
         *self = Self { state, elapsed, episodic_return: sum };
-        let reward = step.reward;
         Transition { obs, final_obs, reward, terminated, truncated, episodic_return, episodic_length }
     }
 

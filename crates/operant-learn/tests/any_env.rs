@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use operant_env::{
-    ActionSpace, AnyEnv, EnvOption, EnvOptions, EnvSpec, ObsSpace, OptionError, Scene, Seen, Shape,
-    StepError, Stepped, Stepper, TileSpec,
+    ActionSpace, AnyEnv, Autoreset, EnvOption, EnvOptions, EnvSpec, ObsSpace, OptionError, Scene, Seen,
+    Shape, StepError, Stepped, Stepper, TileSpec,
 };
 use operant_lane::{Draws, Kind, Leaf, Purpose};
 use operant_learn::cpu::backend;
@@ -171,6 +171,17 @@ impl Stepper for Thread {
         Ok(())
     }
 
+    fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
+        assert_eq!(seeds, None, "all rows share a seed");
+        let desks = self.desks.as_mut().expect("no step is under way");
+        for (row, desk) in
+            desks.iter_mut().enumerate().filter(|(row, _)| rows[row / 16] >> (row % 16) & 1 == 1)
+        {
+            *desk = fresh(&self.tile, self.length, row, step, [Purpose::Init, Purpose::EvalInit]);
+        }
+        Ok(())
+    }
+
     fn state(&self, row: usize, words: &mut [u32]) {
         let desk = &self.desks()[row];
         words[..self.length].copy_from_slice(&desk.word);
@@ -214,6 +225,10 @@ impl AnyEnv for Copyist {
     }
 
     fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError> {
+        if tile.autoreset != Autoreset::SameStep {
+            let what = format!("autoreset {:?} is not supported", tile.autoreset);
+            return Err(StepError { env: self.spec().name, what });
+        }
         Ok(Box::new(Thread::start(self, tile)))
     }
 

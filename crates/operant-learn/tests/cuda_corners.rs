@@ -160,7 +160,7 @@ fn by_hand<E: Env>(device: &Device, env: &E, config: &Config, start: u64) -> [us
                 let values = &sample[layout.actions..][..layout.components];
                 drawn(env, &current.state, &spec.actions, &mut draws, step, values, &place);
                 let action = E::Action::load(&mut Taken { values, space: &spec.actions, component: 0 });
-                let clock = Clock { seed: config.seed, environment: number, step, evaluation: false };
+                let clock = Clock::new(config.seed, number, step);
                 let went = current.step(env, spec.time_limit, &action, &clock);
                 let flags = u8::from(went.terminated) | u8::from(went.truncated) << 1;
                 assert_eq!(returns.flags[at], flags, "{place}");
@@ -363,7 +363,7 @@ fn random_play_writes_what_the_scalar_lane_gives() {
         let running = play.environments().expect("environments");
         for environment in 0..n {
             let number = f32::load_uint(&[environment as u32]);
-            let clock = |step| Clock { seed, environment: number, step, evaluation: false };
+            let clock = |step| Clock::new(seed, number, step);
             let mut current = Current::<f32, E>::start(env, &clock(0));
             let mut draws = ActionDraws::new(seed, number, Purpose::RandomAction);
             for t in 0..steps {

@@ -1,0 +1,71 @@
+"""Registers the environments with Gymnasium, as `operant/CartPole-v1` and so on.
+
+Gymnasium takes a tenth of a second to import, which a program that does not use it should not wait for. So they are
+registered at once if Gymnasium has been imported, and else at the end of its import.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import re
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from operant import _core
+
+
+def ids() -> dict[str, str]:
+    """Gymnasium's id of each environment, and its name here: `{"operant/CartPole-v1": "cartpole"}`."""
+    found = {}
+    for spec in _core.specs():
+        # An alias such as `CartPole-v1` or `MinAtar/Breakout-v0`; only one namespace is possible.
+        versioned = [alias for alias in spec["aliases"] if re.search(r"-v\d+$", alias)]
+        for alias in versioned:
+            found["operant/" + alias.replace("/", "-")] = spec["name"]
+    return found
+
+
+def register() -> None:
+    """Registers every environment that Gymnasium does not know yet."""
+    import gymnasium
+
+    for id, name in ids().items():
+        if id not in gymnasium.registry:
+            gymnasium.register(
+                id,
+                entry_point="operant._single:_registered",
+                vector_entry_point="operant._vector:_registered",
+                kwargs={"name": name},
+            )
+
+
+class _AfterGymnasium:
+    """A finder that registers the environments at the end of the import of Gymnasium."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != "gymnasium":
+            return None
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        run: Any = spec.loader.exec_module
+
+        def run_and_register(module: ModuleType) -> None:
+            run(module)
+            register()
+
+        spec.loader.exec_module = run_and_register  # type: ignore[method-assign]
+        return spec
+
+
+def when_gymnasium_is_imported() -> None:
+    """Registers now or at the end of Gymnasium's import."""
+    if "gymnasium" in sys.modules:
+        register()
+    else:
+        sys.meta_path.insert(0, _AfterGymnasium())  # type: ignore[arg-type]

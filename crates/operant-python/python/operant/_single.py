@@ -1,0 +1,89 @@
+"""One environment, with Gymnasium's interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from numpy.typing import NDArray
+
+from operant._vector import VectorEnv
+
+Array = NDArray[Any]
+
+
+class Env(gymnasium.Env[Array, Any]):
+    """One environment; see `make`."""
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(self, name: str, *, seed: int | None = None, **options: float) -> None:
+        self._vector = VectorEnv(
+            name, 1, threads=1, seed=seed, autoreset_mode="disabled", copy=False, episode_stats=False, **options
+        )
+        self.observation_space = self._vector.single_observation_space
+        self.action_space = self._vector.single_action_space
+        self._is_discrete = isinstance(self.action_space, gymnasium.spaces.Discrete)
+        # Both sets of outputs are one here: what is returned is copied.
+        arrays, buffers = self._vector._sets[0]
+        self._core, self._buffers = self._vector._core, buffers
+        self._obs, self._mask = arrays["obs"][0], arrays["mask"][0]
+        self._rewards, self._terminated, self._truncated = arrays["rewards"], arrays["terminated"], arrays["truncated"]
+        self._has_mask = self._vector._choices > 0
+        self._is_reset = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Starts an episode; the same seed starts the same one."""
+        super().reset(seed=seed)
+        self._vector._turn = 1  # so that set 0 is next
+        self._vector.reset(seed=seed)
+        self._is_reset = True
+        return self._obs.copy(), self._info()
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Steps once: observation, reward, terminated, truncated, info."""
+        if not self._is_reset:
+            self._vector._check_usable()
+            raise ResetNeeded("expected reset before the first step")
+        if self._is_discrete:
+            self._core.step_one(action, self._buffers)
+        else:
+            self._core.step(np.asarray(action)[None], self._buffers)
+        return (
+            self._obs.copy(),
+            self._rewards.item(),
+            self._terminated.item(),
+            self._truncated.item(),
+            self._info(),
+        )
+
+    def close(self) -> None:
+        """Frees the environment."""
+        if not self._vector.closed:
+            self._is_reset = False
+            del self._core
+            self._vector.close()
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": self._mask.copy()} if self._has_mask else {}
+
+
+def make(id: str, *, seed: int | None = None, **options: float) -> Env:
+    """One environment: a `gymnasium.Env`.
+
+    Args:
+        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
+        seed: Seed of the first reset; random for none.
+        **options: The environment's own options.
+
+    Raises:
+        ValueError: There is no such environment or option, or a value is out of range.
+    """
+    return Env(id.removeprefix("operant/"), seed=seed, **options)
+
+
+def _registered(name: str, render_mode: str | None = None, **kwargs: Any) -> Env:
+    """What `gymnasium.make` calls."""
+    return make(name, **kwargs)

@@ -1,0 +1,499 @@
+"""Vector environments: N environments that one call steps."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from operant import _core, _spaces
+
+Array = NDArray[Any]
+Step = tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+AutoresetName = Literal["same_step", "next_step", "disabled"]
+
+_MODES: dict[str, AutoresetMode] = {
+    "same_step": AutoresetMode.SAME_STEP,
+    "next_step": AutoresetMode.NEXT_STEP,
+    "disabled": AutoresetMode.DISABLED,
+}
+
+
+class _Set(NamedTuple):
+    """One set of outputs: NumPy's arrays, and the same as the engine writes them."""
+
+    arrays: dict[str, Array]
+    buffers: _core.Buffers
+
+
+class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
+    """N environments of one kind, stepped by one call on several threads; see `make_vec`.
+
+    Attributes:
+        num_envs: N.
+        threads: Threads that step.
+        copy: Whether `step` returns copies. Without them, arrays are valid until the next step but one.
+        name: The environment's name, such as "cartpole".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        num_envs: int = 1,
+        *,
+        threads: int = 0,
+        seed: int | None = None,
+        autoreset_mode: AutoresetName | AutoresetMode = "same_step",
+        copy: bool = True,
+        reward_dtype: Any = np.float64,
+        final_obs: Literal["object", "dense"] = "object",
+        episode_stats: bool = True,
+        **options: float,
+    ) -> None:
+        mode = autoreset_mode if isinstance(autoreset_mode, AutoresetMode) else _MODES.get(autoreset_mode)
+        if mode is None:
+            raise ValueError(f"autoreset_mode: expected one of {', '.join(_MODES)}, got {autoreset_mode!r}")
+        if final_obs not in ("object", "dense"):
+            raise ValueError(f"final_obs: expected 'object' or 'dense', got {final_obs!r}")
+        if np.dtype(reward_dtype) not in (np.float32, np.float64):
+            raise ValueError(f"reward_dtype: expected float32 or float64, got {reward_dtype!r}")
+        for label, value in (("num_envs", num_envs), ("threads", threads)):
+            if not isinstance(value, (int, np.integer)) or value < 0:
+                raise ValueError(f"{label}: expected a whole number that is not negative, got {value!r}")
+        seed = _checked_seed(seed)
+        mode_name = next(key for key, value in _MODES.items() if value is mode)
+        self._core = _core.Environments(
+            name, int(num_envs), threads=int(threads), seed=seed, autoreset=mode_name, options=dict(options)
+        )
+        spec = self._core.spec()
+        self.name: str = spec["name"]
+        self.num_envs = int(num_envs)
+        self.metadata = {"autoreset_mode": mode, "render_modes": []}
+        self.single_observation_space = _spaces.observation_space(spec)
+        self.single_action_space = _spaces.action_space(spec)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._numbers, self._choices, self.threads = self._core.sizes()
+        self._dtype = np.dtype(reward_dtype)
+        self._sets = [self._new_set(), self._new_set()]
+        self._turn = 0
+        self._mode = mode
+        self._mode_name = mode_name
+        self._final_obs = final_obs
+        self._episode_stats = episode_stats
+        self._options = dict(options)
+        self._threads_asked = int(threads)
+        self._process = os.getpid()
+        self._worker: ThreadPoolExecutor | None = None
+        self._pending: Future[Step] | None = None
+        self._is_fresh, self._is_reset = True, False
+        self.copy = copy
+
+    # --- Gymnasium's interface
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Starts new episodes and returns `(observations, info)`.
+
+        Args:
+            seed: One seed numbers the environments as `operant train` does, so environment i plays the same game there.
+                A list gives environment i the game of `num_envs=1` with that seed.
+            options: `{"reset_mask": mask}` with a bool array of N restarts only where it is true.
+        """
+        self._check_usable()
+        mask = _reset_mask(options, self.num_envs)
+        into = self._next_set()
+        if isinstance(seed, Sequence) or isinstance(seed, np.ndarray):
+            if len(seed) != self.num_envs:
+                raise ValueError(f"seed: expected {self.num_envs} seeds, got {len(seed)}")
+            self._core.restart(into.buffers, mask, [_checked_seed(one) for one in seed])
+        elif seed is not None and mask is None:
+            checked = _checked_seed(seed)
+            super().reset(seed=checked)
+            self._core.reseed(checked, into.buffers)
+        elif seed is not None:
+            raise ValueError("seed: with a reset_mask, expected a list of seeds, one for each environment, got one seed")
+        elif self._is_fresh:
+            if mask is not None:
+                raise ResetNeeded("reset_mask: expected a first reset of all environments, got one of some")
+            self._core.observe(into.buffers)
+        else:
+            self._core.restart(into.buffers, mask)
+        self._is_fresh, self._is_reset = False, True
+        info: dict[str, Any] = {}
+        self._add_mask(info, into)
+        return self._given(into.arrays["obs"]), info
+
+    def step(self, actions: Any, *, out: Mapping[str, Array] | None = None) -> Step:
+        """Steps every environment.
+
+        Args:
+            actions: `(N,)` integers for one discrete component, `(N, A)` for several, `(N, A)` floats for a box.
+                int64, int32, uint8, float32 and float64 are read in place where C-contiguous.
+            out: Arrays to write into instead of the environment's own: any of `obs`, `rewards`, `terminated`,
+                `truncated`, of the shapes and dtypes that `step` returns.
+
+        Returns:
+            observations `(N, ...)`, rewards `(N,)`, terminated `(N,)`, truncated `(N,)`, info.
+
+        Raises:
+            ValueError: An action of wrong shape or value. Nothing was stepped.
+            TypeError: Actions of a wrong dtype. Nothing was stepped.
+        """
+        self._check_steppable()
+        if out is not None:
+            into = self._set_of(out)
+            ended = self._core.step(actions, into.buffers)
+            return self._results(into, ended, copy=False)
+        into = self._next_set()
+        ended = self._core.step(actions, into.buffers)
+        if self.copy or ended or self._choices:
+            return self._results(into, ended, copy=self.copy)
+        arrays = into.arrays
+        return arrays["obs"], arrays["rewards"], arrays["terminated"], arrays["truncated"], {}
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Frees the environments."""
+        if self._worker is not None:
+            self._worker.shutdown()
+        del self._core
+        self._sets = []
+
+    # --- Beyond it
+
+    def async_step(self, actions: Any) -> None:
+        """Begins a step on another thread; `wait` returns its results. Until then the actions must not change."""
+        self._check_steppable()
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="operant")
+        into = self._next_set()
+        core, copy = self._core, self.copy
+
+        def work() -> Step:
+            return self._results(into, core.step(actions, into.buffers), copy=copy)
+
+        self._pending = self._worker.submit(work)
+
+    def wait(self, timeout: float | None = None) -> Step:
+        """The results of the step that `async_step` began.
+
+        Raises:
+            TimeoutError: It takes longer than `timeout` seconds; it goes on, and `wait` may be called again.
+        """
+        if self._pending is None:
+            raise RuntimeError("wait: no step was begun; call async_step first")
+        results = self._pending.result(timeout)
+        self._pending = None
+        return results
+
+    send = async_step
+    recv = wait
+
+    def step_many(self, actions: Any) -> dict[str, Array]:
+        """Steps `T` times with given actions, `(T, N)` or `(T, N, A)`, in one call.
+
+        Returns:
+            `obs` `(T, N, ...)`, `rewards`, `terminated`, `truncated` and `ended` (either) `(T, N)`; `returns` and `lengths`
+            of the episodes that ended, else 0; and in same-step mode `final_obs`, valid where an episode ended.
+        """
+        self._check_steppable()
+        many, sets = self._horizon(len(actions))
+        self._core.step_many(actions, [one.buffers for one in sets])
+        return many
+
+    def rollout(self, policy: Callable[[Array], Any] | None, steps: int) -> dict[str, Array]:
+        """Plays `steps` steps under a policy, a function from observations `(N, ...)` to actions, or under uniformly random
+        actions.
+
+        Returns:
+            As `step_many`, and `actions` and `observations` `(T, N, ...)`, on which they were chosen.
+        """
+        self._check_steppable()
+        if policy is None:
+            rng = self.np_random
+            actions = self._random_actions(rng, steps)
+            before = self._observations()
+            many = self.step_many(actions)
+            many["actions"] = actions
+            many["observations"] = np.concatenate([before[None], many["obs"][:-1]])
+            return many
+        many, sets = self._horizon(steps)
+        seen, taken, observations = self._observations(), [], []
+        for into in sets:
+            actions = np.asarray(policy(seen))
+            self._core.step(actions, into.buffers)
+            observations.append(seen)
+            taken.append(actions)
+            seen = into.arrays["obs"]
+        many["actions"], many["observations"] = np.stack(taken), np.stack(observations)
+        return many
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that the environments remember, to pickle; `set_state` continues from it bit for bit."""
+        self._check_usable()
+        words, seed, seeds, step = self._core.get_state()
+        return {
+            "env": self.name,
+            "options": dict(self._options),
+            "num_envs": self.num_envs,
+            "autoreset_mode": self._mode_name,
+            "words": words,
+            "seed": seed,
+            "seeds": seeds,
+            "step": step,
+            "is_reset": self._is_reset,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> tuple[Array, dict[str, Any]]:
+        """Continues from what `get_state` returned, and returns the observations there.
+
+        Raises:
+            ValueError: It is the state of other environments.
+        """
+        self._check_usable()
+        own = {"env": self.name, "options": self._options, "num_envs": self.num_envs, "autoreset_mode": self._mode_name}
+        for key, value in own.items():
+            if state[key] != value:
+                raise ValueError(f"state: expected {key} = {value!r}, got {state[key]!r}")
+        into = self._next_set()
+        self._core.set_state(state["words"], state["seed"], state["seeds"], state["step"], into.buffers)
+        self._is_fresh, self._is_reset = not state["is_reset"], state["is_reset"]
+        info: dict[str, Any] = {}
+        self._add_mask(info, into)
+        return self._given(into.arrays["obs"]), info
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        settings = {
+            "name": self.name,
+            "num_envs": self.num_envs,
+            "threads": self._threads_asked,
+            "autoreset_mode": self._mode_name,
+            "copy": self.copy,
+            "reward_dtype": self._dtype.str,
+            "final_obs": self._final_obs,
+            "episode_stats": self._episode_stats,
+            **self._options,
+        }
+        return _unpickled, (settings, self.get_state())
+
+    def __repr__(self) -> str:
+        return f"operant.VectorEnv({self.name!r}, num_envs={self.num_envs}, autoreset_mode={self._mode_name!r})"
+
+    # --- Inside
+
+    def _new_set(self, given: Mapping[str, Array] | None = None) -> _Set:
+        n = self.num_envs
+        space = self.single_observation_space
+        shape, dtype = (n, *space.shape), space.dtype
+        arrays: dict[str, Array] = {
+            "obs": np.zeros(shape, dtype),
+            "final_obs": np.zeros(shape, dtype),
+            "rewards": np.zeros(n, self._dtype),
+            "terminated": np.zeros(n, np.bool_),
+            "truncated": np.zeros(n, np.bool_),
+            "ended": np.zeros(n, np.bool_),
+            "returns": np.zeros(n, np.float32),
+            "lengths": np.zeros(n, np.int32),
+            "mask": np.zeros((n, self._choices), np.int8),
+        }
+        for name, array in (given or {}).items():
+            if name not in ("obs", "rewards", "terminated", "truncated"):
+                raise ValueError(f"out: expected obs, rewards, terminated or truncated, got {name!r}")
+            own = arrays[name]
+            if not isinstance(array, np.ndarray) or array.dtype != own.dtype or array.shape != own.shape:
+                shown = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+                raise ValueError(f"out[{name!r}]: expected an array of {own.dtype} {own.shape}, got {shown}")
+            if not array.flags.writeable:
+                raise ValueError(f"out[{name!r}]: expected an array that can be written, got a read-only one")
+            arrays[name] = array
+        return _Set(arrays, _core.Buffers(arrays, n, self._numbers, self._choices))
+
+    def _set_of(self, out: Mapping[str, Array]) -> _Set:
+        return self._new_set(out)
+
+    def _horizon(self, steps: int) -> tuple[dict[str, Array], list[_Set]]:
+        """Arrays of a horizon, and its steps' parts of them."""
+        n = self.num_envs
+        like = self._sets[0].arrays
+        many = {name: np.zeros((steps, *array.shape), array.dtype) for name, array in like.items()}
+        sets = []
+        for step in range(steps):
+            arrays = {name: array[step] for name, array in many.items()}
+            sets.append(_Set(arrays, _core.Buffers(arrays, n, self._numbers, self._choices)))
+        if self._choices == 0:
+            del many["mask"]
+        return many, sets
+
+    def _observations(self) -> Array:
+        """The present observations."""
+        into = self._new_set()
+        self._core.observe(into.buffers)
+        return into.arrays["obs"]
+
+    def _random_actions(self, rng: np.random.Generator, steps: int) -> Array:
+        space: Any = self.single_action_space
+        if hasattr(space, "n"):
+            return rng.integers(space.n, size=(steps, self.num_envs))
+        if hasattr(space, "nvec"):
+            return rng.integers(space.nvec, size=(steps, self.num_envs, len(space.nvec)))
+        size = (steps, self.num_envs, *space.shape)
+        return rng.uniform(space.low, space.high, size).astype(np.float32)
+
+    def _next_set(self) -> _Set:
+        self._turn ^= 1
+        return self._sets[self._turn]
+
+    def _given(self, array: Array) -> Array:
+        return array.copy() if self.copy else array
+
+    def _results(self, into: _Set, ended: int, *, copy: bool) -> Step:
+        arrays = into.arrays
+        info: dict[str, Any] = {}
+        self._add_mask(info, into)
+        if ended:
+            self._add_ends(info, arrays)
+        obs, rewards, terminated, truncated = (
+            arrays["obs"],
+            arrays["rewards"],
+            arrays["terminated"],
+            arrays["truncated"],
+        )
+        if copy:
+            return obs.copy(), rewards.copy(), terminated.copy(), truncated.copy(), info
+        return obs, rewards, terminated, truncated, info
+
+    def _add_mask(self, info: dict[str, Any], into: _Set) -> None:
+        if self._choices:
+            info["action_mask"] = self._given(into.arrays["mask"])
+
+    def _add_ends(self, info: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """What Gymnasium's vector environments tell about ended episodes."""
+        ends = self._given(arrays["ended"])
+        episode = {}
+        if self._episode_stats:
+            returns, lengths = self._given(arrays["returns"]), self._given(arrays["lengths"])
+            episode = {"episode": {"r": returns, "l": lengths}, "_episode": ends}
+            info.update(episode)
+        if self._mode is not AutoresetMode.SAME_STEP:
+            return
+        if self._final_obs == "dense":
+            info["final_obs"] = self._given(arrays["final_obs"])
+        else:
+            final = np.full(self.num_envs, None, object)
+            rows = np.flatnonzero(ends)
+            # A copy of what ended, and views of its rows.
+            for row, obs in zip(rows.tolist(), arrays["final_obs"][rows], strict=True):
+                final[row] = obs
+            info["final_obs"] = final
+        info["_final_obs"] = ends
+        info["final_info"], info["_final_info"] = episode, ends
+
+    def _check_usable(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError("expected an open environment, got one that is closed; make another")
+        if self._pending is not None:
+            raise RuntimeError("a step is under way; call wait first")
+        if self.threads > 1 and os.getpid() != self._process:
+            raise RuntimeError(
+                "this environment was made before a fork, and its threads exist only in the process that made it; make it "
+                "after the fork, or with threads=1"
+            )
+
+    def _check_steppable(self) -> None:
+        if not self._is_reset or self.closed or self._pending is not None or self.threads > 1:
+            self._check_usable()
+            if not self._is_reset:
+                raise ResetNeeded("expected reset before the first step")
+
+
+def _checked_seed(seed: int | None) -> int:
+    """A seed from 0 to 2^64 - 1; a random one for none."""
+    if seed is None:
+        return secrets.randbits(63)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed: expected a whole number from 0 to 2^64 - 1, got {seed!r}")
+    return int(seed)
+
+
+def _reset_mask(options: Mapping[str, Any] | None, num_envs: int) -> NDArray[np.bool_] | None:
+    if options is None or "reset_mask" not in options:
+        return None
+    mask = options["reset_mask"]
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+        raise TypeError(f"options['reset_mask']: expected an array of bool, got {getattr(mask, 'dtype', type(mask))}")
+    if mask.shape != (num_envs,):
+        raise ValueError(f"options['reset_mask']: expected shape ({num_envs},), got {mask.shape}")
+    if not mask.any():
+        raise ValueError("options['reset_mask']: expected at least one true value, got none")
+    return mask
+
+
+def _unpickled(settings: dict[str, Any], state: dict[str, Any]) -> VectorEnv:
+    env = VectorEnv(**settings)
+    env.set_state(state)
+    return env
+
+
+def make_vec(
+    id: str,
+    num_envs: int = 1,
+    *,
+    threads: int = 0,
+    seed: int | None = None,
+    autoreset_mode: AutoresetName | AutoresetMode = "same_step",
+    copy: bool = True,
+    reward_dtype: Any = np.float64,
+    final_obs: Literal["object", "dense"] = "object",
+    episode_stats: bool = True,
+    **options: float,
+) -> VectorEnv:
+    """N environments that one call steps: a `gymnasium.vector.VectorEnv`.
+
+    Args:
+        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
+        num_envs: N.
+        threads: Threads that step; 0 for all CPUs that the process may use. It changes the time, never a result.
+        seed: Seed of the first reset; random for none.
+        autoreset_mode: "same_step", "next_step" or "disabled", as in Gymnasium.
+        copy: False returns views that are valid until the next step but one, and is faster.
+        reward_dtype: float64 as Gymnasium's vectors give, or float32, which is faster.
+        final_obs: In same-step mode, `info["final_obs"]` is an object array as in Gymnasium ("object"), or an array
+            `(N, ...)` that is valid where an episode ended ("dense"), which is faster.
+        episode_stats: Whether `info["episode"]` has the return and length of each episode that ended. Gymnasium's
+            RecordEpisodeStatistics writes the same key, so it needs False.
+        **options: The environment's own options, such as `sticky_action_prob`.
+
+    Returns:
+        The environments. float32 observations `(N, ...)`, or bool for bits.
+
+    Raises:
+        ValueError: There is no such environment or option, or a value is out of range.
+    """
+    return VectorEnv(
+        id.removeprefix("operant/"),
+        num_envs,
+        threads=threads,
+        seed=seed,
+        autoreset_mode=autoreset_mode,
+        copy=copy,
+        reward_dtype=reward_dtype,
+        final_obs=final_obs,
+        episode_stats=episode_stats,
+        **options,
+    )
+
+
+def _registered(name: str, num_envs: int = 1, episode_stats: bool = False, **kwargs: Any) -> VectorEnv:
+    """What `gymnasium.make_vec` calls."""
+    kwargs.pop("render_mode", None)
+    return make_vec(name, num_envs, episode_stats=episode_stats, **kwargs)

@@ -1,0 +1,260 @@
+//! NumPy arrays as the slices that a step reads and writes.
+
+use numpy::{
+    Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArray,
+    PyUntypedArrayMethods,
+};
+use operant_env::ActionSpace;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::batch::{Actions, Arrays, Batch, Obs, Rewards};
+
+/// The arrays of one set of outputs. They are checked when the set is made, and written by each step.
+#[pyclass(module = "operant._core", frozen)]
+pub struct Buffers {
+    obs: Py<PyAny>,
+    final_obs: Py<PyAny>,
+    rewards: Py<PyAny>,
+    terminated: Py<PyArrayDyn<bool>>,
+    truncated: Py<PyArrayDyn<bool>>,
+    ended: Py<PyArrayDyn<bool>>,
+    returns: Py<PyArrayDyn<f32>>,
+    lengths: Py<PyArrayDyn<i32>>,
+    mask: Py<PyArrayDyn<i8>>,
+}
+
+fn typed<'py, T: Element>(
+    array: &Bound<'py, PyAny>,
+    name: &str,
+    len: usize,
+) -> PyResult<Bound<'py, PyArrayDyn<T>>> {
+    let Ok(array) = array.cast::<PyArrayDyn<T>>() else {
+        let dtype = numpy::dtype::<T>(array.py());
+        return Err(PyTypeError::new_err(format!(
+            "{name}: expected an array of {dtype}, got {}",
+            described(array)
+        )));
+    };
+    if array.len() != len || !array.is_c_contiguous() {
+        let shape = array.shape();
+        return Err(PyValueError::new_err(format!(
+            "{name}: expected a C-contiguous array of {len} numbers, got shape {shape:?}"
+        )));
+    }
+    Ok(array.clone())
+}
+
+fn writable<'py, T: Element>(
+    array: &Bound<'py, PyArrayDyn<T>>,
+    name: &str,
+) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
+    array.try_readwrite().map_err(|error| PyValueError::new_err(format!("{name} cannot be written: {error}")))
+}
+
+/// `int64 array of shape (3, 2)`, or the type of what is no array.
+fn described(value: &Bound<'_, PyAny>) -> String {
+    match value.cast::<PyUntypedArray>() {
+        Ok(array) => format!("{} array of shape {:?}", array.dtype(), array.shape()),
+        Err(_) => {
+            value.get_type().name().map_or_else(|_| "another object".to_owned(), |name| name.to_string())
+        }
+    }
+}
+
+#[pymethods]
+impl Buffers {
+    /// The arrays of a step, by name, for `num_envs` environments whose observations have `numbers` numbers and whose
+    /// masks have `choices`.
+    #[new]
+    fn new(arrays: &Bound<'_, PyDict>, num_envs: usize, numbers: usize, choices: usize) -> PyResult<Self> {
+        let get = |name: &str| {
+            arrays
+                .get_item(name)?
+                .ok_or_else(|| PyValueError::new_err(format!("{name}: expected an array, got none")))
+        };
+        let obs = |name: &str| -> PyResult<Py<PyAny>> {
+            let array = get(name)?;
+            let len = num_envs * numbers;
+            match array.cast::<PyArrayDyn<bool>>() {
+                Ok(_) => writable(&typed::<bool>(&array, name, len)?, name).map(drop)?,
+                Err(_) => writable(&typed::<f32>(&array, name, len)?, name).map(drop)?,
+            }
+            Ok(array.unbind())
+        };
+        let rewards = get("rewards")?;
+        match rewards.cast::<PyArrayDyn<f64>>() {
+            Ok(_) => writable(&typed::<f64>(&rewards, "rewards", num_envs)?, "rewards").map(drop)?,
+            Err(_) => writable(&typed::<f32>(&rewards, "rewards", num_envs)?, "rewards").map(drop)?,
+        }
+        fn plain<T: Element>(array: Bound<'_, PyAny>, name: &str, len: usize) -> PyResult<Py<PyArrayDyn<T>>> {
+            let array = typed::<T>(&array, name, len)?;
+            writable(&array, name).map(drop)?;
+            Ok(array.unbind())
+        }
+        Ok(Buffers {
+            obs: obs("obs")?,
+            final_obs: obs("final_obs")?,
+            rewards: rewards.unbind(),
+            terminated: plain(get("terminated")?, "terminated", num_envs)?,
+            truncated: plain(get("truncated")?, "truncated", num_envs)?,
+            ended: plain(get("ended")?, "ended", num_envs)?,
+            returns: plain(get("returns")?, "returns", num_envs)?,
+            lengths: plain(get("lengths")?, "lengths", num_envs)?,
+            mask: plain(get("mask")?, "mask", num_envs * choices)?,
+        })
+    }
+}
+
+/// A guard of an array of one of two types.
+enum Either<'py, A: Element, B: Element> {
+    A(PyReadwriteArrayDyn<'py, A>),
+    B(PyReadwriteArrayDyn<'py, B>),
+}
+
+fn either<'py, A: Element, B: Element>(
+    array: &Py<PyAny>,
+    py: Python<'py>,
+    name: &str,
+) -> PyResult<Either<'py, A, B>> {
+    let array = array.bind(py);
+    match array.cast::<PyArrayDyn<A>>() {
+        Ok(array) => writable(array, name).map(Either::A),
+        Err(_) => writable(array.cast::<PyArrayDyn<B>>()?, name).map(Either::B),
+    }
+}
+
+fn slice<'a, T: Element>(array: &'a mut PyReadwriteArrayDyn<'_, T>) -> PyResult<&'a mut [T]> {
+    array.as_slice_mut().map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+impl Buffers {
+    /// Calls `work` with the arrays as slices.
+    pub fn with<T>(&self, py: Python<'_>, work: impl FnOnce(Arrays<'_>) -> PyResult<T>) -> PyResult<T> {
+        let mut obs = either::<f32, bool>(&self.obs, py, "obs")?;
+        let mut final_obs = either::<f32, bool>(&self.final_obs, py, "final_obs")?;
+        let mut rewards = either::<f32, f64>(&self.rewards, py, "rewards")?;
+        let mut terminated = writable(self.terminated.bind(py), "terminated")?;
+        let mut truncated = writable(self.truncated.bind(py), "truncated")?;
+        let mut ended = writable(self.ended.bind(py), "ended")?;
+        let mut returns = writable(self.returns.bind(py), "returns")?;
+        let mut lengths = writable(self.lengths.bind(py), "lengths")?;
+        let mut mask = writable(self.mask.bind(py), "mask")?;
+        fn seen<'a>(array: &'a mut Either<'_, f32, bool>) -> PyResult<Obs<'a>> {
+            Ok(match array {
+                Either::A(array) => Obs::Float(slice(array)?),
+                Either::B(array) => Obs::Bits(slice(array)?),
+            })
+        }
+        let (obs, final_obs) = (seen(&mut obs)?, seen(&mut final_obs)?);
+        work(Arrays {
+            obs,
+            final_obs,
+            rewards: match &mut rewards {
+                Either::A(array) => Rewards::F32(slice(array)?),
+                Either::B(array) => Rewards::F64(slice(array)?),
+            },
+            terminated: slice(&mut terminated)?,
+            truncated: slice(&mut truncated)?,
+            ended: slice(&mut ended)?,
+            returns: slice(&mut returns)?,
+            lengths: slice(&mut lengths)?,
+            mask: slice(&mut mask)?,
+        })
+    }
+}
+
+/// Actions as they were given, or converted where their type or layout needs it.
+pub enum GivenActions<'py> {
+    I64(PyReadonlyArrayDyn<'py, i64>),
+    I32(PyReadonlyArrayDyn<'py, i32>),
+    U8(PyReadonlyArrayDyn<'py, u8>),
+    F32(PyReadonlyArrayDyn<'py, f32>),
+    F64(PyReadonlyArrayDyn<'py, f64>),
+}
+
+impl<'py> GivenActions<'py> {
+    /// Actions of `steps` steps of this batch.
+    pub fn of(given: &Bound<'py, PyAny>, batch: &Batch, steps: Option<usize>) -> PyResult<Self> {
+        let is_discrete = matches!(batch.spec.actions, ActionSpace::Discrete(_));
+        let found = if is_discrete { Self::whole(given) } else { Self::real(given) };
+        let actions = match found {
+            Some(actions) => actions,
+            None => {
+                let converted = convert(given, is_discrete)?;
+                let found = if is_discrete { Self::whole(&converted) } else { Self::real(&converted) };
+                found.ok_or_else(|| PyTypeError::new_err("actions: cannot be converted"))?
+            }
+        };
+        actions.check_shape(batch, steps)?;
+        Ok(actions)
+    }
+
+    fn whole(given: &Bound<'py, PyAny>) -> Option<Self> {
+        contiguous(given)
+            .map(Self::I64)
+            .or_else(|| contiguous(given).map(Self::I32))
+            .or_else(|| contiguous(given).map(Self::U8))
+    }
+
+    fn real(given: &Bound<'py, PyAny>) -> Option<Self> {
+        contiguous(given).map(Self::F32).or_else(|| contiguous(given).map(Self::F64))
+    }
+
+    fn shape(&self) -> &[usize] {
+        match self {
+            Self::I64(array) => array.shape(),
+            Self::I32(array) => array.shape(),
+            Self::U8(array) => array.shape(),
+            Self::F32(array) => array.shape(),
+            Self::F64(array) => array.shape(),
+        }
+    }
+
+    fn check_shape(&self, batch: &Batch, steps: Option<usize>) -> PyResult<()> {
+        let (shape, components) = (self.shape(), batch.spec.actions.components());
+        let mut expected: Vec<usize> = steps.into_iter().chain([batch.num_envs]).collect();
+        // One discrete component has no axis of its own; a box always has one.
+        let is_flat = components == 1 && matches!(batch.spec.actions, ActionSpace::Discrete(_));
+        if !is_flat {
+            expected.push(components);
+        }
+        if shape == expected {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!("actions: expected shape {expected:?}, got {shape:?}")))
+    }
+
+    /// The actions as a slice.
+    pub fn slice(&self) -> PyResult<Actions<'_>> {
+        let error = |error: numpy::AsSliceError| PyValueError::new_err(error.to_string());
+        Ok(match self {
+            Self::I64(array) => Actions::I64(array.as_slice().map_err(error)?),
+            Self::I32(array) => Actions::I32(array.as_slice().map_err(error)?),
+            Self::U8(array) => Actions::U8(array.as_slice().map_err(error)?),
+            Self::F32(array) => Actions::F32(array.as_slice().map_err(error)?),
+            Self::F64(array) => Actions::F64(array.as_slice().map_err(error)?),
+        })
+    }
+}
+
+/// An array of this type that is C-contiguous.
+fn contiguous<'py, T: Element>(given: &Bound<'py, PyAny>) -> Option<PyReadonlyArrayDyn<'py, T>> {
+    let array = given.cast::<PyArrayDyn<T>>().ok().filter(|array| array.is_c_contiguous())?;
+    array.try_readonly().ok()
+}
+
+/// Lists, other dtypes and strides, as a contiguous array of a type that is taken; never a number to another number.
+fn convert<'py>(given: &Bound<'py, PyAny>, is_discrete: bool) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = given.py().import("numpy")?;
+    let array = numpy.call_method1("asarray", (given,))?;
+    let dtype = array.getattr("dtype")?;
+    let kind: String = dtype.getattr("kind")?.extract()?;
+    let (kinds, wanted, to) =
+        if is_discrete { ("iu", "integers", "int64") } else { ("fiu", "real numbers", "float32") };
+    if !kinds.contains(&kind) {
+        return Err(PyTypeError::new_err(format!("actions: expected {wanted}, got dtype {dtype}")));
+    }
+    numpy.call_method1("ascontiguousarray", (array, to))
+}

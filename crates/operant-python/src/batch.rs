@@ -1,0 +1,586 @@
+//! Environments in row-major arrays: what a step of Python's vector environments does, without Python.
+
+use std::sync::Arc;
+
+use operant_env::play::Outputs;
+use operant_env::{
+    ActionSpace, AnyEnv, Autoreset, EnvSpec, ObsSpace, StepError, Stepper, TileSpec, running_words,
+};
+
+/// Most environments of a tile.
+const MAX_ROWS: usize = 256;
+/// Environments of the smallest tile, and what every tile has a multiple of.
+const BLOCK: usize = 16;
+/// Tiles per thread, so that the last ones to finish cost little.
+const TILES_PER_THREAD: usize = 4;
+
+/// Actions of N environments: `(N, components)`.
+#[derive(Clone, Copy)]
+pub enum Actions<'a> {
+    I64(&'a [i64]),
+    I32(&'a [i32]),
+    U8(&'a [u8]),
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+}
+
+/// Observations of N environments: `(N, numbers)`.
+pub enum Obs<'a> {
+    Float(&'a mut [f32]),
+    Bits(&'a mut [bool]),
+}
+
+/// Rewards of N environments.
+pub enum Rewards<'a> {
+    F32(&'a mut [f32]),
+    F64(&'a mut [f64]),
+}
+
+/// The arrays that a step fills.
+pub struct Arrays<'a> {
+    pub obs: Obs<'a>,
+    /// Written where an episode ended, in same-step mode.
+    pub final_obs: Obs<'a>,
+    pub rewards: Rewards<'a>,
+    pub terminated: &'a mut [bool],
+    pub truncated: &'a mut [bool],
+    /// Whether either holds.
+    pub ended: &'a mut [bool],
+    /// Return of the episode where one ended, else 0.
+    pub returns: &'a mut [f32],
+    /// Its length where one ended, else 0.
+    pub lengths: &'a mut [i32],
+    /// `(N, choices)`: 1 where a choice is legal. Empty without action masks.
+    pub mask: &'a mut [i8],
+}
+
+impl<'a> Obs<'a> {
+    fn split(self, at: usize) -> (Self, Self) {
+        match self {
+            Obs::Float(all) => {
+                let (a, b) = all.split_at_mut(at);
+                (Obs::Float(a), Obs::Float(b))
+            }
+            Obs::Bits(all) => {
+                let (a, b) = all.split_at_mut(at);
+                (Obs::Bits(a), Obs::Bits(b))
+            }
+        }
+    }
+}
+
+impl<'a> Arrays<'a> {
+    /// The first `rows` environments, and the others.
+    fn split(self, rows: usize, numbers: usize, choices: usize) -> (Self, Self) {
+        let (obs, obs2) = self.obs.split(rows * numbers);
+        let (final_obs, final_obs2) = self.final_obs.split(rows * numbers);
+        let (rewards, rewards2) = match self.rewards {
+            Rewards::F32(all) => {
+                let (a, b) = all.split_at_mut(rows);
+                (Rewards::F32(a), Rewards::F32(b))
+            }
+            Rewards::F64(all) => {
+                let (a, b) = all.split_at_mut(rows);
+                (Rewards::F64(a), Rewards::F64(b))
+            }
+        };
+        let (terminated, terminated2) = self.terminated.split_at_mut(rows);
+        let (truncated, truncated2) = self.truncated.split_at_mut(rows);
+        let (ended, ended2) = self.ended.split_at_mut(rows);
+        let (returns, returns2) = self.returns.split_at_mut(rows);
+        let (lengths, lengths2) = self.lengths.split_at_mut(rows);
+        let (mask, mask2) = self.mask.split_at_mut(rows * choices);
+        (
+            Arrays { obs, final_obs, rewards, terminated, truncated, ended, returns, lengths, mask },
+            Arrays {
+                obs: obs2,
+                final_obs: final_obs2,
+                rewards: rewards2,
+                terminated: terminated2,
+                truncated: truncated2,
+                ended: ended2,
+                returns: returns2,
+                lengths: lengths2,
+                mask: mask2,
+            },
+        )
+    }
+}
+
+/// Why actions were refused; nothing was stepped.
+#[derive(Debug, PartialEq)]
+pub struct BadAction {
+    /// The environment and the component.
+    pub at: (usize, usize),
+    pub value: f64,
+    /// What would be legal.
+    pub expected: String,
+}
+
+/// N environments on a few threads.
+pub struct Batch {
+    env: Arc<dyn AnyEnv>,
+    pub spec: EnvSpec,
+    pub num_envs: usize,
+    pub autoreset: Autoreset,
+    /// Sum of all components' choices if actions can be illegal, else 0.
+    pub choices: usize,
+    seed: u64,
+    /// Seeds of the environments if each has its own.
+    seeds: Option<Vec<u64>>,
+    /// The next global step.
+    step: u64,
+    tiles: Vec<Tile>,
+    /// None for one thread.
+    pool: Option<rayon::ThreadPool>,
+}
+
+struct Tile {
+    first: usize,
+    /// Environments that exist; the tile's rows are rounded up to a multiple of 16.
+    count: usize,
+    stepper: Box<dyn Stepper>,
+    out: Outputs,
+    /// `(components, R)`.
+    actions: Vec<f32>,
+}
+
+impl Tile {
+    fn rows(&self) -> usize {
+        self.out.rewards.len()
+    }
+}
+
+impl Batch {
+    /// N environments at the start of their first episodes. `threads` = 0 takes all that the process may use.
+    pub fn new(
+        env: Arc<dyn AnyEnv>,
+        num_envs: usize,
+        threads: usize,
+        seed: u64,
+        autoreset: Autoreset,
+    ) -> Result<Self, String> {
+        let spec = env.spec();
+        let usable = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if threads == 0 { usable } else { threads };
+        // A thread that would get less than a block of environments is not started.
+        let threads = threads.min(num_envs.div_ceil(BLOCK)).max(1);
+        let pool = (threads > 1).then(|| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            pool.thread_name(|index| format!("operant-{index}")).build()
+        });
+        let pool =
+            pool.transpose().map_err(|error| format!("{threads} threads cannot be started: {error}"))?;
+        let choices = match &spec.actions {
+            ActionSpace::Discrete(choices) if env.masked() => choices.iter().sum(),
+            _ => 0,
+        };
+        let mut batch = Batch {
+            env,
+            spec,
+            num_envs,
+            autoreset,
+            choices,
+            seed,
+            seeds: None,
+            step: 0,
+            tiles: Vec::new(),
+            pool,
+        };
+        batch.start()?;
+        Ok(batch)
+    }
+
+    /// Threads that step.
+    pub fn threads(&self) -> usize {
+        self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
+    }
+
+    /// Numbers of an observation.
+    pub fn numbers(&self) -> usize {
+        self.spec.obs.size()
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        let per_tile = self.num_envs.div_ceil(TILES_PER_THREAD * self.threads()).next_multiple_of(BLOCK);
+        let rows = per_tile.clamp(BLOCK, MAX_ROWS);
+        let tile = |first: usize| {
+            let count = rows.min(self.num_envs - first);
+            let rows = count.next_multiple_of(BLOCK);
+            let autoreset = self.autoreset;
+            let stepper =
+                self.env.stepper(TileSpec { autoreset, ..TileSpec::new(self.seed, first as u32, rows) })?;
+            let out = Outputs::new(&self.spec, self.env.masked(), rows);
+            Ok(Tile { first, count, stepper, out, actions: vec![0.0; self.spec.actions.components() * rows] })
+        };
+        let tiles: Result<_, StepError> = (0..self.num_envs).step_by(rows).map(tile).collect();
+        self.tiles = tiles.map_err(|error| error.to_string())?;
+        self.step = 0;
+        Ok(())
+    }
+
+    /// New episodes in all environments under this seed: as of a new batch.
+    pub fn reseed(&mut self, seed: u64) -> Result<(), String> {
+        (self.seed, self.seeds) = (seed, None);
+        self.start()
+    }
+
+    /// New episodes in the environments that are chosen, or in all; with seeds, those have their own from now on.
+    pub fn restart(&mut self, chosen: Option<&[bool]>, seeds: Option<&[u64]>) -> Result<(), String> {
+        // Each restart draws at a step of its own, so that a second one begins other episodes.
+        self.step = if seeds.is_some() && chosen.is_none() { 0 } else { self.step + 1 };
+        if let Some(seeds) = seeds {
+            let own = self.seeds.get_or_insert_with(|| vec![self.seed; self.num_envs]);
+            for (env, (own, seed)) in own.iter_mut().zip(seeds).enumerate() {
+                if chosen.is_none_or(|chosen| chosen[env]) {
+                    *own = *seed;
+                }
+            }
+        }
+        for tile in &mut self.tiles {
+            let mut rows = vec![0u16; tile.rows() / BLOCK];
+            for row in 0..tile.count {
+                let chosen = chosen.is_none_or(|chosen| chosen[tile.first + row]);
+                rows[row / BLOCK] |= u16::from(chosen) << (row % BLOCK);
+            }
+            let seeds = seeds.map(|seeds| {
+                let mut own = seeds[tile.first..tile.first + tile.count].to_vec();
+                own.resize(tile.rows(), 0);
+                own
+            });
+            let restarted = tile.stepper.restart(&rows, seeds.as_deref(), self.step);
+            restarted.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// The present observations and masks; the rest of `arrays` is left as it is.
+    pub fn observe(&mut self, arrays: Arrays<'_>) -> Result<(), String> {
+        let (numbers, choices) = (self.numbers(), self.choices);
+        let mut rest = arrays;
+        for tile in &mut self.tiles {
+            tile.stepper.observe(tile.out.seen()).map_err(|error| error.to_string())?;
+            let (mut own, others) = rest.split(tile.count, numbers, choices);
+            tile.write_seen(&mut own, choices, &self.spec);
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// The first action that no environment takes.
+    pub fn check(&self, actions: Actions<'_>) -> Result<(), BadAction> {
+        let components = self.spec.actions.components();
+        let bad = |index: usize, value: f64, expected: String| {
+            Err(BadAction { at: (index / components, index % components), value, expected })
+        };
+        match &self.spec.actions {
+            ActionSpace::Discrete(counts) => {
+                fn first_outside<T: Copy>(
+                    all: &[T],
+                    counts: &[usize],
+                    wide: impl Fn(T) -> i64,
+                ) -> Option<usize> {
+                    if let [count] = counts {
+                        // One comparison per action, without a branch.
+                        let outside = |&action: &T| wide(action) as u64 >= *count as u64;
+                        if !all.iter().fold(false, |any, action| any | outside(action)) {
+                            return None;
+                        }
+                        return all.iter().position(outside);
+                    }
+                    let at = |(index, &action): (usize, &T)| {
+                        wide(action) as u64 >= counts[index % counts.len()] as u64
+                    };
+                    all.iter().enumerate().position(at)
+                }
+                let (index, value) = match actions {
+                    Actions::I64(all) => (first_outside(all, counts, |x| x), |i: usize| all[i] as f64).at(),
+                    Actions::I32(all) => {
+                        (first_outside(all, counts, i64::from), |i: usize| f64::from(all[i])).at()
+                    }
+                    Actions::U8(all) => {
+                        (first_outside(all, counts, i64::from), |i: usize| f64::from(all[i])).at()
+                    }
+                    Actions::F32(_) | Actions::F64(_) => return bad(0, f64::NAN, "whole numbers".to_owned()),
+                };
+                match index {
+                    None => Ok(()),
+                    Some(index) => bad(
+                        index,
+                        value,
+                        format!("a whole number from 0 to {}", counts[index % components] - 1),
+                    ),
+                }
+            }
+            ActionSpace::Box { .. } => {
+                let index = match actions {
+                    Actions::F32(all) => all.iter().position(|x| !x.is_finite()),
+                    Actions::F64(all) => all.iter().position(|x| !x.is_finite()),
+                    _ => None,
+                };
+                let value = |i: usize| match actions {
+                    Actions::F32(all) => f64::from(all[i]),
+                    Actions::F64(all) => all[i],
+                    _ => 0.0,
+                };
+                index.map_or(Ok(()), |index| bad(index, value(index), "a finite number".to_owned()))
+            }
+        }
+    }
+
+    /// One step of every environment with checked actions; returns how many episodes ended.
+    pub fn step(&mut self, actions: Actions<'_>, arrays: Arrays<'_>) -> Result<usize, String> {
+        let job = Job {
+            actions,
+            spec: &self.spec,
+            numbers: self.spec.obs.size(),
+            choices: self.choices,
+            same_step: self.autoreset == Autoreset::SameStep,
+            step: self.step,
+        };
+        let tiles = &mut self.tiles[..];
+        let ended = match &self.pool {
+            Some(pool) => pool.install(|| job.run(tiles, arrays)),
+            None => job.run(tiles, arrays),
+        };
+        self.step += 1;
+        ended.map_err(|error| error.to_string())
+    }
+
+    /// Words of the state of every environment, `(words, rows of the tile)`, tile after tile.
+    pub fn save(&self) -> State {
+        let words = running_words(&*self.env);
+        let mut all = Vec::new();
+        for tile in &self.tiles {
+            let mut own = vec![0; words * tile.rows()];
+            tile.stepper.save(&mut own);
+            // In an order that does not depend on the tiles.
+            for row in 0..tile.count {
+                all.extend((0..words).map(|word| own[word * tile.rows() + row]));
+            }
+        }
+        State { words: all, seed: self.seed, seeds: self.seeds.clone(), step: self.step }
+    }
+
+    /// Continues from a state of as many environments of this kind.
+    pub fn load(&mut self, state: &State) -> Result<(), String> {
+        let words = running_words(&*self.env);
+        if state.words.len() != words * self.num_envs {
+            return Err(format!(
+                "the state has {} words, and {} environments of {} have {}",
+                state.words.len(),
+                self.num_envs,
+                self.spec.name,
+                words * self.num_envs
+            ));
+        }
+        if state.seeds.as_ref().is_some_and(|seeds| seeds.len() != self.num_envs) {
+            return Err("the state has seeds of another number of environments".to_owned());
+        }
+        self.reseed(state.seed)?;
+        if let Some(seeds) = &state.seeds {
+            self.restart(None, Some(seeds))?;
+        }
+        for tile in &mut self.tiles {
+            let rows = tile.rows();
+            let mut own = vec![0; words * rows];
+            // Rows without an environment keep what they have.
+            tile.stepper.save(&mut own);
+            for row in 0..tile.count {
+                for word in 0..words {
+                    own[word * rows + row] = state.words[(tile.first + row) * words + word];
+                }
+            }
+            tile.stepper.load(&own).map_err(|error| error.to_string())?;
+        }
+        self.step = state.step;
+        Ok(())
+    }
+}
+
+/// Everything that a batch remembers between steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    pub words: Vec<u32>,
+    pub seed: u64,
+    pub seeds: Option<Vec<u64>>,
+    pub step: u64,
+}
+
+/// A found index and the value there.
+trait At {
+    fn at(self) -> (Option<usize>, f64);
+}
+
+impl<F: Fn(usize) -> f64> At for (Option<usize>, F) {
+    fn at(self) -> (Option<usize>, f64) {
+        (self.0, self.0.map_or(0.0, &self.1))
+    }
+}
+
+/// One step of all tiles.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    actions: Actions<'a>,
+    spec: &'a EnvSpec,
+    numbers: usize,
+    choices: usize,
+    same_step: bool,
+    step: u64,
+}
+
+impl Job<'_> {
+    /// Steps these tiles, whose arrays these are; on other threads too if it runs on a pool's.
+    fn run(self, tiles: &mut [Tile], arrays: Arrays<'_>) -> Result<usize, StepError> {
+        match tiles {
+            [] => Ok(0),
+            [tile] => tile.step(self, arrays),
+            tiles => {
+                let (left, right) = tiles.split_at_mut(tiles.len() / 2);
+                let rows = right[0].first - left[0].first;
+                let (a, b) = arrays.split(rows, self.numbers, self.choices);
+                let (a, b) = if rayon::current_thread_index().is_some() {
+                    rayon::join(|| self.run(left, a), || self.run(right, b))
+                } else {
+                    (self.run(left, a), self.run(right, b))
+                };
+                Ok(a? + b?)
+            }
+        }
+    }
+}
+
+impl Tile {
+    fn step(&mut self, job: Job<'_>, mut arrays: Arrays<'_>) -> Result<usize, StepError> {
+        let rows = self.rows();
+        let components = job.spec.actions.components();
+        let range = self.first * components..(self.first + self.count) * components;
+        let into = &mut self.actions;
+        match job.actions {
+            // They were checked, so they fit 32 bits.
+            Actions::I64(all) => take(&all[range], components, rows, into, |x| x as i32 as f32),
+            Actions::I32(all) => take(&all[range], components, rows, into, |x| x as f32),
+            Actions::U8(all) => take(&all[range], components, rows, into, f32::from),
+            Actions::F32(all) => take(&all[range], components, rows, into, |x| x),
+            Actions::F64(all) => take(&all[range], components, rows, into, |x| x as f32),
+        }
+        self.stepper.submit(&self.actions, job.step)?;
+        self.stepper.collect(self.out.stepped())?;
+        self.write_seen(&mut arrays, job.choices, job.spec);
+        match arrays.rewards {
+            Rewards::F32(to) => to.copy_from_slice(&self.out.rewards[..self.count]),
+            Rewards::F64(to) => {
+                to.iter_mut().zip(&self.out.rewards).for_each(|(to, reward)| *to = f64::from(*reward));
+            }
+        }
+        arrays.returns.fill(0.0);
+        arrays.lengths.fill(0);
+        let mut ended = 0;
+        let ends = self.out.terminated.iter().zip(&self.out.truncated);
+        for (block, (&terminated, &truncated)) in ends.enumerate() {
+            let first = block * BLOCK;
+            let rows = BLOCK.min(self.count - first);
+            let either = (terminated | truncated) & (u16::MAX >> (BLOCK - rows));
+            spread(terminated, &mut arrays.terminated[first..first + rows]);
+            spread(truncated, &mut arrays.truncated[first..first + rows]);
+            spread(either, &mut arrays.ended[first..first + rows]);
+            ended += either.count_ones() as usize;
+            let mut left = either;
+            while left != 0 {
+                let row = first + left.trailing_zeros() as usize;
+                left &= left - 1;
+                arrays.returns[row] = self.out.returns[row];
+                arrays.lengths[row] = self.out.lengths[row] as i32;
+                if job.same_step {
+                    self.write_final(row, &mut arrays.final_obs, job.numbers);
+                }
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Writes the observation of an episode's end.
+    fn write_final(&self, row: usize, to: &mut Obs<'_>, numbers: usize) {
+        let (rows, words) = (self.rows(), &self.out.final_obs);
+        match to {
+            Obs::Float(to) => {
+                for (number, to) in to[row * numbers..][..numbers].iter_mut().enumerate() {
+                    *to = f32::from_bits(words[number * rows + row]);
+                }
+            }
+            Obs::Bits(to) => {
+                for (bit, to) in to[row * numbers..][..numbers].iter_mut().enumerate() {
+                    *to = words[bit / 32 * rows + row] >> (bit % 32) & 1 == 1;
+                }
+            }
+        }
+    }
+
+    /// Writes observations and masks.
+    fn write_seen(&self, arrays: &mut Arrays<'_>, choices: usize, spec: &EnvSpec) {
+        let (rows, words) = (self.rows(), &self.out.obs);
+        match (&mut arrays.obs, &spec.obs) {
+            (Obs::Float(to), ObsSpace::Box { low, .. }) => match low.len() {
+                1 => rows_of::<1>(words, rows, to),
+                2 => rows_of::<2>(words, rows, to),
+                3 => rows_of::<3>(words, rows, to),
+                4 => rows_of::<4>(words, rows, to),
+                6 => rows_of::<6>(words, rows, to),
+                8 => rows_of::<8>(words, rows, to),
+                numbers => {
+                    for (row, to) in to.chunks_exact_mut(numbers).enumerate() {
+                        to.iter_mut()
+                            .enumerate()
+                            .for_each(|(i, to)| *to = f32::from_bits(words[i * rows + row]));
+                    }
+                }
+            },
+            (Obs::Bits(to), space) => {
+                let numbers = space.size();
+                for (row, to) in to.chunks_exact_mut(numbers).enumerate() {
+                    for (word, to) in to.chunks_mut(32).enumerate() {
+                        let bits = words[word * rows + row];
+                        to.iter_mut().enumerate().for_each(|(bit, to)| *to = bits >> bit & 1 == 1);
+                    }
+                }
+            }
+            (Obs::Float(_), ObsSpace::Binary { .. }) => unreachable!("the arrays are of this space"),
+        }
+        for (row, to) in arrays.mask.chunks_exact_mut(choices.max(1)).enumerate() {
+            for (choice, to) in to.iter_mut().enumerate() {
+                *to = (self.out.legal[choice / 32 * rows + row] >> (choice % 32) & 1) as i8;
+            }
+        }
+    }
+}
+
+/// Bits as flags, the lowest first.
+fn spread(bits: u16, to: &mut [bool]) {
+    let flags: [bool; BLOCK] = std::array::from_fn(|i| bits >> i & 1 == 1);
+    match to.first_chunk_mut::<BLOCK>() {
+        Some(to) => *to = flags,
+        None => to.copy_from_slice(&flags[..to.len()]),
+    }
+}
+
+/// Actions from `(count, components)` to `(components, rows)`.
+fn take<T: Copy>(from: &[T], components: usize, rows: usize, to: &mut [f32], convert: impl Fn(T) -> f32) {
+    if components == 1 {
+        to.iter_mut().zip(from).for_each(|(to, &action)| *to = convert(action));
+        return;
+    }
+    for (component, to) in to.chunks_exact_mut(rows).enumerate() {
+        to.iter_mut()
+            .zip(from.chunks_exact(components))
+            .for_each(|(to, action)| *to = convert(action[component]));
+    }
+}
+
+/// Numbers from `(O, rows)` to `(count, O)`.
+fn rows_of<const O: usize>(words: &[u32], rows: usize, to: &mut [f32]) {
+    let count = to.len() / O;
+    let columns: [&[u32]; O] = std::array::from_fn(|i| &words[i * rows..][..count]);
+    for (row, to) in to.as_chunks_mut::<O>().0.iter_mut().enumerate() {
+        *to = std::array::from_fn(|i| f32::from_bits(columns[i][row]));
+    }
+}

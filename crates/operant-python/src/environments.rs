@@ -1,0 +1,250 @@
+//! `operant._core.Environments`: N environments that step arrays.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use operant_env::{ActionSpace, Autoreset, EnvError, EnvSpec, ObsSpace, builtin};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::arrays::{Buffers, GivenActions};
+use crate::batch::{Actions, BadAction, Batch, State};
+use crate::guarded;
+
+/// From this many environments on a step takes longer than it takes to release the interpreter's lock (about 1 us).
+const RELEASE_FROM: usize = 64;
+
+fn failed(what: String) -> PyErr {
+    PyRuntimeError::new_err(what)
+}
+
+fn refused(bad: &BadAction) -> PyErr {
+    let BadAction { at: (env, component), value, expected } = bad;
+    PyValueError::new_err(format!(
+        "actions: environment {env}, component {component}: expected {expected}, got {value}; nothing was stepped"
+    ))
+}
+
+/// A specification as a dictionary.
+fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    all.set_item("name", &spec.name)?;
+    all.set_item("aliases", &spec.aliases)?;
+    all.set_item("summary", &spec.summary)?;
+    all.set_item("time_limit", spec.time_limit)?;
+    all.set_item("fps", spec.fps)?;
+    all.set_item("masked", masked)?;
+    match &spec.obs {
+        ObsSpace::Box { low, high } => all.set_item("obs", ("box", low, high))?,
+        ObsSpace::Binary { shape } => all.set_item("obs", ("binary", shape))?,
+    }
+    match &spec.actions {
+        ActionSpace::Discrete(choices) => all.set_item("actions", ("discrete", choices))?,
+        ActionSpace::Box { low, high } => all.set_item("actions", ("box", low, high))?,
+    }
+    let options: BTreeMap<_, _> =
+        spec.options.iter().map(|o| (&o.name, (o.default, o.range.0, o.range.1, &o.help))).collect();
+    all.set_item("options", options)?;
+    Ok(all)
+}
+
+/// The environments that there are: a dictionary each.
+#[pyfunction]
+pub fn specs(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let all: PyResult<Vec<_>> =
+        builtin().envs().iter().map(|env| described(py, &env.spec(), env.masked())).collect();
+    PyList::new(py, all?)
+}
+
+/// N environments of one kind.
+#[pyclass(module = "operant._core")]
+pub struct Environments {
+    // A stepper belongs to one thread at a time, which Python's borrow of the whole object sees to; the lock says so to Rust.
+    batch: Mutex<Batch>,
+}
+
+impl Environments {
+    fn batch(&mut self) -> &mut Batch {
+        self.batch.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Environments {
+    /// `autoreset` is `same_step`, `next_step` or `disabled`; `threads` = 0 takes all CPUs that the process may use.
+    #[new]
+    #[pyo3(signature = (name, num_envs, *, threads, seed, autoreset, options))]
+    fn new(
+        name: &str,
+        num_envs: usize,
+        threads: usize,
+        seed: u64,
+        autoreset: &str,
+        options: BTreeMap<String, f64>,
+    ) -> PyResult<Self> {
+        let autoreset = match autoreset {
+            "same_step" => Autoreset::SameStep,
+            "next_step" => Autoreset::NextStep,
+            "disabled" => Autoreset::Disabled,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "autoreset_mode: expected same_step, next_step or disabled, got {other}"
+                )));
+            }
+        };
+        if num_envs == 0 || u32::try_from(num_envs).is_err() {
+            return Err(PyValueError::new_err(format!(
+                "num_envs: expected 1 to {}, got {num_envs}",
+                u32::MAX
+            )));
+        }
+        guarded(|| {
+            let env = builtin().make(name, &options).map_err(|error| {
+                let remedy = match &error {
+                    EnvError::Option(error) => error.remedy(),
+                    EnvError::Unknown(_) => "operant.envs.names() lists them".to_owned(),
+                };
+                PyValueError::new_err(format!("{error}; {remedy}"))
+            })?;
+            let batch = Batch::new(env, num_envs, threads, seed, autoreset).map_err(failed)?;
+            Ok(Environments { batch: Mutex::new(batch) })
+        })
+    }
+
+    /// The specification.
+    fn spec<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let batch = self.batch();
+        described(py, &batch.spec, batch.choices > 0)
+    }
+
+    /// Numbers of an observation, choices of a mask (0 without one), threads.
+    fn sizes(&mut self) -> (usize, usize, usize) {
+        let batch = self.batch();
+        (batch.numbers(), batch.choices, batch.threads())
+    }
+
+    /// New episodes in all environments, numbered from 0 under `seed`, as of new environments.
+    fn reseed(&mut self, py: Python<'_>, seed: u64, to: &Buffers) -> PyResult<()> {
+        let batch = self.batch();
+        guarded(|| py.detach(|| batch.reseed(seed)).map_err(failed))?;
+        self.observe(py, to)
+    }
+
+    /// New episodes in the environments that `chosen` names, or in all; with `seeds`, under seeds of their own.
+    #[pyo3(signature = (to, chosen=None, seeds=None))]
+    fn restart(
+        &mut self,
+        py: Python<'_>,
+        to: &Buffers,
+        chosen: Option<PyReadonlyArray1<'_, bool>>,
+        seeds: Option<Vec<u64>>,
+    ) -> PyResult<()> {
+        let count = self.batch().num_envs;
+        let chosen = chosen.map(|chosen| chosen.to_vec()).transpose();
+        let chosen = chosen.map_err(|error| PyValueError::new_err(format!("reset_mask: {error}")))?;
+        let lengths = [("reset_mask", chosen.as_ref().map(Vec::len)), ("seed", seeds.as_ref().map(Vec::len))];
+        for (name, len) in lengths {
+            if let Some(len) = len.filter(|len| *len != count) {
+                return Err(PyValueError::new_err(format!("{name}: expected {count} values, got {len}")));
+            }
+        }
+        let batch = self.batch();
+        guarded(|| py.detach(|| batch.restart(chosen.as_deref(), seeds.as_deref())).map_err(failed))?;
+        self.observe(py, to)
+    }
+
+    /// Writes the present observations and masks.
+    fn observe(&mut self, py: Python<'_>, to: &Buffers) -> PyResult<()> {
+        let batch = self.batch();
+        guarded(|| to.with(py, |arrays| py.detach(|| batch.observe(arrays)).map_err(failed)))
+    }
+
+    /// One step of all environments; returns how many episodes ended.
+    fn step(&mut self, py: Python<'_>, actions: &Bound<'_, PyAny>, to: &Buffers) -> PyResult<usize> {
+        let batch = self.batch();
+        let given = GivenActions::of(actions, batch, None)?;
+        let actions = given.slice()?;
+        batch.check(actions).map_err(|bad| refused(&bad))?;
+        guarded(|| {
+            to.with(py, |arrays| {
+                let ended = if batch.num_envs < RELEASE_FROM {
+                    batch.step(actions, arrays)
+                } else {
+                    py.detach(|| batch.step(actions, arrays))
+                };
+                ended.map_err(failed)
+            })
+        })
+    }
+
+    /// One step of a single environment with one discrete action; returns whether an episode ended.
+    fn step_one(&mut self, py: Python<'_>, action: i64, to: &Buffers) -> PyResult<usize> {
+        let actions = [action];
+        let actions = Actions::I64(&actions);
+        let batch = self.batch();
+        if batch.num_envs != 1 || batch.spec.actions.components() != 1 {
+            return Err(PyValueError::new_err("one action for one environment is expected"));
+        }
+        batch.check(actions).map_err(|bad| refused(&bad))?;
+        guarded(|| to.with(py, |arrays| batch.step(actions, arrays).map_err(failed)))
+    }
+
+    /// As many steps as there are rows of `actions`, `(T, N)` or `(T, N, components)`, each into its own set of arrays;
+    /// returns how many episodes ended.
+    fn step_many(
+        &mut self,
+        py: Python<'_>,
+        actions: &Bound<'_, PyAny>,
+        to: Vec<PyRef<'_, Buffers>>,
+    ) -> PyResult<usize> {
+        let batch = self.batch();
+        let given = GivenActions::of(actions, batch, Some(to.len()))?;
+        let actions = given.slice()?;
+        let per_step = batch.num_envs * batch.spec.actions.components();
+        batch.check(actions).map_err(|bad| {
+            let step = bad.at.0 / batch.num_envs;
+            let bad = BadAction { at: (bad.at.0 % batch.num_envs, bad.at.1), ..bad };
+            PyValueError::new_err(format!("step {step}: {}", refused(&bad).value(py)))
+        })?;
+        let mut ended = 0;
+        for (step, to) in to.iter().enumerate() {
+            let range = step * per_step..(step + 1) * per_step;
+            let actions = match actions {
+                Actions::I64(all) => Actions::I64(&all[range]),
+                Actions::I32(all) => Actions::I32(&all[range]),
+                Actions::U8(all) => Actions::U8(&all[range]),
+                Actions::F32(all) => Actions::F32(&all[range]),
+                Actions::F64(all) => Actions::F64(&all[range]),
+            };
+            ended +=
+                guarded(|| to.with(py, |arrays| py.detach(|| batch.step(actions, arrays)).map_err(failed)))?;
+        }
+        Ok(ended)
+    }
+
+    /// `(words, seed, seeds, step)`: everything that the environments remember. `words` are uint32.
+    #[allow(clippy::type_complexity)]
+    fn get_state<'py>(&mut self, py: Python<'py>) -> (Bound<'py, PyArray1<u32>>, u64, Option<Vec<u64>>, u64) {
+        let State { words, seed, seeds, step } = self.batch().save();
+        (PyArray1::from_vec(py, words), seed, seeds, step)
+    }
+
+    /// Continues from what `get_state` returned, and writes the present observations.
+    fn set_state(
+        &mut self,
+        py: Python<'_>,
+        words: PyReadonlyArray1<'_, u32>,
+        seed: u64,
+        seeds: Option<Vec<u64>>,
+        step: u64,
+        to: &Buffers,
+    ) -> PyResult<()> {
+        let words = words.to_vec().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let state = State { words, seed, seeds, step };
+        let batch = self.batch();
+        guarded(|| batch.load(&state).map_err(PyValueError::new_err))?;
+        self.observe(py, to)
+    }
+}

@@ -1,0 +1,53 @@
+//! The extension module `operant._core`. What users see is Python, in `python/operant`; this gives it environments that step
+//! whole arrays.
+
+mod arrays;
+mod batch;
+mod environments;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// The functions and classes of `operant._core`.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::arrays::Buffers;
+    #[pymodule_export]
+    use crate::build_info;
+    #[pymodule_export]
+    use crate::environments::Environments;
+    #[pymodule_export]
+    use crate::environments::specs;
+}
+
+/// How this engine was built: version, instruction set, and environments that one instruction steps.
+#[pyfunction]
+fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let instructions = [
+        (cfg!(target_feature = "avx512f"), "AVX-512"),
+        (cfg!(target_feature = "avx2"), "AVX2"),
+        (cfg!(target_arch = "x86_64"), "SSE2"),
+        (cfg!(target_arch = "aarch64"), "NEON"),
+    ];
+    let instructions = instructions.iter().find(|(is_built, _)| *is_built).map_or("scalar", |(_, name)| name);
+    let info = PyDict::new(py);
+    info.set_item("version", env!("CARGO_PKG_VERSION"))?;
+    info.set_item("instructions", instructions)?;
+    info.set_item("lanes", operant_env::LaneWidth::WIDEST as usize)?;
+    Ok(info)
+}
+
+/// Turns a panic into an exception: none crosses into Python.
+fn guarded<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(PyRuntimeError::new_err(format!(
+            "this is a bug in operant: {text}; please report it with the code that led here"
+        )))
+    })
+}

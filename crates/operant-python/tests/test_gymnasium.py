@@ -1,0 +1,107 @@
+"""Code that was written for Gymnasium runs on operant's environments, unchanged."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import operant
+
+IDS = sorted(id for id in gymnasium.registry if id.startswith("operant/"))
+
+
+def test_every_environment_is_registered():
+    assert "operant/CartPole-v1" in IDS and len(IDS) == len(operant.envs.names())
+
+
+@pytest.mark.parametrize("id", IDS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_gymnasiums_own_checks_pass(id):
+    check_env(gymnasium.make(id).unwrapped, skip_render_check=True)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_make_and_make_vec(id):
+    env = gymnasium.make(id)
+    obs, _ = env.reset(seed=3)
+    envs = gymnasium.make_vec(id, num_envs=3)
+    assert isinstance(envs.unwrapped, operant.VectorEnv) and envs.spec.id == id
+    batch, _ = envs.reset(seed=3)
+    np.testing.assert_array_equal(batch[0], obs)
+    for _ in range(50):
+        action = env.action_space.sample()
+        result = env.step(action)
+        assert result[0] in env.observation_space and isinstance(result[1], float)
+        assert type(result[2]) is bool and type(result[3]) is bool
+        if result[2] or result[3]:
+            env.reset()
+    env.close()
+    envs.close()
+
+
+@pytest.mark.parametrize("order", ["import operant, gymnasium", "import gymnasium, operant"])
+def test_the_order_of_imports_does_not_matter(order):
+    code = f"{order}; print(gymnasium.make_vec('operant/CartPole-v1', num_envs=2).num_envs)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "2\n"
+    code = "import gymnasium; print(gymnasium.make('operant:operant/CartPole-v1').spec.id)"
+    assert "CartPole" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_operant_imports_little():
+    code = "import numpy, sys; import operant; print(*(m for m in ('gymnasium', 'torch', 'jax') if m in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
+def test_episode_statistics_of_gymnasium_agree_with_ours(mode):
+    ours = operant.make_vec("CartPole-v1", 8, seed=1, autoreset_mode=mode)
+    wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(
+        gymnasium.make_vec("operant/CartPole-v1", num_envs=8, seed=1, autoreset_mode=mode)
+    )
+    ours.reset(seed=1), wrapped.reset(seed=1)
+    rng, ends = np.random.default_rng(0), 0
+    for _ in range(300):
+        action = rng.integers(2, size=8)
+        mine, theirs = ours.step(action)[4], wrapped.step(action)[4]
+        assert ("episode" in mine) == ("episode" in theirs)
+        if "episode" in mine:
+            np.testing.assert_array_equal(mine["_episode"], theirs["_episode"])
+            for key in ("r", "l"):
+                np.testing.assert_allclose(mine["episode"][key], theirs["episode"][key])
+            ends += mine["_episode"].sum()
+    assert ends > 50
+
+
+def test_wrappers_of_vectors():
+    envs = gymnasium.make_vec("operant/Pendulum-v1", num_envs=4, autoreset_mode="next_step")
+    envs = gymnasium.wrappers.vector.NormalizeObservation(envs)
+    envs = gymnasium.wrappers.vector.NormalizeReward(envs)
+    envs = gymnasium.wrappers.vector.ClipAction(envs)
+    obs, _ = envs.reset(seed=1)
+    for _ in range(250):
+        obs, rewards, *_ = envs.step(np.full((4, 1), 9.0, np.float32))
+        assert np.isfinite(obs).all() and np.isfinite(rewards).all()
+
+
+def test_wrappers_of_one():
+    env = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("operant/CartPole-v1"))
+    env = gymnasium.wrappers.TimeLimit(env, 7)
+    env.reset(seed=1)
+    for step in range(7):
+        *_, truncated, info = env.step(step % 2)
+    assert truncated
+
+
+def test_the_older_packages_names():
+    envs = operant.envs.CartPole(num_envs=16, workers=2)
+    obs, info = envs.reset(seed=1)
+    assert obs.shape == (16, 4) and envs.action_space.n == 2 and envs.observation_space.shape == (4,)
+    obs, rewards, terminals, truncations, info = envs.step(np.zeros(16, int))
+    assert operant.envs.MountainCar(4).reset()[0].shape == (4, 2)
+    pendulum = operant.envs.Pendulum(4)
+    assert pendulum.action_space.low == -2 and pendulum.action_space.high == 2
+    with pytest.raises(AttributeError, match="CartPole"):
+        operant.envs.CartPol
