@@ -12,6 +12,7 @@ mod operant;
 mod soak;
 mod test;
 mod tools;
+mod wheel;
 
 const HELP: &str = "\
 Chores of the operant workspace.
@@ -24,6 +25,9 @@ Chores:
           Stops at the first failure and prints the command that repeats it. What needs a C++ compiler, Python
           or NVRTC is skipped by name where that is missing; with --no-skips it is an error.
   python  Makes the Python environment of the tests in target/venv, from requirements-test.txt.
+  wheel [--test]
+          Builds the Python package into target/wheels; with --test one that is quick to build, installs it and
+          runs its tests.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
   config-doc
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         ["config-doc"] => doc::run("configuration.md", "operant-run", "configuration"),
         ["soak", ref args @ ..] => soak::run(args),
         ["python"] => tools::install(),
+        ["wheel", ref args @ ..] => wheel::run(args),
         ["test", ref args @ ..] => test::run(args),
         _ => {
             eprintln!("error: `cargo xtask {}` is no chore\n\n{HELP}", args.join(" "));

@@ -73,6 +73,7 @@ fn steps(target: &Path, tools: &Tools) -> Vec<Step> {
         Step::new("lints", "clippy --workspace --all-targets --profile quick -- -D warnings"),
         Step::new("tests", "test --workspace --profile quick --lib --bins --tests"),
         Step::new("doc tests", "test --workspace --profile quick --doc"),
+        Step { is_missing: tools.lacks_python(), ..Step::new("Python package", "xtask wheel --test") },
         Step { is_missing: tools.lacks_nvrtc(), ..Step::new("kernels", "xtask kernels --check") },
         Step::new("documentation", "doc --workspace --no-deps --document-private-items --profile quick")
             .env("RUSTDOCFLAGS", "-D warnings"),

@@ -44,13 +44,11 @@ impl Tools {
                 command: "apt-get install g++",
             });
         }
-        let python = set(PYTHON).or_else(|| Some(python_of(target)).filter(|python| python.exists()));
-        let imports = "import gymnasium, numpy, safetensors, tensorboard";
-        match python.filter(|python| runs(Command::new(python).args(["-c", imports]))) {
+        match python(target) {
             Some(python) => tools.variables.push((PYTHON, python.into())),
             None => tools.missing.push(Missing {
                 name: "Python with the packages of requirements-test.txt",
-                skipped: "event files read by TensorBoard, and checkpoints played in Gymnasium with NumPy",
+                skipped: "the Python package, event files read by TensorBoard, and checkpoints played in Gymnasium",
                 command: "cargo xtask python",
             }),
         }
@@ -69,6 +67,18 @@ impl Tools {
     pub fn lacks_nvrtc(&self) -> bool {
         self.variables.iter().all(|(name, _)| *name != NVRTC)
     }
+
+    /// Whether there is no Python with the packages.
+    pub fn lacks_python(&self) -> bool {
+        self.variables.iter().all(|(name, _)| *name != PYTHON)
+    }
+}
+
+/// The Python of the tests, if it has the packages of requirements-test.txt.
+pub fn python(target: &Path) -> Option<PathBuf> {
+    let python = set(PYTHON).or_else(|| Some(python_of(target)).filter(|python| python.exists()))?;
+    let imports = "import gymnasium, maturin, mypy, numpy, pytest, safetensors, tensorboard";
+    runs(Command::new(&python).args(["-c", imports])).then_some(python)
 }
 
 /// Makes the Python environment of the tests in `target/venv`, or brings it up to date.

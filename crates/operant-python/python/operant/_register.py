@@ -49,7 +49,7 @@ class _AfterGymnasium:
     ) -> importlib.machinery.ModuleSpec | None:
         if name != "gymnasium":
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
             return None
@@ -68,4 +68,4 @@ def when_gymnasium_is_imported() -> None:
     if "gymnasium" in sys.modules:
         register()
     else:
-        sys.meta_path.insert(0, _AfterGymnasium())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _AfterGymnasium())

@@ -20,8 +20,9 @@ class Env(gymnasium.Env[Array, Any]):
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(self, name: str, *, seed: int | None = None, **options: float) -> None:
+        own: dict[str, Any] = dict(options)
         self._vector = VectorEnv(
-            name, 1, threads=1, seed=seed, autoreset_mode="disabled", copy=False, episode_stats=False, **options
+            name, 1, threads=1, seed=seed, autoreset_mode="disabled", copy=False, episode_stats=False, **own
         )
         self.observation_space = self._vector.single_observation_space
         self.action_space = self._vector.single_action_space

@@ -12,7 +12,8 @@ def observation_space(spec: dict[str, Any]) -> spaces.Box:
     """The space of one observation: float32 numbers, or bool for bits."""
     kind, *rest = spec["obs"]
     if kind == "binary":
-        return spaces.Box(0, 1, tuple(rest[0]), np.bool_)
+        bits: Any = np.bool_
+        return spaces.Box(0, 1, tuple(rest[0]), bits)
     low, high = (np.array(bound, np.float32) for bound in rest)
     return spaces.Box(low, high, dtype=np.float32)
 

@@ -293,7 +293,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
 
     def _new_set(self, given: Mapping[str, Array] | None = None) -> _Set:
         n = self.num_envs
-        space = self.single_observation_space
+        space: Any = self.single_observation_space
         shape, dtype = (n, *space.shape), space.dtype
         arrays: dict[str, Array] = {
             "obs": np.zeros(shape, dtype),
