@@ -1,5 +1,6 @@
 """Virtual environments of the peers, one for each requirements file, and the operant binary."""
 
+import functools
 import hashlib
 import os
 import shutil
@@ -33,13 +34,22 @@ def python_for(requirements: str, venvs: Path) -> Path:
     stamp = venv / "requirements.sha256"
     digest = hashlib.sha256(requirements_file.read_bytes() + sys.version.encode()).hexdigest()
     if python.exists() and stamp.exists() and stamp.read_text() == digest:
-        return python
+        return with_operant(python) if requirements == "operant" else python
     say(f"installing {requirements_file.name} into {venv}")
     shutil.rmtree(venv, ignore_errors=True)
     checked([sys.executable, "-m", "venv", str(venv)], f"{sys.executable} -m venv")
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(requirements_file)]
     checked(pip, f"pip install -r {requirements_file.name}")
     stamp.write_text(digest)
+    return with_operant(python) if requirements == "operant" else python
+
+
+@functools.cache
+def with_operant(python: Path) -> Path:
+    """The interpreter, with the package of this tree as it is now."""
+    say("building operant for Python")
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    checked([*pip, "--force-reinstall", str(ROOT)], "pip install .")
     return python
 
 

@@ -144,6 +144,14 @@ def on_cpu() -> list[Comparison]:
     breakout = Peer("gymnax", "gymnax", "gymnax", "env_gymnax.py", ("--env", "Breakout-MinAtar"))
     minatar = Peer("minatar", "MinAtar, one environment", "minatar", "env_minatar.py")
     zoo = Peer("sb3", "Stable-Baselines3, rl-zoo's settings", "torch", "ppo_sb3.py")
+    python = tuple(
+        Peer(f"python-{mode}", f"operant from Python, {label}", "operant", "env_operant.py", ("--mode", mode))
+        for mode, label in (
+            ("next-step", "next step, no copies"),
+            ("same-step", "same step, no copies, dense final_obs"),
+            ("default", "as Gymnasium's: copies, object arrays"),
+        )
+    )
     solve = ("train", "cartpole", "--device", "cpu", "--set", "stop_when_solved=true")
     solvers = (*jax_solvers("jax", QUICK_ON_CPU), replace(zoo, arguments=("--solve",)))
     return [
@@ -156,6 +164,13 @@ def on_cpu() -> list[Comparison]:
             SPEED,
             (*bench_env("minatar_breakout"), "--set", "env.sticky_action_prob=0"),
             (breakout, minatar),
+        ),
+        Comparison(
+            "python-step",
+            "CartPole through Python, one thread, 8,192 environments",
+            SPEED,
+            (*bench_env("cartpole"), "--threads", "1"),
+            (*python, gymnasium, envpool),
         ),
         ppo_on_cpu("ppo-cleanrl", Training(), "sync"),
         ppo_on_cpu("ppo-2048", many(2048), "numpy"),

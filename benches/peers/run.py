@@ -7,6 +7,7 @@ stderr.
 """
 
 import argparse
+import fnmatch
 import json
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def arguments() -> argparse.Namespace:
         "--operant", type=Path, help="binary to measure (default: built by cargo from this tree)"
     )
     parser.add_argument(
-        "--only", nargs="+", metavar="NAME", help="comparisons or peers to run; --list names them"
+        "--only", nargs="+", metavar="NAME", help="comparisons or peers to run, * for any; --list names them"
     )
     parser.add_argument("--list", action="store_true", help="name the comparisons and their peers, and end")
     parser.add_argument(
@@ -59,11 +60,15 @@ def chosen(
 ) -> list[tuple[plan.Comparison, list[plan.Peer]]]:
     """The comparisons to run, each with the peers to run; raises Unavailable for a name that is neither."""
     known = {name for each in comparisons for name in (each.name, *(peer.name for peer in each.peers))}
-    if unknown := set(only or ()) - known:
+    if unknown := [pattern for pattern in only or () if not fnmatch.filter(known, pattern)]:
         raise Unavailable(f"--only {' '.join(sorted(unknown))}: not one of {', '.join(sorted(known))}")
+
+    def asked(name: str) -> bool:
+        return not only or any(fnmatch.fnmatch(name, pattern) for pattern in only)
+
     found = []
     for each in comparisons:
-        peers = [peer for peer in each.peers if not only or each.name in only or peer.name in only]
+        peers = [peer for peer in each.peers if asked(each.name) or asked(peer.name)]
         if peers:
             found.append((each, peers))
     return found

@@ -315,7 +315,8 @@ impl Batch {
             ActionSpace::Box { .. } => {
                 let index = match actions {
                     Actions::F32(all) => all.iter().position(|x| !x.is_finite()),
-                    Actions::F64(all) => all.iter().position(|x| !x.is_finite()),
+                    // As it is stepped: 1e39 is none in single precision.
+                    Actions::F64(all) => all.iter().position(|x| !(*x as f32).is_finite()),
                     _ => None,
                 };
                 let value = |i: usize| match actions {

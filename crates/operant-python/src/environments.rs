@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
-use operant_env::{ActionSpace, Autoreset, EnvError, EnvSpec, ObsSpace, builtin};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvError, EnvSpec, ObsSpace, builtin, running_words};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -15,6 +15,26 @@ use crate::guarded;
 
 /// From this many environments on a step takes longer than it takes to release the interpreter's lock (about 1 us).
 const RELEASE_FROM: usize = 64;
+
+/// Refuses environments that need more memory than is available, before any of it is taken.
+fn check_memory(env: &dyn AnyEnv, num_envs: usize) -> PyResult<()> {
+    let spec = env.spec();
+    let words =
+        running_words(env) + 2 * spec.obs.words() + spec.actions.components() + spec.actions.mask_words() + 8;
+    // Two sets of arrays, each with observations twice.
+    let arrays = 2 * (2 * 4 * spec.obs.size() + 32);
+    let needed = (4 * words + arrays) as u64 * num_envs as u64;
+    match operant_host::machine::memory() {
+        Some(memory) if needed > memory.available => {
+            let [needed, available] = [needed, memory.available].map(|bytes| bytes >> 20);
+            Err(PyMemoryError::new_err(format!(
+                "num_envs: {num_envs} environments of {} need {needed} MiB of memory, and {available} MiB are available",
+                spec.name
+            )))
+        }
+        _ => Ok(()),
+    }
+}
 
 fn failed(what: String) -> PyErr {
     PyRuntimeError::new_err(what)
@@ -108,6 +128,7 @@ impl Environments {
                 };
                 PyValueError::new_err(format!("{error}; {remedy}"))
             })?;
+            check_memory(&*env, num_envs)?;
             let batch = Batch::new(env, num_envs, threads, seed, autoreset).map_err(failed)?;
             Ok(Environments { batch: Mutex::new(batch) })
         })

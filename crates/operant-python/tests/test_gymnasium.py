@@ -1,7 +1,9 @@
 """Code that was written for Gymnasium runs on operant's environments, unchanged."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -105,3 +107,17 @@ def test_the_older_packages_names():
     assert pendulum.action_space.low == -2 and pendulum.action_space.high == 2
     with pytest.raises(AttributeError, match="CartPole"):
         operant.envs.CartPol
+
+
+def test_the_example_solves_cartpole():
+    example = Path(__file__).parents[3] / "examples" / "cem_cartpole.py"
+    assert "solved" in subprocess.run([sys.executable, example], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_the_code_of_the_pages_runs(page):
+    text = (Path(__file__).parents[3] / page).read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=True)

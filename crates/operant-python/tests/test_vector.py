@@ -212,6 +212,7 @@ def test_discrete_actions_of_every_integer_type(dtype):
         ("pendulum", np.zeros(4, np.float32), ValueError, r"expected shape \[4, 1\]"),
         ("pendulum", np.array([[0], [0], [np.nan], [0]]), ValueError, "environment 2.*finite"),
         ("pendulum", np.array([[0], [np.inf], [0], [0]], np.float32), ValueError, "environment 1.*got inf"),
+        ("pendulum", np.array([[0], [0], [0], [1e39]]), ValueError, "environment 3.*finite"),
     ],
 )
 def test_bad_actions_step_nothing(name, bad, error, part):
@@ -260,6 +261,8 @@ def test_misuse_is_named():
         with pytest.raises(ValueError) as raised:
             make()
         assert "panicked" not in str(raised.value)
+    with pytest.raises(MemoryError, match="MiB of memory, and"):
+        operant.make_vec("MinAtar/Breakout-v0", 2**31)
     with pytest.raises(ValueError, match='did you mean "cartpole"'):
         operant.make_vec("cartpol")
 
@@ -315,6 +318,9 @@ def test_a_step_overlaps_with_python():
     np.testing.assert_array_equal(envs.wait()[0], plain.step(actions)[0])
     with pytest.raises(RuntimeError, match="async_step first"):
         envs.recv()
+    envs.async_step(actions + 2)
+    with pytest.raises(ValueError, match="from 0 to 1, got"):
+        envs.wait()
     envs.send(actions)
     np.testing.assert_array_equal(envs.recv(timeout=60)[0], plain.step(actions)[0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent import futures
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -93,8 +93,9 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._options = dict(options)
         self._threads_asked = int(threads)
         self._process = os.getpid()
-        self._worker: ThreadPoolExecutor | None = None
-        self._pending: Future[Step] | None = None
+        self._out: _Set | None = None
+        self._worker: futures.ThreadPoolExecutor | None = None
+        self._pending: futures.Future[Step] | None = None
         self._is_fresh, self._is_reset = True, False
         self.copy = copy
 
@@ -167,7 +168,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         if self._worker is not None:
             self._worker.shutdown()
         del self._core
-        self._sets = []
+        self._sets, self._out = [], None
 
     # --- Beyond it
 
@@ -175,7 +176,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         """Begins a step on another thread; `wait` returns its results. Until then the actions must not change."""
         self._check_steppable()
         if self._worker is None:
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix="operant")
+            self._worker = futures.ThreadPoolExecutor(1, thread_name_prefix="operant")
         into = self._next_set()
         core, copy = self._core, self.copy
 
@@ -192,9 +193,10 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         """
         if self._pending is None:
             raise RuntimeError("wait: no step was begun; call async_step first")
-        results = self._pending.result(timeout)
-        self._pending = None
-        return results
+        if not futures.wait([self._pending], timeout).done:
+            raise TimeoutError(f"wait: the step takes longer than {timeout} s")
+        done, self._pending = self._pending, None
+        return done.result()
 
     send = async_step
     recv = wait
@@ -319,7 +321,11 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         return _Set(arrays, _core.Buffers(arrays, n, self._numbers, self._choices))
 
     def _set_of(self, out: Mapping[str, Array]) -> _Set:
-        return self._new_set(out)
+        """The caller's arrays as a set, kept for the next step."""
+        last = self._out
+        if last is None or any(last.arrays.get(name) is not array for name, array in out.items()):
+            last = self._out = self._new_set(out)
+        return last
 
     def _horizon(self, steps: int) -> tuple[dict[str, Array], list[_Set]]:
         """Arrays of a horizon, and its steps' parts of them."""
