@@ -1,10 +1,11 @@
 //! Environments in row-major arrays: what a step of Python's vector environments does, without Python.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use operant_env::play::Outputs;
 use operant_env::{
-    ActionSpace, AnyEnv, Autoreset, EnvSpec, ObsSpace, StepError, Stepper, TileSpec, running_words,
+    ActionSpace, AnyEnv, Autoreset, EnvSpec, ObsSpace, Seen, StepError, Stepped, Stepper, TileSpec,
+    running_words,
 };
 
 /// Most environments of a tile.
@@ -131,6 +132,8 @@ pub struct Batch {
     /// The next global step.
     step: u64,
     tiles: Vec<Tile>,
+    /// One per thread, so that what a tile writes between its columns and the caller's rows stays in the nearest cache.
+    scratch: Vec<Mutex<Scratch>>,
     /// None for one thread.
     pool: Option<rayon::ThreadPool>,
 }
@@ -139,15 +142,32 @@ struct Tile {
     first: usize,
     /// Environments that exist; the tile's rows are rounded up to a multiple of 16.
     count: usize,
+    rows: usize,
     stepper: Box<dyn Stepper>,
+}
+
+/// Buffers of one tile's step: columns are environments.
+struct Scratch {
     out: Outputs,
     /// `(components, R)`.
     actions: Vec<f32>,
 }
 
-impl Tile {
-    fn rows(&self) -> usize {
-        self.out.rewards.len()
+impl Scratch {
+    /// The buffers of a tile of `rows` rows, which may be the last and smaller one.
+    fn stepped(&mut self, rows: usize) -> Stepped<'_> {
+        let out = &mut self.out;
+        let most = out.rewards.len();
+        let (obs, legal) = (out.obs.len() / most * rows, out.legal.len() / most * rows);
+        Stepped {
+            seen: Seen { obs: &mut out.obs[..obs], legal: &mut out.legal[..legal] },
+            final_obs: &mut out.final_obs[..obs],
+            rewards: &mut out.rewards[..rows],
+            terminated: &mut out.terminated[..rows / BLOCK],
+            truncated: &mut out.truncated[..rows / BLOCK],
+            returns: &mut out.returns[..rows],
+            lengths: &mut out.lengths[..rows],
+        }
     }
 }
 
@@ -176,6 +196,7 @@ impl Batch {
             _ => 0,
         };
         let mut batch = Batch {
+            scratch: Vec::new(),
             env,
             spec,
             num_envs,
@@ -210,11 +231,15 @@ impl Batch {
             let autoreset = self.autoreset;
             let stepper =
                 self.env.stepper(TileSpec { autoreset, ..TileSpec::new(self.seed, first as u32, rows) })?;
-            let out = Outputs::new(&self.spec, self.env.masked(), rows);
-            Ok(Tile { first, count, stepper, out, actions: vec![0.0; self.spec.actions.components() * rows] })
+            Ok(Tile { first, count, rows, stepper })
         };
         let tiles: Result<_, StepError> = (0..self.num_envs).step_by(rows).map(tile).collect();
         self.tiles = tiles.map_err(|error| error.to_string())?;
+        let scratch = || {
+            let out = Outputs::new(&self.spec, self.env.masked(), rows);
+            Mutex::new(Scratch { out, actions: vec![0.0; self.spec.actions.components() * rows] })
+        };
+        self.scratch = (0..self.threads()).map(|_| scratch()).collect();
         self.step = 0;
         Ok(())
     }
@@ -238,14 +263,14 @@ impl Batch {
             }
         }
         for tile in &mut self.tiles {
-            let mut rows = vec![0u16; tile.rows() / BLOCK];
+            let mut rows = vec![0u16; tile.rows / BLOCK];
             for row in 0..tile.count {
                 let chosen = chosen.is_none_or(|chosen| chosen[tile.first + row]);
                 rows[row / BLOCK] |= u16::from(chosen) << (row % BLOCK);
             }
             let seeds = seeds.map(|seeds| {
                 let mut own = seeds[tile.first..tile.first + tile.count].to_vec();
-                own.resize(tile.rows(), 0);
+                own.resize(tile.rows, 0);
                 own
             });
             let restarted = tile.stepper.restart(&rows, seeds.as_deref(), self.step);
@@ -257,11 +282,13 @@ impl Batch {
     /// The present observations and masks; the rest of `arrays` is left as it is.
     pub fn observe(&mut self, arrays: Arrays<'_>) -> Result<(), String> {
         let (numbers, choices) = (self.numbers(), self.choices);
+        let scratch = self.scratch[0].get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut rest = arrays;
         for tile in &mut self.tiles {
-            tile.stepper.observe(tile.out.seen()).map_err(|error| error.to_string())?;
+            let observed = tile.stepper.observe(scratch.stepped(tile.rows).seen);
+            observed.map_err(|error| error.to_string())?;
             let (mut own, others) = rest.split(tile.count, numbers, choices);
-            tile.write_seen(&mut own, choices, &self.spec);
+            scratch.write_seen(tile.rows, &mut own, choices, &self.spec);
             rest = others;
         }
         Ok(())
@@ -334,6 +361,7 @@ impl Batch {
         let job = Job {
             actions,
             spec: &self.spec,
+            scratch: &self.scratch,
             numbers: self.spec.obs.size(),
             choices: self.choices,
             same_step: self.autoreset == Autoreset::SameStep,
@@ -353,11 +381,11 @@ impl Batch {
         let words = running_words(&*self.env);
         let mut all = Vec::new();
         for tile in &self.tiles {
-            let mut own = vec![0; words * tile.rows()];
+            let mut own = vec![0; words * tile.rows];
             tile.stepper.save(&mut own);
             // In an order that does not depend on the tiles.
             for row in 0..tile.count {
-                all.extend((0..words).map(|word| own[word * tile.rows() + row]));
+                all.extend((0..words).map(|word| own[word * tile.rows + row]));
             }
         }
         State { words: all, seed: self.seed, seeds: self.seeds.clone(), step: self.step }
@@ -383,7 +411,7 @@ impl Batch {
             self.restart(None, Some(seeds))?;
         }
         for tile in &mut self.tiles {
-            let rows = tile.rows();
+            let rows = tile.rows;
             let mut own = vec![0; words * rows];
             // Rows without an environment keep what they have.
             tile.stepper.save(&mut own);
@@ -424,6 +452,7 @@ impl<F: Fn(usize) -> f64> At for (Option<usize>, F) {
 struct Job<'a> {
     actions: Actions<'a>,
     spec: &'a EnvSpec,
+    scratch: &'a [Mutex<Scratch>],
     numbers: usize,
     choices: usize,
     same_step: bool,
@@ -435,7 +464,11 @@ impl Job<'_> {
     fn run(self, tiles: &mut [Tile], arrays: Arrays<'_>) -> Result<usize, StepError> {
         match tiles {
             [] => Ok(0),
-            [tile] => tile.step(self, arrays),
+            [tile] => {
+                let thread = rayon::current_thread_index().unwrap_or(0);
+                let mut scratch = self.scratch[thread].lock().unwrap_or_else(PoisonError::into_inner);
+                scratch.step(tile, self, arrays)
+            }
             tiles => {
                 let (left, right) = tiles.split_at_mut(tiles.len() / 2);
                 let rows = right[0].first - left[0].first;
@@ -451,12 +484,12 @@ impl Job<'_> {
     }
 }
 
-impl Tile {
-    fn step(&mut self, job: Job<'_>, mut arrays: Arrays<'_>) -> Result<usize, StepError> {
-        let rows = self.rows();
+impl Scratch {
+    fn step(&mut self, tile: &mut Tile, job: Job<'_>, mut arrays: Arrays<'_>) -> Result<usize, StepError> {
+        let Tile { first, count, rows, ref mut stepper } = *tile;
         let components = job.spec.actions.components();
-        let range = self.first * components..(self.first + self.count) * components;
-        let into = &mut self.actions;
+        let range = first * components..(first + count) * components;
+        let into = &mut self.actions[..components * rows];
         match job.actions {
             // They were checked, so they fit 32 bits.
             Actions::I64(all) => take(&all[range], components, rows, into, |x| x as i32 as f32),
@@ -465,11 +498,11 @@ impl Tile {
             Actions::F32(all) => take(&all[range], components, rows, into, |x| x),
             Actions::F64(all) => take(&all[range], components, rows, into, |x| x as f32),
         }
-        self.stepper.submit(&self.actions, job.step)?;
-        self.stepper.collect(self.out.stepped())?;
-        self.write_seen(&mut arrays, job.choices, job.spec);
+        stepper.submit(into, job.step)?;
+        stepper.collect(self.stepped(rows))?;
+        self.write_seen(rows, &mut arrays, job.choices, job.spec);
         match arrays.rewards {
-            Rewards::F32(to) => to.copy_from_slice(&self.out.rewards[..self.count]),
+            Rewards::F32(to) => to.copy_from_slice(&self.out.rewards[..count]),
             Rewards::F64(to) => {
                 to.iter_mut().zip(&self.out.rewards).for_each(|(to, reward)| *to = f64::from(*reward));
             }
@@ -478,13 +511,13 @@ impl Tile {
         arrays.lengths.fill(0);
         let mut ended = 0;
         let ends = self.out.terminated.iter().zip(&self.out.truncated);
-        for (block, (&terminated, &truncated)) in ends.enumerate() {
+        for (block, (&terminated, &truncated)) in ends.take(rows / BLOCK).enumerate() {
             let first = block * BLOCK;
-            let rows = BLOCK.min(self.count - first);
-            let either = (terminated | truncated) & (u16::MAX >> (BLOCK - rows));
-            spread(terminated, &mut arrays.terminated[first..first + rows]);
-            spread(truncated, &mut arrays.truncated[first..first + rows]);
-            spread(either, &mut arrays.ended[first..first + rows]);
+            let exist = BLOCK.min(count - first);
+            let either = (terminated | truncated) & (u16::MAX >> (BLOCK - exist));
+            spread(terminated, &mut arrays.terminated[first..first + exist]);
+            spread(truncated, &mut arrays.truncated[first..first + exist]);
+            spread(either, &mut arrays.ended[first..first + exist]);
             ended += either.count_ones() as usize;
             let mut left = either;
             while left != 0 {
@@ -493,7 +526,7 @@ impl Tile {
                 arrays.returns[row] = self.out.returns[row];
                 arrays.lengths[row] = self.out.lengths[row] as i32;
                 if job.same_step {
-                    self.write_final(row, &mut arrays.final_obs, job.numbers);
+                    self.write_final(rows, row, &mut arrays.final_obs, job.numbers);
                 }
             }
         }
@@ -501,8 +534,8 @@ impl Tile {
     }
 
     /// Writes the observation of an episode's end.
-    fn write_final(&self, row: usize, to: &mut Obs<'_>, numbers: usize) {
-        let (rows, words) = (self.rows(), &self.out.final_obs);
+    fn write_final(&self, rows: usize, row: usize, to: &mut Obs<'_>, numbers: usize) {
+        let words = &self.out.final_obs;
         match to {
             Obs::Float(to) => {
                 for (number, to) in to[row * numbers..][..numbers].iter_mut().enumerate() {
@@ -518,8 +551,8 @@ impl Tile {
     }
 
     /// Writes observations and masks.
-    fn write_seen(&self, arrays: &mut Arrays<'_>, choices: usize, spec: &EnvSpec) {
-        let (rows, words) = (self.rows(), &self.out.obs);
+    fn write_seen(&self, rows: usize, arrays: &mut Arrays<'_>, choices: usize, spec: &EnvSpec) {
+        let words = &self.out.obs;
         match (&mut arrays.obs, &spec.obs) {
             (Obs::Float(to), ObsSpace::Box { low, .. }) => match low.len() {
                 1 => rows_of::<1>(words, rows, to),
