@@ -29,6 +29,7 @@ def test_gymnasiums_own_checks_pass(id):
 def test_make_and_make_vec(id):
     env = gymnasium.make(id)
     obs, _ = env.reset(seed=3)
+    np.testing.assert_array_equal(operant.make(id).reset(seed=3)[0], obs)
     envs = gymnasium.make_vec(id, num_envs=3)
     assert isinstance(envs.unwrapped, operant.VectorEnv) and envs.spec.id == id
     batch, _ = envs.reset(seed=3)

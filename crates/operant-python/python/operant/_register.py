@@ -27,6 +27,11 @@ def ids() -> dict[str, str]:
     return found
 
 
+def name_of(id: str) -> str:
+    """The name, or an alias, of the environment with this id: `operant/` is optional."""
+    return ids().get(id, id.removeprefix("operant/"))
+
+
 def register() -> None:
     """Registers every environment that Gymnasium does not know yet."""
     import gymnasium

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from operant._register import name_of
 from operant._vector import VectorEnv
 
 Array = NDArray[Any]
@@ -82,7 +83,7 @@ def make(id: str, *, seed: int | None = None, **options: float) -> Env:
     Raises:
         ValueError: There is no such environment or option, or a value is out of range.
     """
-    return Env(id.removeprefix("operant/"), seed=seed, **options)
+    return Env(name_of(id), seed=seed, **options)
 
 
 def _registered(name: str, render_mode: str | None = None, **kwargs: Any) -> Env:

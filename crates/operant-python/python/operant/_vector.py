@@ -16,6 +16,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from operant import _core, _spaces
+from operant._register import name_of
 
 Array = NDArray[Any]
 Step = tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
@@ -486,7 +487,7 @@ def make_vec(
         ValueError: There is no such environment or option, or a value is out of range.
     """
     return VectorEnv(
-        id.removeprefix("operant/"),
+        name_of(id),
         num_envs,
         threads=threads,
         seed=seed,
