@@ -1,5 +1,7 @@
 """Code that was written for Gymnasium runs on operant's environments, unchanged."""
 
+import copy
+import pickle
 import re
 import subprocess
 import sys
@@ -58,6 +60,39 @@ def test_importing_operant_imports_little():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
 
 
+def test_environments_can_be_pickled_and_entered():
+    env = operant.make("CartPole-v1")
+    env.reset(seed=1)
+    env.step(1)
+    again = pickle.loads(pickle.dumps(env))
+    for step in range(20):
+        for one, other in zip(env.step(step % 2), again.step(step % 2), strict=True):
+            np.testing.assert_array_equal(one, other)
+    by_class = pickle.loads(pickle.dumps(operant.envs.CartPole(4)))
+    assert type(by_class).__name__ == "CartPole" and by_class.action_space.n == 2
+    with gymnasium.make_vec("operant/CartPole-v1", num_envs=2) as envs:
+        envs.reset()
+        assert copy.deepcopy(envs).spec == envs.spec
+    assert envs.closed
+
+
+def test_what_is_not_supported_is_refused():
+    for make in (gymnasium.make, gymnasium.make_vec):
+        with pytest.raises((ValueError, gymnasium.error.Error), match="render"):
+            make("operant/CartPole-v1", render_mode="rgb_array")
+    with pytest.raises(ValueError, match="max_episode_steps"):
+        gymnasium.make_vec("operant/CartPole-v1", max_episode_steps=5)
+    env = operant.make("CartPole-v1")
+    env.reset(seed=1)
+    for bad, error in [([1], TypeError), (1.0, TypeError), (None, TypeError), (2, ValueError), (-1, ValueError)]:
+        with pytest.raises(error, match="expected a whole number.*nothing was stepped"):
+            env.step(bad)
+    for options, error in [({"low": -0.1}, ValueError), ("x", (TypeError, ValueError))]:
+        for made in (env, operant.make_vec("CartPole-v1", 2)):
+            with pytest.raises(error, match="options"):
+                made.reset(options=options)
+
+
 @pytest.mark.parametrize("mode", ["same_step", "next_step"])
 def test_episode_statistics_of_gymnasium_agree_with_ours(mode):
     ours = operant.make_vec("CartPole-v1", 8, seed=1, autoreset_mode=mode)
@@ -79,7 +114,7 @@ def test_episode_statistics_of_gymnasium_agree_with_ours(mode):
 
 
 def test_wrappers_of_vectors():
-    envs = gymnasium.make_vec("operant/Pendulum-v1", num_envs=4, autoreset_mode="next_step")
+    envs = gymnasium.make_vec("operant/Pendulum-v1", num_envs=4)
     envs = gymnasium.wrappers.vector.NormalizeObservation(envs)
     envs = gymnasium.wrappers.vector.NormalizeReward(envs)
     envs = gymnasium.wrappers.vector.ClipAction(envs)

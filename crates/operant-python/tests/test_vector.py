@@ -176,6 +176,10 @@ def test_out_takes_the_callers_arrays():
     action = np.ones(4, np.int64)
     obs, rewards, *_ = envs.step(action, out=out)
     assert obs is out["obs"] and rewards is out["rewards"]
+    kept = envs.step(action, out={"obs": out["obs"]})[1]
+    assert not np.shares_memory(kept, envs.step(action, out={"obs": out["obs"]})[1]), "the others are copies"
+    envs.reset(seed=1), plain.reset(seed=1)
+    obs = envs.step(action, out=out)[0]
     np.testing.assert_array_equal(obs, plain.step(action)[0])
     read_only = np.zeros((4, 4), np.float32)
     read_only.flags.writeable = False
@@ -184,6 +188,8 @@ def test_out_takes_the_callers_arrays():
         ({"obs": np.zeros((5, 4), np.float32)}, r"\(5, 4\)"),
         ({"obs": read_only}, "read-only"),
         ({"observations": out["obs"]}, "observations"),
+        ({"obs": np.zeros((4, 8), np.float32)[:, ::2]}, "strided"),
+        ({"rewards": out["obs"].reshape(-1)[:4], "obs": out["obs"]}, "memory of its own"),
     ]:
         with pytest.raises(ValueError, match=part):
             envs.step(action, out=bad)

@@ -10,7 +10,7 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from operant._register import name_of
-from operant._vector import VectorEnv
+from operant._vector import VectorEnv, check_render_mode
 
 Array = NDArray[Any]
 
@@ -20,9 +20,11 @@ class Env(gymnasium.Env[Array, Any]):
 
     metadata: dict[str, Any] = {"render_modes": []}
 
-    def __init__(self, name: str, *, seed: int | None = None, **options: float) -> None:
+    def __init__(
+        self, name: str, *, seed: int | None = None, vector: VectorEnv | None = None, **options: float
+    ) -> None:
         own: dict[str, Any] = dict(options)
-        self._vector = VectorEnv(
+        self._vector = vector or VectorEnv(
             name, 1, threads=1, seed=seed, autoreset_mode="disabled", copy=False, episode_stats=False, **own
         )
         self.observation_space = self._vector.single_observation_space
@@ -38,6 +40,8 @@ class Env(gymnasium.Env[Array, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """Starts an episode; the same seed starts the same one."""
+        if options:
+            raise ValueError(f"options: expected none, got {', '.join(map(str, options))}")
         super().reset(seed=seed)
         self._vector._turn = 1  # so that set 0 is next
         self._vector.reset(seed=seed)
@@ -50,7 +54,10 @@ class Env(gymnasium.Env[Array, Any]):
             self._vector._check_usable()
             raise ResetNeeded("expected reset before the first step")
         if self._is_discrete:
-            self._core.step_one(action, self._buffers)
+            try:
+                self._core.step_one(action, self._buffers)
+            except TypeError:
+                raise TypeError(f"action: expected a whole number, got {action!r}; nothing was stepped") from None
         else:
             self._core.step(np.asarray(action)[None], self._buffers)
         return (
@@ -61,6 +68,9 @@ class Env(gymnasium.Env[Array, Any]):
             self._info(),
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._vector, self._is_reset, self._np_random)
+
     def close(self) -> None:
         """Frees the environment."""
         if not self._vector.closed:
@@ -70,6 +80,12 @@ class Env(gymnasium.Env[Array, Any]):
 
     def _info(self) -> dict[str, Any]:
         return {"action_mask": self._mask.copy()} if self._has_mask else {}
+
+
+def _unpickled(vector: VectorEnv, is_reset: bool, rng: np.random.Generator | None) -> Env:
+    env = Env(vector.name, vector=vector)
+    env._is_reset, env._np_random = is_reset, rng
+    return env
 
 
 def make(id: str, *, seed: int | None = None, **options: float) -> Env:
@@ -83,9 +99,11 @@ def make(id: str, *, seed: int | None = None, **options: float) -> Env:
     Raises:
         ValueError: There is no such environment or option, or a value is out of range.
     """
-    return Env(name_of(id), seed=seed, **options)
+    own: dict[str, Any] = dict(options)
+    return Env(name_of(id), seed=seed, **own)
 
 
 def _registered(name: str, render_mode: str | None = None, **kwargs: Any) -> Env:
     """What `gymnasium.make` calls."""
+    check_render_mode(render_mode)
     return make(name, **kwargs)

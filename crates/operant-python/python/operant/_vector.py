@@ -99,6 +99,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._pending: futures.Future[Step] | None = None
         self._is_fresh, self._is_reset = True, False
         self.copy = copy
+        super().reset(seed=seed)  # only for `np_random`
 
     # --- Gymnasium's interface
 
@@ -109,22 +110,24 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
 
         Args:
             seed: One seed numbers the environments as `operant train` does, so environment i plays the same game there.
-                A list gives environment i the game of `num_envs=1` with that seed.
-            options: `{"reset_mask": mask}` with a bool array of N restarts only where it is true.
+                A list gives environment i the game of `num_envs=1` with that seed. Without a seed, further episodes begin.
+            options: `{"reset_mask": mask}` with a bool array of N restarts only where it is true; one seed then counts as
+                the list `seed, seed + 1, ...`, as in Gymnasium.
         """
         self._check_usable()
         mask = _reset_mask(options, self.num_envs)
         into = self._next_set()
-        if isinstance(seed, Sequence) or isinstance(seed, np.ndarray):
+        if seed is not None and mask is not None and isinstance(seed, (int, np.integer)):
+            # As Gymnasium's vectors number them; operant's own numbering is of all environments.
+            seed = [int(seed) + i for i in range(self.num_envs)]
+        if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, str):
             if len(seed) != self.num_envs:
                 raise ValueError(f"seed: expected {self.num_envs} seeds, got {len(seed)}")
             self._core.restart(into.buffers, mask, [_checked_seed(one) for one in seed])
-        elif seed is not None and mask is None:
+        elif seed is not None:
             checked = _checked_seed(seed)
             super().reset(seed=checked)
             self._core.reseed(checked, into.buffers)
-        elif seed is not None:
-            raise ValueError("seed: with a reset_mask, expected a list of seeds, one for each environment, got one seed")
         elif self._is_fresh:
             if mask is not None:
                 raise ResetNeeded("reset_mask: expected a first reset of all environments, got one of some")
@@ -156,7 +159,12 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         if out is not None:
             into = self._set_of(out)
             ended = self._core.step(actions, into.buffers)
-            return self._results(into, ended, copy=False)
+            *results, info = self._results(into, ended, copy=self.copy)
+            given = (out.get(name) for name in ("obs", "rewards", "terminated", "truncated"))
+            obs, rewards, terminated, truncated = (
+                own if theirs is None else theirs for own, theirs in zip(results, given, strict=True)
+            )
+            return obs, rewards, terminated, truncated, info
         into = self._next_set()
         ended = self._core.step(actions, into.buffers)
         if self.copy or ended or self._choices:
@@ -210,6 +218,8 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             of the episodes that ended, else 0; and in same-step mode `final_obs`, valid where an episode ended.
         """
         self._check_steppable()
+        if np.ndim(actions) < 2:
+            raise ValueError(f"actions: expected shape (T, {self.num_envs}, ...), got {np.shape(actions)}")
         many, sets = self._horizon(len(actions))
         self._core.step_many(actions, [one.buffers for one in sets])
         return many
@@ -222,6 +232,8 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             As `step_many`, and `actions` and `observations` `(T, N, ...)`, on which they were chosen.
         """
         self._check_steppable()
+        if steps < 1:
+            raise ValueError(f"steps: expected at least 1, got {steps}")
         if policy is None:
             rng = self.np_random
             actions = self._random_actions(rng, steps)
@@ -265,6 +277,8 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         """
         self._check_usable()
         own = {"env": self.name, "options": self._options, "num_envs": self.num_envs, "autoreset_mode": self._mode_name}
+        if missing := {*own, "words", "seed", "seeds", "step", "is_reset"} - set(state):
+            raise ValueError(f"state: expected what get_state returned, got one without {', '.join(sorted(missing))}")
         for key, value in own.items():
             if state[key] != value:
                 raise ValueError(f"state: expected {key} = {value!r}, got {state[key]!r}")
@@ -275,11 +289,14 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._add_mask(info, into)
         return self._given(into.arrays["obs"]), info
 
+    def __enter__(self) -> VectorEnv:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
     def __reduce__(self) -> tuple[Any, ...]:
         settings = {
-            "name": self.name,
-            "num_envs": self.num_envs,
-            "threads": self._threads_asked,
             "autoreset_mode": self._mode_name,
             "copy": self.copy,
             "reward_dtype": self._dtype.str,
@@ -287,7 +304,22 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             "episode_stats": self._episode_stats,
             **self._options,
         }
-        return _unpickled, (settings, self.get_state())
+        rest = {
+            "state": self.get_state(),
+            "_np_random": self._np_random,
+            "_np_random_seed": self._np_random_seed,
+            "action_space": self.action_space,
+            "spec": self.spec,
+        }
+        return _unpickled, (self._kind(), self.num_envs, self._threads_asked, settings), rest
+
+    def __setstate__(self, rest: dict[str, Any]) -> None:
+        self.set_state(rest.pop("state"))
+        self.__dict__.update(rest)
+
+    def _kind(self) -> str:
+        """How `_unpickled` makes one of this class."""
+        return self.name
 
     def __repr__(self) -> str:
         return f"operant.VectorEnv({self.name!r}, num_envs={self.num_envs}, autoreset_mode={self._mode_name!r})"
@@ -309,6 +341,8 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             "lengths": np.zeros(n, np.int32),
             "mask": np.zeros((n, self._choices), np.int8),
         }
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(f"out: expected a dictionary of arrays, got {type(given).__name__}")
         for name, array in (given or {}).items():
             if name not in ("obs", "rewards", "terminated", "truncated"):
                 raise ValueError(f"out: expected obs, rewards, terminated or truncated, got {name!r}")
@@ -316,15 +350,18 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             if not isinstance(array, np.ndarray) or array.dtype != own.dtype or array.shape != own.shape:
                 shown = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
                 raise ValueError(f"out[{name!r}]: expected an array of {own.dtype} {own.shape}, got {shown}")
-            if not array.flags.writeable:
-                raise ValueError(f"out[{name!r}]: expected an array that can be written, got a read-only one")
+            if not array.flags.writeable or not array.flags.c_contiguous:
+                kind = "strided" if array.flags.writeable else "read-only"
+                raise ValueError(f"out[{name!r}]: expected a C-contiguous array that can be written, got a {kind} one")
+            if any(np.shares_memory(array, other) for other in arrays.values()):
+                raise ValueError(f"out[{name!r}]: expected memory of its own, got that of another array")
             arrays[name] = array
         return _Set(arrays, _core.Buffers(arrays, n, self._numbers, self._choices))
 
     def _set_of(self, out: Mapping[str, Array]) -> _Set:
         """The caller's arrays as a set, kept for the next step."""
         last = self._out
-        if last is None or any(last.arrays.get(name) is not array for name, array in out.items()):
+        if last is None or not isinstance(out, Mapping) or any(last.arrays.get(name) is not array for name, array in out.items()):
             last = self._out = self._new_set(out)
         return last
 
@@ -433,7 +470,13 @@ def _checked_seed(seed: int | None) -> int:
 
 
 def _reset_mask(options: Mapping[str, Any] | None, num_envs: int) -> NDArray[np.bool_] | None:
-    if options is None or "reset_mask" not in options:
+    if options is None:
+        return None
+    if not isinstance(options, Mapping):
+        raise TypeError(f"options: expected a dictionary, got {type(options).__name__}")
+    if unknown := set(options) - {"reset_mask"}:
+        raise ValueError(f"options: expected reset_mask, got {', '.join(sorted(map(str, unknown)))}")
+    if "reset_mask" not in options:
         return None
     mask = options["reset_mask"]
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
@@ -445,10 +488,14 @@ def _reset_mask(options: Mapping[str, Any] | None, num_envs: int) -> NDArray[np.
     return mask
 
 
-def _unpickled(settings: dict[str, Any], state: dict[str, Any]) -> VectorEnv:
-    env = VectorEnv(**settings)
-    env.set_state(state)
-    return env
+def _unpickled(kind: str, num_envs: int, threads: int, settings: dict[str, Any]) -> VectorEnv:
+    """An environment by its name, or by its class in `operant.envs`."""
+    if not kind.startswith("class "):
+        return VectorEnv(kind, num_envs, threads=threads, **settings)
+    from operant import envs
+
+    made: VectorEnv = getattr(envs, kind.removeprefix("class "))(num_envs, threads, **settings)
+    return made
 
 
 def make_vec(
@@ -500,7 +547,23 @@ def make_vec(
     )
 
 
-def _registered(name: str, num_envs: int = 1, episode_stats: bool = False, **kwargs: Any) -> VectorEnv:
-    """What `gymnasium.make_vec` calls."""
-    kwargs.pop("render_mode", None)
-    return make_vec(name, num_envs, episode_stats=episode_stats, **kwargs)
+def _registered(
+    name: str,
+    num_envs: int = 1,
+    autoreset_mode: AutoresetName | AutoresetMode = "next_step",
+    episode_stats: bool = False,
+    render_mode: str | None = None,
+    max_episode_steps: int | None = None,
+    **kwargs: Any,
+) -> VectorEnv:
+    """What `gymnasium.make_vec` calls: with the defaults of Gymnasium's own vectors."""
+    check_render_mode(render_mode)
+    if max_episode_steps is not None:
+        raise ValueError("max_episode_steps: expected none, since a vector has the time limit of its environment")
+    return make_vec(name, num_envs, autoreset_mode=autoreset_mode, episode_stats=episode_stats, **kwargs)
+
+
+def check_render_mode(render_mode: str | None) -> None:
+    """Nothing is rendered in Python."""
+    if render_mode is not None:
+        raise ValueError(f"render_mode: expected None, got {render_mode!r}; `operant monitor` draws runs of operant train")

@@ -28,6 +28,9 @@ class _ByClass(VectorEnv):
         self.observation_space = self.single_observation_space
         self.action_space = self.single_action_space
 
+    def _kind(self) -> str:
+        return f"class {type(self).__name__}"
+
 
 def _class_name(name: str) -> str:
     """`cartpole` has the alias CartPole; others are named by their words."""
