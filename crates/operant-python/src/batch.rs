@@ -376,7 +376,7 @@ impl Batch {
         ended.map_err(|error| error.to_string())
     }
 
-    /// Words of the state of every environment, `(words, rows of the tile)`, tile after tile.
+    /// Everything that the environments remember, whatever the tiles: `(N, words)`.
     pub fn save(&self) -> State {
         let words = running_words(&*self.env);
         let mut all = Vec::new();
@@ -430,6 +430,7 @@ impl Batch {
 /// Everything that a batch remembers between steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
+    /// `(N, words)`: state, length and return of the episode.
     pub words: Vec<u32>,
     pub seed: u64,
     pub seeds: Option<Vec<u64>>,

@@ -37,18 +37,38 @@ class _Set(NamedTuple):
 
 
 class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
-    """N environments of one kind, stepped by one call on several threads; see `make_vec`.
+    """N environments of one kind that one call steps: a `gymnasium.vector.VectorEnv`. `make_vec` is another name of it.
+
+    Observations are float32 `(N, ...)`, or bool for bits.
+
+    Args:
+        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
+        num_envs: N.
+        threads: Threads that step; 0 for all CPUs that the process may use. It changes the time, never a result.
+        seed: Seed of the first reset; random for none.
+        autoreset_mode: "same_step", "next_step" or "disabled", as in Gymnasium.
+        copy: False returns the environment's own arrays, which is faster. Each is overwritten two calls later.
+        reward_dtype: float64 as Gymnasium's vectors give, or float32, which is faster.
+        final_obs: In same-step mode, `info["final_obs"]` is an object array as in Gymnasium ("object"), or an array
+            `(N, ...)` that is valid where an episode ended ("dense"), which is faster.
+        episode_stats: Whether `info["episode"]` has the return and length of each episode that ended. Gymnasium's
+            RecordEpisodeStatistics writes the same key, so it needs False.
+        **options: The environment's own options, such as `sticky_action_prob`.
 
     Attributes:
         num_envs: N.
         threads: Threads that step.
-        copy: Whether `step` returns copies. Without them, arrays are valid until the next step but one.
+        copy: Whether `step` returns copies.
         name: The environment's name, such as "cartpole".
+
+    Raises:
+        ValueError: There is no such environment or option, or a value is out of range.
+        MemoryError: So many environments need more memory than is available.
     """
 
     def __init__(
         self,
-        name: str,
+        id: str,
         num_envs: int = 1,
         *,
         threads: int = 0,
@@ -73,7 +93,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         seed = _checked_seed(seed)
         mode_name = next(key for key, value in _MODES.items() if value is mode)
         self._core = _core.Environments(
-            name, int(num_envs), threads=int(threads), seed=seed, autoreset=mode_name, options=dict(options)
+            name_of(id), int(num_envs), threads=int(threads), seed=seed, autoreset=mode_name, options=dict(options)
         )
         spec = self._core.spec()
         self.name: str = spec["name"]
@@ -498,53 +518,8 @@ def _unpickled(kind: str, num_envs: int, threads: int, settings: dict[str, Any])
     return made
 
 
-def make_vec(
-    id: str,
-    num_envs: int = 1,
-    *,
-    threads: int = 0,
-    seed: int | None = None,
-    autoreset_mode: AutoresetName | AutoresetMode = "same_step",
-    copy: bool = True,
-    reward_dtype: Any = np.float64,
-    final_obs: Literal["object", "dense"] = "object",
-    episode_stats: bool = True,
-    **options: float,
-) -> VectorEnv:
-    """N environments that one call steps: a `gymnasium.vector.VectorEnv`.
-
-    Args:
-        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
-        num_envs: N.
-        threads: Threads that step; 0 for all CPUs that the process may use. It changes the time, never a result.
-        seed: Seed of the first reset; random for none.
-        autoreset_mode: "same_step", "next_step" or "disabled", as in Gymnasium.
-        copy: False returns views that are valid until the next step but one, and is faster.
-        reward_dtype: float64 as Gymnasium's vectors give, or float32, which is faster.
-        final_obs: In same-step mode, `info["final_obs"]` is an object array as in Gymnasium ("object"), or an array
-            `(N, ...)` that is valid where an episode ended ("dense"), which is faster.
-        episode_stats: Whether `info["episode"]` has the return and length of each episode that ended. Gymnasium's
-            RecordEpisodeStatistics writes the same key, so it needs False.
-        **options: The environment's own options, such as `sticky_action_prob`.
-
-    Returns:
-        The environments. float32 observations `(N, ...)`, or bool for bits.
-
-    Raises:
-        ValueError: There is no such environment or option, or a value is out of range.
-    """
-    return VectorEnv(
-        name_of(id),
-        num_envs,
-        threads=threads,
-        seed=seed,
-        autoreset_mode=autoreset_mode,
-        copy=copy,
-        reward_dtype=reward_dtype,
-        final_obs=final_obs,
-        episode_stats=episode_stats,
-        **options,
-    )
+# One declaration: to make environments is to make one of the class.
+make_vec = VectorEnv
 
 
 def _registered(
