@@ -1,15 +1,19 @@
-//! `cargo xtask metrics-doc` and `config-doc`: write docs/metrics.md and docs/configuration.md from the tables in the code.
+//! `cargo xtask metrics-doc` and `config-doc`: write docs/metrics.md, docs/configuration.md and the types of Python's keywords
+//! from the tables in the code.
 
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Writes to docs/`page` what the example of that package prints.
+/// The types of the keywords of `operant.train`.
+pub const PYTHON_TYPES: &str = "crates/operant-python/python/operant/_settings.py";
+
+/// Writes to the file `path` what the example of that package prints.
 ///
 /// # Errors
 ///
 /// A workspace that cargo cannot read, a package that does not build, or a file that cannot be written.
-pub fn run(page: &str, package: &str, example: &str) -> Result<()> {
+pub fn run(path: &str, package: &str, example: &str) -> Result<()> {
     let metadata = cargo_metadata::MetadataCommand::new()
         .no_deps()
         .exec()
@@ -24,13 +28,13 @@ pub fn run(page: &str, package: &str, example: &str) -> Result<()> {
         .with_context(|| format!("cannot start `cargo {}`", args.join(" ")))?;
     ensure!(
         printed.status.success(),
-        "`cargo {}` failed ({}); docs/{page} is as it was",
+        "`cargo {}` failed ({}); {path} is as it was",
         args.join(" "),
         printed.status
     );
-    let path = metadata.workspace_root.join("docs").join(page);
+    let path = metadata.workspace_root.join(path);
     std::fs::write(&path, printed.stdout)
-        .with_context(|| format!("cannot write {path}; check that docs/ is there and writable"))?;
+        .with_context(|| format!("cannot write {path}; check that its directory is there and writable"))?;
     eprintln!("wrote {path}");
     Ok(())
 }

@@ -62,8 +62,9 @@ fn main() -> ExitCode {
         ["gpu", ref args @ ..] => gpu::run(args),
         ["kernels", ref args @ ..] => kernels::run(args),
         ["learning", ref args @ ..] => learning::run(args),
-        ["metrics-doc"] => doc::run("metrics.md", "operant-metrics", "markdown"),
-        ["config-doc"] => doc::run("configuration.md", "operant-run", "configuration"),
+        ["metrics-doc"] => doc::run("docs/metrics.md", "operant-metrics", "markdown"),
+        ["config-doc"] => doc::run("docs/configuration.md", "operant-run", "configuration")
+            .and_then(|()| doc::run(doc::PYTHON_TYPES, "operant-run", "python_types")),
         ["soak", ref args @ ..] => soak::run(args),
         ["python"] => tools::install(),
         ["wheel", ref args @ ..] => wheel::run(args),

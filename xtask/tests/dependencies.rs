@@ -18,7 +18,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-bench", &[UP_TO_RUN]),
     ("operant-cli", &[UP_TO_RUN, &["operant-bench", "operant-monitor"]]),
     ("operant-monitor", &[&["operant-metrics"]]),
-    ("operant-python", &[&["operant-env", "operant-host"]]),
+    ("operant-python", &[UP_TO_RUN]),
     ("operant", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-monitor"]]),
     ("benches", &[UP_TO_RUN, &["operant-bench"]]),
     ("xtask", &[&["operant-learn", "operant-env", "operant-cuda"]]),

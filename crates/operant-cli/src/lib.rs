@@ -37,6 +37,7 @@ Examples:
   operant monitor                 watch the runs that train now
   operant runs                    list runs; operant stop RUN ends one
   operant eval RUN                play a run's latest checkpoint greedily
+  operant export RUN --onnx FILE  write its policy for other programs
   operant config cartpole         every setting and its origin
   operant info                    what this machine has, and what is missing
   operant bench                   how fast it is, in a minute
@@ -63,6 +64,8 @@ enum Command {
     Checkpoint(commands::checkpoint::Args),
     /// Play greedy episodes with a trained agent
     Eval(commands::eval::Args),
+    /// Write a trained policy as ONNX or safetensors
+    Export(commands::export::Args),
     /// List the environments
     Envs(commands::envs::Args),
     /// Print the effective configuration as TOML, each value with its origin
@@ -119,6 +122,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Stop(args) => commands::stop::run(&args, &registry),
         Command::Checkpoint(args) => commands::checkpoint::run(&args, &registry),
         Command::Eval(args) => commands::eval::run(&args, &registry),
+        Command::Export(args) => commands::export::run(&args, &registry),
         Command::Envs(args) => commands::envs::run(&args, &registry),
         Command::Config(args) => commands::config::run(&args, &registry),
         Command::Info(args) => commands::info::run(&args, &registry),

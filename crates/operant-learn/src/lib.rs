@@ -20,6 +20,7 @@ pub mod setting;
 pub mod shuffle;
 pub mod snapshot;
 mod state;
+pub mod trained;
 
 pub use backend::{Backend, EpisodeRecording, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{Activation, Config};
@@ -27,3 +28,4 @@ pub use in_flight::InFlight;
 pub use precision::Precision;
 pub use snapshot::{Dtype, Snapshot, Tensor};
 pub use state::LearnerState;
+pub use trained::{ObsNorm, PolicyTensor, TrainedPolicy};

@@ -105,6 +105,29 @@ fn counter(snapshot: &Snapshot, name: &str) -> Result<u64, LearnError> {
     value.ok_or_else(|| LearnError::Snapshot(format!("it has no counter {name}")))
 }
 
+/// The network's flat vector of `prefix`, which is `params` or one of Adam's moments.
+pub(crate) fn read_params(
+    snapshot: &Snapshot,
+    prefix: &str,
+    network: &Network,
+) -> Result<Vec<f32>, LearnError> {
+    let mut values = vec![0.0; network.len()];
+    for spec in &network.tensors {
+        let data = find(snapshot, &format!("{prefix}.{}", spec.name), Dtype::F32, &spec.shape)?;
+        values[spec.range()].copy_from_slice(&read_floats(data));
+    }
+    Ok(values)
+}
+
+/// The running statistics `norm_obs` or `norm_reward`.
+pub(crate) fn read_norm(snapshot: &Snapshot, name: &str, features: usize) -> Result<RunningNorm, LearnError> {
+    let double = |part: &str, length: usize| {
+        find(snapshot, &format!("{name}.{part}"), Dtype::F64, &[length]).map(read_doubles)
+    };
+    let (mean, var) = (double("mean", features)?, double("var", features)?);
+    Ok(RunningNorm { mean, var, count: double("count", 1)?[0] })
+}
+
 /// A field of the environments' state: its name, type, and how many leaves in a row it spans.
 struct Field {
     name: String,
@@ -195,14 +218,7 @@ impl BackendState {
         config: &Config,
         features: usize,
     ) -> Result<Self, LearnError> {
-        let read = |prefix: &str| -> Result<Vec<f32>, LearnError> {
-            let mut values = vec![0.0; network.len()];
-            for spec in &network.tensors {
-                let data = find(snapshot, &format!("{prefix}.{}", spec.name), Dtype::F32, &spec.shape)?;
-                values[spec.range()].copy_from_slice(&read_floats(data));
-            }
-            Ok(values)
-        };
+        let read = |prefix| read_params(snapshot, prefix, network);
         let (params, exp_avg, exp_avg_sq) = (read("params")?, read("exp_avg")?, read("exp_avg_sq")?);
 
         let (leaves, count) = (running_words(env), config.num_envs);
@@ -216,13 +232,6 @@ impl BackendState {
             }
             first += field.length;
         }
-        let norm = |name: &str, features: usize| -> Result<RunningNorm, LearnError> {
-            let double = |part: &str, length: usize| {
-                find(snapshot, &format!("{name}.{part}"), Dtype::F64, &[length]).map(read_doubles)
-            };
-            let (mean, var) = (double("mean", features)?, double("var", features)?);
-            Ok(RunningNorm { mean, var, count: double("count", 1)?[0] })
-        };
         let playing = match snapshot.tensors.iter().any(|tensor| tensor.name == PLAYING) {
             true => Some(read_floats(find(snapshot, PLAYING, Dtype::F32, &[network.len()])?)),
             false => None,
@@ -230,8 +239,8 @@ impl BackendState {
         Ok(Self {
             playing,
             environments,
-            obs_norm: norm("norm_obs", features)?,
-            reward_norm: norm("norm_reward", 1)?,
+            obs_norm: read_norm(snapshot, "norm_obs", features)?,
+            reward_norm: read_norm(snapshot, "norm_reward", 1)?,
             discounted: read_floats(find(snapshot, "norm_reward.return", Dtype::F32, &[count])?),
             updates: counter(snapshot, "updates")?,
             nonfinite_in_a_row: counter(snapshot, "nonfinite_in_a_row")?,

@@ -1,9 +1,11 @@
 //! The extension module `operant._core`. What users see is Python, in `python/operant`; this gives it environments that step
-//! whole arrays.
+//! whole arrays, training, and policies that act on arrays.
 
 mod arrays;
 mod batch;
 mod environments;
+mod policy;
+mod train;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,6 +24,10 @@ mod _core {
     use crate::environments::Environments;
     #[pymodule_export]
     use crate::environments::specs;
+    #[pymodule_export]
+    use crate::policy::Policy;
+    #[pymodule_export]
+    use crate::train::{evaluate, list_runs, metrics, result, train};
 }
 
 /// How this engine was built: version, instruction set, and environments that one instruction steps.

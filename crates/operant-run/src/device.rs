@@ -323,7 +323,7 @@ fn on_cuda(env: Arc<dyn AnyEnv>, requested: &Requested, gpu: &operant_cuda::Devi
 }
 
 /// The environment with the options from the settings.
-fn with_options(env: &dyn AnyEnv, settings: &Settings) -> Result<Arc<dyn AnyEnv>> {
+pub(crate) fn with_options(env: &dyn AnyEnv, settings: &Settings) -> Result<Arc<dyn AnyEnv>> {
     env.with_options(&settings.env_options).map_err(|error| match settings.option_origin(error.option()) {
         Some(origin) => Error::from(&error).at(origin.to_string()),
         None => Error::from(&error),

@@ -149,12 +149,12 @@ impl RunDir {
 
 /// Writes a whole file: a reader sees the old one or the new one, never a part. A durable one also survives a crash of
 /// the machine.
-pub(crate) fn replace(path: &Path, text: &str, durable: bool) -> std::io::Result<()> {
+pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>, durable: bool) -> std::io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.tmp"));
     let write = || {
         let mut out = File::create(&temporary)?;
-        out.write_all(text.as_bytes())?;
+        out.write_all(content.as_ref())?;
         if durable {
             out.sync_all()?;
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use operant_metrics::{Level, RunState};
+use operant_metrics::{Level, Record, RunState};
 
 use crate::config::Requested;
 use crate::device::{self, Built, Device};
@@ -38,10 +38,15 @@ pub struct Job {
     pub ring_dir: Option<PathBuf>,
     /// Called once, when training begins.
     pub ready: Option<OnReady>,
+    /// Called after every update, one update late: a record waits for the evaluation that may belong to it.
+    pub on_record: Option<OnRecord>,
 }
 
 /// Callback for the start of training.
 pub type OnReady = Box<dyn FnOnce(&Ready) + Send>;
+
+/// Callback for the metrics of an update. It runs between updates, so it must be quick.
+pub type OnRecord = Box<dyn FnMut(&Record) + Send>;
 
 /// A run that starts training.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +71,7 @@ impl Job {
             log: Log::default(),
             ring_dir: None,
             ready: None,
+            on_record: None,
         }
     }
 }
@@ -105,7 +111,7 @@ impl Outcome {
 /// Before training: invalid settings, checkpoint or directory. During it: a device that fails, or
 /// [`crate::ErrorKind::Diverged`].
 pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<Built>) -> Result<Outcome> {
-    let Job { mut requested, resume, started, signals, mut progress, log, ring_dir, ready } = job;
+    let Job { mut requested, resume, started, signals, mut progress, log, ring_dir, ready, on_record } = job;
     if let Some(resume) = &resume {
         resume.expect_env(&requested.settings.environment)?;
         requested = requested.resuming(&resume.config, resume.name())?;
@@ -153,6 +159,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         // Its tensors are in the backend now; this frees their memory here.
         last_checkpoint: home.checkpoint.take().map(|(path, _)| path),
         held: None,
+        on_record,
     };
     let dir = &home.dir;
     begin(&mut training, dir, notices, resumed_at);

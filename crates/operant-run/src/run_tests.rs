@@ -232,7 +232,7 @@ fn a_stop_saves_and_resumes() {
         });
     });
     let outcome = stopped.outcome.expect("stopped cleanly");
-    assert_eq!((outcome.exit_reason, outcome.exit_code()), (ExitReason::Stopped("SIGTERM"), 75));
+    assert_eq!((outcome.exit_reason, outcome.exit_code()), (ExitReason::Stopped("the program"), 75));
     assert_eq!((outcome.result.updates, outcome.result.eval_return_mean), (10, None));
     assert_eq!(latest(runs.path(), "stopped").1.updates, 10);
     carry_out(runs.path(), Some("stopped"), &[], |_, _| {}).outcome.expect("finished");
@@ -491,7 +491,7 @@ fn a_stop_ends_a_pause() {
         });
     });
     let outcome = run.outcome.expect("stopped");
-    assert_eq!((outcome.exit_reason, outcome.result.updates), (ExitReason::Stopped("SIGTERM"), 3));
+    assert_eq!((outcome.exit_reason, outcome.result.updates), (ExitReason::Stopped("the program"), 3));
 }
 
 #[test]
@@ -528,7 +528,10 @@ fn run_json_records_how_each_run_ended() {
     })
     .outcome
     .expect("stopped");
-    assert_eq!((file("stopped").state.as_str(), file("stopped").reason.as_str()), ("preempted", "SIGTERM"));
+    assert_eq!(
+        (file("stopped").state.as_str(), file("stopped").reason.as_str()),
+        ("preempted", "the program")
+    );
     let nan = ["name=nan", "max_nonfinite_updates=3", "ring=true"];
     carry_out(runs.path(), None, &nan, |backend, _| backend.nan_from = 9).outcome.expect_err("diverged");
     let failed = file("nan");

@@ -13,6 +13,12 @@ use signal_hook::flag;
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// The name of a stop that no signal requested.
+pub(crate) const CALLER: &str = "the program";
+
+/// Its number, which no signal has.
+const CALLER_STOP: usize = 1 << 16;
+
 /// Requests made by signals.
 #[derive(Debug, Clone, Default)]
 pub struct Signals {
@@ -62,10 +68,12 @@ impl Signals {
 
     /// The name of the signal that requested a stop, if one did.
     pub fn stopped_by(&self) -> Option<&'static str> {
-        match i32::try_from(self.stop.load(Ordering::Relaxed)) {
-            Ok(0) | Err(_) => None,
-            Ok(SIGINT) => Some("SIGINT"),
-            Ok(_) => Some("SIGTERM"),
+        const INTERRUPTED: usize = SIGINT as usize;
+        match self.stop.load(Ordering::Relaxed) {
+            0 => None,
+            INTERRUPTED => Some("SIGINT"),
+            CALLER_STOP => Some(CALLER),
+            _ => Some("SIGTERM"),
         }
     }
 
@@ -80,9 +88,14 @@ impl Signals {
         self.armed.store(true, Ordering::Relaxed);
     }
 
-    /// Requests a stop after the current update, as SIGTERM does.
+    /// Requests a stop after the current update, as SIGTERM does; its name is `the program`.
     pub fn stop(&self) {
-        self.stop.store(SIGTERM as usize, Ordering::Relaxed);
+        self.stop.store(CALLER_STOP, Ordering::Relaxed);
+    }
+
+    /// Requests a stop in the name of SIGINT, for a program that handles the signal itself.
+    pub fn interrupt(&self) {
+        self.stop.store(SIGINT as usize, Ordering::Relaxed);
     }
 
     /// Requests a checkpoint, as SIGUSR1 does.

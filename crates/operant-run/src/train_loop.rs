@@ -11,7 +11,8 @@ use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::{self, EvalSummary};
 use crate::progress::{Progress, Tick};
-use crate::signals::Signals;
+use crate::run::OnRecord;
+use crate::signals::{CALLER, Signals};
 use crate::sinks::SinkEvent;
 use crate::state::State;
 use crate::telemetry::Publisher;
@@ -29,7 +30,7 @@ pub enum ExitReason {
     Finished,
     /// `stop_when_solved` is set and it was solved.
     Solved,
-    /// A signal of this name requested a stop.
+    /// A signal of this name requested a stop, or `the program` that trains.
     Stopped(&'static str),
 }
 
@@ -48,6 +49,7 @@ pub(crate) struct Training<'a> {
     pub clocks: Clocks,
     /// The record of the latest update, held until it is known whether an evaluation follows.
     pub held: Option<Record>,
+    pub on_record: Option<OnRecord>,
 }
 
 /// State of this process only: its times, and the updates in flight.
@@ -274,6 +276,9 @@ impl Training<'_> {
 
     /// Writes one record to the files and the ring.
     fn publish(&mut self, record: Record) {
+        if let Some(on_record) = &mut self.on_record {
+            on_record(&record);
+        }
         let events = self.publisher.publish(record);
         self.report(events);
         if self.publisher.scene_is_due()
@@ -381,7 +386,10 @@ impl Training<'_> {
     /// Saves a checkpoint and ends training.
     pub fn stop(&mut self, signal: &'static str) -> Result<ExitReason> {
         self.publisher.state(RunState::Stopping, "");
-        self.note(&format!("{signal}: saving a checkpoint; a second signal ends the process at once"));
+        self.note(&match signal {
+            CALLER => format!("stopped by {CALLER}: saving a checkpoint"),
+            _ => format!("{signal}: saving a checkpoint; a second signal ends the process at once"),
+        });
         match self.save(None) {
             Ok(()) => Ok(ExitReason::Stopped(signal)),
             Err(mut error) => {

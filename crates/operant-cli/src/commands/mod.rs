@@ -6,6 +6,7 @@ pub mod config;
 pub mod emit;
 pub mod envs;
 pub mod eval;
+pub mod export;
 pub mod info;
 pub mod monitor;
 pub mod new;

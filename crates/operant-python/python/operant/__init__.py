@@ -6,6 +6,9 @@
     obs, info = envs.reset()
     obs, rewards, terminated, truncated, info = envs.step(envs.action_space.sample())
 
+    run = operant.train("cartpole", seed=1)
+    actions = run.policy(obs)
+
 `make_vec` gives a `gymnasium.vector.VectorEnv`, `make` a `gymnasium.Env`; `gymnasium.make_vec("operant/CartPole-v1")`
 works too once this package is imported. Gymnasium is imported when an environment is made, not before.
 """
@@ -18,16 +21,42 @@ from operant import _register
 from operant._core import build_info
 
 if TYPE_CHECKING:
+    from operant._policy import Policy as Policy
+    from operant._policy import load as load
     from operant._single import Env as Env
     from operant._single import make as make
+    from operant._train import Run as Run
+    from operant._train import resume as resume
+    from operant._train import runs as runs
+    from operant._train import train as train
     from operant._vector import VectorEnv as VectorEnv
     from operant._vector import make_vec as make_vec
 
-__all__ = ["Env", "VectorEnv", "build_info", "envs", "make", "make_vec"]
+__all__ = [
+    "Env",
+    "Policy",
+    "Run",
+    "VectorEnv",
+    "build_info",
+    "envs",
+    "load",
+    "make",
+    "make_vec",
+    "resume",
+    "runs",
+    "train",
+]
 __version__: str = build_info()["version"]
 
-# Names that import Gymnasium, and the modules that have them.
-_LAZY = {"make": "_single", "Env": "_single", "make_vec": "_vector", "VectorEnv": "_vector", "envs": "envs"}
+# Modules that are imported when one of their names is used, because they import Gymnasium or take time.
+_MODULES = {
+    "_single": ["Env", "make"],
+    "_vector": ["VectorEnv", "make_vec"],
+    "_train": ["Run", "resume", "runs", "train"],
+    "_policy": ["Policy", "load"],
+    "envs": ["envs"],
+}
+_LAZY = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

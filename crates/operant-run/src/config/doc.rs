@@ -1,12 +1,13 @@
-//! Generates the tables of docs/configuration.md from the settings.
+//! Generates the tables of docs/configuration.md, and the types of Python's keywords, from the settings.
 
 use std::fmt::Write as _;
 
 use operant_learn::Config;
-use operant_learn::setting::Key;
+use operant_learn::setting::{Key, Kind};
 use toml::Table;
 
 use super::RunConfig;
+use super::keys::keys;
 
 /// Marks before and after the tables on the page.
 const MARKS: (&str, &str) = (
@@ -47,4 +48,30 @@ pub fn insert_tables(page: &str) -> Option<String> {
     let (before, rest) = page.split_once(MARKS.0)?;
     let (_, after) = rest.split_once(MARKS.1)?;
     Some([before, MARKS.0, &tables(), MARKS.1, after].concat())
+}
+
+/// The module of the Python package with the type of each key as a keyword of `operant.train`.
+pub fn python_types() -> String {
+    let mut text = String::from(
+        "\"\"\"Types of the settings of a run, written by `cargo xtask config-doc`. docs/configuration.md has ranges and defaults.\"\"\"\n\n\
+         from __future__ import annotations\n\n\
+         import os\nfrom collections.abc import Sequence\nfrom typing import Literal, TypedDict\n\n\n\
+         class Settings(TypedDict, total=False):\n    \"\"\"Keywords of `operant.train`.\"\"\"\n\n",
+    );
+    for key in keys() {
+        let _ = writeln!(text, "    {}: {}", key.name, python_type(key.kind));
+    }
+    text
+}
+
+fn python_type(kind: Kind) -> String {
+    match kind {
+        Kind::Count { .. } | Kind::Size(_) => "int".to_owned(),
+        Kind::CountOrAuto { .. } => "int | Literal[\"auto\"]".to_owned(),
+        Kind::Real(_) => "float".to_owned(),
+        Kind::Switch => "bool".to_owned(),
+        Kind::Choice(words) => format!("Literal[\"{}\"]", words.join("\", \"")),
+        Kind::Text(_) => "str | os.PathLike[str]".to_owned(),
+        Kind::Widths => "Sequence[int]".to_owned(),
+    }
 }

@@ -31,8 +31,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use device_request::{DeviceName, DeviceRequest};
-pub use doc::{insert_tables, tables};
-pub use keys::keys;
+pub use doc::{insert_tables, python_types, tables};
+pub use keys::{find, keys};
 pub use layers::Layers;
 pub use operant_learn::setting::{Flag, Group, Key};
 pub use origin::{Entry, EnvFacts, Origin};

@@ -88,7 +88,7 @@ impl StateFile {
 
     fn write(&self, content: &RunFile, durable: bool) -> Result<()> {
         let text = serde_json::to_string(content).map_err(std::io::Error::from);
-        text.and_then(|text| dir::replace(&self.path, &(text + "\n"), durable)).map_err(|error| {
+        text.and_then(|text| dir::replace(&self.path, text + "\n", durable)).map_err(|error| {
             Error::disk(format!("{FILE} cannot be written"), &self.path, &error)
                 .remedy("free some space, or choose another directory with --run-dir DIR")
         })

@@ -125,7 +125,7 @@ fn parse(line: &[u8], columns: &[usize]) -> Option<Record> {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub(crate) fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record)) -> io::Result<()> {
+pub fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record)) -> io::Result<()> {
     let Some(columns) = columns(path)? else { return Ok(()) };
     let mut file = BufReader::new(open_file(path)?);
     let mut line = Vec::new();

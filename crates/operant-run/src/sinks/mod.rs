@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use operant_metrics::Record;
 
+pub use csv::each_row;
+pub(crate) use csv::last_row;
 pub use csv::{CsvSink, MAX_ROWS};
-pub(crate) use csv::{each_row, last_row};
 pub use error::SinkError;
 pub(crate) use error::io_remedy;
 pub use tensorboard::{DENSE_UPDATES, TensorBoardSink};

@@ -14,7 +14,7 @@ use super::notify::Manager;
 use super::shared::SharedState;
 use crate::progress::Announcer;
 use crate::runs::StateFile;
-use crate::signals::Signals;
+use crate::signals::{CALLER, Signals};
 
 /// Time between samples.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -206,7 +206,8 @@ impl SideThread {
         if let Some(signal) = self.signals.stopped_by() {
             self.signals.arm();
             if !self.stopping {
-                let text = format!("{signal} received: training stops after this update");
+                let verb = if signal == CALLER { "requested a stop" } else { "received" };
+                let text = format!("{signal} {verb}: training stops after this update");
                 self.event(Level::Info, &text);
                 (self.announce)(&format!("{text}; another signal ends it at once, without a checkpoint"));
                 self.stopping();

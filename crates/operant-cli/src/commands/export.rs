@@ -1,0 +1,67 @@
+//! `operant export`: writes a trained policy for other programs.
+
+use std::path::PathBuf;
+
+use operant_env::Registry;
+use operant_run::{CommandLine, Error, SavedPolicy, config, export};
+
+use crate::output;
+
+/// Write a trained policy as ONNX or safetensors
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// A run's name or path (its latest checkpoint is exported), or the path of a checkpoint
+    #[arg(value_name = "RUN|CHECKPOINT")]
+    run: String,
+    /// Write an ONNX model
+    #[arg(long, value_name = "FILE")]
+    onnx: Option<PathBuf>,
+    /// Write the policy's arrays, named as in PyTorch, as a safetensors file
+    #[arg(long, value_name = "FILE")]
+    safetensors: Option<PathBuf>,
+    /// Directory that holds the runs [default: runs]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant export mine --onnx mine.onnx
+  operant export runs/mine/checkpoints/step_000000204800 --safetensors m.safetensors
+
+The ONNX model takes obs (batch, ...) and returns action, the greedy one,
+logits (or mean and log_std) and value. Normalisation of observations, bounds of
+actions and action masks are part of it. An existing file is replaced.";
+
+/// Exports, and returns the exit code.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    if args.onnx.is_none() && args.safetensors.is_none() {
+        return Err(Error::usage("export needs a file to write")
+            .remedy("give --onnx FILE or --safetensors FILE, or both")
+            .into());
+    }
+    let mut line = CommandLine::default();
+    line.flags.extend(args.run_dir.clone().map(|dir| ("run_dir", "--run-dir", dir)));
+    let parent = config::run_dir(registry.known(), &line)?;
+    let saved = SavedPolicy::load(registry, &parent, &args.run)?;
+    for warning in &saved.warnings {
+        output::warn(warning);
+    }
+    if let Some(path) = &args.onnx {
+        export::write_onnx(&saved, path)?;
+    }
+    if let Some(path) = &args.safetensors {
+        export::write_safetensors(&saved, path)?;
+    }
+    for path in [&args.onnx, &args.safetensors].into_iter().flatten() {
+        output::print(&format!(
+            "{}: the policy of run {} ({}) at {} steps\n",
+            path.display(),
+            saved.run,
+            saved.policy.env,
+            saved.env_steps
+        ))?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,420 @@
+//! Actions and values of a trained policy for any number of observations, without an environment.
+//!
+//! Rows are processed 64 at a time, or 16 where there are few, with the arithmetic of the rollout: the same bits for the same
+//! observation, whatever the number of rows.
+
+use std::sync::{Mutex, PoisonError};
+
+use operant_env::numbers;
+use operant_lane::draws::unit;
+use operant_lane::{ActionDraws, Purpose, Wide};
+use wide::{bytemuck, f32x16, u32x16};
+
+use crate::cpu::network::heads::PolicyHead;
+use crate::cpu::network::policy::{Activations, Policy};
+use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, splat};
+use crate::cpu::rollout::{clip, forward, normalised};
+use crate::trained::TrainedPolicy;
+
+/// Observations in row-major order, `(N, O)`.
+#[derive(Debug, Clone, Copy)]
+pub enum ObsRows<'a> {
+    /// Real numbers.
+    Floats(&'a [f32]),
+    /// Binary features.
+    Bits(&'a [bool]),
+}
+
+/// How an action is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// The likeliest action; the mean of a Gaussian.
+    Greedy,
+    /// A draw from the distribution: a function of the seed, the row's number and the step.
+    Sampled {
+        /// Names the random streams.
+        seed: u64,
+        /// The number of the first row.
+        first: u32,
+        /// Steps count the draws of a row.
+        step: u64,
+    },
+}
+
+impl Choice {
+    /// The same choice for rows from number `row` on.
+    #[must_use]
+    pub fn from_row(self, row: u32) -> Self {
+        match self {
+            Choice::Greedy => Choice::Greedy,
+            Choice::Sampled { seed, first, step } => Choice::Sampled { seed, first: first + row, step },
+        }
+    }
+}
+
+/// A policy ready to compute actions, for several threads at a time.
+#[derive(Debug)]
+pub struct Inference {
+    trained: TrainedPolicy,
+    policy: Policy,
+    obs_norm: Vec<(f32, f32)>,
+    clip_obs: f64,
+    /// Buffers that no call uses at the moment.
+    narrow: Mutex<Vec<Block<1>>>,
+    wide: Mutex<Vec<Block<TILE_VECTORS>>>,
+}
+
+/// The buffers of V x 16 rows.
+#[derive(Debug)]
+pub struct Block<const V: usize> {
+    /// `(words, V x 16)`: observations, each word a float or 32 bits.
+    pub obs: Vec<Row<V>>,
+    /// `(mask words, V x 16)`: which actions are legal. Empty where the environment has no masks.
+    pub legal: Vec<BitRow<V>>,
+    /// `(components, V x 16)`: the actions, clipped to the bounds.
+    pub actions: Vec<Row<V>>,
+    unclipped: Vec<Row<V>>,
+    uniforms: Vec<Row<V>>,
+    activations: Activations<V>,
+    head: PolicyHead<V>,
+}
+
+impl<const V: usize> Block<V> {
+    fn new(trained: &TrainedPolicy) -> Self {
+        let head = &trained.network.architecture.head;
+        let mask_words = if trained.masked { head.mask_words() } else { 0 };
+        Block {
+            obs: vec![splat(0.0); trained.obs.words()],
+            legal: vec![[u32x16::ZERO; V]; mask_words],
+            actions: vec![splat(0.0); head.components()],
+            unclipped: vec![splat(0.0); head.components()],
+            uniforms: vec![splat(0.0); head.uniforms()],
+            activations: Activations::new(&trained.network),
+            head: PolicyHead::new(head),
+        }
+    }
+
+    /// Copies `rows` observations, transposed; the other lanes keep what they have.
+    fn read(&mut self, obs: ObsRows<'_>, features: usize) {
+        match obs {
+            ObsRows::Floats(all) => {
+                for (row, obs) in all.chunks_exact(features).enumerate() {
+                    for (to, &x) in self.obs.iter_mut().zip(obs) {
+                        to[row / LANES].as_mut_array()[row % LANES] = x;
+                    }
+                }
+            }
+            ObsRows::Bits(all) => {
+                for (row, obs) in all.chunks_exact(features).enumerate() {
+                    for (to, bits) in self.obs.iter_mut().zip(obs.chunks(32)) {
+                        let word = bits.iter().rev().fold(0u32, |word, &bit| word << 1 | u32::from(bit));
+                        to[row / LANES].as_mut_array()[row % LANES] = f32::from_bits(word);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Copies the masks of some rows, `(rows, choices)`, nonzero where a choice is legal.
+    fn read_legal(&mut self, legal: &[i8], choices: usize) {
+        for (row, legal) in legal.chunks_exact(choices).enumerate() {
+            for (to, legal) in self.legal.iter_mut().zip(legal.chunks(32)) {
+                let word = legal.iter().rev().fold(0u32, |word, &x| word << 1 | u32::from(x != 0));
+                to[row / LANES].as_mut_array()[row % LANES] = word;
+            }
+        }
+    }
+}
+
+/// Element `row` of a row of lanes.
+fn lane<const V: usize>(row: &Row<V>, index: usize) -> f32 {
+    row[index / LANES].as_array()[index % LANES]
+}
+
+/// Work on blocks of one width.
+trait Work {
+    fn run<const V: usize>(&mut self, block: &mut Block<V>, rows: core::ops::Range<usize>);
+}
+
+impl Inference {
+    /// Packs the policy's weights.
+    pub fn new(trained: TrainedPolicy) -> Self {
+        let mut policy = Policy::new(&trained.network);
+        policy.pack(&trained.params);
+        let (mut obs_norm, mut clip_obs) = (Vec::new(), 0.0);
+        if let Some(norm) = &trained.obs_norm {
+            obs_norm = norm.shift.iter().copied().zip(norm.scale.iter().copied()).collect();
+            clip_obs = f64::from(norm.clip);
+        }
+        Self { trained, policy, obs_norm, clip_obs, narrow: Mutex::default(), wide: Mutex::default() }
+    }
+
+    /// The policy.
+    pub fn trained(&self) -> &TrainedPolicy {
+        &self.trained
+    }
+
+    /// Fills `actions`, `(N, components)`: indices of choices, exact, or real numbers within the bounds. `legal` is
+    /// `(N, choices)`; without it every action is legal.
+    ///
+    /// # Panics
+    /// If the lengths do not fit each other.
+    pub fn act(&self, obs: ObsRows<'_>, legal: Option<&[i8]>, choice: Choice, actions: &mut [f32]) {
+        struct Act<'a> {
+            of: &'a Inference,
+            obs: ObsRows<'a>,
+            legal: Option<&'a [i8]>,
+            choice: Choice,
+            actions: &'a mut [f32],
+        }
+        impl Work for Act<'_> {
+            fn run<const V: usize>(&mut self, block: &mut Block<V>, rows: core::ops::Range<usize>) {
+                let of = self.of;
+                of.read(block, self.obs, rows.clone());
+                let choices = of.policy.network().policy_outputs();
+                match self.legal {
+                    Some(legal) => {
+                        block.read_legal(&legal[rows.start * choices..rows.end * choices], choices)
+                    }
+                    None => block.legal.fill([u32x16::MAX; V]),
+                }
+                of.act_on(block, self.choice.from_row(rows.start as u32));
+                let components = block.actions.len();
+                let to = &mut self.actions[rows.start * components..rows.end * components];
+                for (row, to) in to.chunks_exact_mut(components).enumerate() {
+                    to.iter_mut().zip(&block.actions).for_each(|(to, from)| *to = lane(from, row));
+                }
+            }
+        }
+        let components = self.trained.actions.components();
+        assert_eq!(actions.len(), self.rows(obs) * components, "one action per observation");
+        self.each_block(self.rows(obs), &mut Act { of: self, obs, legal, choice, actions });
+    }
+
+    /// Fills `outputs`, `(N, A)`, with the policy's logits or means, and `values`, `(N)`, with the value of each
+    /// observation.
+    ///
+    /// # Panics
+    /// If the lengths do not fit each other.
+    pub fn evaluate(&self, obs: ObsRows<'_>, outputs: &mut [f32], values: &mut [f32]) {
+        struct Evaluate<'a> {
+            of: &'a Inference,
+            obs: ObsRows<'a>,
+            outputs: &'a mut [f32],
+            values: &'a mut [f32],
+        }
+        impl Work for Evaluate<'_> {
+            fn run<const V: usize>(&mut self, block: &mut Block<V>, rows: core::ops::Range<usize>) {
+                self.of.read(block, self.obs, rows.clone());
+                self.of.forward(block);
+                let (policy, value) = (block.activations.policy(), block.activations.value());
+                let outputs = &mut self.outputs[rows.start * policy.len()..rows.end * policy.len()];
+                for (row, to) in outputs.chunks_exact_mut(policy.len()).enumerate() {
+                    to.iter_mut().zip(policy).for_each(|(to, from)| *to = lane(from, row));
+                }
+                for (row, to) in self.values[rows].iter_mut().enumerate() {
+                    *to = lane(&value, row);
+                }
+            }
+        }
+        let rows = self.rows(obs);
+        assert_eq!((values.len(), outputs.len()), (rows, rows * self.policy.network().policy_outputs()));
+        self.each_block(rows, &mut Evaluate { of: self, obs, outputs, values });
+    }
+
+    /// Buffers for [`Inference::act_on`].
+    pub fn block<const V: usize>(&self) -> Block<V> {
+        Block::new(&self.trained)
+    }
+
+    /// Chooses the actions of a block whose observations and masks are set; the observations are normalised in place.
+    pub fn act_on<const V: usize>(&self, block: &mut Block<V>, choice: Choice) {
+        self.forward(block);
+        block.head.set_mask(&block.legal);
+        let outputs = block.activations.policy();
+        match choice {
+            Choice::Greedy => block.head.greedy(outputs, &mut block.unclipped),
+            Choice::Sampled { seed, first, step } => {
+                let count = block.uniforms.len() as u32;
+                for v in 0..V {
+                    let environment = numbers::<Wide<16>>(first + (v * LANES) as u32);
+                    let mut draws = ActionDraws::<Wide<16>>::new(seed, environment, Purpose::Action);
+                    for (component, uniform) in block.uniforms.iter_mut().enumerate() {
+                        uniform[v] = unit::<Wide<16>>(draws.bits(step, component as u32, count));
+                    }
+                }
+                let log_std = self.policy.log_std();
+                block.head.sample(outputs, log_std, &block.uniforms, &mut block.unclipped);
+            }
+        }
+        clip(&self.trained.actions, &block.unclipped, &mut block.actions);
+    }
+
+    fn forward<const V: usize>(&self, block: &mut Block<V>) {
+        for (row, (shift, scale)) in block.obs.iter_mut().zip(&self.obs_norm) {
+            *row = row.map(|x| normalised(x, *shift, *scale, self.clip_obs));
+        }
+        let obs: &[f32x16] = bytemuck::cast_slice(block.obs.as_flattened());
+        forward(&self.policy, obs, &mut block.activations);
+    }
+
+    fn read<const V: usize>(&self, block: &mut Block<V>, obs: ObsRows<'_>, rows: core::ops::Range<usize>) {
+        let features = self.trained.obs.size();
+        let range = rows.start * features..rows.end * features;
+        block.read(
+            match obs {
+                ObsRows::Floats(all) => ObsRows::Floats(&all[range]),
+                ObsRows::Bits(all) => ObsRows::Bits(&all[range]),
+            },
+            features,
+        );
+    }
+
+    fn rows(&self, obs: ObsRows<'_>) -> usize {
+        let len = match obs {
+            ObsRows::Floats(all) => all.len(),
+            ObsRows::Bits(all) => all.len(),
+        };
+        len / self.trained.obs.size()
+    }
+
+    /// Blocks of 64 rows, and of 16 where at most 16 are left.
+    fn each_block(&self, rows: usize, work: &mut impl Work) {
+        let mut first = 0;
+        while rows - first > LANES {
+            let end = rows.min(first + TILE);
+            let mut block = taken(&self.wide).unwrap_or_else(|| self.block());
+            work.run(&mut block, first..end);
+            self.wide.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+            first = end;
+        }
+        if first < rows {
+            let mut block = taken(&self.narrow).unwrap_or_else(|| self.block());
+            work.run(&mut block, first..rows);
+            self.narrow.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+        }
+    }
+}
+
+fn taken<T>(idle: &Mutex<Vec<T>>) -> Option<T> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use operant_env::{ActionSpace, ObsSpace};
+
+    use super::*;
+    use crate::config::Activation;
+    use crate::network::{Architecture, Head, Input, Network, init_params};
+    use crate::trained::ObsNorm;
+
+    fn policy(obs: ObsSpace, actions: ActionSpace, obs_norm: Option<ObsNorm>) -> Inference {
+        let input = match &obs {
+            ObsSpace::Box { low, .. } => Input::Dense(low.len()),
+            ObsSpace::Binary { .. } => Input::Bits(obs.size()),
+        };
+        let head = match &actions {
+            ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
+            ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
+        };
+        let architecture = Architecture {
+            input,
+            hidden: vec![32, 20],
+            activation: Activation::Tanh,
+            shared_trunk: false,
+            head,
+            log_std_init: -1.0,
+        };
+        let network = Network::new(architecture);
+        // The policy's last layer is small at the start; these logits differ.
+        let params = init_params(&network, 5).iter().map(|x| x * 2.0).collect();
+        let masked = matches!(actions, ActionSpace::Discrete(_));
+        let env = "test".to_owned();
+        Inference::new(TrainedPolicy { env, obs, actions, masked, network, params, obs_norm })
+    }
+
+    fn floats(n: usize) -> Vec<f32> {
+        (0..n).map(|i| ((i * 37 % 101) as f32 - 50.0) / 20.0).collect()
+    }
+
+    /// One dense layer in double precision.
+    fn dense(inference: &Inference, layer: &str, x: &[f64]) -> Vec<f64> {
+        let tensors = inference.trained().tensors();
+        let find = |name: String| tensors.iter().find(|t| t.name == name).expect("the tensor").values.clone();
+        let (weight, bias) = (find(format!("{layer}.weight")), find(format!("{layer}.bias")));
+        let rows = weight.chunks_exact(x.len()).zip(bias);
+        rows.map(|(row, bias)| row.iter().zip(x).fold(f64::from(bias), |sum, (w, x)| sum + f64::from(*w) * x))
+            .collect()
+    }
+
+    #[test]
+    fn outputs_are_those_of_the_formula() {
+        let norm = ObsNorm { shift: vec![0.5, -1.0, 0.0], scale: vec![2.0, 0.5, 1.0], clip: 2.0 };
+        let inference = policy(
+            ObsSpace::symmetric(&[1.0; 3]),
+            ActionSpace::Box { low: vec![-0.1; 2], high: vec![0.1, 9.0] },
+            Some(norm.clone()),
+        );
+        let obs = floats(3 * 37);
+        let (mut outputs, mut values, mut actions) = (vec![0.0; 74], vec![0.0; 37], vec![0.0; 74]);
+        inference.evaluate(ObsRows::Floats(&obs), &mut outputs, &mut values);
+        inference.act(ObsRows::Floats(&obs), None, Choice::Greedy, &mut actions);
+        for (row, obs) in obs.chunks_exact(3).enumerate() {
+            let x: Vec<f64> = (0..3)
+                .map(|i| f64::from((obs[i] - norm.shift[i]) * norm.scale[i]).clamp(-2.0, 2.0))
+                .collect();
+            let run = |trunk: &str, head: &str| {
+                let hidden = (0..2).fold(x.clone(), |x, k| {
+                    dense(&inference, &format!("{trunk}.{k}"), &x).into_iter().map(f64::tanh).collect()
+                });
+                dense(&inference, head, &hidden)
+            };
+            for (k, mean) in run("actor", "policy").into_iter().enumerate() {
+                assert!((f64::from(outputs[2 * row + k]) - mean).abs() < 1e-5);
+                assert_eq!(actions[2 * row + k], outputs[2 * row + k].clamp(-0.1, [0.1, 9.0][k]));
+            }
+            assert!((f64::from(values[row]) - run("critic", "value")[0]).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn rows_do_not_depend_on_their_number() {
+        let inference =
+            policy(ObsSpace::Binary { shape: vec![5, 8] }, ActionSpace::Discrete(vec![3, 4]), None);
+        let obs: Vec<bool> = (0..40 * 150).map(|i| i * 7 % 5 < 2).collect();
+        let legal: Vec<i8> = (0..7 * 150).map(|i| i8::from(i % 7 == 1 || i % 7 == 4 || i % 3 == 0)).collect();
+        for choice in [Choice::Greedy, Choice::Sampled { seed: 3, first: 0, step: 9 }] {
+            let mut together = vec![0.0; 2 * 150];
+            inference.act(ObsRows::Bits(&obs), Some(&legal), choice, &mut together);
+            for row in 0..150 {
+                let choice = choice.from_row(row as u32);
+                let mut alone = [0.0; 2];
+                let (obs, legal) = (&obs[40 * row..][..40], &legal[7 * row..][..7]);
+                inference.act(ObsRows::Bits(obs), Some(legal), choice, &mut alone);
+                assert_eq!(alone, together[2 * row..][..2], "{choice:?} {row}");
+                assert_eq!(legal[alone[0] as usize], 1);
+                assert_eq!(legal[3 + alone[1] as usize], 1);
+            }
+        }
+    }
+
+    #[test]
+    fn draws_differ_by_step_and_seed() {
+        let inference = policy(ObsSpace::symmetric(&[1.0; 4]), ActionSpace::Discrete(vec![5]), None);
+        let obs = floats(4 * 64);
+        let draw = |seed, step| {
+            let mut actions = vec![0.0; 64];
+            inference.act(
+                ObsRows::Floats(&obs),
+                None,
+                Choice::Sampled { seed, first: 0, step },
+                &mut actions,
+            );
+            actions
+        };
+        assert_eq!(draw(1, 1), draw(1, 1));
+        assert_ne!(draw(1, 1), draw(1, 2));
+        assert_ne!(draw(1, 1), draw(2, 1));
+    }
+}

@@ -1,0 +1,187 @@
+"""Trained policies: `operant.load` and what it returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from operant import _core
+
+if TYPE_CHECKING:
+    from operant._torch import ActorCritic
+
+Array = NDArray[Any]
+
+
+class Policy:
+    """A trained policy: a function from observations to actions. `load` is another name of it.
+
+        policy = operant.load("runs/x")
+        actions = policy(obs)
+
+    Observations are normalised and actions clipped as in training.
+
+    Args:
+        run: A run's name or directory (its latest checkpoint is loaded), or the directory of a checkpoint.
+        run_dir: The directory that holds the runs, if `run` is a name; by default ./runs.
+        seed: Seed of the draws of `deterministic=False`.
+        threads: Threads that share large batches; 0 for all CPUs that the process may use. No result depends on it.
+
+    Attributes:
+        env: The environment's name.
+        run: The run's name.
+        path: The checkpoint's directory.
+        env_steps: Environment steps that it had trained for.
+        env_options: The environment's options, as it was trained.
+
+    Raises:
+        ValueError: There is no such run, or it has no checkpoint that can be read.
+    """
+
+    def __init__(
+        self,
+        run: str | os.PathLike[str],
+        *,
+        run_dir: str | os.PathLike[str] | None = None,
+        seed: int = 0,
+        threads: int = 0,
+    ) -> None:
+        self._core = _core.Policy(
+            os.fspath(run), run_dir=None if run_dir is None else os.fspath(run_dir), threads=threads
+        )
+        info = self._core.info()
+        self.env: str = info["env"]
+        self.run: str = info["run"]
+        self.path = Path(info["path"])
+        self.env_steps: int = info["env_steps"]
+        self.env_options: dict[str, float] = info["env_options"]
+        for warning in info["warnings"]:
+            warnings.warn(warning, stacklevel=2)
+        self._seed, self._threads, self._draws = seed, threads, 0
+        shape = tuple(self.metadata["observation_shape"])
+        self._shape, self._size = shape, int(np.prod(shape))
+        self._obs_type = np.float32 if self.metadata["observation_type"] == "float" else np.bool_
+        self._action_shape: tuple[int, ...] = (len(self.metadata["action_sizes"]),)
+        if self.metadata["action_type"] == "continuous":
+            self._action_shape = tuple(self.metadata["action_sizes"])
+        elif self._action_shape == (1,):
+            self._action_shape = ()
+
+    def __call__(
+        self, obs: Any, *, deterministic: bool = True, action_mask: Any | None = None
+    ) -> Any:
+        """Chooses actions.
+
+        Args:
+            obs: One observation, or `(N, ...)`.
+            deterministic: True chooses the likeliest action (the mean of a continuous one); False draws from the policy.
+            action_mask: `(N, choices)`, nonzero where a choice is legal: `info["action_mask"]` of environments that have it.
+
+        Returns:
+            int64 `(N,)` of a Discrete space or `(N, components)` of a MultiDiscrete one, or float32 `(N, A)` within the
+            bounds; without N for one observation.
+
+        Raises:
+            ValueError: A shape is wrong, an observation has NaN, or an action mask is missing.
+        """
+        batch, is_one = self._batch(obs)
+        mask = self._mask(action_mask, len(batch))
+        draw = None
+        if not deterministic:
+            draw = (self._seed, self._draws)
+            self._draws += 1
+        actions = self._core.act(batch, mask, draw).reshape(len(batch), *self._action_shape)
+        return actions[0] if is_one else actions
+
+    def evaluate(self, obs: Any) -> tuple[Array, Array]:
+        """What the network computes: float32 logits of discrete actions or means of continuous ones, `(N, A)`, and
+        values `(N,)`; without N for one observation."""
+        batch, is_one = self._batch(obs)
+        outputs, values = self._core.evaluate(batch)
+        outputs = outputs.reshape(len(batch), -1)
+        return (outputs[0], values[0]) if is_one else (outputs, values)
+
+    def seed(self, seed: int) -> None:
+        """Begins the draws of `deterministic=False` again under this seed."""
+        self._seed, self._draws = seed, 0
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """Spaces and network, as exported files hold them."""
+        metadata: dict[str, Any] = json.loads(self._core.metadata())
+        return metadata
+
+    def state_dict(self) -> dict[str, NDArray[np.float32]]:
+        """Every array that computes an action, under the names of `to_torch().state_dict()`. Weights are `(outputs, inputs)`."""
+        return {name: values.reshape(shape) for name, shape, values in self._core.tensors()}
+
+    def to_torch(self) -> ActorCritic:
+        """The policy as a `torch.nn.Module`, with normalisation and bounds. Needs PyTorch."""
+        from operant._torch import ActorCritic
+
+        return ActorCritic(self.metadata, self.state_dict())
+
+    def export_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Writes an ONNX model with normalisation, bounds and masks; docs/checkpoints.md describes inputs and outputs.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        self._core.export_onnx(os.fspath(path))
+
+    def export_safetensors(self, path: str | os.PathLike[str]) -> None:
+        """Writes `state_dict()` as a safetensors file, with `metadata` in its header.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        self._core.export_safetensors(os.fspath(path))
+
+    def _batch(self, obs: Any) -> tuple[Array, bool]:
+        """The observations as `(N, O)`, and whether it is one without N."""
+        array = np.asarray(obs)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"obs: expected numbers, got dtype {array.dtype}")
+        is_one = array.shape == self._shape
+        if not is_one and array.shape[1:] != self._shape:
+            raise ValueError(f"obs: expected shape {self._shape} or (N, {', '.join(map(str, self._shape))}), got {array.shape}")
+        return np.ascontiguousarray(array, self._obs_type).reshape(-1, self._size), is_one
+
+    def _mask(self, mask: Any | None, count: int) -> Array | None:
+        if mask is None:
+            if self.metadata["action_mask"]:
+                raise ValueError(f"action_mask: {self.env} has illegal actions; give info['action_mask']")
+            return None
+        if not self.metadata["action_mask"]:
+            raise ValueError(f"action_mask: all actions of {self.env} are legal; leave it out")
+        return np.ascontiguousarray(np.asarray(mask) != 0, np.int8).reshape(count, -1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (os.fspath(self.path), self._seed, self._threads, self._draws)
+
+    def __repr__(self) -> str:
+        return f"operant.Policy({os.fspath(self.path)!r})"
+
+
+def _unpickled(path: str, seed: int, threads: int, draws: int) -> Policy:
+    policy = Policy(path, seed=seed, threads=threads)
+    policy._draws = draws
+    return policy
+
+
+def load(
+    run: str | os.PathLike[str],
+    *,
+    run_dir: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    threads: int = 0,
+) -> Policy:
+    """The trained policy of a run or of a checkpoint; see `Policy`."""
+    return Policy(run, run_dir=run_dir, seed=seed, threads=threads)

@@ -1,0 +1,65 @@
+"""Types of the settings of a run, written by `cargo xtask config-doc`. docs/configuration.md has ranges and defaults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+
+class Settings(TypedDict, total=False):
+    """Keywords of `operant.train`."""
+
+    seed: int
+    total_timesteps: int
+    num_envs: int | Literal["auto"]
+    num_steps: int
+    learning_rate: float
+    anneal_lr: bool
+    gamma: float
+    gae_lambda: float
+    num_minibatches: int
+    update_epochs: int
+    norm_adv: bool
+    clip_coef: float
+    clip_vloss: bool
+    ent_coef: float
+    vf_coef: float
+    max_grad_norm: float
+    target_kl: float
+    adam_eps: float
+    adam_beta1: float
+    adam_beta2: float
+    hidden: Sequence[int]
+    activation: Literal["tanh", "relu"]
+    shared_trunk: bool
+    log_std_init: float
+    norm_obs: bool
+    norm_reward: bool
+    clip_obs: float
+    clip_reward: float
+    max_nonfinite_updates: int
+    device: str | os.PathLike[str]
+    precision: Literal["f32", "tf32", "bf16"]
+    kernels: Literal["auto", "fused", "layers"]
+    memory_fraction: float
+    overlap: bool
+    threads: int
+    rollout_tile: int
+    lane_width: int
+    waiting: Literal["auto", "spin", "yield", "sleep"]
+    pin: bool
+    optimize_perf: bool
+    cache_dir: str | os.PathLike[str]
+    run_dir: str | os.PathLike[str]
+    name: str | os.PathLike[str]
+    checkpoint_interval: int
+    keep_checkpoints: int
+    eval_episodes: int
+    eval_interval: int
+    solved_at: float
+    stop_when_solved: bool
+    csv: bool
+    tensorboard: bool
+    ring: bool
+    ring_group: bool

@@ -1,0 +1,344 @@
+//! `operant._core.train`: the engine of `operant train`, with Python's signals, warnings and callbacks; and what runs leave.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use operant_env::{AnyEnv, Registry};
+use operant_metrics::{METRICS, Record};
+use operant_run::config::{self, EnvFacts, Requested};
+use operant_run::error::did_you_mean;
+use operant_run::eval::{self, EvalTarget};
+use operant_run::progress::{Announcer, Bar, Lines, Progress, Tick};
+use operant_run::{
+    CommandLine, Device, ErrorKind, ExitReason, Job, Log, Outcome, Resume, RunResult, Signals, device, runs,
+    sinks,
+};
+use pyo3::exceptions::{
+    PyFloatingPointError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError, PyUserWarning,
+    PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::guarded;
+
+/// Time between two looks for Ctrl-C.
+const SIGNAL_POLL: Duration = Duration::from_millis(20);
+
+/// The exception for an error of a run.
+pub fn error(error: &operant_run::Error) -> PyErr {
+    let text = error.to_string();
+    match error.kind {
+        ErrorKind::Usage => PyValueError::new_err(text),
+        ErrorKind::Disk => PyOSError::new_err(text),
+        ErrorKind::Diverged => PyFloatingPointError::new_err(text),
+        ErrorKind::Device => PyRuntimeError::new_err(text),
+    }
+}
+
+/// Settings as the command line has them: `(key, value)` each, and `(name, value)` of the environment's options.
+fn command_line(
+    settings: Vec<(String, String)>,
+    env_options: Vec<(String, String)>,
+    config: Option<PathBuf>,
+) -> PyResult<CommandLine> {
+    let mut line = CommandLine { config, ..CommandLine::default() };
+    for (name, value) in settings {
+        let key = config::find(&name).ok_or_else(|| {
+            let near = did_you_mean(&name, config::keys().map(|key| key.name));
+            PyTypeError::new_err(format!("there is no setting {name}{near}"))
+        })?;
+        line.flags.push((key.name, key.name, value));
+    }
+    line.set = env_options.into_iter().map(|(name, value)| format!("env.{name}={value}")).collect();
+    Ok(line)
+}
+
+/// The environment, the run to continue and the configuration.
+fn configure(
+    registry: &Registry,
+    env: Option<&str>,
+    resume: Option<&str>,
+    line: &CommandLine,
+) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Requested)> {
+    let resume =
+        resume.map(|run| Resume::open(&config::run_dir(registry.known(), line)?, run)).transpose()?;
+    let name = env.or(resume.as_ref().map(Resume::environment)).unwrap_or_default();
+    let env = Arc::clone(device::find(registry, name)?);
+    let facts = EnvFacts::of(&env.spec(), registry);
+    let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
+    let requested = config::requested(facts, line, resumed)?;
+    Ok((env, resume, requested))
+}
+
+/// The first exception of a callback, of a warning, or of Ctrl-C; it stops training.
+#[derive(Clone, Default)]
+struct Raised(Arc<Mutex<Option<PyErr>>>);
+
+impl Raised {
+    fn store(&self, error: PyErr, py: Python<'_>, signals: &Signals) {
+        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            signals.interrupt();
+        } else {
+            signals.stop();
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn take(&self) -> Option<PyErr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Progress as Python shows it: notes to `logging`, warnings to `warnings`; and between updates Ctrl-C is looked for.
+struct PythonProgress {
+    shown: Option<Box<dyn Progress>>,
+    raised: Raised,
+    signals: Signals,
+    polled: Instant,
+}
+
+impl PythonProgress {
+    fn call(&self, work: impl FnOnce(Python<'_>) -> PyResult<()>) {
+        Python::attach(|py| {
+            if let Err(error) = work(py) {
+                self.raised.store(error, py, &self.signals);
+            }
+        });
+    }
+}
+
+impl Progress for PythonProgress {
+    fn tick(&mut self, tick: &Tick) {
+        if let Some(shown) = &mut self.shown {
+            shown.tick(tick);
+        }
+        if self.polled.elapsed() >= SIGNAL_POLL {
+            self.polled = Instant::now();
+            self.call(|py| py.check_signals());
+        }
+    }
+
+    fn note(&mut self, line: &str) {
+        self.call(|py| {
+            let logger = py.import("logging")?.call_method1("getLogger", ("operant",))?;
+            logger.call_method1("info", ("%s", line)).map(drop)
+        });
+    }
+
+    fn warn(&mut self, line: &str) {
+        self.call(|py| {
+            let category = py.get_type::<PyUserWarning>();
+            py.import("warnings")?.call_method1("warn", (line, category)).map(drop)
+        });
+    }
+
+    fn finish(&mut self) {
+        if let Some(shown) = &mut self.shown {
+            shown.finish();
+        }
+    }
+
+    fn announcer(&self) -> Announcer {
+        Box::new(|_| ())
+    }
+}
+
+/// Python's `sys.stderr`, which a notebook shows.
+struct PythonStderr;
+
+impl Write for PythonStderr {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        Python::attach(|py| py.import("sys")?.getattr("stderr")?.call_method1("write", (text,)).map(drop))
+            .map_err(|error: PyErr| std::io::Error::other(error.to_string()))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The process's log, and whether a run writes to it. A second run at the same time has no operant.log of its own.
+struct LogLease(bool);
+
+static LOG_IN_USE: AtomicBool = AtomicBool::new(false);
+
+impl LogLease {
+    fn take() -> (Self, Log) {
+        static LOG: OnceLock<Log> = OnceLock::new();
+        let is_free = !LOG_IN_USE.swap(true, Ordering::AcqRel);
+        let log = if is_free { LOG.get_or_init(Log::install).clone() } else { Log::default() };
+        (LogLease(is_free), log)
+    }
+}
+
+impl Drop for LogLease {
+    fn drop(&mut self) {
+        if self.0 {
+            LOG_IN_USE.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// A dictionary of the metrics of an update.
+fn record_dict<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (metric, value) in METRICS.iter().zip(record.values()) {
+        dict.set_item(metric.name, value)?;
+    }
+    Ok(dict)
+}
+
+/// Trains, or continues the run `resume`. `progress` is `bar`, `lines` or none.
+///
+/// Returns the run's directory and whether it was stopped, or raises what stopped it, once its checkpoint is saved.
+#[pyfunction]
+#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress))]
+#[allow(clippy::too_many_arguments)] // the keywords of operant.train
+pub fn train(
+    py: Python<'_>,
+    env: Option<String>,
+    settings: Vec<(String, String)>,
+    env_options: Vec<(String, String)>,
+    config: Option<PathBuf>,
+    resume: Option<String>,
+    on_update: Option<Py<PyAny>>,
+    progress: Option<&str>,
+) -> PyResult<(PathBuf, bool)> {
+    let started = Instant::now();
+    let registry = operant_env::builtin();
+    let line = command_line(settings, env_options, config)?;
+    let (env, resume, requested) =
+        guarded(|| configure(&registry, env.as_deref(), resume.as_deref(), &line).map_err(|e| error(&e)))?;
+    let (signals, raised) = (Signals::none(), Raised::default());
+    let shown: Option<Box<dyn Progress>> = match progress {
+        Some("bar") => Some(Box::new(Bar::new(requested.settings.steps()))),
+        Some("lines") => Some(Box::new(Lines::new(PythonStderr))),
+        _ => None,
+    };
+    let (_lease, log) = LogLease::take();
+    let mut job = Job { resume, started, log, signals: signals.clone(), ..Job::new(requested) };
+    job.progress =
+        Box::new(PythonProgress { shown, raised: raised.clone(), signals: signals.clone(), polled: started });
+    if let Some(callback) = on_update {
+        let (raised, signals) = (raised.clone(), signals.clone());
+        job.on_record = Some(Box::new(move |record| {
+            // No further call once something has stopped the run.
+            if signals.stopped_by().is_none() {
+                Python::attach(|py| {
+                    let called = record_dict(py, record).and_then(|dict| callback.call1(py, (dict,)));
+                    if let Err(error) = called {
+                        raised.store(error, py, &signals);
+                    }
+                });
+            }
+        }));
+    }
+    let outcome = guarded(|| {
+        py.detach(|| {
+            operant_run::train(job, |requested, device| operant_run::backend(&env, requested, device))
+        })
+        .map_err(|e| error(&e))
+    });
+    if let Some(cause) = raised.take() {
+        // What stopped training comes first; a failure to save explains itself as its cause.
+        if let Err(failed) = outcome {
+            cause.set_cause(py, Some(failed));
+        }
+        return Err(cause);
+    }
+    let Outcome { exit_reason, dir, unsaved, .. } = outcome?;
+    match unsaved {
+        Some(failed) => Err(error(&failed)),
+        None => Ok((dir, matches!(exit_reason, ExitReason::Stopped(_)))),
+    }
+}
+
+/// result.json of a run as JSON text; None while it has not ended.
+#[pyfunction]
+pub fn result(dir: PathBuf) -> Option<String> {
+    RunResult::read(&dir).map(|result| result.to_json())
+}
+
+/// The metrics of a run: names, and `(updates, metrics)` values from metrics.csv.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+pub fn metrics(py: Python<'_>, dir: PathBuf) -> PyResult<(Vec<&'static str>, Bound<'_, PyArray2<f64>>)> {
+    let path = dir.join("metrics.csv");
+    let mut values = Vec::new();
+    sinks::each_row(&path, u64::MAX, |row| values.extend(row.values()))
+        .map_err(|failed| PyOSError::new_err(format!("{} cannot be read: {failed}", path.display())))?;
+    let names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+    let rows = values.len() / names.len();
+    let table = PyArray1::from_vec(py, values).reshape([rows, names.len()])?;
+    Ok((names, table))
+}
+
+/// A run's description.
+fn described<'py>(py: Python<'py>, run: &runs::Run) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("name", &run.run)?;
+    dict.set_item("env", &run.env)?;
+    dict.set_item("state", run.health.name())?;
+    dict.set_item("reason", &run.reason)?;
+    dict.set_item("device", &run.device)?;
+    dict.set_item("seed", run.seed)?;
+    dict.set_item("env_steps", run.env_steps)?;
+    dict.set_item("total_timesteps", run.total_steps)?;
+    dict.set_item("started", &run.started)?;
+    dict.set_item("pid", run.pid)?;
+    dict.set_item("dir", &run.dir)?;
+    dict.set_item("checkpoint", &run.checkpoint)?;
+    Ok(dict)
+}
+
+/// The directory that holds the runs.
+pub fn parent(registry: &Registry, run_dir: Option<String>) -> operant_run::Result<PathBuf> {
+    let mut line = CommandLine::default();
+    line.flags.extend(run_dir.map(|dir| ("run_dir", "run_dir", dir)));
+    config::run_dir(registry.known(), &line)
+}
+
+/// The runs in a directory and the live ones elsewhere, latest last; or the one of this name or path.
+#[pyfunction]
+#[pyo3(signature = (run, run_dir))]
+pub fn list_runs<'py>(
+    py: Python<'py>,
+    run: Option<String>,
+    run_dir: Option<String>,
+) -> PyResult<Bound<'py, PyList>> {
+    let found = guarded(|| {
+        let parent = parent(&operant_env::builtin(), run_dir).map_err(|e| error(&e))?;
+        let Some(run) = run else { return Ok(runs::list(&parent)) };
+        runs::find(&parent, &run).map(|run| vec![run]).map_err(|e| error(&e))
+    })?;
+    let all: PyResult<Vec<_>> = found.iter().map(|run| described(py, run)).collect();
+    PyList::new(py, all?)
+}
+
+/// Plays greedy episodes of a run's latest checkpoint, as `operant eval` does; JSON text.
+#[pyfunction]
+#[pyo3(signature = (run, episodes))]
+pub fn evaluate(py: Python<'_>, run: String, episodes: usize) -> PyResult<String> {
+    let registry = operant_env::builtin();
+    let played = || {
+        let target = EvalTarget::find(Path::new("runs"), &run)?;
+        let env = device::find(&registry, &target.checkpoint.env)?;
+        let facts = EnvFacts::of(&env.spec(), &registry);
+        let mut line = CommandLine::default();
+        line.flags.push(("eval_episodes", "episodes", episodes.to_string()));
+        let resumed = Some((target.run.as_str(), target.checkpoint.config.as_str()));
+        let requested = config::requested(facts, &line, resumed)?;
+        eval::evaluate(&target, &requested, requested.settings.run.eval_episodes, |requested| {
+            operant_run::backend(env, requested, &Device::cpu())
+        })
+    };
+    let result = guarded(|| py.detach(played).map_err(|e| error(&e)))?;
+    serde_json::to_string(&result).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}

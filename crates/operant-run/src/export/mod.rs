@@ -1,0 +1,82 @@
+//! A trained policy as a file for other programs: ONNX, or safetensors.
+
+mod messages;
+mod onnx;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use operant_env::{ActionSpace, ObsSpace};
+use operant_learn::TrainedPolicy;
+use safetensors::tensor::{self, Dtype, TensorView};
+use serde_json::json;
+
+use crate::dir;
+use crate::error::{Error, Result};
+use crate::policy::SavedPolicy;
+
+/// Key of the metadata in both formats.
+const METADATA: &str = "operant";
+
+/// Writes the policy as an ONNX model (docs/checkpoints.md describes inputs and outputs). A file of this name is replaced.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_onnx(saved: &SavedPolicy, path: &Path) -> Result<()> {
+    write(path, onnx::encode(&saved.policy, &metadata(saved)))
+}
+
+/// Writes the policy's tensors as a safetensors file under the names of PyTorch's `state_dict`. A file of this name is
+/// replaced.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_safetensors(saved: &SavedPolicy, path: &Path) -> Result<()> {
+    let tensors: BTreeMap<_, _> = saved.policy.tensors().into_iter().map(bytes_of).collect();
+    let views = tensors.iter().map(|(name, (shape, data))| {
+        let view = TensorView::new(Dtype::F32, shape.clone(), data);
+        (name, view.expect("a tensor's data have its shape"))
+    });
+    let metadata = HashMap::from([(METADATA.to_owned(), metadata(saved))]);
+    let encoded = tensor::serialize(views, Some(metadata));
+    write(path, encoded.expect("names are unique and no tensor is too large"))
+}
+
+fn bytes_of(tensor: operant_learn::PolicyTensor) -> (String, (Vec<usize>, Vec<u8>)) {
+    let data = tensor.values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    (tensor.name, (tensor.shape, data))
+}
+
+fn write(path: &Path, content: Vec<u8>) -> Result<()> {
+    dir::replace(path, content, false).map_err(|error| {
+        Error::disk("the policy cannot be written", path, &error)
+            .remedy("name a file in a directory that exists and has space")
+    })
+}
+
+/// Spaces and network as JSON, so that a file describes itself.
+pub fn metadata(saved: &SavedPolicy) -> String {
+    let TrainedPolicy { env, obs, actions, masked, network, obs_norm, .. } = &saved.policy;
+    let architecture = &network.architecture;
+    json!({
+        "environment": env,
+        "run": saved.run,
+        "env_steps": saved.env_steps,
+        "observation_shape": match obs {
+            ObsSpace::Box { low, .. } => vec![low.len()],
+            ObsSpace::Binary { shape } => shape.clone(),
+        },
+        "observation_type": match obs { ObsSpace::Box { .. } => "float", ObsSpace::Binary { .. } => "binary" },
+        "action_type": match actions { ActionSpace::Box { .. } => "continuous", ActionSpace::Discrete(_) => "discrete" },
+        "action_sizes": match actions {
+            ActionSpace::Box { low, .. } => vec![low.len()],
+            ActionSpace::Discrete(choices) => choices.clone(),
+        },
+        "action_mask": masked,
+        "hidden": architecture.hidden,
+        "activation": architecture.activation.name(),
+        "shared_trunk": architecture.shared_trunk,
+        "clip_obs": obs_norm.as_ref().map(|norm| norm.clip),
+    })
+    .to_string()
+}

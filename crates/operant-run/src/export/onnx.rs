@@ -1,0 +1,217 @@
+//! A policy as an ONNX model.
+//!
+//! ```text
+//! inputs    obs          (batch, O) float, or (batch, shape) bool
+//!           action_mask  (batch, A) bool, true where a choice is legal; only in environments with masks
+//! outputs   action       greedy: (batch) or (batch, components) int64, or (batch, A) float within the bounds
+//!           logits       (batch, A), illegal choices at -1e8; of a continuous policy `mean` (batch, A) and `log_std` (A)
+//!           value        (batch)
+//! ```
+
+use operant_env::{ActionSpace, ObsSpace};
+use operant_learn::{Activation, TrainedPolicy};
+use prost::Message;
+
+use super::messages::{
+    Attribute, BOOL, Dimension, FLOAT, Graph, INT64, Model, Node, OperatorSet, Property, Shape, Tensor,
+    TensorType, Type, Value,
+};
+
+/// The version of the file format, and of the operators: old enough for every runtime of the last years.
+const IR_VERSION: i64 = 8;
+const OPERATORS: i64 = 17;
+
+/// The parameter behind the output `log_std`.
+const LOG_STD: &str = "log_std.parameter";
+
+/// Logit of an illegal choice, as in training.
+const ILLEGAL: f32 = -1e8;
+
+/// The model's bytes, with `metadata` as its property `operant`.
+pub fn encode(policy: &TrainedPolicy, metadata: &str) -> Vec<u8> {
+    let mut builder = Builder::default();
+    for tensor in policy.tensors() {
+        // An output has its name.
+        let name = if tensor.name == "log_std" { LOG_STD } else { &tensor.name };
+        builder.floats(name, &tensor.shape, &tensor.values);
+    }
+    let obs = builder.observations(policy);
+    builder.actor(policy, &obs);
+    builder.critic(policy, &obs);
+    let property = Property { key: super::METADATA.to_owned(), value: metadata.to_owned() };
+    Model {
+        ir_version: IR_VERSION,
+        producer_name: "operant".to_owned(),
+        producer_version: env!("CARGO_PKG_VERSION").to_owned(),
+        graph: Some(Graph { name: policy.env.clone(), ..builder.graph }),
+        opset_import: vec![OperatorSet { domain: String::new(), version: OPERATORS }],
+        metadata_props: vec![property],
+    }
+    .encode_to_vec()
+}
+
+#[derive(Default)]
+struct Builder {
+    graph: Graph,
+}
+
+impl Builder {
+    fn node(&mut self, op: &str, inputs: &[&str], output: &str, attribute: Vec<Attribute>) -> String {
+        self.graph.node.push(Node {
+            input: inputs.iter().map(|&name| name.to_owned()).collect(),
+            output: vec![output.to_owned()],
+            name: output.to_owned(),
+            op_type: op.to_owned(),
+            attribute,
+        });
+        output.to_owned()
+    }
+
+    fn floats(&mut self, name: &str, shape: &[usize], values: &[f32]) -> String {
+        let data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        self.tensor(name, FLOAT, shape, data)
+    }
+
+    fn ints(&mut self, name: &str, values: &[usize]) -> String {
+        let data = values.iter().flat_map(|&x| (x as i64).to_le_bytes()).collect();
+        self.tensor(name, INT64, &[values.len()], data)
+    }
+
+    fn tensor(&mut self, name: &str, data_type: i32, shape: &[usize], raw_data: Vec<u8>) -> String {
+        let dims = shape.iter().map(|&n| n as i64).collect();
+        self.graph.initializer.push(Tensor { dims, data_type, name: name.to_owned(), raw_data });
+        name.to_owned()
+    }
+
+    fn input(&mut self, name: &str, elem_type: i32, extents: &[usize]) {
+        self.graph.input.push(batched(name, elem_type, extents));
+    }
+
+    fn output(&mut self, name: &str, elem_type: i32, extents: &[usize]) {
+        self.graph.output.push(batched(name, elem_type, extents));
+    }
+
+    /// The observations as the first layer sees them: `(batch, O)` floats, normalised.
+    fn observations(&mut self, policy: &TrainedPolicy) -> String {
+        let mut obs = match &policy.obs {
+            ObsSpace::Box { low, .. } => {
+                self.input("obs", FLOAT, &[low.len()]);
+                "obs".to_owned()
+            }
+            ObsSpace::Binary { shape } => {
+                self.input("obs", BOOL, shape);
+                let to = Attribute::int("to", i64::from(FLOAT));
+                let floats = self.node("Cast", &["obs"], "obs_float", vec![to]);
+                self.node("Flatten", &[&floats], "obs_flat", vec![Attribute::int("axis", 1)])
+            }
+        };
+        if let Some(norm) = &policy.obs_norm {
+            let low = self.floats("obs_norm.low", &[], &[-norm.clip]);
+            let high = self.floats("obs_norm.high", &[], &[norm.clip]);
+            obs = self.node("Sub", &[&obs, "obs_norm.shift"], "obs_centred", vec![]);
+            obs = self.node("Mul", &[&obs, "obs_norm.scale"], "obs_scaled", vec![]);
+            obs = self.node("Clip", &[&obs, &low, &high], "obs_normalised", vec![]);
+        }
+        obs
+    }
+
+    /// `W x + b` of the layer whose parameters have this name.
+    fn dense(&mut self, layer: &str, x: &str, output: &str) -> String {
+        let (weight, bias) = (format!("{layer}.weight"), format!("{layer}.bias"));
+        self.node("Gemm", &[x, &weight, &bias], output, vec![Attribute::int("transB", 1)])
+    }
+
+    /// The hidden layers of `trunk`, unless another head has added them.
+    fn hidden(&mut self, policy: &TrainedPolicy, trunk: &str, obs: &str) -> String {
+        let architecture = &policy.network.architecture;
+        let op = match architecture.activation {
+            Activation::Tanh => "Tanh",
+            Activation::Relu => "Relu",
+        };
+        let mut x = obs.to_owned();
+        for k in 0..architecture.hidden.len() {
+            let output = format!("{trunk}.{k}.out");
+            if !self.graph.node.iter().any(|node| node.name == output) {
+                let sum = self.dense(&format!("{trunk}.{k}"), &x, &format!("{trunk}.{k}.sum"));
+                self.node(op, &[&sum], &output, vec![]);
+            }
+            x = output;
+        }
+        x
+    }
+
+    fn actor(&mut self, policy: &TrainedPolicy, obs: &str) {
+        let trunk = if policy.network.architecture.shared_trunk { "trunk" } else { "actor" };
+        let hidden = self.hidden(policy, trunk, obs);
+        match &policy.actions {
+            ActionSpace::Discrete(choices) => self.choices(choices, policy.masked, &hidden),
+            ActionSpace::Box { low, .. } => {
+                let mean = self.dense("policy", &hidden, "mean");
+                let above = self.node("Max", &[&mean, "action_low"], "action_above", vec![]);
+                self.node("Min", &[&above, "action_high"], "action", vec![]);
+                self.node("Identity", &[LOG_STD], "log_std", vec![]);
+                self.output("action", FLOAT, &[low.len()]);
+                self.output("mean", FLOAT, &[low.len()]);
+                self.graph.output.push(value("log_std", FLOAT, vec![extent(low.len())]));
+            }
+        }
+    }
+
+    /// Masked logits, and of each component the first of the greatest.
+    fn choices(&mut self, choices: &[usize], masked: bool, hidden: &str) {
+        let all: usize = choices.iter().sum();
+        if masked {
+            self.input("action_mask", BOOL, &[all]);
+            let logits = self.dense("policy", hidden, "logits_of_all");
+            let illegal = self.floats("illegal", &[], &[ILLEGAL]);
+            self.node("Where", &["action_mask", &logits, &illegal], "logits", vec![]);
+        } else {
+            self.dense("policy", hidden, "logits");
+        }
+        let argmax = |keep| vec![Attribute::int("axis", 1), Attribute::int("keepdims", keep)];
+        if let [_] = choices {
+            self.node("ArgMax", &["logits"], "action", argmax(0));
+            self.output("action", INT64, &[]);
+        } else {
+            let axis = self.ints("component.axis", &[1]);
+            let mut first = 0;
+            let mut parts = Vec::new();
+            for (k, &count) in choices.iter().enumerate() {
+                let start = self.ints(&format!("component.{k}.start"), &[first]);
+                let end = self.ints(&format!("component.{k}.end"), &[first + count]);
+                first += count;
+                let inputs = ["logits", &start, &end, &axis];
+                let part = self.node("Slice", &inputs, &format!("component.{k}.logits"), vec![]);
+                parts.push(self.node("ArgMax", &[&part], &format!("component.{k}.action"), argmax(1)));
+            }
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            self.node("Concat", &parts, "action", vec![Attribute::int("axis", 1)]);
+            self.output("action", INT64, &[choices.len()]);
+        }
+        self.output("logits", FLOAT, &[all]);
+    }
+
+    fn critic(&mut self, policy: &TrainedPolicy, obs: &str) {
+        let trunk = if policy.network.architecture.shared_trunk { "trunk" } else { "critic" };
+        let hidden = self.hidden(policy, trunk, obs);
+        let column = self.dense("value", &hidden, "value_column");
+        let axis = self.ints("value.axis", &[1]);
+        self.node("Squeeze", &[&column, &axis], "value", vec![]);
+        self.output("value", FLOAT, &[]);
+    }
+}
+
+/// An input or output whose first extent is the batch.
+fn batched(name: &str, elem_type: i32, extents: &[usize]) -> Value {
+    let batch = Dimension { dim_value: None, dim_param: Some("batch".to_owned()) };
+    value(name, elem_type, std::iter::once(batch).chain(extents.iter().map(|&n| extent(n))).collect())
+}
+
+fn extent(n: usize) -> Dimension {
+    Dimension { dim_value: Some(n as i64), dim_param: None }
+}
+
+fn value(name: &str, elem_type: i32, dim: Vec<Dimension>) -> Value {
+    let tensor_type = Some(TensorType { elem_type, shape: Some(Shape { dim }) });
+    Value { name: name.to_owned(), r#type: Some(Type { tensor_type }) }
+}

@@ -1,0 +1,48 @@
+//! A trained policy of a run, without its training.
+
+use std::path::{Path, PathBuf};
+
+use operant_env::Registry;
+use operant_learn::TrainedPolicy;
+
+use crate::config::{self, CommandLine, EnvFacts};
+use crate::device;
+use crate::error::{Error, Result};
+use crate::eval::EvalTarget;
+
+/// The policy of a checkpoint.
+#[derive(Debug, Clone)]
+pub struct SavedPolicy {
+    /// Name of the run that it belongs to.
+    pub run: String,
+    /// The checkpoint's directory.
+    pub path: PathBuf,
+    /// Environment steps that it had trained for.
+    pub env_steps: u64,
+    /// The policy.
+    pub policy: TrainedPolicy,
+    /// The environment's options, as the run was trained.
+    pub env_options: operant_env::EnvOptions,
+    /// Errors of damaged checkpoints that were skipped.
+    pub warnings: Vec<String>,
+}
+
+impl SavedPolicy {
+    /// Loads the policy of a checkpoint: by its path, or the latest one of a run (by name under `parent`, or by path).
+    ///
+    /// # Errors
+    /// When there is none, it cannot be read, or its environment is not in the registry.
+    pub fn load(registry: &Registry, parent: &Path, what: &str) -> Result<Self> {
+        let EvalTarget { run, path, checkpoint, warnings } = EvalTarget::find(parent, what)?;
+        let at = |error: Error| Error { place: Some(path.display().to_string()), ..error };
+        let env = device::find(registry, &checkpoint.env).map_err(at)?;
+        let facts = EnvFacts::of(&env.spec(), registry);
+        let requested = config::requested(facts, &CommandLine::default(), Some((&run, &checkpoint.config)))?;
+        let settings = requested.settings;
+        let env = device::with_options(&**env, &settings)?;
+        let policy = TrainedPolicy::from_snapshot(&*env, &settings.learner, &checkpoint.snapshot)
+            .map_err(|error| at(error.into()))?;
+        let (env_steps, env_options) = (checkpoint.env_steps, settings.env_options);
+        Ok(SavedPolicy { run, path, env_steps, policy, env_options, warnings })
+    }
+}
