@@ -1,0 +1,52 @@
+//! `operant export`: what it writes, and what it refuses.
+
+mod common;
+
+use common::Place;
+
+fn trained(place: &Place) {
+    let args =
+        ["train", "cartpole", "--steps", "4096", "--name", "mine", "--quiet", "--set", "eval_episodes=1"];
+    assert_eq!(place.operant(&args).code, Some(0));
+}
+
+#[test]
+fn both_formats_are_written_and_name_the_run() {
+    let place = Place::new();
+    trained(&place);
+    let exported =
+        place.operant(&["export", "mine", "--onnx", "policy.onnx", "--safetensors", "policy.safetensors"]);
+    assert_eq!(exported.code, Some(0), "{exported:#?}");
+    assert!(exported.stdout.contains("policy.onnx: the policy of run mine (cartpole) at 4096 steps"));
+    let read = |file: &str| std::fs::read(place.path().join(file)).expect("written");
+    let (onnx, safetensors) = (read("policy.onnx"), read("policy.safetensors"));
+    let contains = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    for text in ["Gemm", "ArgMax", "actor.0.weight", "\"environment\":\"cartpole\""] {
+        assert!(contains(&onnx, text), "{text}");
+    }
+    // A header of JSON: its length in eight bytes, then each array's type, shape and place.
+    let length = u64::from_le_bytes(safetensors[..8].try_into().expect("eight bytes")) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&safetensors[8..8 + length]).expect("JSON");
+    assert_eq!(header["policy.weight"]["shape"], serde_json::json!([2, 64]));
+    let about = header["__metadata__"]["operant"].as_str().expect("text");
+    assert!(about.contains("\"run\":\"mine\""), "{about}");
+
+    // The same checkpoint by its path, over the first file.
+    let checkpoint = place.path().join("runs/mine/checkpoints/step_000000004096");
+    let again = place.operant(&["export", &checkpoint.to_string_lossy(), "--onnx", "policy.onnx"]);
+    assert_eq!(again.code, Some(0), "{again:#?}");
+    assert!(read("policy.onnx") == onnx);
+}
+
+#[test]
+fn nothing_is_written_where_something_is_wrong() {
+    let place = Place::new();
+    place.operant(&["export", "mine", "--onnx", "m.onnx"]).assert_error(2, &["there is no run", "mine"]);
+    trained(&place);
+    place.operant(&["export", "mine"]).assert_error(2, &["needs a file", "--onnx FILE"]);
+    let nowhere = place.operant(&["export", "mine", "--onnx", "absent/m.onnx"]);
+    nowhere.assert_error(1, &["cannot be written", "where: absent/m.onnx"]);
+    place.write("taken", "");
+    place.operant(&["export", "mine", "--safetensors", "runs"]).assert_error(1, &["where: runs"]);
+    assert!(!place.path().join("m.onnx").exists());
+}

@@ -1,0 +1,44 @@
+"""A policy as a PyTorch module: the same outputs, names and distributions."""
+
+import numpy as np
+import pytest
+import torch
+
+import operant
+
+SETTINGS = {
+    "cartpole": {},
+    "pendulum": {"norm_obs": True, "activation": "relu"},
+    "acrobot": {"shared_trunk": True},
+    "minatar_breakout": {"hidden": [64], "num_envs": 16},
+}
+
+
+@pytest.mark.parametrize("env", SETTINGS)
+def test_the_module_computes_what_the_policy_does(env, tmp_path):
+    run = operant.train(
+        env, run_dir=tmp_path, ring=False, seed=1, total_timesteps=4096, eval_episodes=1, num_steps=64,
+        progress=False, **SETTINGS[env],
+    )
+    policy, module = run.policy, run.policy.to_torch()
+    assert set(module.state_dict()) == set(policy.state_dict())
+    for name, array in policy.state_dict().items():
+        np.testing.assert_array_equal(module.state_dict()[name].numpy(), array)
+    rng, shape = np.random.default_rng(0), (200, *policy.metadata["observation_shape"])
+    is_binary = policy.metadata["observation_type"] == "binary"
+    obs = rng.random(shape) < 0.3 if is_binary else rng.normal(size=shape).astype(np.float32)
+    with torch.no_grad():
+        outputs, values = module(torch.from_numpy(obs))
+        actions = module.act(torch.from_numpy(obs))
+    ours, our_values = policy.evaluate(obs)
+    np.testing.assert_allclose(outputs, ours, atol=1e-5 * np.abs(ours).max())
+    np.testing.assert_allclose(values, our_values, atol=1e-5 * np.abs(our_values).max())
+    np.testing.assert_allclose(actions, policy(obs), atol=1e-5)
+    assert actions.shape == policy(obs).shape
+    module.act(torch.from_numpy(obs), deterministic=False)
+    # It trains: every parameter that the loss reaches gets a gradient.
+    outputs, values = module(torch.from_numpy(obs))
+    (outputs.square().mean() + values.square().mean()).backward()
+    assert all(p.grad is not None for name, p in module.named_parameters() if name != "log_std")
+    torch.save(module.state_dict(), tmp_path / "module.pt")
+    module.load_state_dict(torch.load(tmp_path / "module.pt"))

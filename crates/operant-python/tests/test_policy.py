@@ -1,0 +1,210 @@
+"""Trained policies: actions, arrays, exports and errors."""
+
+import os
+import pickle
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from safetensors import safe_open
+
+import operant
+
+# Settings that make each network differ: normalisation, sharing, nonlinearity.
+SETTINGS = {
+    "cartpole": {},
+    "pendulum": {"norm_obs": True, "activation": "relu"},
+    "acrobot": {"shared_trunk": True},
+    "minatar_breakout": {"hidden": [64], "num_envs": 16},
+}
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs")
+    trained = {}
+    for env, settings in SETTINGS.items():
+        run = operant.train(
+            env, run_dir=place, ring=False, seed=1, total_timesteps=4096, eval_episodes=1, num_steps=64,
+            progress=False, **settings,
+        )
+        trained[env] = run.policy
+    return trained
+
+
+def observations(policy, count, seed=0):
+    rng, shape = np.random.default_rng(seed), (count, *policy.metadata["observation_shape"])
+    if policy.metadata["observation_type"] == "binary":
+        return rng.random(shape) < 0.3
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def numpy_forward(policy, obs):
+    """The network in double precision, from the arrays of state_dict."""
+    arrays, meta = policy.state_dict(), policy.metadata
+    x = obs.reshape(len(obs), -1).astype(np.float64)
+    if meta["clip_obs"] is not None:
+        x = ((x - arrays["obs_norm.shift"]) * arrays["obs_norm.scale"]).clip(-meta["clip_obs"], meta["clip_obs"])
+    activation = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0)}[meta["activation"]]
+
+    def run(trunk, head):
+        y = x
+        for k in range(len(meta["hidden"])):
+            y = activation(y @ arrays[f"{trunk}.{k}.weight"].T + arrays[f"{trunk}.{k}.bias"])
+        return y @ arrays[f"{head}.weight"].T + arrays[f"{head}.bias"]
+
+    actor, critic = ("trunk", "trunk") if meta["shared_trunk"] else ("actor", "critic")
+    return run(actor, "policy"), run(critic, "value")[:, 0]
+
+
+@pytest.mark.parametrize("env", SETTINGS)
+def test_outputs_are_those_of_the_arrays(policies, env):
+    policy = policies[env]
+    obs = observations(policy, 333)
+    outputs, values = policy.evaluate(obs)
+    for ours, theirs in zip((outputs, values), numpy_forward(policy, obs), strict=True):
+        assert ours.dtype == np.float32
+        np.testing.assert_allclose(ours, theirs, atol=1e-5 * np.abs(theirs).max())
+    actions = policy(obs)
+    if policy.metadata["action_type"] == "discrete":
+        assert actions.dtype == np.int64
+        np.testing.assert_array_equal(actions, outputs.argmax(1))
+    else:
+        low, high = policy.state_dict()["action_low"], policy.state_dict()["action_high"]
+        np.testing.assert_array_equal(actions, outputs.clip(low, high))
+    envs = operant.make_vec(policy.env, 333)
+    assert actions in envs.action_space and actions[0] in envs.single_action_space
+
+
+@pytest.mark.parametrize("env", SETTINGS)
+def test_onnxruntime_agrees(policies, env, tmp_path):
+    policy = policies[env]
+    path = tmp_path / "policy.onnx"
+    policy.export_onnx(path)
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    session = onnxruntime.InferenceSession(path)
+    for count in (1, 70):
+        obs = observations(policy, count)
+        found = dict(zip([output.name for output in session.get_outputs()], session.run(None, {"obs": obs})))
+        outputs, values = policy.evaluate(obs)
+        theirs = found["logits"] if "logits" in found else found["mean"]
+        np.testing.assert_allclose(theirs, outputs, atol=1e-5 * np.abs(outputs).max())
+        np.testing.assert_allclose(found["value"], values, atol=1e-5 * np.abs(values).max())
+        np.testing.assert_allclose(found["action"], policy(obs), atol=1e-5)
+        assert found["action"].dtype == policy(obs).dtype
+
+
+@pytest.mark.parametrize("env", SETTINGS)
+def test_safetensors_hold_the_state_dict(policies, env, tmp_path):
+    policy = policies[env]
+    path = tmp_path / "policy.safetensors"
+    policy.export_safetensors(path)
+    with safe_open(path, "numpy") as file:
+        assert set(file.keys()) == set(policy.state_dict())
+        for name, array in policy.state_dict().items():
+            np.testing.assert_array_equal(file.get_tensor(name), array)
+        assert policy.env in file.metadata()["operant"]
+
+
+def test_one_observation_has_no_batch(policies):
+    for env, policy in policies.items():
+        obs = observations(policy, 3)
+        np.testing.assert_array_equal(policy(obs[1]), policy(obs)[1])
+        outputs, value = policy.evaluate(obs[1])
+        assert outputs.ndim == 1 and np.ndim(value) == 0, env
+
+
+def test_rows_depend_neither_on_their_number_nor_on_threads(policies):
+    for policy in policies.values():
+        obs = observations(policy, 5000)
+        alone = operant.load(policy.path, threads=1)
+        np.testing.assert_array_equal(policy(obs), alone(obs))
+        np.testing.assert_array_equal(policy(obs)[4000:4010], policy(obs[4000:4010]))
+        shared = operant.load(policy.path, threads=3)
+        np.testing.assert_array_equal(shared(obs, deterministic=False), alone(obs, deterministic=False))
+
+
+def test_draws_follow_the_policy_and_the_seed(policies):
+    policy = operant.load(policies["acrobot"].path, seed=5)
+    obs = np.repeat(observations(policy, 1), 20_000, 0)
+    logits = policy.evaluate(obs[0])[0].astype(np.float64)
+    expected = np.exp(logits) / np.exp(logits).sum()
+    first = policy(obs, deterministic=False)
+    counts = np.bincount(first, minlength=3) / len(obs)
+    np.testing.assert_allclose(counts, expected, atol=0.02)
+    assert (policy(obs, deterministic=False) != first).any()
+    policy.seed(5)
+    np.testing.assert_array_equal(policy(obs, deterministic=False), first)
+    continuous = operant.load(policies["pendulum"].path)
+    low, high = continuous.state_dict()["action_low"], continuous.state_dict()["action_high"]
+    drawn = continuous(observations(continuous, 1000), deterministic=False)
+    assert (drawn >= low).all() and (drawn <= high).all() and drawn.std() > 0.1
+
+
+def test_other_types_of_observations_are_converted(policies):
+    policy = policies["cartpole"]
+    obs = observations(policy, 4)
+    np.testing.assert_array_equal(policy(obs.astype(np.float64)), policy(obs))
+    np.testing.assert_array_equal(policy(obs.tolist()), policy(obs))
+    np.testing.assert_array_equal(policy(np.asfortranarray(obs)), policy(obs))
+    bits = policies["minatar_breakout"]
+    seen = observations(bits, 4)
+    np.testing.assert_array_equal(bits(seen.astype(np.uint8)), bits(seen))
+
+
+def test_a_policy_pickles_with_its_draws(policies):
+    policy = operant.load(policies["cartpole"].path, seed=2)
+    obs = observations(policy, 100)
+    policy(obs, deterministic=False)
+    copy = pickle.loads(pickle.dumps(policy))
+    np.testing.assert_array_equal(copy(obs, deterministic=False), policy(obs, deterministic=False))
+
+
+def test_a_forked_child_acts(policies):
+    policy = operant.load(policies["cartpole"].path, threads=2)
+    obs = observations(policy, 5000)
+    expected = policy(obs)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (policy(obs) == expected).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_good_policy_is_good_in_gymnasium(tmp_path):
+    import gymnasium
+
+    run = operant.train("cartpole", seed=1, run_dir=tmp_path, ring=False, progress=False)
+    assert run.result["eval_return_mean"] == 500
+    envs = gymnasium.make_vec("CartPole-v1", 20, vectorization_mode="sync")
+    obs, _ = envs.reset(seed=1)
+    returns, playing = np.zeros(20), np.ones(20, bool)
+    while playing.any():
+        obs, rewards, terminated, truncated, _ = envs.step(run.policy(obs))
+        returns += rewards * playing
+        playing &= ~(terminated | truncated)
+    assert returns.mean() >= 475
+
+
+@pytest.mark.parametrize(
+    ("obs", "kind", "says"),
+    [
+        (np.zeros((3, 5)), ValueError, r"expected shape \(4,\) or \(N, 4\), got \(3, 5\)"),
+        (np.zeros(3), ValueError, "expected shape"),
+        (np.array([[0, 0, np.nan, 0]]), ValueError, "got NaN in row 0, feature 2"),
+        (np.array(["a"] * 4), TypeError, "expected numbers"),
+        (np.zeros((2, 2, 4)), ValueError, "expected shape"),
+    ],
+)
+def test_bad_observations(policies, obs, kind, says):
+    with pytest.raises(kind, match=says):
+        policies["cartpole"](obs)
+
+
+def test_bad_arguments(policies, tmp_path):
+    policy = policies["cartpole"]
+    with pytest.raises(ValueError, match="all actions of cartpole are legal"):
+        policy(observations(policy, 2), action_mask=np.ones((2, 2)))
+    with pytest.raises(OSError, match="cannot be written"):
+        policy.export_onnx(tmp_path / "absent" / "p.onnx")
+    assert policy(observations(policy, 0)).shape == (0,)

@@ -1,0 +1,254 @@
+"""Training from Python: results, files, callbacks, stops and errors."""
+
+import _thread
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import operant
+from operant._train import Evaluation, Result
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A working directory of its own, without this machine's configuration and rings."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("OPERANT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("OPERANT_RING_DIR", str(tmp_path / "rings"))
+    (tmp_path / "rings").mkdir(mode=0o700)
+    return tmp_path
+
+
+def short(**settings):
+    return operant.train("cartpole", **{"seed": 3, "total_timesteps": 8192, "eval_episodes": 10, **settings})
+
+
+def weights(run):
+    return {name: array.tobytes() for name, array in run.policy.state_dict().items()}
+
+
+def test_a_run_leaves_what_the_command_leaves(place):
+    run = short(name="mine", learning_rate=1e-3, hidden=[32, 16], anneal_lr=False)
+    assert run.dir.resolve() == place / "runs" / "mine" and run.name == "mine" and run.state == "finished"
+    for file in ["config.toml", "metrics.csv", "operant.log", "run.json", "result.json", "checkpoints"]:
+        assert (run.dir / file).exists(), file
+    assert "begins" in (run.dir / "operant.log").read_text()
+    result = run.result
+    assert set(result) == set(Result.__annotations__)
+    assert (result["run"], result["env"], result["seed"], result["env_steps"]) == ("mine", "cartpole", 3, 8192)
+    assert result["config"]["learning_rate"] == 1e-3 and result["config"]["hidden"] == [32, 16]
+    assert result["config"]["anneal_lr"] is False
+    evaluation = run.eval(10)
+    assert set(evaluation) == set(Evaluation.__annotations__)
+    assert evaluation["eval_return_mean"] == result["eval_return_mean"]
+
+
+def test_metrics_are_a_structured_array():
+    seen = []
+    run = short(num_envs=16, num_steps=64, on_update=seen.append)
+    metrics = run.metrics()
+    assert len(metrics) == len(seen) == 8 and metrics.ndim == 1
+    np.testing.assert_array_equal(metrics["env_steps"], np.arange(1, 9) * 1024)
+    for record, row in zip(seen, metrics, strict=True):
+        assert list(record) == list(metrics.dtype.names)
+        assert record["policy_loss"] == row["policy_loss"] and record["update"] == row["update"]
+    assert np.isnan(metrics["gpu_power"]).all() and np.isfinite(metrics["episodic_return"][-1])
+
+
+def test_the_same_seed_gives_the_same_bits_whatever_watches():
+    first = short(name="first")
+    assert weights(first) == weights(short(name="second", on_update=lambda record: None, threads=1))
+    assert weights(first) != weights(short(name="other", seed=4))
+
+
+def test_runs_lists_them():
+    assert operant.runs() == []
+    short(name="a"), short(name="b", run_dir="elsewhere")
+    assert [run.name for run in operant.runs()] == ["a"]
+    (found,) = operant.runs("elsewhere")
+    assert found.info()["env"] == "cartpole" and found.info()["total_timesteps"] == 8192
+    assert found.result["run"] == "b" and repr(found).startswith("operant.Run(")
+
+
+def test_a_callback_that_raises_stops_the_run_with_a_checkpoint():
+    calls = []
+
+    def stop(record):
+        calls.append(record["update"])
+        if len(calls) == 3:
+            raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        short(name="stopped", total_timesteps=200_000, on_update=stop)
+    assert calls == [1, 2, 3]
+    (run,) = operant.runs()
+    assert run.state == "preempted" and run.info()["reason"] == "the program" and run.result is not None
+    assert 3 <= run.result["updates"] <= 5
+
+
+def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped():
+    def stop(record):
+        if record["update"] == 4:
+            raise StopIteration
+
+    with pytest.raises(StopIteration):
+        short(name="parts", total_timesteps=16384, on_update=stop)
+    (parts,) = operant.runs()
+    resumed = operant.resume(parts)
+    whole = short(name="whole", total_timesteps=16384)
+    assert weights(resumed) == weights(whole)
+    for name in ("eval_return_mean", "env_steps", "updates"):
+        assert resumed.result[name] == whole.result[name]
+
+
+def test_ctrl_c_raises_after_the_checkpoint():
+    def interrupt(record):
+        if record["update"] == 5:
+            _thread.interrupt_main()
+
+    with pytest.raises(KeyboardInterrupt):
+        short(name="interrupted", total_timesteps=10**9, on_update=interrupt)
+    (run,) = operant.runs()
+    assert run.info()["reason"] == "SIGINT" and run.policy.env_steps >= 5 * 1024
+    assert operant.resume(run, total_timesteps=run.policy.env_steps + 2048).state == "finished"
+
+
+def test_a_signal_to_a_script_stops_it_with_a_checkpoint(place):
+    script = textwrap.dedent("""
+        import operant, sys
+        def told(record):
+            if record["update"] == 3:
+                print("trains", flush=True)
+        try:
+            operant.train("cartpole", name="x", total_timesteps=10**9, on_update=told)
+        except KeyboardInterrupt:
+            print(operant.runs()[0].state)
+            sys.exit(7)
+    """)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "trains\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "preempted\n"
+        assert process.wait() == 7
+    assert operant.load("x").env_steps > 0
+
+
+def test_two_threads_train_two_runs():
+    alone = weights(short(name="alone"))
+    runs = {}
+
+    def work(name):
+        runs[name] = short(name=name)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("left", "right")]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert weights(runs["left"]) == weights(runs["right"]) == alone
+
+
+def test_notes_are_logged_and_warnings_warn(caplog):
+    with caplog.at_level(logging.INFO, logger="operant"):
+        run = short(name="noted")
+    assert any("run noted in" in message for message in caplog.messages)
+    with pytest.warns(UserWarning, match="has taken its 8192 steps already"):
+        operant.resume(run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="already"):
+            operant.resume(run)
+
+
+def test_progress_is_written_where_python_writes(capsys):
+    short(progress=True)
+    assert "100%" in capsys.readouterr().err
+    short(progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_settings_come_from_files_below_keywords(place):
+    (place / "mine.toml").write_text("learning_rate = 0.5\ngamma = 0.9\n")
+    config = short(config=place / "mine.toml", gamma=0.95).result["config"]
+    assert (config["learning_rate"], config["gamma"]) == (0.5, 0.95)
+    options = operant.train(
+        "minatar_breakout", env_options={"sticky_action_prob": 0}, num_envs=16, num_steps=16,
+        total_timesteps=512, eval_episodes=1,
+    )
+    assert options.result["config"]["env"]["sticky_action_prob"] == 0
+    assert options.policy.env_options["sticky_action_prob"] == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "says"),
+    [
+        ({"learning_rate": -1}, ValueError, "learning_rate = -1 is not a finite number above 0"),
+        ({"learnin_rate": 1}, TypeError, 'no setting learnin_rate .did you mean "learning_rate"'),
+        ({"hidden": {}}, TypeError, "hidden: expected a number, text or list"),
+        ({"name": "a/b"}, ValueError, "cannot name a run"),
+        ({"num_envs": 3, "num_steps": 1}, ValueError, "num_minibatches"),
+        ({"num_envs": 2**30, "num_steps": 2**16}, ValueError, "memory|num_"),
+        ({"config": "absent.toml"}, (ValueError, OSError), "absent.toml"),
+        ({"env_options": {"gravity": 3}}, ValueError, "gravity"),
+        ({"device": "cuda:7"}, ValueError, "cuda:7"),
+        ({"on_update": 3}, TypeError, "on_update: expected a function"),
+    ],
+)
+def test_bad_settings_leave_nothing(place, wrong, kind, says):
+    with pytest.raises(kind, match=says):
+        short(**wrong)
+    assert not (place / "runs").exists()
+
+
+def test_bad_runs():
+    with pytest.raises(ValueError, match='no environment "cartpol" .did you mean "cartpole"'):
+        operant.train("cartpol")
+    with pytest.raises(ValueError, match="there is no run"):
+        operant.resume("absent")
+    with pytest.raises(ValueError, match="there is no run"):
+        operant.load("absent")
+    run = short()
+    shutil.rmtree(run.dir / "checkpoints")
+    with pytest.raises(ValueError, match="no checkpoint"):
+        operant.load(run.dir)
+
+
+def test_a_run_that_trains_cannot_be_resumed_meanwhile():
+    refused = []
+
+    def again(record):
+        if record["update"] == 2:
+            with pytest.raises(ValueError, match="another process|is training|trains it") as error:
+                operant.resume("busy")
+            refused.append(str(error.value))
+
+    short(name="busy", on_update=again)
+    assert refused
+
+
+def test_divergence_is_an_exception_of_its_own():
+    with pytest.warns(UserWarning, match="skipped"), pytest.raises(FloatingPointError, match="diverged"):
+        short(learning_rate=1e30, max_grad_norm=1e30, norm_adv=False, max_nonfinite_updates=1, vf_coef=1e30)
+
+
+def test_results_are_json():
+    run = short()
+    assert json.loads((run.dir / "result.json").read_text()) == run.result
+
+
+def test_the_example_trains_plays_and_exports(place):
+    example = Path(__file__).parents[3] / "examples" / "train_cartpole.py"
+    ran = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True)
+    assert "in Gymnasium: mean return" in ran.stdout
+    assert list(place.glob("runs/*/policy.onnx"))

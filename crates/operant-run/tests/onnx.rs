@@ -1,0 +1,133 @@
+//! Exported ONNX models compute what the policy computes, by onnxruntime: several components, masks, bits and bounds.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use operant_env::{ActionSpace, ObsSpace};
+use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
+use operant_learn::network::{Architecture, Head, Input, Network, init_params};
+use operant_learn::{Activation, ObsNorm, TrainedPolicy};
+use operant_run::{SavedPolicy, export};
+
+/// Rows of each comparison.
+const ROWS: usize = 100;
+
+/// Checks the model in the working directory, and writes its outputs for the inputs there.
+const SCRIPT: &str = "
+import numpy as np, onnx, onnxruntime, sys
+onnx.checker.check_model(onnx.load('m.onnx'), full_check=True)
+session = onnxruntime.InferenceSession('m.onnx')
+feed = {i.name: np.fromfile(i.name, {'tensor(float)': 'f4', 'tensor(bool)': '?'}[i.type])
+        .reshape(-1, *i.shape[1:]) for i in session.get_inputs()}
+for output, value in zip(session.get_outputs(), session.run(None, feed)):
+    value.astype('f4').tofile(output.name)
+";
+
+fn saved(obs: ObsSpace, actions: ActionSpace, masked: bool, shared_trunk: bool) -> SavedPolicy {
+    let (input, obs_norm) = match &obs {
+        ObsSpace::Box { low, .. } => {
+            let norm = ObsNorm { shift: vec![0.5; low.len()], scale: vec![3.0; low.len()], clip: 1.5 };
+            (Input::Dense(low.len()), Some(norm))
+        }
+        ObsSpace::Binary { .. } => (Input::Bits(obs.size()), None),
+    };
+    let head = match &actions {
+        ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
+        ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
+    };
+    let activation = if shared_trunk { Activation::Relu } else { Activation::Tanh };
+    let hidden = vec![24, 17];
+    let network =
+        Network::new(Architecture { input, hidden, activation, shared_trunk, head, log_std_init: -0.5 });
+    let params = init_params(&network, 3).iter().map(|x| 3.0 * x).collect();
+    let policy = TrainedPolicy { env: "test".to_owned(), obs, actions, masked, network, params, obs_norm };
+    SavedPolicy {
+        run: "test".to_owned(),
+        path: "test".into(),
+        env_steps: 1,
+        policy,
+        env_options: Default::default(),
+        warnings: Vec::new(),
+    }
+}
+
+fn read(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// Compares onnxruntime's outputs with the engine's.
+fn compare(python: &Path, saved: &SavedPolicy) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    let (size, outputs) = (saved.policy.obs.size(), saved.policy.network.policy_outputs());
+    let floats: Vec<f32> = (0..ROWS * size).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect();
+    let bits: Vec<bool> = (0..ROWS * size).map(|i| i * 13 % 7 < 3).collect();
+    let obs = match saved.policy.obs {
+        ObsSpace::Box { .. } => ObsRows::Floats(&floats),
+        ObsSpace::Binary { .. } => ObsRows::Bits(&bits),
+    };
+    let bytes = match saved.policy.obs {
+        ObsSpace::Box { .. } => floats.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        ObsSpace::Binary { .. } => bits.iter().map(|&bit| u8::from(bit)).collect::<Vec<u8>>(),
+    };
+    std::fs::write(at("obs"), bytes).expect("written");
+    // At least one choice of each component is legal: every third and every fifth.
+    let legal: Vec<i8> = (0..ROWS * outputs).map(|i| i8::from(i % outputs % 3 == 0 || i % 5 == 0)).collect();
+    std::fs::write(at("action_mask"), legal.iter().map(|&x| x as u8).collect::<Vec<u8>>()).expect("written");
+    export::write_onnx(saved, &at("m.onnx")).expect("written");
+    let ran = Command::new(python).args(["-c", SCRIPT]).current_dir(dir.path()).output().expect("started");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+
+    let inference = Inference::new(saved.policy.clone());
+    let (mut logits, mut values) = (vec![0.0; ROWS * outputs], vec![0.0; ROWS]);
+    inference.evaluate(obs, &mut logits, &mut values);
+    let mut actions = vec![0.0; ROWS * saved.policy.actions.components()];
+    let mask = saved.policy.masked.then_some(&legal[..]);
+    inference.act(obs, mask, Choice::Greedy, &mut actions);
+    let close = |name: &str, ours: &[f32]| {
+        let theirs = read(&at(name));
+        assert_eq!(theirs.len(), ours.len(), "{name}");
+        let scale = ours.iter().fold(1.0f32, |most, x| most.max(x.abs()));
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            assert!((ours - theirs).abs() <= 1e-5 * scale, "{name}: {ours} and {theirs}");
+        }
+    };
+    if saved.policy.masked {
+        let theirs = read(&at("logits"));
+        for ((ours, theirs), legal) in logits.iter().zip(theirs).zip(&legal) {
+            let expected = if *legal == 1 { *ours } else { -1e8 };
+            assert!((theirs - expected).abs() <= 1e-4, "logits: {expected} and {theirs}");
+        }
+    } else {
+        close(
+            if matches!(saved.policy.actions, ActionSpace::Box { .. }) { "mean" } else { "logits" },
+            &logits,
+        );
+    }
+    close("value", &values);
+    close("action", &actions);
+}
+
+#[test]
+fn onnxruntime_computes_what_the_engine_does() {
+    let Some(python) = std::env::var_os("OPERANT_TEST_PYTHON") else {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED onnxruntime_computes_what_the_engine_does: no OPERANT_TEST_PYTHON with onnxruntime; cargo xtask python makes one"
+        );
+        return;
+    };
+    let floats = ObsSpace::symmetric(&[1.0; 5]);
+    let bits = ObsSpace::Binary { shape: vec![3, 4, 5] };
+    let bounds = ActionSpace::Box { low: vec![-0.2, -2.0], high: vec![0.1, 9.0] };
+    for (obs, actions, masked, shared_trunk) in [
+        (floats.clone(), ActionSpace::Discrete(vec![4]), false, true),
+        (floats.clone(), ActionSpace::Discrete(vec![6]), true, false),
+        (bits, ActionSpace::Discrete(vec![3, 6, 4]), true, true),
+        (floats, bounds, false, false),
+    ] {
+        compare(Path::new(&python), &saved(obs, actions, masked, shared_trunk));
+    }
+}
