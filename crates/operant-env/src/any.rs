@@ -92,7 +92,8 @@ pub struct Seen<'a> {
 pub struct Stepped<'a> {
     /// The next observation (after auto-reset, if an episode began) and its legal choices.
     pub seen: Seen<'a>,
-    /// `(words, R)`: the observation before auto-reset. Written only for environments whose episode ended.
+    /// `(words, R)`: the observation before auto-reset. Written only for environments whose episode ended, and only in
+    /// [`Autoreset::SameStep`]: in the other modes it is `seen.obs`.
     pub final_obs: &'a mut [u32],
     /// `(R)`.
     pub rewards: &'a mut [f32],
@@ -100,9 +101,9 @@ pub struct Stepped<'a> {
     pub terminated: &'a mut [u16],
     /// `(R / 16)`: whether a time limit ended it (truncation); both may be set.
     pub truncated: &'a mut [u16],
-    /// `(R)`: undiscounted return of the episode. Written only if it ended.
+    /// `(R)`: undiscounted return of the episode. Valid only if it ended.
     pub returns: &'a mut [f32],
-    /// `(R)`: its length in steps. Written only if it ended.
+    /// `(R)`: its length in steps. Valid only if it ended.
     pub lengths: &'a mut [u32],
 }
 

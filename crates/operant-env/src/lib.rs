@@ -36,7 +36,7 @@ pub use operant_lane as lane;
 pub use any::{AnyEnv, LaneWidth, Seen, StepError, Stepped, Stepper, TileSpec, running_words};
 pub use env::{Env, Step};
 pub use registry::{EnvError, EnvOptions, Registry, UnknownEnv};
-pub use rows::{Rows, RowsMut};
+pub use rows::{Rows, RowsMut, set_rows};
 pub use scene::{Point, Scene, Shape};
 pub use spec::{ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError};
 pub use vector::{Autoreset, Clock, Current, Transition, numbers};

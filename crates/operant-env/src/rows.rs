@@ -47,11 +47,27 @@ impl<'a> RowsMut<'a> {
     }
 }
 
+/// The rows whose bits are set, in order: bit i of word k is row 16 k + i.
+#[inline]
+pub fn set_rows(words: &[u16]) -> impl Iterator<Item = usize> {
+    // 64 rows at a time, because the end of the inner loop is never predicted.
+    words.chunks(4).enumerate().flat_map(|(chunk, words)| {
+        let mut bits = words.iter().rev().fold(0u64, |bits, &word| bits << 16 | u64::from(word));
+        core::iter::from_fn(move || {
+            let row = 64 * chunk + bits.trailing_zeros() as usize;
+            (bits != 0).then(|| {
+                bits &= bits - 1;
+                row
+            })
+        })
+    })
+}
+
 /// WIDTH words as floats, by their bits.
 #[inline(always)]
 fn to_floats<L: Packed>(words: &[u32]) -> L::Float {
     let mut floats = [0.0; 16];
-    for (float, word) in floats[..L::WIDTH].iter_mut().zip(words) {
+    for (float, word) in floats[..L::WIDTH].iter_mut().zip(&words[..L::WIDTH]) {
         *float = f32::from_bits(*word);
     }
     L::load_float(&floats)

@@ -109,17 +109,31 @@ type Begun<L, E> = ((<E as Env>::State<L>, <E as Env>::Obs<L>), (<L as Lane>::Ui
 impl<L: Lane, E: Env> Rule<Begun<L, E>> for Restart<'_, L, E> {
     #[inline(always)]
     fn apply(self, _: Begun<L, E>) -> Begun<L, E> {
-        let state = self.env.reset(&mut self.clock.draws(Purpose::Reset, Purpose::EvalReset));
-        ((state, self.env.observe(&state)), (L::Uint::splat(0), L::Float::splat(0.0)))
+        let Current { state, elapsed, episodic_return } = Current::<L, E>::restart(self.env, self.clock);
+        ((state, self.env.observe(&state)), (elapsed, episodic_return))
     }
 }
 
 impl<L: Lane, E: Env> Current<L, E> {
+    #[inline(always)]
+    fn first(env: &E, mut draws: Draws<'_, L>) -> Self {
+        Self {
+            state: env.reset(&mut draws),
+            elapsed: L::Uint::splat(0),
+            episodic_return: L::Float::splat(0.0),
+        }
+    }
+
     /// Environments at the start of their first episode.
     #[inline(always)]
     pub fn start(env: &E, clock: &Clock<L>) -> Self {
-        let state = env.reset(&mut clock.draws(Purpose::Init, Purpose::EvalInit));
-        Self { state, elapsed: L::Uint::splat(0), episodic_return: L::Float::splat(0.0) }
+        Self::first(env, clock.draws(Purpose::Init, Purpose::EvalInit))
+    }
+
+    /// Environments at the start of an episode that follows another.
+    #[inline(always)]
+    pub fn restart(env: &E, clock: &Clock<L>) -> Self {
+        Self::first(env, clock.draws(Purpose::Reset, Purpose::EvalReset))
     }
 
     /// One step of every environment. When an episode ends, the next one starts within the same step.
@@ -131,44 +145,49 @@ impl<L: Lane, E: Env> Current<L, E> {
         action: &E::Action<L>,
         clock: &Clock<L>,
     ) -> Transition<L, E> {
-        self.step_in(Autoreset::SameStep, env, time_limit, action, clock)
+        let (transition, starts) = self.advance(Autoreset::SameStep, env, time_limit, action, clock);
+        // Resets cost nothing while no environment needs one.
+        let before = ((self.state, transition.obs), (self.elapsed, self.episodic_return));
+        let ((state, obs), (elapsed, episodic_return)) = L::when_rule(starts, before, Restart { env, clock });
+        *self = Self { state, elapsed, episodic_return };
+        Transition { obs, ..transition }
     }
 
-    /// One step of every environment; `autoreset` says when the next episode starts.
+    /// One step of every environment, and where an episode begins within it: the caller replaces those environments by
+    /// [`Current::restart`], and their observations by those of the new states.
     #[inline(always)]
-    pub fn step_in(
+    pub fn advance(
         &mut self,
         autoreset: Autoreset,
         env: &E,
         time_limit: u32,
         action: &E::Action<L>,
         clock: &Clock<L>,
-    ) -> Transition<L, E> {
+    ) -> (Transition<L, E>, L::Mask) {
         let step = env.step(&self.state, action, &mut clock.draws(Purpose::Step, Purpose::EvalStep));
         let episodic_length = self.elapsed + L::Uint::splat(1);
         let episodic_return = self.episodic_return + step.reward;
         let (mut terminated, mut reward) = (step.terminated, step.reward);
         let mut truncated = episodic_length.ge(L::Uint::splat(time_limit));
+        let mut elapsed = episodic_length;
         let starts = match autoreset {
             Autoreset::SameStep => terminated | truncated,
             Autoreset::NextStep => {
                 let ended = self.elapsed.eq(L::Uint::splat(ENDED));
                 reward = ended.select(L::Float::splat(0.0), reward);
                 (terminated, truncated) = (terminated & !ended, truncated & !ended);
+                elapsed = (terminated | truncated).select(L::Uint::splat(ENDED), elapsed);
                 ended
             }
             Autoreset::Disabled => L::Mask::splat(false),
         };
-        let final_obs = env.observe(&step.state);
-
-        // Resets cost nothing while no environment needs one.
-        let before = ((step.state, final_obs), (episodic_length, episodic_return));
-        let ((state, obs), (mut elapsed, sum)) = L::when_rule(starts, before, Restart { env, clock });
-        if autoreset == Autoreset::NextStep {
-            elapsed = (terminated | truncated).select(L::Uint::splat(ENDED), elapsed);
-        }
-        *self = Self { state, elapsed, episodic_return: sum };
-        Transition { obs, final_obs, reward, terminated, truncated, episodic_return, episodic_length }
+        let obs = env.observe(&step.state);
+        *self = Self { state: step.state, elapsed, episodic_return };
+        let final_obs = obs;
+        (
+            Transition { obs, final_obs, reward, terminated, truncated, episodic_return, episodic_length },
+            starts,
+        )
     }
 
     /// Reads environments from their rows; see [`crate::Rows`].
