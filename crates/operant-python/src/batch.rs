@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use operant_env::play::Outputs;
 use operant_env::{
     ActionSpace, AnyEnv, Autoreset, EnvSpec, ObsSpace, Seen, StepError, Stepped, Stepper, TileSpec,
-    running_words,
+    running_words, set_rows,
 };
 
 /// Most environments of a tile.
@@ -502,36 +502,41 @@ impl Scratch {
         stepper.submit(into, job.step)?;
         stepper.collect(self.stepped(rows))?;
         self.write_seen(rows, &mut arrays, job.choices, job.spec);
-        match arrays.rewards {
+        match &mut arrays.rewards {
             Rewards::F32(to) => to.copy_from_slice(&self.out.rewards[..count]),
             Rewards::F64(to) => {
                 to.iter_mut().zip(&self.out.rewards).for_each(|(to, reward)| *to = f64::from(*reward));
             }
         }
-        arrays.returns.fill(0.0);
-        arrays.lengths.fill(0);
-        let mut ended = 0;
-        let ends = self.out.terminated.iter().zip(&self.out.truncated);
-        for (block, (&terminated, &truncated)) in ends.take(rows / BLOCK).enumerate() {
-            let first = block * BLOCK;
-            let exist = BLOCK.min(count - first);
-            let either = (terminated | truncated) & (u16::MAX >> (BLOCK - exist));
-            spread(terminated, &mut arrays.terminated[first..first + exist]);
-            spread(truncated, &mut arrays.truncated[first..first + exist]);
-            spread(either, &mut arrays.ended[first..first + exist]);
-            ended += either.count_ones() as usize;
-            let mut left = either;
-            while left != 0 {
-                let row = first + left.trailing_zeros() as usize;
-                left &= left - 1;
-                arrays.returns[row] = self.out.returns[row];
-                arrays.lengths[row] = self.out.lengths[row] as i32;
-                if job.same_step {
-                    self.write_final(rows, row, &mut arrays.final_obs, job.numbers);
-                }
-            }
+        Ok(self.write_ends(tile.rows, &mut arrays, job))
+    }
+
+    /// Writes what ended, and the statistics and last observations of those episodes; returns how many there are.
+    fn write_ends(&self, rows: usize, arrays: &mut Arrays<'_>, job: Job<'_>) -> usize {
+        let (count, words) = (arrays.ended.len(), rows / BLOCK);
+        let (terminated, truncated) = (&self.out.terminated[..words], &self.out.truncated[..words]);
+        let mut ended = [0u16; MAX_ROWS / BLOCK];
+        let ended = &mut ended[..words];
+        for (ended, (terminated, truncated)) in ended.iter_mut().zip(terminated.iter().zip(truncated)) {
+            *ended = terminated | truncated;
         }
-        Ok(ended)
+        if count < rows {
+            // Rows without an environment end nothing.
+            ended[count / BLOCK] &= (1 << (count % BLOCK)) - 1;
+        }
+        spread(terminated, arrays.terminated);
+        spread(truncated, arrays.truncated);
+        spread(ended, arrays.ended);
+        for ((to, from), ended) in arrays.returns.iter_mut().zip(&self.out.returns).zip(&*arrays.ended) {
+            *to = if *ended { *from } else { 0.0 };
+        }
+        for ((to, from), ended) in arrays.lengths.iter_mut().zip(&self.out.lengths).zip(&*arrays.ended) {
+            *to = if *ended { *from as i32 } else { 0 };
+        }
+        if job.same_step {
+            set_rows(ended).for_each(|row| self.write_final(rows, row, &mut arrays.final_obs, job.numbers));
+        }
+        ended.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 
     /// Writes the observation of an episode's end.
@@ -589,12 +594,13 @@ impl Scratch {
     }
 }
 
-/// Bits as flags, the lowest first.
-fn spread(bits: u16, to: &mut [bool]) {
-    let flags: [bool; BLOCK] = std::array::from_fn(|i| bits >> i & 1 == 1);
-    match to.first_chunk_mut::<BLOCK>() {
-        Some(to) => *to = flags,
-        None => to.copy_from_slice(&flags[..to.len()]),
+/// Bits as flags, the lowest of each word first.
+fn spread(words: &[u16], to: &mut [bool]) {
+    let flags = |word: u16| -> [bool; BLOCK] { std::array::from_fn(|i| word >> i & 1 == 1) };
+    let (blocks, rest) = to.as_chunks_mut::<BLOCK>();
+    blocks.iter_mut().zip(words).for_each(|(to, &word)| *to = flags(word));
+    if let Some(&word) = words.get(blocks.len()) {
+        rest.copy_from_slice(&flags(word)[..rest.len()]);
     }
 }
 
