@@ -181,7 +181,8 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
             }
         }
         self.starting.clear();
-        self.starting.extend(set_rows(&starts));
+        // An `extend` would ask the iterator for one row at a time.
+        set_rows(&starts).for_each(|row| self.starting.push(row));
         if self.tile.autoreset == Autoreset::SameStep {
             for (to, from) in final_obs.chunks_exact_mut(rows).zip(seen.obs.chunks_exact(rows)) {
                 self.starting.iter().for_each(|&row| to[row] = from[row]);

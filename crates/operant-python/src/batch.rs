@@ -524,9 +524,12 @@ impl Scratch {
             // Rows without an environment end nothing.
             ended[count / BLOCK] &= (1 << (count % BLOCK)) - 1;
         }
-        spread(terminated, arrays.terminated);
-        spread(truncated, arrays.truncated);
-        spread(ended, arrays.ended);
+        let write = |words: &[u16], to: &mut [bool]| {
+            spread::<BLOCK>(words.iter().map(|&word| word.into()), to);
+        };
+        write(terminated, arrays.terminated);
+        write(truncated, arrays.truncated);
+        write(ended, arrays.ended);
         for ((to, from), ended) in arrays.returns.iter_mut().zip(&self.out.returns).zip(&*arrays.ended) {
             *to = if *ended { *from } else { 0.0 };
         }
@@ -549,9 +552,7 @@ impl Scratch {
                 }
             }
             Obs::Bits(to) => {
-                for (bit, to) in to[row * numbers..][..numbers].iter_mut().enumerate() {
-                    *to = words[bit / 32 * rows + row] >> (bit % 32) & 1 == 1;
-                }
+                spread::<32>(column(words, rows, row), &mut to[row * numbers..][..numbers]);
             }
         }
     }
@@ -576,12 +577,8 @@ impl Scratch {
                 }
             },
             (Obs::Bits(to), space) => {
-                let numbers = space.size();
-                for (row, to) in to.chunks_exact_mut(numbers).enumerate() {
-                    for (word, to) in to.chunks_mut(32).enumerate() {
-                        let bits = words[word * rows + row];
-                        to.iter_mut().enumerate().for_each(|(bit, to)| *to = bits >> bit & 1 == 1);
-                    }
+                for (row, to) in to.chunks_exact_mut(space.size()).enumerate() {
+                    spread::<32>(column(words, rows, row), to);
                 }
             }
             (Obs::Float(_), ObsSpace::Binary { .. }) => unreachable!("the arrays are of this space"),
@@ -594,12 +591,17 @@ impl Scratch {
     }
 }
 
-/// Bits as flags, the lowest of each word first.
-fn spread(words: &[u16], to: &mut [bool]) {
-    let flags = |word: u16| -> [bool; BLOCK] { std::array::from_fn(|i| word >> i & 1 == 1) };
-    let (blocks, rest) = to.as_chunks_mut::<BLOCK>();
-    blocks.iter_mut().zip(words).for_each(|(to, &word)| *to = flags(word));
-    if let Some(&word) = words.get(blocks.len()) {
+/// The words of one row.
+fn column(words: &[u32], rows: usize, row: usize) -> impl Iterator<Item = u32> {
+    words.iter().skip(row).step_by(rows).copied()
+}
+
+/// The N low bits of each word as flags, the lowest first.
+fn spread<const N: usize>(mut words: impl Iterator<Item = u32>, to: &mut [bool]) {
+    let flags = |word: u32| -> [bool; N] { std::array::from_fn(|i| word >> i & 1 == 1) };
+    let (whole, rest) = to.as_chunks_mut::<N>();
+    whole.iter_mut().zip(&mut words).for_each(|(to, word)| *to = flags(word));
+    if let Some(word) = words.next() {
         rest.copy_from_slice(&flags(word)[..rest.len()]);
     }
 }

@@ -453,11 +453,10 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         if self._final_obs == "dense":
             info["final_obs"] = self._given(arrays["final_obs"])
         else:
-            final = np.full(self.num_envs, None, object)
+            final = np.empty(self.num_envs, object)  # of None
             rows = np.flatnonzero(ends)
             # A copy of what ended, and views of its rows.
-            for row, obs in zip(rows.tolist(), arrays["final_obs"][rows], strict=True):
-                final[row] = obs
+            final[rows] = np.fromiter(arrays["final_obs"].take(rows, axis=0), object, len(rows))
             info["final_obs"] = final
         info["_final_obs"] = ends
         info["final_info"], info["_final_info"] = episode, ends
