@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch::{Actions, Arrays, Batch, Obs, Rewards};
+use crate::batch::{Actions, Arrays, Batch, Obs, Rewards, Taken};
 
 /// The arrays of one set of outputs. They are checked when the set is made, and written by each step.
 #[pyclass(module = "operant._core", frozen)]
@@ -161,6 +161,30 @@ impl Buffers {
             returns: slice(&mut returns)?,
             lengths: slice(&mut lengths)?,
             mask: slice(&mut mask)?,
+        })
+    }
+}
+
+/// Actions `(T, N, components)` that a policy takes.
+pub enum TakenActions<'py> {
+    I64(PyReadwriteArrayDyn<'py, i64>),
+    F32(PyReadwriteArrayDyn<'py, f32>),
+}
+
+impl<'py> TakenActions<'py> {
+    /// The array of this many actions.
+    pub fn of(array: &Bound<'py, PyAny>, space: &ActionSpace, len: usize) -> PyResult<Self> {
+        Ok(match space {
+            ActionSpace::Discrete(_) => Self::I64(writable(&typed(array, "actions", len)?, "actions")?),
+            ActionSpace::Box { .. } => Self::F32(writable(&typed(array, "actions", len)?, "actions")?),
+        })
+    }
+
+    /// Each step's part, of `len` numbers.
+    pub fn steps(&mut self, len: usize) -> PyResult<Vec<Taken<'_>>> {
+        Ok(match self {
+            Self::I64(array) => slice(array)?.chunks_exact_mut(len).map(Taken::I64).collect(),
+            Self::F32(array) => slice(array)?.chunks_exact_mut(len).map(Taken::F32).collect(),
         })
     }
 }

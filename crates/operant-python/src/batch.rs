@@ -1,6 +1,8 @@
 //! Environments in row-major arrays: what a step of Python's vector environments does, without Python.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod rollout;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use operant_env::play::Outputs;
 use operant_env::{
@@ -29,6 +31,12 @@ pub enum Actions<'a> {
 pub enum Obs<'a> {
     Float(&'a mut [f32]),
     Bits(&'a mut [bool]),
+}
+
+/// Actions that a policy took, `(N, components)`.
+pub enum Taken<'a> {
+    I64(&'a mut [i64]),
+    F32(&'a mut [f32]),
 }
 
 /// Rewards of N environments.
@@ -71,6 +79,18 @@ impl<'a> Obs<'a> {
 }
 
 impl<'a> Arrays<'a> {
+    /// Arrays of `(T, N)` rows as those of each step.
+    pub fn steps(self, steps: usize, num_envs: usize, numbers: usize, choices: usize) -> Vec<Self> {
+        let mut all = Vec::with_capacity(steps);
+        let mut rest = self;
+        for _ in 0..steps {
+            let (one, others) = rest.split(num_envs, numbers, choices);
+            all.push(one);
+            rest = others;
+        }
+        all
+    }
+
     /// The first `rows` environments, and the others.
     fn split(self, rows: usize, numbers: usize, choices: usize) -> (Self, Self) {
         let (obs, obs2) = self.obs.split(rows * numbers);
@@ -358,8 +378,18 @@ impl Batch {
 
     /// One step of every environment with checked actions; returns how many episodes ended.
     pub fn step(&mut self, actions: Actions<'_>, arrays: Arrays<'_>) -> Result<usize, String> {
+        let (pool, tiles, job) = self.job();
+        let ended = match pool {
+            Some(pool) => pool.install(|| job.run(tiles, arrays, actions)),
+            None => job.run(tiles, arrays, actions),
+        };
+        self.step += 1;
+        ended.map_err(|error| error.to_string())
+    }
+
+    /// The next step, and what it is done on.
+    fn job(&mut self) -> (Option<&rayon::ThreadPool>, &mut [Tile], Job<'_>) {
         let job = Job {
-            actions,
             spec: &self.spec,
             scratch: &self.scratch,
             numbers: self.spec.obs.size(),
@@ -367,13 +397,7 @@ impl Batch {
             same_step: self.autoreset == Autoreset::SameStep,
             step: self.step,
         };
-        let tiles = &mut self.tiles[..];
-        let ended = match &self.pool {
-            Some(pool) => pool.install(|| job.run(tiles, arrays)),
-            None => job.run(tiles, arrays),
-        };
-        self.step += 1;
-        ended.map_err(|error| error.to_string())
+        (self.pool.as_ref(), &mut self.tiles, job)
     }
 
     /// Everything that the environments remember, whatever the tiles: `(N, words)`.
@@ -451,7 +475,6 @@ impl<F: Fn(usize) -> f64> At for (Option<usize>, F) {
 /// One step of all tiles.
 #[derive(Clone, Copy)]
 struct Job<'a> {
-    actions: Actions<'a>,
     spec: &'a EnvSpec,
     scratch: &'a [Mutex<Scratch>],
     numbers: usize,
@@ -462,12 +485,12 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// Steps these tiles, whose arrays these are; on other threads too if it runs on a pool's.
-    fn run(self, tiles: &mut [Tile], arrays: Arrays<'_>) -> Result<usize, StepError> {
+    fn run(self, tiles: &mut [Tile], arrays: Arrays<'_>, actions: Actions<'_>) -> Result<usize, StepError> {
         match tiles {
             [] => Ok(0),
             [tile] => {
-                let thread = rayon::current_thread_index().unwrap_or(0);
-                let mut scratch = self.scratch[thread].lock().unwrap_or_else(PoisonError::into_inner);
+                let mut scratch = self.scratch();
+                scratch.take(tile, self.spec, actions);
                 scratch.step(tile, self, arrays)
             }
             tiles => {
@@ -475,23 +498,30 @@ impl Job<'_> {
                 let rows = right[0].first - left[0].first;
                 let (a, b) = arrays.split(rows, self.numbers, self.choices);
                 let (a, b) = if rayon::current_thread_index().is_some() {
-                    rayon::join(|| self.run(left, a), || self.run(right, b))
+                    rayon::join(|| self.run(left, a, actions), || self.run(right, b, actions))
                 } else {
-                    (self.run(left, a), self.run(right, b))
+                    (self.run(left, a, actions), self.run(right, b, actions))
                 };
                 Ok(a? + b?)
             }
         }
     }
+
+    /// This thread's buffers.
+    fn scratch(&self) -> MutexGuard<'_, Scratch> {
+        let thread = rayon::current_thread_index().unwrap_or(0);
+        self.scratch[thread].lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Scratch {
-    fn step(&mut self, tile: &mut Tile, job: Job<'_>, mut arrays: Arrays<'_>) -> Result<usize, StepError> {
-        let Tile { first, count, rows, ref mut stepper } = *tile;
-        let components = job.spec.actions.components();
+    /// Takes the tile's part of checked actions.
+    fn take(&mut self, tile: &Tile, spec: &EnvSpec, actions: Actions<'_>) {
+        let Tile { first, count, rows, .. } = *tile;
+        let components = spec.actions.components();
         let range = first * components..(first + count) * components;
         let into = &mut self.actions[..components * rows];
-        match job.actions {
+        match actions {
             // They were checked, so they fit 32 bits.
             Actions::I64(all) => take(&all[range], components, rows, into, |x| x as i32 as f32),
             Actions::I32(all) => take(&all[range], components, rows, into, |x| x as f32),
@@ -499,7 +529,12 @@ impl Scratch {
             Actions::F32(all) => take(&all[range], components, rows, into, |x| x),
             Actions::F64(all) => take(&all[range], components, rows, into, |x| x as f32),
         }
-        stepper.submit(into, job.step)?;
+    }
+
+    /// Steps a tile with the actions here.
+    fn step(&mut self, tile: &mut Tile, job: Job<'_>, mut arrays: Arrays<'_>) -> Result<usize, StepError> {
+        let Tile { count, rows, ref mut stepper, .. } = *tile;
+        stepper.submit(&self.actions[..job.spec.actions.components() * rows], job.step)?;
         stepper.collect(self.stepped(rows))?;
         self.write_seen(rows, &mut arrays, job.choices, job.spec);
         match &mut arrays.rewards {

@@ -5,13 +5,15 @@ use std::sync::{Mutex, PoisonError};
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvError, EnvSpec, ObsSpace, builtin, running_words};
+use operant_learn::cpu::inference::Choice;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::{Buffers, GivenActions};
+use crate::arrays::{Buffers, GivenActions, TakenActions};
 use crate::batch::{Actions, BadAction, Batch, State};
 use crate::guarded;
+use crate::policy::Policy;
 
 /// From this many environments on a step takes longer than it takes to release the interpreter's lock (about 1 us).
 const RELEASE_FROM: usize = 64;
@@ -212,16 +214,17 @@ impl Environments {
         guarded(|| to.with(py, |arrays| batch.step(actions, arrays).map_err(failed)))
     }
 
-    /// As many steps as there are rows of `actions`, `(T, N)` or `(T, N, components)`, each into its own set of arrays;
-    /// returns how many episodes ended.
+    /// As many steps as `steps`, with `actions` `(T, N)` or `(T, N, components)`, into arrays of `(T, N)` rows; returns how many
+    /// episodes ended.
     fn step_many(
         &mut self,
         py: Python<'_>,
         actions: &Bound<'_, PyAny>,
-        to: Vec<PyRef<'_, Buffers>>,
+        steps: usize,
+        to: &Buffers,
     ) -> PyResult<usize> {
         let batch = self.batch();
-        let given = GivenActions::of(actions, batch, Some(to.len()))?;
+        let given = GivenActions::of(actions, batch, Some(steps))?;
         let actions = given.slice()?;
         let per_step = batch.num_envs * batch.spec.actions.components();
         batch.check(actions).map_err(|bad| {
@@ -229,20 +232,61 @@ impl Environments {
             let bad = BadAction { at: (bad.at.0 % batch.num_envs, bad.at.1), ..bad };
             PyValueError::new_err(format!("step {step}: {}", refused(&bad).value(py)))
         })?;
-        let mut ended = 0;
-        for (step, to) in to.iter().enumerate() {
-            let range = step * per_step..(step + 1) * per_step;
-            let actions = match actions {
-                Actions::I64(all) => Actions::I64(&all[range]),
-                Actions::I32(all) => Actions::I32(&all[range]),
-                Actions::U8(all) => Actions::U8(&all[range]),
-                Actions::F32(all) => Actions::F32(&all[range]),
-                Actions::F64(all) => Actions::F64(&all[range]),
-            };
-            ended +=
-                guarded(|| to.with(py, |arrays| py.detach(|| batch.step(actions, arrays)).map_err(failed)))?;
+        let (numbers, choices) = (batch.numbers(), batch.choices);
+        guarded(|| {
+            to.with(py, |arrays| {
+                let step_all = || -> Result<usize, String> {
+                    let mut ended = 0;
+                    let all = arrays.steps(steps, batch.num_envs, numbers, choices);
+                    for (step, arrays) in all.into_iter().enumerate() {
+                        let range = step * per_step..(step + 1) * per_step;
+                        let actions = match actions {
+                            Actions::I64(all) => Actions::I64(&all[range]),
+                            Actions::I32(all) => Actions::I32(&all[range]),
+                            Actions::U8(all) => Actions::U8(&all[range]),
+                            Actions::F32(all) => Actions::F32(&all[range]),
+                            Actions::F64(all) => Actions::F64(&all[range]),
+                        };
+                        ended += batch.step(actions, arrays)?;
+                    }
+                    Ok(ended)
+                };
+                py.detach(step_all).map_err(failed)
+            })
+        })
+    }
+
+    /// A horizon under a policy, into arrays of `(T, N)` rows and `actions`, `(T, N, components)` int64 or float32; `draw` is
+    /// `(seed, step)` of its first sample, none for the likeliest actions. Returns how many episodes ended.
+    #[pyo3(signature = (policy, steps, to, actions, draw))]
+    fn rollout(
+        &mut self,
+        py: Python<'_>,
+        policy: &Policy,
+        steps: usize,
+        to: &Buffers,
+        actions: &Bound<'_, PyAny>,
+        draw: Option<(u64, u64)>,
+    ) -> PyResult<usize> {
+        let batch = self.batch();
+        let trained = policy.inference.trained();
+        if (&trained.obs, &trained.actions) != (&batch.spec.obs, &batch.spec.actions) {
+            return Err(PyValueError::new_err(format!(
+                "policy: it was trained in {}, whose spaces are not those of {}",
+                trained.env, batch.spec.name
+            )));
         }
-        Ok(ended)
+        let choice = draw.map_or(Choice::Greedy, |(seed, step)| Choice::Sampled { seed, first: 0, step });
+        let per_step = batch.num_envs * batch.spec.actions.components();
+        let mut taken = TakenActions::of(actions, &batch.spec.actions, per_step * steps)?;
+        let (numbers, choices) = (batch.numbers(), batch.choices);
+        guarded(|| {
+            to.with(py, |arrays| {
+                let arrays = arrays.steps(steps, batch.num_envs, numbers, choices);
+                let steps = arrays.into_iter().zip(taken.steps(per_step)?).collect();
+                py.detach(|| batch.rollout(&policy.inference, choice, steps)).map_err(failed)
+            })
+        })
     }
 
     /// `(words, seed, seeds, step)`: everything that the environments remember. `words` are uint32.

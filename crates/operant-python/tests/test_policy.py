@@ -186,6 +186,44 @@ def test_a_good_policy_is_good_in_gymnasium(tmp_path):
     assert returns.mean() >= 475
 
 
+@pytest.mark.parametrize("env", SETTINGS)
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_rollout_is_the_loop_in_one_call(policies, env, mode, deterministic):
+    count, steps = 150, 40
+    inside = operant.make_vec(env, count, seed=1, threads=2, autoreset_mode=mode)
+    outside = operant.make_vec(env, count, seed=1, threads=1, autoreset_mode=mode)
+    inside.reset(), outside.reset()
+    policy, same = (operant.load(policies[env].path, seed=4) for _ in range(2))
+    out = None
+    for _ in range(2):
+        whole = out = inside.rollout(policy, steps, deterministic=deterministic, out=out)
+        rows = outside.rollout(lambda obs: same(obs, deterministic=deterministic), steps)
+        assert set(whole) == set(rows) and ("final_obs" in whole) == (mode == "same_step")
+        for name, array in whole.items():
+            if name == "final_obs":
+                array, rows[name] = array[whole["ended"]], rows[name][rows["ended"]]
+            np.testing.assert_array_equal(array, rows[name], err_msg=name)
+    np.testing.assert_array_equal(whole["obs"][:-1], whole["observations"][1:])
+    assert whole["actions"].shape[:2] == (steps, count)
+    actions, now = inside.action_space.sample(), [envs.get_state()["step"] for envs in (inside, outside)]
+    assert now[0] == now[1]
+    np.testing.assert_array_equal(inside.step(actions)[0], outside.step(actions)[0])
+
+
+def test_a_rollout_refuses_another_environments_policy(policies):
+    envs = operant.make_vec("acrobot", 4, seed=1)
+    envs.reset()
+    before = envs.get_state()["words"]
+    with pytest.raises(ValueError, match="trained in cartpole, whose spaces are not those of acrobot"):
+        envs.rollout(policies["cartpole"], 5)
+    np.testing.assert_array_equal(envs.get_state()["words"], before)
+    with pytest.raises(ValueError, match="expected what rollout returned for 5 steps"):
+        envs.rollout(None, 5, out=envs.rollout(None, 4))
+    with pytest.raises(ValueError, match="steps: expected a whole number"):
+        envs.rollout(None, 0)
+
+
 @pytest.mark.parametrize(
     ("obs", "kind", "says"),
     [

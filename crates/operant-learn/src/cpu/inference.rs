@@ -50,6 +50,15 @@ impl Choice {
             Choice::Sampled { seed, first, step } => Choice::Sampled { seed, first: first + row, step },
         }
     }
+
+    /// The same choice `steps` later.
+    #[must_use]
+    pub fn at_step(self, steps: u64) -> Self {
+        match self {
+            Choice::Greedy => Choice::Greedy,
+            Choice::Sampled { seed, first, step } => Choice::Sampled { seed, first, step: step + steps },
+        }
+    }
 }
 
 /// A policy ready to compute actions, for several threads at a time.

@@ -93,10 +93,7 @@ class Policy:
         """
         batch, is_one = self._batch(obs)
         mask = self._mask(action_mask, len(batch))
-        draw = None
-        if not deterministic:
-            draw = (self._seed, self._draws)
-            self._draws += 1
+        draw = None if deterministic else self._draw(1)
         actions = self._core.act(batch, mask, draw).reshape(len(batch), *self._action_shape)
         return actions[0] if is_one else actions
 
@@ -143,6 +140,19 @@ class Policy:
             OSError: The file cannot be written.
         """
         self._core.export_safetensors(os.fspath(path))
+
+    def _draw(self, steps: int) -> tuple[int, int]:
+        """Seed and number of the next draw, of this many."""
+        first = self._draws
+        self._draws += steps
+        return self._seed, first
+
+    def _rollout(
+        self, envs: _core.Environments, steps: int, to: _core.Buffers, actions: Array, deterministic: bool
+    ) -> None:
+        """Acts in environments for some steps."""
+        draw = None if deterministic else self._draw(steps)
+        envs.rollout(self._core, steps, to, actions, draw)
 
     def _batch(self, obs: Any) -> tuple[Array, bool]:
         """The observations as `(N, O)`, and whether it is one without N."""

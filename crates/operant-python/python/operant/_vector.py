@@ -16,6 +16,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from operant import _core, _spaces
+from operant._policy import Policy
 from operant._register import name_of
 
 Array = NDArray[Any]
@@ -104,6 +105,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._numbers, self._choices, self.threads = self._core.sizes()
+        self._is_box = spec["actions"][0] == "box"
         self._dtype = np.dtype(reward_dtype)
         self._sets = [self._new_set(), self._new_set()]
         self._turn = 0
@@ -240,38 +242,54 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._check_steppable()
         if np.ndim(actions) < 2:
             raise ValueError(f"actions: expected shape (T, {self.num_envs}, ...), got {np.shape(actions)}")
-        many, sets = self._horizon(len(actions))
-        self._core.step_many(actions, [one.buffers for one in sets])
-        return many
+        steps = len(actions)
+        many = self._horizon(steps)
+        after = self._buffers({**many, "obs": many["obs"][1:]}, steps * self.num_envs)
+        self._core.step_many(actions, steps, after)
+        given = self._given_horizon(many)
+        return {name: array for name, array in given.items() if name not in ("actions", "observations")}
 
-    def rollout(self, policy: Callable[[Array], Any] | None, steps: int) -> dict[str, Array]:
-        """Plays `steps` steps under a policy, a function from observations `(N, ...)` to actions, or under uniformly random
-        actions.
+    def rollout(
+        self,
+        policy: Policy | Callable[[Array], Any] | None,
+        steps: int,
+        *,
+        deterministic: bool = False,
+        out: dict[str, Array] | None = None,
+    ) -> dict[str, Array]:
+        """Plays `steps` steps.
+
+        Args:
+            policy: A trained policy, which acts inside the engine at the speed of `operant train`; a function from
+                observations `(N, ...)` to actions; or None for uniformly random actions.
+            steps: T.
+            deterministic: Whether a trained policy takes its likeliest actions; it draws them otherwise.
+            out: What an earlier `rollout` of as many steps returned, to write over; new arrays cost time.
 
         Returns:
             As `step_many`, and `actions` and `observations` `(T, N, ...)`, on which they were chosen.
         """
         self._check_steppable()
-        if steps < 1:
-            raise ValueError(f"steps: expected at least 1, got {steps}")
+        if not isinstance(steps, (int, np.integer)) or steps < 1:
+            raise ValueError(f"steps: expected a whole number of at least 1, got {steps!r}")
+        many = self._horizon(int(steps), out)
+        obs, actions = many["obs"], many["actions"]
+        self._core.observe(self._buffers({name: array[0] for name, array in many.items()}, self.num_envs))
         if policy is None:
-            rng = self.np_random
-            actions = self._random_actions(rng, steps)
-            before = self._observations()
-            many = self.step_many(actions)
-            many["actions"] = actions
-            many["observations"] = np.concatenate([before[None], many["obs"][:-1]])
-            return many
-        many, sets = self._horizon(steps)
-        seen, taken, observations = self._observations(), [], []
-        for into in sets:
-            actions = np.asarray(policy(seen))
-            self._core.step(actions, into.buffers)
-            observations.append(seen)
-            taken.append(actions)
-            seen = into.arrays["obs"]
-        many["actions"], many["observations"] = np.stack(taken), np.stack(observations)
-        return many
+            actions[:] = self._random_actions(self.np_random, steps)
+        if policy is None or isinstance(policy, Policy):
+            after = self._buffers({**many, "obs": obs[1:]}, steps * self.num_envs)
+            if policy is None:
+                self._core.step_many(actions, steps, after)
+            else:
+                policy._rollout(self._core, steps, after, actions, deterministic)
+        else:
+            for step in range(steps):
+                taken = np.asarray(policy(obs[step]))
+                into = {name: array[step] for name, array in many.items()}
+                self._core.step(taken, self._buffers({**into, "obs": obs[step + 1]}, self.num_envs))
+                actions[step] = taken
+        return self._given_horizon(many)
 
     def get_state(self) -> dict[str, Any]:
         """Everything that the environments remember, to pickle; `set_state` continues from it bit for bit."""
@@ -385,24 +403,36 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             last = self._out = self._new_set(out)
         return last
 
-    def _horizon(self, steps: int) -> tuple[dict[str, Array], list[_Set]]:
-        """Arrays of a horizon, and its steps' parts of them."""
-        n = self.num_envs
-        like = self._sets[0].arrays
-        many = {name: np.zeros((steps, *array.shape), array.dtype) for name, array in like.items()}
-        sets = []
-        for step in range(steps):
-            arrays = {name: array[step] for name, array in many.items()}
-            sets.append(_Set(arrays, _core.Buffers(arrays, n, self._numbers, self._choices)))
-        if self._choices == 0:
-            del many["mask"]
-        return many, sets
+    def _horizon(self, steps: int, out: dict[str, Array] | None = None) -> dict[str, Array]:
+        """Arrays of a horizon. A rollout's observations have one row more than its steps."""
+        like, space = self._sets[0].arrays, self.action_space
+        shapes = {name: ((steps, *array.shape), array.dtype) for name, array in like.items()}
+        # The present observations come before those that the steps return.
+        shapes["obs"] = ((steps + 1, *like["obs"].shape), like["obs"].dtype)
+        shapes["actions"] = ((steps, *(space.shape or ())), np.dtype(np.float32 if self._is_box else np.int64))
+        if out is None:
+            return {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+        whole = {**out, "obs": out["observations"].base} if "observations" in out else out
+        many: dict[str, Array] = {}
+        for name, (shape, dtype) in shapes.items():
+            array = whole.get(name, np.zeros(shape, dtype))
+            if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
+                raise ValueError(f"out: expected what rollout returned for {steps} steps of these environments")
+            many[name] = array
+        return many
 
-    def _observations(self) -> Array:
-        """The present observations."""
-        into = self._new_set()
-        self._core.observe(into.buffers)
-        return into.arrays["obs"]
+    def _given_horizon(self, many: dict[str, Array]) -> dict[str, Array]:
+        """A horizon as its caller gets it."""
+        given = {**many, "obs": many["obs"][1:], "observations": many["obs"][:-1]}
+        if self._choices == 0:
+            del given["mask"]
+        if self._mode is not AutoresetMode.SAME_STEP:
+            del given["final_obs"]
+        return given
+
+    def _buffers(self, arrays: Mapping[str, Array], rows: int) -> _core.Buffers:
+        """Arrays of this many rows as the engine writes them."""
+        return _core.Buffers(dict(arrays), rows, self._numbers, self._choices)
 
     def _random_actions(self, rng: np.random.Generator, steps: int) -> Array:
         space: Any = self.single_action_space
