@@ -1,6 +1,7 @@
 """operant's CartPole through Python: given actions, and every array written; on one thread."""
 
 import argparse
+import tempfile
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from worker import Candidate, Step, serve, versions
 BATCHES = 16
 """Batches of random actions drawn beforehand, as for the other peers."""
 STEPS_PER_CALL = 32
+HORIZON = 128
+"""Steps of a rollout, as in `operant bench rollout`."""
 
 FAST = {"copy": False, "reward_dtype": "float32", "final_obs": "dense"}
 MODES = {
@@ -33,17 +36,36 @@ def prepare(mode: str, num_envs: int) -> Step:
     return step
 
 
+def prepare_rollout(num_envs: int) -> Step:
+    """Horizons under a trained policy of the preset's network, acting inside the engine."""
+    with tempfile.TemporaryDirectory() as place:
+        keys = {"total_timesteps": 1024, "eval_episodes": 1, "ring": False, "progress": False}
+        policy = operant.train("cartpole", seed=0, run_dir=place, **keys).policy
+    envs = operant.make_vec("CartPole-v1", num_envs, threads=1, seed=0, **FAST)
+    envs.reset()
+    out = envs.rollout(policy, HORIZON)
+
+    def step() -> int:
+        envs.rollout(policy, HORIZON, out=out)
+        return HORIZON * num_envs
+
+    return step
+
+
 def main() -> None:
     """Serves one mode at the asked number of environments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--envs", type=int, default=8192)
-    parser.add_argument("--mode", choices=MODES, default="default")
+    parser.add_argument("--mode", choices=[*MODES, "rollout"], default="default")
     arguments = parser.parse_args()
     settings = {"envs": arguments.envs, "mode": arguments.mode}
-    serve(
-        versions("gymnasium", "numpy"),
-        [Candidate(settings, lambda: prepare(arguments.mode, arguments.envs))],
-    )
+
+    def prepared() -> Step:
+        if arguments.mode == "rollout":
+            return prepare_rollout(arguments.envs)
+        return prepare(arguments.mode, arguments.envs)
+
+    serve(versions("gymnasium", "numpy"), [Candidate(settings, prepared)])
 
 
 if __name__ == "__main__":

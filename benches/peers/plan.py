@@ -136,6 +136,11 @@ def jax_solvers(requirements: str, flags: tuple[str, ...]) -> tuple[Peer, Peer]:
     return compiling, kept
 
 
+def operant_python(name: str, label: str, *arguments: str, script: str = "env_operant.py") -> Peer:
+    """operant itself, from Python."""
+    return Peer(f"python-{name}", f"operant from Python, {label}", "operant", script, arguments)
+
+
 def on_cpu() -> list[Comparison]:
     """Everything that is compared on a CPU."""
     gymnasium = Peer("gymnasium", "Gymnasium, vectorised", "gymnasium", "env_gymnasium.py")
@@ -145,7 +150,7 @@ def on_cpu() -> list[Comparison]:
     minatar = Peer("minatar", "MinAtar, one environment", "minatar", "env_minatar.py")
     zoo = Peer("sb3", "Stable-Baselines3, rl-zoo's settings", "torch", "ppo_sb3.py")
     python = tuple(
-        Peer(f"python-{mode}", f"operant from Python, {label}", "operant", "env_operant.py", ("--mode", mode))
+        operant_python(mode, label, "--mode", mode)
         for mode, label in (
             ("next-step", "next step, no copies"),
             ("same-step", "same step, no copies, dense final_obs"),
@@ -171,6 +176,21 @@ def on_cpu() -> list[Comparison]:
             SPEED,
             (*bench_env("cartpole"), "--threads", "1"),
             (*python, gymnasium, envpool),
+        ),
+        Comparison(
+            "python-rollout",
+            "CartPole with a trained policy through Python, one thread, 8,192 environments",
+            SPEED,
+            ("bench", "rollout", "--env", "cartpole", "--envs", "8192", "--json", "--threads", "1"),
+            (operant_python("rollout", "rollout", "--mode", "rollout"),),
+        ),
+        Comparison(
+            "python-train",
+            "full PPO through Python, 16 envs x 64, 4 epochs, minibatches of 256",
+            SPEED,
+            Training(16, 64).operant_flags("cpu", "f32"),
+            (operant_python("train", "operant.train", *Training(16, 64).peer_flags(), script="train_operant.py"),),
+            16 * 64,
         ),
         ppo_on_cpu("ppo-cleanrl", Training(), "sync"),
         ppo_on_cpu("ppo-2048", many(2048), "numpy"),

@@ -12,7 +12,7 @@ use crate::backend::{Evaluation, LearnError};
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, splat};
-use crate::cpu::rollout::{PULSE_STEPS, clip, forward, normalised};
+use crate::cpu::rollout::{PULSE_STEPS, clip, normalised, observation};
 
 /// The inputs of an evaluation.
 pub struct GreedyEvaluation<'a> {
@@ -88,7 +88,7 @@ fn sixteen(greedy: &GreedyEvaluation<'_>, first: u32, round: u64) -> Result<[Out
         for (x, (shift, scale)) in obs.iter_mut().zip(greedy.obs_norm) {
             *x = normalised(*x, *shift, *scale, greedy.clip_obs);
         }
-        forward(greedy.policy, &obs, &mut activations);
+        greedy.policy.actor(observation(greedy.policy, &obs), &mut activations);
         bytemuck::cast_slice_mut::<_, u32>(mask.as_flattened_mut()).copy_from_slice(&outputs.legal);
         policy_head.set_mask(&mask);
         policy_head.greedy(activations.policy(), &mut actions);

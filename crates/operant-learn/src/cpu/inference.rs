@@ -8,12 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use operant_env::numbers;
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Purpose, Wide};
-use wide::{bytemuck, f32x16, u32x16};
+use wide::{bytemuck, u32x16};
 
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, splat};
-use crate::cpu::rollout::{clip, forward, normalised};
+use crate::cpu::rollout::{clip, normalised, observation};
 use crate::trained::TrainedPolicy;
 
 /// Observations in row-major order, `(N, O)`.
@@ -215,7 +215,9 @@ impl Inference {
         impl Work for Evaluate<'_> {
             fn run<const V: usize>(&mut self, block: &mut Block<V>, rows: core::ops::Range<usize>) {
                 self.of.read(block, self.obs, rows.clone());
-                self.of.forward(block);
+                self.of.normalise(block);
+                let obs = bytemuck::cast_slice(block.obs.as_flattened());
+                self.of.policy.forward(observation(&self.of.policy, obs), &mut block.activations);
                 let (policy, value) = (block.activations.policy(), block.activations.value());
                 let outputs = &mut self.outputs[rows.start * policy.len()..rows.end * policy.len()];
                 for (row, to) in outputs.chunks_exact_mut(policy.len()).enumerate() {
@@ -238,7 +240,9 @@ impl Inference {
 
     /// Chooses the actions of a block whose observations and masks are set; the observations are normalised in place.
     pub fn act_on<const V: usize>(&self, block: &mut Block<V>, choice: Choice) {
-        self.forward(block);
+        self.normalise(block);
+        let obs = bytemuck::cast_slice(block.obs.as_flattened());
+        self.policy.actor(observation(&self.policy, obs), &mut block.activations);
         block.head.set_mask(&block.legal);
         let outputs = block.activations.policy();
         match choice {
@@ -259,12 +263,10 @@ impl Inference {
         clip(&self.trained.actions, &block.unclipped, &mut block.actions);
     }
 
-    fn forward<const V: usize>(&self, block: &mut Block<V>) {
+    fn normalise<const V: usize>(&self, block: &mut Block<V>) {
         for (row, (shift, scale)) in block.obs.iter_mut().zip(&self.obs_norm) {
             *row = row.map(|x| normalised(x, *shift, *scale, self.clip_obs));
         }
-        let obs: &[f32x16] = bytemuck::cast_slice(block.obs.as_flattened());
-        forward(&self.policy, obs, &mut block.activations);
     }
 
     fn read<const V: usize>(&self, block: &mut Block<V>, obs: ObsRows<'_>, rows: core::ops::Range<usize>) {

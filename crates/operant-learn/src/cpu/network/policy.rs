@@ -159,6 +159,11 @@ impl Policy {
         self.run(0..self.chains.len(), observation, out);
     }
 
+    /// Policy outputs of `observation` alone; with a shared trunk the value comes with them.
+    pub fn actor<const V: usize>(&self, observation: Observation<'_, V>, out: &mut Activations<V>) {
+        self.run(0..1, observation, out);
+    }
+
     /// The value alone, for V(final_obs) and the bootstrap; with a shared trunk the policy's outputs come with it.
     pub fn value<const V: usize>(&self, observation: Observation<'_, V>, out: &mut Activations<V>) -> Row<V> {
         self.run(self.chains.len() - 1..self.chains.len(), observation, out);

@@ -22,6 +22,7 @@ use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, splat};
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::threads::timers::{Part, PhaseTimer};
+use crate::network::Input;
 use crate::normalise::NormSums;
 use crate::recorder::Recorder;
 
@@ -232,7 +233,7 @@ impl<const V: usize> Tile<V> {
             batch.put_bits(t, layout.mask + word, row);
         }
         self.timer.end(Part::Storing);
-        forward(horizon.policy, seen, &mut self.activations);
+        horizon.policy.forward(observation(horizon.policy, seen), &mut self.activations);
         self.timer.end(Part::Policy);
 
         let (step, count) = (horizon.step + t as u64, self.uniforms.len() as u32);
@@ -332,7 +333,8 @@ impl<const V: usize> Tile<V> {
             for (x, (shift, scale)) in self.single_obs.iter_mut().zip(horizon.obs_norm) {
                 *x = normalised(*x, *shift, *scale, horizon.config.clip_obs);
             }
-            let [value] = value_of(horizon.policy, &self.single_obs, &mut self.single);
+            let seen = observation(horizon.policy, &self.single_obs);
+            let [value] = horizon.policy.value(seen, &mut self.single);
             let mask = Wide::<16>::from_bits(bits);
             let bonus = operant_lane::Mask::select(mask, gamma * value, f32x16::ZERO);
             rewards[v] += bonus;
@@ -343,7 +345,7 @@ impl<const V: usize> Tile<V> {
     fn value(&mut self, horizon: &Horizon<'_>) -> Row<V> {
         self.normalise(horizon, false);
         let seen = if horizon.obs_norm.is_empty() { &self.obs } else { &self.normalised };
-        value_of(horizon.policy, seen, &mut self.activations)
+        horizon.policy.value(observation(horizon.policy, seen), &mut self.activations)
     }
 
     /// Normalises the observations by the frozen statistics, and counts them for the next horizon's when asked.
@@ -378,27 +380,11 @@ fn in_block(count: usize, v: usize) -> usize {
     count.saturating_sub(v * LANES).min(LANES)
 }
 
-/// Runs the policy on observations laid out `(words, V)`.
-pub fn forward<const V: usize>(policy: &Policy, obs: &[f32x16], out: &mut Activations<V>) {
-    use crate::network::Input;
+/// Observations laid out `(words, V)`, as the policy takes them.
+pub fn observation<'a, const V: usize>(policy: &Policy, obs: &'a [f32x16]) -> Observation<'a, V> {
     match policy.network().architecture.input {
-        Input::Dense(_) => policy.forward(Observation::Dense(obs.as_chunks::<V>().0), out),
-        Input::Bits(_) => {
-            let words: &[u32x16] = bytemuck::cast_slice(obs);
-            policy.forward(Observation::Bits(words.as_chunks::<V>().0), out);
-        }
-    }
-}
-
-/// The value alone.
-fn value_of<const V: usize>(policy: &Policy, obs: &[f32x16], out: &mut Activations<V>) -> Row<V> {
-    use crate::network::Input;
-    match policy.network().architecture.input {
-        Input::Dense(_) => policy.value(Observation::Dense(obs.as_chunks::<V>().0), out),
-        Input::Bits(_) => {
-            let words: &[u32x16] = bytemuck::cast_slice(obs);
-            policy.value(Observation::Bits(words.as_chunks::<V>().0), out)
-        }
+        Input::Dense(_) => Observation::Dense(obs.as_chunks::<V>().0),
+        Input::Bits(_) => Observation::Bits(bytemuck::cast_slice::<_, u32x16>(obs).as_chunks::<V>().0),
     }
 }
 
