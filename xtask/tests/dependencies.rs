@@ -18,7 +18,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-bench", &[UP_TO_RUN]),
     ("operant-cli", &[UP_TO_RUN, &["operant-bench", "operant-monitor"]]),
     ("operant-monitor", &[&["operant-metrics"]]),
-    ("operant-python", &[UP_TO_RUN]),
+    ("operant-python", &[UP_TO_RUN, &["operant-bench", "operant-cli"]]),
     ("operant", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-monitor"]]),
     ("benches", &[UP_TO_RUN, &["operant-bench"]]),
     ("xtask", &[&["operant-learn", "operant-env", "operant-cuda"]]),
@@ -164,13 +164,38 @@ fn every_dependency_is_used() {
             rust_code(dir.join(folder).as_std_path(), &mut code);
         }
         let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        let normal = package.dependencies.iter().filter(|it| it.kind == DependencyKind::Normal);
+        // An optional one may be there for its features only.
+        let normal =
+            package.dependencies.iter().filter(|it| it.kind == DependencyKind::Normal && !it.optional);
         let unused = normal.filter(|it| !words.contains(it.name.replace('-', "_").as_str()));
         broken.extend(
             unused.map(|it| format!("{name} -> {}: no code uses it, drop it from Cargo.toml", it.name)),
         );
     }
     verdict(&broken);
+}
+
+/// Every package that a command of cargo compiles for this platform, with its features, as `cargo tree` prints it.
+fn compiled(args: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["tree", "--prefix", "none", "--no-dedupe", "--format", "{p} {f}"])
+        .args(args)
+        .output()
+        .expect("cargo tree runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_wheel_of_the_tests_compiles_what_the_tests_compile() {
+    let wheel = ["--package", "operant-python", "--features", "test-features", "--edges", "normal"];
+    let tests = compiled(&["--workspace", "--edges", "normal,dev"]);
+    let other =
+        compiled(&wheel).into_iter().filter(|it| !tests.contains(it) && !it.starts_with("operant-python "));
+    let other = other.map(|it| {
+        format!("{it}: the tests give it other features; name them at test-features of crates/operant-python")
+    });
+    verdict(&other.collect::<Vec<_>>());
 }
 
 #[test]

@@ -8,14 +8,13 @@
 //!
 //! A child that ends before its line has failed: its stderr is the error, and its exit code becomes the parent's.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use operant_run::{Error, ErrorKind, Ready, path_text};
+use operant_run::{Error, ErrorKind, Ready, invocation, path_text};
 use serde::{Deserialize, Serialize};
 
 use crate::output;
@@ -65,9 +64,9 @@ pub fn leave_session() {
 /// When it cannot be started. When it fails before training, its error is on stderr and its exit code is returned as
 /// `Err` of the inner result.
 pub fn start() -> anyhow::Result<Result<Started, u8>> {
-    let arguments = std::env::args_os().skip(1).filter(|argument| argument != OsStr::new(FLAG));
-    let mut command = Command::new(std::env::current_exe().map_err(|error| refused(&error))?);
-    command.args(arguments).env(VARIABLE, "1");
+    let mut command = invocation::this_program().map_err(|error| refused(&error))?;
+    let arguments = invocation::arguments();
+    command.args(arguments.iter().filter(|argument| argument.as_os_str() != FLAG)).env(VARIABLE, "1");
     begin(command)
 }
 

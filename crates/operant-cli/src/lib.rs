@@ -11,11 +11,14 @@ mod output;
 mod report;
 mod table;
 
+use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use operant_env::Registry;
+use operant_run::invocation;
 
 /// Environments, lanes and spaces, for crates with an environment of their own.
 pub use operant_env as env;
@@ -98,6 +101,22 @@ enum Command {
 /// }
 /// ```
 pub fn main(registry: Registry) -> ExitCode {
+    ExitCode::from(run(&registry, std::env::args_os().collect()))
+}
+
+/// As [`main`], in a process that is not the program's own, such as Python's: `program` are the words that start this command, and
+/// `arguments` those after them. Returns the exit code.
+pub fn main_of(program: Vec<OsString>, arguments: Vec<OsString>, registry: &Registry) -> u8 {
+    let words = std::iter::once("operant".into()).chain(arguments.iter().cloned()).collect();
+    invocation::declare(program, arguments);
+    let code = run(registry, words);
+    // Rust does this itself only at the end of its own programs.
+    let _ = std::io::stdout().flush();
+    code
+}
+
+/// Runs the command of these words, the program's name first, and returns the exit code.
+fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
     let started = Instant::now();
     if daemon::is_daemon() {
         daemon::leave_session();
@@ -106,37 +125,37 @@ pub fn main(registry: Registry) -> ExitCode {
     if let Some(warning) = speed_warning(BUILT_FOR_LANES) {
         output::warn(warning);
     }
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are errors of clap too, with code 0. A closed pipe is not a failure.
             let error = hints::explain(error);
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            return u8::try_from(error.exit_code()).unwrap_or(2);
         }
     };
     let outcome = match cli.command {
-        Command::Train(args) => commands::train::run(&args, &registry, started),
-        Command::Monitor(args) => commands::monitor::run(&args, &registry),
-        Command::Runs(args) => commands::runs::run(&args, &registry),
-        Command::Stop(args) => commands::stop::run(&args, &registry),
-        Command::Checkpoint(args) => commands::checkpoint::run(&args, &registry),
-        Command::Eval(args) => commands::eval::run(&args, &registry),
-        Command::Export(args) => commands::export::run(&args, &registry),
-        Command::Envs(args) => commands::envs::run(&args, &registry),
-        Command::Config(args) => commands::config::run(&args, &registry),
-        Command::Info(args) => commands::info::run(&args, &registry),
-        Command::Replay(args) => commands::replay::run(&args, &registry),
-        Command::Selftest(args) => commands::selftest::run(&args, &registry),
-        Command::Bench(args) => commands::bench::run(&args, &registry),
-        Command::Tune(args) => commands::tune::run(&args, &registry),
+        Command::Train(args) => commands::train::run(&args, registry, started),
+        Command::Monitor(args) => commands::monitor::run(&args, registry),
+        Command::Runs(args) => commands::runs::run(&args, registry),
+        Command::Stop(args) => commands::stop::run(&args, registry),
+        Command::Checkpoint(args) => commands::checkpoint::run(&args, registry),
+        Command::Eval(args) => commands::eval::run(&args, registry),
+        Command::Export(args) => commands::export::run(&args, registry),
+        Command::Envs(args) => commands::envs::run(&args, registry),
+        Command::Config(args) => commands::config::run(&args, registry),
+        Command::Info(args) => commands::info::run(&args, registry),
+        Command::Replay(args) => commands::replay::run(&args, registry),
+        Command::Selftest(args) => commands::selftest::run(&args, registry),
+        Command::Bench(args) => commands::bench::run(&args, registry),
+        Command::Tune(args) => commands::tune::run(&args, registry),
         Command::New(args) => commands::new::run(&args),
         Command::Completions(args) => commands::shell::completions(&args, Cli::command()),
         Command::Man(args) => commands::shell::man(&args, Cli::command()),
-        Command::Emit(args) => commands::emit::run(&args, &registry),
+        Command::Emit(args) => commands::emit::run(&args, registry),
     };
     match outcome {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => code,
         Err(error) => report::report(&error),
     }
 }

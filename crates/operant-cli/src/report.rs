@@ -1,23 +1,22 @@
 //! The error reporter: prints what went wrong, where, and the remedy to stderr.
 
 use std::io::Write;
-use std::process::ExitCode;
 
 /// Exit code of a bug in operant (EX_SOFTWARE of sysexits.h).
 const BUG: i32 = 70;
 
 /// Prints an error and returns its exit code.
-pub fn report(error: &anyhow::Error) -> ExitCode {
+pub fn report(error: &anyhow::Error) -> u8 {
     // A closed stderr must not turn an error into a panic.
     let mut stderr = std::io::stderr();
     match error.downcast_ref::<operant_run::Error>() {
         Some(known) => {
             let _ = writeln!(stderr, "error: {}", lines(&known.to_string()));
-            ExitCode::from(known.exit_code())
+            known.exit_code()
         }
         None => {
             let _ = writeln!(stderr, "error: {}", lines(&format!("{error:#}")));
-            ExitCode::FAILURE
+            1
         }
     }
 }

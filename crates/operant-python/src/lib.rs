@@ -3,6 +3,7 @@
 
 mod arrays;
 mod batch;
+mod command;
 mod environments;
 mod policy;
 mod train;
@@ -21,6 +22,8 @@ mod _core {
     #[pymodule_export]
     use crate::build_info;
     #[pymodule_export]
+    use crate::command::main;
+    #[pymodule_export]
     use crate::environments::Environments;
     #[pymodule_export]
     use crate::environments::specs;
@@ -30,7 +33,7 @@ mod _core {
     use crate::train::{evaluate, list_runs, metrics, result, train};
 }
 
-/// How this engine was built: version, instruction set, and environments that one instruction steps.
+/// How this engine was built: version, level ("native", or "x86-64-v3" or "x86-64-v4" in a wheel for all machines), instruction set, and environments that one instruction steps.
 #[pyfunction]
 fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let instructions = [
@@ -42,6 +45,8 @@ fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let instructions = instructions.iter().find(|(is_built, _)| *is_built).map_or("scalar", |(_, name)| name);
     let info = PyDict::new(py);
     info.set_item("version", env!("CARGO_PKG_VERSION"))?;
+    // `cargo xtask wheel` sets it.
+    info.set_item("level", option_env!("OPERANT_LEVEL").unwrap_or("native"))?;
     info.set_item("instructions", instructions)?;
     info.set_item("lanes", operant_env::LaneWidth::WIDEST as usize)?;
     Ok(info)

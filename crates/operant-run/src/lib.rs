@@ -30,6 +30,7 @@ pub mod eval;
 pub mod evaluate;
 pub mod export;
 pub mod gpu;
+pub mod invocation;
 pub mod log;
 pub mod machine;
 pub mod path_text;

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use operant_run::config::keys;
+use operant_run::invocation;
 use serde_json::Value;
 
 /// A temporary directory, removed on drop.
@@ -66,8 +67,7 @@ pub fn training(args: &[&str], place: &Path) -> Result<Command, String> {
 /// # Errors
 /// When its file cannot be found.
 pub fn this_program() -> Result<Command, String> {
-    let program = std::env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
-    Ok(Command::new(program))
+    invocation::this_program().map_err(|error| format!("this program's file: {error}"))
 }
 
 /// The result of a training process that has ended.

@@ -10,12 +10,18 @@
     actions = run.policy(obs)
 
 `make_vec` gives a `gymnasium.vector.VectorEnv`, `make` a `gymnasium.Env`; `gymnasium.make_vec("operant/CartPole-v1")`
-works too once this package is imported. Gymnasium is imported when an environment is made, not before.
+works too once this package is imported. Gymnasium is imported when an environment is made, not before. `python -m operant`
+is the `operant` command.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from operant import _isa
+
+# Before the first import of `operant._core`, which is found there.
+__path__.extend(_isa.directories(__path__[0]))
 
 from operant import _register
 from operant._core import build_info

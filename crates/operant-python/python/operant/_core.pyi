@@ -7,8 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 def build_info() -> dict[str, Any]:
-    """How this engine was built: `version`, `instructions` (such as "AVX2") and `lanes`, the environments that one
-    instruction steps."""
+    """How this engine was built: `version`, `level` ("x86-64-v3", "x86-64-v4", or "native" if it was built from source),
+    `instructions` (such as "AVX2") and `lanes`, the environments that one instruction steps."""
+
+def main(program: Sequence[str], arguments: Sequence[str]) -> int:
+    """Runs the `operant` command with these arguments and returns its exit code. `program` starts it again."""
 
 def specs() -> list[dict[str, Any]]:
     """The environments that there are: a dictionary each."""
