@@ -20,8 +20,11 @@ const OTHER_VARIABLES: &[&str] = &[
     "OPERANT_LOG",
     // The directory of rings.
     "OPERANT_RING_DIR",
-    // The first directory searched for CUDA libraries.
+    // The first directory searched for CUDA libraries, and that of compiled kernels.
     "OPERANT_CUDA_LIBRARIES",
+    "OPERANT_CACHE_DIR",
+    // The instruction set that the Python package takes.
+    "OPERANT_ISA",
     // Set by `train --detach` for its child process.
     "OPERANT_DETACHED",
     // Of the test suite, which also runs the command.

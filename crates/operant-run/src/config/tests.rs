@@ -594,6 +594,15 @@ fn machine_settings_have_keys_a_flag_and_two_variables() {
 }
 
 #[test]
+fn a_variable_is_a_key_or_one_that_something_else_reads() {
+    for name in ["OPERANT_ISA", "OPERANT_CACHE_DIR", "OPERANT_RING_DIR"] {
+        assert!(with_files("", "", &CommandLine::default(), &[(name, "v3")]).is_ok(), "{name}");
+    }
+    let error = with_files("", "", &CommandLine::default(), &[("OPERANT_THREAD", "2")]).expect_err("no key");
+    assert!(error.what.contains("did you mean \"OPERANT_THREADS\""), "{error}");
+}
+
+#[test]
 fn every_choice_reads_back_as_written() {
     for kernels in Kernels::ALL {
         let requested = with_files("", "", &set(&[&format!("kernels={kernels}")]), &[]).expect("valid");
