@@ -26,8 +26,8 @@ Chores:
           or NVRTC is skipped by name where that is missing; with --no-skips it is an error.
   python  Makes the Python environment of the tests in target/venv, from requirements-test.txt.
   wheel [--test]
-          Builds the Python package into target/wheels; with --test one that is quick to build, installs it and
-          runs its tests.
+          Builds the Python package for x86-64-v3 and v4 into target/wheels as one wheel for Linux with glibc 2.28
+          or newer, and tests it; with --test one that is quick to build, for this machine alone.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
   config-doc

@@ -96,11 +96,20 @@ pub fn install() -> Result<()> {
         let made = made.context("python3 is needed: apt-get install python3 python3-venv")?;
         ensure!(made.success(), "python3 -m venv failed: apt-get install python3-venv");
     }
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
-        .arg(root.join(REQUIREMENTS));
-    ensure!(pip.status()?.success(), "the packages of {REQUIREMENTS} cannot be installed");
+    pip_install(&python, &root.join(REQUIREMENTS))?;
     println!("{}", python.display());
+    Ok(())
+}
+
+/// Installs the packages of a file of requirements.
+///
+/// # Errors
+///
+/// A package that cannot be installed.
+pub fn pip_install(python: &Path, requirements: &Path) -> Result<()> {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(requirements);
+    ensure!(pip.status()?.success(), "the packages of {} cannot be installed", requirements.display());
     Ok(())
 }
 

@@ -1,0 +1,121 @@
+//! `cargo xtask wheel`: the Python package as a wheel, and its tests.
+
+mod levels;
+mod licenses;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::tools;
+
+/// The package's sources and tests, below the root.
+const SOURCES: &str = "crates/operant-python/python/operant";
+const TESTS: &str = "crates/operant-python/tests";
+
+/// Builds the wheel into `target/wheels` and tests each of its levels; with `--test`, one of this machine's level that is quick to build.
+///
+/// # Errors
+///
+/// The Python environment of the tests is missing, or a step fails.
+pub fn run(args: &[&str]) -> Result<()> {
+    let is_test = match args {
+        [] => false,
+        ["--test"] => true,
+        other => bail!("`{}` is not understood; give nothing or --test", other.join(" ")),
+    };
+    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
+    let python = tools::python(target).context("there is no Python for it: cargo xtask python makes one")?;
+    let workshop = Workshop { root, target, python: &python };
+    if !is_test {
+        return levels::run(&workshop);
+    }
+    let out = workshop.emptied("tmp/python")?;
+    // With the features of the workspace's tests, nothing but the package itself is compiled again.
+    let features = ["--profile", "quick", "--features", "pyo3/extension-module,test-features"];
+    let wheel = workshop.build(&features, &[], &out.join("wheel"))?;
+    let installed = workshop.install(&wheel, &out.join("venv"))?;
+    workshop.step(Command::new(&python).args(["-m", "mypy", "--strict", "--no-error-summary", SOURCES]))?;
+    workshop.step(&mut pytest(&installed))
+}
+
+/// The package's tests in the environment of this Python.
+fn pytest(installed: &Path) -> Command {
+    let mut command = Command::new(installed);
+    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", TESTS]);
+    command
+}
+
+/// Where wheels are made: the workspace, where cargo builds, and the Python of the tests.
+struct Workshop<'a> {
+    root: &'a Path,
+    target: &'a Path,
+    python: &'a Path,
+}
+
+impl Workshop<'_> {
+    /// An empty directory below the target directory.
+    fn emptied(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.target.join(name);
+        if dir.exists() {
+            std::fs::remove_dir_all(&dir)?;
+        }
+        std::fs::create_dir_all(&dir)?;
+        Ok(dir)
+    }
+
+    /// Builds a wheel into the empty directory `out` and returns its path.
+    fn build(&self, args: &[&str], variables: &[(&str, &str)], out: &Path) -> Result<PathBuf> {
+        let mut maturin = Command::new(self.python);
+        maturin.args(["-m", "maturin", "build", "--quiet", "--interpreter"]).arg(self.python);
+        maturin.args(args).arg("--out").arg(out).envs(variables.iter().copied());
+        maturin.env("CARGO_ZIGBUILD_PYTHON_PATH", self.python); // whose package ziglang is meant
+        maturin.env_remove("CARGO_ENCODED_RUSTFLAGS"); // it would win over RUSTFLAGS
+        self.step(&mut maturin)?;
+        only_entry(out, ".whl")
+    }
+
+    /// Installs a wheel into an environment of its own in `dir`, which also sees the packages of the tests; returns its Python.
+    fn install(&self, wheel: &Path, dir: &Path) -> Result<PathBuf> {
+        self.step(Command::new(self.python).args(["-m", "venv", "--without-pip"]).arg(dir))?;
+        let packages = |python: &Path| -> Result<PathBuf> {
+            let print = "import sysconfig; print(sysconfig.get_path('purelib'), end='')";
+            Ok(PathBuf::from(self.output(Command::new(python).args(["-c", print]))?))
+        };
+        let python = dir.join("bin/python");
+        let shared = packages(self.python)?;
+        std::fs::write(packages(&python)?.join("shared.pth"), shared.as_os_str().as_encoded_bytes())?;
+        // What it depends on is there already.
+        let mut pip = Command::new(self.python);
+        pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check", "--python"]).arg(&python);
+        self.step(pip.args(["install", "--no-index"]).arg(wheel))?;
+        Ok(python)
+    }
+
+    /// Runs a command to its end.
+    fn step(&self, command: &mut Command) -> Result<()> {
+        let status =
+            command.current_dir(self.root).status().with_context(|| format!("cannot start {command:?}"))?;
+        ensure!(status.success(), "{command:?} failed ({status})");
+        Ok(())
+    }
+
+    /// What a command prints; its stderr is passed on.
+    fn output(&self, command: &mut Command) -> Result<String> {
+        command.current_dir(self.root).stderr(std::process::Stdio::inherit());
+        let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+        ensure!(output.status.success(), "{command:?} failed ({})", output.status);
+        String::from_utf8(output.stdout).with_context(|| format!("{command:?} printed no text"))
+    }
+}
+
+/// The one entry of a directory whose name ends so.
+fn only_entry(dir: &Path, ending: &str) -> Result<PathBuf> {
+    let entries =
+        std::fs::read_dir(dir)?.flatten().filter(|it| it.file_name().to_string_lossy().ends_with(ending));
+    let entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    ensure!(entries.len() == 1, "one {ending} is expected in {}, found {entries:?}", dir.display());
+    Ok(entries[0].clone())
+}
