@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+# More than any machine has; each takes memory for its stack.
+_MAX_THREADS = 1024
+
 
 class Policy:
     """A trained policy: a function from observations to actions. `load` is another name of it.
@@ -53,6 +56,9 @@ class Policy:
         seed: int = 0,
         threads: int = 0,
     ) -> None:
+        for label, value, most in (("threads", threads, _MAX_THREADS), ("seed", seed, 2**64 - 1)):
+            if not isinstance(value, (int, np.integer)) or not 0 <= value <= most:
+                raise ValueError(f"{label}: expected a whole number from 0 to {most}, got {value!r}")
         self._core = _core.Policy(
             os.fspath(run), run_dir=None if run_dir is None else os.fspath(run_dir), threads=threads
         )
