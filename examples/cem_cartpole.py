@@ -17,7 +17,7 @@ for generation in range(1, 21):
     weights = (mean + std * rng.standard_normal((POPULATION, 4))).astype(np.float32)
     returns, alive = np.zeros(POPULATION), np.ones(POPULATION, bool)
     obs, _ = envs.reset()
-    for _ in range(STEPS):
+    for step in range(STEPS):
         right = np.einsum("ij,ij->i", obs, weights) > 0
         obs, rewards, terminated, truncated, _ = envs.step(right.astype(np.uint8))
         # Only the first episode of each policy counts.

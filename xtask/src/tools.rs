@@ -77,8 +77,10 @@ impl Tools {
 /// The Python of the tests, if it has the packages of requirements-test.txt.
 pub fn python(target: &Path) -> Option<PathBuf> {
     let python = set(PYTHON).or_else(|| Some(python_of(target)).filter(|python| python.exists()))?;
-    let imports = "import gymnasium, maturin, mypy, numpy, pytest, safetensors, tensorboard";
-    runs(Command::new(&python).args(["-c", imports])).then_some(python)
+    // Asked by name, since to import them takes seconds.
+    let versions = "from importlib.metadata import version; [version(name) for name in \
+                    'gymnasium jax maturin mypy numpy onnx onnxruntime pytest safetensors tensorboard'.split()]";
+    runs(Command::new(&python).args(["-c", versions])).then_some(python)
 }
 
 /// Makes the Python environment of the tests in `target/venv`, or brings it up to date.
@@ -89,16 +91,25 @@ pub fn python(target: &Path) -> Option<PathBuf> {
 pub fn install() -> Result<()> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
-    let python = python_of(target);
+    let python = environment(&target.join("venv"), &root.join(REQUIREMENTS))?;
+    println!("{}", python.display());
+    Ok(())
+}
+
+/// Makes a Python environment with the packages of a file, or brings it up to date; returns its Python.
+///
+/// # Errors
+///
+/// No Python, or a package that cannot be installed.
+pub fn environment(venv: &Path, requirements: &Path) -> Result<PathBuf> {
+    let python = venv.join("bin/python");
     if !runs(Command::new(&python).args(["-m", "pip", "--version"])) {
-        let venv = target.join("venv");
         let made = Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv).status();
         let made = made.context("python3 is needed: apt-get install python3 python3-venv")?;
         ensure!(made.success(), "python3 -m venv failed: apt-get install python3-venv");
     }
-    pip_install(&python, &root.join(REQUIREMENTS))?;
-    println!("{}", python.display());
-    Ok(())
+    pip_install(&python, requirements)?;
+    Ok(python)
 }
 
 /// Installs the packages of a file of requirements.

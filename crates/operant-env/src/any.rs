@@ -51,6 +51,8 @@ pub struct TileSpec {
     pub lanes: LaneWidth,
     /// When the next episode begins after one that ended.
     pub autoreset: Autoreset,
+    /// Steps after which an episode is truncated; None for the environment's own limit.
+    pub time_limit: Option<u32>,
 }
 
 impl TileSpec {
@@ -64,6 +66,7 @@ impl TileSpec {
             evaluation: false,
             lanes: LaneWidth::WIDEST,
             autoreset: Autoreset::SameStep,
+            time_limit: None,
         }
     }
 }

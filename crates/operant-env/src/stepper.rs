@@ -51,7 +51,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
         let mut stepper = Self {
             env: env.clone(),
             tile,
-            time_limit: spec.time_limit,
+            time_limit: tile.time_limit.unwrap_or(spec.time_limit),
             masked,
             words: vec![0; leaves * tile.rows],
             seeds: [tile.seed as u32, (tile.seed >> 32) as u32]

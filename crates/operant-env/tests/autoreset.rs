@@ -1,5 +1,5 @@
 //! When the next episode begins: within the step that ended one, in the step after it, or when the caller restarts it; and
-//! rows with seeds of their own. On every lane, for every environment.
+//! rows with seeds or a time limit of their own. On every lane, for every environment.
 
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::{AnyEnv, Autoreset, LaneWidth, Stepper, TileSpec, builtin};
@@ -144,6 +144,34 @@ fn a_row_with_a_seed_is_environment_0_of_that_seed() {
                 alone.stepper.submit(&alone.actions, step).expect("made of lanes");
                 alone.stepper.collect(alone.outputs.stepped()).expect("made of lanes");
                 assert_eq!(many.outputs.rewards[row].to_bits(), alone.outputs.rewards[0].to_bits());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_tile_can_have_a_time_limit_of_its_own() {
+    on_every_lane(|env, lanes| {
+        let own = env.spec().time_limit;
+        for limit in [1, 7, u32::MAX] {
+            let tile = TileSpec { lanes, time_limit: Some(limit), ..TileSpec::new(7, 0, ROWS) };
+            let mut player = Player::new(env, tile);
+            let (mut lengths, mut longest, mut truncations) = ([0u32; ROWS], 0, 0);
+            for step in 0..STEPS {
+                player.step(step);
+                for (row, length) in lengths.iter_mut().enumerate() {
+                    *length += 1;
+                    let [_, truncated] = player.outputs.ended(row);
+                    assert_eq!(truncated, *length >= limit, "{limit}: {length} steps");
+                    truncations += u32::from(truncated);
+                    longest = longest.max(*length);
+                    *length *= u32::from(!player.ended(row));
+                }
+            }
+            assert!(longest <= limit && (truncations > 0) == (limit < u32::MAX), "{limit}: {longest}");
+            // Random actions never reach the goal of this one.
+            if limit == u32::MAX && env.spec().name == "pendulum" {
+                assert!(longest > own, "no limit, and no episode longer than {own}");
             }
         }
     });

@@ -192,15 +192,18 @@ impl Scratch {
 }
 
 impl Batch {
-    /// N environments at the start of their first episodes. `threads` = 0 takes all that the process may use.
+    /// N environments at the start of their first episodes. `threads` = 0 takes all that the process may use; `time_limit` None is
+    /// the environment's own.
     pub fn new(
         env: Arc<dyn AnyEnv>,
         num_envs: usize,
         threads: usize,
         seed: u64,
         autoreset: Autoreset,
+        time_limit: Option<u32>,
     ) -> Result<Self, String> {
-        let spec = env.spec();
+        let mut spec = env.spec();
+        spec.time_limit = time_limit.unwrap_or(spec.time_limit);
         let usable = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { usable } else { threads };
         // A thread that would get less than a block of environments is not started.
@@ -248,9 +251,9 @@ impl Batch {
         let tile = |first: usize| {
             let count = rows.min(self.num_envs - first);
             let rows = count.next_multiple_of(BLOCK);
-            let autoreset = self.autoreset;
-            let stepper =
-                self.env.stepper(TileSpec { autoreset, ..TileSpec::new(self.seed, first as u32, rows) })?;
+            let (autoreset, time_limit) = (self.autoreset, Some(self.spec.time_limit));
+            let tile = TileSpec { autoreset, time_limit, ..TileSpec::new(self.seed, first as u32, rows) };
+            let stepper = self.env.stepper(tile)?;
             Ok(Tile { first, count, rows, stepper })
         };
         let tiles: Result<_, StepError> = (0..self.num_envs).step_by(rows).map(tile).collect();

@@ -95,15 +95,18 @@ impl Environments {
 
 #[pymethods]
 impl Environments {
-    /// `autoreset` is `same_step`, `next_step` or `disabled`; `threads` = 0 takes all CPUs that the process may use.
+    /// `autoreset` is `same_step`, `next_step` or `disabled`; `threads` = 0 takes all CPUs that the process may use; `time_limit`
+    /// is in steps, the environment's own for none.
     #[new]
-    #[pyo3(signature = (name, num_envs, *, threads, seed, autoreset, options))]
+    #[pyo3(signature = (name, num_envs, *, threads, seed, autoreset, time_limit, options))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         name: &str,
         num_envs: usize,
         threads: usize,
         seed: u64,
         autoreset: &str,
+        time_limit: Option<u32>,
         options: BTreeMap<String, f64>,
     ) -> PyResult<Self> {
         let autoreset = match autoreset {
@@ -131,7 +134,7 @@ impl Environments {
                 PyValueError::new_err(format!("{error}; {remedy}"))
             })?;
             check_memory(&*env, num_envs)?;
-            let batch = Batch::new(env, num_envs, threads, seed, autoreset).map_err(failed)?;
+            let batch = Batch::new(env, num_envs, threads, seed, autoreset, time_limit).map_err(failed)?;
             Ok(Environments { batch: Mutex::new(batch) })
         })
     }

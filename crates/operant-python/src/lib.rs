@@ -9,14 +9,22 @@ mod policy;
 mod train;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// The functions and classes of `operant._core`.
 #[pymodule]
 mod _core {
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::refuse_second_interpreter(module.py())
+    }
+
     #[pymodule_export]
     use crate::arrays::Buffers;
     #[pymodule_export]
@@ -31,6 +39,18 @@ mod _core {
     use crate::policy::Policy;
     #[pymodule_export]
     use crate::train::{evaluate, list_runs, metrics, result, train};
+}
+
+/// An error in any but the first interpreter of this process that imports this: its classes belong to that one.
+fn refuse_second_interpreter(py: Python<'_>) -> PyResult<()> {
+    /// Address of the first interpreter's module `builtins`, of which each has its own.
+    static FIRST: OnceLock<usize> = OnceLock::new();
+    let own = py.import("builtins")?.as_ptr() as usize;
+    if *FIRST.get_or_init(|| own) != own {
+        let what = "operant works in one interpreter of a process, and another has imported it; use processes or threads";
+        return Err(PyImportError::new_err(what));
+    }
+    Ok(())
 }
 
 /// How this engine was built: version, level ("native", or "x86-64-v3" or "x86-64-v4" in a wheel for all machines), instruction set, and environments that one instruction steps.

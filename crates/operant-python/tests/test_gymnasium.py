@@ -80,8 +80,10 @@ def test_what_is_not_supported_is_refused():
     for make in (gymnasium.make, gymnasium.make_vec):
         with pytest.raises((ValueError, gymnasium.error.Error), match="render"):
             make("operant/CartPole-v1", render_mode="rgb_array")
-    with pytest.raises(ValueError, match="max_episode_steps"):
-        gymnasium.make_vec("operant/CartPole-v1", max_episode_steps=5)
+    for limit in (0, -2, 1.5, 2**32 - 1):
+        for make in (operant.make, operant.make_vec, gymnasium.make_vec):
+            with pytest.raises(ValueError, match="max_episode_steps: expected a whole number"):
+                make("operant/CartPole-v1", max_episode_steps=limit)
     env = operant.make("CartPole-v1")
     env.reset(seed=1)
     for bad, error in [([1], TypeError), (1.0, TypeError), (None, TypeError), (2, ValueError), (-1, ValueError)]:
@@ -131,6 +133,43 @@ def test_wrappers_of_one():
     for step in range(7):
         *_, truncated, info = env.step(step % 2)
     assert truncated
+    env = gymnasium.wrappers.NormalizeObservation(gymnasium.make("operant/Pendulum-v1"))
+    env = gymnasium.wrappers.ClipAction(gymnasium.wrappers.RescaleAction(env, np.float32(-1), np.float32(1)))
+    env.reset(seed=1)
+    for _ in range(200):
+        obs, _, terminated, truncated, _ = env.step(np.full(1, 9, np.float32))
+        assert np.isfinite(obs).all() and not terminated
+    assert truncated
+
+
+def length_of(env):
+    """Steps of an episode of Pendulum, which only a time limit ends; at most 300 are played."""
+    env.reset(seed=1)
+    for step in range(1, 301):
+        *_, terminated, truncated, _ = env.step(np.zeros(env.action_space.shape, np.float32))
+        assert not np.any(terminated) and np.all(truncated) == np.any(truncated)
+        if np.all(truncated):
+            return step
+    return None
+
+
+@pytest.mark.parametrize(("given", "length"), [({}, 200), ({"max_episode_steps": 9}, 9), ({"max_episode_steps": -1}, None)])
+def test_time_limits_are_those_of_gymnasium(given, length):
+    """Also a longer one than an environment's own, which then counts no more: 250."""
+    id = "operant/Pendulum-v1"
+    assert gymnasium.spec(id).max_episode_steps == 200
+    for given, length in [(given, length), ({"max_episode_steps": 250}, 250)]:
+        assert length_of(gymnasium.make(id, **given)) == length
+        assert length_of(operant.make(id, **given)) == length
+        assert length_of(operant.make_vec(id, 3, **given)) == length
+        for mode in (None, "sync", "vector_entry_point"):
+            assert length_of(gymnasium.make_vec(id, 3, vectorization_mode=mode, **given)) == length
+    envs = operant.make_vec(id, 3, **given)
+    again = pickle.loads(pickle.dumps(envs))
+    assert envs.max_episode_steps == again.max_episode_steps == 250 and length_of(again) == 250
+    envs.reset()
+    with pytest.raises(ValueError, match="max_episode_steps = 200, got 250"):
+        operant.make_vec(id, 3).set_state(envs.get_state())
 
 
 def test_the_older_packages_names():
@@ -145,9 +184,10 @@ def test_the_older_packages_names():
         operant.envs.CartPol
 
 
-def test_the_example_solves_cartpole():
-    example = Path(__file__).parents[3] / "examples" / "cem_cartpole.py"
-    assert "solved" in subprocess.run([sys.executable, example], capture_output=True, text=True, check=True).stdout
+@pytest.mark.parametrize(("example", "result"), [("cem_cartpole.py", "solved"), ("jax_dlpack.py", "learned")])
+def test_the_examples_solve_cartpole(example, result):
+    path = Path(__file__).parents[3] / "examples" / example
+    assert result in subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])

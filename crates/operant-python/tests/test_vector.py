@@ -1,9 +1,6 @@
 """Vector environments: Gymnasium's contract, every mode, and what a step leaves alone when it refuses."""
 
-import os
 import pickle
-import threading
-import time
 
 import gymnasium
 import numpy as np
@@ -330,65 +327,3 @@ def test_a_step_overlaps_with_python():
         envs.wait()
     envs.send(actions)
     np.testing.assert_array_equal(envs.recv(timeout=60)[0], plain.step(actions)[0])
-
-
-def test_two_environments_run_in_two_threads():
-    def play(seed, into):
-        envs = operant.make_vec("cartpole", 256, seed=seed, threads=1)
-        envs.reset()
-        into[seed] = trajectory(envs, 200)
-
-    alone, together = {}, {}
-    for seed in (1, 2):
-        play(seed, alone)
-    threads = [threading.Thread(target=play, args=(seed, together)) for seed in (1, 2)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    for seed in (1, 2):
-        assert_equal(together[seed], alone[seed])
-
-
-def test_after_a_fork_there_is_a_clear_error():
-    pooled, single = operant.make_vec("cartpole", 64, threads=2), operant.make_vec("cartpole", 64, threads=1, seed=1)
-    pooled.reset(), single.reset()
-    child = os.fork()
-    if child == 0:
-        try:
-            single.step(np.zeros(64, int))
-            pooled.step(np.zeros(64, int))
-        except RuntimeError as error:
-            os._exit(7 if "fork" in str(error) else 8)
-        os._exit(9)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-def test_a_thousand_environments_leave_nothing_behind():
-    def resident():
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    def cycle(count):
-        for seed in range(count):
-            envs = operant.make_vec("cartpole", 256, seed=seed, threads=2)
-            envs.reset()
-            envs.step(np.zeros(256, int))
-            envs.close()
-
-    cycle(100)
-    before, threads = resident(), len(os.listdir("/proc/self/task"))
-    cycle(900)
-    assert resident() - before < 8 << 20
-    # Threads end by themselves, some time after close.
-    deadline = time.monotonic() + 60
-    while len(os.listdir("/proc/self/task")) > threads and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(os.listdir("/proc/self/task")) <= threads
-
-
-def test_memory_is_shared_over_dlpack():
-    envs = operant.make_vec("cartpole", 4, seed=1, copy=False)
-    obs, _ = envs.reset()
-    shared = np.from_dlpack(obs)
-    assert shared.ctypes.data == obs.ctypes.data
-    obs[0, 0] = 5
-    assert shared[0, 0] == 5

@@ -25,7 +25,15 @@ class Environments:
     """N environments of one kind."""
 
     def __init__(
-        self, name: str, num_envs: int, *, threads: int, seed: int, autoreset: str, options: dict[str, float]
+        self,
+        name: str,
+        num_envs: int,
+        *,
+        threads: int,
+        seed: int,
+        autoreset: str,
+        time_limit: int | None,
+        options: dict[str, float],
     ) -> None: ...
     def spec(self) -> dict[str, Any]: ...
     def sizes(self) -> tuple[int, int, int]: ...

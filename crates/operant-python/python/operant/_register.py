@@ -16,33 +16,35 @@ from typing import Any
 from operant import _core
 
 
-def ids() -> dict[str, str]:
-    """Gymnasium's id of each environment, and its name here: `{"operant/CartPole-v1": "cartpole"}`."""
+def ids() -> dict[str, dict[str, Any]]:
+    """Gymnasium's id of each environment, such as "operant/CartPole-v1", and its specification."""
     found = {}
     for spec in _core.specs():
         # An alias such as `CartPole-v1` or `MinAtar/Breakout-v0`; only one namespace is possible.
         versioned = [alias for alias in spec["aliases"] if re.search(r"-v\d+$", alias)]
         for alias in versioned:
-            found["operant/" + alias.replace("/", "-")] = spec["name"]
+            found["operant/" + alias.replace("/", "-")] = spec
     return found
 
 
 def name_of(id: str) -> str:
     """The name, or an alias, of the environment with this id: `operant/` is optional."""
-    return ids().get(id, id.removeprefix("operant/"))
+    spec = ids().get(id)
+    return spec["name"] if spec else id.removeprefix("operant/")
 
 
 def register() -> None:
     """Registers every environment that Gymnasium does not know yet."""
     import gymnasium
 
-    for id, name in ids().items():
+    for id, spec in ids().items():
         if id not in gymnasium.registry:
             gymnasium.register(
                 id,
                 entry_point="operant._single:_registered",
                 vector_entry_point="operant._vector:_registered",
-                kwargs={"name": name},
+                max_episode_steps=spec["time_limit"],
+                kwargs={"name": spec["name"]},
             )
 
 

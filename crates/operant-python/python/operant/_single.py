@@ -21,11 +21,10 @@ class Env(gymnasium.Env[Array, Any]):
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
-        self, name: str, *, seed: int | None = None, vector: VectorEnv | None = None, **options: float
+        self, name: str, *, seed: int | None = None, vector: VectorEnv | None = None, **options: Any
     ) -> None:
-        own: dict[str, Any] = dict(options)
         self._vector = vector or VectorEnv(
-            name, 1, threads=1, seed=seed, autoreset_mode="disabled", copy=False, episode_stats=False, **own
+            name, 1, threads=1, seed=seed, autoreset_mode="disabled", copy=False, episode_stats=False, **options
         )
         self.observation_space = self._vector.single_observation_space
         self.action_space = self._vector.single_action_space
@@ -88,22 +87,23 @@ def _unpickled(vector: VectorEnv, is_reset: bool, rng: np.random.Generator | Non
     return env
 
 
-def make(id: str, *, seed: int | None = None, **options: float) -> Env:
+def make(id: str, *, seed: int | None = None, max_episode_steps: int | None = None, **options: float) -> Env:
     """One environment: a `gymnasium.Env`.
 
     Args:
         id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
         seed: Seed of the first reset; random for none.
+        max_episode_steps: Steps after which an episode is truncated: None for the environment's own limit, -1 for no limit.
         **options: The environment's own options.
 
     Raises:
         ValueError: There is no such environment or option, or a value is out of range.
     """
     own: dict[str, Any] = dict(options)
-    return Env(name_of(id), seed=seed, **own)
+    return Env(name_of(id), seed=seed, max_episode_steps=max_episode_steps, **own)
 
 
 def _registered(name: str, render_mode: str | None = None, **kwargs: Any) -> Env:
-    """What `gymnasium.make` calls."""
+    """What `gymnasium.make` calls. Its TimeLimit wrapper truncates, at `max_episode_steps` of the id or of the caller."""
     check_render_mode(render_mode)
-    return make(name, **kwargs)
+    return make(name, max_episode_steps=-1, **kwargs)

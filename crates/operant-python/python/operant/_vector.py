@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +30,24 @@ _MODES: dict[str, AutoresetMode] = {
     "disabled": AutoresetMode.DISABLED,
 }
 
+_NO_LIMIT = 2**32 - 1
+
+
+# Bytes; JAX shares no memory that starts elsewhere.
+_ALIGNMENT = 64
+
 
 class _Set(NamedTuple):
     """One set of outputs: NumPy's arrays, and the same as the engine writes them."""
 
     arrays: dict[str, Array]
     buffers: _core.Buffers
+
+
+class Horizon(dict[str, Array]):
+    """Arrays `(T, N, ...)` of several steps by name; `rollout` can write over them."""
+
+    arrays: dict[str, Array]
 
 
 class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
@@ -54,6 +67,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             `(N, ...)` that is valid where an episode ended ("dense"), which is faster.
         episode_stats: Whether `info["episode"]` has the return and length of each episode that ended. Gymnasium's
             RecordEpisodeStatistics writes the same key, so it needs False.
+        max_episode_steps: Steps after which an episode is truncated: None for the environment's own limit, -1 for no limit.
         **options: The environment's own options, such as `sticky_action_prob`.
 
     Attributes:
@@ -61,6 +75,8 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         threads: Threads that step.
         copy: Whether `step` returns copies.
         name: The environment's name, such as "cartpole".
+        max_episode_steps: Steps after which an episode is truncated, or None.
+        autoreset_mode: When an episode that ended is followed by the next.
 
     Raises:
         ValueError: There is no such environment or option, or a value is out of range.
@@ -79,6 +95,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         reward_dtype: Any = np.float64,
         final_obs: Literal["object", "dense"] = "object",
         episode_stats: bool = True,
+        max_episode_steps: int | None = None,
         **options: float,
     ) -> None:
         mode = autoreset_mode if isinstance(autoreset_mode, AutoresetMode) else _MODES.get(autoreset_mode)
@@ -94,11 +111,19 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         seed = _checked_seed(seed)
         mode_name = next(key for key, value in _MODES.items() if value is mode)
         self._core = _core.Environments(
-            name_of(id), int(num_envs), threads=int(threads), seed=seed, autoreset=mode_name, options=dict(options)
+            name_of(id),
+            int(num_envs),
+            threads=int(threads),
+            seed=seed,
+            autoreset=mode_name,
+            time_limit=_time_limit(max_episode_steps),
+            options=dict(options),
         )
         spec = self._core.spec()
         self.name: str = spec["name"]
         self.num_envs = int(num_envs)
+        limit: int = spec["time_limit"]
+        self.max_episode_steps = None if limit == _NO_LIMIT else limit
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
         self.single_observation_space = _spaces.observation_space(spec)
         self.single_action_space = _spaces.action_space(spec)
@@ -109,7 +134,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._dtype = np.dtype(reward_dtype)
         self._sets = [self._new_set(), self._new_set()]
         self._turn = 0
-        self._mode = mode
+        self.autoreset_mode = mode
         self._mode_name = mode_name
         self._final_obs = final_obs
         self._episode_stats = episode_stats
@@ -256,7 +281,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         *,
         deterministic: bool = False,
         out: dict[str, Array] | None = None,
-    ) -> dict[str, Array]:
+    ) -> Horizon:
         """Plays `steps` steps.
 
         Args:
@@ -300,6 +325,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             "options": dict(self._options),
             "num_envs": self.num_envs,
             "autoreset_mode": self._mode_name,
+            "max_episode_steps": self.max_episode_steps,
             "words": words,
             "seed": seed,
             "seeds": seeds,
@@ -314,7 +340,13 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             ValueError: It is the state of other environments.
         """
         self._check_usable()
-        own = {"env": self.name, "options": self._options, "num_envs": self.num_envs, "autoreset_mode": self._mode_name}
+        own = {
+            "env": self.name,
+            "options": self._options,
+            "num_envs": self.num_envs,
+            "autoreset_mode": self._mode_name,
+            "max_episode_steps": self.max_episode_steps,
+        }
         if missing := {*own, "words", "seed", "seeds", "step", "is_reset"} - set(state):
             raise ValueError(f"state: expected what get_state returned, got one without {', '.join(sorted(missing))}")
         for key, value in own.items():
@@ -340,6 +372,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             "reward_dtype": self._dtype.str,
             "final_obs": self._final_obs,
             "episode_stats": self._episode_stats,
+            "max_episode_steps": self.max_episode_steps or -1,
             **self._options,
         }
         rest = {
@@ -369,15 +402,15 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         space: Any = self.single_observation_space
         shape, dtype = (n, *space.shape), space.dtype
         arrays: dict[str, Array] = {
-            "obs": np.zeros(shape, dtype),
-            "final_obs": np.zeros(shape, dtype),
-            "rewards": np.zeros(n, self._dtype),
-            "terminated": np.zeros(n, np.bool_),
-            "truncated": np.zeros(n, np.bool_),
-            "ended": np.zeros(n, np.bool_),
-            "returns": np.zeros(n, np.float32),
-            "lengths": np.zeros(n, np.int32),
-            "mask": np.zeros((n, self._choices), np.int8),
+            "obs": _zeros(shape, dtype),
+            "final_obs": _zeros(shape, dtype),
+            "rewards": _zeros((n,), self._dtype),
+            "terminated": _zeros((n,), np.bool_),
+            "truncated": _zeros((n,), np.bool_),
+            "ended": _zeros((n,), np.bool_),
+            "returns": _zeros((n,), np.float32),
+            "lengths": _zeros((n,), np.int32),
+            "mask": _zeros((n, self._choices), np.int8),
         }
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"out: expected a dictionary of arrays, got {type(given).__name__}")
@@ -411,19 +444,21 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         shapes["obs"] = ((steps + 1, *like["obs"].shape), like["obs"].dtype)
         shapes["actions"] = ((steps, *(space.shape or ())), np.dtype(np.float32 if self._is_box else np.int64))
         if out is None:
-            return {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
-        whole = {**out, "obs": out["observations"].base} if "observations" in out else out
-        many: dict[str, Array] = {}
-        for name, (shape, dtype) in shapes.items():
-            array = whole.get(name, np.zeros(shape, dtype))
-            if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
-                raise ValueError(f"out: expected what rollout returned for {steps} steps of these environments")
-            many[name] = array
+            return {name: _zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+        many = out.arrays if isinstance(out, Horizon) else {}
+        if {name: (array.shape, array.dtype) for name, array in many.items()} != shapes:
+            raise ValueError(f"out: expected what rollout returned for {steps} steps of these environments")
         return many
 
-    def _given_horizon(self, many: dict[str, Array]) -> dict[str, Array]:
+    def _given_horizon(self, many: dict[str, Array]) -> Horizon:
         """A horizon as its caller gets it."""
-        given = {**many, "obs": many["obs"][1:], "observations": many["obs"][:-1]}
+        obs = many["obs"]
+        after = obs[1:]
+        if obs[0].nbytes % _ALIGNMENT:
+            after = _zeros(after.shape, after.dtype)
+            after[:] = obs[1:]
+        given = Horizon({**many, "obs": after, "observations": obs[:-1]})
+        given.arrays = many
         if self._choices == 0:
             del given["mask"]
         if self._mode is not AutoresetMode.SAME_STEP:
@@ -478,7 +513,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             returns, lengths = self._given(arrays["returns"]), self._given(arrays["lengths"])
             episode = {"episode": {"r": returns, "l": lengths}, "_episode": ends}
             info.update(episode)
-        if self._mode is not AutoresetMode.SAME_STEP:
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return
         if self._final_obs == "dense":
             info["final_obs"] = self._given(arrays["final_obs"])
@@ -509,6 +544,15 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
                 raise ResetNeeded("expected reset before the first step")
 
 
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros at an aligned address."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + _ALIGNMENT - 1, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    zeros: Array = memory[start : start + size].view(dtype).reshape(shape)
+    return zeros
+
+
 def _checked_seed(seed: int | None) -> int:
     """A seed from 0 to 2^64 - 1; a random one for none."""
     if seed is None:
@@ -516,6 +560,16 @@ def _checked_seed(seed: int | None) -> int:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
         raise ValueError(f"seed: expected a whole number from 0 to 2^64 - 1, got {seed!r}")
     return int(seed)
+
+
+def _time_limit(max_episode_steps: int | None) -> int | None:
+    """The engine's number for it."""
+    limit = max_episode_steps
+    if limit is None or limit == -1:
+        return None if limit is None else _NO_LIMIT
+    if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or not 0 < limit < _NO_LIMIT:
+        raise ValueError(f"max_episode_steps: expected a whole number from 1 to {_NO_LIMIT - 1}, or -1 for no limit, got {limit!r}")
+    return int(limit)
 
 
 def _reset_mask(options: Mapping[str, Any] | None, num_envs: int) -> NDArray[np.bool_] | None:
@@ -557,13 +611,10 @@ def _registered(
     autoreset_mode: AutoresetName | AutoresetMode = "next_step",
     episode_stats: bool = False,
     render_mode: str | None = None,
-    max_episode_steps: int | None = None,
     **kwargs: Any,
 ) -> VectorEnv:
     """What `gymnasium.make_vec` calls: with the defaults of Gymnasium's own vectors."""
     check_render_mode(render_mode)
-    if max_episode_steps is not None:
-        raise ValueError("max_episode_steps: expected none, since a vector has the time limit of its environment")
     return make_vec(name, num_envs, autoreset_mode=autoreset_mode, episode_stats=episode_stats, **kwargs)
 
 
