@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 
+mod clients;
 mod doc;
 mod fuzz;
 mod gpu;
@@ -24,6 +25,10 @@ Chores:
           Everything that must hold before a change goes in: format, lints, tests, documentation.
           Stops at the first failure and prints the command that repeats it. What needs a C++ compiler, Python
           or NVRTC is skipped by name where that is missing; with --no-skips it is an error.
+  test --clients
+          The Python package under what needs PyTorch: Stable-Baselines3, TorchRL and the examples. Makes
+          target/clients-venv from requirements-clients.txt, 3 GB to download. Not part of `test`: run it before a
+          change to the package goes in.
   python  Makes the Python environment of the tests in target/venv, from requirements-test.txt.
   wheel [--test]
           Builds the Python package for x86-64-v3 and v4 into target/wheels as one wheel for Linux with glibc 2.28

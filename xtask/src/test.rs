@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::clients;
 use crate::tools::{Missing, Tools};
 
 /// One cargo command, the variables it runs under, and what it is for.
@@ -112,7 +113,8 @@ pub fn run(args: &[&str]) -> Result<()> {
     let no_skips = match args {
         [] => false,
         ["--no-skips"] => true,
-        other => bail!("`{}` is not understood; give nothing or --no-skips", other.join(" ")),
+        ["--clients"] => return clients::run(),
+        other => bail!("`{}` is not understood; give nothing, --no-skips or --clients", other.join(" ")),
     };
     let metadata = cargo_metadata::MetadataCommand::new()
         .no_deps()

@@ -14,6 +14,11 @@ use crate::tools;
 const SOURCES: &str = "crates/operant-python/python/operant";
 const TESTS: &str = "crates/operant-python/tests";
 
+/// Tests and examples that need PyTorch are those of `cargo xtask test --clients`.
+const WITHOUT_CLIENTS: &str = "--ignore=crates/operant-python/tests/clients";
+const EXAMPLES: [&str; 3] =
+    ["examples/cem_cartpole.py", "examples/jax_dlpack.py", "examples/train_cartpole.py"];
+
 /// Builds the wheel into `target/wheels` and tests each of its levels; with `--test`, one of this machine's level that is quick to build.
 ///
 /// # Errors
@@ -32,30 +37,42 @@ pub fn run(args: &[&str]) -> Result<()> {
     if !is_test {
         return levels::run(&workshop);
     }
-    let out = workshop.emptied("tmp/python")?;
-    // With the features of the workspace's tests, nothing but the package itself is compiled again.
-    let features = ["--profile", "quick", "--features", "pyo3/extension-module,test-features"];
-    let wheel = workshop.build(&features, &[], &out.join("wheel"))?;
-    let installed = workshop.install(&wheel, &out.join("venv"))?;
-    workshop.step(Command::new(&python).args(["-m", "mypy", "--strict", "--no-error-summary", SOURCES]))?;
+    let installed = workshop.install_quickly()?;
+    let mypy = ["-m", "mypy", "--strict", "--no-error-summary", SOURCES];
+    let mut mypy_of_all = Command::new(&python);
+    mypy_of_all.args(mypy).args(EXAMPLES).env("MYPYPATH", "crates/operant-python/python");
+    workshop.step(&mut mypy_of_all)?;
     workshop.step(&mut pytest(&installed))
 }
 
 /// The package's tests in the environment of this Python.
 fn pytest(installed: &Path) -> Command {
     let mut command = Command::new(installed);
-    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", TESTS]);
+    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", WITHOUT_CLIENTS, TESTS]);
     command
 }
 
 /// Where wheels are made: the workspace, where cargo builds, and the Python of the tests.
-struct Workshop<'a> {
-    root: &'a Path,
-    target: &'a Path,
-    python: &'a Path,
+pub struct Workshop<'a> {
+    pub root: &'a Path,
+    pub target: &'a Path,
+    pub python: &'a Path,
 }
 
 impl Workshop<'_> {
+    /// Builds a wheel for this machine with the quick profile, and installs it into an environment of its own; returns its Python.
+    ///
+    /// # Errors
+    ///
+    /// The first step that fails.
+    pub fn install_quickly(&self) -> Result<PathBuf> {
+        let out = self.emptied("tmp/python")?;
+        // With the features of the workspace's tests, nothing but the package itself is compiled again.
+        let features = ["--profile", "quick", "--features", "pyo3/extension-module,test-features"];
+        let wheel = self.build(&features, &[], &out.join("wheel"))?;
+        self.install(&wheel, &out.join("venv"))
+    }
+
     /// An empty directory below the target directory.
     fn emptied(&self, name: &str) -> Result<PathBuf> {
         let dir = self.target.join(name);
@@ -95,7 +112,11 @@ impl Workshop<'_> {
     }
 
     /// Runs a command to its end.
-    fn step(&self, command: &mut Command) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started, or fails.
+    pub fn step(&self, command: &mut Command) -> Result<()> {
         let status =
             command.current_dir(self.root).status().with_context(|| format!("cannot start {command:?}"))?;
         ensure!(status.success(), "{command:?} failed ({status})");

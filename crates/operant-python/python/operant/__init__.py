@@ -61,6 +61,7 @@ _MODULES = {
     "_train": ["Run", "resume", "runs", "train"],
     "_policy": ["Policy", "load"],
     "envs": ["envs"],
+    "sb3": ["sb3"],
 }
 _LAZY = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -71,7 +72,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'operant' has no attribute {name!r}")
     module = importlib.import_module(f"operant.{_LAZY[name]}")
-    return module if name == "envs" else getattr(module, name)
+    return module if _LAZY[name] == name else getattr(module, name)
 
 
 def __dir__() -> list[str]:
