@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -162,13 +164,18 @@ def test_a_policy_pickles_with_its_draws(policies):
 
 
 def test_a_forked_child_acts(policies):
-    policy = operant.load(policies["cartpole"].path, threads=2)
-    obs = observations(policy, 5000)
-    expected = policy(obs)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if (policy(obs) == expected).all() else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    # In a process of its own, where no other package has started threads.
+    script = f"""
+import os, numpy, operant
+policy = operant.load({os.fspath(policies["cartpole"].path)!r}, threads=2)
+obs = numpy.random.default_rng(0).normal(size=(5000, 4)).astype("f4")
+expected = policy(obs)
+child = os.fork()
+if child == 0:
+    os._exit(0 if (policy(obs) == expected).all() else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_a_good_policy_is_good_in_gymnasium(tmp_path):

@@ -461,7 +461,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         given.arrays = many
         if self._choices == 0:
             del given["mask"]
-        if self._mode is not AutoresetMode.SAME_STEP:
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             del given["final_obs"]
         return given
 
