@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use crate::policy::Policy;
     #[pymodule_export]
-    use crate::train::{evaluate, list_runs, metrics, result, train};
+    use crate::train::{Control, evaluate, list_runs, metrics, result, train};
 }
 
 /// An error in any but the first interpreter of this process that imports this: its classes belong to that one.

@@ -204,7 +204,7 @@ impl Policy {
         match pool {
             None => self.inference.act(obs, legal, choice, actions),
             Some(pool) => {
-                let each = rows.div_ceil(4 * self.threads).next_multiple_of(BLOCK);
+                let each = rows.div_ceil(4 * self.threads.min(1024)).next_multiple_of(BLOCK);
                 let (features, choices) =
                     (self.saved.policy.obs.size(), self.saved.policy.network.policy_outputs());
                 pool.scope(|scope| {

@@ -18,8 +18,8 @@ use operant_run::{
     sinks,
 };
 use pyo3::exceptions::{
-    PyFloatingPointError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError, PyUserWarning,
-    PyValueError,
+    PyException, PyFileNotFoundError, PyFloatingPointError, PyKeyboardInterrupt, PyOSError, PyRuntimeError,
+    PyTypeError, PyUserWarning, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -29,9 +29,25 @@ use crate::guarded;
 /// Time between two looks for Ctrl-C.
 const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
+/// A message of the engine in Python's words: flags of the command line are keywords here.
+fn in_python(text: &str) -> String {
+    let mut flags: Vec<_> =
+        config::keys().filter_map(|key| Some((key.flag?.name(), key.name.to_owned()))).collect();
+    flags.extend([
+        ("`operant envs`", "operant.envs.names()".to_owned()),
+        ("`operant runs`", "operant.runs()".to_owned()),
+        ("--config FILE", "config".to_owned()),
+        ("--set env.", "env_options: ".to_owned()),
+        ("--resume", "operant.resume".to_owned()),
+    ]);
+    // A flag may begin with another one.
+    flags.sort_by_key(|(flag, _)| std::cmp::Reverse(flag.len()));
+    flags.iter().fold(text.to_owned(), |text, (flag, keyword)| text.replace(flag, keyword))
+}
+
 /// The exception for an error of a run.
 pub fn error(error: &operant_run::Error) -> PyErr {
-    let text = error.to_string();
+    let text = in_python(&error.to_string());
     match error.kind {
         ErrorKind::Usage => PyValueError::new_err(text),
         ErrorKind::Disk => PyOSError::new_err(text),
@@ -117,6 +133,10 @@ impl Progress for PythonProgress {
         if let Some(shown) = &mut self.shown {
             shown.tick(tick);
         }
+        self.poll();
+    }
+
+    fn poll(&mut self) {
         if self.polled.elapsed() >= SIGNAL_POLL {
             self.polled = Instant::now();
             self.call(|py| py.check_signals());
@@ -132,8 +152,10 @@ impl Progress for PythonProgress {
 
     fn warn(&mut self, line: &str) {
         self.call(|py| {
-            let category = py.get_type::<PyUserWarning>();
-            py.import("warnings")?.call_method1("warn", (line, category)).map(drop)
+            // At the caller of operant.train or operant.resume.
+            let (category, stacklevel) = (py.get_type::<PyUserWarning>(), 3);
+            let arguments = (in_python(line), category, stacklevel);
+            py.import("warnings")?.call_method1("warn", arguments).map(drop)
         });
     }
 
@@ -149,13 +171,27 @@ impl Progress for PythonProgress {
 }
 
 /// Python's `sys.stderr`, which a notebook shows.
-struct PythonStderr;
+struct PythonStderr {
+    raised: Raised,
+    signals: Signals,
+}
 
 impl Write for PythonStderr {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        Python::attach(|py| py.import("sys")?.getattr("stderr")?.call_method1("write", (text,)).map(drop))
-            .map_err(|error: PyErr| std::io::Error::other(error.to_string()))?;
+        Python::attach(|py| {
+            let written = py
+                .import("sys")
+                .and_then(|sys| sys.getattr("stderr")?.call_method1("write", (text,)).map(drop));
+            match written {
+                // Ctrl-C while Python writes.
+                Err(error) if !error.is_instance_of::<PyException>(py) => {
+                    self.raised.store(error, py, &self.signals);
+                }
+                // A progress line is not worth an end of training.
+                _ => (),
+            }
+        });
         Ok(bytes.len())
     }
 
@@ -195,11 +231,38 @@ fn record_dict<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyD
     Ok(dict)
 }
 
+/// Requests to a run, for Python's handlers of signals.
+#[pyclass(module = "operant._core", frozen)]
+pub struct Control(Signals);
+
+#[pymethods]
+impl Control {
+    #[new]
+    fn new() -> Self {
+        Control(Signals::none())
+    }
+
+    /// Stops the run after its update, as SIGTERM does.
+    fn terminate(&self) {
+        self.0.terminate();
+    }
+
+    /// Saves a checkpoint, as SIGUSR1 does.
+    fn checkpoint(&self) {
+        self.0.checkpoint();
+    }
+
+    /// Pauses or continues, as SIGUSR2 does.
+    fn pause(&self) {
+        self.0.pause();
+    }
+}
+
 /// Trains, or continues the run `resume`. `progress` is `bar`, `lines` or none.
 ///
-/// Returns the run's directory and whether it was stopped, or raises what stopped it, once its checkpoint is saved.
+/// Returns the run's directory and the name of the signal that stopped it, or raises what stopped it, once its checkpoint is saved.
 #[pyfunction]
-#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress))]
+#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control))]
 #[allow(clippy::too_many_arguments)] // the keywords of operant.train
 pub fn train(
     py: Python<'_>,
@@ -210,16 +273,20 @@ pub fn train(
     resume: Option<String>,
     on_update: Option<Py<PyAny>>,
     progress: Option<&str>,
-) -> PyResult<(PathBuf, bool)> {
+    control: &Control,
+) -> PyResult<(PathBuf, Option<&'static str>)> {
     let started = Instant::now();
     let registry = operant_env::builtin();
     let line = command_line(settings, env_options, config)?;
     let (env, resume, requested) =
         guarded(|| configure(&registry, env.as_deref(), resume.as_deref(), &line).map_err(|e| error(&e)))?;
-    let (signals, raised) = (Signals::none(), Raised::default());
+    let (signals, raised) = (control.0.clone(), Raised::default());
     let shown: Option<Box<dyn Progress>> = match progress {
         Some("bar") => Some(Box::new(Bar::new(requested.settings.steps()))),
-        Some("lines") => Some(Box::new(Lines::new(PythonStderr))),
+        Some("lines") => {
+            let (raised, signals) = (raised.clone(), signals.clone());
+            Some(Box::new(Lines::new(PythonStderr { raised, signals })))
+        }
         _ => None,
     };
     let (_lease, log) = LogLease::take();
@@ -248,7 +315,9 @@ pub fn train(
     });
     if let Some(cause) = raised.take() {
         // What stopped training comes first; a failure to save explains itself as its cause.
-        if let Err(failed) = outcome {
+        if let Err(failed) = outcome
+            && cause.cause(py).is_none()
+        {
             cause.set_cause(py, Some(failed));
         }
         return Err(cause);
@@ -256,7 +325,13 @@ pub fn train(
     let Outcome { exit_reason, dir, unsaved, .. } = outcome?;
     match unsaved {
         Some(failed) => Err(error(&failed)),
-        None => Ok((dir, matches!(exit_reason, ExitReason::Stopped(_)))),
+        None => Ok((
+            dir,
+            match exit_reason {
+                ExitReason::Stopped(signal) => Some(signal),
+                ExitReason::Finished | ExitReason::Solved => None,
+            },
+        )),
     }
 }
 
@@ -271,6 +346,12 @@ pub fn result(dir: PathBuf) -> Option<String> {
 #[allow(clippy::type_complexity)]
 pub fn metrics(py: Python<'_>, dir: PathBuf) -> PyResult<(Vec<&'static str>, Bound<'_, PyArray2<f64>>)> {
     let path = dir.join("metrics.csv");
+    if !path.exists() {
+        return Err(PyFileNotFoundError::new_err(format!(
+            "{} does not exist: the run was trained with csv=False, or has finished no update yet",
+            path.display()
+        )));
+    }
     let mut values = Vec::new();
     sinks::each_row(&path, u64::MAX, |row| values.extend(row.values()))
         .map_err(|failed| PyOSError::new_err(format!("{} cannot be read: {failed}", path.display())))?;

@@ -120,10 +120,10 @@ def test_one_observation_has_no_batch(policies):
 def test_rows_depend_neither_on_their_number_nor_on_threads(policies):
     for policy in policies.values():
         obs = observations(policy, 5000)
-        alone = operant.load(policy.path, threads=1)
+        alone = operant.load(policy.path, threads=1, seed=1)
         np.testing.assert_array_equal(policy(obs), alone(obs))
         np.testing.assert_array_equal(policy(obs)[4000:4010], policy(obs[4000:4010]))
-        shared = operant.load(policy.path, threads=3)
+        shared = operant.load(policy.path, threads=3, seed=1)
         np.testing.assert_array_equal(shared(obs, deterministic=False), alone(obs, deterministic=False))
 
 
@@ -246,6 +246,23 @@ def test_bad_observations(policies, obs, kind, says):
         policies["cartpole"](obs)
 
 
+def test_unseeded_policies_draw_differently(policies):
+    one, other = (operant.load(policies["acrobot"].path) for _ in range(2))
+    obs = observations(one, 1000)
+    assert (one(obs, deterministic=False) != other(obs, deterministic=False)).any()
+    with pytest.raises(ValueError, match="seed: expected"):
+        one.seed(-1)
+    with pytest.raises(ValueError, match="threads: expected a whole number from 0 to 1024"):
+        operant.load(one.path, threads=10**6)
+
+
+def test_bits_are_bits(policies):
+    policy = policies["minatar_breakout"]
+    for wrong in (0.3, np.nan, 2):
+        with pytest.raises(ValueError, match="expected bits"):
+            policy(np.full((1, 10, 10, 4), wrong))
+
+
 def test_bad_arguments(policies, tmp_path):
     policy = policies["cartpole"]
     with pytest.raises(ValueError, match="all actions of cartpole are legal"):
@@ -253,3 +270,12 @@ def test_bad_arguments(policies, tmp_path):
     with pytest.raises(OSError, match="cannot be written"):
         policy.export_onnx(tmp_path / "absent" / "p.onnx")
     assert policy(observations(policy, 0)).shape == (0,)
+    outputs, values = policy.evaluate(observations(policy, 0))
+    assert outputs.shape == (0, 2) and values.shape == (0,)
+    envs = operant.make_vec("cartpole", 4, seed=1)
+    envs.reset()
+    with pytest.raises(TypeError, match="policy: expected a Policy, a function or None"):
+        envs.rollout("mine", 5)
+    for out in (3, {}, {"observations": 3}):
+        with pytest.raises(TypeError, match="out: expected what rollout returned"):
+            envs.rollout(policy, 5, out=out)

@@ -4,12 +4,14 @@ import _thread
 import json
 import logging
 import os
+import pickle
 import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -203,6 +205,10 @@ def test_settings_come_from_files_below_keywords(place):
         ({"env_options": {"gravity": 3}}, ValueError, "gravity"),
         ({"device": "cuda:7"}, ValueError, "cuda:7"),
         ({"on_update": 3}, TypeError, "on_update: expected a function"),
+        ({"progress": "x"}, TypeError, "progress: expected True"),
+        ({"env_options": 3.0}, TypeError, "env_options: expected a dictionary"),
+        ({"env_options": {"a=b": 1}}, ValueError, "env_options: expected names"),
+        ({"gamma": None}, TypeError, "gamma: .* leave it out for its default"),
     ],
 )
 def test_bad_settings_leave_nothing(place, wrong, kind, says):
@@ -229,12 +235,119 @@ def test_a_run_that_trains_cannot_be_resumed_meanwhile():
 
     def again(record):
         if record["update"] == 2:
-            with pytest.raises(ValueError, match="another process|is training|trains it") as error:
+            with pytest.raises(ValueError, match="run busy is being trained already") as error:
                 operant.resume("busy")
             refused.append(str(error.value))
 
     short(name="busy", on_update=again)
     assert refused
+
+
+def test_run_and_policy_do_not_depend_on_the_working_directory(monkeypatch):
+    run = short()
+    policy = pickle.dumps(run.policy)
+    monkeypatch.chdir("/")
+    assert run.result["env_steps"] == 8192 and len(run.metrics()) > 0 and run.state == "finished"
+    assert pickle.loads(policy).env_steps == 8192
+
+
+def test_policy_follows_the_latest_checkpoint():
+    run = short(name="longer")
+    first = run.policy
+    assert run.policy is first and first.env_steps == 8192
+    operant.resume(run, total_timesteps=16384)
+    assert run.policy.env_steps == 16384 and operant.load(run).env_steps == 16384
+
+
+def test_metrics_that_are_not_there_are_an_error():
+    with pytest.raises(FileNotFoundError, match="csv=False"):
+        short(csv=False).metrics()
+
+
+def test_other_programs_stop_pause_and_save_a_run(place):
+    """What `operant stop` and `operant checkpoint` send, and the pause between."""
+    script = textwrap.dedent("""
+        import operant, sys
+        def told(record):
+            if record["update"] == 3:
+                print("trains", flush=True)
+        operant.train("cartpole", name="x", total_timesteps=10**9, on_update=told, checkpoint_interval=0)
+        print("not reached")
+    """)
+
+    def until(condition):
+        deadline = time.monotonic() + 120
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "trains\n"
+        run = operant.Run("runs/x")
+        process.send_signal(signal.SIGUSR1)
+        until(lambda: list(place.glob("runs/x/checkpoints/step_*")))
+        process.send_signal(signal.SIGUSR2)
+        until(lambda: run.state == "paused")
+        process.send_signal(signal.SIGUSR2)
+        until(lambda: run.state == "running")
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == "" and process.wait() == 75
+    assert run.state == "preempted" and run.info()["reason"] == "SIGTERM"
+
+
+def test_handlers_of_the_program_stay(monkeypatch):
+    calls = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: calls.append(1))
+    try:
+        short(on_update=lambda record: os.kill(os.getpid(), signal.SIGUSR1))
+        assert calls and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_ctrl_c_while_progress_is_written_stops_the_run(monkeypatch):
+    class Interrupted:
+        def write(self, text):
+            raise KeyboardInterrupt
+
+        def flush(self):
+            pass
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            short(name="written", progress=True, total_timesteps=10**8)
+    assert operant.runs()[0].state == "preempted"
+
+
+def test_a_child_that_was_forked_meanwhile_does_not_keep_the_run(place):
+    script = textwrap.dedent("""
+        import operant, os, signal
+        children = []
+        def fork(record):
+            if record["update"] == 2:
+                child = os.fork()
+                if child == 0:
+                    signal.pause()
+                children.append(child)
+        run = operant.train("cartpole", total_timesteps=8192, eval_episodes=1, on_update=fork)
+        operant.resume(run, total_timesteps=16384)
+        os.kill(children[0], signal.SIGKILL)
+    """)
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_remedies_name_keywords():
+    short(name="same")
+    with pytest.raises(ValueError, match="choose another name, or continue it with operant.resume same"):
+        short(name="same")
+    with pytest.raises(ValueError, match="name: a resumed run keeps its own"):
+        operant.resume("same", name="other")
+    with pytest.raises(TypeError, match="env: expected the name of an environment"):
+        operant.train(3)
+    with pytest.raises(ValueError, match="episodes: expected a whole number"):
+        operant.Run("runs/same").eval(0)
+    assert operant.train("operant/CartPole-v1", name="other", total_timesteps=1024, eval_episodes=1).name == "other"
 
 
 def test_divergence_is_an_exception_of_its_own():

@@ -36,6 +36,13 @@ pub struct RunDir {
     log: File,
 }
 
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        // A child that was forked meanwhile has the file open too, and would keep the lock.
+        let _ = self.log.unlock();
+    }
+}
+
 impl RunDir {
     /// Creates the directory of a new run under `parent`. Without a name, one is generated from environment, seed and time.
     ///
@@ -106,7 +113,7 @@ impl RunDir {
                     std::thread::park_timeout(LOCK_PROBE / 20);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    return Err(Error::usage(format!("run {name} is being trained by another process"))
+                    return Err(Error::usage(format!("run {name} is being trained already"))
                         .at(path.display().to_string())
                         .remedy(format!("`operant stop {name}` stops it; or start a new run")));
                 }

@@ -87,7 +87,7 @@ pub(crate) fn play(
     backend: &mut dyn Backend,
     episodes: usize,
     round: u64,
-    stop: impl Fn() -> bool,
+    mut stop: impl FnMut() -> bool,
 ) -> Result<Option<Evaluation>> {
     let mut all = Evaluation { returns: Vec::new(), lengths: Vec::new(), traces: Vec::new() };
     let mut size = FIRST_BLOCK;

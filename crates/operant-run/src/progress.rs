@@ -32,6 +32,8 @@ pub trait Progress: Send {
     fn note(&mut self, line: &str);
     /// A warning about a problem that does not stop training.
     fn warn(&mut self, line: &str);
+    /// Called often while training waits or evaluates: a program looks for its own signals here.
+    fn poll(&mut self) {}
     /// Training has ended; only notes and warnings follow.
     fn finish(&mut self) {}
     /// Shows a line from another thread, while an update keeps this one busy.

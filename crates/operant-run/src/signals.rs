@@ -98,6 +98,11 @@ impl Signals {
         self.stop.store(SIGINT as usize, Ordering::Relaxed);
     }
 
+    /// The same in the name of SIGTERM.
+    pub fn terminate(&self) {
+        self.stop.store(SIGTERM as usize, Ordering::Relaxed);
+    }
+
     /// Requests a checkpoint, as SIGUSR1 does.
     pub fn checkpoint(&self) {
         self.checkpoint.store(true, Ordering::Relaxed);

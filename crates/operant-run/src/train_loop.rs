@@ -223,6 +223,7 @@ impl Training<'_> {
             }
             self.publisher.alive();
             self.publisher.recreate_ring_while_paused();
+            self.progress.poll();
             std::thread::park_timeout(PAUSE_POLL);
         }
         self.clocks.mark = Instant::now();
@@ -360,8 +361,13 @@ impl Training<'_> {
 
     /// Plays greedy episodes, and records when they first reach the threshold. None if a stop came first.
     pub fn evaluate(&mut self, round: u64) -> Result<Option<EvalSummary>> {
-        let (episodes, signals) = (self.settings.run.eval_episodes, self.signals);
-        let played = evaluate::play(self.backend, episodes, round, || signals.stopped_by().is_some())?;
+        let (episodes, signals, progress) =
+            (self.settings.run.eval_episodes, self.signals, &mut self.progress);
+        let stopped = || {
+            progress.poll();
+            signals.stopped_by().is_some()
+        };
+        let played = evaluate::play(self.backend, episodes, round, stopped)?;
         let Some(evaluation) = played else { return Ok(None) };
         let summary = EvalSummary::of(&evaluation);
         let wall_s = self.wall_s();

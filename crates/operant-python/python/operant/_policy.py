@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import warnings
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from operant import _core
 
 if TYPE_CHECKING:
     from operant._torch import ActorCritic
+    from operant._train import Run
 
 Array = NDArray[Any]
 
@@ -29,13 +31,14 @@ class Policy:
         policy = operant.load("runs/x")
         actions = policy(obs)
 
-    Observations are normalised and actions clipped as in training.
+    Observations are normalised and actions clipped as in training. A pickled policy is the path of its checkpoint, which must
+    still exist when it is loaded again.
 
     Args:
-        run: A run's name or directory (its latest checkpoint is loaded), or the directory of a checkpoint.
+        run: A run, or its name or directory (its latest checkpoint is loaded), or the directory of a checkpoint.
         run_dir: The directory that holds the runs, if `run` is a name; by default ./runs.
-        seed: Seed of the draws of `deterministic=False`.
-        threads: Threads that share large batches; 0 for all CPUs that the process may use. No result depends on it.
+        seed: Seed of the draws of `deterministic=False`; random for none.
+        threads: Threads that share the rows of large batches; 0 for all CPUs that the process may use. No result depends on it.
 
     Attributes:
         env: The environment's name.
@@ -50,22 +53,23 @@ class Policy:
 
     def __init__(
         self,
-        run: str | os.PathLike[str],
+        run: str | os.PathLike[str] | Run,
         *,
         run_dir: str | os.PathLike[str] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         threads: int = 0,
     ) -> None:
-        for label, value, most in (("threads", threads, _MAX_THREADS), ("seed", seed, 2**64 - 1)):
-            if not isinstance(value, (int, np.integer)) or not 0 <= value <= most:
-                raise ValueError(f"{label}: expected a whole number from 0 to {most}, got {value!r}")
+        seed = _checked("seed", secrets.randbits(63) if seed is None else seed, 2**64 - 1)
+        threads = _checked("threads", threads, _MAX_THREADS)
+        # A run has its directory there.
+        path: Any = getattr(run, "dir", run)
         self._core = _core.Policy(
-            os.fspath(run), run_dir=None if run_dir is None else os.fspath(run_dir), threads=threads
+            os.fspath(path), run_dir=None if run_dir is None else os.fspath(run_dir), threads=threads
         )
         info = self._core.info()
         self.env: str = info["env"]
         self.run: str = info["run"]
-        self.path = Path(info["path"])
+        self.path = Path(os.path.abspath(info["path"]))
         self.env_steps: int = info["env_steps"]
         self.env_options: dict[str, float] = info["env_options"]
         for warning in info["warnings"]:
@@ -87,7 +91,7 @@ class Policy:
 
         Args:
             obs: One observation, or `(N, ...)`.
-            deterministic: True chooses the likeliest action (the mean of a continuous one); False draws from the policy.
+            deterministic: True returns the most probable action (the mean of a continuous one); False draws from the policy.
             action_mask: `(N, choices)`, nonzero where a choice is legal: `info["action_mask"]` of environments that have it.
 
         Returns:
@@ -108,12 +112,12 @@ class Policy:
         values `(N,)`; without N for one observation."""
         batch, is_one = self._batch(obs)
         outputs, values = self._core.evaluate(batch)
-        outputs = outputs.reshape(len(batch), -1)
+        outputs = outputs.reshape(len(batch), sum(self.metadata["action_sizes"]))
         return (outputs[0], values[0]) if is_one else (outputs, values)
 
     def seed(self, seed: int) -> None:
-        """Begins the draws of `deterministic=False` again under this seed."""
-        self._seed, self._draws = seed, 0
+        """Restarts the random draws of `deterministic=False` with this seed."""
+        self._seed, self._draws = _checked("seed", seed, 2**64 - 1), 0
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -127,8 +131,10 @@ class Policy:
 
     def to_torch(self) -> ActorCritic:
         """The policy as a `torch.nn.Module`, with normalisation and bounds. Needs PyTorch."""
-        from operant._torch import ActorCritic
-
+        try:
+            from operant._torch import ActorCritic
+        except ModuleNotFoundError as error:
+            raise ImportError("to_torch needs PyTorch: pip install torch") from error
         return ActorCritic(self.metadata, self.state_dict())
 
     def export_onnx(self, path: str | os.PathLike[str]) -> None:
@@ -168,16 +174,24 @@ class Policy:
         is_one = array.shape == self._shape
         if not is_one and array.shape[1:] != self._shape:
             raise ValueError(f"obs: expected shape {self._shape} or (N, {', '.join(map(str, self._shape))}), got {array.shape}")
-        return np.ascontiguousarray(array, self._obs_type).reshape(-1, self._size), is_one
+        if self._obs_type is np.bool_ and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+            raise ValueError("obs: expected bits, 0 or 1, got other numbers")
+        with np.errstate(over="ignore"):
+            # A number past the range of single precision is infinite.
+            return np.ascontiguousarray(array, self._obs_type).reshape(-1, self._size), is_one
 
     def _mask(self, mask: Any | None, count: int) -> Array | None:
+        choices = sum(self.metadata["action_sizes"])
         if mask is None:
             if self.metadata["action_mask"]:
                 raise ValueError(f"action_mask: {self.env} has illegal actions; give info['action_mask']")
             return None
         if not self.metadata["action_mask"]:
             raise ValueError(f"action_mask: all actions of {self.env} are legal; leave it out")
-        return np.ascontiguousarray(np.asarray(mask) != 0, np.int8).reshape(count, -1)
+        array = np.asarray(mask)
+        if array.shape != (count, choices) and not (count == 1 and array.shape == (choices,)):
+            raise ValueError(f"action_mask: expected shape ({count}, {choices}), got {array.shape}")
+        return np.ascontiguousarray(array != 0, np.int8).reshape(count, choices)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (os.fspath(self.path), self._seed, self._threads, self._draws)
@@ -192,12 +206,11 @@ def _unpickled(path: str, seed: int, threads: int, draws: int) -> Policy:
     return policy
 
 
-def load(
-    run: str | os.PathLike[str],
-    *,
-    run_dir: str | os.PathLike[str] | None = None,
-    seed: int = 0,
-    threads: int = 0,
-) -> Policy:
-    """The trained policy of a run or of a checkpoint; see `Policy`."""
-    return Policy(run, run_dir=run_dir, seed=seed, threads=threads)
+def _checked(label: str, value: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value <= most:
+        raise ValueError(f"{label}: expected a whole number from 0 to {most}, got {value!r}")
+    return int(value)
+
+
+# One declaration: to load a policy is to make one of the class.
+load = Policy

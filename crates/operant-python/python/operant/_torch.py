@@ -58,6 +58,8 @@ class ActorCritic(nn.Module):
         self.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        if obs.ndim < 2:
+            raise ValueError(f"obs: expected a batch of observations, got shape {tuple(obs.shape)}")
         x = self.obs_norm(obs.to(self.policy.weight.dtype).flatten(1))
         actor, critic = (self._hidden(trunk, x) for trunk in self.trunks)
         return self.policy(actor), self.value(critic).squeeze(1)
@@ -71,16 +73,16 @@ class ActorCritic(nn.Module):
         """The distribution of each component of the action; of continuous ones a single one over `(N, A)`, not clipped."""
         outputs, _ = self(obs)
         if not self.is_discrete:
-            return [torch.distributions.Normal(outputs, self.log_std.exp())]
+            return [torch.distributions.Normal(outputs, self.log_std.exp(), validate_args=False)]
         if action_mask is not None:
             outputs = torch.where(action_mask.bool(), outputs, _ILLEGAL)
-        return [torch.distributions.Categorical(logits=part) for part in outputs.split(self.choices, 1)]
+        parts = outputs.split(self.choices, 1)
+        return [torch.distributions.Categorical(logits=part, validate_args=False) for part in parts]
 
     def act(self, obs: Tensor, action_mask: Tensor | None = None, *, deterministic: bool = True) -> Tensor:
-        """Actions: int64 `(N,)` or `(N, components)`, or floats `(N, A)` within the bounds."""
-        parts = []
-        for part in self.distribution(obs, action_mask):
-            parts.append(part.mode if deterministic else part.sample())
+        """Actions: int64 `(N,)` or `(N, components)`, or floats `(N, A)` within the bounds. Without gradients."""
+        with torch.no_grad():
+            parts = [part.mode if deterministic else part.sample() for part in self.distribution(obs, action_mask)]
         if not self.is_discrete:
             return torch.minimum(torch.maximum(parts[0], self.get_buffer("action_low")), self.get_buffer("action_high"))
         return parts[0] if len(parts) == 1 else torch.stack(parts, 1)

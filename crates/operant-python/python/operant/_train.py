@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 
 from operant import _core
 from operant._policy import Policy
+from operant._register import name_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,7 +28,7 @@ OnUpdate = Callable[[dict[str, float]], object]
 
 
 class Result(TypedDict):
-    """The result of a run, as `operant train --json` prints it. What was not measured is None."""
+    """The result of a run, as `operant train --json` prints it. A value that was not measured is None."""
 
     run: str
     env: str
@@ -63,15 +67,15 @@ class Evaluation(TypedDict):
 
 
 class Run:
-    """A run, live or ended: its directory, and what is in it. `train`, `resume` and `runs` return it.
+    """A training run, in progress or ended. `train`, `resume` and `runs` return it.
 
     Attributes:
-        dir: The run's directory.
+        dir: The run's directory, absolute.
         name: Its name.
     """
 
     def __init__(self, dir: str | os.PathLike[str]) -> None:
-        self.dir = Path(dir)
+        self.dir = Path(os.path.abspath(dir))
         self._policy: Policy | None = None
 
     @property
@@ -86,13 +90,14 @@ class Run:
 
     @property
     def state(self) -> str:
-        """"running", "paused", "stopping", "finished", "preempted" (stopped with a checkpoint) or "failed"."""
+        """As `operant runs` shows it: "running", "finished", "preempted" (stopped with a checkpoint), "failed", "killed", ..."""
         return str(self.info()["state"])
 
     @property
     def policy(self) -> Policy:
-        """The policy of the latest checkpoint, loaded once."""
-        if self._policy is None:
+        """The policy of the latest checkpoint, loaded when that changes."""
+        latest = self.info()["checkpoint"]
+        if self._policy is None or latest is None or not self._policy.path.samefile(latest):
             self._policy = Policy(self.dir)
         return self._policy
 
@@ -112,6 +117,8 @@ class Run:
 
     def eval(self, episodes: int = 100) -> Evaluation:
         """Plays greedy episodes with the latest checkpoint; the same ones as `operant eval` with as many episodes."""
+        if isinstance(episodes, bool) or not isinstance(episodes, (int, np.integer)) or not 1 <= episodes < 2**31:
+            raise ValueError(f"episodes: expected a whole number of at least 1, got {episodes!r}")
         evaluation: Evaluation = json.loads(_core.evaluate(os.fspath(self.dir), episodes))
         return evaluation
 
@@ -133,12 +140,13 @@ def train(
         run = operant.train("cartpole", seed=1, total_timesteps=200_000, learning_rate=1e-3)
         print(run.result["eval_return_mean"])
 
-    Ctrl-C finishes the update, saves a checkpoint and raises KeyboardInterrupt; `operant.resume` continues.
+    Ctrl-C finishes the update, saves a checkpoint and raises KeyboardInterrupt; SIGTERM, which `operant stop` sends, does the
+    same and raises SystemExit(75). `operant.resume` continues. On other threads than the main one Python receives no signals.
 
     Args:
         env: "cartpole", "CartPole-v1" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
-        on_update: Called after each update with its metrics by name. An exception from it stops the run, with a
-            checkpoint, and is raised.
+        on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
+            final evaluation. An exception from it stops the run, with a checkpoint, and is raised.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
         config: A TOML file of settings, below the keywords.
         env_options: The environment's own options.
@@ -152,7 +160,9 @@ def train(
         FloatingPointError: Training diverged.
         RuntimeError: The device failed.
     """
-    return _run(env, None, on_update, progress, config, env_options, dict(settings))
+    if not isinstance(env, str):
+        raise TypeError(f"env: expected the name of an environment, such as 'cartpole', got {env!r}")
+    return _run(name_of(env), None, on_update, progress, config, env_options, dict(settings))
 
 
 def resume(
@@ -173,12 +183,15 @@ def resume(
     Raises:
         ValueError: There is no such run, another process trains it, or a setting cannot change.
     """
+    for key in ("name", "env_options", "config"):
+        if key in settings:
+            raise ValueError(f"{key}: a resumed run keeps its own; leave it out")
     name = os.fspath(run.dir if isinstance(run, Run) else run)
     return _run(None, name, on_update, progress, None, None, dict(settings))
 
 
 def runs(run_dir: str | os.PathLike[str] | None = None) -> list[Run]:
-    """The runs in a directory (by default ./runs), and the live ones elsewhere, latest last."""
+    """The runs in a directory (by default ./runs), and those in progress elsewhere, in the order of their start."""
     return [Run(run["dir"]) for run in _core.list_runs(None, None if run_dir is None else os.fspath(run_dir))]
 
 
@@ -193,22 +206,51 @@ def _run(
 ) -> Run:
     if on_update is not None and not callable(on_update):
         raise TypeError(f"on_update: expected a function, got {on_update!r}")
-    if env is not None:
-        env = env.removeprefix("operant/")
-    directory, _ = _core.train(
-        env,
-        [(name, _text(name, value)) for name, value in settings.items()],
-        env_options=[(name, _text(name, value)) for name, value in (env_options or {}).items()],
-        config=None if config is None else os.fspath(config),
-        resume=resumed,
-        on_update=on_update,
-        progress=_shown(progress),
-    )
+    if progress not in (None, True, False):
+        raise TypeError(f"progress: expected True, False or None, got {progress!r}")
+    if not isinstance(env_options or {}, Mapping):
+        raise TypeError(f"env_options: expected a dictionary, got {env_options!r}")
+    for name in env_options or {}:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ValueError(f"env_options: expected names of options as keys, got {name!r}")
+    control = _core.Control()
+    with _signals(control):
+        directory, stopped_by = _core.train(
+            env,
+            [(name, _text(name, value)) for name, value in settings.items()],
+            env_options=[(name, _text(name, value)) for name, value in (env_options or {}).items()],
+            config=None if config is None else os.fspath(config),
+            resume=resumed,
+            on_update=on_update,
+            progress=_shown(progress),
+            control=control,
+        )
+    if stopped_by == "SIGTERM":
+        # The exit code of `operant train`; a notebook's process survives it.
+        raise SystemExit(75)
     return Run(directory)
+
+
+@contextlib.contextmanager
+def _signals(control: _core.Control) -> Iterator[None]:
+    """Signals that other programs send to a run reach it, where the program has no handlers of its own."""
+    requests = {signal.SIGTERM: control.terminate, signal.SIGUSR1: control.checkpoint, signal.SIGUSR2: control.pause}
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number, request in requests.items():
+            if signal.getsignal(number) is signal.SIG_DFL:
+                before[number] = signal.signal(number, lambda *_, request=request: request())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _text(name: str, value: Any) -> str:
     """A value as TOML."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (int, np.integer)):
@@ -219,7 +261,8 @@ def _text(name: str, value: Any) -> str:
         return os.fspath(value)
     if isinstance(value, (list, tuple, np.ndarray)):
         return f"[{', '.join(_text(name, item) for item in value)}]"
-    raise TypeError(f"{name}: expected a number, text or list, got {value!r}")
+    hint = "; leave it out for its default" if value is None else ""
+    raise TypeError(f"{name}: expected a number, text or list, got {value!r}{hint}")
 
 
 def _shown(progress: bool | None) -> Literal["bar", "lines"] | None:

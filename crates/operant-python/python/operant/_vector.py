@@ -297,6 +297,8 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._check_steppable()
         if not isinstance(steps, (int, np.integer)) or steps < 1:
             raise ValueError(f"steps: expected a whole number of at least 1, got {steps!r}")
+        if policy is not None and not callable(policy):
+            raise TypeError(f"policy: expected a Policy, a function or None, got {policy!r}; operant.load loads a policy")
         many = self._horizon(int(steps), out)
         obs, actions = many["obs"], many["actions"]
         self._core.observe(self._buffers({name: array[0] for name, array in many.items()}, self.num_envs))
@@ -445,7 +447,9 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         shapes["actions"] = ((steps, *(space.shape or ())), np.dtype(np.float32 if self._is_box else np.int64))
         if out is None:
             return {name: _zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
-        many = out.arrays if isinstance(out, Horizon) else {}
+        if not isinstance(out, Horizon):
+            raise TypeError(f"out: expected what rollout returned, got {type(out).__name__}")
+        many = out.arrays
         if {name: (array.shape, array.dtype) for name, array in many.items()} != shapes:
             raise ValueError(f"out: expected what rollout returned for {steps} steps of these environments")
         return many
