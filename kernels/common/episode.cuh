@@ -76,23 +76,33 @@ struct Outcome {
     float episodic_return;  // up to and with the step
 };
 
-// One step of one environment, the next episode begun where one ended.
-__device__ __forceinline__ Outcome step(
-    Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time, EpisodeSums& episodes) {
-    const unsigned low = (unsigned)time, high = (unsigned)(time >> 32u);
+// One step of one environment, which stays where its episode ended.
+__device__ __forceinline__ Outcome advance(Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time) {
     Outcome outcome;
-    env_step(running.state, action, seed.low, seed.high, environment, low, high, PURPOSE_STEP,
+    env_step(running.state, action, seed.low, seed.high, environment, (unsigned)time, (unsigned)(time >> 32u), PURPOSE_STEP,
              outcome.after, outcome.reward, outcome.terminated);
     running.elapsed += 1u;
     running.episodic_return += outcome.reward;
     outcome.truncated = running.elapsed >= ENV_TIME_LIMIT;
     running.state = outcome.after;
     outcome.episodic_return = running.episodic_return;
+    return outcome;
+}
+
+// The start of an episode: of the first (PURPOSE_INIT), or of one that follows another (PURPOSE_RESET).
+__device__ __forceinline__ void begin(Running& running, Seed seed, unsigned environment, u64 time, unsigned purpose) {
+    env_reset(seed.low, seed.high, environment, (unsigned)time, (unsigned)(time >> 32u), purpose, running.state);
+    running.elapsed = 0u;
+    running.episodic_return = 0.0f;
+}
+
+// One step of one environment, the next episode begun where one ended.
+__device__ __forceinline__ Outcome step(
+    Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time, EpisodeSums& episodes) {
+    const Outcome outcome = advance(running, action, seed, environment, time);
     if (outcome.terminated || outcome.truncated) {
         episodes.add(running.episodic_return, running.elapsed);
-        env_reset(seed.low, seed.high, environment, low, high, PURPOSE_RESET, running.state);
-        running.elapsed = 0u;
-        running.episodic_return = 0.0f;
+        begin(running, seed, environment, time, PURPOSE_RESET);
     }
     return outcome;
 }

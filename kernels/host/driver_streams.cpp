@@ -124,7 +124,8 @@ CUresult stream_of(CUstream handle, Stream*& stream) {
     Device* device;
     TRY(current_device(device));
     const std::lock_guard<std::mutex> lock(driver().mutex);
-    stream = handle ? handle : device->legacy;
+    // Null and 1 are the legacy default stream, and 2 is the thread's; here all threads have the same.
+    stream = (uintptr_t)handle > 2 ? handle : device->legacy;
     if (driver().streams.count(stream) == 0) return CUDA_ERROR_INVALID_HANDLE;
     return stream->device == device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }

@@ -12,14 +12,13 @@
 #include "common/philox.cuh"
 #include "env.cuh"
 #include "common/episode.cuh"
+#include "play/observe.cuh"
 
 KERNEL(start, StartParams, THREADS, 1) {
     const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
     if (environment >= params.num_envs) return;
     Running running;
-    env_reset(params.seed.low, params.seed.high, environment, 0u, 0u, PURPOSE_INIT, running.state);
-    running.elapsed = 0u;
-    running.episodic_return = 0.0f;
+    begin(running, params.seed, environment, 0ull, PURPOSE_INIT);
     store_running(running, params.environments + environment, params.num_envs);
 }
 
@@ -64,17 +63,6 @@ __device__ __forceinline__ void fold_step(u64& hash, const Outcome& outcome, con
     env_store(running.state, words, 1u);
 #pragma unroll
     for (unsigned word = 0u; word < ENV_STATE_WORDS; ++word) fold(hash, words[word]);
-}
-
-__device__ __forceinline__ void observe_words(const EnvState& state, unsigned* words) {
-#if OBS_BITS
-    env_observe(state, words);
-#else
-    float obs[ENV_OBS_WORDS];
-    env_observe(state, obs);
-#pragma unroll
-    for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) words[word] = __float_as_uint(obs[word]);
-#endif
 }
 
 KERNEL(random_play, RandomPlayParams, THREADS, 1) {

@@ -106,6 +106,18 @@ impl Device {
         Buffer::new(&self.context, len)
     }
 
+    /// Memory of another program of this process as a buffer, which does not free it.
+    ///
+    /// # Errors
+    /// More than memory can hold.
+    ///
+    /// # Safety
+    /// `pointer` is that of `len` elements in this device's memory, aligned for them. They stay allocated until all work with the
+    /// buffer, and with parts of it, is done.
+    pub unsafe fn borrow_memory<T: Plain>(&self, pointer: u64, len: usize) -> Result<Buffer<T>, CudaError> {
+        Buffer::borrowed(&self.context, pointer, len)
+    }
+
     /// Allocates `bytes` of device memory to allocate buffers from.
     ///
     /// # Errors

@@ -51,6 +51,7 @@ impl Drop for Block {
 pub struct Buffer<T> {
     /// None without memory, see [`Buffer::without_memory`].
     context: Option<Arc<Context>>,
+    /// None without memory, and for memory of another program.
     block: Option<Arc<Block>>,
     pointer: u64,
     len: usize,
@@ -62,6 +63,12 @@ impl<T: Plain> Buffer<T> {
         let block = Block::new(context, bytes_of::<T>(len)?)?;
         let pointer = block.as_ref().map_or(0, |block| block.pointer);
         Ok(Buffer { context: Some(context.clone()), block, pointer, len, of: PhantomData })
+    }
+
+    /// Memory of another program, which frees it.
+    pub(crate) fn borrowed(context: &Arc<Context>, pointer: u64, len: usize) -> Result<Self, CudaError> {
+        bytes_of::<T>(len)?;
+        Ok(Buffer { context: Some(context.clone()), block: None, pointer, len, of: PhantomData })
     }
 
     /// A buffer without memory, for code that only counts allocations: nothing can be copied to or from it.

@@ -95,6 +95,12 @@ impl Stream {
         self.capturing().is_some()
     }
 
+    /// Its handle (a `CUstream`), for other programs of this process that order their work before or after this stream's. It is
+    /// valid as long as this lives.
+    pub fn handle(&self) -> u64 {
+        self.raw.0 as u64
+    }
+
     fn capturing(&self) -> Option<Arc<Capture>> {
         locked(&self.capture).clone().filter(|capture| !capture.is_over())
     }
@@ -212,6 +218,21 @@ impl Event {
         // SAFETY: the event is the driver's own.
         self.context
             .poll(format_args!("asking an event"), |driver| unsafe { driver.cuEventQuery(self.raw.0) })
+    }
+
+    /// Makes later work of another program's stream wait for this event. The host does not wait.
+    ///
+    /// # Errors
+    /// A driver error.
+    ///
+    /// # Safety
+    /// `stream` is the handle of a stream of this device that exists, 1 for the legacy default stream, or 2 for this thread's
+    /// default stream.
+    pub unsafe fn block(&self, stream: u64) -> Result<(), CudaError> {
+        self.context.call(format_args!("making another program's stream wait"), |driver| {
+            // SAFETY: the event is the driver's own, and the caller guarantees the stream.
+            unsafe { driver.cuStreamWaitEvent(stream as usize as CUstream, self.raw.0, 0) }
+        })
     }
 
     /// Waits until the work before it is done.

@@ -2,11 +2,12 @@
 
 use anyhow::{Context, Result};
 use operant_cuda::{Peak, Program};
-use operant_env::{AnyEnv, builtin};
+use operant_env::{AnyEnv, Autoreset, builtin};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
     GemmLayout, KernelEnv, Kernels, choose, gae_program, gemm_math_program, gemm_rollout_program,
-    gemm_update_program, pack_program, play_program, replay_program, rollout_program, update_program,
+    gemm_update_program, pack_program, play_program, replay_program, rollout_program, step_program,
+    update_program,
 };
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{Config, Precision, presets};
@@ -166,8 +167,14 @@ impl Programs {
     fn of(self, env: &dyn AnyEnv) -> Result<Vec<Job>> {
         let kernel_env = KernelEnv::of(env)?;
         let play = |writes, hashes| play_program(&kernel_env, PLAY_THREADS, writes, hashes);
-        let programs =
-            [play(false, false), play(true, false), play(false, true), replay_program(&kernel_env)];
+        let programs = [
+            play(false, false),
+            play(true, false),
+            play(false, true),
+            replay_program(&kernel_env),
+            step_program(&kernel_env, Autoreset::SameStep),
+            step_program(&kernel_env, Autoreset::NextStep),
+        ];
         let mut jobs: Vec<Job> = programs.map(|program| self.job(program)).into();
         let preset = preset(env)?;
         for precision in Precision::ALL {

@@ -31,4 +31,5 @@ pub use gemm::update::gemm_update_program;
 pub use learner::CudaLearner;
 pub use play::random_play::{CudaPlay, HASH, PlayOptions, play_program};
 pub use play::replay::{replay, replay_program};
+pub use play::step::{BadAction, CudaEnvs, EnvArrays, GivenActions, step_program};
 pub use rollout::{CudaRollout, Returns};

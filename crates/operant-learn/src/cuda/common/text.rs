@@ -58,6 +58,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "fused/gradient_rows.cuh",
     "fused/repack.cuh",
     "gemm/layout.cuh",
+    "play/observe.cuh",
 ];
 
 /// A kernel file, specialised.
@@ -127,10 +128,10 @@ mod tests {
     use crate::cuda::fused::rollout::{PACK, ROLLOUT};
     use crate::cuda::fused::update::UPDATE;
     use crate::cuda::gemm::{math::MATH, rollout::GEMM_ROLLOUT, update::GEMM_UPDATE};
-    use crate::cuda::play::{random_play::RANDOM_PLAY, replay::REPLAY};
+    use crate::cuda::play::{random_play::RANDOM_PLAY, replay::REPLAY, step::STEP};
 
-    const KERNELS: [KernelText; 9] =
-        [ROLLOUT, PACK, UPDATE, MATH, GEMM_ROLLOUT, GEMM_UPDATE, GAE, RANDOM_PLAY, REPLAY];
+    const KERNELS: [KernelText; 10] =
+        [ROLLOUT, PACK, UPDATE, MATH, GEMM_ROLLOUT, GEMM_UPDATE, GAE, RANDOM_PLAY, REPLAY, STEP];
 
     #[test]
     fn a_program_carries_what_it_includes_and_nothing_else() {

@@ -1,4 +1,5 @@
-//! Environments without a network: random play, and given actions from given states.
+//! Environments without a network: random play, given actions from given states, and steps with the actions of another program.
 
 pub mod random_play;
 pub mod replay;
+pub mod step;
