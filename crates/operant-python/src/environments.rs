@@ -1,10 +1,12 @@
 //! `operant._core.Environments`: N environments that step arrays.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
-use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvError, EnvSpec, ObsSpace, builtin, running_words};
+use operant_env::{
+    ActionSpace, AnyEnv, Autoreset, EnvError, EnvSpec, ObsSpace, Registry, builtin, running_words,
+};
 use operant_learn::cpu::inference::Choice;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -38,6 +40,37 @@ fn check_memory(env: &dyn AnyEnv, num_envs: usize) -> PyResult<()> {
     }
 }
 
+/// The mode of a name.
+pub fn autoreset_of(name: &str) -> PyResult<Autoreset> {
+    match name {
+        "same_step" => Ok(Autoreset::SameStep),
+        "next_step" => Ok(Autoreset::NextStep),
+        "disabled" => Ok(Autoreset::Disabled),
+        other => Err(PyValueError::new_err(format!(
+            "autoreset_mode: expected same_step, next_step or disabled, got {other}"
+        ))),
+    }
+}
+
+/// The environment of a name, with its options, of which there are to be N.
+pub fn made(
+    registry: &Registry,
+    name: &str,
+    num_envs: usize,
+    options: &BTreeMap<String, f64>,
+) -> PyResult<Arc<dyn AnyEnv>> {
+    if num_envs == 0 || u32::try_from(num_envs).is_err() {
+        return Err(PyValueError::new_err(format!("num_envs: expected 1 to {}, got {num_envs}", u32::MAX)));
+    }
+    registry.make(name, options).map_err(|error| {
+        let remedy = match &error {
+            EnvError::Option(error) => error.remedy(),
+            EnvError::Unknown(_) => "operant.envs.names() lists them".to_owned(),
+        };
+        PyValueError::new_err(format!("{error}; {remedy}"))
+    })
+}
+
 fn failed(what: String) -> PyErr {
     PyRuntimeError::new_err(what)
 }
@@ -50,7 +83,7 @@ fn refused(bad: &BadAction) -> PyErr {
 }
 
 /// A specification as a dictionary.
-fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult<Bound<'py, PyDict>> {
+pub fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     all.set_item("name", &spec.name)?;
     all.set_item("aliases", &spec.aliases)?;
@@ -109,30 +142,9 @@ impl Environments {
         time_limit: Option<u32>,
         options: BTreeMap<String, f64>,
     ) -> PyResult<Self> {
-        let autoreset = match autoreset {
-            "same_step" => Autoreset::SameStep,
-            "next_step" => Autoreset::NextStep,
-            "disabled" => Autoreset::Disabled,
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "autoreset_mode: expected same_step, next_step or disabled, got {other}"
-                )));
-            }
-        };
-        if num_envs == 0 || u32::try_from(num_envs).is_err() {
-            return Err(PyValueError::new_err(format!(
-                "num_envs: expected 1 to {}, got {num_envs}",
-                u32::MAX
-            )));
-        }
+        let autoreset = autoreset_of(autoreset)?;
         guarded(|| {
-            let env = builtin().make(name, &options).map_err(|error| {
-                let remedy = match &error {
-                    EnvError::Option(error) => error.remedy(),
-                    EnvError::Unknown(_) => "operant.envs.names() lists them".to_owned(),
-                };
-                PyValueError::new_err(format!("{error}; {remedy}"))
-            })?;
+            let env = made(&builtin(), name, num_envs, &options)?;
             check_memory(&*env, num_envs)?;
             let batch = Batch::new(env, num_envs, threads, seed, autoreset, time_limit).map_err(failed)?;
             Ok(Environments { batch: Mutex::new(batch) })

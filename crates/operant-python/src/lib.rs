@@ -4,6 +4,8 @@
 mod arrays;
 mod batch;
 mod command;
+mod device;
+mod dlpack;
 mod environments;
 mod policy;
 mod train;
@@ -31,6 +33,8 @@ mod _core {
     use crate::build_info;
     #[pymodule_export]
     use crate::command::main;
+    #[pymodule_export]
+    use crate::device::{DeviceArray, DeviceEnvironments};
     #[pymodule_export]
     use crate::environments::Environments;
     #[pymodule_export]

@@ -2,6 +2,8 @@
 
 mod levels;
 mod licenses;
+#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
+mod stand_in;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,13 +44,19 @@ pub fn run(args: &[&str]) -> Result<()> {
     let mut mypy_of_all = Command::new(&python);
     mypy_of_all.args(mypy).args(EXAMPLES).env("MYPYPATH", "crates/operant-python/python");
     workshop.step(&mut mypy_of_all)?;
-    workshop.step(&mut pytest(&installed))
+    workshop.step(pytest(&installed).arg(TESTS))?;
+    // In a process of its own, since a driver stays loaded; with streams that run late.
+    let Some(directory) = stand_in::plain("arrays on a GPU") else { return Ok(()) };
+    let mut on_stand_in = pytest(&installed);
+    on_stand_in.envs(stand_in::environment(&directory)).env("OPERANT_HOST_STREAMS", "3");
+    on_stand_in.env("OPERANT_TEST_STAND_IN", &directory).arg(format!("{TESTS}/test_device.py"));
+    workshop.step(&mut on_stand_in)
 }
 
-/// The package's tests in the environment of this Python.
+/// Tests of the package in the environment of this Python.
 fn pytest(installed: &Path) -> Command {
     let mut command = Command::new(installed);
-    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", WITHOUT_CLIENTS, TESTS]);
+    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", WITHOUT_CLIENTS]);
     command
 }
 

@@ -27,6 +27,9 @@ from operant import _register
 from operant._core import build_info
 
 if TYPE_CHECKING:
+    from operant._core import DeviceArray as DeviceArray
+    from operant._device import DeviceVectorEnv as DeviceVectorEnv
+    from operant._device import make_vec as make_vec
     from operant._policy import Policy as Policy
     from operant._policy import load as load
     from operant._single import Env as Env
@@ -36,9 +39,10 @@ if TYPE_CHECKING:
     from operant._train import runs as runs
     from operant._train import train as train
     from operant._vector import VectorEnv as VectorEnv
-    from operant._vector import make_vec as make_vec
 
 __all__ = [
+    "DeviceArray",
+    "DeviceVectorEnv",
     "Env",
     "Policy",
     "Run",
@@ -57,7 +61,9 @@ __version__: str = build_info()["version"]
 # Modules that are imported when one of their names is used, because they import Gymnasium or take time.
 _MODULES = {
     "_single": ["Env", "make"],
-    "_vector": ["VectorEnv", "make_vec"],
+    "_core": ["DeviceArray"],
+    "_device": ["DeviceVectorEnv", "make_vec"],
+    "_vector": ["VectorEnv"],
     "_train": ["Run", "resume", "runs", "train"],
     "_policy": ["Policy", "load"],
     "envs": ["envs"],

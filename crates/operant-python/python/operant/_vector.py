@@ -51,7 +51,7 @@ class Horizon(dict[str, Array]):
 
 
 class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
-    """N environments of one kind that one call steps: a `gymnasium.vector.VectorEnv`. `make_vec` is another name of it.
+    """N environments of one kind that one call steps: a `gymnasium.vector.VectorEnv`. `make_vec` makes one.
 
     Observations are float32 `(N, ...)`, or bool for bits.
 
@@ -98,9 +98,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         max_episode_steps: int | None = None,
         **options: float,
     ) -> None:
-        mode = autoreset_mode if isinstance(autoreset_mode, AutoresetMode) else _MODES.get(autoreset_mode)
-        if mode is None:
-            raise ValueError(f"autoreset_mode: expected one of {', '.join(_MODES)}, got {autoreset_mode!r}")
+        mode, mode_name = checked_mode(autoreset_mode)
         if final_obs not in ("object", "dense"):
             raise ValueError(f"final_obs: expected 'object' or 'dense', got {final_obs!r}")
         if np.dtype(reward_dtype) not in (np.float32, np.float64):
@@ -108,8 +106,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         for label, value in (("num_envs", num_envs), ("threads", threads)):
             if not isinstance(value, (int, np.integer)) or value < 0:
                 raise ValueError(f"{label}: expected a whole number that is not negative, got {value!r}")
-        seed = _checked_seed(seed)
-        mode_name = next(key for key, value in _MODES.items() if value is mode)
+        seed = checked_seed(seed)
         self._core = _core.Environments(
             name_of(id),
             int(num_envs),
@@ -162,7 +159,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
                 the list `seed, seed + 1, ...`, as in Gymnasium.
         """
         self._check_usable()
-        mask = _reset_mask(options, self.num_envs)
+        mask = reset_mask(options, self.num_envs)
         into = self._next_set()
         if seed is not None and mask is not None and isinstance(seed, (int, np.integer)):
             # As Gymnasium's vectors number them; operant's own numbering is of all environments.
@@ -170,9 +167,9 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, str):
             if len(seed) != self.num_envs:
                 raise ValueError(f"seed: expected {self.num_envs} seeds, got {len(seed)}")
-            self._core.restart(into.buffers, mask, [_checked_seed(one) for one in seed])
+            self._core.restart(into.buffers, mask, [checked_seed(one) for one in seed])
         elif seed is not None:
-            checked = _checked_seed(seed)
+            checked = checked_seed(seed)
             super().reset(seed=checked)
             self._core.reseed(checked, into.buffers)
         elif self._is_fresh:
@@ -557,7 +554,15 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     return zeros
 
 
-def _checked_seed(seed: int | None) -> int:
+def checked_mode(given: AutoresetName | AutoresetMode) -> tuple[AutoresetMode, str]:
+    """A mode and its name."""
+    mode = given if isinstance(given, AutoresetMode) else _MODES.get(given)
+    if mode is None:
+        raise ValueError(f"autoreset_mode: expected one of {', '.join(_MODES)}, got {given!r}")
+    return mode, next(key for key, value in _MODES.items() if value is mode)
+
+
+def checked_seed(seed: int | None) -> int:
     """A seed from 0 to 2^64 - 1; a random one for none."""
     if seed is None:
         return secrets.randbits(63)
@@ -576,7 +581,7 @@ def _time_limit(max_episode_steps: int | None) -> int | None:
     return int(limit)
 
 
-def _reset_mask(options: Mapping[str, Any] | None, num_envs: int) -> NDArray[np.bool_] | None:
+def reset_mask(options: Mapping[str, Any] | None, num_envs: int) -> NDArray[np.bool_] | None:
     if options is None:
         return None
     if not isinstance(options, Mapping):
@@ -605,10 +610,6 @@ def _unpickled(kind: str, num_envs: int, threads: int, settings: dict[str, Any])
     return made
 
 
-# One declaration: to make environments is to make one of the class.
-make_vec = VectorEnv
-
-
 def _registered(
     name: str,
     num_envs: int = 1,
@@ -619,7 +620,10 @@ def _registered(
 ) -> VectorEnv:
     """What `gymnasium.make_vec` calls: with the defaults of Gymnasium's own vectors."""
     check_render_mode(render_mode)
-    return make_vec(name, num_envs, autoreset_mode=autoreset_mode, episode_stats=episode_stats, **kwargs)
+    from operant._device import make_vec
+
+    made: VectorEnv = make_vec(name, num_envs, autoreset_mode=autoreset_mode, episode_stats=episode_stats, **kwargs)
+    return made
 
 
 def check_render_mode(render_mode: str | None) -> None:

@@ -1,0 +1,171 @@
+"""Vector environments on a GPU: observations, rewards and flags stay there, and actions come from there by DLPack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, overload
+
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
+from gymnasium.vector.utils import batch_space
+
+from operant import _core, _spaces
+from operant._core import DeviceArray
+from operant._register import name_of
+from operant._vector import AutoresetName, VectorEnv, checked_mode, checked_seed, reset_mask
+
+Step = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray, dict[str, Any]]
+
+
+class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
+    """N environments on a GPU that one call steps. `make_vec(..., device="cuda")` makes one.
+
+    `step` takes any array with `__dlpack__` on the same GPU and returns `DeviceArray`s, which any library reads by DLPack or the CUDA
+    array interface. It enqueues its work and does not wait. An array is overwritten two calls after the one that returned it.
+
+    Args:
+        id: As of `VectorEnv`.
+        num_envs: N.
+        device: "cuda", or "cuda:1" for another GPU than the driver's first.
+        seed: As of `VectorEnv`: environment i plays the same game there.
+        autoreset_mode: "same_step", "next_step" or "disabled", as in Gymnasium.
+        episode_stats: Whether `info["episode"]` has returns and lengths, which are 0 where no episode ended.
+        **options: The environment's own options.
+
+    Attributes:
+        num_envs: N.
+        device: Such as "cuda:0".
+        name: The environment's name, such as "cartpole".
+
+    Raises:
+        ValueError: There is no such environment, option or GPU, or a value is out of range.
+        MemoryError: So many environments need more memory than the GPU has free.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        num_envs: int = 1,
+        *,
+        device: str = "cuda",
+        seed: int | None = None,
+        autoreset_mode: AutoresetName | AutoresetMode = "same_step",
+        episode_stats: bool = True,
+        **options: float,
+    ) -> None:
+        mode, mode_name = checked_mode(autoreset_mode)
+        seed = checked_seed(seed)
+        self._core = _core.DeviceEnvironments(
+            name_of(id), num_envs, device=device, autoreset=mode_name, options=dict(options)
+        )
+        spec = self._core.spec()
+        self.name: str = spec["name"]
+        self.num_envs = int(num_envs)
+        self.metadata = {"autoreset_mode": mode, "render_modes": []}
+        self.single_observation_space = _spaces.observation_space(spec)
+        self.single_action_space = _spaces.action_space(spec)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.device = self._core.device
+        self._mode = mode
+        self._episode_stats = episode_stats
+        self._seed = seed
+        self._is_reset = False
+        super().reset(seed=seed)  # only for `np_random`
+
+    @property
+    def stream(self) -> int:
+        """The handle of the CUDA stream that steps."""
+        return self._core.stream
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[DeviceArray, dict[str, Any]]:
+        """Starts new episodes and returns `(observations, info)`.
+
+        Args:
+            seed: One seed for all environments; without one, further episodes begin.
+            options: `{"reset_mask": mask}` with a NumPy array of N bools restarts only where it is true.
+        """
+        self._check_open()
+        mask = reset_mask(options, self.num_envs)
+        if seed is not None and mask is not None:
+            raise ValueError("seed: expected none with a reset_mask on a GPU, since its environments share one seed")
+        if seed is not None or not self._is_reset:
+            if mask is not None:
+                raise ResetNeeded("reset_mask: expected a first reset of all environments, got one of some")
+            if seed is not None:
+                self._seed = checked_seed(seed)
+                super().reset(seed=self._seed)
+            arrays = self._core.reseed(self._seed)
+        else:
+            arrays = self._core.restart(None if mask is None else mask.tolist())
+        self._is_reset = True
+        info = {"action_mask": arrays["mask"]} if "mask" in arrays else {}
+        return arrays["obs"], info
+
+    def step(self, actions: Any) -> Step:
+        """Enqueues a step of every environment.
+
+        Args:
+            actions: An array on the same GPU: `(N,)` int64 or int32 for one discrete component, `(N, A)` for several, `(N, A)`
+                float32 for a box. It must not change before the work that reads the results.
+
+        Returns:
+            observations `(N, ...)`, rewards `(N,)`, terminated `(N,)`, truncated `(N,)`, info.
+
+        Raises:
+            ValueError: Actions of another device or shape: nothing was stepped. Or an earlier step had an action that its
+                environment does not take: the GPU stepped it as 0, which shows two calls later at the latest.
+            TypeError: Actions of a wrong dtype, or no array. Nothing was stepped.
+        """
+        self._check_open()
+        if not self._is_reset:
+            raise ResetNeeded("expected reset before the first step")
+        arrays = self._core.step(actions)
+        info: dict[str, Any] = {"action_mask": arrays["mask"]} if "mask" in arrays else {}
+        episode = {}
+        if self._episode_stats:
+            of_episodes = {"r": arrays["returns"], "l": arrays["lengths"]}
+            episode = {"episode": of_episodes, "_episode": arrays["ended"]}
+            info.update(episode)
+        if self._mode is AutoresetMode.SAME_STEP:
+            info["final_obs"], info["_final_obs"] = arrays["final_obs"], arrays["ended"]
+            info["final_info"], info["_final_info"] = episode, arrays["ended"]
+        return arrays["obs"], arrays["rewards"], arrays["terminated"], arrays["truncated"], info
+
+    def synchronize(self) -> None:
+        """Waits for all steps.
+
+        Raises:
+            ValueError: One of them had an action that its environment does not take.
+        """
+        self._check_open()
+        self._core.synchronize()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Frees the environments; arrays that somebody holds stay valid."""
+        del self._core
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError("expected an open environment, got one that is closed; make another")
+
+
+@overload
+def make_vec(id: str, num_envs: int = 1, *, device: Literal["cpu"] = "cpu", **settings: Any) -> VectorEnv: ...
+@overload
+def make_vec(id: str, num_envs: int = 1, *, device: str, **settings: Any) -> Any: ...
+def make_vec(id: str, num_envs: int = 1, *, device: str = "cpu", **settings: Any) -> Any:
+    """Environments on a device: a `VectorEnv` on "cpu", a `DeviceVectorEnv` on "cuda" or "cuda:1".
+
+    Args:
+        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
+        num_envs: N.
+        device: Where they step.
+        **settings: Those of the class.
+    """
+    if device == "cpu":
+        return VectorEnv(id, num_envs, **settings)
+    return DeviceVectorEnv(id, num_envs, device=device, **settings)
