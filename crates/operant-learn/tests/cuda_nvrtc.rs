@@ -5,11 +5,13 @@
 use std::io::Write;
 
 use operant_cuda::{Compiler, Program, SearchPaths};
-use operant_env::{AnyEnv, cartpole::CartPole, minatar_breakout::MinatarBreakout, pendulum::Pendulum};
+use operant_env::{
+    AnyEnv, Autoreset, cartpole::CartPole, minatar_breakout::MinatarBreakout, pendulum::Pendulum,
+};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
     GemmLayout, KernelEnv, gae_program, gemm_math_program, gemm_rollout_program, gemm_update_program,
-    pack_program, play_program, replay_program, rollout_program, update_program,
+    pack_program, play_program, replay_program, rollout_program, step_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{Config, Precision};
@@ -35,6 +37,9 @@ fn programs(env: &dyn AnyEnv, precision: Precision) -> Vec<Program> {
         gemm_update_program(&kernel_env, &network, &gemm_layout),
         play_program(&kernel_env, 64, true, true),
         replay_program(&kernel_env),
+        step_program(&kernel_env, Autoreset::SameStep),
+        step_program(&kernel_env, Autoreset::NextStep),
+        step_program(&kernel_env, Autoreset::Disabled),
         gae_program(),
     ]
 }

@@ -102,7 +102,7 @@ fn test(workshop: &Workshop<'_>, wheel: &Path, dir: &Path) -> Result<()> {
             continue;
         }
         let isa = ("OPERANT_ISA", level);
-        workshop.step(pytest(&python).env(isa.0, isa.1))?;
+        workshop.step(pytest(&python).arg(TESTS).env(isa.0, isa.1))?;
         let bits = workshop.output(Command::new(&python).arg(BITS).env(isa.0, isa.1))?;
         let bits = bits
             .strip_prefix(&format!("{cpu}\n"))
