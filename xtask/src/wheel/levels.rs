@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Workshop, licenses, only_entry, pytest};
+use super::{TESTS, Workshop, licenses, only_entry, pytest};
 use crate::tools;
 
 /// The directory of each level in the package, as `python/operant/_isa.py` knows them, and the CPU that the compiler is given.
