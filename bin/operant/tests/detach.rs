@@ -96,7 +96,7 @@ fn a_failure_in_the_daemon_is_reported_by_the_parent() {
     place.operant(&again).assert_error(2, &["a run named night exists already", "--resume night"]);
     place
         .operant(&["train", "--resume", "night", "--detach"])
-        .assert_error(2, &["being trained by another process", "operant stop night"]);
+        .assert_error(2, &["being trained already", "operant stop night"]);
     let args = ["train", "minatar_breakout", "--detach", "--set", "env.sticky_action_prob=1.5"];
     place.operant(&args).assert_error(2, &["sticky_action_prob", "where: --set"]);
     place.write("file", "");

@@ -144,7 +144,7 @@ fn a_run_has_one_trainer() {
     let place = Place::new();
     let mut child = start(&place, "mine", &["--steps", "1e12"]);
     read_until(&mut child, "env_steps");
-    place.operant(&["train", "--resume", "mine"]).assert_error(2, &["being trained by another process"]);
+    place.operant(&["train", "--resume", "mine"]).assert_error(2, &["being trained already"]);
     send(&child, Signal::INT);
     assert_eq!(finish(child).code, Some(75));
 }

@@ -319,7 +319,7 @@ mod tests {
         let parent = tempfile::tempdir().expect("a temporary directory");
         let held = RunDir::create(parent.path(), Some("held"), "cartpole", 7).expect("made");
         let error = RunDir::open(held.path()).expect_err("held");
-        assert!(error.what.contains("another process"), "{error}");
+        assert!(error.what.contains("trained already"), "{error}");
         assert!(is_held(held.path()));
         let path = held.path().to_path_buf();
         drop(held);
