@@ -28,7 +28,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   operant export mine --onnx mine.onnx
-  operant export runs/mine/checkpoints/step_000000204800 --safetensors m.safetensors
+  operant export runs/mine/checkpoints/step_000000204800 --safetensors m.st
 
 The ONNX model takes obs (batch, ...) and returns action, the greedy one,
 logits (or mean and log_std) and value. Normalisation of observations, bounds of
