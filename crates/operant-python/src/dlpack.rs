@@ -105,6 +105,21 @@ trait Managed: Sized {
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
 }
 
+/// The fields that both structs have.
+macro_rules! accessors {
+    () => {
+        fn owner(&self) -> *mut c_void {
+            self.owner
+        }
+        fn tensor(&self) -> &Tensor {
+            &self.tensor
+        }
+        fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+            self.deleter
+        }
+    };
+}
+
 impl Managed for Unversioned {
     const NAME: &'static CStr = c"dltensor";
     const USED: &'static CStr = c"used_dltensor";
@@ -112,15 +127,7 @@ impl Managed for Unversioned {
     fn new(tensor: Tensor, owner: *mut c_void, _: bool) -> Self {
         Self { tensor, owner, deleter: Some(delete::<Self>) }
     }
-    fn owner(&self) -> *mut c_void {
-        self.owner
-    }
-    fn tensor(&self) -> &Tensor {
-        &self.tensor
-    }
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
-        self.deleter
-    }
+    accessors!();
 }
 
 impl Managed for Versioned {
@@ -132,15 +139,7 @@ impl Managed for Versioned {
         let flags = if is_copied { IS_COPIED } else { 0 };
         Self { version: VERSION, owner, deleter: Some(delete::<Self>), flags, tensor }
     }
-    fn owner(&self) -> *mut c_void {
-        self.owner
-    }
-    fn tensor(&self) -> &Tensor {
-        &self.tensor
-    }
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
-        self.deleter
-    }
+    accessors!();
 }
 
 /// What an array to give consists of: C-contiguous elements at `data`, which `owner` keeps allocated.

@@ -55,6 +55,19 @@ class Place:
         return process.returncode, out, err
 
 
+def test_operant_train_writes_the_checkpoint_of_the_command(place, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("OPERANT_") and name != "OPERANT_ISA"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place.path))
+    monkeypatch.chdir(place.path)
+    assert place.run("train", "cartpole", "--seed", "5", "--steps", "8192", "--name", "command", "--quiet")[0] == 0
+    run = operant.train(
+        "cartpole", seed=5, total_timesteps=8192, name="python", device="cpu", ring=False, progress=False
+    )
+    both = [Path("runs", name, "checkpoints", run.policy.path.name, "state.safetensors") for name in ("command", "python")]
+    assert both[0].read_bytes() == both[1].read_bytes()
+
+
 def test_version_help_and_an_error(place):
     assert place.run("--version") == (0, f"operant {operant.__version__}\n", "")
     code, out, err = place.run("train", "--help")

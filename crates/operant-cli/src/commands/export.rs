@@ -27,8 +27,8 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  operant export mine --onnx mine.onnx
-  operant export runs/mine/checkpoints/step_000000204800 --safetensors m.st
+  operant export mine --onnx mine.onnx --safetensors mine.safetensors
+  operant export runs/mine/checkpoints/step_000000204800 --onnx mine.onnx
 
 The ONNX model takes obs (batch, ...) and returns action, the greedy one,
 logits (or mean and log_std) and value. Normalisation of observations, bounds of
