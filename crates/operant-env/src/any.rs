@@ -252,7 +252,7 @@ impl<E: Env> AnyEnv for E {
     fn with_options(&self, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, OptionError> {
         let mut env = self.clone();
         for (name, value) in options {
-            env.set_option(name, *value)?;
+            env.set_option(name, value)?;
         }
         Ok(Arc::new(env))
     }

@@ -9,7 +9,7 @@ use operant_lane::trace::{Graph, Outputs, Parameters, Trace};
 use operant_lane::{Bundle, Draws, Kind, Leaf, Uint};
 
 use crate::env::Env;
-use crate::spec::{ActionSpace, ObsSpace};
+use crate::spec::ActionSpace;
 
 /// Arguments that name the random draws of a call, as in [`Draws`].
 const DRAWS: [&str; 6] = ["seed_low", "seed_high", "environment", "step_low", "step_high", "purpose"];
@@ -18,17 +18,17 @@ const DRAWS: [&str; 6] = ["seed_low", "seed_high", "environment", "step_low", "s
 pub(crate) fn emit<E: Env>(env: &E) -> String {
     let spec = env.spec();
     let state = leaves_of::<f32, E::State<f32>>();
-    let (obs_type, obs_size) = match spec.obs {
-        ObsSpace::Box { .. } => ("float", spec.obs.words()),
-        ObsSpace::Binary { .. } => ("unsigned", spec.obs.words()),
-    };
+    let (obs_type, obs_size) = (if spec.obs.is_real() { "float" } else { "unsigned" }, spec.obs.words());
     let mut out = String::new();
     let mut put = |text: &str| out.push_str(text);
 
     put(&format!("// {}: {}.\n", spec.name, spec.summary));
     put("// Emitted from the environment's Rust source by `operant emit`; do not edit.\n#pragma once\n\n");
     put(&format!("constexpr unsigned ENV_TIME_LIMIT = {}u;\n", spec.time_limit));
-    put(&format!("constexpr unsigned ENV_OBS = {}u;         // numbers the policy sees\n", spec.obs.size()));
+    put(&format!(
+        "constexpr unsigned ENV_OBS = {}u;         // numbers the policy sees\n",
+        spec.obs.features()
+    ));
     put(&format!("constexpr unsigned ENV_OBS_WORDS = {obs_size}u;   // words they are stored in\n"));
     put(&format!("constexpr unsigned ENV_STATE_WORDS = {}u;   // words of a state\n", state.len()));
     put(&actions::<E>(&spec.actions));
@@ -38,6 +38,9 @@ pub(crate) fn emit<E: Env>(env: &E) -> String {
     put(&reset(env));
     put(&step(env));
     put(&observe(env, obs_type));
+    if let Some(packing) = spec.obs.packing() {
+        put(&packing.emit());
+    }
     if E::MASKED {
         put(&legal(env));
     }
@@ -219,7 +222,12 @@ fn step<E: Env>(env: &E) -> String {
 fn observe<E: Env>(env: &E, kind: &str) -> String {
     let graph = Graph::new();
     let leaves = leaves_of::<f32, E::Obs<f32>>();
-    let places = (0..leaves.len()).map(|i| format!("obs[{i}]")).collect();
+    // Where kinds are mixed, reals are stored by their bits.
+    let place = |(i, leaf): (usize, &Leaf)| {
+        let is_mixed = kind == "unsigned" && leaf.kind == Kind::Float;
+        if is_mixed { format!("((float*)obs)[{i}]") } else { format!("obs[{i}]") }
+    };
+    let places = leaves.iter().enumerate().map(place).collect();
     let mut outputs = Outputs::new();
     outputs.assign(&env.observe(&state::<E>(&graph)), places);
     function(&graph, &outputs, "env_observe", &[format!("const EnvState& state, {kind}* obs")])

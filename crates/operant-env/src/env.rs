@@ -3,7 +3,7 @@
 use operant_lane::{Bundle, Draws, Lane, Mask};
 
 use crate::scene::Scene;
-use crate::spec::{EnvSpec, OptionError};
+use crate::spec::{EnvSpec, OptionError, OptionValue};
 
 /// An environment: its rules, generic over the lane that computes them.
 ///
@@ -11,7 +11,8 @@ use crate::spec::{EnvSpec, OptionError};
 pub trait Env: Clone + Send + Sync + 'static {
     /// Everything that the rules remember between steps; declare it with [`operant_lane::bundle!`].
     type State<L: Lane>: Bundle<L>;
-    /// The observation: floats (`[L::Float; O]`), or words of bits (`[L::Uint; W]`) when the space is binary.
+    /// The observation in the words of its space: floats (`[L::Float; O]`) for a box, else packed words (`[L::Uint; W]`). A space
+    /// of parts is a tuple or a structure of theirs.
     type Obs<L: Lane>: Bundle<L>;
     /// The action: `L::Uint` (discrete), `[L::Uint; A]` (multi-discrete), `[L::Float; A]` (box).
     type Action<L: Lane>: Bundle<L>;
@@ -46,7 +47,7 @@ pub trait Env: Clone + Send + Sync + 'static {
     fn draw(&self, state: &Self::State<f32>) -> Scene;
 
     /// Sets one of the options that [`EnvSpec::options`] lists.
-    fn set_option(&mut self, name: &str, _value: f64) -> Result<(), OptionError> {
+    fn set_option(&mut self, name: &str, _value: &OptionValue) -> Result<(), OptionError> {
         Err(OptionError::unknown(&self.spec(), name))
     }
 

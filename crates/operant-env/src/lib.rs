@@ -10,6 +10,7 @@ mod any;
 mod emit;
 mod env;
 pub mod grid;
+mod packing;
 pub mod play;
 mod registry;
 pub mod replay;
@@ -28,6 +29,7 @@ registry::environments! {
     acrobot::Acrobot,
     minatar_breakout::MinatarBreakout,
     minatar_freeway::MinatarFreeway,
+    ;
 }
 
 /// The lanes that environments are written over.
@@ -35,8 +37,9 @@ pub use operant_lane as lane;
 
 pub use any::{AnyEnv, LaneWidth, Seen, StepError, Stepped, Stepper, TileSpec, running_words};
 pub use env::{Env, Step};
+pub use packing::Packing;
 pub use registry::{EnvError, EnvOptions, Registry, UnknownEnv};
 pub use rows::{Rows, RowsMut, set_rows};
 pub use scene::{Point, Scene, Shape};
-pub use spec::{ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError};
+pub use spec::{ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues};
 pub use vector::{Autoreset, Clock, Current, Transition, numbers};

@@ -15,7 +15,7 @@
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, array, bundle};
 
-use crate::spec::OptionError;
+use crate::spec::{OptionError, OptionValue};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Shape, Step, grid, sticky};
 
 /// Cells along a side.
@@ -73,7 +73,7 @@ fn options() -> Vec<EnvOption> {
     let help = "accepted as by the package, whose Breakout has a single level: it changes nothing";
     vec![
         sticky::sticky_action_prob(),
-        EnvOption { name: "difficulty_ramping".into(), default: 1.0, range: (0.0, 1.0), help: help.into() },
+        EnvOption::number("difficulty_ramping", 1.0, 0.0, 1.0, help),
     ]
 }
 
@@ -86,7 +86,13 @@ impl Env for MinatarBreakout {
         EnvSpec {
             name: "minatar_breakout".into(),
             aliases: vec!["MinAtar/Breakout-v0".into(), "Breakout-MinAtar".into(), "breakout".into()],
+            family: "minatar".into(),
             summary: "break bricks with a ball on a 10x10 grid; 1 a brick".into(),
+            rules: "A paddle bounces a ball into three rows of bricks; each is worth 1, and a cleared \
+                    wall comes back. The episode ends when the ball is lost."
+                .into(),
+            reference: "MinAtar 1.0.15, move for move. A new episode has no action before it; truncated after 5,000 steps.".into(),
+            variant_of: None,
             obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, CHANNELS] },
             actions: ActionSpace::Discrete(vec![6]),
             time_limit: 5000,
@@ -96,9 +102,9 @@ impl Env for MinatarBreakout {
         }
     }
 
-    fn set_option(&mut self, name: &str, value: f64) -> Result<(), OptionError> {
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
         if self.spec().check_option(name, value)?.name == sticky::STICKY_ACTION_PROB {
-            self.sticky_action_prob = value;
+            self.sticky_action_prob = value.number();
         }
         Ok(())
     }

@@ -9,7 +9,7 @@
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
-use crate::spec::OptionError;
+use crate::spec::{OptionError, OptionValue};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Step, grid, sticky};
 
 /// Cells along a side.
@@ -74,7 +74,7 @@ fn options() -> Vec<EnvOption> {
     let help = "accepted as by the package, whose Freeway has a single level: it changes nothing";
     vec![
         sticky::sticky_action_prob(),
-        EnvOption { name: "difficulty_ramping".into(), default: 1.0, range: (0.0, 1.0), help: help.into() },
+        EnvOption::number("difficulty_ramping", 1.0, 0.0, 1.0, help),
     ]
 }
 
@@ -112,7 +112,13 @@ impl Env for MinatarFreeway {
         EnvSpec {
             name: "minatar_freeway".into(),
             aliases: vec!["MinAtar/Freeway-v0".into(), "Freeway-MinAtar".into(), "freeway".into()],
+            family: "minatar".into(),
             summary: "cross a road with cars on a 10x10 grid; 1 a crossing".into(),
+            rules: "A chicken crosses eight lanes of traffic, 1 a crossing; a car sends it back to the \
+                    start. An episode is 2,501 steps."
+                .into(),
+            reference: "MinAtar 1.0.15, move for move. A new episode has no action before it.".into(),
+            variant_of: None,
             obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, CHANNELS as usize] },
             actions: ActionSpace::Discrete(vec![6]),
             // No episode is that long.
@@ -123,9 +129,9 @@ impl Env for MinatarFreeway {
         }
     }
 
-    fn set_option(&mut self, name: &str, value: f64) -> Result<(), OptionError> {
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
         if self.spec().check_option(name, value)?.name == sticky::STICKY_ACTION_PROB {
-            self.sticky_action_prob = value;
+            self.sticky_action_prob = value.number();
         }
         Ok(())
     }

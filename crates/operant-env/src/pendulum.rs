@@ -59,7 +59,13 @@ impl Env for Pendulum {
         EnvSpec {
             name: "pendulum".into(),
             aliases: vec!["Pendulum-v1".into(), "Pendulum".into()],
+            family: "classic control".into(),
             summary: "swing a pendulum up with a weak motor; 0 at best".into(),
+            rules: "A pendulum that hangs down is swung up and held with a torque of -2 to 2. \
+                    Each step costs its angle, speed and torque, squared and weighted."
+                .into(),
+            reference: "Gymnasium's Pendulum-v1, equal up to float rounding.".into(),
+            variant_of: None,
             obs: ObsSpace::symmetric(&[1.0, 1.0, MAX_SPEED]),
             actions: ActionSpace::Box { low: vec![-MAX_TORQUE], high: vec![MAX_TORQUE] },
             time_limit: 200,

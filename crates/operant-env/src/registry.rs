@@ -5,23 +5,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::any::AnyEnv;
-use crate::spec::{EnvSpec, OptionError};
+use crate::spec::{EnvSpec, OptionError, OptionValue};
 
-/// Declares the modules of the environments, and [`crate::builtin`] as the list of them.
+/// Declares the modules of the environments, and [`crate::builtin`] as the list of them. A module with many has a function
+/// `family`, which adds them to a registry.
 macro_rules! environments {
-    ($($module:ident :: $env:ident),* $(,)?) => {
+    ($($module:ident :: $env:ident),* $(,)?; $($family:ident),* $(,)?) => {
         $(pub mod $module;)*
+        $(pub mod $family;)*
 
         /// The environments of this crate.
         pub fn builtin() -> $crate::Registry {
-            $crate::Registry::default()$(.with($module::$env::default()))*
+            let registry = $crate::Registry::default()$(.with($module::$env::default()))*;
+            $(let registry = $family::family(registry);)*
+            registry
         }
     };
 }
 pub(crate) use environments;
 
 /// Options of an environment by name.
-pub type EnvOptions = BTreeMap<String, f64>;
+pub type EnvOptions = BTreeMap<String, OptionValue>;
 
 /// Environments by name.
 #[derive(Clone, Default)]

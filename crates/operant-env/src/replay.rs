@@ -5,7 +5,7 @@ use operant_lane::{Bundle, Draws, Int, Kind, Lane, Mask, Packed, Purpose, Script
 
 use crate::env::{Env, Step};
 use crate::rows::{Rows, RowsMut, Splat};
-use crate::spec::{ActionSpace, ObsSpace};
+use crate::spec::ActionSpace;
 
 /// Which arithmetic replays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,12 +240,7 @@ pub(crate) fn from_words<E: Env>(env: &E, steps: &[StepWords<'_>]) -> Outcome {
     let space = env.spec().obs;
     let mut outcome = Outcome::default();
     for step in steps {
-        outcome.obs.push(match &space {
-            ObsSpace::Box { .. } => step.obs.iter().map(|&word| f64::from(f32::from_bits(word))).collect(),
-            ObsSpace::Binary { .. } => {
-                (0..space.size()).map(|i| f64::from(step.obs[i / 32] >> (i % 32) & 1)).collect()
-            }
-        });
+        outcome.obs.push(space.unpack(step.obs));
         outcome.reward.push(f64::from(step.reward));
         outcome.terminated.push(step.ended[0]);
         outcome.truncated.push(step.ended[1]);
@@ -286,13 +281,9 @@ fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Result<Outcome, CaseError> 
         let terminated = L::mask(terminated);
         let truncated = index as u64 + 1 >= u64::from(spec.time_limit);
         // Observations are single precision, as in Gymnasium.
-        let obs = numbers::<L, _>(&env.observe(&state));
-        outcome.obs.push(match &spec.obs {
-            ObsSpace::Box { .. } => obs.into_iter().map(|x| f64::from(x as f32)).collect(),
-            ObsSpace::Binary { .. } => {
-                (0..spec.obs.size()).map(|i| f64::from(obs[i / 32] as u32 >> (i % 32) & 1)).collect()
-            }
-        });
+        let mut words = ObsWords(Vec::new());
+        env.observe(&state).store(&mut words);
+        outcome.obs.push(spec.obs.unpack(&words.0));
         outcome.reward.push(L::float(reward));
         outcome.terminated.push(terminated);
         outcome.truncated.push(truncated);
@@ -325,6 +316,24 @@ impl<L: Readable> Sink<L> for Numbers {
     }
     fn mask(&mut self, value: L::Mask) {
         self.0.push(f64::from(u8::from(L::mask(value))));
+    }
+}
+
+/// The words of an observation, of the first environment in the lane.
+struct ObsWords(Vec<u32>);
+
+impl<L: Readable> Sink<L> for ObsWords {
+    fn float(&mut self, value: L::Float) {
+        self.0.push((L::float(value) as f32).to_bits());
+    }
+    fn uint(&mut self, value: L::Uint) {
+        self.0.push(L::uint(value));
+    }
+    fn int(&mut self, _: L::Int) {
+        unreachable!("observations are floats and words")
+    }
+    fn mask(&mut self, _: L::Mask) {
+        unreachable!("observations are floats and words")
     }
 }
 

@@ -9,8 +9,16 @@ pub struct EnvSpec {
     pub name: String,
     /// Other names it answers to, Gymnasium's ids among them.
     pub aliases: Vec<String>,
+    /// The family under which lists group it; empty for an environment of one's own.
+    pub family: String,
     /// One line for lists.
     pub summary: String,
+    /// The rules in about two lines.
+    pub rules: String,
+    /// What it reproduces, and in one line where it differs.
+    pub reference: String,
+    /// The environment of which this is a variant, mostly of another size: it has that one's preset, unless it has its own.
+    pub variant_of: Option<String>,
     /// The observation space.
     pub obs: ObsSpace,
     /// The action space.
@@ -24,6 +32,27 @@ pub struct EnvSpec {
     /// The settings that it is trained with unless others are given, as TOML: hyperparameters, the return from which on it counts
     /// as solved (`solved_at`), and in a table `[gpu]` what differs on a GPU. None for the library's defaults.
     pub preset: Option<String>,
+}
+
+/// No name and no spaces: the rest of a literal that gives what an environment has.
+impl Default for EnvSpec {
+    fn default() -> Self {
+        EnvSpec {
+            name: String::new(),
+            aliases: Vec::new(),
+            family: String::new(),
+            summary: String::new(),
+            rules: String::new(),
+            reference: String::new(),
+            variant_of: None,
+            obs: ObsSpace::Box { low: Vec::new(), high: Vec::new() },
+            actions: ActionSpace::Discrete(Vec::new()),
+            time_limit: u32::MAX - 1,
+            fps: 15.0,
+            options: Vec::new(),
+            preset: None,
+        }
+    }
 }
 
 /// Observations.
@@ -41,6 +70,21 @@ pub enum ObsSpace {
         /// Extents, outermost first.
         shape: Vec<usize>,
     },
+    /// Indices of a shape, each below a bound: symbols of a vocabulary, kinds of cells, a number of a state. Packed as bytes, four
+    /// to a word, or two to a word if a bound is above 256; the first lowest.
+    Index {
+        /// Extents, outermost first; none for a single index.
+        shape: Vec<usize>,
+        /// The bounds, which repeat over the indices: one for all, one for each of the last axis, or one for each index.
+        below: Vec<u32>,
+    },
+    /// Bytes of a shape, such as a small image: 0 ..= 255, packed four to a word, the first lowest.
+    Bytes {
+        /// Extents, outermost first.
+        shape: Vec<usize>,
+    },
+    /// Several observations with names, one after the other; each begins with a word of its own.
+    Parts(Vec<(String, ObsSpace)>),
 }
 
 impl ObsSpace {
@@ -49,21 +93,98 @@ impl ObsSpace {
         ObsSpace::Box { low: high.iter().map(|h| -h).collect(), high: high.to_vec() }
     }
 
-    /// O: how many numbers a policy sees.
+    /// How many numbers an observation has.
     pub fn size(&self) -> usize {
         match self {
             ObsSpace::Box { low, .. } => low.len(),
-            ObsSpace::Binary { shape } => shape.iter().product(),
+            ObsSpace::Binary { shape } | ObsSpace::Index { shape, .. } | ObsSpace::Bytes { shape } => {
+                shape.iter().product()
+            }
+            ObsSpace::Parts(parts) => parts.iter().map(|(_, part)| part.size()).sum(),
         }
     }
 
-    /// Words of memory per observation: one a number, or one for 32 bits.
+    /// O: how many features a network sees. An index below n is n features, of which one is 1.
+    pub fn features(&self) -> usize {
+        match self {
+            ObsSpace::Index { .. } => self.bounds().map(|below| below as usize).sum(),
+            ObsSpace::Parts(parts) => parts.iter().map(|(_, part)| part.features()).sum(),
+            _ => self.size(),
+        }
+    }
+
+    /// Words of memory per observation.
     pub fn words(&self) -> usize {
         match self {
             ObsSpace::Box { low, .. } => low.len(),
             ObsSpace::Binary { .. } => self.size().div_ceil(32),
+            ObsSpace::Index { below, .. } => self.size().div_ceil(indices_per_word(below)),
+            ObsSpace::Bytes { .. } => self.size().div_ceil(4),
+            ObsSpace::Parts(parts) => parts.iter().map(|(_, part)| part.words()).sum(),
         }
     }
+
+    /// The bound of each index, in order; empty for other kinds.
+    pub fn bounds(&self) -> impl Iterator<Item = u32> + '_ {
+        let below: &[u32] = if let ObsSpace::Index { below, .. } = self { below } else { &[] };
+        below.iter().copied().cycle().take(if below.is_empty() { 0 } else { self.size() })
+    }
+
+    /// Whether every number is real: what can be normalised.
+    pub fn is_real(&self) -> bool {
+        match self {
+            ObsSpace::Box { .. } => true,
+            ObsSpace::Parts(parts) => parts.iter().all(|(_, part)| part.is_real()),
+            _ => false,
+        }
+    }
+
+    /// Whether every feature is 0 or 1: bits and indices.
+    pub fn is_binary(&self) -> bool {
+        match self {
+            ObsSpace::Binary { .. } | ObsSpace::Index { .. } => true,
+            ObsSpace::Parts(parts) => parts.iter().all(|(_, part)| part.is_binary()),
+            _ => false,
+        }
+    }
+
+    /// The parts with their names, in order; a space without parts is one, without a name.
+    pub fn parts(&self) -> Vec<(&str, &ObsSpace)> {
+        match self {
+            ObsSpace::Parts(parts) => parts.iter().map(|(name, part)| (name.as_str(), part)).collect(),
+            other => vec![("", other)],
+        }
+    }
+
+    /// The numbers of an observation from its words.
+    pub fn unpack(&self, words: &[u32]) -> Vec<f64> {
+        let fields = |bits: usize| {
+            let mask = u32::MAX >> (32 - bits);
+            let per_word = 32 / bits;
+            (0..self.size()).map(|i| f64::from(words[i / per_word] >> (i % per_word * bits) & mask)).collect()
+        };
+        match self {
+            ObsSpace::Box { .. } => words.iter().map(|&word| f64::from(f32::from_bits(word))).collect(),
+            ObsSpace::Binary { .. } => fields(1),
+            ObsSpace::Index { below, .. } => fields(32 / indices_per_word(below)),
+            ObsSpace::Bytes { .. } => fields(8),
+            ObsSpace::Parts(parts) => {
+                let mut rest = words;
+                let mut all = Vec::with_capacity(self.size());
+                for (_, part) in parts {
+                    let (own, after) = rest.split_at(part.words());
+                    all.extend(part.unpack(own));
+                    rest = after;
+                }
+                all
+            }
+        }
+    }
+}
+
+/// How many indices with those bounds a word holds.
+fn indices_per_word(below: &[u32]) -> usize {
+    if below.iter().all(|&below| below <= 256) { 4 } else { 2 }
 }
 
 /// Actions.
@@ -98,17 +219,114 @@ impl ActionSpace {
     }
 }
 
-/// A number that changes the rules.
+/// A setting of an environment that changes its rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvOption {
     /// Its name.
     pub name: String,
     /// Its value unless set.
-    pub default: f64,
-    /// Least and greatest value.
-    pub range: (f64, f64),
+    pub default: OptionValue,
+    /// The values that it takes.
+    pub values: OptionValues,
     /// Its description.
     pub help: String,
+}
+
+impl EnvOption {
+    /// A number between bounds.
+    pub fn number(name: &str, default: f64, low: f64, high: f64, help: &str) -> Self {
+        Self::new(name, default.into(), OptionValues::Range(low, high), help)
+    }
+
+    /// One of some words.
+    pub fn word(name: &str, default: &str, words: &[&str], help: &str) -> Self {
+        let words = words.iter().map(|&word| word.to_owned()).collect();
+        Self::new(name, default.into(), OptionValues::Words(words), help)
+    }
+
+    /// The path of a file, or nothing.
+    pub fn path(name: &str, help: &str) -> Self {
+        Self::new(name, "".into(), OptionValues::Path, help)
+    }
+
+    fn new(name: &str, default: OptionValue, values: OptionValues, help: &str) -> Self {
+        EnvOption { name: name.into(), default, values, help: help.into() }
+    }
+}
+
+/// The value of an option.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OptionValue {
+    /// A number; truth values are 0 and 1.
+    Number(f64),
+    /// A word or a path.
+    Word(String),
+}
+
+impl OptionValue {
+    /// The number.
+    ///
+    /// # Panics
+    /// For a word; [`EnvSpec::check_option`] has refused it if the option is a number.
+    pub fn number(&self) -> f64 {
+        match self {
+            OptionValue::Number(number) => *number,
+            OptionValue::Word(word) => panic!("\"{word}\" is not a number"),
+        }
+    }
+
+    /// The word; empty for a number.
+    pub fn text(&self) -> &str {
+        match self {
+            OptionValue::Number(_) => "",
+            OptionValue::Word(word) => word,
+        }
+    }
+}
+
+impl From<f64> for OptionValue {
+    fn from(number: f64) -> Self {
+        OptionValue::Number(number)
+    }
+}
+
+impl From<&str> for OptionValue {
+    fn from(word: &str) -> Self {
+        OptionValue::Word(word.to_owned())
+    }
+}
+
+impl std::fmt::Display for OptionValue {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OptionValue::Number(number) => write!(formatter, "{number}"),
+            OptionValue::Word(word) => write!(formatter, "\"{word}\""),
+        }
+    }
+}
+
+/// The values that an option takes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OptionValues {
+    /// Numbers from the first to the second.
+    Range(f64, f64),
+    /// These words.
+    Words(Vec<String>),
+    /// The path of a file; empty for none.
+    Path,
+}
+
+impl std::fmt::Display for OptionValues {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OptionValues::Range(low, high) => write!(formatter, "a number from {low} to {high}"),
+            OptionValues::Words(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                write!(formatter, "{}", quoted.join(" or "))
+            }
+            OptionValues::Path => write!(formatter, "the path of a file"),
+        }
+    }
 }
 
 /// An option that cannot be set so.
@@ -124,19 +342,19 @@ pub enum OptionError {
         /// The options that there are.
         known: Vec<String>,
     },
-    /// The value is out of range.
-    #[error("{env}: option `{name}` = {value} is out of range")]
-    Range {
+    /// The value is none of the option's.
+    #[error("{env}: option `{name}` = {value} {problem}")]
+    Value {
         /// Environment.
         env: String,
         /// The option.
         name: String,
         /// The requested value.
-        value: f64,
-        /// Least value.
-        low: f64,
-        /// Greatest value.
-        high: f64,
+        value: OptionValue,
+        /// Why it is refused.
+        problem: String,
+        /// What to do.
+        remedy: String,
     },
 }
 
@@ -150,7 +368,7 @@ impl OptionError {
     /// The option's name.
     pub fn option(&self) -> &str {
         match self {
-            OptionError::Unknown { name, .. } | OptionError::Range { name, .. } => name,
+            OptionError::Unknown { name, .. } | OptionError::Value { name, .. } => name,
         }
     }
 
@@ -159,33 +377,65 @@ impl OptionError {
         match self {
             OptionError::Unknown { known, .. } if known.is_empty() => "leave it out: it has none".to_owned(),
             OptionError::Unknown { known, .. } => format!("it has {}", known.join(", ")),
-            OptionError::Range { low, high, .. } => format!("give a number from {low} to {high}"),
+            OptionError::Value { remedy, .. } => remedy.clone(),
         }
     }
 }
 
 impl EnvSpec {
-    /// The sets of options that the suites try: the defaults, and each option alone a tenth into its range, or at its least
-    /// value where that is the default.
+    /// The sets of options that the suites try: the defaults, and each option alone with another value: a number a tenth into
+    /// its range, or its least where that is the default; every other word. Paths are left out.
     pub fn variants(&self) -> Vec<EnvOptions> {
-        let other = |option: &EnvOption| {
-            let (low, high) = option.range;
-            let tenth = low + (high - low) / 10.0;
-            let value = if option.default == tenth { low } else { tenth };
-            EnvOptions::from([(option.name.clone(), value)])
+        let others = |option: &EnvOption| -> Vec<OptionValue> {
+            let values = match &option.values {
+                OptionValues::Range(low, high) => {
+                    let tenth = low + (high - low) / 10.0;
+                    vec![if option.default == tenth.into() { *low } else { tenth }.into()]
+                }
+                OptionValues::Words(words) => words.iter().map(|word| word.as_str().into()).collect(),
+                OptionValues::Path => Vec::new(),
+            };
+            values.into_iter().filter(|value| *value != option.default).collect()
         };
-        std::iter::once(EnvOptions::new()).chain(self.options.iter().map(other)).collect()
+        let set = |option: &EnvOption, value| EnvOptions::from([(option.name.clone(), value)]);
+        let all = self.options.iter().flat_map(|option| {
+            others(option).into_iter().map(|value| set(option, value)).collect::<Vec<_>>()
+        });
+        std::iter::once(EnvOptions::new()).chain(all).collect()
     }
 
-    /// The option `name`, if `value` is in its range.
-    pub fn check_option(&self, name: &str, value: f64) -> Result<&EnvOption, OptionError> {
+    /// The option `name`, if `value` is one of its values.
+    ///
+    /// # Errors
+    /// When there is no such option, or it does not take the value.
+    pub fn check_option(&self, name: &str, value: &OptionValue) -> Result<&EnvOption, OptionError> {
         let option =
             self.options.iter().find(|option| option.name == name).ok_or(OptionError::unknown(self, name))?;
-        let (low, high) = option.range;
-        if (low..=high).contains(&value) {
-            Ok(option)
-        } else {
-            Err(OptionError::Range { env: self.name.clone(), name: option.name.clone(), value, low, high })
+        let refused =
+            |problem: &str| Err(self.refuse_option(name, value, problem, &format!("give {}", option.values)));
+        match (&option.values, value) {
+            (OptionValues::Range(low, high), OptionValue::Number(number))
+                if !(*low..=*high).contains(number) =>
+            {
+                refused("is out of range")
+            }
+            (OptionValues::Range(..), OptionValue::Word(_)) => refused("is not a number"),
+            (OptionValues::Words(_) | OptionValues::Path, OptionValue::Number(_)) => refused("is not a word"),
+            (OptionValues::Words(words), OptionValue::Word(word)) if !words.contains(word) => {
+                refused("is not one of its words")
+            }
+            _ => Ok(option),
+        }
+    }
+
+    /// The error for a value of an option, such as a file that cannot be read.
+    pub fn refuse_option(&self, name: &str, value: &OptionValue, problem: &str, remedy: &str) -> OptionError {
+        OptionError::Value {
+            env: self.name.clone(),
+            name: name.to_owned(),
+            value: value.clone(),
+            problem: problem.to_owned(),
+            remedy: remedy.to_owned(),
         }
     }
 }

@@ -12,12 +12,8 @@ pub const MINATAR: f64 = 0.1;
 
 /// The option, with the package's default.
 pub fn sticky_action_prob() -> EnvOption {
-    EnvOption {
-        name: STICKY_ACTION_PROB.into(),
-        default: MINATAR,
-        range: (0.0, 1.0),
-        help: "chance that an action is replaced by the one executed before".into(),
-    }
+    let help = "chance that an action is replaced by the one executed before";
+    EnvOption::number(STICKY_ACTION_PROB, MINATAR, 0.0, 1.0, help)
 }
 
 /// The action that is executed in place of `action`; draws nothing if `chance` is 0.

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use hash::{HASH, fold};
 use operant_env::play::{Outputs, RandomActions};
-use operant_env::{ActionSpace, AnyEnv, LaneWidth, ObsSpace, TileSpec, builtin, running_words};
+use operant_env::{ActionSpace, AnyEnv, LaneWidth, TileSpec, builtin, running_words};
 
 const ENVIRONMENTS: u32 = 65;
 const STEPS: u64 = 4096;
@@ -68,7 +68,7 @@ fn driver(env: &dyn AnyEnv) -> String {
     let spec = env.spec();
     let count = spec.actions.components();
     let kind = if matches!(spec.actions, ActionSpace::Box { .. }) { "float" } else { "unsigned" };
-    let obs = if matches!(spec.obs, ObsSpace::Box { .. }) { "float" } else { "unsigned" };
+    let obs = if spec.obs.is_real() { "float" } else { "unsigned" };
     let fold_state: String = env
         .leaves()
         .iter()

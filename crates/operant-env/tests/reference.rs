@@ -75,7 +75,8 @@ impl Reference {
     /// The options that the reference was made with.
     fn options(&self) -> EnvOptions {
         let options = self.facts["options"].as_object().expect("options by name");
-        options.iter().map(|(name, value)| (name.clone(), number(value))).collect()
+        let value = |value: &Value| value.as_str().map_or_else(|| number(value).into(), Into::into);
+        options.iter().map(|(name, option)| (name.clone(), value(option))).collect()
     }
 
     fn tolerance(&self, of: &str) -> f64 {

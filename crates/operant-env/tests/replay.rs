@@ -29,14 +29,12 @@ impl Env for Dice {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "dice".into(),
-            aliases: Vec::new(),
             summary: "throw dice".into(),
             obs: ObsSpace::Box { low: vec![0.0], high: vec![1.0] },
             actions: ActionSpace::Discrete(vec![2]),
             time_limit: 10,
             fps: 10.0,
-            options: Vec::new(),
-            preset: None,
+            ..EnvSpec::default()
         }
     }
 

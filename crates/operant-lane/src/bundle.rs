@@ -4,6 +4,7 @@
 //! auto-reset and the CUDA emitter need of a state.
 
 use crate::lane::{Lane, Select};
+use crate::memory::Memory;
 
 /// The type of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,11 @@ pub trait Sink<L: Lane> {
     fn int(&mut self, value: L::Int);
     /// Next leaf, a truth value.
     fn mask(&mut self, value: L::Mask);
+    /// The next N leaves, unsigned integers.
+    #[inline(always)]
+    fn memory<const N: usize>(&mut self, value: &L::Memory<N>) {
+        (0..N).for_each(|k| self.uint(value.word(k)));
+    }
 }
 
 /// Supplies the leaves of a bundle in order.
@@ -49,6 +55,11 @@ pub trait Source<L: Lane> {
     fn int(&mut self) -> L::Int;
     /// Next leaf, a truth value.
     fn mask(&mut self) -> L::Mask;
+    /// The next N leaves, unsigned integers.
+    #[inline(always)]
+    fn memory<const N: usize>(&mut self) -> L::Memory<N> {
+        L::Memory::<N>::from_words(core::array::from_fn(|_| self.uint()))
+    }
 }
 
 /// A structure of lane values. Implemented for the values themselves, arrays and tuples of bundles, and by
@@ -146,7 +157,9 @@ tuple_bundle!(A 0, B 1);
 tuple_bundle!(A 0, B 1, C 2);
 tuple_bundle!(A 0, B 1, C 2, D 3);
 
-/// Declares a structure of lane values, generic over the lane, whose fields keep their names in every lane.
+/// Declares a structure of lane values, generic over the lane, whose fields keep their names in every lane. A field is a `Float`,
+/// `Uint`, `Int` or `Mask`, an array of them `[Uint; 8]`, or N words in memory `(Memory N)`; the structure may have one constant
+/// parameter: `struct Board<const N: usize>`.
 ///
 /// ```
 /// operant_lane::bundle! {
@@ -163,30 +176,30 @@ tuple_bundle!(A 0, B 1, C 2, D 3);
 /// ```
 #[macro_export]
 macro_rules! bundle {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$doc:meta])* $field:ident: $ty:tt),* $(,)? }) => {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident $(<const $c:ident: usize>)? { $($(#[$doc:meta])* $field:ident: $ty:tt),* $(,)? }) => {
         $(#[$meta])*
-        $vis struct $name<L: $crate::Lane> {
+        $vis struct $name<L: $crate::Lane $(, const $c: usize)?> {
             $($(#[$doc])* pub $field: $crate::bundle!(@ty L $ty),)*
         }
-        impl<L: $crate::Lane> Clone for $name<L> {
+        impl<L: $crate::Lane $(, const $c: usize)?> Clone for $name<L $(, $c)?> {
             #[inline(always)]
             fn clone(&self) -> Self {
                 *self
             }
         }
-        impl<L: $crate::Lane> Copy for $name<L> {}
-        impl<L: $crate::Lane> core::fmt::Debug for $name<L> {
+        impl<L: $crate::Lane $(, const $c: usize)?> Copy for $name<L $(, $c)?> {}
+        impl<L: $crate::Lane $(, const $c: usize)?> core::fmt::Debug for $name<L $(, $c)?> {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 f.debug_struct(stringify!($name))$(.field(stringify!($field), &self.$field))*.finish()
             }
         }
-        impl<L: $crate::Lane> $crate::Select<L::Mask> for $name<L> {
+        impl<L: $crate::Lane $(, const $c: usize)?> $crate::Select<L::Mask> for $name<L $(, $c)?> {
             #[inline(always)]
             fn select(mask: L::Mask, yes: Self, no: Self) -> Self {
                 Self { $($field: $crate::Select::select(mask, yes.$field, no.$field),)* }
             }
         }
-        impl<L: $crate::Lane> $crate::Bundle<L> for $name<L> {
+        impl<L: $crate::Lane $(, const $c: usize)?> $crate::Bundle<L> for $name<L $(, $c)?> {
             fn leaves(name: &str, out: &mut Vec<$crate::Leaf>) {
                 $(<$crate::bundle!(@ty L $ty) as $crate::Bundle<L>>::leaves(
                     &$crate::bundle::join(name, stringify!($field)), out);)*
@@ -205,5 +218,6 @@ macro_rules! bundle {
     (@ty $l:ident Uint) => { <$l as $crate::Lane>::Uint };
     (@ty $l:ident Int) => { <$l as $crate::Lane>::Int };
     (@ty $l:ident Mask) => { <$l as $crate::Lane>::Mask };
+    (@ty $l:ident (Memory $n:expr)) => { <$l as $crate::Lane>::Memory<{ $n }> };
     (@ty $l:ident [$of:tt; $n:expr]) => { [$crate::bundle!(@ty $l $of); $n] };
 }

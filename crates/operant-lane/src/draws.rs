@@ -1,5 +1,14 @@
 //! Random draws of an environment: a stream of words named by (seed, environment, step, purpose) and by nothing else,
 //! so that threads, lane width and batch layout cannot change a result.
+//!
+//! A stream counts its draws while the rule runs, so a rule that only some environments run, or that runs several times, takes
+//! its draws from a part of the stream that was set aside for it:
+//!
+//! | where the draws are made | take them from |
+//! | --- | --- |
+//! | in every environment, once | the stream: [`Draws::unit`], [`Draws::below`], .. |
+//! | under [`Lane::when`] | [`Draws::reserve`], called outside |
+//! | in a turn of [`Lane::repeat`] | [`Turns::turn`] of [`Draws::turns`], called outside |
 
 use crate::lane::{Float, Lane, Uint};
 use crate::philox::philox;
@@ -38,8 +47,13 @@ pub struct Draws<'a, L: Lane> {
     environment: L::Uint,
     step: [L::Uint; 2],
     tag: L::Uint,
+    /// The first block of this part of the stream, and what a loop's turn adds to it.
+    first: u32,
+    turn: Option<L::Uint>,
     words: [L::Uint; 4],
     drawn: u32,
+    /// Words that this part of the stream has.
+    limit: u32,
     // A constant in every caller except replay, so its branches vanish when a rule is inlined.
     script: Option<&'a Script>,
 }
@@ -55,7 +69,19 @@ impl<'a, L: Lane> Draws<'a, L> {
     #[inline(always)]
     pub fn tagged(seed: [L::Uint; 2], environment: L::Uint, step: [L::Uint; 2], tag: L::Uint) -> Self {
         let zero = L::Uint::splat(0);
-        Self { seed, environment, step, tag, words: [zero; 4], drawn: 0, script: None }
+        let words = [zero; 4];
+        Self {
+            seed,
+            environment,
+            step,
+            tag,
+            first: 0,
+            turn: None,
+            words,
+            drawn: 0,
+            limit: 1 << 26,
+            script: None,
+        }
     }
 
     /// Numbers that are given instead of drawn, the same in all lanes.
@@ -76,13 +102,56 @@ impl<'a, L: Lane> Draws<'a, L> {
         if let Some(script) = self.script {
             return L::Uint::splat(script.whole(0, u32::MAX));
         }
+        assert!(self.drawn < self.limit, "more draws than the {} that were set aside", self.limit);
         if self.drawn.is_multiple_of(4) {
-            let tag = self.tag | L::Uint::splat(self.drawn / 4);
+            let tag = self.block(self.drawn / 4);
             self.words = philox::<L>([self.environment, self.step[0], self.step[1], tag], self.seed);
         }
         let word = self.words[(self.drawn % 4) as usize];
         self.drawn += 1;
         word
+    }
+
+    /// The counter's last word for a block of this part of the stream.
+    #[inline(always)]
+    fn block(&self, number: u32) -> L::Uint {
+        let number = L::Uint::splat(self.first + number);
+        match self.turn {
+            None => self.tag | number,
+            Some(turn) => self.tag + turn + number,
+        }
+    }
+
+    /// Sets the next blocks of the stream aside, enough for `words` draws; returns the first.
+    #[inline(always)]
+    fn set_aside(&mut self, words: u32) -> u32 {
+        let first = self.drawn.div_ceil(4);
+        self.drawn = 4 * (first + words.div_ceil(4));
+        assert!(self.drawn <= self.limit, "more draws than the {} that were set aside", self.limit);
+        self.first + first
+    }
+
+    /// Sets the next `words` draws aside for a rule that not every environment runs. What the stream draws afterwards does not
+    /// depend on how many of them are used.
+    #[inline(always)]
+    #[must_use]
+    pub fn reserve(&mut self, words: u32) -> Self {
+        if self.script.is_some() {
+            return *self;
+        }
+        let first = self.set_aside(words);
+        Self { first, drawn: 0, limit: words, ..*self }
+    }
+
+    /// Sets draws aside for a loop: `words` for each of `count` turns.
+    #[inline(always)]
+    #[must_use]
+    pub fn turns(&mut self, count: u32, words: u32) -> Turns<'a, L> {
+        if self.script.is_some() {
+            return Turns { all: *self, words };
+        }
+        let first = self.set_aside(count * words.next_multiple_of(4));
+        Turns { all: Self { first, drawn: 0, limit: words, ..*self }, words }
     }
 
     /// Uniform in [0, 1), in steps of 2^-24.
@@ -109,6 +178,16 @@ impl<'a, L: Lane> Draws<'a, L> {
         self.bits().mul_wide(L::Uint::splat(count)).0
     }
 
+    /// Uniform in 0 .. `count` of each environment, with the bias of [`Draws::below`]; 0 where `count` is 0.
+    #[inline(always)]
+    pub fn below_each(&mut self, count: L::Uint) -> L::Uint {
+        if let Some(script) = self.script {
+            return L::Uint::splat(script.whole(0, u32::MAX - 1))
+                .min(count.max(L::Uint::splat(1)) - L::Uint::splat(1));
+        }
+        self.bits().mul_wide(count).0
+    }
+
     /// Uniform in `low ..= high`, with the bias of [`Draws::below`].
     #[inline(always)]
     pub fn integer(&mut self, low: u32, high: u32) -> L::Uint {
@@ -116,6 +195,26 @@ impl<'a, L: Lane> Draws<'a, L> {
             return L::Uint::splat(script.whole(low, high));
         }
         self.below(high - low + 1) + L::Uint::splat(low)
+    }
+}
+
+/// The draws of a loop, a part of a stream for each turn.
+#[derive(Clone, Copy)]
+pub struct Turns<'a, L: Lane> {
+    all: Draws<'a, L>,
+    words: u32,
+}
+
+impl<'a, L: Lane> Turns<'a, L> {
+    /// The draws of turn number `index`, which may differ between environments.
+    #[inline(always)]
+    pub fn turn(&self, index: L::Uint) -> Draws<'a, L> {
+        if self.all.script.is_some() {
+            return self.all;
+        }
+        let offset = index * L::Uint::splat(self.words.div_ceil(4));
+        let turn = self.all.turn.map_or(offset, |outer| outer + offset);
+        Draws { turn: Some(turn), ..self.all }
     }
 }
 

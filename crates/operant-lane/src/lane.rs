@@ -14,6 +14,7 @@ use core::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
 use crate::bundle::Bundle;
 use crate::math;
+use crate::memory::Memory;
 
 /// A way of doing arithmetic: one environment at a time, several, or none yet (a recording).
 pub trait Lane: Copy {
@@ -25,6 +26,8 @@ pub trait Lane: Copy {
     type Int: Int<Mask = Self::Mask, Uint = Self::Uint> + Bundle<Self>;
     /// Truth values.
     type Mask: Mask + Bundle<Self>;
+    /// N unsigned integers in memory.
+    type Memory<const N: usize>: Memory<Self, N>;
 
     /// The cold path: `rule(value)` where `mask` holds and `value` elsewhere. `rule` costs nothing while no lane
     /// needs it. It may use only its argument and its captures.

@@ -12,6 +12,7 @@ pub mod bundle;
 pub mod draws;
 pub mod lane;
 pub mod math;
+pub mod memory;
 pub mod philox;
 mod scalar;
 mod script;
@@ -19,7 +20,8 @@ mod simd;
 pub mod trace;
 
 pub use bundle::{Bundle, Kind, Leaf, Sink, Source};
-pub use draws::{ActionDraws, Draws, Purpose};
+pub use draws::{ActionDraws, Draws, Purpose, Turns};
 pub use lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint};
+pub use memory::Memory;
 pub use script::Script;
 pub use simd::{Mask8, Mask16, Wide};

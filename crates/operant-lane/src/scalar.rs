@@ -5,6 +5,7 @@ use core::num::Wrapping;
 
 use crate::bundle::{Bundle, leaf_bundle};
 use crate::lane::{Float, Int, Lane, Mask, Packed, Select, Uint};
+use crate::memory::{Addressed, Words};
 
 impl Mask for bool {
     #[inline(always)]
@@ -69,6 +70,21 @@ impl Uint for Wrapping<u32> {
     #[inline(always)]
     fn gather(table: &[u32], index: Self) -> Self {
         Wrapping(table[(index.0 as usize).min(table.len() - 1)])
+    }
+}
+
+impl Addressed<bool> for Wrapping<u32> {
+    #[inline(always)]
+    fn read<const N: usize>(words: &[Self; N], index: Self) -> Self {
+        words[(index.0 as usize).min(N - 1)]
+    }
+    #[inline(always)]
+    fn write<const N: usize>(words: &mut [Self; N], at: bool, index: Self, value: Self) {
+        if let Some(word) = words.get_mut(index.0 as usize)
+            && at
+        {
+            *word = value;
+        }
     }
 }
 
@@ -180,6 +196,7 @@ macro_rules! scalar_lane {
             type Uint = Wrapping<u32>;
             type Int = Wrapping<i32>;
             type Mask = bool;
+            type Memory<const N: usize> = Words<Wrapping<u32>, N>;
 
             #[inline(always)]
             fn when<B: Bundle<Self>>(mask: bool, value: B, rule: impl FnOnce(B) -> B) -> B {

@@ -1,10 +1,11 @@
 //! SIMD lanes: [`Wide`] of 8 or 16 environments per instruction, on the `wide` crate.
 
-use wide::bytemuck::cast;
+use wide::bytemuck::{cast, cast_slice, cast_slice_mut};
 use wide::{f32x8, f32x16, i32x8, i32x16, u32x8, u32x16};
 
 use crate::bundle::{Bundle, leaf_bundle};
 use crate::lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint};
+use crate::memory::{Addressed, Words};
 
 /// The lane of N environments side by side; implemented for 8 and 16.
 #[derive(Debug, Clone, Copy)]
@@ -120,6 +121,27 @@ macro_rules! simd_lane {
             fn gather(table: &[u32], index: Self) -> Self {
                 let index: [u32; $width] = cast(index);
                 cast(index.map(|i| table[(i as usize).min(table.len() - 1)]))
+            }
+        }
+
+        impl Addressed<$mask> for $uint {
+            #[inline(always)]
+            fn read<const N: usize>(words: &[Self; N], index: Self) -> Self {
+                let (words, index): (&[u32], [u32; $width]) = (cast_slice(words), cast(index));
+                cast::<[u32; $width], Self>(core::array::from_fn(|lane| {
+                    words[(index[lane] as usize).min(N - 1) * $width + lane]
+                }))
+            }
+            #[inline(always)]
+            fn write<const N: usize>(words: &mut [Self; N], at: $mask, index: Self, value: Self) {
+                // Every lane writes, most of them what stands there.
+                let at = at & Uint::lt(index, Uint::splat(N as u32));
+                let value = at.select(value, Self::read(words, index));
+                let words: &mut [u32] = cast_slice_mut(words);
+                let (index, value): ([u32; $width], [u32; $width]) = (cast(index), cast(value));
+                for lane in 0..$width {
+                    words[(index[lane] as usize).min(N - 1) * $width + lane] = value[lane];
+                }
             }
         }
 
@@ -239,6 +261,7 @@ macro_rules! simd_lane {
             type Uint = $uint;
             type Int = $int;
             type Mask = $mask;
+            type Memory<const N: usize> = Words<$uint, N>;
 
             #[inline(always)]
             fn when<B: Bundle<Self>>(mask: $mask, value: B, rule: impl FnOnce(B) -> B) -> B {

@@ -6,7 +6,9 @@
 mod cxx;
 
 use operant_lane::trace::{Graph, Outputs, Parameters, Trace};
-use operant_lane::{Bundle, Float, Int, Lane, Mask, Packed, Purpose, Sink, Source, Uint, Wide, array};
+use operant_lane::{
+    Bundle, Float, Int, Lane, Mask, Memory, Packed, Purpose, Sink, Source, Uint, Wide, array,
+};
 
 operant_lane::bundle! {
     /// Arguments of a program.
@@ -204,6 +206,88 @@ impl Program for Random {
     }
 }
 
+struct Stored;
+impl Program for Stored {
+    const NAME: &'static str = "memory";
+    fn run<L: Lane>(i: Input<L>) -> Output<L> {
+        let u = L::Uint::splat;
+        let table: [u32; 40] = core::array::from_fn(|k| (k as u32).wrapping_mul(0x9E37_79B9));
+        let all = L::Mask::splat(true);
+        let mut first = L::Memory::<40>::splat(&table);
+        // Past the end now and then, and read before and after a write.
+        let (at, before) = (i.v & u(63), first.get(i.v & u(63)));
+        first.set(i.u.lt(i.w), at, i.u);
+        let kept = first;
+        first.set(all, i.w & u(31), i.v ^ kept.get(i.u & u(63)));
+        first.set_word(39, i.w);
+        first.set_byte(i.v.lt(i.w), i.u & u(255), i.v & u(255));
+        let odd = (i.u & u(1)).eq(u(1));
+        let (second, sum) = L::when(odd, (first, i.u), |(mut memory, sum)| {
+            memory.set(all, sum & u(31), sum);
+            let drawn = memory.get(i.w & u(31));
+            memory.set(all, i.w & u(31), drawn + u(1));
+            (memory, sum + drawn)
+        });
+        let (third, sum) = L::repeat(20, (second, sum), |k, (mut memory, sum)| {
+            let next = sum + memory.get((k + sum) & u(63));
+            memory.set(next.lt(i.u), k, next);
+            L::when((k & u(3)).eq(u(2)), (memory, next), |(mut memory, next)| {
+                memory.set(all, k, memory.get(k) ^ i.v);
+                (memory, next)
+            })
+        });
+        let chosen: L::Memory<40> = odd.select(kept, third);
+        let made = L::Memory::<2>::from_words([sum, i.v]);
+        let fold =
+            |memory: &L::Memory<40>| (0..40).fold(u(0), |hash, k| (hash ^ memory.word(k)) * u(0x0100_0193));
+        Output {
+            float: [i.a; 8],
+            word: [
+                before,
+                fold(&first),
+                fold(&second),
+                fold(&third),
+                fold(&chosen),
+                made.get(i.u & u(1)),
+                third.byte(i.w & u(255)) + third.get(i.w),
+                sum,
+            ],
+        }
+    }
+}
+
+struct Parts;
+impl Program for Parts {
+    const NAME: &'static str = "parts";
+    fn run<L: Lane>(i: Input<L>) -> Output<L> {
+        let u = L::Uint::splat;
+        let mut draws = operant_lane::Draws::<L>::new([i.u, i.v], i.w, [i.v, i.u], Purpose::Step);
+        let first = draws.bits();
+        // A rule that only some environments run, and that does not draw all it may.
+        let part = draws.reserve(6);
+        let rare = L::when(i.u.lt(i.v), u(0), |_| {
+            let mut draws = part;
+            draws.bits() ^ draws.below(1000)
+        });
+        let turns = draws.turns(5, 9);
+        let (sum, last) = L::repeat(5, (u(0), u(0)), |k, (sum, _)| {
+            let mut draws = turns.turn(k);
+            let own = draws.bits();
+            let inner = draws.turns(1, 1);
+            let sum = L::repeat(1, sum, |j, sum| sum * u(31) + inner.turn(j).bits());
+            (sum ^ own, draws.below_each(i.u & u(15)))
+        });
+        let after = draws.bits();
+        // The same numbers without parts: block 0; 1 and 2; three for each turn, of which the last two are not all used; and 18.
+        let mut plain = operant_lane::Draws::<L>::new([i.u, i.v], i.w, [i.v, i.u], Purpose::Step);
+        let words: [L::Uint; 100] = core::array::from_fn(|_| plain.bits());
+        Output {
+            float: [i.a; 8],
+            word: [first ^ words[0], rare, sum, last, after, words[4], words[12], words[4 * 18]],
+        }
+    }
+}
+
 /// Awkward numbers first, then random bits and random numbers of moderate size.
 fn inputs() -> Vec<[u32; 6]> {
     let special = [
@@ -393,6 +477,42 @@ fn cold_paths_loops_and_arrays_are_the_same_on_every_lane() {
 #[test]
 fn random_draws_are_the_same_on_every_lane() {
     conforms::<Random>();
+}
+
+#[test]
+fn memory_is_the_same_on_every_lane() {
+    conforms::<Stored>();
+}
+
+#[test]
+fn draws_of_cold_paths_and_loops_are_the_same_on_every_lane() {
+    conforms::<Parts>();
+}
+
+#[test]
+fn parts_of_a_stream_are_disjoint_and_fixed() {
+    use core::num::Wrapping as W;
+    let stream = || operant_lane::Draws::<f32>::at(7, W(3), 11, Purpose::Step);
+    let mut plain = stream();
+    let words: Vec<u32> = (0..64).map(|_| plain.bits().0).collect();
+    let mut draws = stream();
+    draws.bits();
+    let mut reserved = draws.reserve(5);
+    let turns = draws.turns(3, 2);
+    assert_eq!(reserved.bits().0, words[4], "what is reserved begins with a block of its own");
+    assert_eq!(draws.bits().0, words[4 * (1 + 2 + 3)], "what follows does not depend on what was used");
+    for k in 0..3 {
+        let mut turn = turns.turn(W(k));
+        assert_eq!([turn.bits().0, turn.bits().0], words[4 * (3 + k as usize)..][..2]);
+    }
+}
+
+#[test]
+#[should_panic(expected = "more draws than the 2 that were set aside")]
+fn a_part_of_a_stream_ends() {
+    let mut draws = operant_lane::Draws::<f32>::at(7, core::num::Wrapping(3), 11, Purpose::Step);
+    let mut part = draws.reserve(2);
+    (0..3).for_each(|_| assert_ne!(part.bits().0, 1));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The layout of a sample, on every device.
 //!
 //! ```text
-//! sample: obs (O floats or bit words) | actions | logprob | value | advantage | mask words | padding
+//! sample: obs (O floats, bit words or packed words) | actions | logprob | value | advantage | mask words | padding
 //! ```
 
 use crate::network::Architecture;
@@ -12,7 +12,7 @@ const LINE: usize = 16;
 /// The offset of each field of a sample, in 32-bit words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleLayout {
-    /// First word of the observation: O floats, or O / 32 words of bits.
+    /// First word of the observation: O floats, O / 32 words of bits, or packed indices and bytes.
     pub obs: usize,
     /// Words of the observation.
     pub obs_words: usize,
@@ -37,7 +37,7 @@ pub struct SampleLayout {
 impl SampleLayout {
     /// The layout of `architecture`'s samples; `masked` if the environment forbids actions.
     pub fn new(architecture: &Architecture, masked: bool) -> Self {
-        let obs_words = architecture.input.words();
+        let obs_words = architecture.obs_words();
         let components = architecture.head.components();
         let logprob = obs_words + components;
         let mask_words = if masked { architecture.head.mask_words() } else { 0 };
@@ -73,6 +73,7 @@ mod tests {
     fn architecture(features: usize, head: Head) -> Architecture {
         Architecture {
             input: Input::Dense(features),
+            packing: None,
             hidden: vec![],
             activation: Activation::Tanh,
             shared_trunk: true,

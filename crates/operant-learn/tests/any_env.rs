@@ -199,13 +199,8 @@ impl AnyEnv for Copyist {
             actions: ActionSpace::Discrete(vec![2]),
             time_limit: 1_000,
             fps: 4.0,
-            options: vec![EnvOption {
-                name: "length".into(),
-                default: 6.0,
-                range: (1.0, 64.0),
-                help: "bits of a word".into(),
-            }],
-            preset: None,
+            options: vec![EnvOption::number("length", 6.0, 1.0, 64.0, "bits of a word")],
+            ..EnvSpec::default()
         }
     }
 
@@ -218,8 +213,8 @@ impl AnyEnv for Copyist {
     fn with_options(&self, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, OptionError> {
         let mut env = self.clone();
         for (name, value) in options {
-            self.spec().check_option(name, *value)?;
-            env.length = *value as usize;
+            self.spec().check_option(name, value)?;
+            env.length = value.number() as usize;
         }
         Ok(Arc::new(env))
     }
@@ -240,7 +235,7 @@ impl AnyEnv for Copyist {
 }
 
 fn copyist(length: usize) -> Arc<dyn AnyEnv> {
-    let options = [("length".to_owned(), length as f64)].into();
+    let options = [("length".to_owned(), (length as f64).into())].into();
     Copyist { length: 1, dies_at: None }.with_options(&options).expect("a known option")
 }
 

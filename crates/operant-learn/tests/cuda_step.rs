@@ -41,9 +41,7 @@ impl Tile {
 fn bytes_of(space: &ObsSpace, words: &[u32]) -> Vec<u8> {
     match space {
         ObsSpace::Box { .. } => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
-        ObsSpace::Binary { .. } => {
-            (0..space.size()).map(|bit| (words[bit / 32] >> (bit % 32) & 1) as u8).collect()
-        }
+        _ => (0..space.size()).map(|bit| (words[bit / 32] >> (bit % 32) & 1) as u8).collect(),
     }
 }
 

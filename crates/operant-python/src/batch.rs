@@ -619,7 +619,7 @@ impl Scratch {
                     spread::<32>(column(words, rows, row), to);
                 }
             }
-            (Obs::Float(_), ObsSpace::Binary { .. }) => unreachable!("the arrays are of this space"),
+            (Obs::Float(_), _) => unreachable!("the arrays are of this space"),
         }
         for (row, to) in arrays.mask.chunks_exact_mut(choices.max(1)).enumerate() {
             for (choice, to) in to.iter_mut().enumerate() {

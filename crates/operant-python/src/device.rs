@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack::{self, CPU, CUDA, CUDA_MANAGED, DlDevice, DlType, Given, Taken};
-use crate::environments::{autoreset_of, described, made};
+use crate::environments::{PyOption, autoreset_of, described, made, named};
 use crate::guarded;
 
 /// Sets of arrays, which take turns.
@@ -198,6 +198,7 @@ fn arrays_of(
     let (inner, kind) = match &envs.spec().obs {
         ObsSpace::Box { low, .. } => (vec![low.len()], DlType::F32),
         ObsSpace::Binary { shape } => (shape.clone(), DlType::BOOL),
+        _ => unreachable!("refused when it was made"),
     };
     add("obs", arrays.obs.cast(), &inner, kind)?;
     if let Some(finals) = &arrays.final_obs {
@@ -395,11 +396,11 @@ impl DeviceEnvironments {
         num_envs: usize,
         device: &str,
         autoreset: &str,
-        options: BTreeMap<String, f64>,
+        options: BTreeMap<String, PyOption>,
     ) -> PyResult<Self> {
         let autoreset = autoreset_of(autoreset)?;
         guarded(|| {
-            let env = made(&builtin(), name, num_envs, &options)?;
+            let env = made(&builtin(), name, num_envs, &named(options))?;
             let device = opened(device)?;
             let envs =
                 py.detach(|| CudaEnvs::new(&device, &*env, num_envs, autoreset, SETS)).map_err(failed)?;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use operant_env::{
-    ActionSpace, AnyEnv, Autoreset, EnvError, EnvSpec, ObsSpace, Registry, builtin, running_words,
+    ActionSpace, AnyEnv, Autoreset, EnvError, EnvOption, EnvOptions, EnvSpec, ObsSpace, OptionValue,
+    OptionValues, Registry, builtin, running_words,
 };
 use operant_learn::cpu::inference::Choice;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
@@ -52,12 +53,39 @@ pub fn autoreset_of(name: &str) -> PyResult<Autoreset> {
     }
 }
 
+/// The value of an option in Python: a number or a string.
+#[derive(Debug, Clone, FromPyObject, IntoPyObject)]
+pub enum PyOption {
+    /// A number; True and False are 1 and 0.
+    Number(f64),
+    /// A word or a path.
+    Word(String),
+}
+
+impl From<OptionValue> for PyOption {
+    fn from(value: OptionValue) -> Self {
+        match value {
+            OptionValue::Number(number) => PyOption::Number(number),
+            OptionValue::Word(word) => PyOption::Word(word),
+        }
+    }
+}
+
+/// Options as the engine takes them.
+pub fn named(options: BTreeMap<String, PyOption>) -> EnvOptions {
+    let value = |option| match option {
+        PyOption::Number(number) => OptionValue::Number(number),
+        PyOption::Word(word) => OptionValue::Word(word),
+    };
+    options.into_iter().map(|(name, option)| (name, value(option))).collect()
+}
+
 /// The environment of a name, with its options, of which there are to be N.
 pub fn made(
     registry: &Registry,
     name: &str,
     num_envs: usize,
-    options: &BTreeMap<String, f64>,
+    options: &EnvOptions,
 ) -> PyResult<Arc<dyn AnyEnv>> {
     if num_envs == 0 || u32::try_from(num_envs).is_err() {
         return Err(PyValueError::new_err(format!("num_envs: expected 1 to {}, got {num_envs}", u32::MAX)));
@@ -94,13 +122,26 @@ pub fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult
     match &spec.obs {
         ObsSpace::Box { low, high } => all.set_item("obs", ("box", low, high))?,
         ObsSpace::Binary { shape } => all.set_item("obs", ("binary", shape))?,
+        ObsSpace::Index { .. } | ObsSpace::Bytes { .. } | ObsSpace::Parts(_) => {
+            return Err(PyValueError::new_err(format!(
+                "{} has observations that Python does not take yet",
+                spec.name
+            )));
+        }
     }
     match &spec.actions {
         ActionSpace::Discrete(choices) => all.set_item("actions", ("discrete", choices))?,
         ActionSpace::Box { low, high } => all.set_item("actions", ("box", low, high))?,
     }
-    let options: BTreeMap<_, _> =
-        spec.options.iter().map(|o| (&o.name, (o.default, o.range.0, o.range.1, &o.help))).collect();
+    let options = PyDict::new(py);
+    for EnvOption { name, default, values, help } in &spec.options {
+        let default = PyOption::from(default.clone());
+        match values {
+            OptionValues::Range(low, high) => options.set_item(name, (default, low, high, help))?,
+            OptionValues::Words(words) => options.set_item(name, (default, words, help))?,
+            OptionValues::Path => options.set_item(name, (default, help))?,
+        }
+    }
     all.set_item("options", options)?;
     Ok(all)
 }
@@ -140,11 +181,11 @@ impl Environments {
         seed: u64,
         autoreset: &str,
         time_limit: Option<u32>,
-        options: BTreeMap<String, f64>,
+        options: BTreeMap<String, PyOption>,
     ) -> PyResult<Self> {
         let autoreset = autoreset_of(autoreset)?;
         guarded(|| {
-            let env = made(&builtin(), name, num_envs, &options)?;
+            let env = made(&builtin(), name, num_envs, &named(options))?;
             check_memory(&*env, num_envs)?;
             let batch = Batch::new(env, num_envs, threads, seed, autoreset, time_limit).map_err(failed)?;
             Ok(Environments { batch: Mutex::new(batch) })

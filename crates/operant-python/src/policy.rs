@@ -1,5 +1,6 @@
 //! `operant._core.Policy`: a trained policy that acts on arrays.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -11,6 +12,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::environments::PyOption;
 use crate::guarded;
 use crate::train::{error, parent};
 
@@ -75,7 +77,9 @@ impl Policy {
         info.set_item("env", &policy.env)?;
         info.set_item("path", path)?;
         info.set_item("env_steps", env_steps)?;
-        info.set_item("env_options", env_options.clone())?;
+        let env_options: BTreeMap<_, _> =
+            env_options.iter().map(|(name, value)| (name, PyOption::from(value.clone()))).collect();
+        info.set_item("env_options", env_options)?;
         info.set_item("warnings", warnings)?;
         Ok(info)
     }
@@ -176,7 +180,7 @@ impl Policy {
                 let array = array.map_err(|_| PyTypeError::new_err("obs: expected a float32 array"))?;
                 (Obs::Floats(array.try_readonly()?), array.len())
             }
-            ObsSpace::Binary { .. } => {
+            _ => {
                 let array = given.cast::<PyArrayDyn<bool>>();
                 let array = array.map_err(|_| PyTypeError::new_err("obs: expected a bool array"))?;
                 (Obs::Bits(array.try_readonly()?), array.len())
@@ -205,16 +209,12 @@ impl Policy {
             None => self.inference.act(obs, legal, choice, actions),
             Some(pool) => {
                 let each = rows.div_ceil(4 * self.threads.min(1024)).next_multiple_of(BLOCK);
-                let (features, choices) =
-                    (self.saved.policy.obs.size(), self.saved.policy.network.policy_outputs());
+                let choices = self.saved.policy.network.policy_outputs();
                 pool.scope(|scope| {
                     for (part, actions) in actions.chunks_mut(each * components).enumerate() {
                         let (first, count) = (part * each, actions.len() / components);
                         let range = |width: usize| first * width..(first + count) * width;
-                        let obs = match obs {
-                            ObsRows::Floats(all) => ObsRows::Floats(&all[range(features)]),
-                            ObsRows::Bits(all) => ObsRows::Bits(&all[range(features)]),
-                        };
+                        let obs = obs.part(&self.saved.policy.obs, first..first + count);
                         let legal = legal.map(|legal| &legal[range(choices)]);
                         let choice = choice.from_row(first as u32);
                         scope.spawn(move |_| self.inference.act(obs, legal, choice, actions));

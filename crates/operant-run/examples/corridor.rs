@@ -44,14 +44,13 @@ impl Env for Corridor {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "corridor".into(),
-            aliases: Vec::new(),
             summary: "keep a cart near the middle of a windy corridor; 1 a step at best".into(),
             obs: ObsSpace::symmetric(&[WALL, f64::INFINITY]),
             actions: ActionSpace::Discrete(vec![3]),
             time_limit: 200,
             fps: 10.0,
-            options: Vec::new(),
             preset: Some(PRESET.into()),
+            ..EnvSpec::default()
         }
     }
 

@@ -249,7 +249,8 @@ impl EnvFacts {
         for name in spec.aliases.iter().chain([&spec.name]) {
             known.insert(name.clone(), spec.name.clone());
         }
-        let options = spec.options.iter().map(|option| (option.name.to_string(), option.default)).collect();
+        let options =
+            spec.options.iter().map(|option| (option.name.clone(), option.default.clone())).collect();
         EnvFacts { name: spec.name.clone(), preset: spec.preset.clone(), options, known }
     }
 

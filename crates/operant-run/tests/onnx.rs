@@ -30,7 +30,7 @@ fn saved(obs: ObsSpace, actions: ActionSpace, masked: bool, shared_trunk: bool) 
             let norm = ObsNorm { shift: vec![0.5; low.len()], scale: vec![3.0; low.len()], clip: 1.5 };
             (Input::Dense(low.len()), Some(norm))
         }
-        ObsSpace::Binary { .. } => (Input::Bits(obs.size()), None),
+        _ => (Input::Bits(obs.size()), None),
     };
     let head = match &actions {
         ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
@@ -38,8 +38,15 @@ fn saved(obs: ObsSpace, actions: ActionSpace, masked: bool, shared_trunk: bool) 
     };
     let activation = if shared_trunk { Activation::Relu } else { Activation::Tanh };
     let hidden = vec![24, 17];
-    let network =
-        Network::new(Architecture { input, hidden, activation, shared_trunk, head, log_std_init: -0.5 });
+    let network = Network::new(Architecture {
+        input,
+        packing: None,
+        hidden,
+        activation,
+        shared_trunk,
+        head,
+        log_std_init: -0.5,
+    });
     let params = init_params(&network, 3).iter().map(|x| 3.0 * x).collect();
     let policy = TrainedPolicy { env: "test".to_owned(), obs, actions, masked, network, params, obs_norm };
     SavedPolicy {
@@ -66,11 +73,11 @@ fn compare(python: &Path, saved: &SavedPolicy) {
     let bits: Vec<bool> = (0..ROWS * size).map(|i| i * 13 % 7 < 3).collect();
     let obs = match saved.policy.obs {
         ObsSpace::Box { .. } => ObsRows::Floats(&floats),
-        ObsSpace::Binary { .. } => ObsRows::Bits(&bits),
+        _ => ObsRows::Bits(&bits),
     };
     let bytes = match saved.policy.obs {
         ObsSpace::Box { .. } => floats.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        ObsSpace::Binary { .. } => bits.iter().map(|&bit| u8::from(bit)).collect::<Vec<u8>>(),
+        _ => bits.iter().map(|&bit| u8::from(bit)).collect::<Vec<u8>>(),
     };
     std::fs::write(at("obs"), bytes).expect("written");
     // At least one choice of each component is legal: every third and every fifth.

@@ -1,9 +1,8 @@
 //! A case to measure: a bench of an environment, on a device and threads, with hyperparameters.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use operant_env::AnyEnv;
+use operant_env::{AnyEnv, EnvOptions};
 use operant_learn::cpu::{CpuOptions, Footprint};
 use operant_learn::cuda::NetworkOptions;
 use operant_learn::network::Architecture;
@@ -31,7 +30,7 @@ pub struct Case {
     /// The hyperparameters.
     pub config: Config,
     /// Options of the environment.
-    pub options: BTreeMap<String, f64>,
+    pub options: EnvOptions,
     /// The network's shape.
     pub architecture: Architecture,
     /// The layout of a sample.

@@ -4,10 +4,9 @@
 //! The work is the same everywhere: CleanRL's hyperparameters with the changes of the command line. Presets and files do not
 //! change it; only their execution settings apply: device, precision, threads, kernels.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use operant_env::{AnyEnv, Registry, running_words};
+use operant_env::{AnyEnv, EnvOptions, Registry, running_words};
 use operant_learn::cuda::NetworkOptions;
 use operant_learn::network::Architecture;
 use operant_learn::sample::SampleLayout;
@@ -205,7 +204,7 @@ impl Planner<'_> {
         // Defaults are part of the environment, not of the work that a row names.
         let is_set = |name: &str| settings.option_origin(name).is_some_and(Origin::is_explicit);
         let options = settings.env_options.iter().filter(|(name, _)| is_set(name));
-        let options = options.map(|(name, value)| (name.clone(), *value)).collect();
+        let options = options.map(|(name, value)| (name.clone(), value.clone())).collect();
         let run = Run { options, config: settings.run.clone() };
         Ok((run, config))
     }
@@ -272,7 +271,7 @@ impl Planner<'_> {
 
 /// The settings that are not hyperparameters.
 struct Run {
-    options: BTreeMap<String, f64>,
+    options: EnvOptions,
     config: RunConfig,
 }
 

@@ -1,6 +1,6 @@
 //! `operant envs`: the environments, their spaces, limits and options.
 
-use operant_env::{ActionSpace, EnvSpec, ObsSpace, Registry};
+use operant_env::{ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionValue, OptionValues, Registry};
 use operant_run::config::{EnvFacts, Layers};
 use serde_json::{Value, json};
 
@@ -48,9 +48,8 @@ fn table(specs: &[(&EnvSpec, Option<f64>)]) -> String {
             about.push(format!("also: {}", spec.aliases.join(", ")));
         }
         for option in &spec.options {
-            let (low, high) = option.range;
-            about
-                .push(format!("env.{} = {} ({low} to {high}): {}", option.name, option.default, option.help));
+            let EnvOption { name, default, values, help } = option;
+            about.push(format!("env.{name} = {default} ({values}): {help}"));
         }
         let cells = vec![
             spec.name.to_string(),
@@ -67,11 +66,21 @@ fn table(specs: &[(&EnvSpec, Option<f64>)]) -> String {
 fn observations(space: &ObsSpace) -> String {
     match space {
         ObsSpace::Box { low, .. } => format!("{} reals", low.len()),
-        ObsSpace::Binary { shape } => {
-            let extents: Vec<String> = shape.iter().map(ToString::to_string).collect();
-            format!("{} bits", extents.join("x"))
+        ObsSpace::Binary { shape } => format!("{} bits", by(shape)),
+        ObsSpace::Bytes { shape } => format!("{} bytes", by(shape)),
+        ObsSpace::Index { shape, below } if shape.is_empty() => format!("1 of {}", below[0]),
+        ObsSpace::Index { shape, .. } => format!("{} indices", by(shape)),
+        ObsSpace::Parts(parts) => {
+            let parts: Vec<String> =
+                parts.iter().map(|(name, part)| format!("{name} {}", observations(part))).collect();
+            parts.join(", ")
         }
     }
+}
+
+/// Extents as `10x10x4`.
+fn by(shape: &[usize]) -> String {
+    shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
 fn actions(space: &ActionSpace) -> String {
@@ -86,12 +95,23 @@ fn actions(space: &ActionSpace) -> String {
     }
 }
 
-/// Infinite bounds become null, which JSON has instead.
-fn to_json(spec: &EnvSpec, solved_at: Option<f64>) -> Value {
-    let obs = match &spec.obs {
+fn obs_to_json(space: &ObsSpace) -> Value {
+    match space {
         ObsSpace::Box { low, high } => json!({"type": "box", "shape": [low.len()], "low": low, "high": high}),
         ObsSpace::Binary { shape } => json!({"type": "binary", "shape": shape}),
-    };
+        ObsSpace::Index { shape, below } => json!({"type": "index", "shape": shape, "below": below}),
+        ObsSpace::Bytes { shape } => json!({"type": "bytes", "shape": shape}),
+        ObsSpace::Parts(parts) => {
+            let parts: Vec<Value> =
+                parts.iter().map(|(name, part)| json!({"name": name, "space": obs_to_json(part)})).collect();
+            json!({"type": "parts", "parts": parts})
+        }
+    }
+}
+
+/// Infinite bounds become null, which JSON has instead.
+fn to_json(spec: &EnvSpec, solved_at: Option<f64>) -> Value {
+    let obs = obs_to_json(&spec.obs);
     let actions = match &spec.actions {
         ActionSpace::Discrete(choices) if choices.len() == 1 => json!({"type": "discrete", "n": choices[0]}),
         ActionSpace::Discrete(choices) => json!({"type": "multi_discrete", "n": choices}),
@@ -103,8 +123,20 @@ fn to_json(spec: &EnvSpec, solved_at: Option<f64>) -> Value {
         .options
         .iter()
         .map(|option| {
-            let (low, high) = option.range;
-            json!({"name": option.name, "default": option.default, "low": low, "high": high, "help": option.help})
+            let EnvOption { name, default, values, help } = option;
+            let mut all = json!({"name": name, "help": help});
+            all["default"] = match default {
+                OptionValue::Number(number) => json!(number),
+                OptionValue::Word(word) => json!(word),
+            };
+            match values {
+                OptionValues::Range(low, high) => {
+                    (all["low"], all["high"]) = (json!(low), json!(high));
+                }
+                OptionValues::Words(words) => all["words"] = json!(words),
+                OptionValues::Path => all["path"] = json!(true),
+            }
+            all
         })
         .collect();
     json!({

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Read};
 
 use operant_cuda::Device;
+use operant_env::OptionValue;
 use operant_env::replay::{Arithmetic, Case, CaseWords, Outcome};
 use operant_env::{AnyEnv, Registry};
 use operant_run::{Error, config, device, gpu};
@@ -27,7 +28,7 @@ pub struct Args {
     device: On,
     /// Set an option of the environment
     #[arg(long = "set", value_name = "env.NAME=VALUE", value_parser = option)]
-    options: Vec<(String, f64)>,
+    options: Vec<(String, OptionValue)>,
 }
 
 const AFTER_HELP: &str = "\
@@ -61,10 +62,11 @@ fn on(text: &str) -> Result<On, String> {
     }
 }
 
-fn option(text: &str) -> Result<(String, f64), String> {
-    let (name, value) = text.strip_prefix("env.").and_then(|text| text.split_once('=')).unwrap_or_default();
-    let value = value.parse().map_err(|_| "give env.NAME=NUMBER".to_owned())?;
-    Ok((name.to_owned(), value))
+fn option(text: &str) -> Result<(String, OptionValue), String> {
+    let parts = text.strip_prefix("env.").and_then(|text| text.split_once('='));
+    let (name, value) = parts.ok_or_else(|| "give env.NAME=VALUE".to_owned())?;
+    let number = value.parse().map(OptionValue::Number);
+    Ok((name.to_owned(), number.unwrap_or_else(|_| value.into())))
 }
 
 /// Replays standard input.

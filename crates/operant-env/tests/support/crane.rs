@@ -34,14 +34,12 @@ impl Env for Crane {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "crane".into(),
-            aliases: Vec::new(),
             summary: "push a hook".into(),
             obs: ObsSpace::Box { low: vec![-20.0; AXES], high: vec![20.0; AXES] },
             actions: ActionSpace::Box { low: LOW.to_vec(), high: HIGH.to_vec() },
             time_limit: LIMIT,
             fps: 10.0,
-            options: Vec::new(),
-            preset: None,
+            ..EnvSpec::default()
         }
     }
 

@@ -39,14 +39,13 @@ impl Env for Locks {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "locks".into(),
-            aliases: Vec::new(),
             summary: "open three locks by turning their dials".into(),
             obs: ObsSpace::Box { low: vec![0.0; 7], high: vec![2.0; 7] },
             actions: ActionSpace::Discrete(vec![DIALS, 4]),
             time_limit: 24,
             fps: 10.0,
-            options: Vec::new(),
             preset: Some("solved_at = 2.5".into()),
+            ..EnvSpec::default()
         }
     }
 

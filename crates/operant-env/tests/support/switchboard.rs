@@ -35,14 +35,12 @@ impl Env for Switchboard {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "switchboard".into(),
-            aliases: Vec::new(),
             summary: "light lamps".into(),
             obs: ObsSpace::Binary { shape: vec![PANELS, 8] },
             actions: ActionSpace::Discrete(CHOICES.to_vec()),
             time_limit: LIMIT,
             fps: 10.0,
-            options: Vec::new(),
-            preset: None,
+            ..EnvSpec::default()
         }
     }
 

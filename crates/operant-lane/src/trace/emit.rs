@@ -4,15 +4,22 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use super::graph::{Arg, Graph, Inner, Item, Literal, Op, Outputs};
+use super::graph::{Arg, Graph, Inner, Item, Literal, Node, Op, Outputs, Type, array_name};
+use super::memory::Recorded;
 use super::values::{Constant, Trace, Value};
 use crate::bundle::{Kind, Source};
 
 /// A line longer than this is broken by naming a part of it.
 const LINE: usize = 88;
 
+/// The longest table that is put into constant memory.
+const CONSTANT_ENTRIES: usize = 1024;
+
+/// The longest loop that is unrolled.
+const UNROLLED: u32 = 16;
+
 /// Names that the emitted functions use for their arguments.
-const RESERVED: [&str; 14] = [
+const RESERVED: [&str; 15] = [
     "state",
     "next",
     "action",
@@ -27,6 +34,7 @@ const RESERVED: [&str; 14] = [
     "int",
     "float",
     "unsigned",
+    "word",
 ];
 
 /// Gives a rule its arguments: leaf after leaf, the parameters of the emitted function.
@@ -61,6 +69,12 @@ impl<'g> Source<Trace<'g>> for Parameters<'g> {
     fn mask(&mut self) -> Value<'g, bool> {
         self.next()
     }
+    fn memory<const N: usize>(&mut self) -> Recorded<'g, N> {
+        let first = self.names.next().expect("a name for every leaf");
+        (1..N).for_each(|_| drop(self.names.next()));
+        let op = Op::Parameter(array_name(&first).to_owned());
+        Recorded::Node(self.graph, self.graph.record(op, Vec::new(), Type::Memory(N)))
+    }
 }
 
 impl Graph {
@@ -71,7 +85,9 @@ impl Graph {
             let kind = if matches!(table[0], Literal::Float(_)) { "float" } else { "unsigned" };
             let entries: Vec<String> = table.iter().map(|&entry| literal(entry)).collect();
             let (size, entries) = (table.len(), entries.join(", "));
-            writeln!(text, "__constant__ {kind} {prefix}_table_{number}[{size}] = {{{entries}}};")
+            // Constant memory has 64 KiB, and is fast where all threads read the same entry.
+            let space = if size <= CONSTANT_ENTRIES { "__constant__" } else { "static __device__ const" };
+            writeln!(text, "{space} {kind} {prefix}_table_{number}[{size}] = {{{entries}}};")
                 .expect("writing to a string");
         }
         text
@@ -83,9 +99,12 @@ impl Graph {
         let inner = self.0.borrow();
         let mut printer = Printer::new(&inner, outputs, prefix);
         printer.region(0, 1);
-        for (place, _, arg) in &outputs.values {
+        for (place, kind, arg) in &outputs.values {
             let value = printer.text(*arg).0;
-            printer.line(1, &format!("{place} = {value};"));
+            match kind {
+                Type::Scalar(_) => printer.line(1, &format!("{place} = {value};")),
+                Type::Memory(size) => printer.line(1, &copy(place, &value, *size)),
+            }
         }
         printer.out
     }
@@ -121,11 +140,18 @@ fn literal(literal: Literal) -> String {
     }
 }
 
+/// A loop that copies an array.
+fn copy(to: &str, from: &str, size: usize) -> String {
+    format!("for (unsigned word = 0u; word < {size}u; ++word) {to}[word] = {from}[word];")
+}
+
 struct Printer<'a> {
     inner: &'a Inner,
     prefix: &'a str,
     /// How often each live node is used, and in which region if only in one.
     uses: HashMap<u32, (usize, usize)>,
+    /// The last node that uses a node; none if its value is used at the end of a region.
+    last_use: HashMap<u32, Option<u32>>,
     /// The text of a node, and whether it binds tighter than any operator.
     texts: HashMap<u32, (String, bool)>,
     names: HashSet<String>,
@@ -140,20 +166,23 @@ impl<'a> Printer<'a> {
             inner,
             prefix,
             uses: HashMap::new(),
+            last_use: HashMap::new(),
             texts: HashMap::new(),
             names,
             temporaries: 0,
             out: String::new(),
         };
         for (_, _, arg) in &outputs.values {
-            printer.use_in(*arg, 0);
+            printer.use_in(*arg, 0, None);
         }
         printer
     }
 
-    /// Counts a use of `arg` in `region`, and on the first one the uses that follow from it.
-    fn use_in(&mut self, arg: Arg, region: usize) {
+    /// Counts a use of `arg` in `region` by the node `user`, and on the first one the uses that follow from it.
+    fn use_in(&mut self, arg: Arg, region: usize, user: Option<u32>) {
         let Arg::Node(id) = arg else { return };
+        let last = self.last_use.entry(id).or_insert(user);
+        *last = last.zip(user).map(|(last, user)| last.max(user));
         let count = self.uses.entry(id).or_insert((0, region));
         count.0 += 1;
         if count.1 != region {
@@ -165,13 +194,13 @@ impl<'a> Printer<'a> {
         let inner = self.inner;
         let node = &inner.nodes[id as usize];
         for &arg in &node.args {
-            self.use_in(arg, node.region);
+            self.use_in(arg, node.region, Some(id));
         }
         if matches!(node.op, Op::Variable(_)) {
             for item in &inner.regions[node.region] {
                 let (assigned, body) = match item {
                     Item::When { condition, assigned, body } if assigned.iter().any(|&(v, _)| v == id) => {
-                        self.use_in(*condition, node.region);
+                        self.use_in(*condition, node.region, Some(id));
                         (assigned, body)
                     }
                     Item::Repeat { assigned, body, .. } if assigned.iter().any(|&(v, _)| v == id) => {
@@ -180,7 +209,7 @@ impl<'a> Printer<'a> {
                     _ => continue,
                 };
                 let result = assigned.iter().find(|&&(v, _)| v == id).expect("assigned").1;
-                self.use_in(result, *body);
+                self.use_in(result, *body, None);
             }
         }
     }
@@ -258,7 +287,8 @@ impl<'a> Printer<'a> {
                     if assigned.iter().any(|(v, _)| self.uses.contains_key(v)) {
                         let name = self.unique("i");
                         self.texts.insert(*index, (name.clone(), true));
-                        self.line(depth, "#pragma unroll");
+                        let unroll = if *count <= UNROLLED { "#pragma unroll" } else { "#pragma unroll 1" };
+                        self.line(depth, unroll);
                         self.line(
                             depth,
                             &format!("for (unsigned {name} = 0u; {name} < {count}u; ++{name}) {{"),
@@ -278,8 +308,10 @@ impl<'a> Printer<'a> {
         for (variable, result) in assigned {
             if self.uses.contains_key(variable) {
                 let (name, value) = (self.texts[variable].0.clone(), self.text(*result).0);
-                if name != value {
-                    self.line(depth, &format!("{name} = {value};"));
+                match self.inner.nodes[*variable as usize].kind {
+                    _ if name == value => {}
+                    Type::Scalar(_) => self.line(depth, &format!("{name} = {value};")),
+                    Type::Memory(size) => self.line(depth, &copy(&name, &value, size)),
                 }
             }
         }
@@ -289,8 +321,12 @@ impl<'a> Printer<'a> {
         let Some(&(count, user)) = self.uses.get(&id) else {
             return;
         };
-        let node = &self.inner.nodes[id as usize];
-        let kind = type_name(node.kind);
+        let inner = self.inner;
+        let node = &inner.nodes[id as usize];
+        let kind = match node.kind {
+            Type::Scalar(kind) => type_name(kind),
+            Type::Memory(size) => return self.memory(id, node, size, depth),
+        };
         match &node.op {
             Op::Parameter(name) => {
                 self.texts.insert(id, (name.clone(), true));
@@ -304,7 +340,7 @@ impl<'a> Printer<'a> {
                 self.line(depth, &format!("{constant}{kind} {name} = {value};"));
                 self.texts.insert(id, (name, true));
             }
-            Op::Expression(_) | Op::Table(_) => {
+            Op::Expression(_) | Op::Table(_) | Op::Element => {
                 let (text, atom) = match &node.op {
                     Op::Expression(template) => self.expression(template, &node.args),
                     Op::Table(number) => {
@@ -312,9 +348,20 @@ impl<'a> Printer<'a> {
                         let (index, prefix) = (self.text(node.args[0]).0, self.prefix);
                         (format!("{prefix}_table_{number}[min({index}, {last}u)]"), true)
                     }
-                    _ => unreachable!("matched above"),
+                    _ => {
+                        let (memory, index) = (self.text(node.args[0]).0, self.text(node.args[1]).0);
+                        match node.args[1] {
+                            Arg::Literal(_) => (format!("{memory}[{index}]"), true),
+                            Arg::Node(_) => {
+                                let last = self.size(node.args[0]) - 1;
+                                (format!("{memory}[min({index}, {last}u)]"), true)
+                            }
+                        }
+                    }
                 };
-                if count == 1 && user == node.region && node.name.is_none() && text.len() <= LINE {
+                // A later write may change an element.
+                let stays = node.op != Op::Element || self.is_constant(node.args[0]);
+                if stays && count == 1 && user == node.region && node.name.is_none() && text.len() <= LINE {
                     self.texts.insert(id, (text, atom));
                     return;
                 }
@@ -329,6 +376,76 @@ impl<'a> Printer<'a> {
                 self.line(depth, &format!("const {kind} {name} = {text};"));
                 self.texts.insert(id, (name, true));
             }
+            Op::Memory(_) | Op::Words | Op::Store | Op::Choice => unreachable!("they make memory"),
         }
+    }
+
+    /// Words of the memory `arg`.
+    fn size(&self, arg: Arg) -> usize {
+        let Arg::Node(id) = arg else { unreachable!("memory is a node") };
+        let Type::Memory(size) = self.inner.nodes[id as usize].kind else { unreachable!("it is memory") };
+        size
+    }
+
+    /// Whether nothing writes to the memory `arg`.
+    fn is_constant(&self, arg: Arg) -> bool {
+        let Arg::Node(id) = arg else { unreachable!("memory is a node") };
+        matches!(self.inner.nodes[id as usize].op, Op::Parameter(_) | Op::Memory(_))
+    }
+
+    /// A node that makes memory: an array of its own, unless it only writes to one that nobody reads afterwards.
+    fn memory(&mut self, id: u32, node: &Node, size: usize, depth: usize) {
+        let texts: Vec<String> = node.args.iter().map(|&arg| self.text(arg).0).collect();
+        let own = match &node.op {
+            Op::Parameter(name) => name.clone(),
+            Op::Memory(table) => format!("{}_table_{table}", self.prefix),
+            Op::Store if self.is_last_use(node, id) => texts[0].clone(),
+            _ => {
+                let preferred = node.name.clone().unwrap_or_else(|| "words".to_owned());
+                let name = self.unique(&preferred);
+                match &node.op {
+                    Op::Words => {
+                        self.line(depth, &format!("unsigned {name}[{size}] = {{{}}};", texts.join(", ")));
+                    }
+                    Op::Choice => {
+                        self.line(depth, &format!("unsigned {name}[{size}];"));
+                        let [mask, yes, no] = [&texts[0], &texts[1], &texts[2]];
+                        let chosen = format!("{mask} ? {yes}[word] : {no}[word]");
+                        let head = format!("for (unsigned word = 0u; word < {size}u; ++word)");
+                        self.line(depth, &format!("{head} {name}[word] = {chosen};"));
+                    }
+                    _ => {
+                        self.line(depth, &format!("unsigned {name}[{size}];"));
+                        self.line(depth, &copy(&name, &texts[0], size));
+                    }
+                }
+                name
+            }
+        };
+        if node.op == Op::Store {
+            let bound = match node.args[2] {
+                Arg::Literal(_) => String::new(),
+                Arg::Node(_) => format!("{} < {size}u", self.expression("%0", &node.args[2..]).0),
+            };
+            let at = match node.args[1] {
+                Arg::Literal(_) => String::new(),
+                Arg::Node(_) => self.expression("%0", &node.args[1..]).0,
+            };
+            let condition = match (at.is_empty(), bound.is_empty()) {
+                (true, true) => String::new(),
+                (false, false) => format!("if ({at} && {bound}) "),
+                _ => format!("if ({at}{bound}) "),
+            };
+            self.line(depth, &format!("{condition}{own}[{}] = {};", texts[2], texts[3]));
+        }
+        self.texts.insert(id, (own, true));
+    }
+
+    /// Whether the memory that `node`, number `id`, writes to is a local array that nothing else needs as it was.
+    fn is_last_use(&self, node: &Node, id: u32) -> bool {
+        let Arg::Node(before) = node.args[0] else { unreachable!("memory is a node") };
+        !self.is_constant(node.args[0])
+            && self.inner.nodes[before as usize].region == node.region
+            && self.last_use.get(&before) == Some(&Some(id))
     }
 }

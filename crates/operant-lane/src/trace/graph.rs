@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use super::memory::Recorded;
 use super::values::{Constant, Trace, Value};
 use crate::bundle::{Kind, Sink};
 
@@ -40,13 +41,32 @@ pub(super) enum Op {
     Carried(u32),
     /// The index of a loop.
     Index(u32),
+    /// Memory that holds table number `.0`.
+    Memory(usize),
+    /// Memory from its words, the arguments.
+    Words,
+    /// The word of a memory at an index.
+    Element,
+    /// A memory after `(memory, condition, index, value)`: the value is written to the index if the condition holds.
+    Store,
+    /// The second memory if the first argument holds, else the third.
+    Choice,
+}
+
+/// The type of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Type {
+    /// A value.
+    Scalar(Kind),
+    /// So many words of memory.
+    Memory(usize),
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) op: Op,
     pub(super) args: Vec<Arg>,
-    pub(super) kind: Kind,
+    pub(super) kind: Type,
     pub(super) name: Option<String>,
     pub(super) region: usize,
 }
@@ -96,18 +116,23 @@ impl Graph {
 
     /// The node that computes `op`, shared with an equal one that is already computed here.
     pub(super) fn node<T: Constant>(&self, op: Op, args: Vec<Arg>) -> Value<'_, T> {
+        Value::node(self, self.record(op, args, Type::Scalar(T::KIND)))
+    }
+
+    /// The number of the node that computes `op`.
+    pub(super) fn record(&self, op: Op, args: Vec<Arg>, kind: Type) -> u32 {
         let mut inner = self.0.borrow_mut();
         let key = (op, args);
         if let Some(&id) = inner.open.iter().rev().find_map(|(_, known)| known.get(&key)) {
-            return Value::node(self, id);
+            return id;
         }
         let id = inner.nodes.len() as u32;
         let (region, known) = inner.open.last_mut().expect("a region is open");
         let region = *region;
         known.insert(key.clone(), id);
-        inner.nodes.push(Node { op: key.0, args: key.1, kind: T::KIND, name: None, region });
+        inner.nodes.push(Node { op: key.0, args: key.1, kind, name: None, region });
         inner.regions[region].push(Item::Node(id));
-        Value::node(self, id)
+        id
     }
 
     /// The number of a table, shared with an equal one.
@@ -158,7 +183,7 @@ impl Graph {
 /// Collects the values that a function returns, with the places they are assigned to.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    pub(super) values: Vec<(String, Kind, Arg)>,
+    pub(super) values: Vec<(String, Type, Arg)>,
     places: std::vec::IntoIter<String>,
 }
 
@@ -176,7 +201,7 @@ impl Outputs {
 
     fn push<T: Constant>(&mut self, value: Value<'_, T>) {
         let place = self.places.next().expect("a place for every leaf");
-        self.values.push((place, T::KIND, value.arg()));
+        self.values.push((place, Type::Scalar(T::KIND), value.arg()));
     }
 }
 
@@ -193,4 +218,19 @@ impl<'g> Sink<Trace<'g>> for Outputs {
     fn mask(&mut self, value: Value<'g, bool>) {
         self.push(value);
     }
+    fn memory<const N: usize>(&mut self, value: &Recorded<'g, N>) {
+        match *value {
+            Recorded::Constant(words) => words.iter().for_each(|&word| self.push(Value::Constant(word))),
+            Recorded::Node(_, id) => {
+                let place = self.places.next().expect("a place for every leaf");
+                (1..N).for_each(|_| drop(self.places.next()));
+                self.values.push((array_name(&place).to_owned(), Type::Memory(N), Arg::Node(id)));
+            }
+        }
+    }
+}
+
+/// The array of which `place` is the first element.
+pub(super) fn array_name(place: &str) -> &str {
+    place.strip_suffix("[0]").unwrap_or(place)
 }

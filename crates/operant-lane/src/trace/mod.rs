@@ -6,8 +6,10 @@
 
 mod emit;
 mod graph;
+mod memory;
 mod values;
 
 pub use emit::Parameters;
 pub use graph::{Graph, Outputs};
+pub use memory::Recorded;
 pub use values::{Trace, Value};

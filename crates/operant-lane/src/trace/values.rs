@@ -3,7 +3,8 @@
 
 use core::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-use super::graph::{Arg, Graph, Item, Literal, Op};
+use super::graph::{Arg, Graph, Item, Literal, Op, Type, array_name};
+use super::memory::Recorded;
 use crate::bundle::{Bundle, Kind, Sink, Source, leaf_bundle};
 use crate::lane::{Float, Int, Lane, Mask, Select, Uint};
 
@@ -60,7 +61,7 @@ impl<'g, T: Constant> Value<'g, T> {
         }
     }
 
-    fn graph(self) -> Option<&'g Graph> {
+    pub(super) fn graph(self) -> Option<&'g Graph> {
         match self {
             Value::Constant(_) => None,
             Value::Node(graph, _) => Some(graph),
@@ -350,7 +351,7 @@ impl<'g> Float for Value<'g, f32> {
 /// Rebuilds a bundle leaf by leaf, each made from the leaf before.
 struct Leaves<'g, 'a> {
     graph: &'g Graph,
-    from: std::slice::Iter<'a, (Kind, Arg)>,
+    from: std::slice::Iter<'a, (Type, Arg)>,
     to: Vec<Arg>,
     op: &'a dyn Fn(usize, Arg) -> Option<(Op, Vec<Arg>)>,
 }
@@ -385,24 +386,34 @@ impl<'g> Source<Trace<'g>> for Leaves<'g, '_> {
     fn mask(&mut self) -> Value<'g, bool> {
         self.next(|l| if let Literal::Mask(x) = l { x } else { unreachable!("a mask leaf") })
     }
+    fn memory<const N: usize>(&mut self) -> Recorded<'g, N> {
+        let &(kind, before) = self.from.next().expect("as many leaves as before");
+        let (op, args) = (self.op)(self.to.len(), before).expect("memory is a node");
+        let id = self.graph.record(op, args, kind);
+        self.to.push(Arg::Node(id));
+        Recorded::Node(self.graph, id)
+    }
 }
 
 /// Lists the leaves of a bundle as arguments.
 #[derive(Default)]
 struct Collect<'g> {
-    leaves: Vec<(Kind, Arg)>,
+    leaves: Vec<(Type, Arg)>,
     graph: Option<&'g Graph>,
 }
 
 impl<'g> Collect<'g> {
-    fn of<B: Bundle<Trace<'g>>>(bundle: &B) -> Self {
-        let mut collect = Self::default();
+    /// The leaves of `bundle`. Constant memory becomes a node, if there is a graph: one of the leaves', or the one given.
+    fn of<B: Bundle<Trace<'g>>>(graph: Option<&'g Graph>, bundle: &B) -> Self {
+        let mut found = Self { graph, leaves: Vec::new() };
+        bundle.store(&mut found);
+        let mut collect = Self { graph: found.graph, leaves: Vec::new() };
         bundle.store(&mut collect);
         collect
     }
     fn push<T: Constant>(&mut self, value: Value<'g, T>) {
         self.graph = self.graph.or(value.graph());
-        self.leaves.push((T::KIND, value.arg()));
+        self.leaves.push((Type::Scalar(T::KIND), value.arg()));
     }
 }
 
@@ -419,11 +430,17 @@ impl<'g> Sink<Trace<'g>> for Collect<'g> {
     fn mask(&mut self, value: Value<'g, bool>) {
         self.push(value);
     }
+    fn memory<const N: usize>(&mut self, value: &Recorded<'g, N>) {
+        self.graph = self.graph.or(value.graph());
+        if let Some(graph) = self.graph {
+            self.leaves.push((Type::Memory(N), value.arg(graph)));
+        }
+    }
 }
 
 /// Turns the leaves of `value` into variables of `graph`, named after the bundle's fields.
 fn variables<'g, B: Bundle<Trace<'g>>>(graph: &'g Graph, value: &B) -> (B, Vec<u32>) {
-    let before = Collect::of(value);
+    let before = Collect::of(Some(graph), value);
     let op = |_: usize, arg: Arg| Some((Op::Variable(graph.fresh()), vec![arg]));
     let mut leaves = Leaves { graph, from: before.leaves.iter(), to: Vec::new(), op: &op };
     let bundle = B::load(&mut leaves);
@@ -432,8 +449,16 @@ fn variables<'g, B: Bundle<Trace<'g>>>(graph: &'g Graph, value: &B) -> (B, Vec<u
         .iter()
         .map(|arg| if let Arg::Node(id) = arg { *id } else { unreachable!("a node") })
         .collect();
-    for (id, leaf) in ids.iter().zip(crate::bundle::leaves_of::<Trace<'g>, B>()) {
-        graph.name(*id, &leaf.name);
+    let mut names = crate::bundle::leaves_of::<Trace<'g>, B>().into_iter();
+    for (id, (kind, _)) in ids.iter().zip(&before.leaves) {
+        let name = names.next().expect("a name for every leaf").name;
+        match kind {
+            Type::Scalar(_) => graph.name(*id, &name),
+            Type::Memory(size) => {
+                graph.name(*id, array_name(&name));
+                (1..*size).for_each(|_| drop(names.next()));
+            }
+        }
     }
     (bundle, ids)
 }
@@ -443,6 +468,7 @@ impl<'g> Lane for Trace<'g> {
     type Uint = Value<'g, u32>;
     type Int = Value<'g, i32>;
     type Mask = Value<'g, bool>;
+    type Memory<const N: usize> = Recorded<'g, N>;
 
     fn when<B: Bundle<Self>>(mask: Self::Mask, value: B, rule: impl FnOnce(B) -> B) -> B {
         let graph = match mask {
@@ -453,7 +479,7 @@ impl<'g> Lane for Trace<'g> {
         let (after, variables) = variables(graph, &value);
         let body = graph.open();
         // The rule reads the values from before, which nothing assigns to.
-        let results = Collect::of(&rule(value)).leaves;
+        let results = Collect::of(Some(graph), &rule(value)).leaves;
         graph.close();
         let assigned = variables.into_iter().zip(results.into_iter().map(|(_, arg)| arg)).collect();
         graph.push(Item::When { condition: mask.arg(), assigned, body });
@@ -461,17 +487,17 @@ impl<'g> Lane for Trace<'g> {
     }
 
     fn repeat<B: Bundle<Self>>(count: u32, value: B, rule: impl Fn(Self::Uint, B) -> B) -> B {
-        let Some(graph) = Collect::of(&value).graph else {
+        let Some(graph) = Collect::of(None, &value).graph else {
             // All constant: run it now.
             return (0..count).fold(value, |value, i| rule(Value::Constant(i), value));
         };
         let (after, variables) = variables(graph, &value);
         let body = graph.open();
         let index: Value<'g, u32> = graph.node(Op::Index(graph.fresh()), Vec::new());
-        let list = Collect::of(&after).leaves;
+        let list = Collect::of(Some(graph), &after).leaves;
         let carry = |position: usize, arg: Arg| Some((Op::Carried(variables[position]), vec![arg]));
         let turn = B::load(&mut Leaves { graph, from: list.iter(), to: Vec::new(), op: &carry });
-        let results = Collect::of(&rule(index, turn)).leaves;
+        let results = Collect::of(Some(graph), &rule(index, turn)).leaves;
         graph.close();
         let Arg::Node(index) = index.arg() else { unreachable!("a node") };
         let assigned = variables.iter().copied().zip(results.into_iter().map(|(_, arg)| arg)).collect();

@@ -3,11 +3,13 @@
 //! Environments are grouped into blocks of 16; a block's samples lie together, step by step. Sample (block, t, lane) has index
 //! `block * T * 16 + t * lanes_of_block + lane`, independent of threads and tiles.
 
+use operant_env::Packing;
+use operant_lane::Wide;
 use prefetch_index::prefetch_index;
-use wide::{f32x16, u32x16};
+use wide::{bytemuck, f32x16, u32x16};
 
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE};
-use crate::network::Input;
+use crate::network::{Architecture, Input};
 use crate::sample::SampleLayout;
 
 /// Words of a cache line.
@@ -148,25 +150,32 @@ pub(crate) struct Gathered {
     words: Vec<[u32; TILE]>,
     /// `[feature]`, of dense observations.
     pub obs: Vec<Row<{ TILE / LANES }>>,
-    /// `[word]`, of packed ones.
+    /// `[word]`, of binary ones.
     pub bits: Vec<BitRow<{ TILE / LANES }>>,
+    /// `[word]`, of packed ones as they are stored.
+    packed: Vec<BitRow<{ TILE / LANES }>>,
+    packing: Option<Packing>,
     /// `[word]`.
     pub mask: Vec<BitRow<{ TILE / LANES }>>,
 }
 
 impl Gathered {
     /// Allocates a tile.
-    pub fn new(input: &Input, layout: &SampleLayout) -> Self {
+    pub fn new(architecture: &Architecture, layout: &SampleLayout) -> Self {
         let words = layout.mask + layout.mask_words;
-        let (dense, packed) = match input {
-            Input::Dense(features) => (*features, 0),
-            Input::Bits(_) => (0, layout.obs_words),
+        let (dense, bits) = match architecture.input {
+            Input::Dense(features) => (features, 0),
+            Input::Bits(_) => (0, architecture.input.words()),
         };
+        let packing = architecture.packing.clone();
+        let packed = packing.as_ref().map_or(0, Packing::words);
         let zero = [u32x16::ZERO; TILE / LANES];
         Self {
             words: vec![[0; TILE]; words],
             obs: vec![[f32x16::ZERO; TILE / LANES]; dense],
-            bits: vec![zero; packed],
+            bits: vec![zero; bits],
+            packed: vec![zero; packed],
+            packing,
             mask: vec![zero; layout.mask_words],
         }
     }
@@ -179,13 +188,25 @@ impl Gathered {
             }
         }
         let layout = &batch.layout;
+        for (row, words) in self.mask.iter_mut().zip(&self.words[layout.mask..]) {
+            *row = integers(words);
+        }
+        if let Some(packing) = &self.packing {
+            for (row, words) in self.packed.iter_mut().zip(&self.words[layout.obs..]) {
+                *row = integers(words);
+            }
+            let input = if packing.is_binary() {
+                self.bits.as_flattened_mut()
+            } else {
+                bytemuck::cast_slice_mut(self.obs.as_flattened_mut())
+            };
+            expand::<{ TILE / LANES }>(packing, self.packed.as_flattened(), input);
+            return;
+        }
         for (row, words) in self.obs.iter_mut().zip(&self.words[layout.obs..]) {
             *row = floats(words);
         }
         for (row, words) in self.bits.iter_mut().zip(&self.words[layout.obs..]) {
-            *row = integers(words);
-        }
-        for (row, words) in self.mask.iter_mut().zip(&self.words[layout.mask..]) {
             *row = integers(words);
         }
     }
@@ -195,6 +216,11 @@ impl Gathered {
     pub fn float(&self, field: usize) -> Row<{ TILE / LANES }> {
         floats(&self.words[field])
     }
+}
+
+/// What the network sees of V x 16 stored observations: `(words, V)` each.
+pub(crate) fn expand<const V: usize>(packing: &Packing, obs: &[u32x16], input: &mut [u32x16]) {
+    (0..V).for_each(|v| packing.expand::<Wide<16>>(obs, input, V, v));
 }
 
 #[inline]
@@ -211,7 +237,7 @@ fn integers(words: &[u32; TILE]) -> BitRow<{ TILE / LANES }> {
 mod tests {
     use super::*;
     use crate::config::Activation;
-    use crate::network::{Architecture, Head};
+    use crate::network::Head;
 
     #[test]
     fn what_is_put_into_tiles_is_gathered_whatever_their_size() {
@@ -233,7 +259,7 @@ mod tests {
                 seen += tile.lanes;
             }
             assert_eq!(seen, envs);
-            let mut gathered = Gathered::new(&Input::Dense(3), &layout);
+            let mut gathered = Gathered::new(&architecture(3, Head::MultiDiscrete(vec![2, 3])), &layout);
             let indices: [u32; TILE] = core::array::from_fn(|s| ((s * 7) % batch.len()) as u32);
             gathered.gather(&batch, &indices);
             let advantages = gathered.float(layout.advantage);
@@ -250,6 +276,7 @@ mod tests {
     fn architecture(features: usize, head: Head) -> Architecture {
         Architecture {
             input: Input::Dense(features),
+            packing: None,
             hidden: vec![],
             activation: Activation::Tanh,
             shared_trunk: true,

@@ -5,11 +5,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use operant_env::numbers;
+use operant_env::{ObsSpace, numbers};
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Purpose, Wide};
-use wide::{bytemuck, u32x16};
+use wide::{bytemuck, f32x16, u32x16};
 
+use crate::cpu::batch::expand;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, splat};
@@ -23,6 +24,40 @@ pub enum ObsRows<'a> {
     Floats(&'a [f32]),
     /// Binary features.
     Bits(&'a [bool]),
+    /// The words of the space: `(N, words)`.
+    Words(&'a [u32]),
+}
+
+impl<'a> ObsRows<'a> {
+    /// Numbers of a row: words, or numbers of the observation.
+    fn width(self, space: &ObsSpace) -> usize {
+        match self {
+            ObsRows::Words(_) => space.words(),
+            _ => space.size(),
+        }
+    }
+
+    /// How many rows.
+    pub fn rows(self, space: &ObsSpace) -> usize {
+        let len = match self {
+            ObsRows::Floats(all) => all.len(),
+            ObsRows::Bits(all) => all.len(),
+            ObsRows::Words(all) => all.len(),
+        };
+        len / self.width(space)
+    }
+
+    /// Some of the rows.
+    #[must_use]
+    pub fn part(self, space: &ObsSpace, rows: core::ops::Range<usize>) -> Self {
+        let width = self.width(space);
+        let range = rows.start * width..rows.end * width;
+        match self {
+            ObsRows::Floats(all) => ObsRows::Floats(&all[range]),
+            ObsRows::Bits(all) => ObsRows::Bits(&all[range]),
+            ObsRows::Words(all) => ObsRows::Words(&all[range]),
+        }
+    }
 }
 
 /// How an action is chosen.
@@ -76,8 +111,10 @@ pub struct Inference {
 /// The buffers of V x 16 rows.
 #[derive(Debug)]
 pub struct Block<const V: usize> {
-    /// `(words, V x 16)`: observations, each word a float or 32 bits.
+    /// `(words, V x 16)`: observations in the words of their space.
     pub obs: Vec<Row<V>>,
+    /// `(input words, V x 16)`: what the network sees of packed ones.
+    seen: Vec<Row<V>>,
     /// `(mask words, V x 16)`: which actions are legal. Empty where the environment has no masks.
     pub legal: Vec<BitRow<V>>,
     /// `(components, V x 16)`: the actions, clipped to the bounds.
@@ -92,8 +129,11 @@ impl<const V: usize> Block<V> {
     fn new(trained: &TrainedPolicy) -> Self {
         let head = &trained.network.architecture.head;
         let mask_words = if trained.masked { head.mask_words() } else { 0 };
+        let architecture = &trained.network.architecture;
+        let seen = if architecture.packing.is_some() { architecture.input.words() } else { 0 };
         Block {
             obs: vec![splat(0.0); trained.obs.words()],
+            seen: vec![splat(0.0); seen],
             legal: vec![[u32x16::ZERO; V]; mask_words],
             actions: vec![splat(0.0); head.components()],
             unclipped: vec![splat(0.0); head.components()],
@@ -104,19 +144,26 @@ impl<const V: usize> Block<V> {
     }
 
     /// Copies `rows` observations, transposed; the other lanes keep what they have.
-    fn read(&mut self, obs: ObsRows<'_>, features: usize) {
+    fn read(&mut self, obs: ObsRows<'_>, width: usize) {
         match obs {
             ObsRows::Floats(all) => {
-                for (row, obs) in all.chunks_exact(features).enumerate() {
+                for (row, obs) in all.chunks_exact(width).enumerate() {
                     for (to, &x) in self.obs.iter_mut().zip(obs) {
                         to[row / LANES].as_mut_array()[row % LANES] = x;
                     }
                 }
             }
             ObsRows::Bits(all) => {
-                for (row, obs) in all.chunks_exact(features).enumerate() {
+                for (row, obs) in all.chunks_exact(width).enumerate() {
                     for (to, bits) in self.obs.iter_mut().zip(obs.chunks(32)) {
                         let word = bits.iter().rev().fold(0u32, |word, &bit| word << 1 | u32::from(bit));
+                        to[row / LANES].as_mut_array()[row % LANES] = f32::from_bits(word);
+                    }
+                }
+            }
+            ObsRows::Words(all) => {
+                for (row, obs) in all.chunks_exact(width).enumerate() {
+                    for (to, &word) in self.obs.iter_mut().zip(obs) {
                         to[row / LANES].as_mut_array()[row % LANES] = f32::from_bits(word);
                     }
                 }
@@ -215,9 +262,9 @@ impl Inference {
         impl Work for Evaluate<'_> {
             fn run<const V: usize>(&mut self, block: &mut Block<V>, rows: core::ops::Range<usize>) {
                 self.of.read(block, self.obs, rows.clone());
-                self.of.normalise(block);
-                let obs = bytemuck::cast_slice(block.obs.as_flattened());
-                self.of.policy.forward(observation(&self.of.policy, obs), &mut block.activations);
+                self.of.see(block);
+                let seen = observation(&self.of.policy, seen(&block.obs, &block.seen));
+                self.of.policy.forward(seen, &mut block.activations);
                 let (policy, value) = (block.activations.policy(), block.activations.value());
                 let outputs = &mut self.outputs[rows.start * policy.len()..rows.end * policy.len()];
                 for (row, to) in outputs.chunks_exact_mut(policy.len()).enumerate() {
@@ -240,9 +287,8 @@ impl Inference {
 
     /// Chooses the actions of a block whose observations and masks are set; the observations are normalised in place.
     pub fn act_on<const V: usize>(&self, block: &mut Block<V>, choice: Choice) {
-        self.normalise(block);
-        let obs = bytemuck::cast_slice(block.obs.as_flattened());
-        self.policy.actor(observation(&self.policy, obs), &mut block.activations);
+        self.see(block);
+        self.policy.actor(observation(&self.policy, seen(&block.obs, &block.seen)), &mut block.activations);
         block.head.set_mask(&block.legal);
         let outputs = block.activations.policy();
         match choice {
@@ -263,30 +309,24 @@ impl Inference {
         clip(&self.trained.actions, &block.unclipped, &mut block.actions);
     }
 
-    fn normalise<const V: usize>(&self, block: &mut Block<V>) {
+    /// Makes what the network sees: unpacks observations, or normalises them in place.
+    fn see<const V: usize>(&self, block: &mut Block<V>) {
+        if let Some(packing) = &self.trained.network.architecture.packing {
+            let obs = bytemuck::cast_slice(block.obs.as_flattened());
+            return expand::<V>(packing, obs, bytemuck::cast_slice_mut(block.seen.as_flattened_mut()));
+        }
         for (row, (shift, scale)) in block.obs.iter_mut().zip(&self.obs_norm) {
             *row = row.map(|x| normalised(x, *shift, *scale, self.clip_obs));
         }
     }
 
     fn read<const V: usize>(&self, block: &mut Block<V>, obs: ObsRows<'_>, rows: core::ops::Range<usize>) {
-        let features = self.trained.obs.size();
-        let range = rows.start * features..rows.end * features;
-        block.read(
-            match obs {
-                ObsRows::Floats(all) => ObsRows::Floats(&all[range]),
-                ObsRows::Bits(all) => ObsRows::Bits(&all[range]),
-            },
-            features,
-        );
+        let space = &self.trained.obs;
+        block.read(obs.part(space, rows), obs.width(space));
     }
 
     fn rows(&self, obs: ObsRows<'_>) -> usize {
-        let len = match obs {
-            ObsRows::Floats(all) => all.len(),
-            ObsRows::Bits(all) => all.len(),
-        };
-        len / self.trained.obs.size()
+        obs.rows(&self.trained.obs)
     }
 
     /// Blocks of 64 rows, and of 16 where at most 16 are left.
@@ -307,6 +347,11 @@ impl Inference {
     }
 }
 
+/// What the network sees: the second list, unless it is empty.
+fn seen<'a, const V: usize>(obs: &'a [Row<V>], seen: &'a [Row<V>]) -> &'a [f32x16] {
+    bytemuck::cast_slice(if seen.is_empty() { obs } else { seen }.as_flattened())
+}
+
 fn taken<T>(idle: &Mutex<Vec<T>>) -> Option<T> {
     idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
 }
@@ -322,8 +367,8 @@ mod tests {
 
     fn policy(obs: ObsSpace, actions: ActionSpace, obs_norm: Option<ObsNorm>) -> Inference {
         let input = match &obs {
-            ObsSpace::Box { low, .. } => Input::Dense(low.len()),
-            ObsSpace::Binary { .. } => Input::Bits(obs.size()),
+            space if space.is_binary() => Input::Bits(obs.features()),
+            space => Input::Dense(space.features()),
         };
         let head = match &actions {
             ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
@@ -331,6 +376,7 @@ mod tests {
         };
         let architecture = Architecture {
             input,
+            packing: obs.packing(),
             hidden: vec![32, 20],
             activation: Activation::Tanh,
             shared_trunk: false,
@@ -343,6 +389,38 @@ mod tests {
         let masked = matches!(actions, ActionSpace::Discrete(_));
         let env = "test".to_owned();
         Inference::new(TrainedPolicy { env, obs, actions, masked, network, params, obs_norm })
+    }
+
+    #[test]
+    fn packed_observations_act_as_their_features() {
+        let cells = ObsSpace::Index { shape: vec![5, 2], below: vec![11, 30] };
+        let parts = ObsSpace::Parts(vec![
+            ("cells".to_owned(), cells),
+            ("flags".to_owned(), ObsSpace::Binary { shape: vec![3] }),
+        ]);
+        let actions = || ActionSpace::Discrete(vec![4]);
+        let packed = policy(parts.clone(), actions(), None);
+        let binary = policy(ObsSpace::Binary { shape: vec![parts.features()] }, actions(), None);
+        let (mut words, mut bits) = (Vec::new(), Vec::new());
+        for row in 0..70u32 {
+            let indices: Vec<u32> =
+                (0..10).map(|k| (row * 7 + k * 13) % if k % 2 == 0 { 11 } else { 30 }).collect();
+            for (k, &index) in indices.iter().enumerate() {
+                bits.extend((0..if k % 2 == 0 { 11 } else { 30 }).map(|value| value == index));
+            }
+            let word = |four: &[u32]| four.iter().rev().fold(0, |word, index| word << 8 | index);
+            words.extend(indices.chunks(4).map(word));
+            words.push(row % 8);
+            bits.extend((0..3).map(|k| row >> k & 1 == 1));
+        }
+        let evaluate = |of: &Inference, obs| {
+            let (mut outputs, mut values) = (vec![0.0; 70 * 4], vec![0.0; 70]);
+            of.evaluate(obs, &mut outputs, &mut values);
+            (outputs, values)
+        };
+        let got = evaluate(&packed, ObsRows::Words(&words));
+        assert_eq!(got, evaluate(&binary, ObsRows::Bits(&bits)));
+        assert!(got.0.iter().any(|x| *x != got.0[0]), "the rows differ");
     }
 
     fn floats(n: usize) -> Vec<f32> {

@@ -114,6 +114,7 @@ mod tests {
     fn rows_or_columns_are_orthonormal_times_gain() {
         let network = Network::new(Architecture {
             input: Input::Dense(4),
+            packing: None,
             hidden: vec![64, 33],
             activation: Activation::Tanh,
             shared_trunk: false,

@@ -172,7 +172,15 @@ mod tests {
 
     fn architecture(shared_trunk: bool, hidden: Vec<usize>, head: Head) -> Architecture {
         let activation = Activation::Tanh;
-        Architecture { input: Input::Dense(4), hidden, activation, shared_trunk, head, log_std_init: 0.0 }
+        Architecture {
+            input: Input::Dense(4),
+            packing: None,
+            hidden,
+            activation,
+            shared_trunk,
+            head,
+            log_std_init: 0.0,
+        }
     }
 
     #[test]

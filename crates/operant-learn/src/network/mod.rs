@@ -7,7 +7,7 @@ mod layout;
 pub use init::init_params;
 pub use layout::{Chain, Dense, Network, TensorSpec};
 
-use operant_env::{ActionSpace, EnvSpec, ObsSpace};
+use operant_env::{ActionSpace, EnvSpec, Packing};
 
 use crate::backend::LearnError;
 use crate::config::{Activation, Config};
@@ -86,6 +86,8 @@ impl Head {
 pub struct Architecture {
     /// The input.
     pub input: Input,
+    /// How the input is made from a stored observation; None where it is stored as it is.
+    pub packing: Option<Packing>,
     /// Widths of the hidden layers; none makes it linear.
     pub hidden: Vec<usize>,
     /// Nonlinearity after each hidden layer.
@@ -104,28 +106,32 @@ impl Architecture {
     /// # Errors
     /// When the configuration does not match the environment's spaces.
     pub fn of(spec: &EnvSpec, config: &Config) -> Result<Self, LearnError> {
-        let input = match spec.obs {
-            ObsSpace::Box { .. } => Input::Dense(spec.obs.size()),
-            ObsSpace::Binary { .. } if config.norm_obs => {
-                return Err(LearnError::Config {
-                    key: "norm_obs",
-                    problem: format!("true, but the observations of {} are bits", spec.name),
-                    remedy: "set norm_obs = false".to_owned(),
-                });
-            }
-            ObsSpace::Binary { .. } => Input::Bits(spec.obs.size()),
-        };
+        if config.norm_obs && !spec.obs.is_real() {
+            return Err(LearnError::Config {
+                key: "norm_obs",
+                problem: format!("true, but the observations of {} are not real numbers", spec.name),
+                remedy: "set norm_obs = false".to_owned(),
+            });
+        }
+        let features = spec.obs.features();
+        let input = if spec.obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
         let head = match &spec.actions {
             ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
             ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
         };
-        Ok(Self::new(config, input, head))
+        Ok(Self { packing: spec.obs.packing(), ..Self::new(config, input, head) })
+    }
+
+    /// 32-bit words of an observation as samples hold it.
+    pub fn obs_words(&self) -> usize {
+        self.packing.as_ref().map_or(self.input.words(), Packing::words)
     }
 
     /// The network of `config` between `input` and `head`.
     pub fn new(config: &Config, input: Input, head: Head) -> Self {
         Self {
             input,
+            packing: None,
             hidden: config.hidden.clone(),
             activation: config.activation,
             shared_trunk: config.shared_trunk,

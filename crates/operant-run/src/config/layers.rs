@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use operant_env::OptionValue;
 use operant_learn::Config;
 use operant_learn::presets::GPU_TABLE;
 use operant_learn::setting::{Key, Refusal};
@@ -74,7 +75,7 @@ impl Layers {
             layers.table(defaults.expect("settings are TOML"), &Lines::default(), &|_| Origin::Default)?;
         }
         for (name, default) in layers.facts.options.clone() {
-            layers.option(&name, Value::Float(default), Origin::Default)?;
+            layers.option(&name, option_as_toml(&default), Origin::Default)?;
         }
         if let Some(preset) = layers.facts.preset.clone() {
             layers.preset(&preset, &name)?;
@@ -255,20 +256,21 @@ impl Layers {
         Ok(())
     }
 
-    /// An environment option: a number, or a boolean for 0 or 1.
+    /// An environment option: a number, a word, or a boolean for 0 or 1.
     fn option(&mut self, name: &str, value: Value, origin: Origin) -> Result<()> {
         #[allow(clippy::cast_precision_loss)] // options are reals
-        let number = match value {
-            Value::Boolean(on) => f64::from(u8::from(on)),
-            Value::Integer(n) => n as f64,
-            Value::Float(x) if x.is_finite() => x,
+        let value = match value {
+            Value::Boolean(on) => Value::Float(f64::from(u8::from(on))),
+            Value::Integer(n) => Value::Float(n as f64),
+            Value::Float(x) if x.is_finite() => Value::Float(x),
+            Value::String(word) => Value::String(word),
             other => {
-                return Err(Error::usage(format!("env.{name} = {other} is not a finite number"))
+                return Err(Error::usage(format!("env.{name} = {other} is not a finite number or a word"))
                     .at(origin.to_string())
-                    .remedy("environment options are numbers, or true and false"));
+                    .remedy("environment options are numbers, words, or true and false"));
             }
         };
-        self.options.insert(name.to_string(), Entry { value: Value::Float(number), origin });
+        self.options.insert(name.to_string(), Entry { value, origin });
         Ok(())
     }
 
@@ -288,6 +290,22 @@ impl Layers {
 
     fn unknown(&self, name: &str, origin: &Origin) -> Error {
         unknown_key(name, origin)
+    }
+}
+
+/// An option's value as TOML.
+pub(super) fn option_as_toml(value: &OptionValue) -> Value {
+    match value {
+        OptionValue::Number(number) => Value::Float(*number),
+        OptionValue::Word(word) => Value::String(word.clone()),
+    }
+}
+
+/// The inverse of [`option_as_toml`].
+pub(super) fn option_of_toml(value: &Value) -> Option<OptionValue> {
+    match value {
+        Value::String(word) => Some(word.as_str().into()),
+        other => other.as_float().map(OptionValue::Number),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A value of the configuration and its origin, and the facts about its environment.
 
+use operant_env::EnvOptions;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -62,7 +63,7 @@ pub struct EnvFacts {
     /// Its preset as TOML text, if it has one.
     pub preset: Option<String>,
     /// Its options with their defaults.
-    pub options: BTreeMap<String, f64>,
+    pub options: EnvOptions,
     /// The environments whose tables an `operant.toml` may hold: every name and alias, with the name that it refers to.
     pub known: BTreeMap<String, String>,
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use operant_env::EnvOptions;
 use operant_learn::Config;
 use operant_learn::config::MAX_ENVS;
 use operant_learn::setting::Key;
 use toml::{Table, Value};
 
+use super::layers::option_of_toml;
 use super::origin::{Entries, Entry, EnvFacts, Origin};
 use super::{RunConfig, default_run_dir};
 use crate::error::{Error, Result};
@@ -25,7 +27,7 @@ pub struct Settings {
     /// How the run is carried out.
     pub run: RunConfig,
     /// Options of the environment, by name.
-    pub env_options: BTreeMap<String, f64>,
+    pub env_options: EnvOptions,
     /// The environment that they are for.
     pub(super) facts: EnvFacts,
     /// Every value with its origin, by key.
@@ -45,7 +47,7 @@ impl Settings {
         let run = typed(RunConfig::KEYS, &entries)?;
         let env_options = options
             .iter()
-            .filter_map(|(name, entry)| Some((name.clone(), entry.value.as_float()?)))
+            .filter_map(|(name, entry)| Some((name.clone(), option_of_toml(&entry.value)?)))
             .collect();
         Ok(Settings { environment: facts.name.clone(), facts, learner, run, env_options, entries, options })
     }

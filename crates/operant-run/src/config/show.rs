@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use toml::Value;
 
 use super::keys::{AUTO, keys};
+use super::layers::option_as_toml;
 use super::{EnvFacts, Group, Key, Layers, Origin, Settings};
 
 impl Settings {
@@ -107,7 +108,7 @@ pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)
     });
     let options =
         saved.get("env").and_then(Value::as_table).into_iter().flatten().filter_map(|(name, value)| {
-            let default = facts.options.get(name).map(|default| Value::Float(*default));
+            let default = facts.options.get(name).map(option_as_toml);
             (default.as_ref() != Some(value)).then(|| (format!("env.{name}"), value.clone()))
         });
     keys.chain(options).collect()

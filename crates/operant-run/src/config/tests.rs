@@ -1,5 +1,6 @@
 //! Layering, origins, suggestions, ranges, and the round trip through `operant config`.
 
+use operant_env::EnvOptions;
 use operant_learn::Precision;
 use operant_learn::cuda::Kernels;
 
@@ -139,7 +140,7 @@ fn an_environments_table_overrides_its_file_for_that_environment_only() {
     let requested =
         with_files("", &format!("gamma = 0.3\n{file}"), &CommandLine::default(), &[]).expect("valid");
     assert_eq!(requested.settings.learner.gamma, 0.2);
-    assert_eq!(requested.settings.env_options.get("length"), Some(&2.0));
+    assert_eq!(requested.settings.env_options.get("length"), Some(&2.0.into()));
 
     let error =
         with_files("", "[pendulun]\ngamma = 0.1", &CommandLine::default(), &[]).expect_err("no such table");
@@ -157,9 +158,13 @@ fn environment_options_come_from_every_layer() {
         with_files("", "[env]\nramping = true\nsticky_action_prob = 0.5", &line, &[("OPERANT_ENV_A", "3")])
             .expect("valid");
     let expected = [("a", 3.0), ("ramping", 1.0), ("sticky_action_prob", 0.25)];
-    let expected: BTreeMap<String, f64> = expected.map(|(name, x)| (name.to_string(), x)).into();
+    let expected: EnvOptions = expected.map(|(name, x)| (name.to_string(), x.into())).into();
     assert_eq!(requested.settings.env_options, expected);
-    assert!(error_of(&set(&["env.ramping=often"])).what.contains("finite number"));
+    let words = with_files("", "[env]\nview = \"bits\"", &set(&["env.file=a b.pl"]), &[]).expect("valid");
+    let expected: EnvOptions =
+        [("view", "bits"), ("file", "a b.pl")].map(|(name, x)| (name.into(), x.into())).into();
+    assert_eq!(words.settings.env_options, expected);
+    assert!(error_of(&set(&["env.ramping=[1]"])).what.contains("finite number or a word"));
 }
 
 #[test]

@@ -65,8 +65,13 @@ pub fn metadata(saved: &SavedPolicy) -> String {
         "observation_shape": match obs {
             ObsSpace::Box { low, .. } => vec![low.len()],
             ObsSpace::Binary { shape } => shape.clone(),
+            other => vec![other.size()],
         },
-        "observation_type": match obs { ObsSpace::Box { .. } => "float", ObsSpace::Binary { .. } => "binary" },
+        "observation_type": match obs {
+            ObsSpace::Box { .. } => "float",
+            ObsSpace::Binary { .. } => "binary",
+            _ => "packed",
+        },
         "action_type": match actions { ActionSpace::Box { .. } => "continuous", ActionSpace::Discrete(_) => "discrete" },
         "action_sizes": match actions {
             ActionSpace::Box { low, .. } => vec![low.len()],

@@ -104,6 +104,11 @@ impl Builder {
                 let floats = self.node("Cast", &["obs"], "obs_float", vec![to]);
                 self.node("Flatten", &[&floats], "obs_flat", vec![Attribute::int("axis", 1)])
             }
+            // TODO-PARTS
+            other => {
+                self.input("obs", FLOAT, &[other.features()]);
+                "obs".to_owned()
+            }
         };
         if let Some(norm) = &policy.obs_norm {
             let low = self.floats("obs_norm.low", &[], &[-norm.clip]);

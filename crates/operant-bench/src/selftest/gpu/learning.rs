@@ -1,6 +1,6 @@
 //! Training with the GPU presets: every environment with numeric observations, in f32 and bf16, to its threshold.
 
-use operant_env::{EnvSpec, ObsSpace};
+use operant_env::EnvSpec;
 use operant_learn::Precision;
 use operant_run::config::{CommandLine, EnvFacts, requested};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ impl Gpu<'_> {
     /// The return from which on the environment counts as solved.
     /// The trained environments with their thresholds. MinAtar would take minutes instead of seconds.
     fn learned(&self) -> Vec<(String, f64)> {
-        let numbers = |spec: &EnvSpec| matches!(spec.obs, ObsSpace::Box { .. });
+        let numbers = |spec: &EnvSpec| spec.obs.is_real();
         let specs = self.registry.specs().into_iter().filter(numbers);
         specs.filter_map(|spec| self.threshold(&spec.name).map(|threshold| (spec.name, threshold))).collect()
     }

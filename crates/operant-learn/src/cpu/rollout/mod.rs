@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use operant_env::{
-    ActionSpace, AnyEnv, EnvSpec, LaneWidth, ObsSpace, Seen, Stepped, Stepper, TileSpec, numbers,
+    ActionSpace, AnyEnv, EnvSpec, LaneWidth, Packing, Seen, Stepped, Stepper, TileSpec, numbers,
 };
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Float, Packed, Purpose, Wide};
@@ -15,7 +15,7 @@ use wide::{bytemuck, f32x16, u32x16};
 
 use crate::backend::LearnError;
 use crate::config::Config;
-use crate::cpu::batch::BatchTile;
+use crate::cpu::batch::{BatchTile, expand};
 use crate::cpu::gae::gae;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
@@ -68,14 +68,17 @@ pub struct Tile<const V: usize> {
     ends: Ends<V>,
     /// The state of the first environment.
     state: Vec<u32>,
-    /// `(words, V)`: what the policy acts on next, not normalised.
+    /// `(words, V)`: the observations to act on next, as they are stored.
     obs: Vec<f32x16>,
     final_obs: Vec<f32x16>,
-    normalised: Vec<f32x16>,
+    /// `(input words, V)`: what the network sees of them, where that differs.
+    seen: Vec<f32x16>,
+    packing: Option<Packing>,
     draws: Vec<ActionDraws<Wide<16>>>,
     activations: Activations<V>,
     single: Activations<1>,
     single_obs: Vec<f32x16>,
+    single_seen: Vec<f32x16>,
     head: PolicyHead<V>,
     uniforms: Vec<Row<V>>,
     action_rows: Vec<Row<V>>,
@@ -113,7 +116,7 @@ impl<const V: usize> Tile<V> {
         let head = &network.architecture.head;
         let EnvSpec { obs: space, .. } = env.spec();
         let (words, steps) = (space.words(), config.num_steps);
-        let features = if matches!(space, ObsSpace::Box { .. }) { words } else { 0 };
+        let features = if space.is_real() { words } else { 0 };
         let stepper = env.stepper(TileSpec { lanes, ..TileSpec::new(config.seed, first, V * LANES) })?;
         let draws = (0..V)
             .map(|v| {
@@ -145,11 +148,13 @@ impl<const V: usize> Tile<V> {
             state: vec![0; env.leaves().len()],
             obs: vec![f32x16::ZERO; words * V],
             final_obs: vec![f32x16::ZERO; words * V],
-            normalised: vec![f32x16::ZERO; words * V],
+            seen: vec![f32x16::ZERO; network.architecture.input.words() * V],
             draws,
             activations: Activations::new(network),
             single: Activations::new(network),
             single_obs: vec![f32x16::ZERO; words],
+            single_seen: vec![f32x16::ZERO; network.architecture.input.words()],
+            packing: network.architecture.packing.clone(),
             head: PolicyHead::new(head),
             uniforms: vec![splat(0.0); head.uniforms()],
             action_rows: vec![splat(0.0); head.components()],
@@ -224,15 +229,17 @@ impl<const V: usize> Tile<V> {
         t: usize,
     ) -> Result<(), LearnError> {
         let layout = batch.layout;
-        self.normalise(horizon, true);
-        let seen = if horizon.obs_norm.is_empty() { &self.obs } else { &self.normalised };
-        for (word, row) in seen.as_chunks::<V>().0.iter().enumerate() {
+        self.see(horizon, true);
+        // Samples hold what the network sees, unless it is packed.
+        let stored = if horizon.obs_norm.is_empty() { &self.obs } else { &self.seen };
+        for (word, row) in stored.as_chunks::<V>().0.iter().enumerate() {
             batch.put(t, layout.obs + word, row);
         }
         for (word, row) in self.mask.iter().enumerate() {
             batch.put_bits(t, layout.mask + word, row);
         }
         self.timer.end(Part::Storing);
+        let seen = if self.is_made(horizon) { &self.seen } else { &self.obs };
         horizon.policy.forward(observation(horizon.policy, seen), &mut self.activations);
         self.timer.end(Part::Policy);
 
@@ -333,7 +340,15 @@ impl<const V: usize> Tile<V> {
             for (x, (shift, scale)) in self.single_obs.iter_mut().zip(horizon.obs_norm) {
                 *x = normalised(*x, *shift, *scale, horizon.config.clip_obs);
             }
-            let seen = observation(horizon.policy, &self.single_obs);
+            let seen = match &self.packing {
+                None => &self.single_obs,
+                Some(packing) => {
+                    let input = bytemuck::cast_slice_mut(&mut self.single_seen);
+                    expand::<1>(packing, bytemuck::cast_slice(&self.single_obs), input);
+                    &self.single_seen
+                }
+            };
+            let seen = observation(horizon.policy, seen);
             let [value] = horizon.policy.value(seen, &mut self.single);
             let mask = Wide::<16>::from_bits(bits);
             let bonus = operant_lane::Mask::select(mask, gamma * value, f32x16::ZERO);
@@ -343,13 +358,23 @@ impl<const V: usize> Tile<V> {
 
     /// V of the observation after the last step.
     fn value(&mut self, horizon: &Horizon<'_>) -> Row<V> {
-        self.normalise(horizon, false);
-        let seen = if horizon.obs_norm.is_empty() { &self.obs } else { &self.normalised };
+        self.see(horizon, false);
+        let seen = if self.is_made(horizon) { &self.seen } else { &self.obs };
         horizon.policy.value(observation(horizon.policy, seen), &mut self.activations)
     }
 
-    /// Normalises the observations by the frozen statistics, and counts them for the next horizon's when asked.
-    fn normalise(&mut self, horizon: &Horizon<'_>, count: bool) {
+    /// Whether the network sees something else than the observations as they are stored.
+    fn is_made(&self, horizon: &Horizon<'_>) -> bool {
+        self.packing.is_some() || !horizon.obs_norm.is_empty()
+    }
+
+    /// Makes what the network sees: unpacks the observations, or normalises them by the frozen statistics and counts them for the
+    /// next horizon's when asked.
+    fn see(&mut self, horizon: &Horizon<'_>, count: bool) {
+        if let Some(packing) = &self.packing {
+            let input = bytemuck::cast_slice_mut(&mut self.seen);
+            return expand::<V>(packing, bytemuck::cast_slice(&self.obs), input);
+        }
         if horizon.obs_norm.is_empty() {
             return;
         }
@@ -359,7 +384,7 @@ impl<const V: usize> Tile<V> {
                 sums.add(in_block(self.count, v), |feature| &flat[(feature * V + v) * LANES..]);
             }
         }
-        let rows = self.normalised.as_chunks_mut::<V>().0.iter_mut().zip(self.obs.as_chunks::<V>().0);
+        let rows = self.seen.as_chunks_mut::<V>().0.iter_mut().zip(self.obs.as_chunks::<V>().0);
         for ((to, from), (shift, scale)) in rows.zip(horizon.obs_norm) {
             for v in 0..V {
                 to[v] = normalised(from[v], *shift, *scale, horizon.config.clip_obs);

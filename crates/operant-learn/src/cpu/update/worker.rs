@@ -55,7 +55,7 @@ impl Worker {
     /// Scratch space for `network`.
     pub fn new(network: &Network, layout: &SampleLayout, pulse: &Arc<AtomicU64>) -> Self {
         Self {
-            gathered: Gathered::new(&network.architecture.input, layout),
+            gathered: Gathered::new(&network.architecture, layout),
             next: [0; TILE],
             input: LossInput::new(layout.components),
             activations: Activations::new(network),

@@ -39,14 +39,13 @@ impl Env for GridWorld {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "gridworld".into(),
-            aliases: Vec::new(),
             summary: "walk to a treasure on a board of 8 x 8 cells; 1 for it, -0.01 a step".into(),
             obs: ObsSpace::Binary { shape: vec![2, SIDE as usize, SIDE as usize] },
             actions: ActionSpace::Discrete(vec![4]),
             time_limit: 64,
             fps: 8.0,
-            options: Vec::new(),
             preset: Some(include_str!("../preset.toml").into()),
+            ..EnvSpec::default()
         }
     }
 
