@@ -40,6 +40,6 @@ pub use env::{Env, Step};
 pub use packing::Packing;
 pub use registry::{EnvError, EnvOptions, Registry, UnknownEnv};
 pub use rows::{Rows, RowsMut, set_rows};
-pub use scene::{Point, Scene, Shape};
+pub use scene::{BLUE, GREEN, GREY, PURPLE, Point, RED, Scene, Shape, YELLOW};
 pub use spec::{ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues};
 pub use vector::{Autoreset, Clock, Current, Transition, numbers};

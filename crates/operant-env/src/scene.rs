@@ -14,7 +14,8 @@ pub struct Scene {
     pub shapes: Vec<Shape>,
 }
 
-/// Something drawn. Tones are palette entries 0 .. 4: ground, body, accent, target, faint.
+/// Something drawn. Tones are palette entries: 0 to 4 are ground, body, accent, target and faint; then the colours that rules
+/// name, [`RED`] to [`GREY`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Connected line segments.
@@ -33,6 +34,22 @@ pub enum Shape {
         /// Palette entry.
         tone: u8,
     },
+    /// A filled polygon, such as an arrowhead.
+    Polygon {
+        /// Corners, in order.
+        points: Vec<Point>,
+        /// Palette entry.
+        tone: u8,
+    },
+    /// A few characters, such as the number of a tile; a terminal shows them as they are.
+    Text {
+        /// Centre.
+        center: Point,
+        /// The characters.
+        text: String,
+        /// Palette entry.
+        tone: u8,
+    },
     /// A filled rectangle.
     Rectangle {
         /// Lower left corner.
@@ -44,7 +61,30 @@ pub enum Shape {
     },
 }
 
+/// Palette entry: red.
+pub const RED: u8 = 5;
+/// Palette entry: green.
+pub const GREEN: u8 = 6;
+/// Palette entry: blue.
+pub const BLUE: u8 = 7;
+/// Palette entry: purple.
+pub const PURPLE: u8 = 8;
+/// Palette entry: yellow.
+pub const YELLOW: u8 = 9;
+/// Palette entry: grey.
+pub const GREY: u8 = 10;
+
 impl Shape {
+    /// A filled polygon.
+    pub fn polygon(points: impl Into<Vec<Point>>, tone: u8) -> Self {
+        Shape::Polygon { points: points.into(), tone }
+    }
+
+    /// A few characters centred on a point.
+    pub fn text(center: Point, text: impl Into<String>, tone: u8) -> Self {
+        Shape::Text { center, text: text.into(), tone }
+    }
+
     /// A line from point to point.
     pub fn line(points: impl Into<Vec<Point>>, tone: u8) -> Self {
         Shape::Line { points: points.into(), tone }

@@ -15,12 +15,18 @@ pub(super) fn episode(recorded: &operant_learn::EpisodeRecording) -> Episode {
         episodic_return: recorded.episodic_return as f32,
         low: corner(f32::min, f32::INFINITY, |scene| scene.low),
         high: corner(f32::max, f32::NEG_INFINITY, |scene| scene.high),
-        frames: frames.iter().map(|scene| scene.shapes.iter().map(shape).collect::<Frame>()).collect(),
+        frames: frames.iter().map(|scene| scene.shapes.iter().filter_map(shape).collect::<Frame>()).collect(),
     }
 }
 
-fn shape(shape: &operant_env::Shape) -> Primitive {
-    match shape {
+/// The ring's form of a shape; it has no text.
+fn shape(shape: &operant_env::Shape) -> Option<Primitive> {
+    Some(match shape {
+        operant_env::Shape::Polygon { points, tone } => {
+            let closed = points.iter().chain(points.first()).copied().collect();
+            Primitive::Line { points: closed, tone: *tone }
+        }
+        operant_env::Shape::Text { .. } => return None,
         operant_env::Shape::Line { points, tone } => Primitive::Line { points: points.clone(), tone: *tone },
         operant_env::Shape::Circle { center, radius, tone } => {
             Primitive::Circle { center: *center, radius: *radius, tone: *tone }
@@ -28,7 +34,7 @@ fn shape(shape: &operant_env::Shape) -> Primitive {
         operant_env::Shape::Rectangle { low, high, tone } => {
             Primitive::Rectangle { low: *low, high: *high, tone: *tone }
         }
-    }
+    })
 }
 
 #[cfg(test)]
