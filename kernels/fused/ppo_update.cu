@@ -100,8 +100,15 @@ __device__ __forceinline__ void gather(const UpdateParams& params, const Shuffle
         own.words[word + 2u] = four.z;
         own.words[word + 3u] = four.w;
     }
+#if ENV_PACKED
+    unsigned input[ENV_INPUT_WORDS];
+    env_input(own.words, input);
+#pragma unroll
+    for (unsigned word = 0u; word < ENV_INPUT_WORDS; ++word) rows[word * ROW + column] = __uint_as_float(input[word]);
+#else
 #pragma unroll
     for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) rows[word * ROW + column] = __uint_as_float(own.words[word]);
+#endif
 #pragma unroll
     for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) own.actions[component] = __uint_as_float(own.words[SAMPLE_ACTIONS + component]);
     own.weight = position < end ? 1.0f / (float)size : 0.0f;

@@ -25,9 +25,17 @@
 // Records a step for the scene: the state before it, its flags, and the return up to and with it.
 constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
 
-// Puts the observation of a state into column `column` of a tile's rows, as the policy sees it.
-__device__ __forceinline__ void stage(const EnvState& state, const Normaliser& normaliser, float* rows, unsigned column, bool count, NormSums& sums) {
-#if OBS_BITS
+// Puts the observation of a state into column `column` of a tile's rows, as the policy sees it. A packed observation stays in `packed`,
+// for its sample.
+__device__ __forceinline__ void stage(
+    const EnvState& state, const Normaliser& normaliser, float* rows, unsigned column, bool count, NormSums& sums, unsigned* packed) {
+#if ENV_PACKED
+    unsigned input[ENV_INPUT_WORDS];
+    env_observe(state, packed);
+    env_input(packed, input);
+#pragma unroll
+    for (unsigned word = 0u; word < ENV_INPUT_WORDS; ++word) ((unsigned*)rows)[word * ROW + column] = input[word];
+#elif OBS_BITS
     unsigned obs[ENV_OBS_WORDS];
     env_observe(state, obs);
 #pragma unroll
@@ -44,12 +52,12 @@ __device__ __forceinline__ void stage(const EnvState& state, const Normaliser& n
 }
 
 __device__ __forceinline__ void write_sample(
-    unsigned* to, const float* obs, const float* actions, float logprob, float value, const unsigned* mask, unsigned column) {
+    unsigned* to, const float* obs, const unsigned* packed, const float* actions, float logprob, float value, const unsigned* mask, unsigned column) {
     unsigned words[SAMPLE_STRIDE];
 #pragma unroll
     for (unsigned word = 0u; word < SAMPLE_STRIDE; ++word) words[word] = 0u;
 #pragma unroll
-    for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) words[word] = __float_as_uint(obs[word * ROW + column]);
+    for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) words[word] = packed ? packed[word] : __float_as_uint(obs[word * ROW + column]);
 #pragma unroll
     for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) words[SAMPLE_ACTIONS + component] = __float_as_uint(actions[component]);
     words[SAMPLE_LOGPROB] = __float_as_uint(logprob);
@@ -111,7 +119,12 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
         float reward = 0.0f, next_value = 0.0f;
         bool truncated = false, bootstrapping = false;
         unsigned t = 0u;
-        if (owner) stage(running.state, horizon.normaliser, tile.obs, column, true, sums);
+#if ENV_PACKED
+        unsigned packed[ENV_OBS_WORDS], final_packed[ENV_OBS_WORDS];
+#else
+        unsigned *const packed = nullptr, *const final_packed = nullptr;
+#endif
+        if (owner) stage(running.state, horizon.normaliser, tile.obs, column, true, sums, packed);
 #pragma unroll 1
         for (;;) {
             // One place runs the policy: on the next observations, and on final ones where only the time limit ended an episode.
@@ -145,7 +158,7 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
                 EnvAction action[ENV_COMPONENTS];
                 const float logprob = sample(tile.outputs + column, mask, log_std, uniforms, action, stored);
                 if (counted) {
-                    write_sample(horizon.samples + at * SAMPLE_STRIDE, tile.obs, stored, logprob, value, mask, column);
+                    write_sample(horizon.samples + at * SAMPLE_STRIDE, tile.obs, packed, stored, logprob, value, mask, column);
                     horizon.values[at] = value;
                 }
                 const bool shown = horizon.scene && environment == 0u;
@@ -159,9 +172,9 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
                 }
                 reward = normalise_reward(horizon.normaliser, outcome.reward, done, horizon.discounts.gamma, discounted, sums);
                 truncated = outcome.truncated && !outcome.terminated;
-                if (truncated) stage(outcome.after, horizon.normaliser, tile.final_obs, column, false, sums);
+                if (truncated) stage(outcome.after, horizon.normaliser, tile.final_obs, column, false, sums, final_packed);
                 // The observation after the last step is counted by the next horizon.
-                stage(running.state, horizon.normaliser, tile.obs, column, t + 1u < horizon.num_steps, sums);
+                stage(running.state, horizon.normaliser, tile.obs, column, t + 1u < horizon.num_steps, sums, packed);
                 if (counted) horizon.flags[at] = (unsigned char)flags;
             }
             t += 1u;

@@ -85,6 +85,9 @@ __device__ inline void pack_parameter(unsigned index, float value, const GemmWei
 // A row of an observation as the first product reads it; `obs` are ENV_OBS_WORDS words.
 __device__ __forceinline__ float feature(const float* obs, unsigned k) {
     if (k >= width(0u)) return 0.0f;
+#if ENV_PACKED
+    return env_feature((const unsigned*)obs, k);
+#endif
     if (OBS_BITS) return __float_as_uint(obs[k / 32u]) >> k % 32u & 1u ? 1.0f : 0.0f;
     return obs[k];
 }

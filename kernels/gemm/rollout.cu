@@ -15,8 +15,8 @@
 #include "common/philox.cuh"
 #include "common/mma.cuh"
 #include "common/packing.cuh"
-#include "gemm/layout.cuh"
 #include "env.cuh"
+#include "gemm/layout.cuh"
 #include "common/head.cuh"
 #include "common/episode.cuh"
 #include "common/gae.cuh"
@@ -28,7 +28,7 @@ constexpr unsigned OBS_ROW = row_inputs(0u);
 
 // The observation of a state as the policy sees it; counted where it is a new one.
 __device__ __forceinline__ void view(const EnvState& state, const Normaliser& normaliser, float (&obs)[ENV_OBS_WORDS], bool count, NormSums& sums) {
-#if OBS_BITS
+#if OBS_BITS || ENV_PACKED
     unsigned words[ENV_OBS_WORDS];
     env_observe(state, words);
 #pragma unroll

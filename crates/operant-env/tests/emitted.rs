@@ -1,6 +1,8 @@
 //! The CUDA C++ that environments become: checked in under kernels/envs, and, compiled for the host, equal to the scalar
 //! f32 lane bit for bit over 65 environments x 4,096 steps with auto-reset.
 
+#[path = "support/cards.rs"]
+mod cards;
 #[path = "../../operant-lane/tests/support/cxx.rs"]
 mod cxx;
 #[path = "support/hash.rs"]
@@ -145,6 +147,8 @@ fn emitted_code_gives_the_bits_of_the_scalar_lane() {
         }
     }
     agrees(&locks::Locks);
+    agrees(&cards::Cards);
+    agrees(&cards::MixedCards);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The same environment gives the same bits on every lane: scalar f32, `Wide<8>` and `Wide<16>`, over 65 environments
 //! (no multiple of any width) and 4,096 steps, on one thread and on several, in small tiles and in one.
 
+#[path = "support/cards.rs"]
+mod cards;
 #[path = "support/hash.rs"]
 mod hash;
 #[path = "support/locks.rs"]
@@ -86,4 +88,6 @@ fn every_environment_gives_the_same_bits_on_every_lane() {
 #[test]
 fn masks_arrays_and_loops_give_the_same_bits_on_every_lane() {
     agrees(&locks::Locks);
+    agrees(&cards::Cards);
+    agrees(&cards::MixedCards);
 }

@@ -366,6 +366,15 @@ impl<'a> Reference<'a> {
 
 /// The policy's outputs for one observation, in f64.
 fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
+    let mut input: Vec<_> = vec![Default::default(); network.architecture.input.words()];
+    let obs: Vec<u32> = match &network.architecture.packing {
+        None => obs.to_vec(),
+        Some(packing) => {
+            let obs: Vec<_> = obs.iter().map(|&word| f32::load_uint(&[word])).collect();
+            packing.expand::<f32>(&obs, &mut input, 1, 0);
+            input.iter().map(|word| word.0).collect()
+        }
+    };
     let mut x: Vec<f64> = match network.architecture.input {
         Input::Dense(_) => obs.iter().map(|&word| f64::from(f32::from_bits(word))).collect(),
         Input::Bits(features) => (0..features).map(|k| f64::from(obs[k / 32] >> (k % 32) & 1)).collect(),

@@ -1,7 +1,7 @@
 //! Environments on a GPU without a policy: horizons of uniformly random actions, for benchmarks and bit parity.
 
 use operant_cuda::{Buffer, Device, Function, LaunchConfig, Program, Stream};
-use operant_env::{AnyEnv, ObsSpace};
+use operant_env::AnyEnv;
 
 use crate::LearnError;
 use crate::cuda::common::env::{KernelEnv, words_of};
@@ -18,7 +18,7 @@ fn define(name: &str, value: impl ToString) -> (String, String) {
 
 /// `random_play.cu` for an environment.
 pub fn play_program(kernel_env: &KernelEnv, threads: u32, writes: bool, hashes: bool) -> Program {
-    let bits = matches!(kernel_env.spec.obs, ObsSpace::Binary { .. });
+    let bits = !kernel_env.spec.obs.is_real();
     let defines = vec![
         define("THREADS", threads),
         define("OBS_BITS", u8::from(bits)),

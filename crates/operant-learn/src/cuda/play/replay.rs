@@ -1,8 +1,8 @@
 //! Given actions from given states on a GPU, without auto-reset: `operant replay --device cuda`.
 
 use operant_cuda::{Device, LaunchConfig, Program};
+use operant_env::AnyEnv;
 use operant_env::replay::{CaseWords, Outcome, StepWords};
-use operant_env::{AnyEnv, ObsSpace};
 
 use crate::LearnError;
 use crate::cuda::common::env::{KernelEnv, words_of};
@@ -15,7 +15,7 @@ pub const REPLAY: KernelText =
 
 /// `replay.cu` for an environment.
 pub fn replay_program(kernel_env: &KernelEnv) -> Program {
-    let bits = matches!(kernel_env.spec.obs, ObsSpace::Binary { .. });
+    let bits = !kernel_env.spec.obs.is_real();
     ProgramText::of(kernel_env, REPLAY, vec![("OBS_BITS".to_owned(), u8::from(bits).to_string())])
 }
 

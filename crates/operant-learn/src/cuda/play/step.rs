@@ -16,7 +16,7 @@ pub const STEP: KernelText =
 
 /// `step.cu` for an environment.
 pub fn step_program(kernel_env: &KernelEnv, autoreset: Autoreset) -> Program {
-    let bits = matches!(kernel_env.spec.obs, ObsSpace::Binary { .. });
+    let bits = !kernel_env.spec.obs.is_real();
     let defines = [("THREADS", THREADS), ("OBS_BITS", bits.into()), ("AUTORESET", autoreset as u32)];
     let defines = defines.map(|(name, value)| (name.to_owned(), value.to_string()));
     ProgramText::of(kernel_env, STEP, defines.into())

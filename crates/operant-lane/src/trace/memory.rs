@@ -1,0 +1,123 @@
+//! Memory of the recording lane: a node stands for the whole array as it is after a write.
+
+use super::graph::{Arg, Graph, Literal, Op, Type};
+use super::values::{Trace, Value};
+use crate::bundle::{Bundle, Leaf, Sink, Source};
+use crate::lane::{Lane, Select, Uint};
+use crate::memory::Memory;
+
+/// N words of the recording lane.
+#[derive(Debug, Clone, Copy)]
+pub enum Recorded<'g, const N: usize> {
+    /// Known while recording.
+    Constant([u32; N]),
+    /// As a node leaves it.
+    Node(&'g Graph, u32),
+}
+
+impl<'g, const N: usize> Recorded<'g, N> {
+    pub(super) fn graph(&self) -> Option<&'g Graph> {
+        match *self {
+            Recorded::Constant(_) => None,
+            Recorded::Node(graph, _) => Some(graph),
+        }
+    }
+
+    /// The memory as an argument of a node of `graph`.
+    pub(super) fn arg(&self, graph: &Graph) -> Arg {
+        Arg::Node(match *self {
+            Recorded::Node(_, id) => id,
+            Recorded::Constant(words) => {
+                let table = graph.table(words.iter().map(|&word| Literal::Uint(word)).collect());
+                graph.record(Op::Memory(table), Vec::new(), Type::Memory(N))
+            }
+        })
+    }
+
+    fn element(&self, graph: &'g Graph, index: Value<'g, u32>) -> Value<'g, u32> {
+        graph.node(Op::Element, vec![self.arg(graph), index.arg()])
+    }
+}
+
+impl<'g, const N: usize> Select<Value<'g, bool>> for Recorded<'g, N> {
+    fn select(mask: Value<'g, bool>, yes: Self, no: Self) -> Self {
+        let Value::Node(graph, _) = mask else {
+            let Value::Constant(holds) = mask else { unreachable!("matched above") };
+            return if holds { yes } else { no };
+        };
+        let (yes, no) = (yes.arg(graph), no.arg(graph));
+        if yes == no {
+            let Arg::Node(id) = yes else { unreachable!("memory is a node") };
+            return Recorded::Node(graph, id);
+        }
+        Recorded::Node(graph, graph.record(Op::Choice, vec![mask.arg(), yes, no], Type::Memory(N)))
+    }
+}
+
+impl<'g, const N: usize> Bundle<Trace<'g>> for Recorded<'g, N> {
+    fn leaves(name: &str, out: &mut Vec<Leaf>) {
+        <[Value<'g, u32>; N] as Bundle<Trace<'g>>>::leaves(name, out);
+    }
+    fn store(&self, sink: &mut impl Sink<Trace<'g>>) {
+        sink.memory(self);
+    }
+    fn load(source: &mut impl Source<Trace<'g>>) -> Self {
+        source.memory()
+    }
+}
+
+impl<'g, const N: usize> Memory<Trace<'g>, N> for Recorded<'g, N> {
+    fn splat(words: &[u32]) -> Self {
+        Recorded::Constant(words.try_into().expect("a word for every place"))
+    }
+
+    fn from_words(words: [Value<'g, u32>; N]) -> Self {
+        let graph = words.iter().find_map(|word| word.graph());
+        let Some(graph) = graph else {
+            return Recorded::Constant(words.map(|word| match word {
+                Value::Constant(word) => word,
+                Value::Node(..) => unreachable!("there is no graph"),
+            }));
+        };
+        let args = words.iter().map(|word| word.arg()).collect();
+        Recorded::Node(graph, graph.record(Op::Words, args, Type::Memory(N)))
+    }
+
+    fn get(&self, index: <Trace<'g> as Lane>::Uint) -> <Trace<'g> as Lane>::Uint {
+        match (self, index) {
+            (Recorded::Constant(words), index) => Uint::gather(words, index),
+            (Recorded::Node(graph, _), Value::Constant(k)) => {
+                self.element(graph, Value::Constant(k.min(N as u32 - 1)))
+            }
+            (Recorded::Node(graph, _), index) => self.element(graph, index),
+        }
+    }
+
+    fn set(&mut self, at: Value<'g, bool>, index: Value<'g, u32>, value: Value<'g, u32>) {
+        if matches!(at, Value::Constant(false)) || matches!(index, Value::Constant(k) if k as usize >= N) {
+            return;
+        }
+        let graph = self.graph().or(at.graph()).or(index.graph()).or(value.graph());
+        match (graph, &mut *self) {
+            (None, Recorded::Constant(words)) => {
+                let (Value::Constant(index), Value::Constant(value)) = (index, value) else {
+                    unreachable!("there is no graph")
+                };
+                words[index as usize] = value;
+            }
+            (Some(graph), memory) => {
+                let args = vec![memory.arg(graph), at.arg(), index.arg(), value.arg()];
+                *memory = Recorded::Node(graph, graph.record(Op::Store, args, Type::Memory(N)));
+            }
+            (None, Recorded::Node(..)) => unreachable!("a node has a graph"),
+        }
+    }
+
+    fn word(&self, index: usize) -> Value<'g, u32> {
+        self.get(Value::Constant(index as u32))
+    }
+
+    fn set_word(&mut self, index: usize, value: Value<'g, u32>) {
+        self.set(Value::Constant(true), Value::Constant(index as u32), value);
+    }
+}
