@@ -86,7 +86,7 @@ __device__ inline void pack_parameter(unsigned index, float value, const GemmWei
 __device__ __forceinline__ float feature(const float* obs, unsigned k) {
     if (k >= width(0u)) return 0.0f;
 #if ENV_PACKED
-    return env_feature((const unsigned*)obs, k);
+    return env_feature(obs, k);
 #endif
     if (OBS_BITS) return __float_as_uint(obs[k / 32u]) >> k % 32u & 1u ? 1.0f : 0.0f;
     return obs[k];

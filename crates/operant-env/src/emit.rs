@@ -222,14 +222,13 @@ fn step<E: Env>(env: &E) -> String {
 fn observe<E: Env>(env: &E, kind: &str) -> String {
     let graph = Graph::new();
     let leaves = leaves_of::<f32, E::Obs<f32>>();
-    // Where kinds are mixed, reals are stored by their bits.
-    let place = |(i, leaf): (usize, &Leaf)| {
-        let is_mixed = kind == "unsigned" && leaf.kind == Kind::Float;
-        if is_mixed { format!("((float*)obs)[{i}]") } else { format!("obs[{i}]") }
-    };
-    let places = leaves.iter().enumerate().map(place).collect();
-    let mut outputs = Outputs::new();
-    outputs.assign(&env.observe(&state::<E>(&graph)), places);
+    let places = (0..leaves.len()).map(|i| format!("obs[{i}]")).collect();
+    let (obs, mut outputs) = (env.observe(&state::<E>(&graph)), Outputs::new());
+    if kind == "float" {
+        outputs.assign(&obs, places);
+    } else {
+        outputs.assign_words(&obs, places);
+    }
     function(&graph, &outputs, "env_observe", &[format!("const EnvState& state, {kind}* obs")])
 }
 

@@ -169,8 +169,8 @@ impl Packing {
                     format!("{feature}u + item / {period}u * {all}u + {offset}"),
                 )
             };
-            let value =
-                format!("obs[{word}u + item / {per_word}u] >> item % {per_word}u * {bits}u & 0x{mask:x}u");
+            let word = format!("__float_as_uint(obs[{word}u + item / {per_word}u])");
+            let value = format!("{word} >> item % {per_word}u * {bits}u & 0x{mask:x}u");
             let feature = match kind {
                 Kind::Real => "__uint_as_float(value)".to_owned(),
                 Kind::Bit => "__uint2float_rn(value)".to_owned(),
@@ -185,7 +185,7 @@ impl Packing {
             .expect("writing to a string");
         }
         format!(
-            "\n__device__ __forceinline__ float env_feature(const unsigned* obs, unsigned k) {{\n{body}    return 0.0f;\n}}\n"
+            "\n__device__ __forceinline__ float env_feature(const float* obs, unsigned k) {{\n{body}    return 0.0f;\n}}\n"
         )
     }
 

@@ -1,6 +1,8 @@
 //! Corners of the GPU's rollout that the shipped environments and small grids do not reach: odd numbers of real actions, many
 //! components, masks of two words, bootstraps over bits, clock beyond 32 bits, blocks of several warps, broken weights.
 
+#[path = "../../operant-env/tests/support/cards.rs"]
+mod cards;
 #[path = "../../operant-env/tests/support/crane.rs"]
 mod crane;
 #[path = "support/gpu.rs"]
@@ -13,6 +15,7 @@ mod random_play;
 #[path = "../../operant-env/tests/support/switchboard.rs"]
 mod switchboard;
 
+use cards::{Cards, MixedCards};
 use crane::{Crane, HIGH, LOW};
 use gpu::{device, stand_in};
 use locks::Locks;
@@ -75,6 +78,8 @@ fn odd_and_many_actions_follow_the_cpu() {
         };
         agrees(&device, &Crane, &near, precision, 24);
         agrees(&device, &Switchboard, &config(33, 1, &[20]), precision, 24);
+        agrees(&device, &Cards, &config(33, 1, &[20]), precision, 24);
+        agrees(&device, &MixedCards, &config(17, 1, &[20]), precision, 24);
     }
     let Some(device) = device(2) else { return };
     // Bits straight into the last layer, and two chains over the same bits.
@@ -325,6 +330,7 @@ fn horizons_late_in_a_lifetime_are_those_of_the_scalar_lane() {
         by_hand(&device, &Crane, &config(33, 9, &[]), LATE),
         by_hand(&device, &Switchboard, &config(33, 9, &[]), LATE),
     ];
+    by_hand(&device, &Cards, &config(33, 30, &[]), LATE);
     for kinds in kinds {
         assert!(kinds.iter().all(|&count| count > 0), "not every kind of end came up: {kinds:?}");
     }

@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
+#[path = "../../operant-env/tests/support/cards.rs"]
+mod cards;
 #[path = "support/gpu.rs"]
 mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
 
+use cards::{Cards, MixedCards};
 use gpu::{device, stand_in};
 use locks::Locks;
 use operant_bench::parity::{
@@ -88,6 +91,9 @@ fn rollouts_of_every_environment_follow_the_cpu() {
         ] {
             Rollouts { device: &device, config, precision }.visit(&shared(Locks));
         }
+        for env in [shared(Cards), shared(MixedCards)] {
+            Rollouts { device: &device, config: config(17, 1, &[24]), precision }.visit(&env);
+        }
     }
 }
 
@@ -158,6 +164,9 @@ fn updates_follow_the_cpu() {
         Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32, 16]) },
     ] {
         Compare { device: &device, config, updates: 2 }.visit(&shared(Locks));
+    }
+    for env in [shared(Cards), shared(MixedCards)] {
+        Compare { device: &device, config: base(17, 8, &[20]), updates: 2 }.visit(&env);
     }
 }
 

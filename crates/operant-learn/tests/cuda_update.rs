@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+#[path = "../../operant-env/tests/support/cards.rs"]
+mod cards;
 #[path = "support/gpu.rs"]
 mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
 
+use cards::{Cards, MixedCards};
 use gpu::{device, stand_in};
 use locks::Locks;
 use operant_bench::parity::{UpdatePath, compare_gradient, compare_update};
@@ -54,6 +57,9 @@ fn compare(name: &str, compare: Compare<'_>) -> LearnerState {
     if name == "locks" {
         return compare.visit(&shared(Locks));
     }
+    if let Some(env) = [shared(Cards), shared(MixedCards)].into_iter().find(|env| env.spec().name == name) {
+        return compare.visit(&env);
+    }
     compare.visit(builtin().find(name).expect("registered"))
 }
 
@@ -69,6 +75,8 @@ fn updates_follow_the_cpu() {
         ("acrobot", Config { num_minibatches: 1, anneal_lr: false, ..base(1, 65, &[]) }),
         ("locks", Config { shared_trunk: false, ent_coef: 0.1, ..base(33, 8, &[20, 40]) }),
         ("locks", Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32]) }),
+        ("cards", base(17, 8, &[20])),
+        ("mixed_cards", base(17, 8, &[20])),
     ] {
         compare(name, Compare { device: &device, config, updates: 2, how: UpdatePath::Fused });
     }
@@ -104,6 +112,8 @@ fn gradients_on_tensor_cores_are_those_of_single_precision() {
             rounded.visit(builtin().find(name).expect("registered"));
         }
         Rounded { device: &device, config: base(&[20, 40]), precision }.visit(&shared(Locks));
+        Rounded { device: &device, config: base(&[20]), precision }.visit(&shared(Cards));
+        Rounded { device: &device, config: base(&[20]), precision }.visit(&shared(MixedCards));
     }
     // Too large for registers: gradients are added up in memory.
     let Some(device) = device(1) else { return };

@@ -185,6 +185,8 @@ impl Graph {
 pub struct Outputs {
     pub(super) values: Vec<(String, Type, Arg)>,
     places: std::vec::IntoIter<String>,
+    /// Whether floats are stored by their bits.
+    as_words: bool,
 }
 
 impl Outputs {
@@ -199,6 +201,13 @@ impl Outputs {
         bundle.store(self);
     }
 
+    /// The same to words: floats by their bits.
+    pub fn assign_words<'g, B: crate::Bundle<Trace<'g>>>(&mut self, bundle: &B, places: Vec<String>) {
+        self.as_words = true;
+        self.assign(bundle, places);
+        self.as_words = false;
+    }
+
     fn push<T: Constant>(&mut self, value: Value<'_, T>) {
         let place = self.places.next().expect("a place for every leaf");
         self.values.push((place, Type::Scalar(T::KIND), value.arg()));
@@ -207,7 +216,11 @@ impl Outputs {
 
 impl<'g> Sink<Trace<'g>> for Outputs {
     fn float(&mut self, value: Value<'g, f32>) {
-        self.push(value);
+        if self.as_words {
+            self.push(value.to_bits());
+        } else {
+            self.push(value);
+        }
     }
     fn uint(&mut self, value: Value<'g, u32>) {
         self.push(value);

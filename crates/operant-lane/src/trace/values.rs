@@ -76,6 +76,13 @@ impl<'g, T: Constant> Value<'g, T> {
     }
 }
 
+impl<'g> Value<'g, f32> {
+    /// The bits.
+    pub(super) fn to_bits(self) -> Value<'g, u32> {
+        unary(self, f32::to_bits, "__float_as_uint($0)")
+    }
+}
+
 fn unary<'g, A: Constant, R: Constant>(
     a: Value<'g, A>,
     fold: impl Fn(A) -> R,
@@ -329,7 +336,7 @@ impl<'g> Float for Value<'g, f32> {
         unary(bits, f32::from_bits, "__uint_as_float($0)")
     }
     fn mantissa_exponent(self) -> (Self, Self::Int) {
-        let bits: Value<'g, u32> = unary(self, f32::to_bits, "__float_as_uint($0)");
+        let bits = self.to_bits();
         let exponent = Uint::shr(bits, 23).to_int() - Int::splat(127);
         let mantissa = (bits & Uint::splat(0x007f_ffff)) | Uint::splat(0x3f80_0000);
         (unary(mantissa, f32::from_bits, "__uint_as_float($0)"), exponent)
