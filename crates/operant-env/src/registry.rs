@@ -1,7 +1,7 @@
 //! The registry: a list of environments that are found by name. [`crate::builtin`] has those of this crate; a program adds its own
 //! with [`Registry::with`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::any::AnyEnv;
@@ -77,6 +77,17 @@ impl Registry {
     /// All environments, in the order in which they were added.
     pub fn envs(&self) -> &[Arc<dyn AnyEnv>] {
         &self.envs
+    }
+
+    /// Some environments that together have every kind of space and rule: classic control, and the first of every other family.
+    /// For suites that would take too long with all.
+    pub fn of_each_kind(&self) -> Vec<Arc<dyn AnyEnv>> {
+        let mut families = BTreeSet::new();
+        let is_chosen = |env: &&Arc<dyn AnyEnv>| {
+            let family = env.spec().family;
+            family == "classic control" || families.insert(family)
+        };
+        self.envs.iter().filter(is_chosen).cloned().collect()
     }
 
     /// The specifications of all environments.

@@ -94,7 +94,11 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
     for (architecture, limits) in ARCHITECTURES.into_iter().filter(|(number, _)| selected(number)) {
         let with = |hidden| Programs { architecture, limits, hidden };
         jobs.extend([gae_program(), Peak::program()].map(|program| with(&[]).job(program)));
-        for env in builtin().envs() {
+        let envs = match extent {
+            ProgramSelection::All => builtin().envs().to_vec(),
+            ProgramSelection::Page => builtin().of_each_kind(),
+        };
+        for env in &envs {
             let programs = match (extent, architecture == SHOWN, env.spec().name == THOROUGH) {
                 (ProgramSelection::All, ..) | (ProgramSelection::Page, true, true) => with(&HIDDEN),
                 (ProgramSelection::Page, false, true) => with(&HIDDEN[2..]),
