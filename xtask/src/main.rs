@@ -37,6 +37,8 @@ Chores:
           Writes docs/metrics.md from the table of metrics.
   config-doc
           Writes the tables of docs/configuration.md from the rows of the settings.
+  worlds-doc
+          Writes docs/worlds.md from the specifications of the environments.
   learning [--gpu-presets] [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md; with --gpu-presets on the CPU with the settings for GPUs, and the table of
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         ["metrics-doc"] => doc::run("docs/metrics.md", "operant-metrics", "markdown"),
         ["config-doc"] => doc::run("docs/configuration.md", "operant-run", "configuration")
             .and_then(|()| doc::run(doc::PYTHON_TYPES, "operant-run", "python_types")),
+        ["worlds-doc"] => doc::run("docs/worlds.md", "operant-env", "worlds"),
         ["soak", ref args @ ..] => soak::run(args),
         ["python"] => tools::install(),
         ["wheel", ref args @ ..] => wheel::run(args),

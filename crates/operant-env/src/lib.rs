@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod any;
+mod doc;
 mod emit;
 mod env;
 pub mod grid;
@@ -36,6 +37,7 @@ registry::environments! {
 pub use operant_lane as lane;
 
 pub use any::{AnyEnv, LaneWidth, Seen, StepError, Stepped, Stepper, TileSpec, running_words};
+pub use doc::markdown;
 pub use env::{Env, Step};
 pub use packing::Packing;
 pub use registry::{EnvError, EnvOptions, Registry, UnknownEnv};

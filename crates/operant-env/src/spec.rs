@@ -182,6 +182,41 @@ impl ObsSpace {
     }
 }
 
+/// Such as `4 reals`, `10x10x4 bits`, or for parts `image 7x7x3 indices, direction 1 of 4`.
+impl std::fmt::Display for ObsSpace {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ObsSpace::Box { low, .. } => write!(formatter, "{} reals", low.len()),
+            ObsSpace::Binary { shape } => write!(formatter, "{} bits", by(shape)),
+            ObsSpace::Index { shape, below } if shape.is_empty() => write!(formatter, "1 of {}", below[0]),
+            ObsSpace::Index { shape, .. } => write!(formatter, "{} indices", by(shape)),
+            ObsSpace::Bytes { shape } => write!(formatter, "{} bytes", by(shape)),
+            ObsSpace::Parts(parts) => {
+                let parts: Vec<String> = parts.iter().map(|(name, part)| format!("{name} {part}")).collect();
+                formatter.write_str(&parts.join(", "))
+            }
+        }
+    }
+}
+
+/// Such as `2 choices`, `3x4 choices`, `2 reals`, or for one real number its bounds too.
+impl std::fmt::Display for ActionSpace {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ActionSpace::Discrete(choices) => write!(formatter, "{} choices", by(choices)),
+            ActionSpace::Box { low, high } if low.len() == 1 => {
+                write!(formatter, "1 real, {} to {}", low[0], high[0])
+            }
+            ActionSpace::Box { low, .. } => write!(formatter, "{} reals", low.len()),
+        }
+    }
+}
+
+/// Extents such as `10x10x4`.
+fn by(extents: &[usize]) -> String {
+    extents.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
+}
+
 /// How many indices with those bounds a word holds.
 fn indices_per_word(below: &[u32]) -> usize {
     if below.iter().all(|&below| below <= 256) { 4 } else { 2 }
