@@ -1,4 +1,4 @@
-"""EnvPool's CartPole alone: random actions, auto-reset, all cores, in lock-step and asynchronously."""
+"""An environment of EnvPool alone, CartPole by default: random actions, auto-reset, all cores, in lock-step and asynchronously."""
 
 import argparse
 
@@ -12,13 +12,14 @@ BATCHES = 16
 STEPS_PER_CALL = 8
 
 
-def prepare(num_envs: int, batch: int) -> Step:
+def prepare(name: str, num_envs: int, batch: int) -> Step:
     """A pool that steps `batch` of its environments at a time; all of them: lock-step."""
     threads = usable_cores()
     pool = envpool.make_gymnasium(
-        "CartPole-v1", num_envs=num_envs, batch_size=batch, num_threads=threads, seed=0
+        name, num_envs=num_envs, batch_size=batch, num_threads=threads, seed=0
     )
-    actions = np.random.default_rng(0).integers(0, 2, (BATCHES, batch)).astype(np.int32)
+    choices = pool.action_space.n
+    actions = np.random.default_rng(0).integers(0, choices, (BATCHES, batch)).astype(np.int32)
     if batch == num_envs:
         pool.reset()
     else:
@@ -41,11 +42,13 @@ def prepare(num_envs: int, batch: int) -> Step:
 def main() -> None:
     """Serves the fastest of three ways to use the library."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--env", default="CartPole-v1")
     parser.add_argument("--envs", type=int, default=8192)
-    envs = parser.parse_args().envs
+    arguments = parser.parse_args()
+    name, envs = arguments.env, arguments.envs
     shapes = [(envs, envs), (envs, envs // 2), (1024, 1024)]
     candidates = [
-        Candidate({"envs": size, "batch": batch}, lambda size=size, batch=batch: prepare(size, batch))
+        Candidate({"envs": size, "batch": batch}, lambda size=size, batch=batch: prepare(name, size, batch))
         for size, batch in shapes
     ]
     serve(versions("envpool", "numpy"), candidates)

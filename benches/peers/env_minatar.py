@@ -1,5 +1,6 @@
-"""The MinAtar package's Breakout alone: one environment in plain Python, random actions."""
+"""A game of the MinAtar package alone: one environment in plain Python, random actions."""
 
+import argparse
 import random
 
 from minatar import Environment
@@ -9,9 +10,9 @@ from worker import Candidate, Step, serve, versions
 STEPS_PER_CALL = 512
 
 
-def prepare() -> Step:
+def prepare(name: str) -> Step:
     """A game without sticky actions, on each side."""
-    game = Environment("breakout", sticky_action_prob=0.0)
+    game = Environment(name, sticky_action_prob=0.0)
     game.seed(0)
     game.reset()
     generator = random.Random(0)
@@ -30,7 +31,10 @@ def prepare() -> Step:
 
 def main() -> None:
     """Serves one environment: the package has no vectorised form."""
-    serve(versions("MinAtar", "numpy"), [Candidate({"envs": 1}, prepare)])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--env", default="breakout")
+    name = parser.parse_args().env
+    serve(versions("MinAtar", "numpy"), [Candidate({"envs": 1}, lambda: prepare(name))])
 
 
 if __name__ == "__main__":

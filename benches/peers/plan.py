@@ -204,7 +204,48 @@ def on_cpu() -> list[Comparison]:
             ZOO.num_envs * ZOO.num_steps,
         ),
         Comparison("solve", "CartPole solved, from process start", TIME, solve, solvers),
+        *worlds(),
     ]
+
+
+MINATAR = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+"""The games of MinAtar, as its package names them."""
+TOY_TEXT = {
+    "frozen_lake": "FrozenLake-v1",
+    "cliff_walking": "CliffWalking-v1",
+    "taxi": "Taxi-v3",
+    "blackjack": "Blackjack-v1",
+}
+MINIGRID = {
+    "minigrid_empty_8x8": "MiniGrid-Empty-8x8-v0",
+    "minigrid_doorkey_8x8": "MiniGrid-DoorKey-8x8-v0",
+    "minigrid_fourrooms": "MiniGrid-FourRooms-v0",
+    "minigrid_keycorridor_s3r3": "MiniGrid-KeyCorridorS3R3-v0",
+    "minigrid_multiroom_n4_s5": "MiniGrid-MultiRoom-N4-S5-v0",
+    "minigrid_dynamic_obstacles_8x8": "MiniGrid-Dynamic-Obstacles-8x8-v0",
+}
+
+
+def worlds() -> list[Comparison]:
+    """Environments alone against the packages whose rules they have, one core each."""
+    comparisons = []
+    for game in MINATAR:
+        peers = [Peer("minatar", "MinAtar, one environment", "minatar", "env_minatar.py", ("--env", game))]
+        if game != "seaquest":  # gymnax has none
+            name = game.replace("_", " ").title().replace(" ", "") + "-MinAtar"
+            peers.append(Peer("gymnax", "gymnax", "gymnax", "env_gymnax.py", ("--env", name)))
+        command = (*bench_env(f"minatar_{game}"), "--threads", "1", "--set", "env.sticky_action_prob=0")
+        comparisons.append(Comparison(f"world-{game}", f"MinAtar {game} alone", SPEED, command, tuple(peers)))
+    for package, ids in (("gymnasium", TOY_TEXT), ("minigrid", MINIGRID)):
+        for name, id in ids.items():
+            single = Peer(package, f"{package}, one environment", package, "env_single.py")
+            peers = [replace(single, arguments=("--package", package, "--env", id))]
+            if package == "gymnasium":
+                id = id.replace("CliffWalking-v1", "CliffWalking-v0")  # EnvPool has the version before
+                peers.append(Peer("envpool", "EnvPool, all cores", "envpool", "env_envpool.py", ("--env", id)))
+            command = (*bench_env(name), "--threads", "1")
+            comparisons.append(Comparison(f"world-{name}", f"{id} alone", SPEED, command, tuple(peers)))
+    return comparisons
 
 
 def bench_env(name: str) -> tuple[str, ...]:
