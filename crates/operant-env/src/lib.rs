@@ -28,9 +28,8 @@ registry::environments! {
     mountain_car_continuous::MountainCarContinuous,
     pendulum::Pendulum,
     acrobot::Acrobot,
-    minatar_breakout::MinatarBreakout,
-    minatar_freeway::MinatarFreeway,
     ;
+    minatar,
 }
 
 /// The lanes that environments are written over.

@@ -8,7 +8,7 @@ mod locks;
 
 use locks::Locks;
 use operant_env::cartpole::CartPole;
-use operant_env::minatar_breakout::MinatarBreakout;
+use operant_env::minatar::{Breakout, MinAtar};
 use operant_env::pendulum::Pendulum;
 use operant_env::{AnyEnv, ObsSpace, builtin};
 use operant_learn::cpu::backend;
@@ -103,7 +103,7 @@ fn a_loaded_snapshot_continues_bit_for_bit() {
     }
     check(shared(CartPole), config(17));
     check(shared(Pendulum), config(300));
-    check(shared(MinatarBreakout::default()), config(65));
+    check(shared(MinAtar::<Breakout>::default()), config(65));
     check(shared(Locks), config(20));
 }
 
@@ -244,6 +244,7 @@ fn masks_and_several_components_are_learned() {
 #[test]
 fn bits_cannot_be_normalised() {
     let config = Config { norm_obs: true, ..config(16) };
-    let error = backend(shared(MinatarBreakout::default()), &config, 1).err().expect("a refusal").to_string();
+    let error =
+        backend(shared(MinAtar::<Breakout>::default()), &config, 1).err().expect("a refusal").to_string();
     assert!(error.contains("norm_obs") && error.contains("set norm_obs = false"), "{error}");
 }

@@ -6,7 +6,10 @@ use std::io::Write;
 
 use operant_cuda::{Compiler, Program, SearchPaths};
 use operant_env::{
-    AnyEnv, Autoreset, cartpole::CartPole, minatar_breakout::MinatarBreakout, pendulum::Pendulum,
+    AnyEnv, Autoreset,
+    cartpole::CartPole,
+    minatar::{Breakout, MinAtar},
+    pendulum::Pendulum,
 };
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
@@ -57,7 +60,7 @@ fn every_kernel_compiles_without_a_warning() {
         Compiler::find_at(&SearchPaths::only(&[directory]), None).expect("a compiler").cached_in(None);
     let mut all = programs(&CartPole, Precision::F32);
     all.extend(programs(&Pendulum, Precision::Bf16));
-    all.extend(programs(&MinatarBreakout::default(), Precision::Tf32));
+    all.extend(programs(&MinAtar::<Breakout>::default(), Precision::Tf32));
     for program in all {
         let image = compiler.compile(&program, 90).unwrap_or_else(|error| panic!("{error}"));
         assert!(!image.log.contains("warning"), "{}: {}", program.name, image.log);

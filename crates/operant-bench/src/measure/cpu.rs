@@ -236,7 +236,8 @@ mod tests {
     #[test]
     fn what_cannot_be_trained_is_an_error() {
         let config = Config { hidden: vec![8], ..config(16) };
-        let binary: Arc<dyn AnyEnv> = Arc::new(operant_env::minatar_breakout::MinatarBreakout::default());
+        let binary: Arc<dyn AnyEnv> =
+            Arc::new(operant_env::minatar::MinAtar::<operant_env::minatar::Breakout>::default());
         let refused = rollout(&binary, &Config { norm_obs: true, ..config }, &CpuOptions::new(1), BRIEF);
         assert!(matches!(refused, Err(LearnError::Config { key: "norm_obs", .. })));
     }

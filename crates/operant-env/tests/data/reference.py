@@ -93,6 +93,9 @@ class Recorder:
     def randint(self, *args):
         return self.keep(self.generator.randint(*args))
 
+    def choice(self, values):
+        return values[self.randint(len(values))]
+
 
 class MinAtar:
     """A game of the MinAtar package behind the same calls. A recipe's subclass gives `get` and `set`, the public state
@@ -101,12 +104,13 @@ class MinAtar:
     package = "MinAtar 1.0.15"
     seed = 0  # of what is drawn after `start`
 
-    def __init__(self, name, time_limit, sticky_action_prob):
+    def __init__(self, name, time_limit, sticky_action_prob, module=None):
         self.name, self.time_limit, self.sticky_action_prob = name, time_limit, sticky_action_prob
+        self.module = module or name.lower()
 
     def facts(self):
         """Id, options, time limit and spaces."""
-        env = minatar.Environment(self.name.lower())
+        env = minatar.Environment(self.module)
         return {
             "id": f"MinAtar/{self.name}-v0",
             "options": {"sticky_action_prob": self.sticky_action_prob},
@@ -121,7 +125,7 @@ class MinAtar:
 
     def reset(self, seed):
         # A new object, since the action executed last survives a reset.
-        self.env = minatar.Environment(self.name.lower(), sticky_action_prob=self.sticky_action_prob)
+        self.env = minatar.Environment(self.module, sticky_action_prob=self.sticky_action_prob)
         self.env.random = self.game.random = self.random = Recorder(seed)
         self.env.reset()
         self.steps = 0

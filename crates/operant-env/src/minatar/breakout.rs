@@ -1,12 +1,8 @@
 //! MinAtar Breakout: a paddle, a ball and three rows of bricks on a 10 x 10 grid.
 //!
-//! Move for move the Breakout of the MinAtar package (Young and Tian, "MinAtar", 2019), order of checks included: the
-//! paddle moves first; a side wall mirrors the ball and holds its column; then the first of ceiling, brick and bottom row
+//! The paddle moves first; a side wall mirrors the ball and holds its column; then the first of ceiling, brick and bottom row
 //! applies. A broken brick sends the ball back in its row but not its column, and until it flies free again the ball
 //! passes other bricks unharmed. A cleared wall is rebuilt when the ball next reaches the bottom row, caught or lost.
-//!
-//! Difference to MinAtar: a new episode starts with no action executed before, where the package remembers the one of the episode
-//! before; and episodes are truncated after 5,000 steps.
 //!
 //! Grids are bit maps: one bit a cell for the bricks, four for the observation.
 //!
@@ -15,13 +11,9 @@
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, array, bundle};
 
-use crate::spec::{OptionError, OptionValue};
-use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Shape, Step, grid, sticky};
+use super::{About, CELLS, Game, LEFT, MinAtar, RIGHT, SIDE, TIME_LIMIT, moved, square};
+use crate::{Shape, Step, grid};
 
-/// Cells along a side.
-const SIDE: u32 = 10;
-/// Cells of the board.
-const CELLS: usize = 100;
 /// Channels of the observation: paddle, ball, trail, brick.
 const CHANNELS: usize = 4;
 /// Words of the observation's 400 bits.
@@ -55,62 +47,29 @@ bundle! {
     }
 }
 
-/// The environment.
-#[derive(Debug, Clone)]
-pub struct MinatarBreakout {
-    /// Chance that an action is replaced by the one before.
-    sticky_action_prob: f64,
-}
+/// The game.
+#[derive(Debug, Clone, Copy)]
+pub struct Breakout;
 
-impl Default for MinatarBreakout {
-    fn default() -> Self {
-        MinatarBreakout { sticky_action_prob: sticky::MINATAR }
-    }
-}
-
-/// Options, with the package's names.
-fn options() -> Vec<EnvOption> {
-    let help = "accepted as by the package, whose Breakout has a single level: it changes nothing";
-    vec![
-        sticky::sticky_action_prob(),
-        EnvOption::number("difficulty_ramping", 1.0, 0.0, 1.0, help),
-    ]
-}
-
-impl Env for MinatarBreakout {
+impl Game for Breakout {
     type State<L: Lane> = State<L>;
     type Obs<L: Lane> = [L::Uint; OBS_WORDS];
-    type Action<L: Lane> = L::Uint;
 
-    fn spec(&self) -> EnvSpec {
-        EnvSpec {
-            name: "minatar_breakout".into(),
-            aliases: vec!["MinAtar/Breakout-v0".into(), "Breakout-MinAtar".into(), "breakout".into()],
-            family: "minatar".into(),
-            summary: "break bricks with a ball on a 10x10 grid; 1 a brick".into(),
-            rules: "A paddle bounces a ball into three rows of bricks; each is worth 1, and a cleared \
-                    wall comes back. The episode ends when the ball is lost."
-                .into(),
-            reference: "MinAtar 1.0.15, move for move. A new episode has no action before it; truncated after 5,000 steps.".into(),
-            variant_of: None,
-            obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, CHANNELS] },
-            actions: ActionSpace::Discrete(vec![6]),
-            time_limit: 5000,
-            fps: 15.0,
-            options: options(),
-            preset: Some(include_str!("../presets/minatar_breakout.toml").into()),
-        }
-    }
-
-    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
-        if self.spec().check_option(name, value)?.name == sticky::STICKY_ACTION_PROB {
-            self.sticky_action_prob = value.number();
-        }
-        Ok(())
-    }
+    const ABOUT: About = About {
+        title: "Breakout",
+        name: "breakout",
+        summary: "break bricks with a ball on a 10x10 grid; 1 a brick",
+        rules: "A paddle bounces a ball into three rows of bricks; each is worth 1, and a cleared \
+                wall comes back. The episode ends when the ball is lost.",
+        channels: CHANNELS,
+        actions: &[0, LEFT, RIGHT],
+        ramps: false,
+        time_limit: TIME_LIMIT,
+        preset: include_str!("../../presets/minatar_breakout.toml"),
+    };
 
     #[inline(always)]
-    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
+    fn reset<L: Lane>(draws: &mut Draws<L>) -> State<L> {
         let u = L::Uint::splat;
         let right = draws.below(2).eq(u(1));
         let ball_x = right.select(u(SIDE - 1), u(0)).named("ball_x");
@@ -128,14 +87,17 @@ impl Env for MinatarBreakout {
     }
 
     #[inline(always)]
-    fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, State<L>> {
+    fn step<L: Lane>(
+        play: &MinAtar<Self>,
+        s: &State<L>,
+        action: L::Uint,
+        draws: &mut Draws<L>,
+    ) -> Step<L, State<L>> {
         let (u, int) = (L::Uint::splat, L::Int::splat);
-        let action = sticky::executed(self.sticky_action_prob, *action, s.last_action, draws);
+        let action = play.executed::<L>(action, s.last_action, draws);
 
         // The paddle moves before the ball.
-        let left = action.eq(u(1)) & s.pos.ne(u(0));
-        let right = action.eq(u(3)) & s.pos.lt(u(SIDE - 1));
-        let pos = (s.pos + right.select(u(1), u(0)) - left.select(u(1), u(0))).named("pos");
+        let pos = moved::<L>(s.pos, action.eq(u(LEFT)), action.eq(u(RIGHT)), 0, SIDE - 1).named("pos");
 
         let rightwards = s.ball_dir.eq(u(1)) | s.ball_dir.eq(u(2));
         let downwards = s.ball_dir.ge(u(2));
@@ -186,7 +148,7 @@ impl Env for MinatarBreakout {
     }
 
     #[inline(always)]
-    fn observe<L: Lane>(&self, s: &State<L>) -> [L::Uint; OBS_WORDS] {
+    fn observe<L: Lane>(s: &State<L>) -> [L::Uint; OBS_WORDS] {
         let u = L::Uint::splat;
         let paddle = u(9 * SIDE) + s.pos;
         let ball = s.ball_y * u(SIDE) + s.ball_x;
@@ -201,30 +163,26 @@ impl Env for MinatarBreakout {
         })
     }
 
-    fn draw(&self, s: &State<f32>) -> Scene {
-        let side = SIDE as f32;
-        let square = |x: f32, y: f32, tone| grid::square(SIDE, x, y, tone);
+    fn draw(s: &State<f32>) -> Vec<Shape> {
         let bricks = s.bricks.map(|word| word.0);
-        let mut shapes: Vec<Shape> = (0..CELLS)
-            .filter(|cell| grid::holds(&bricks, *cell))
-            .map(|cell| square((cell % 10) as f32, (cell / 10) as f32, 1))
-            .collect();
-        shapes.push(square(s.last_x.0 as f32, s.last_y.0 as f32, 4));
-        shapes.push(square(s.ball_x.0 as f32, s.ball_y.0 as f32, 2));
-        shapes.push(square(s.pos.0 as f32, side - 1.0, 3));
-        Scene { low: [0.0, 0.0], high: [side, side], shapes }
+        let wall = (0..CELLS).filter(|cell| grid::holds(&bricks, *cell));
+        let mut shapes: Vec<Shape> = wall.map(|cell| square(cell as u32 % SIDE, cell as u32 / SIDE, 1)).collect();
+        shapes.push(square(s.last_x.0, s.last_y.0, 4));
+        shapes.push(square(s.ball_x.0, s.ball_y.0, 2));
+        shapes.push(square(s.pos.0, SIDE - 1, 3));
+        shapes
     }
 
     /// ball_y, ball_x, ball_dir, pos, strike, last_y, last_x, then the brick map cell by cell. The action before is not
     /// part of it and starts as 0.
-    fn unpack(&self, public: &[f64]) -> Vec<f64> {
+    fn unpack(public: &[f64]) -> Vec<f64> {
         let mut leaves = public[..7].to_vec();
         leaves.extend(grid::pack::<BRICK_WORDS>(&public[7..]).map(f64::from));
         leaves.push(0.0);
         leaves
     }
 
-    fn pack(&self, leaves: &[f64]) -> Vec<f64> {
+    fn pack(leaves: &[f64]) -> Vec<f64> {
         let mut public = leaves[..7].to_vec();
         let bricks: Vec<u32> = leaves[7..7 + BRICK_WORDS].iter().map(|word| *word as u32).collect();
         public.extend((0..CELLS).map(|cell| f64::from(u8::from(grid::holds(&bricks, cell)))));

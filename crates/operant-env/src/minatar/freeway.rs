@@ -1,19 +1,15 @@
 //! MinAtar Freeway: a chicken crosses a road of eight lanes on a 10 x 10 grid, a car in each.
 //!
-//! Move for move the Freeway of the MinAtar package (Young and Tian, "MinAtar", 2019), order of checks included. An episode
-//! has 2,501 steps, and its end is a termination. Difference to MinAtar: a new episode starts with no action executed before, where
-//! the package remembers the one of the episode before.
+//! An episode has 2,501 steps, and its end is a termination.
 //!
 //! A car of speed s moves one cell every s + 1 steps, so speed 1 is the fastest. A crossing draws all cars' speeds and
 //! directions again and keeps their positions.
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
-use crate::spec::{OptionError, OptionValue};
-use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Step, grid, sticky};
+use super::{About, DOWN, Game, MinAtar, SIDE, UP, square};
+use crate::{Shape, Step, grid};
 
-/// Cells along a side.
-const SIDE: u32 = 10;
 /// Cars; number i drives in row i + 1.
 const CARS: usize = 8;
 /// Column of the chicken.
@@ -56,27 +52,9 @@ bundle! {
 /// Timers and speeds of the cars.
 type Traffic<L> = ([<L as Lane>::Uint; CARS], [<L as Lane>::Int; CARS]);
 
-/// The environment.
-#[derive(Debug, Clone)]
-pub struct MinatarFreeway {
-    /// Chance that an action is replaced by the one before.
-    sticky_action_prob: f64,
-}
-
-impl Default for MinatarFreeway {
-    fn default() -> Self {
-        MinatarFreeway { sticky_action_prob: sticky::MINATAR }
-    }
-}
-
-/// Options, with the package's names.
-fn options() -> Vec<EnvOption> {
-    let help = "accepted as by the package, whose Freeway has a single level: it changes nothing";
-    vec![
-        sticky::sticky_action_prob(),
-        EnvOption::number("difficulty_ramping", 1.0, 0.0, 1.0, help),
-    ]
-}
+/// The game.
+#[derive(Debug, Clone, Copy)]
+pub struct Freeway;
 
 /// Draws speed and direction of every car: all speeds first.
 #[inline(always)]
@@ -103,41 +81,26 @@ fn pace<L: Lane>(speed: L::Int) -> L::Uint {
     speed.max(-speed).to_uint()
 }
 
-impl Env for MinatarFreeway {
+impl Game for Freeway {
     type State<L: Lane> = State<L>;
     type Obs<L: Lane> = [L::Uint; OBS_WORDS];
-    type Action<L: Lane> = L::Uint;
 
-    fn spec(&self) -> EnvSpec {
-        EnvSpec {
-            name: "minatar_freeway".into(),
-            aliases: vec!["MinAtar/Freeway-v0".into(), "Freeway-MinAtar".into(), "freeway".into()],
-            family: "minatar".into(),
-            summary: "cross a road with cars on a 10x10 grid; 1 a crossing".into(),
-            rules: "A chicken crosses eight lanes of traffic, 1 a crossing; a car sends it back to the \
-                    start. An episode is 2,501 steps."
-                .into(),
-            reference: "MinAtar 1.0.15, move for move. A new episode has no action before it.".into(),
-            variant_of: None,
-            obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, CHANNELS as usize] },
-            actions: ActionSpace::Discrete(vec![6]),
-            // No episode is that long.
-            time_limit: TIME as u32 + 2,
-            fps: 15.0,
-            options: options(),
-            preset: Some(include_str!("../presets/minatar_freeway.toml").into()),
-        }
-    }
-
-    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
-        if self.spec().check_option(name, value)?.name == sticky::STICKY_ACTION_PROB {
-            self.sticky_action_prob = value.number();
-        }
-        Ok(())
-    }
+    const ABOUT: About = About {
+        title: "Freeway",
+        name: "freeway",
+        summary: "cross a road with cars on a 10x10 grid; 1 a crossing",
+        rules: "A chicken crosses eight lanes of traffic, 1 a crossing; a car sends it back to the \
+                start. An episode is 2,501 steps.",
+        channels: CHANNELS as usize,
+        actions: &[0, UP, DOWN],
+        ramps: false,
+        // No episode is that long.
+        time_limit: TIME as u32 + 2,
+        preset: include_str!("../../presets/minatar_freeway.toml"),
+    };
 
     #[inline(always)]
-    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
+    fn reset<L: Lane>(draws: &mut Draws<L>) -> State<L> {
         let u = L::Uint::splat;
         let (timer, speed) = lottery(draws);
         State {
@@ -152,12 +115,17 @@ impl Env for MinatarFreeway {
     }
 
     #[inline(always)]
-    fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, State<L>> {
+    fn step<L: Lane>(
+        play: &MinAtar<Self>,
+        s: &State<L>,
+        action: L::Uint,
+        draws: &mut Draws<L>,
+    ) -> Step<L, State<L>> {
         let (u, int) = (L::Uint::splat, L::Int::splat);
-        let action = sticky::executed(self.sticky_action_prob, *action, s.last_action, draws);
+        let action = play.executed::<L>(action, s.last_action, draws);
 
         // The chicken moves first, if it may; at the start row moving down only costs the wait.
-        let (up, down) = (action.eq(u(2)), action.eq(u(4)));
+        let (up, down) = (action.eq(u(UP)), action.eq(u(DOWN)));
         let moves = ((up | down) & s.move_timer.eq(u(0))).named("moves");
         let move_timer = moves.select(u(MOVE_PERIOD), s.move_timer);
         let above = (moves & up & s.y.ne(u(0))).select(s.y - u(1), s.y);
@@ -194,7 +162,7 @@ impl Env for MinatarFreeway {
     }
 
     #[inline(always)]
-    fn observe<L: Lane>(&self, s: &State<L>) -> [L::Uint; OBS_WORDS] {
+    fn observe<L: Lane>(s: &State<L>) -> [L::Uint; OBS_WORDS] {
         let u = L::Uint::splat;
         // Cells are seven bits, so a row is 70 of them; the chicken is never in row 0.
         let chicken = s.y * u(ROW_BITS) + u(COLUMN * CHANNELS);
@@ -217,28 +185,27 @@ impl Env for MinatarFreeway {
         })
     }
 
-    fn draw(&self, s: &State<f32>) -> Scene {
-        let side = SIDE as f32;
+    fn draw(s: &State<f32>) -> Vec<Shape> {
         let mut shapes = Vec::new();
         for car in 0..CARS {
             let behind = next_cell::<f32>(s.x[car], s.speed[car].lt(Int::splat(0)));
             for (x, tone) in [(behind, 4), (s.x[car], 1)] {
-                shapes.push(grid::square(SIDE, x.0 as f32, (car + 1) as f32, tone));
+                shapes.push(square(x.0, car as u32 + 1, tone));
             }
         }
-        shapes.push(grid::square(SIDE, COLUMN as f32, s.y.0 as f32, 2));
-        Scene { low: [0.0, 0.0], high: [side, side], shapes }
+        shapes.push(square(COLUMN, s.y.0, 2));
+        shapes
     }
 
     /// y, move_timer, time_left, then x, timer and speed car by car. The action before is not part of it and starts as 0.
-    fn unpack(&self, public: &[f64]) -> Vec<f64> {
+    fn unpack(public: &[f64]) -> Vec<f64> {
         let mut leaves = public[..3].to_vec();
         leaves.extend((0..3).flat_map(|field| (0..CARS).map(move |car| public[3 + 3 * car + field])));
         leaves.push(0.0);
         leaves
     }
 
-    fn pack(&self, leaves: &[f64]) -> Vec<f64> {
+    fn pack(leaves: &[f64]) -> Vec<f64> {
         let mut public = leaves[..3].to_vec();
         public.extend((0..CARS).flat_map(|car| (0..3).map(move |field| leaves[3 + CARS * field + car])));
         public

@@ -1,0 +1,245 @@
+//! MinAtar (Young and Tian, "MinAtar", 2019): five small arcade games on a 10 x 10 grid, move for move as version 1.0.15 of
+//! the package, order of checks included.
+//!
+//! A game is a [`Game`]: its rules. [`MinAtar`] adds what all five share: the options, sticky actions, and the choice between all
+//! six actions (`MinAtar/X-v0`) and those that the game uses (`MinAtar/X-v1`).
+//!
+//! Difference to the package: a new episode starts with no action executed before, where the package remembers the one of the
+//! episode before; and an episode of a game without a clock is truncated after 5,000 steps.
+
+mod asterix;
+mod breakout;
+mod freeway;
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+use operant_lane::{Bundle, Draws, Lane, Mask, Uint};
+
+use crate::spec::{OptionError, OptionValue};
+use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Registry, Scene, Shape, Step, grid, sticky};
+
+pub use asterix::Asterix;
+pub use breakout::Breakout;
+pub use freeway::Freeway;
+
+/// Cells along a side.
+const SIDE: u32 = 10;
+/// Cells of the board.
+const CELLS: usize = 100;
+/// Actions of the package, by their numbers.
+const LEFT: u32 = 1;
+const UP: u32 = 2;
+const RIGHT: u32 = 3;
+const DOWN: u32 = 4;
+/// Steps after which an episode of a game without a clock is truncated.
+const TIME_LIMIT: u32 = 5000;
+/// Name of the option for rising difficulty.
+const DIFFICULTY_RAMPING: &str = "difficulty_ramping";
+
+/// The games, each with all actions and, where they are fewer, with its own.
+pub fn family(registry: Registry) -> Registry {
+    add::<Freeway>(add::<Breakout>(add::<Asterix>(registry)))
+}
+
+fn add<G: Game>(registry: Registry) -> Registry {
+    let registry = registry.with(MinAtar::<G>::default());
+    if G::ABOUT.has_all_actions() { registry } else { registry.with(MinAtar::<G>::minimal()) }
+}
+
+/// What is known of a game apart from its rules.
+#[derive(Debug, Clone, Copy)]
+pub struct About {
+    /// The package's name.
+    pub title: &'static str,
+    /// The same in snake_case.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// The rules in about two lines.
+    pub rules: &'static str,
+    /// Channels of the observation.
+    pub channels: usize,
+    /// The actions that do something, by the package's numbers.
+    pub actions: &'static [u32],
+    /// Whether it becomes harder.
+    pub ramps: bool,
+    /// Steps after which an episode is truncated.
+    pub time_limit: u32,
+    /// The preset.
+    pub preset: &'static str,
+}
+
+impl About {
+    fn has_all_actions(&self) -> bool {
+        self.actions.len() == 6
+    }
+}
+
+/// The rules of a game.
+pub trait Game: Debug + Clone + Copy + Send + Sync + 'static {
+    /// The board, with the action last executed.
+    type State<L: Lane>: Bundle<L>;
+    /// The observation's words.
+    type Obs<L: Lane>: Bundle<L>;
+    /// Name, channels, actions.
+    const ABOUT: About;
+
+    /// A first state.
+    fn reset<L: Lane>(draws: &mut Draws<L>) -> Self::State<L>;
+
+    /// One step; `play` gives the executed action and the difficulty.
+    fn step<L: Lane>(
+        play: &MinAtar<Self>,
+        state: &Self::State<L>,
+        action: L::Uint,
+        draws: &mut Draws<L>,
+    ) -> Step<L, Self::State<L>>;
+
+    /// The observation of a state.
+    fn observe<L: Lane>(state: &Self::State<L>) -> Self::Obs<L>;
+
+    /// The shapes of a state, on a board of 10 x 10.
+    fn draw(state: &Self::State<f32>) -> Vec<Shape>;
+
+    /// As [`Env::unpack`].
+    fn unpack(public: &[f64]) -> Vec<f64>;
+
+    /// As [`Env::pack`].
+    fn pack(leaves: &[f64]) -> Vec<f64>;
+}
+
+/// A game as an environment.
+#[derive(Debug, Clone)]
+pub struct MinAtar<G> {
+    /// Chance that an action is replaced by the one before.
+    sticky_action_prob: f64,
+    /// Whether the game becomes harder.
+    difficulty_ramping: bool,
+    /// Whether actions are numbered within those that the game uses.
+    minimal: bool,
+    game: PhantomData<G>,
+}
+
+impl<G> Default for MinAtar<G> {
+    fn default() -> Self {
+        MinAtar {
+            sticky_action_prob: sticky::MINATAR,
+            difficulty_ramping: true,
+            minimal: false,
+            game: PhantomData,
+        }
+    }
+}
+
+impl<G: Game> MinAtar<G> {
+    /// The game with only the actions that it uses: `MinAtar/X-v1`.
+    pub fn minimal() -> Self {
+        MinAtar { minimal: true, ..Self::default() }
+    }
+
+    /// The action that is executed in place of `action`, by the package's numbers.
+    #[inline(always)]
+    fn executed<L: Lane>(&self, action: L::Uint, last: L::Uint, draws: &mut Draws<L>) -> L::Uint {
+        let u = L::Uint::splat;
+        let action = if self.minimal {
+            let numbers = G::ABOUT.actions.iter().enumerate();
+            numbers.fold(u(0), |chosen, (index, &number)| {
+                action.eq(u(index as u32)).select(u(number), chosen)
+            })
+        } else {
+            action
+        };
+        sticky::executed(self.sticky_action_prob, action, last, draws)
+    }
+}
+
+impl<G: Game> Env for MinAtar<G> {
+    type State<L: Lane> = G::State<L>;
+    type Obs<L: Lane> = G::Obs<L>;
+    type Action<L: Lane> = L::Uint;
+
+    fn spec(&self) -> EnvSpec {
+        let About { title, name, summary, rules, channels, actions, ramps, time_limit, preset } = G::ABOUT;
+        let name = format!("minatar_{name}");
+        let first_version = vec![format!("MinAtar/{title}-v0"), format!("{title}-MinAtar"), G::ABOUT.name.into()];
+        let second_version = vec![format!("MinAtar/{title}-v1")];
+        let mut aliases = if self.minimal { Vec::new() } else { first_version };
+        if self.minimal || G::ABOUT.has_all_actions() {
+            aliases.extend(second_version);
+        }
+        let truncated = if time_limit == TIME_LIMIT { " Truncated after 5,000 steps." } else { "" };
+        let harder = if ramps {
+            "1 makes the game faster as it goes on, 0 keeps its speed"
+        } else {
+            "accepted as by the package, whose game has a single level: it changes nothing"
+        };
+        EnvSpec {
+            name: if self.minimal { format!("{name}_minimal") } else { name.clone() },
+            aliases,
+            family: "minatar".into(),
+            summary: if self.minimal { format!("{summary}; only the actions that do something") } else { summary.into() },
+            rules: rules.into(),
+            reference: format!("MinAtar 1.0.15, move for move. A new episode has no action before it.{truncated}"),
+            variant_of: self.minimal.then_some(name),
+            obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, channels] },
+            actions: ActionSpace::Discrete(vec![if self.minimal { actions.len() } else { 6 }]),
+            time_limit,
+            fps: 15.0,
+            options: vec![
+                sticky::sticky_action_prob(),
+                EnvOption::number(DIFFICULTY_RAMPING, 1.0, 0.0, 1.0, harder),
+            ],
+            preset: (!self.minimal).then(|| preset.into()),
+        }
+    }
+
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        match self.spec().check_option(name, value)?.name.as_str() {
+            DIFFICULTY_RAMPING => self.difficulty_ramping = value.number() >= 0.5,
+            _ => self.sticky_action_prob = value.number(),
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> G::State<L> {
+        G::reset(draws)
+    }
+
+    #[inline(always)]
+    fn step<L: Lane>(&self, s: &G::State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, G::State<L>> {
+        G::step(self, s, *action, draws)
+    }
+
+    #[inline(always)]
+    fn observe<L: Lane>(&self, s: &G::State<L>) -> G::Obs<L> {
+        G::observe(s)
+    }
+
+    fn draw(&self, s: &G::State<f32>) -> Scene {
+        let side = SIDE as f32;
+        Scene { low: [0.0, 0.0], high: [side, side], shapes: G::draw(s) }
+    }
+
+    fn unpack(&self, public: &[f64]) -> Vec<f64> {
+        G::unpack(public)
+    }
+
+    fn pack(&self, leaves: &[f64]) -> Vec<f64> {
+        G::pack(leaves)
+    }
+}
+
+/// A column or row moved by one in `0 ..= high` where an action says so.
+#[inline(always)]
+fn moved<L: Lane>(at: L::Uint, back: L::Mask, on: L::Mask, low: u32, high: u32) -> L::Uint {
+    let u = L::Uint::splat;
+    let (back, on) = (back & at.ne(u(low)), on & at.lt(u(high)));
+    at + on.select(u(1), u(0)) - back.select(u(1), u(0))
+}
+
+/// A cell as a shape.
+fn square(x: u32, y: u32, tone: u8) -> Shape {
+    grid::square(SIDE, x as f32, y as f32, tone)
+}
