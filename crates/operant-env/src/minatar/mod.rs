@@ -10,6 +10,7 @@
 mod asterix;
 mod breakout;
 mod freeway;
+mod space_invaders;
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -22,6 +23,7 @@ use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Registry, Scene, Sha
 pub use asterix::Asterix;
 pub use breakout::Breakout;
 pub use freeway::Freeway;
+pub use space_invaders::SpaceInvaders;
 
 /// Cells along a side.
 const SIDE: u32 = 10;
@@ -39,7 +41,7 @@ const DIFFICULTY_RAMPING: &str = "difficulty_ramping";
 
 /// The games, each with all actions and, where they are fewer, with its own.
 pub fn family(registry: Registry) -> Registry {
-    add::<Freeway>(add::<Breakout>(add::<Asterix>(registry)))
+    add::<SpaceInvaders>(add::<Freeway>(add::<Breakout>(add::<Asterix>(registry))))
 }
 
 fn add<G: Game>(registry: Registry) -> Registry {
