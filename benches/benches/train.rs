@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         let config = config(num_envs);
         let network = Network::new(Architecture::new(&config, Input::Dense(4), Head::MultiDiscrete(vec![2])));
         let flops = training_flops(&network, &config);
-        let backend = backend(Arc::new(CartPole), &config, threads).expect("a good configuration");
+        let backend = backend(Arc::new(CartPole::default()), &config, threads).expect("a good configuration");
         let mut driver = Driver::new(backend, u64::MAX);
         driver.update().expect("an update");
         let steps = (num_envs * config.num_steps) as f64;

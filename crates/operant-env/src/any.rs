@@ -254,7 +254,7 @@ impl<E: Env> AnyEnv for E {
         for (name, value) in options {
             env.set_option(name, value)?;
         }
-        Ok(Arc::new(env))
+        Ok(env.resolve())
     }
 
     fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError> {

@@ -3,9 +3,12 @@
 //! After Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning control problems"
 //! (1983), with the constants and the explicit Euler step of Gymnasium's CartPole-v1.
 
+use std::sync::Arc;
+
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
+use crate::spec::{OptionError, OptionValue};
+use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Shape, Step, hidden};
 
 /// Gravity, m/s^2.
 const GRAVITY: f64 = 9.8;
@@ -44,7 +47,10 @@ bundle! {
 
 /// The environment.
 #[derive(Debug, Clone, Default)]
-pub struct CartPole;
+pub struct CartPole {
+    /// Whether observations leave the velocities out.
+    hides_velocity: bool,
+}
 
 impl Env for CartPole {
     type State<L: Lane> = State<L>;
@@ -66,9 +72,18 @@ impl Env for CartPole {
             actions: ActionSpace::Discrete(vec![2]),
             time_limit: 500,
             fps: 50.0,
-            options: Vec::new(),
+            options: vec![hidden::option()],
             preset: Some(include_str!("../presets/cartpole.toml").into()),
         }
+    }
+
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        self.hides_velocity = hidden::hides(&Env::spec(self), name, value)?;
+        Ok(())
+    }
+
+    fn resolve(self) -> Arc<dyn AnyEnv> {
+        hidden::resolve(self.hides_velocity, self, [0, 2])
     }
 
     #[inline(always)]

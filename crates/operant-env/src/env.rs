@@ -1,7 +1,10 @@
 //! The trait of an environment.
 
+use std::sync::Arc;
+
 use operant_lane::{Bundle, Draws, Lane, Mask};
 
+use crate::any::AnyEnv;
 use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError, OptionValue};
 
@@ -49,6 +52,12 @@ pub trait Env: Clone + Send + Sync + 'static {
     /// Sets one of the options that [`EnvSpec::options`] lists.
     fn set_option(&mut self, name: &str, _value: &OptionValue) -> Result<(), OptionError> {
         Err(OptionError::unknown(&self.spec(), name))
+    }
+
+    /// The environment after its options are set: itself, or one of another type where they change the number of words that an
+    /// observation has.
+    fn resolve(self) -> Arc<dyn AnyEnv> {
+        Arc::new(self)
     }
 
     /// The leaves of a state from its public form, the numbers that `operant replay` reads; one to one unless the

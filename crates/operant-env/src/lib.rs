@@ -28,8 +28,11 @@ registry::environments! {
     mountain_car_continuous::MountainCarContinuous,
     pendulum::Pendulum,
     acrobot::Acrobot,
+    t_maze::TMaze,
+    repeat_previous::RepeatPrevious,
     ;
     minatar,
+    hidden,
 }
 
 /// The lanes that environments are written over.

@@ -3,9 +3,12 @@
 //! After Moore, "Efficient memory-based learning for robot control" (1990), with the constants of Gymnasium's
 //! MountainCar-v0.
 
+use std::sync::Arc;
+
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
-use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Point, Scene, Shape, Step};
+use crate::spec::{OptionError, OptionValue};
+use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Point, Scene, Shape, Step, hidden};
 
 /// Left wall.
 pub(crate) const MIN_POSITION: f64 = -1.2;
@@ -32,7 +35,10 @@ bundle! {
 
 /// The environment.
 #[derive(Debug, Clone, Default)]
-pub struct MountainCar;
+pub struct MountainCar {
+    /// Whether observations leave the velocities out.
+    hides_velocity: bool,
+}
 
 /// The car after a step with acceleration `push`; the hill is sin(3 x).
 #[inline(always)]
@@ -91,9 +97,18 @@ impl Env for MountainCar {
             actions: ActionSpace::Discrete(vec![3]),
             time_limit: 200,
             fps: 30.0,
-            options: Vec::new(),
+            options: vec![hidden::option()],
             preset: Some(include_str!("../presets/mountain_car.toml").into()),
         }
+    }
+
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        self.hides_velocity = hidden::hides(&Env::spec(self), name, value)?;
+        Ok(())
+    }
+
+    fn resolve(self) -> Arc<dyn AnyEnv> {
+        hidden::resolve(self.hides_velocity, self, [0])
     }
 
     #[inline(always)]

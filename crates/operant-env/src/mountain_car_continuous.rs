@@ -2,10 +2,13 @@
 //!
 //! The constants of Gymnasium's MountainCarContinuous-v0.
 
+use std::sync::Arc;
+
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
 use crate::mountain_car::{MAX_POSITION, MAX_SPEED, MIN_POSITION, State, picture, roll, valley};
-use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step};
+use crate::spec::{OptionError, OptionValue};
+use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step, hidden};
 
 /// Velocity that full throttle gives per step.
 const POWER: f64 = 0.0015;
@@ -26,7 +29,10 @@ bundle! {
 
 /// The environment.
 #[derive(Debug, Clone, Default)]
-pub struct MountainCarContinuous;
+pub struct MountainCarContinuous {
+    /// Whether observations leave the velocities out.
+    hides_velocity: bool,
+}
 
 impl Env for MountainCarContinuous {
     type State<L: Lane> = State<L>;
@@ -48,9 +54,18 @@ impl Env for MountainCarContinuous {
             actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
             time_limit: 999,
             fps: 30.0,
-            options: Vec::new(),
+            options: vec![hidden::option()],
             preset: Some(include_str!("../presets/mountain_car_continuous.toml").into()),
         }
+    }
+
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        self.hides_velocity = hidden::hides(&Env::spec(self), name, value)?;
+        Ok(())
+    }
+
+    fn resolve(self) -> Arc<dyn AnyEnv> {
+        hidden::resolve(self.hides_velocity, self, [0])
     }
 
     #[inline(always)]

@@ -3,10 +3,12 @@
 //! The constants of Gymnasium's Pendulum-v1.
 
 use core::f64::consts::PI;
+use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
-use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
+use crate::spec::{OptionError, OptionValue};
+use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Shape, Step, hidden};
 
 /// Gravity, m/s^2.
 const GRAVITY: f64 = 10.0;
@@ -41,7 +43,10 @@ bundle! {
 
 /// The environment.
 #[derive(Debug, Clone, Default)]
-pub struct Pendulum;
+pub struct Pendulum {
+    /// Whether observations leave the velocities out.
+    hides_velocity: bool,
+}
 
 /// An angle into -pi .. pi.
 #[inline(always)]
@@ -70,9 +75,18 @@ impl Env for Pendulum {
             actions: ActionSpace::Box { low: vec![-MAX_TORQUE], high: vec![MAX_TORQUE] },
             time_limit: 200,
             fps: 30.0,
-            options: Vec::new(),
+            options: vec![hidden::option()],
             preset: Some(include_str!("../presets/pendulum.toml").into()),
         }
+    }
+
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        self.hides_velocity = hidden::hides(&Env::spec(self), name, value)?;
+        Ok(())
+    }
+
+    fn resolve(self) -> Arc<dyn AnyEnv> {
+        hidden::resolve(self.hides_velocity, self, [0, 1])
     }
 
     #[inline(always)]

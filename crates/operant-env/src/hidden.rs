@@ -1,0 +1,135 @@
+//! Environments whose observations leave the velocities out: a policy needs memory to estimate them.
+//!
+//! The option `hide = "velocity"` of an environment gives its [`Hidden`] form, which is also registered under a name of its own.
+
+use std::sync::Arc;
+
+use operant_lane::{Bundle, Draws, Float, Lane, Sink};
+
+use crate::spec::{OptionError, OptionValue};
+use crate::{AnyEnv, Env, EnvOption, EnvOptions, EnvSpec, ObsSpace, Registry, Scene, Step};
+
+const OPTION: &str = "hide";
+const VELOCITY: &str = "velocity";
+
+/// The option of an environment that can hide its velocities.
+pub(crate) fn option() -> EnvOption {
+    EnvOption::word(OPTION, "nothing", &["nothing", VELOCITY], "what observations leave out, so that a policy needs memory")
+}
+
+/// Whether `name = value`, an option of `spec`, hides the velocities.
+pub(crate) fn hides(spec: &EnvSpec, name: &str, value: &OptionValue) -> Result<bool, OptionError> {
+    spec.check_option(name, value)?;
+    Ok(value.text() == VELOCITY)
+}
+
+/// The environment, or if it hides its velocities, the one that shows only the numbers `seen` of its observation.
+pub(crate) fn resolve<E: Env, const N: usize>(hides: bool, base: E, seen: [usize; N]) -> Arc<dyn AnyEnv> {
+    if hides { Arc::new(Hidden { base, seen }) } else { Arc::new(base) }
+}
+
+/// Adds the hidden form of every environment that has one.
+pub fn family(registry: Registry) -> Registry {
+    let options = EnvOptions::from([(OPTION.to_owned(), VELOCITY.into())]);
+    let hidden = |env: &Arc<dyn AnyEnv>| {
+        let has = env.spec().options.iter().any(|option| option.name == OPTION);
+        has.then(|| env.with_options(&options).expect("a value of the option"))
+    };
+    let all: Vec<_> = registry.envs().iter().filter_map(hidden).collect();
+    all.into_iter().fold(registry, Registry::with_shared)
+}
+
+/// An environment that shows N of the real numbers that another one shows.
+#[derive(Debug, Clone)]
+pub struct Hidden<E, const N: usize> {
+    base: E,
+    seen: [usize; N],
+}
+
+/// Keeps the floats at some places of an observation.
+struct Pick<'a, L: Lane, const N: usize> {
+    seen: &'a [usize; N],
+    kept: [L::Float; N],
+    place: usize,
+}
+
+impl<L: Lane, const N: usize> Sink<L> for Pick<'_, L, N> {
+    #[inline(always)]
+    fn float(&mut self, value: L::Float) {
+        for (kept, &place) in self.kept.iter_mut().zip(self.seen) {
+            if place == self.place {
+                *kept = value;
+            }
+        }
+        self.place += 1;
+    }
+    fn uint(&mut self, _: L::Uint) {
+        unreachable!("the observation is real")
+    }
+    fn int(&mut self, _: L::Int) {
+        unreachable!("the observation is real")
+    }
+    fn mask(&mut self, _: L::Mask) {
+        unreachable!("the observation is real")
+    }
+}
+
+impl<E: Env, const N: usize> Env for Hidden<E, N> {
+    type State<L: Lane> = E::State<L>;
+    type Obs<L: Lane> = [L::Float; N];
+    type Action<L: Lane> = E::Action<L>;
+
+    const MASKED: bool = E::MASKED;
+
+    fn spec(&self) -> EnvSpec {
+        let base = Env::spec(&self.base);
+        let ObsSpace::Box { low, high } = &base.obs else { unreachable!("the observation is real") };
+        let obs = ObsSpace::Box { low: self.seen.map(|k| low[k]).into(), high: self.seen.map(|k| high[k]).into() };
+        let id = &base.aliases[0];
+        EnvSpec {
+            name: format!("{}_no_velocity", base.name),
+            aliases: vec![id.replace("-v", "NoVel-v")],
+            family: "memory".into(),
+            summary: format!("{}; velocities are hidden", base.summary),
+            reference: format!("As {}, and rl-zoo's mask of velocities, which shows zeros where this leaves them out.", base.name),
+            variant_of: Some(base.name),
+            obs,
+            options: Vec::new(),
+            ..base
+        }
+    }
+
+    #[inline(always)]
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> E::State<L> {
+        self.base.reset(draws)
+    }
+
+    #[inline(always)]
+    fn step<L: Lane>(&self, state: &E::State<L>, action: &E::Action<L>, draws: &mut Draws<L>) -> Step<L, E::State<L>> {
+        self.base.step(state, action, draws)
+    }
+
+    #[inline(always)]
+    fn observe<L: Lane>(&self, state: &E::State<L>) -> [L::Float; N] {
+        let mut pick = Pick::<L, N> { seen: &self.seen, kept: [L::Float::splat(0.0); N], place: 0 };
+        self.base.observe(state).store(&mut pick);
+        pick.kept
+    }
+
+    #[inline(always)]
+    fn legal<L: Lane>(&self, state: &E::State<L>, component: usize, choice: usize) -> L::Mask {
+        self.base.legal(state, component, choice)
+    }
+
+    fn draw(&self, state: &E::State<f32>) -> Scene {
+        self.base.draw(state)
+    }
+
+    fn unpack(&self, public: &[f64]) -> Vec<f64> {
+        self.base.unpack(public)
+    }
+
+    fn pack(&self, leaves: &[f64]) -> Vec<f64> {
+        self.base.pack(leaves)
+    }
+}

@@ -1,0 +1,102 @@
+// t_maze: recall a cue from the start at the end of a corridor; 4 for the right turn.
+// Emitted from the environment's Rust source by `operant emit`; do not edit.
+#pragma once
+
+constexpr unsigned ENV_TIME_LIMIT = 110u;
+constexpr unsigned ENV_OBS = 4u;         // numbers the policy sees
+constexpr unsigned ENV_OBS_WORDS = 1u;   // words they are stored in
+constexpr unsigned ENV_STATE_WORDS = 2u;   // words of a state
+constexpr unsigned ENV_ACTIONS = 4u;   // logits
+constexpr unsigned ENV_COMPONENTS = 1u;   // numbers that name an action
+#define ENV_DISCRETE 1   // choices, or real numbers between bounds
+#define ENV_MASKED 0   // whether env_legal forbids choices
+using EnvAction = unsigned;
+__device__ __forceinline__ constexpr unsigned env_choices(unsigned) { return 4u; }
+
+struct EnvState {
+    unsigned cue;
+    unsigned position;
+};
+
+__device__ __forceinline__ void env_load(const unsigned* words, unsigned stride, EnvState& state) {
+    state.cue = words[0];
+    state.position = words[1u * stride];
+}
+
+__device__ __forceinline__ void env_store(const EnvState& state, unsigned* words, unsigned stride) {
+    words[0] = state.cue;
+    words[1u * stride] = state.position;
+}
+
+__device__ __forceinline__ void env_reset(
+    unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
+    EnvState& next) {
+    unsigned v0_0 = environment;
+    unsigned v0_1 = step_low;
+    unsigned v0_2 = step_high;
+    unsigned v0_3 = (purpose << 24u) | 0u;
+    unsigned v1_0 = seed_low;
+    unsigned v1_1 = seed_high;
+    #pragma unroll
+    for (unsigned i = 0u; i < 10u; ++i) {
+        const unsigned v0_0_before = v0_0;
+        const unsigned v0_1_before = v0_1;
+        const unsigned v0_2_before = v0_2;
+        const unsigned v0_3_before = v0_3;
+        const unsigned v1_0_before = v1_0;
+        const unsigned v1_1_before = v1_1;
+        v0_0 = (__umulhi(0xcd9e8d57u, v0_2_before) ^ v0_1_before) ^ v1_0_before;
+        v0_1 = 0xcd9e8d57u * v0_2_before;
+        v0_2 = (__umulhi(0xd2511f53u, v0_0_before) ^ v0_3_before) ^ v1_1_before;
+        v0_3 = 0xd2511f53u * v0_0_before;
+        v1_0 = v1_0_before + 0x9e3779b9u;
+        v1_1 = v1_1_before + 0xbb67ae85u;
+    }
+    next.cue = __umulhi(v0_0, 2u);
+    next.position = 0u;
+}
+
+__device__ __forceinline__ void env_step(
+    const EnvState& state, const unsigned* action,
+    unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
+    EnvState& next, float& reward, bool& terminated) {
+    const bool at_junction = state.position == 10u;
+    const bool east = (action[0] == 1u) && (!at_junction);
+    const bool west = (action[0] == 3u) && (!(state.position == 0u));
+    const bool t1 = action[0] == 0u;
+    const bool turned = at_junction && (t1 || (action[0] == 2u));
+    const bool right = turned && (state.cue == (t1 ? 0u : 1u));
+    next.cue = state.cue;
+    next.position = (state.position + (east ? 1u : 0u)) - (west ? 1u : 0u);
+    reward = right ? 4.0f : ((east || west) ? 0.0f : (-0.1f));
+    terminated = turned;
+}
+
+__device__ __forceinline__ void env_observe(
+    const EnvState& state, unsigned* obs) {
+    obs[0] = (state.position == 0u) ? state.cue : ((state.position == 10u) ? 3u : 2u);
+}
+
+#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_INPUT_BITS 1   // bits, or floats by their bits
+constexpr unsigned ENV_INPUT_WORDS = 1u;
+__device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {
+    #pragma unroll
+    for (unsigned k = 0u; k < ENV_INPUT_WORDS; ++k) input[k] = 0u;
+    #pragma unroll
+    for (unsigned i = 0u; i < 1u; ++i) {
+        const unsigned value = obs[0u + i / 4u] >> i % 4u * 8u & 0xffu;
+        const unsigned first = 0u + i * 4u;
+        const unsigned bit = first + value;
+        input[bit / 32u] |= 1u << bit % 32u;
+    }
+}
+
+__device__ __forceinline__ float env_feature(const unsigned* obs, unsigned k) {
+    if (k < 4u) {
+        const unsigned item = (k - 0u) / 4u;
+        const unsigned value = obs[0u + item / 4u] >> item % 4u * 8u & 0xffu;
+        return value == k - (0u + item * 4u) ? 1.0f : 0.0f;
+    }
+    return 0.0f;
+}
