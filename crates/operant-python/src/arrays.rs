@@ -4,18 +4,19 @@ use numpy::{
     Element, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn, PyUntypedArray,
     PyUntypedArrayMethods,
 };
-use operant_env::ActionSpace;
+use operant_env::{ActionSpace, ObsSpace};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch::{Actions, Arrays, Batch, Obs, Rewards, Taken};
+use crate::batch::obs::{Dtype, Obs};
+use crate::batch::{Actions, Arrays, Batch, Rewards, Taken};
 
 /// The arrays of one set of outputs. They are checked when the set is made, and written by each step.
 #[pyclass(module = "operant._core", frozen)]
 pub struct Buffers {
-    obs: Py<PyAny>,
-    final_obs: Py<PyAny>,
+    obs: Held,
+    final_obs: Held,
     rewards: Py<PyAny>,
     terminated: Py<PyArrayDyn<bool>>,
     truncated: Py<PyArrayDyn<bool>>,
@@ -23,6 +24,81 @@ pub struct Buffers {
     returns: Py<PyArrayDyn<f32>>,
     lengths: Py<PyArrayDyn<i32>>,
     mask: Py<PyArrayDyn<i8>>,
+}
+
+/// Arrays of observations.
+enum Held {
+    One(Dtype, Py<PyAny>),
+    Parts(Vec<Held>),
+}
+
+impl Held {
+    /// The array `name` of this many observations, or those of its parts, such as `obs.image`.
+    fn of(arrays: &Bound<'_, PyDict>, name: &str, rows: usize, space: &ObsSpace) -> PyResult<Self> {
+        if let ObsSpace::Parts(parts) = space {
+            let parts =
+                parts.iter().map(|(part, space)| Held::of(arrays, &format!("{name}.{part}"), rows, space));
+            return Ok(Held::Parts(parts.collect::<PyResult<_>>()?));
+        }
+        let (array, dtype, len) = (get(arrays, name)?, Dtype::of(space), rows * space.size());
+        match dtype {
+            Dtype::F32 => plain::<f32>(&array, name, len).map(drop),
+            Dtype::Bool => plain::<bool>(&array, name, len).map(drop),
+            Dtype::U8 => plain::<u8>(&array, name, len).map(drop),
+            Dtype::U16 => plain::<u16>(&array, name, len).map(drop),
+            Dtype::I64 => plain::<i64>(&array, name, len).map(drop),
+        }?;
+        Ok(Held::One(dtype, array.unbind()))
+    }
+
+    fn guard<'py>(&self, py: Python<'py>, name: &str) -> PyResult<ObsGuard<'py>> {
+        fn guard<'py, T: Element>(
+            array: &Py<PyAny>,
+            py: Python<'py>,
+            name: &str,
+        ) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
+            writable(array.bind(py).cast::<PyArrayDyn<T>>()?, name)
+        }
+        Ok(match self {
+            Held::One(Dtype::F32, array) => ObsGuard::F32(guard(array, py, name)?),
+            Held::One(Dtype::Bool, array) => ObsGuard::Bool(guard(array, py, name)?),
+            Held::One(Dtype::U8, array) => ObsGuard::U8(guard(array, py, name)?),
+            Held::One(Dtype::U16, array) => ObsGuard::U16(guard(array, py, name)?),
+            Held::One(Dtype::I64, array) => ObsGuard::I64(guard(array, py, name)?),
+            Held::Parts(parts) => {
+                ObsGuard::Parts(parts.iter().map(|part| part.guard(py, name)).collect::<PyResult<_>>()?)
+            }
+        })
+    }
+}
+
+/// Guards of the arrays of observations.
+enum ObsGuard<'py> {
+    F32(PyReadwriteArrayDyn<'py, f32>),
+    Bool(PyReadwriteArrayDyn<'py, bool>),
+    U8(PyReadwriteArrayDyn<'py, u8>),
+    U16(PyReadwriteArrayDyn<'py, u16>),
+    I64(PyReadwriteArrayDyn<'py, i64>),
+    Parts(Vec<ObsGuard<'py>>),
+}
+
+impl ObsGuard<'_> {
+    fn slices(&mut self) -> PyResult<Obs<'_>> {
+        Ok(match self {
+            Self::F32(array) => Obs::F32(slice(array)?),
+            Self::Bool(array) => Obs::Bool(slice(array)?),
+            Self::U8(array) => Obs::U8(slice(array)?),
+            Self::U16(array) => Obs::U16(slice(array)?),
+            Self::I64(array) => Obs::I64(slice(array)?),
+            Self::Parts(parts) => Obs::Parts(parts.iter_mut().map(Self::slices).collect::<PyResult<_>>()?),
+        })
+    }
+}
+
+fn get<'py>(arrays: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    arrays
+        .get_item(name)?
+        .ok_or_else(|| PyValueError::new_err(format!("{name}: expected an array, got none")))
 }
 
 fn typed<'py, T: Element>(
@@ -63,46 +139,43 @@ fn described(value: &Bound<'_, PyAny>) -> String {
     }
 }
 
-#[pymethods]
+/// An array of this type and length that can be written.
+fn plain<T: Element>(array: &Bound<'_, PyAny>, name: &str, len: usize) -> PyResult<Py<PyArrayDyn<T>>> {
+    let array = typed::<T>(array, name, len)?;
+    writable(&array, name).map(drop)?;
+    Ok(array.unbind())
+}
+
 impl Buffers {
-    /// The arrays of a step, by name, for `num_envs` environments whose observations have `numbers` numbers and whose
-    /// masks have `choices`.
-    #[new]
-    fn new(arrays: &Bound<'_, PyDict>, num_envs: usize, numbers: usize, choices: usize) -> PyResult<Self> {
-        let get = |name: &str| {
-            arrays
-                .get_item(name)?
-                .ok_or_else(|| PyValueError::new_err(format!("{name}: expected an array, got none")))
-        };
-        let obs = |name: &str| -> PyResult<Py<PyAny>> {
-            let array = get(name)?;
-            let len = num_envs * numbers;
-            match array.cast::<PyArrayDyn<bool>>() {
-                Ok(_) => writable(&typed::<bool>(&array, name, len)?, name).map(drop)?,
-                Err(_) => writable(&typed::<f32>(&array, name, len)?, name).map(drop)?,
-            }
-            Ok(array.unbind())
-        };
-        let rewards = get("rewards")?;
-        match rewards.cast::<PyArrayDyn<f64>>() {
-            Ok(_) => writable(&typed::<f64>(&rewards, "rewards", num_envs)?, "rewards").map(drop)?,
-            Err(_) => writable(&typed::<f32>(&rewards, "rewards", num_envs)?, "rewards").map(drop)?,
+    /// The arrays of a step, by name, for this many environments, whose masks have `choices`.
+    pub fn of(
+        arrays: &Bound<'_, PyDict>,
+        num_envs: usize,
+        space: &ObsSpace,
+        choices: usize,
+    ) -> PyResult<Self> {
+        fn named<T: Element>(
+            arrays: &Bound<'_, PyDict>,
+            name: &str,
+            len: usize,
+        ) -> PyResult<Py<PyArrayDyn<T>>> {
+            plain(&get(arrays, name)?, name, len)
         }
-        fn plain<T: Element>(array: Bound<'_, PyAny>, name: &str, len: usize) -> PyResult<Py<PyArrayDyn<T>>> {
-            let array = typed::<T>(&array, name, len)?;
-            writable(&array, name).map(drop)?;
-            Ok(array.unbind())
+        let rewards = get(arrays, "rewards")?;
+        match rewards.cast::<PyArrayDyn<f64>>() {
+            Ok(_) => plain::<f64>(&rewards, "rewards", num_envs).map(drop)?,
+            Err(_) => plain::<f32>(&rewards, "rewards", num_envs).map(drop)?,
         }
         Ok(Buffers {
-            obs: obs("obs")?,
-            final_obs: obs("final_obs")?,
+            obs: Held::of(arrays, "obs", num_envs, space)?,
+            final_obs: Held::of(arrays, "final_obs", num_envs, space)?,
             rewards: rewards.unbind(),
-            terminated: plain(get("terminated")?, "terminated", num_envs)?,
-            truncated: plain(get("truncated")?, "truncated", num_envs)?,
-            ended: plain(get("ended")?, "ended", num_envs)?,
-            returns: plain(get("returns")?, "returns", num_envs)?,
-            lengths: plain(get("lengths")?, "lengths", num_envs)?,
-            mask: plain(get("mask")?, "mask", num_envs * choices)?,
+            terminated: named(arrays, "terminated", num_envs)?,
+            truncated: named(arrays, "truncated", num_envs)?,
+            ended: named(arrays, "ended", num_envs)?,
+            returns: named(arrays, "returns", num_envs)?,
+            lengths: named(arrays, "lengths", num_envs)?,
+            mask: named(arrays, "mask", num_envs * choices)?,
         })
     }
 }
@@ -132,8 +205,8 @@ fn slice<'a, T: Element>(array: &'a mut PyReadwriteArrayDyn<'_, T>) -> PyResult<
 impl Buffers {
     /// Calls `work` with the arrays as slices.
     pub fn with<T>(&self, py: Python<'_>, work: impl FnOnce(Arrays<'_>) -> PyResult<T>) -> PyResult<T> {
-        let mut obs = either::<f32, bool>(&self.obs, py, "obs")?;
-        let mut final_obs = either::<f32, bool>(&self.final_obs, py, "final_obs")?;
+        let mut obs = self.obs.guard(py, "obs")?;
+        let mut final_obs = self.final_obs.guard(py, "final_obs")?;
         let mut rewards = either::<f32, f64>(&self.rewards, py, "rewards")?;
         let mut terminated = writable(self.terminated.bind(py), "terminated")?;
         let mut truncated = writable(self.truncated.bind(py), "truncated")?;
@@ -141,16 +214,9 @@ impl Buffers {
         let mut returns = writable(self.returns.bind(py), "returns")?;
         let mut lengths = writable(self.lengths.bind(py), "lengths")?;
         let mut mask = writable(self.mask.bind(py), "mask")?;
-        fn seen<'a>(array: &'a mut Either<'_, f32, bool>) -> PyResult<Obs<'a>> {
-            Ok(match array {
-                Either::A(array) => Obs::Float(slice(array)?),
-                Either::B(array) => Obs::Bits(slice(array)?),
-            })
-        }
-        let (obs, final_obs) = (seen(&mut obs)?, seen(&mut final_obs)?);
         work(Arrays {
-            obs,
-            final_obs,
+            obs: obs.slices()?,
+            final_obs: final_obs.slices()?,
             rewards: match &mut rewards {
                 Either::A(array) => Rewards::F32(slice(array)?),
                 Either::B(array) => Rewards::F64(slice(array)?),

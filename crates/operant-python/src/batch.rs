@@ -1,5 +1,6 @@
 //! Environments in row-major arrays: what a step of Python's vector environments does, without Python.
 
+pub mod obs;
 mod rollout;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +10,8 @@ use operant_env::{
     ActionSpace, AnyEnv, Autoreset, EnvSpec, ObsSpace, Seen, StepError, Stepped, Stepper, TileSpec,
     running_words, set_rows,
 };
+
+use self::obs::{Obs, bits, spread};
 
 /// Most environments of a tile.
 const MAX_ROWS: usize = 256;
@@ -25,12 +28,6 @@ pub enum Actions<'a> {
     U8(&'a [u8]),
     F32(&'a [f32]),
     F64(&'a [f64]),
-}
-
-/// Observations of N environments: `(N, numbers)`.
-pub enum Obs<'a> {
-    Float(&'a mut [f32]),
-    Bits(&'a mut [bool]),
 }
 
 /// Actions that a policy took, `(N, components)`.
@@ -63,28 +60,13 @@ pub struct Arrays<'a> {
     pub mask: &'a mut [i8],
 }
 
-impl<'a> Obs<'a> {
-    fn split(self, at: usize) -> (Self, Self) {
-        match self {
-            Obs::Float(all) => {
-                let (a, b) = all.split_at_mut(at);
-                (Obs::Float(a), Obs::Float(b))
-            }
-            Obs::Bits(all) => {
-                let (a, b) = all.split_at_mut(at);
-                (Obs::Bits(a), Obs::Bits(b))
-            }
-        }
-    }
-}
-
 impl<'a> Arrays<'a> {
     /// Arrays of `(T, N)` rows as those of each step.
-    pub fn steps(self, steps: usize, num_envs: usize, numbers: usize, choices: usize) -> Vec<Self> {
+    pub fn steps(self, steps: usize, num_envs: usize, space: &ObsSpace, choices: usize) -> Vec<Self> {
         let mut all = Vec::with_capacity(steps);
         let mut rest = self;
         for _ in 0..steps {
-            let (one, others) = rest.split(num_envs, numbers, choices);
+            let (one, others) = rest.split(num_envs, space, choices);
             all.push(one);
             rest = others;
         }
@@ -92,9 +74,9 @@ impl<'a> Arrays<'a> {
     }
 
     /// The first `rows` environments, and the others.
-    fn split(self, rows: usize, numbers: usize, choices: usize) -> (Self, Self) {
-        let (obs, obs2) = self.obs.split(rows * numbers);
-        let (final_obs, final_obs2) = self.final_obs.split(rows * numbers);
+    fn split(self, rows: usize, space: &ObsSpace, choices: usize) -> (Self, Self) {
+        let (obs, obs2) = self.obs.split(rows, space);
+        let (final_obs, final_obs2) = self.final_obs.split(rows, space);
         let (rewards, rewards2) = match self.rewards {
             Rewards::F32(all) => {
                 let (a, b) = all.split_at_mut(rows);
@@ -240,11 +222,6 @@ impl Batch {
         self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
     }
 
-    /// Numbers of an observation.
-    pub fn numbers(&self) -> usize {
-        self.spec.obs.size()
-    }
-
     fn start(&mut self) -> Result<(), String> {
         let per_tile = self.num_envs.div_ceil(TILES_PER_THREAD * self.threads()).next_multiple_of(BLOCK);
         let rows = per_tile.clamp(BLOCK, MAX_ROWS);
@@ -304,14 +281,14 @@ impl Batch {
 
     /// The present observations and masks; the rest of `arrays` is left as it is.
     pub fn observe(&mut self, arrays: Arrays<'_>) -> Result<(), String> {
-        let (numbers, choices) = (self.numbers(), self.choices);
+        let choices = self.choices;
         let scratch = self.scratch[0].get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut rest = arrays;
         for tile in &mut self.tiles {
             let observed = tile.stepper.observe(scratch.stepped(tile.rows).seen);
             observed.map_err(|error| error.to_string())?;
-            let (mut own, others) = rest.split(tile.count, numbers, choices);
-            scratch.write_seen(tile.rows, &mut own, choices, &self.spec);
+            let (mut own, others) = rest.split(tile.count, &self.spec.obs, choices);
+            scratch.write_seen(tile.rows, &mut own, choices, &self.spec.obs);
             rest = others;
         }
         Ok(())
@@ -395,7 +372,6 @@ impl Batch {
         let job = Job {
             spec: &self.spec,
             scratch: &self.scratch,
-            numbers: self.spec.obs.size(),
             choices: self.choices,
             same_step: self.autoreset == Autoreset::SameStep,
             step: self.step,
@@ -480,7 +456,6 @@ impl<F: Fn(usize) -> f64> At for (Option<usize>, F) {
 struct Job<'a> {
     spec: &'a EnvSpec,
     scratch: &'a [Mutex<Scratch>],
-    numbers: usize,
     choices: usize,
     same_step: bool,
     step: u64,
@@ -499,7 +474,7 @@ impl Job<'_> {
             tiles => {
                 let (left, right) = tiles.split_at_mut(tiles.len() / 2);
                 let rows = right[0].first - left[0].first;
-                let (a, b) = arrays.split(rows, self.numbers, self.choices);
+                let (a, b) = arrays.split(rows, &self.spec.obs, self.choices);
                 let (a, b) = if rayon::current_thread_index().is_some() {
                     rayon::join(|| self.run(left, a, actions), || self.run(right, b, actions))
                 } else {
@@ -539,7 +514,7 @@ impl Scratch {
         let Tile { count, rows, ref mut stepper, .. } = *tile;
         stepper.submit(&self.actions[..job.spec.actions.components() * rows], job.step)?;
         stepper.collect(self.stepped(rows))?;
-        self.write_seen(rows, &mut arrays, job.choices, job.spec);
+        self.write_seen(rows, &mut arrays, job.choices, &job.spec.obs);
         match &mut arrays.rewards {
             Rewards::F32(to) => to.copy_from_slice(&self.out.rewards[..count]),
             Rewards::F64(to) => {
@@ -563,7 +538,7 @@ impl Scratch {
             ended[count / BLOCK] &= (1 << (count % BLOCK)) - 1;
         }
         let write = |words: &[u16], to: &mut [bool]| {
-            spread::<BLOCK>(words.iter().map(|&word| word.into()), to);
+            spread(words.iter().map(|&word| word.into()), to, bits::<BLOCK>);
         };
         write(terminated, arrays.terminated);
         write(truncated, arrays.truncated);
@@ -575,72 +550,20 @@ impl Scratch {
             *to = if *ended { *from as i32 } else { 0 };
         }
         if job.same_step {
-            set_rows(ended).for_each(|row| self.write_final(rows, row, &mut arrays.final_obs, job.numbers));
+            let (words, to) = (&self.out.final_obs, &mut arrays.final_obs);
+            set_rows(ended).for_each(|row| to.write_row(&job.spec.obs, words, rows, row));
         }
         ended.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 
-    /// Writes the observation of an episode's end.
-    fn write_final(&self, rows: usize, row: usize, to: &mut Obs<'_>, numbers: usize) {
-        let words = &self.out.final_obs;
-        match to {
-            Obs::Float(to) => {
-                for (number, to) in to[row * numbers..][..numbers].iter_mut().enumerate() {
-                    *to = f32::from_bits(words[number * rows + row]);
-                }
-            }
-            Obs::Bits(to) => {
-                spread::<32>(column(words, rows, row), &mut to[row * numbers..][..numbers]);
-            }
-        }
-    }
-
     /// Writes observations and masks.
-    fn write_seen(&self, rows: usize, arrays: &mut Arrays<'_>, choices: usize, spec: &EnvSpec) {
-        let words = &self.out.obs;
-        match (&mut arrays.obs, &spec.obs) {
-            (Obs::Float(to), ObsSpace::Box { low, .. }) => match low.len() {
-                1 => rows_of::<1>(words, rows, to),
-                2 => rows_of::<2>(words, rows, to),
-                3 => rows_of::<3>(words, rows, to),
-                4 => rows_of::<4>(words, rows, to),
-                6 => rows_of::<6>(words, rows, to),
-                8 => rows_of::<8>(words, rows, to),
-                numbers => {
-                    for (row, to) in to.chunks_exact_mut(numbers).enumerate() {
-                        to.iter_mut()
-                            .enumerate()
-                            .for_each(|(i, to)| *to = f32::from_bits(words[i * rows + row]));
-                    }
-                }
-            },
-            (Obs::Bits(to), space) => {
-                for (row, to) in to.chunks_exact_mut(space.size()).enumerate() {
-                    spread::<32>(column(words, rows, row), to);
-                }
-            }
-            (Obs::Float(_), _) => unreachable!("the arrays are of this space"),
-        }
+    fn write_seen(&self, rows: usize, arrays: &mut Arrays<'_>, choices: usize, space: &ObsSpace) {
+        arrays.obs.write(space, &self.out.obs, rows, 0);
         for (row, to) in arrays.mask.chunks_exact_mut(choices.max(1)).enumerate() {
             for (choice, to) in to.iter_mut().enumerate() {
                 *to = (self.out.legal[choice / 32 * rows + row] >> (choice % 32) & 1) as i8;
             }
         }
-    }
-}
-
-/// The words of one row.
-fn column(words: &[u32], rows: usize, row: usize) -> impl Iterator<Item = u32> {
-    words.iter().skip(row).step_by(rows).copied()
-}
-
-/// The N low bits of each word as flags, the lowest first.
-fn spread<const N: usize>(mut words: impl Iterator<Item = u32>, to: &mut [bool]) {
-    let flags = |word: u32| -> [bool; N] { std::array::from_fn(|i| word >> i & 1 == 1) };
-    let (whole, rest) = to.as_chunks_mut::<N>();
-    whole.iter_mut().zip(&mut words).for_each(|(to, word)| *to = flags(word));
-    if let Some(word) = words.next() {
-        rest.copy_from_slice(&flags(word)[..rest.len()]);
     }
 }
 
@@ -654,14 +577,5 @@ fn take<T: Copy>(from: &[T], components: usize, rows: usize, to: &mut [f32], con
         to.iter_mut()
             .zip(from.chunks_exact(components))
             .for_each(|(to, action)| *to = convert(action[component]));
-    }
-}
-
-/// Numbers from `(O, rows)` to `(count, O)`.
-fn rows_of<const O: usize>(words: &[u32], rows: usize, to: &mut [f32]) {
-    let count = to.len() / O;
-    let columns: [&[u32]; O] = std::array::from_fn(|i| &words[i * rows..][..count]);
-    for (row, to) in to.as_chunks_mut::<O>().0.iter_mut().enumerate() {
-        *to = std::array::from_fn(|i| f32::from_bits(columns[i][row]));
     }
 }

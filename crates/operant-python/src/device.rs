@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use numpy::PyArray1;
 use operant_cuda::{Buffer, CudaError, Device, Event, Stream};
-use operant_env::{ActionSpace, EnvSpec, ObsSpace, builtin};
+use operant_env::{ActionSpace, EnvSpec, ObsSpace};
 use operant_learn::LearnError;
 use operant_learn::cuda::{BadAction, CudaEnvs, EnvArrays, GivenActions};
 use pyo3::exceptions::{PyBufferError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
@@ -14,7 +14,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack::{self, CPU, CUDA, CUDA_MANAGED, DlDevice, DlType, Given, Taken};
 use crate::environments::{PyOption, autoreset_of, described, made, named};
-use crate::guarded;
+use crate::{guarded, registry};
 
 /// Sets of arrays, which take turns.
 const SETS: usize = 2;
@@ -369,6 +369,18 @@ fn refused(bad: &BadAction, step: u64) -> PyErr {
     ))
 }
 
+/// Refuses observations that the kernels of a step do not write.
+fn check_space(spec: &EnvSpec, device: &str) -> PyResult<()> {
+    if matches!(spec.obs, ObsSpace::Box { .. } | ObsSpace::Binary { .. }) {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!(
+        "device {device} cannot be used: the observations of {} are indices, bytes or parts, which are written on the CPU only; \
+         make them with device=\"cpu\"",
+        spec.name
+    )))
+}
+
 /// Opens the GPU that a device names.
 fn opened(device: &str) -> PyResult<Device> {
     let ordinal = operant_run::gpu::ordinal(device).ok_or_else(|| {
@@ -400,7 +412,8 @@ impl DeviceEnvironments {
     ) -> PyResult<Self> {
         let autoreset = autoreset_of(autoreset)?;
         guarded(|| {
-            let env = made(&builtin(), name, num_envs, &named(options))?;
+            let env = made(&registry(), name, num_envs, &named(options))?;
+            check_space(&env.spec(), device)?;
             let device = opened(device)?;
             let envs =
                 py.detach(|| CudaEnvs::new(&device, &*env, num_envs, autoreset, SETS)).map_err(failed)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use operant_env::{
     ActionSpace, AnyEnv, Autoreset, EnvError, EnvOption, EnvOptions, EnvSpec, ObsSpace, OptionValue,
-    OptionValues, Registry, builtin, running_words,
+    OptionValues, Registry, running_words,
 };
 use operant_learn::cpu::inference::Choice;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
@@ -14,9 +14,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::arrays::{Buffers, GivenActions, TakenActions};
+use crate::batch::obs::Dtype;
 use crate::batch::{Actions, BadAction, Batch, State};
-use crate::guarded;
 use crate::policy::Policy;
+use crate::{guarded, registry};
 
 /// From this many environments on a step takes longer than it takes to release the interpreter's lock (about 1 us).
 const RELEASE_FROM: usize = 64;
@@ -27,7 +28,8 @@ fn check_memory(env: &dyn AnyEnv, num_envs: usize) -> PyResult<()> {
     let words =
         running_words(env) + 2 * spec.obs.words() + spec.actions.components() + spec.actions.mask_words() + 8;
     // Two sets of arrays, each with observations twice.
-    let arrays = 2 * (2 * 4 * spec.obs.size() + 32);
+    let obs: usize = spec.obs.parts().iter().map(|(_, part)| Dtype::of(part).bytes() * part.size()).sum();
+    let arrays = 2 * (2 * obs + 32);
     let needed = (4 * words + arrays) as u64 * num_envs as u64;
     match operant_host::machine::memory() {
         Some(memory) if needed > memory.available => {
@@ -110,6 +112,21 @@ fn refused(bad: &BadAction) -> PyErr {
     ))
 }
 
+/// An observation space: its kind, and what that has. `_spaces.py` reads it.
+fn space<'py>(py: Python<'py>, of: &ObsSpace) -> PyResult<Bound<'py, PyAny>> {
+    let dtype = |of| Dtype::of(of).name();
+    Ok(match of {
+        ObsSpace::Box { low, high } => ("box", low, high).into_pyobject(py)?.into_any(),
+        ObsSpace::Binary { shape } => ("binary", shape).into_pyobject(py)?.into_any(),
+        ObsSpace::Index { shape, below } => ("index", shape, below, dtype(of)).into_pyobject(py)?.into_any(),
+        ObsSpace::Bytes { shape } => ("bytes", shape).into_pyobject(py)?.into_any(),
+        ObsSpace::Parts(parts) => {
+            let parts = parts.iter().map(|(name, part)| Ok((name, space(py, part)?)));
+            ("parts", parts.collect::<PyResult<Vec<_>>>()?).into_pyobject(py)?.into_any()
+        }
+    })
+}
+
 /// A specification as a dictionary.
 pub fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
@@ -119,16 +136,7 @@ pub fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult
     all.set_item("time_limit", spec.time_limit)?;
     all.set_item("fps", spec.fps)?;
     all.set_item("masked", masked)?;
-    match &spec.obs {
-        ObsSpace::Box { low, high } => all.set_item("obs", ("box", low, high))?,
-        ObsSpace::Binary { shape } => all.set_item("obs", ("binary", shape))?,
-        ObsSpace::Index { .. } | ObsSpace::Bytes { .. } | ObsSpace::Parts(_) => {
-            return Err(PyValueError::new_err(format!(
-                "{} has observations that Python does not take yet",
-                spec.name
-            )));
-        }
-    }
+    all.set_item("obs", space(py, &spec.obs)?)?;
     match &spec.actions {
         ActionSpace::Discrete(choices) => all.set_item("actions", ("discrete", choices))?,
         ActionSpace::Box { low, high } => all.set_item("actions", ("box", low, high))?,
@@ -150,7 +158,7 @@ pub fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult
 #[pyfunction]
 pub fn specs(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let all: PyResult<Vec<_>> =
-        builtin().envs().iter().map(|env| described(py, &env.spec(), env.masked())).collect();
+        registry().envs().iter().map(|env| described(py, &env.spec(), env.masked())).collect();
     PyList::new(py, all?)
 }
 
@@ -185,7 +193,7 @@ impl Environments {
     ) -> PyResult<Self> {
         let autoreset = autoreset_of(autoreset)?;
         guarded(|| {
-            let env = made(&builtin(), name, num_envs, &named(options))?;
+            let env = made(&registry(), name, num_envs, &named(options))?;
             check_memory(&*env, num_envs)?;
             let batch = Batch::new(env, num_envs, threads, seed, autoreset, time_limit).map_err(failed)?;
             Ok(Environments { batch: Mutex::new(batch) })
@@ -198,10 +206,16 @@ impl Environments {
         described(py, &batch.spec, batch.choices > 0)
     }
 
-    /// Numbers of an observation, choices of a mask (0 without one), threads.
-    fn sizes(&mut self) -> (usize, usize, usize) {
+    /// Choices of a mask (0 without one), threads.
+    fn sizes(&mut self) -> (usize, usize) {
         let batch = self.batch();
-        (batch.numbers(), batch.choices, batch.threads())
+        (batch.choices, batch.threads())
+    }
+
+    /// The arrays of a step, or of `rows` steps of an environment, by name; those of parts have names such as `obs.image`.
+    fn buffers(&mut self, arrays: &Bound<'_, PyDict>, rows: usize) -> PyResult<Buffers> {
+        let batch = self.batch();
+        Buffers::of(arrays, rows, &batch.spec.obs, batch.choices)
     }
 
     /// New episodes in all environments, numbered from 0 under `seed`, as of new environments.
@@ -288,12 +302,12 @@ impl Environments {
             let bad = BadAction { at: (bad.at.0 % batch.num_envs, bad.at.1), ..bad };
             PyValueError::new_err(format!("step {step}: {}", refused(&bad).value(py)))
         })?;
-        let (numbers, choices) = (batch.numbers(), batch.choices);
+        let choices = batch.choices;
         guarded(|| {
             to.with(py, |arrays| {
                 let step_all = || -> Result<usize, String> {
                     let mut ended = 0;
-                    let all = arrays.steps(steps, batch.num_envs, numbers, choices);
+                    let all = arrays.steps(steps, batch.num_envs, &batch.spec.obs, choices);
                     for (step, arrays) in all.into_iter().enumerate() {
                         let range = step * per_step..(step + 1) * per_step;
                         let actions = match actions {
@@ -313,7 +327,7 @@ impl Environments {
     }
 
     /// A horizon under a policy, into arrays of `(T, N)` rows and `actions`, `(T, N, components)` int64 or float32; `draw` is
-    /// `(seed, step)` of its first sample, none for the likeliest actions. Returns how many episodes ended.
+    /// `(seed, step)` of its first sample, none for the most probable actions. Returns how many episodes ended.
     #[pyo3(signature = (policy, steps, to, actions, draw))]
     fn rollout(
         &mut self,
@@ -335,10 +349,10 @@ impl Environments {
         let choice = draw.map_or(Choice::Greedy, |(seed, step)| Choice::Sampled { seed, first: 0, step });
         let per_step = batch.num_envs * batch.spec.actions.components();
         let mut taken = TakenActions::of(actions, &batch.spec.actions, per_step * steps)?;
-        let (numbers, choices) = (batch.numbers(), batch.choices);
+        let choices = batch.choices;
         guarded(|| {
             to.with(py, |arrays| {
-                let arrays = arrays.steps(steps, batch.num_envs, numbers, choices);
+                let arrays = arrays.steps(steps, batch.num_envs, &batch.spec.obs, choices);
                 let steps = arrays.into_iter().zip(taken.steps(per_step)?).collect();
                 py.detach(|| batch.rollout(&policy.inference, choice, steps)).map_err(failed)
             })

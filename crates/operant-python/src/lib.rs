@@ -8,11 +8,14 @@ mod device;
 mod dlpack;
 mod environments;
 mod policy;
+#[cfg(feature = "test-features")]
+mod test_worlds;
 mod train;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
+use operant_env::Registry;
 use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -55,6 +58,14 @@ fn refuse_second_interpreter(py: Python<'_>) -> PyResult<()> {
         return Err(PyImportError::new_err(what));
     }
     Ok(())
+}
+
+/// The environments that Python finds.
+fn registry() -> Registry {
+    #[cfg(feature = "test-features")]
+    return test_worlds::all(operant_env::builtin());
+    #[cfg(not(feature = "test-features"))]
+    operant_env::builtin()
 }
 
 /// How this engine was built: version, level ("native", or "x86-64-v3" or "x86-64-v4" in a wheel for all machines), instruction set, and environments that one instruction steps.

@@ -55,7 +55,7 @@ impl Policy {
     #[new]
     #[pyo3(signature = (what, *, run_dir, threads))]
     fn new(py: Python<'_>, what: String, run_dir: Option<String>, threads: usize) -> PyResult<Self> {
-        let registry = operant_env::builtin();
+        let registry = crate::registry();
         let saved = guarded(|| {
             py.detach(|| {
                 let parent = parent(&registry, run_dir)?;

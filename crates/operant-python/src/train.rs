@@ -276,7 +276,7 @@ pub fn train(
     control: &Control,
 ) -> PyResult<(PathBuf, Option<&'static str>)> {
     let started = Instant::now();
-    let registry = operant_env::builtin();
+    let registry = crate::registry();
     let line = command_line(settings, env_options, config)?;
     let (env, resume, requested) =
         guarded(|| configure(&registry, env.as_deref(), resume.as_deref(), &line).map_err(|e| error(&e)))?;
@@ -395,7 +395,7 @@ pub fn list_runs<'py>(
     run_dir: Option<String>,
 ) -> PyResult<Bound<'py, PyList>> {
     let found = guarded(|| {
-        let parent = parent(&operant_env::builtin(), run_dir).map_err(|e| error(&e))?;
+        let parent = parent(&crate::registry(), run_dir).map_err(|e| error(&e))?;
         let Some(run) = run else { return Ok(runs::list(&parent)) };
         runs::find(&parent, &run).map(|run| vec![run]).map_err(|e| error(&e))
     })?;
@@ -407,7 +407,7 @@ pub fn list_runs<'py>(
 #[pyfunction]
 #[pyo3(signature = (run, episodes))]
 pub fn evaluate(py: Python<'_>, run: String, episodes: usize) -> PyResult<String> {
-    let registry = operant_env::builtin();
+    let registry = crate::registry();
     let played = || {
         let target = EvalTarget::find(Path::new("runs"), &run)?;
         let env = device::find(&registry, &target.checkpoint.env)?;

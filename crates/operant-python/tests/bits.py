@@ -21,7 +21,8 @@ def of_steps(name):
     found = hashlib.sha256()
     envs.reset()
     for actions in envs._random_actions(rng, 1000):
-        for array in envs.step(actions)[:4]:
+        obs, *arrays = envs.step(actions)[:4]
+        for array in [*(obs.values() if isinstance(obs, dict) else [obs]), *arrays]:
             found.update(np.ascontiguousarray(array))
     return found.hexdigest()
 

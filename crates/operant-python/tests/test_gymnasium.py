@@ -10,7 +10,8 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector.utils import iterate
 
 import operant
 
@@ -31,11 +32,11 @@ def test_gymnasiums_own_checks_pass(id):
 def test_make_and_make_vec(id):
     env = gymnasium.make(id)
     obs, _ = env.reset(seed=3)
-    np.testing.assert_array_equal(operant.make(id).reset(seed=3)[0], obs)
+    assert data_equivalence(operant.make(id).reset(seed=3)[0], obs, exact=True)
     envs = gymnasium.make_vec(id, num_envs=3)
     assert isinstance(envs.unwrapped, operant.VectorEnv) and envs.spec.id == id
     batch, _ = envs.reset(seed=3)
-    np.testing.assert_array_equal(batch[0], obs)
+    assert data_equivalence(next(iterate(envs.observation_space, batch)), obs, exact=True)
     for _ in range(50):
         action = env.action_space.sample()
         result = env.step(action)

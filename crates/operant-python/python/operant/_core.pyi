@@ -17,9 +17,7 @@ def specs() -> list[dict[str, Any]]:
     """The environments that there are: a dictionary each."""
 
 class Buffers:
-    """The arrays of one set of outputs, checked once."""
-
-    def __init__(self, arrays: dict[str, NDArray[Any]], num_envs: int, numbers: int, choices: int) -> None: ...
+    """The arrays of one set of outputs, checked once; `Environments.buffers` makes them."""
 
 class Environments:
     """N environments of one kind."""
@@ -33,10 +31,11 @@ class Environments:
         seed: int,
         autoreset: str,
         time_limit: int | None,
-        options: dict[str, float],
+        options: dict[str, float | str],
     ) -> None: ...
     def spec(self) -> dict[str, Any]: ...
-    def sizes(self) -> tuple[int, int, int]: ...
+    def sizes(self) -> tuple[int, int]: ...
+    def buffers(self, arrays: dict[str, NDArray[Any]], rows: int) -> Buffers: ...
     def reseed(self, seed: int, to: Buffers) -> None: ...
     def restart(
         self, to: Buffers, chosen: NDArray[np.bool_] | None = None, seeds: Sequence[int] | None = None
@@ -80,7 +79,7 @@ class DeviceEnvironments:
     """N environments of one kind on a GPU."""
 
     def __init__(
-        self, name: str, num_envs: int, *, device: str, autoreset: str, options: dict[str, float]
+        self, name: str, num_envs: int, *, device: str, autoreset: str, options: dict[str, float | str]
     ) -> None: ...
     def spec(self) -> dict[str, Any]: ...
     @property

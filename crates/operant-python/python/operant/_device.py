@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from operant import _core, _spaces
 from operant._core import DeviceArray
 from operant._register import name_of
-from operant._vector import AutoresetName, VectorEnv, checked_mode, checked_seed, reset_mask
+from operant._vector import AutoresetName, VectorEnv, checked_mode, checked_seed, option_values, reset_mask
 
 Step = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray, dict[str, Any]]
 
@@ -39,8 +39,9 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
         name: The environment's name, such as "cartpole".
 
     Raises:
-        ValueError: There is no such environment, option or GPU, or a value is out of range.
-        MemoryError: So many environments need more memory than the GPU has free.
+        ValueError: There is no such environment, option or GPU, a value is out of range, or observations are indices, bytes or
+            parts, which exist on the CPU only.
+        MemoryError: They need more memory than the GPU has free.
     """
 
     def __init__(
@@ -52,12 +53,12 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
         seed: int | None = None,
         autoreset_mode: AutoresetName | AutoresetMode = "same_step",
         episode_stats: bool = True,
-        **options: float,
+        **options: float | str,
     ) -> None:
         mode, mode_name = checked_mode(autoreset_mode)
         seed = checked_seed(seed)
         self._core = _core.DeviceEnvironments(
-            name_of(id), num_envs, device=device, autoreset=mode_name, options=dict(options)
+            name_of(id), num_envs, device=device, autoreset=mode_name, options=option_values(options)
         )
         spec = self._core.spec()
         self.name: str = spec["name"]
@@ -145,7 +146,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
         self._core.synchronize()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Frees the environments; arrays that somebody holds stay valid."""
+        """Frees the environments; arrays that are still referenced stay valid."""
         del self._core
 
     def _check_open(self) -> None:

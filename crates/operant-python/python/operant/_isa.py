@@ -19,7 +19,7 @@ _REMEDY = "build operant from source for this CPU: `pip install .` in the root o
 
 
 def directories(package: str) -> list[str]:
-    """The directory of the chosen engine, beside those of the package in the directory `package`; none if it was built from source."""
+    """The directory of the chosen engine, next to those of the package in the directory `package`; none if it was built from source."""
     built = [level for level in LEVELS if os.path.isdir(os.path.join(package, "_" + level))]
     try:
         with open("/proc/cpuinfo") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -10,12 +11,12 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from operant._register import name_of
-from operant._vector import VectorEnv, check_render_mode
+from operant._vector import Obs, VectorEnv, check_render_mode
 
 Array = NDArray[Any]
 
 
-class Env(gymnasium.Env[Array, Any]):
+class Env(gymnasium.Env[Obs, Any]):
     """One environment; see `make`."""
 
     metadata: dict[str, Any] = {"render_modes": []}
@@ -32,12 +33,12 @@ class Env(gymnasium.Env[Array, Any]):
         # Both sets of outputs are one here: what is returned is copied.
         arrays, buffers = self._vector._sets[0]
         self._core, self._buffers = self._vector._core, buffers
-        self._obs, self._mask = arrays["obs"][0], arrays["mask"][0]
+        self._obs, self._mask = _reader(self._vector._obs(arrays)), arrays["mask"][0]
         self._rewards, self._terminated, self._truncated = arrays["rewards"], arrays["terminated"], arrays["truncated"]
         self._has_mask = self._vector._choices > 0
         self._is_reset = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
         """Starts an episode; the same seed starts the same one."""
         if options:
             raise ValueError(f"options: expected none, got {', '.join(map(str, options))}")
@@ -45,9 +46,9 @@ class Env(gymnasium.Env[Array, Any]):
         self._vector._turn = 1  # so that set 0 is next
         self._vector.reset(seed=seed)
         self._is_reset = True
-        return self._obs.copy(), self._info()
+        return self._obs(), self._info()
 
-    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
         """Steps once: observation, reward, terminated, truncated, info."""
         if not self._is_reset:
             self._vector._check_usable()
@@ -60,7 +61,7 @@ class Env(gymnasium.Env[Array, Any]):
         else:
             self._core.step(np.asarray(action)[None], self._buffers)
         return (
-            self._obs.copy(),
+            self._obs(),
             self._rewards.item(),
             self._terminated.item(),
             self._truncated.item(),
@@ -81,20 +82,30 @@ class Env(gymnasium.Env[Array, Any]):
         return {"action_mask": self._mask.copy()} if self._has_mask else {}
 
 
+def _reader(obs: Obs) -> Callable[[], Obs]:
+    """Copies the first observation of these arrays, at each call."""
+    if isinstance(obs, dict):
+        parts = {name: _reader(array) for name, array in obs.items()}
+        return lambda: {name: read() for name, read in parts.items()}
+    # A single index is a number, which has no view.
+    read: Callable[[], Obs] = obs[0].copy if obs.ndim > 1 else lambda: obs[0]
+    return read
+
+
 def _unpickled(vector: VectorEnv, is_reset: bool, rng: np.random.Generator | None) -> Env:
     env = Env(vector.name, vector=vector)
     env._is_reset, env._np_random = is_reset, rng
     return env
 
 
-def make(id: str, *, seed: int | None = None, max_episode_steps: int | None = None, **options: float) -> Env:
+def make(id: str, *, seed: int | None = None, max_episode_steps: int | None = None, **options: float | str) -> Env:
     """One environment: a `gymnasium.Env`.
 
     Args:
         id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
         seed: Seed of the first reset; random for none.
         max_episode_steps: Steps after which an episode is truncated: None for the environment's own limit, -1 for no limit.
-        **options: The environment's own options.
+        **options: The environment's own options: numbers, words or paths.
 
     Raises:
         ValueError: There is no such environment or option, or a value is out of range.

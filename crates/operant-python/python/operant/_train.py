@@ -132,7 +132,7 @@ def train(
     on_update: OnUpdate | None = None,
     progress: bool | None = None,
     config: str | os.PathLike[str] | None = None,
-    env_options: Mapping[str, float] | None = None,
+    env_options: Mapping[str, float | str | os.PathLike[str]] | None = None,
     **settings: Unpack[Settings],
 ) -> Run:
     """Trains an agent: the engine of `operant train`, with the same files, checkpoints and bits.
@@ -149,7 +149,7 @@ def train(
             final evaluation. An exception from it stops the run, with a checkpoint, and is raised.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
         config: A TOML file of settings, below the keywords.
-        env_options: The environment's own options.
+        env_options: The environment's own options: numbers, words or paths.
         **settings: Every key of docs/configuration.md, such as `seed`, `total_timesteps`, `name`, `device`, `run_dir`.
             They override presets, operant.toml and OPERANT_* variables.
 
@@ -201,7 +201,7 @@ def _run(
     on_update: OnUpdate | None,
     progress: bool | None,
     config: str | os.PathLike[str] | None,
-    env_options: Mapping[str, float] | None,
+    env_options: Mapping[str, float | str | os.PathLike[str]] | None,
     settings: dict[str, Any],
 ) -> Run:
     if on_update is not None and not callable(on_update):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any, Literal, NamedTuple
 
@@ -21,7 +21,9 @@ from operant._policy import Policy
 from operant._register import name_of
 
 Array = NDArray[Any]
-Step = tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+# An array `(N, ...)`, or one for each part of the observations. Any: which of them is known from the environment.
+Obs = Any
+Step = tuple[Obs, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 AutoresetName = Literal["same_step", "next_step", "disabled"]
 
 _MODES: dict[str, AutoresetMode] = {
@@ -44,16 +46,17 @@ class _Set(NamedTuple):
     buffers: _core.Buffers
 
 
-class Horizon(dict[str, Array]):
-    """Arrays `(T, N, ...)` of several steps by name; `rollout` can write over them."""
+class Horizon(dict[str, Any]):
+    """Arrays `(T, N, ...)` of several steps by name; `rollout` can write over them. Observations of parts are dictionaries of them."""
 
     arrays: dict[str, Array]
 
 
-class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
+class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
     """N environments of one kind that one call steps: a `gymnasium.vector.VectorEnv`. `make_vec` makes one.
 
-    Observations are float32 `(N, ...)`, or bool for bits.
+    Observations are arrays `(N, ...)`, or a dictionary of one for each part: float32 for real numbers, bool for bits, uint8 for
+    bytes, and for indices uint8 or uint16, or int64 where one index has the space Discrete, or several have MultiDiscrete.
 
     Args:
         id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
@@ -68,7 +71,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         episode_stats: Whether `info["episode"]` has the return and length of each episode that ended. Gymnasium's
             RecordEpisodeStatistics writes the same key, so it needs False.
         max_episode_steps: Steps after which an episode is truncated: None for the environment's own limit, -1 for no limit.
-        **options: The environment's own options, such as `sticky_action_prob`.
+        **options: The environment's own options, such as `sticky_action_prob`: numbers, words or paths.
 
     Attributes:
         num_envs: N.
@@ -80,7 +83,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
 
     Raises:
         ValueError: There is no such environment or option, or a value is out of range.
-        MemoryError: So many environments need more memory than is available.
+        MemoryError: They need more memory than is available.
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         final_obs: Literal["object", "dense"] = "object",
         episode_stats: bool = True,
         max_episode_steps: int | None = None,
-        **options: float,
+        **options: float | str,
     ) -> None:
         mode, mode_name = checked_mode(autoreset_mode)
         if final_obs not in ("object", "dense"):
@@ -114,7 +117,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             seed=seed,
             autoreset=mode_name,
             time_limit=_time_limit(max_episode_steps),
-            options=dict(options),
+            options=option_values(options),
         )
         spec = self._core.spec()
         self.name: str = spec["name"]
@@ -126,7 +129,10 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self.single_action_space = _spaces.action_space(spec)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._numbers, self._choices, self.threads = self._core.sizes()
+        self._choices, self.threads = self._core.sizes()
+        # In the order of the space, which sorts them.
+        parts = getattr(self.single_observation_space, "spaces", None)
+        self._parts: list[str] | None = None if parts is None else list(parts)
         self._is_box = spec["actions"][0] == "box"
         self._dtype = np.dtype(reward_dtype)
         self._sets = [self._new_set(), self._new_set()]
@@ -135,7 +141,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._mode_name = mode_name
         self._final_obs = final_obs
         self._episode_stats = episode_stats
-        self._options = dict(options)
+        self._options = option_values(options)
         self._threads_asked = int(threads)
         self._process = os.getpid()
         self._out: _Set | None = None
@@ -149,7 +155,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    ) -> tuple[Obs, dict[str, Any]]:
         """Starts new episodes and returns `(observations, info)`.
 
         Args:
@@ -181,7 +187,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._is_fresh, self._is_reset = False, True
         info: dict[str, Any] = {}
         self._add_mask(info, into)
-        return self._given(into.arrays["obs"]), info
+        return self._given_obs(into), info
 
     def step(self, actions: Any, *, out: Mapping[str, Array] | None = None) -> Step:
         """Steps every environment.
@@ -190,7 +196,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             actions: `(N,)` integers for one discrete component, `(N, A)` for several, `(N, A)` floats for a box.
                 int64, int32, uint8, float32 and float64 are read in place where C-contiguous.
             out: Arrays to write into instead of the environment's own: any of `obs`, `rewards`, `terminated`,
-                `truncated`, of the shapes and dtypes that `step` returns.
+                `truncated`, of the shapes and dtypes that `step` returns; `obs` of parts is a dictionary of all of them.
 
         Returns:
             observations `(N, ...)`, rewards `(N,)`, terminated `(N,)`, truncated `(N,)`, info.
@@ -214,7 +220,8 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         if self.copy or ended or self._choices:
             return self._results(into, ended, copy=self.copy)
         arrays = into.arrays
-        return arrays["obs"], arrays["rewards"], arrays["terminated"], arrays["truncated"], {}
+        obs = arrays["obs"] if self._parts is None else self._obs(arrays)
+        return obs, arrays["rewards"], arrays["terminated"], arrays["truncated"], {}
 
     def close_extras(self, **kwargs: Any) -> None:
         """Frees the environments."""
@@ -254,7 +261,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
     send = async_step
     recv = wait
 
-    def step_many(self, actions: Any) -> dict[str, Array]:
+    def step_many(self, actions: Any) -> dict[str, Any]:
         """Steps `T` times with given actions, `(T, N)` or `(T, N, A)`, in one call.
 
         Returns:
@@ -266,18 +273,17 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             raise ValueError(f"actions: expected shape (T, {self.num_envs}, ...), got {np.shape(actions)}")
         steps = len(actions)
         many = self._horizon(steps)
-        after = self._buffers({**many, "obs": many["obs"][1:]}, steps * self.num_envs)
-        self._core.step_many(actions, steps, after)
+        self._core.step_many(actions, steps, self._after(many))
         given = self._given_horizon(many)
         return {name: array for name, array in given.items() if name not in ("actions", "observations")}
 
     def rollout(
         self,
-        policy: Policy | Callable[[Array], Any] | None,
+        policy: Policy | Callable[[Obs], Any] | None,
         steps: int,
         *,
         deterministic: bool = False,
-        out: dict[str, Array] | None = None,
+        out: Horizon | None = None,
     ) -> Horizon:
         """Plays `steps` steps.
 
@@ -285,7 +291,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             policy: A trained policy, which acts inside the engine at the speed of `operant train`; a function from
                 observations `(N, ...)` to actions; or None for uniformly random actions.
             steps: T.
-            deterministic: Whether a trained policy takes its likeliest actions; it draws them otherwise.
+            deterministic: Whether a trained policy takes its most probable actions; it draws them otherwise.
             out: What an earlier `rollout` of as many steps returned, to write over; new arrays cost time.
 
         Returns:
@@ -297,21 +303,21 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         if policy is not None and not callable(policy):
             raise TypeError(f"policy: expected a Policy, a function or None, got {policy!r}; operant.load loads a policy")
         many = self._horizon(int(steps), out)
-        obs, actions = many["obs"], many["actions"]
-        self._core.observe(self._buffers({name: array[0] for name, array in many.items()}, self.num_envs))
+        actions = many["actions"]
+        self._core.observe(self._core.buffers({name: array[0] for name, array in many.items()}, self.num_envs))
         if policy is None:
             actions[:] = self._random_actions(self.np_random, steps)
         if policy is None or isinstance(policy, Policy):
-            after = self._buffers({**many, "obs": obs[1:]}, steps * self.num_envs)
+            after = self._after(many)
             if policy is None:
                 self._core.step_many(actions, steps, after)
             else:
                 policy._rollout(self._core, steps, after, actions, deterministic)
         else:
             for step in range(steps):
-                taken = np.asarray(policy(obs[step]))
-                into = {name: array[step] for name, array in many.items()}
-                self._core.step(taken, self._buffers({**into, "obs": obs[step + 1]}, self.num_envs))
+                taken = np.asarray(policy(self._obs({name: array[step] for name, array in many.items()})))
+                into = {name: array[step + _is_obs(name)] for name, array in many.items()}
+                self._core.step(taken, self._core.buffers(into, self.num_envs))
                 actions[step] = taken
         return self._given_horizon(many)
 
@@ -332,7 +338,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             "is_reset": self._is_reset,
         }
 
-    def set_state(self, state: Mapping[str, Any]) -> tuple[Array, dict[str, Any]]:
+    def set_state(self, state: Mapping[str, Any]) -> tuple[Obs, dict[str, Any]]:
         """Continues from what `get_state` returned, and returns the observations there.
 
         Raises:
@@ -356,7 +362,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._is_fresh, self._is_reset = not state["is_reset"], state["is_reset"]
         info: dict[str, Any] = {}
         self._add_mask(info, into)
-        return self._given(into.arrays["obs"]), info
+        return self._given_obs(into), info
 
     def __enter__(self) -> VectorEnv:
         return self
@@ -396,13 +402,13 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
 
     # --- Inside
 
-    def _new_set(self, given: Mapping[str, Array] | None = None) -> _Set:
+    def _new_set(self, given: Mapping[str, Any] | None = None) -> _Set:
         n = self.num_envs
-        space: Any = self.single_observation_space
-        shape, dtype = (n, *space.shape), space.dtype
-        arrays: dict[str, Array] = {
-            "obs": _zeros(shape, dtype),
-            "final_obs": _zeros(shape, dtype),
+        spaces: dict[str, Any] = {}
+        for name in ("obs", "final_obs"):
+            spaces |= self._flat(name, self.single_observation_space)
+        arrays = {name: _zeros((n, *space.shape), space.dtype) for name, space in spaces.items()}
+        arrays |= {
             "rewards": _zeros((n,), self._dtype),
             "terminated": _zeros((n,), np.bool_),
             "truncated": _zeros((n,), np.bool_),
@@ -411,36 +417,61 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             "lengths": _zeros((n,), np.int32),
             "mask": _zeros((n, self._choices), np.int8),
         }
-        if given is not None and not isinstance(given, Mapping):
-            raise TypeError(f"out: expected a dictionary of arrays, got {type(given).__name__}")
         for name, array in (given or {}).items():
-            if name not in ("obs", "rewards", "terminated", "truncated"):
-                raise ValueError(f"out: expected obs, rewards, terminated or truncated, got {name!r}")
-            own = arrays[name]
+            own, label = arrays[name], "out" + "".join(f"[{key!r}]" for key in name.split(".", 1))
             if not isinstance(array, np.ndarray) or array.dtype != own.dtype or array.shape != own.shape:
                 shown = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-                raise ValueError(f"out[{name!r}]: expected an array of {own.dtype} {own.shape}, got {shown}")
+                raise ValueError(f"{label}: expected an array of {own.dtype} {own.shape}, got {shown}")
             if not array.flags.writeable or not array.flags.c_contiguous:
                 kind = "strided" if array.flags.writeable else "read-only"
-                raise ValueError(f"out[{name!r}]: expected a C-contiguous array that can be written, got a {kind} one")
+                raise ValueError(f"{label}: expected a C-contiguous array that can be written, got a {kind} one")
             if any(np.shares_memory(array, other) for other in arrays.values()):
-                raise ValueError(f"out[{name!r}]: expected memory of its own, got that of another array")
+                raise ValueError(f"{label}: expected memory of its own, got that of another array")
             arrays[name] = array
-        return _Set(arrays, _core.Buffers(arrays, n, self._numbers, self._choices))
+        return _Set(arrays, self._core.buffers(arrays, n))
 
-    def _set_of(self, out: Mapping[str, Array]) -> _Set:
+    def _set_of(self, out: Mapping[str, Any]) -> _Set:
         """The caller's arrays as a set, kept for the next step."""
-        last = self._out
-        if last is None or not isinstance(out, Mapping) or any(last.arrays.get(name) is not array for name, array in out.items()):
-            last = self._out = self._new_set(out)
+        given, last = self._flat_out(out), self._out
+        if last is None or any(last.arrays.get(name) is not array for name, array in given.items()):
+            last = self._out = self._new_set(given)
         return last
 
-    def _horizon(self, steps: int, out: dict[str, Array] | None = None) -> dict[str, Array]:
-        """Arrays of a horizon. A rollout's observations have one row more than its steps."""
+    def _flat_out(self, out: Mapping[str, Any]) -> dict[str, Any]:
+        """The caller's arrays by the names of ours."""
+        if not isinstance(out, Mapping):
+            raise TypeError(f"out: expected a dictionary of arrays, got {type(out).__name__}")
+        if unknown := [name for name in out if name not in ("obs", "rewards", "terminated", "truncated")]:
+            raise ValueError(f"out: expected obs, rewards, terminated or truncated, got {unknown[0]!r}")
+        given = dict(out)
+        if "obs" in out and self._parts is not None:
+            obs = given.pop("obs")
+            if not isinstance(obs, Mapping) or set(obs) != set(self._parts):
+                raise ValueError(f"out['obs']: expected a dictionary of {', '.join(self._parts)}, got {_names(obs)}")
+            given |= self._flat("obs", obs)
+        return given
+
+    def _flat(self, name: str, obs: Any) -> dict[str, Any]:
+        """Something of the observations by the names of their arrays: "obs", or of parts "obs.image" and so on."""
+        if self._parts is None:
+            return {name: obs}
+        return {f"{name}.{part}": obs[part] for part in self._parts}
+
+    def _obs(self, arrays: Mapping[str, Array], name: str = "obs") -> Obs:
+        """The observations from arrays by their names."""
+        if self._parts is None:
+            return arrays[name]
+        return {part: arrays[f"{name}.{part}"] for part in self._parts}
+
+    def _after(self, many: Mapping[str, Array]) -> _core.Buffers:
+        """What a horizon's steps write."""
+        arrays = {name: array[1:] if _is_obs(name) else array for name, array in many.items()}
+        return self._core.buffers(arrays, len(many["rewards"]) * self.num_envs)
+
+    def _horizon(self, steps: int, out: Horizon | None = None) -> dict[str, Array]:
+        """Arrays of a horizon. A rollout's observations have one row more than its steps: the present ones come first."""
         like, space = self._sets[0].arrays, self.action_space
-        shapes = {name: ((steps, *array.shape), array.dtype) for name, array in like.items()}
-        # The present observations come before those that the steps return.
-        shapes["obs"] = ((steps + 1, *like["obs"].shape), like["obs"].dtype)
+        shapes = {name: ((steps + _is_obs(name), *array.shape), array.dtype) for name, array in like.items()}
         shapes["actions"] = ((steps, *(space.shape or ())), np.dtype(np.float32 if self._is_box else np.int64))
         if out is None:
             return {name: _zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
@@ -453,22 +484,16 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
 
     def _given_horizon(self, many: dict[str, Array]) -> Horizon:
         """A horizon as its caller gets it."""
-        obs = many["obs"]
-        after = obs[1:]
-        if obs[0].nbytes % _ALIGNMENT:
-            after = _zeros(after.shape, after.dtype)
-            after[:] = obs[1:]
-        given = Horizon({**many, "obs": after, "observations": obs[:-1]})
+        obs = {name: array for name, array in many.items() if _is_obs(name)}
+        given = Horizon({name: array for name, array in many.items() if "obs" not in name})
+        given["obs"] = self._obs({name: _aligned(array[1:]) for name, array in obs.items()})
+        given["observations"] = self._obs({name: array[:-1] for name, array in obs.items()})
         given.arrays = many
         if self._choices == 0:
             del given["mask"]
-        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            del given["final_obs"]
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            given["final_obs"] = self._obs(many, "final_obs")
         return given
-
-    def _buffers(self, arrays: Mapping[str, Array], rows: int) -> _core.Buffers:
-        """Arrays of this many rows as the engine writes them."""
-        return _core.Buffers(dict(arrays), rows, self._numbers, self._choices)
 
     def _random_actions(self, rng: np.random.Generator, steps: int) -> Array:
         space: Any = self.single_action_space
@@ -483,8 +508,11 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self._turn ^= 1
         return self._sets[self._turn]
 
-    def _given(self, array: Array) -> Array:
-        return array.copy() if self.copy else array
+    def _given(self, obs: Obs) -> Obs:
+        return _copied(obs) if self.copy else obs
+
+    def _given_obs(self, into: _Set) -> Obs:
+        return self._given(self._obs(into.arrays))
 
     def _results(self, into: _Set, ended: int, *, copy: bool) -> Step:
         arrays = into.arrays
@@ -493,13 +521,13 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         if ended:
             self._add_ends(info, arrays)
         obs, rewards, terminated, truncated = (
-            arrays["obs"],
+            self._obs(arrays),
             arrays["rewards"],
             arrays["terminated"],
             arrays["truncated"],
         )
         if copy:
-            return obs.copy(), rewards.copy(), terminated.copy(), truncated.copy(), info
+            return _copied(obs), rewards.copy(), terminated.copy(), truncated.copy(), info
         return obs, rewards, terminated, truncated, info
 
     def _add_mask(self, info: dict[str, Any], into: _Set) -> None:
@@ -507,7 +535,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             info["action_mask"] = self._given(into.arrays["mask"])
 
     def _add_ends(self, info: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """What Gymnasium's vector environments tell about ended episodes."""
+        """What `info` of Gymnasium's vector environments has of ended episodes."""
         ends = self._given(arrays["ended"])
         episode = {}
         if self._episode_stats:
@@ -517,12 +545,11 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             return
         if self._final_obs == "dense":
-            info["final_obs"] = self._given(arrays["final_obs"])
+            info["final_obs"] = self._given(self._obs(arrays, "final_obs"))
         else:
             final = np.empty(self.num_envs, object)  # of None
             rows = np.flatnonzero(ends)
-            # A copy of what ended, and views of its rows.
-            final[rows] = np.fromiter(arrays["final_obs"].take(rows, axis=0), object, len(rows))
+            final[rows] = np.fromiter(rows_of(self._obs(arrays, "final_obs"), rows), object, len(rows))
             info["final_obs"] = final
         info["_final_obs"] = ends
         info["final_info"], info["_final_info"] = episode, ends
@@ -552,6 +579,47 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     start = -memory.ctypes.data % _ALIGNMENT
     zeros: Array = memory[start : start + size].view(dtype).reshape(shape)
     return zeros
+
+
+def _aligned(array: Array) -> Array:
+    """The array, or a copy if its memory starts elsewhere than others can share."""
+    if array.ctypes.data % _ALIGNMENT == 0:
+        return array
+    copy = _zeros(array.shape, array.dtype)
+    copy[:] = array
+    return copy
+
+
+def _is_obs(name: str) -> bool:
+    """Whether an array of this name has observations."""
+    return name == "obs" or name.startswith("obs.")
+
+
+def _copied(obs: Obs) -> Obs:
+    return {name: array.copy() for name, array in obs.items()} if isinstance(obs, dict) else obs.copy()
+
+
+def _names(obs: Any) -> str:
+    """The keys of a dictionary, or the type of what is none."""
+    return ", ".join(map(str, obs)) if isinstance(obs, Mapping) else type(obs).__name__
+
+
+def rows_of(obs: Obs, rows: NDArray[np.intp]) -> Iterator[Obs]:
+    """Each of these observations as one environment returns it: views of a copy."""
+    if not isinstance(obs, dict):
+        return iter(obs.take(rows, axis=0))
+    taken = {name: array.take(rows, axis=0) for name, array in obs.items()}
+    return ({name: array[row] for name, array in taken.items()} for row in range(len(rows)))
+
+
+def option_values(options: Mapping[str, Any]) -> dict[str, float | str]:
+    """Options as the engine takes them."""
+    values: dict[str, float | str] = {}
+    for name, value in options.items():
+        if not isinstance(value, (str, os.PathLike, int, float, np.number, np.bool_)):
+            raise TypeError(f"{name}: expected a number, a word or a path, got {value!r}")
+        values[name] = os.fspath(value) if isinstance(value, os.PathLike) else value  # type: ignore[assignment]
+    return values
 
 
 def checked_mode(given: AutoresetName | AutoresetMode) -> tuple[AutoresetMode, str]:

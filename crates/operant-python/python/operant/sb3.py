@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from operant._vector import VectorEnv
+from operant._vector import Obs, VectorEnv, rows_of
 
 try:
     from stable_baselines3.common.monitor import Monitor  # type: ignore[import-not-found]
@@ -53,7 +53,7 @@ class VecEnv(Sb3VecEnv):  # type: ignore[misc]
         self._known["action_space"] = self._envs.single_action_space
         super().__init__(self._envs.num_envs, self._known["observation_space"], self._known["action_space"])
 
-    def reset(self) -> NDArray[Any]:
+    def reset(self) -> Obs:
         """Starts new episodes; after `seed(s)`, environment i plays as `operant.make` does after `reset(seed=s + i)`."""
         if any(self._options):
             raise ValueError("options: expected none, since operant's environments take none at a reset")
@@ -67,7 +67,7 @@ class VecEnv(Sb3VecEnv):  # type: ignore[misc]
         """Keeps the actions for `step_wait`."""
         self._actions = actions
 
-    def step_wait(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], list[dict[str, Any]]]:
+    def step_wait(self) -> tuple[Obs, NDArray[Any], NDArray[np.bool_], list[dict[str, Any]]]:
         """Steps every environment: observations, rewards, dones, infos."""
         if self._actions is None:
             raise RuntimeError("step_wait: no step was begun; call step_async first")
@@ -81,7 +81,7 @@ class VecEnv(Sb3VecEnv):  # type: ignore[misc]
         elapsed = round(time.monotonic() - self._started, 6)
         ends = zip(
             rows.tolist(),
-            info["final_obs"][rows],
+            rows_of(info["final_obs"], rows),
             (truncated & ~terminated)[rows].tolist(),
             info["episode"]["r"][rows].tolist(),
             info["episode"]["l"][rows].tolist(),

@@ -66,7 +66,7 @@ impl Horizon<'_> {
                 let rows = right[0].first - left[0].first;
                 let components = self.job.spec.actions.components();
                 let halves = steps.into_iter().map(|(arrays, taken)| {
-                    let (a, b) = arrays.split(rows, self.job.numbers, self.job.choices);
+                    let (a, b) = arrays.split(rows, &self.job.spec.obs, self.job.choices);
                     let (c, d) = taken.split(rows * components);
                     ((a, c), (b, d))
                 });
