@@ -33,6 +33,7 @@ registry::environments! {
     ;
     minatar,
     hidden,
+    minigrid,
 }
 
 /// The lanes that environments are written over.

@@ -162,6 +162,7 @@ fn emitted_masks_are_those_of_the_scalar_lane() {
 
 #[test]
 fn checked_in_kernels_are_what_the_environments_emit() {
+    // Variants differ in numbers alone.
     for env in builtin().envs().iter().filter(|env| env.spec().variant_of.is_none()) {
         let (name, text) = (env.spec().name, emitted(&**env));
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../kernels/envs/{name}.cuh"));

@@ -188,6 +188,20 @@ impl<'a, L: Lane> Draws<'a, L> {
         self.bits().mul_wide(count).0
     }
 
+    /// A 0 that emitted code computes. A loop that begins with numbers known beforehand is unrolled there; with this one among them it
+    /// stays a loop.
+    #[inline(always)]
+    pub fn zero(&self) -> L::Uint {
+        self.environment & L::Uint::splat(0)
+    }
+
+    /// The next whole number of a script, in `low ..= high`; None where numbers are drawn. For a rule that draws by other numbers
+    /// than those by which a reference tells what it drew.
+    #[inline(always)]
+    pub fn given(&mut self, low: u32, high: u32) -> Option<L::Uint> {
+        self.script.map(|script| L::Uint::splat(script.whole(low, high)))
+    }
+
     /// Uniform in `low ..= high`, with the bias of [`Draws::below`].
     #[inline(always)]
     pub fn integer(&mut self, low: u32, high: u32) -> L::Uint {

@@ -27,7 +27,7 @@ pub trait Lane: Copy {
     /// Truth values.
     type Mask: Mask + Bundle<Self>;
     /// N unsigned integers in memory.
-    type Memory<const N: usize>: Memory<Self, N>;
+    type Memory<const N: usize>: Memory<Self, N> + Debug;
 
     /// The cold path: `rule(value)` where `mask` holds and `value` elsewhere. `rule` costs nothing while no lane
     /// needs it. It may use only its argument and its captures.

@@ -1,0 +1,237 @@
+//! The tasks: what the package calls environments, with their sizes and limits.
+
+/// Numbers of a state beyond grid and agent, at most.
+pub const EXTRA: usize = 8;
+
+/// The kinds of tasks: each has a layout and a rule of success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Empty { random: bool },
+    FourRooms,
+    DoorKey,
+    Unlock,
+    UnlockPickup,
+    BlockedUnlockPickup,
+    ObstructedMaze,
+    KeyCorridor,
+    MultiRoom { rooms: usize, smallest: u32, largest: u32 },
+    LavaGap,
+    Crossing { lava: bool },
+    DistShift,
+    Memory { random: bool },
+    DynamicObstacles { balls: usize },
+    RedBlueDoors,
+    GoToDoor,
+    Fetch,
+    PutNear,
+    LockedRoom,
+}
+
+/// A task.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    /// The environment's name without the family's.
+    pub name: &'static str,
+    /// The package's id without `MiniGrid-`.
+    pub id: &'static str,
+    pub kind: Kind,
+    pub width: u32,
+    pub height: u32,
+    /// Steps after which an episode is truncated.
+    pub limit: u32,
+    /// The name of the task of which this is another size.
+    pub variant_of: Option<&'static str>,
+}
+
+const fn task(
+    name: &'static str,
+    id: &'static str,
+    kind: Kind,
+    size: [u32; 2],
+    limit: u32,
+    variant_of: &'static str,
+) -> Task {
+    let variant_of = if variant_of.is_empty() { None } else { Some(variant_of) };
+    Task { name, id, kind, width: size[0], height: size[1], limit, variant_of }
+}
+
+const fn rooms(rooms: usize, smallest: u32, largest: u32) -> Kind {
+    Kind::MultiRoom { rooms, smallest, largest }
+}
+
+const fn obstacles(balls: usize) -> Kind {
+    Kind::DynamicObstacles { balls }
+}
+
+/// All tasks.
+pub static TASKS: [Task; 37] = {
+    use Kind::*;
+    const FIXED: Kind = Empty { random: false };
+    const MEMORY: Kind = Memory { random: false };
+    const LAVA: Kind = Crossing { lava: true };
+    const WALLS: Kind = Crossing { lava: false };
+    [
+        task("empty_5x5", "Empty-5x5-v0", FIXED, [5, 5], 100, "empty_8x8"),
+        task("empty_8x8", "Empty-8x8-v0", FIXED, [8, 8], 256, ""),
+        task("empty_random_5x5", "Empty-Random-5x5-v0", Empty { random: true }, [5, 5], 100, ""),
+        task("fourrooms", "FourRooms-v0", FourRooms, [19, 19], 100, ""),
+        task("doorkey_5x5", "DoorKey-5x5-v0", DoorKey, [5, 5], 250, "doorkey_8x8"),
+        task("doorkey_6x6", "DoorKey-6x6-v0", DoorKey, [6, 6], 360, "doorkey_8x8"),
+        task("doorkey_8x8", "DoorKey-8x8-v0", DoorKey, [8, 8], 640, ""),
+        task("doorkey_16x16", "DoorKey-16x16-v0", DoorKey, [16, 16], 2560, "doorkey_8x8"),
+        task("unlock", "Unlock-v0", Unlock, [11, 6], 288, ""),
+        task("unlockpickup", "UnlockPickup-v0", UnlockPickup, [11, 6], 288, ""),
+        task("blockedunlockpickup", "BlockedUnlockPickup-v0", BlockedUnlockPickup, [11, 6], 576, ""),
+        task("obstructedmaze_1dl", "ObstructedMaze-1Dl-v0", ObstructedMaze, [11, 6], 288, ""),
+        task("keycorridor_s3r1", "KeyCorridorS3R1-v0", KeyCorridor, [7, 3], 270, "keycorridor_s3r3"),
+        task("keycorridor_s3r2", "KeyCorridorS3R2-v0", KeyCorridor, [7, 5], 270, "keycorridor_s3r3"),
+        task("keycorridor_s3r3", "KeyCorridorS3R3-v0", KeyCorridor, [7, 7], 270, ""),
+        task("multiroom_n2_s4", "MultiRoom-N2-S4-v0", rooms(2, 4, 4), [25, 25], 40, "multiroom_n4_s5"),
+        task("multiroom_n4_s5", "MultiRoom-N4-S5-v0", rooms(6, 4, 5), [25, 25], 120, ""),
+        task("multiroom_n4_s5_v1", "MultiRoom-N4-S5-v1", rooms(4, 4, 5), [25, 25], 80, "multiroom_n4_s5"),
+        task("lavagap_s5", "LavaGapS5-v0", LavaGap, [5, 5], 100, "lavagap_s7"),
+        task("lavagap_s6", "LavaGapS6-v0", LavaGap, [6, 6], 144, "lavagap_s7"),
+        task("lavagap_s7", "LavaGapS7-v0", LavaGap, [7, 7], 196, ""),
+        task("lavacrossing_s9n1", "LavaCrossingS9N1-v0", LAVA, [9, 9], 324, ""),
+        task("simplecrossing_s9n1", "SimpleCrossingS9N1-v0", WALLS, [9, 9], 324, ""),
+        task("distshift1", "DistShift1-v0", DistShift, [9, 7], 252, ""),
+        task("memory_s7", "MemoryS7-v0", MEMORY, [7, 7], 245, "memory_s13"),
+        task("memory_s9", "MemoryS9-v0", MEMORY, [9, 9], 405, "memory_s13"),
+        task("memory_s11", "MemoryS11-v0", MEMORY, [11, 11], 605, "memory_s13"),
+        task("memory_s13", "MemoryS13-v0", MEMORY, [13, 13], 845, ""),
+        task("memory_s13_random", "MemoryS13Random-v0", Memory { random: true }, [13, 13], 845, "memory_s13"),
+        task("dynamic_obstacles_5x5", "Dynamic-Obstacles-5x5-v0", obstacles(2), [5, 5], 100, "dynamic_obstacles_8x8"),
+        task("dynamic_obstacles_6x6", "Dynamic-Obstacles-6x6-v0", obstacles(3), [6, 6], 144, "dynamic_obstacles_8x8"),
+        task("dynamic_obstacles_8x8", "Dynamic-Obstacles-8x8-v0", obstacles(4), [8, 8], 256, ""),
+        task("redbluedoors_6x6", "RedBlueDoors-6x6-v0", RedBlueDoors, [12, 6], 720, ""),
+        task("gotodoor_5x5", "GoToDoor-5x5-v0", GoToDoor, [5, 5], 100, ""),
+        task("fetch_5x5_n2", "Fetch-5x5-N2-v0", Fetch, [5, 5], 125, ""),
+        task("putnear_6x6_n2", "PutNear-6x6-N2-v0", PutNear, [6, 6], 30, ""),
+        task("lockedroom", "LockedRoom-v0", LockedRoom, [19, 19], 190, ""),
+    ]
+};
+
+impl Task {
+    /// Cells of the grid.
+    pub fn cells(&self) -> usize {
+        (self.width * self.height) as usize
+    }
+
+    /// Whether the agent sees through walls and doors.
+    pub fn see_through(&self) -> bool {
+        use Kind::*;
+        matches!(self.kind, Empty { .. } | DistShift | DynamicObstacles { .. } | GoToDoor | Fetch | PutNear)
+    }
+
+    /// The numbers of the mission, each below this bound: the first of the state's extra numbers. None where the mission is always
+    /// the same.
+    pub fn mission(&self) -> &'static [u32] {
+        match self.kind {
+            Kind::UnlockPickup | Kind::BlockedUnlockPickup | Kind::KeyCorridor | Kind::GoToDoor => &[6],
+            Kind::LockedRoom => &[6, 6],
+            // Syntax, colour, type.
+            Kind::Fetch => &[5, 6, 7],
+            // Colour and type of what is moved, and of where.
+            Kind::PutNear => &[6, 8, 6, 8],
+            _ => &[],
+        }
+    }
+
+    /// How many extra numbers a state has, those of the mission first.
+    pub fn extra(&self) -> usize {
+        match self.kind {
+            // The target's place; the cells of success and of failure; the balls.
+            Kind::GoToDoor | Kind::PutNear => self.mission().len() + 2,
+            Kind::Memory { .. } => 4,
+            Kind::DynamicObstacles { balls } => 2 * balls,
+            _ => self.mission().len(),
+        }
+    }
+
+    /// Choices of an action.
+    pub fn actions(&self) -> usize {
+        if matches!(self.kind, Kind::DynamicObstacles { .. }) { 3 } else { 7 }
+    }
+
+    /// One line, and about two lines of rules.
+    pub fn text(&self) -> [&'static str; 2] {
+        match self.kind {
+            Kind::Empty { .. } => ["walk to the goal in an empty room", "Reach the green goal square."],
+            Kind::FourRooms => [
+                "walk to a goal somewhere in four connected rooms",
+                "Four rooms with gaps between them; agent and goal are anywhere. Reach the goal.",
+            ],
+            Kind::DoorKey => [
+                "take a key, open the door, reach the goal",
+                "The goal is behind a locked door. Take the key, unlock the door with toggle, and reach the goal.",
+            ],
+            Kind::Unlock => [
+                "open a locked door with its key",
+                "Take the key and unlock the door to the next room with toggle.",
+            ],
+            Kind::UnlockPickup => [
+                "unlock a door and take the box behind it",
+                "Take the key, unlock the door, drop the key, and pick up the box in the next room.",
+            ],
+            Kind::BlockedUnlockPickup => [
+                "clear a blocked door, unlock it and take the box behind it",
+                "A ball blocks the door: move it, take the key, unlock the door, and pick up the box in the next room.",
+            ],
+            Kind::ObstructedMaze => [
+                "unlock a door and take the blue ball behind it",
+                "Take the key, unlock the door, drop the key, and pick up the blue ball in the next room.",
+            ],
+            Kind::KeyCorridor => [
+                "find a key in side rooms and take the ball behind a locked door",
+                "Rooms on both sides of a corridor, with doors. Find the key, unlock the locked door, and pick up the ball.",
+            ],
+            Kind::MultiRoom { .. } => [
+                "walk through a chain of rooms to the goal",
+                "Open the doors from room to room with toggle and reach the goal in the last.",
+            ],
+            Kind::LavaGap => [
+                "cross a strip of lava through its gap",
+                "Reach the goal through the one gap in a column of lava. Stepping on lava ends the episode with 0.",
+            ],
+            Kind::Crossing { lava: true } => [
+                "cross a river of lava through its gap",
+                "Reach the goal through the one gap in a river of lava. Stepping on lava ends the episode with 0.",
+            ],
+            Kind::Crossing { lava: false } => {
+                ["cross a wall through its gap", "Reach the goal through the one gap in a wall."]
+            }
+            Kind::DistShift => [
+                "walk around lava to the goal",
+                "Reach the goal at the other end of the top row, around two rows of lava.",
+            ],
+            Kind::Memory { .. } => [
+                "remember an object and go to the same one",
+                "See an object in the start room, walk down the hallway, and turn to the side where the same object lies.",
+            ],
+            Kind::DynamicObstacles { .. } => [
+                "walk to the goal among moving balls",
+                "Balls move at random. Reach the goal; walking into a ball or a wall ends the episode with -1.",
+            ],
+            Kind::RedBlueDoors => [
+                "open the red door, then the blue one",
+                "Open the red door first and then the blue door with toggle. Opening blue first ends the episode with 0.",
+            ],
+            Kind::GoToDoor => [
+                "say done next to the door of a given colour",
+                "Four doors; the mission names a colour. Act `done` beside that door; toggle ends the episode with 0.",
+            ],
+            Kind::Fetch => [
+                "pick up the object that the mission names",
+                "Two objects; the mission names one. Picking up the other ends the episode with 0.",
+            ],
+            Kind::PutNear => [
+                "put one object next to another",
+                "Pick up the object that the mission names and drop it next to the other; a wrong move ends the episode with 0.",
+            ],
+            Kind::LockedRoom => [
+                "find the key to a locked room and reach the goal in it",
+                "Six rooms beside a corridor. The mission names the locked room's colour and the colour of the room with its key.",
+            ],
+        }
+    }
+}
