@@ -998,15 +998,15 @@ __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) 
     }
 }
 
-__device__ __forceinline__ float env_feature(const unsigned* obs, unsigned k) {
+__device__ __forceinline__ float env_feature(const float* obs, unsigned k) {
     if (k < 980u) {
         const unsigned item = (k - 0u) / 20u * 3u + input_place_0((k - 0u) % 20u);
-        const unsigned value = obs[0u + item / 4u] >> item % 4u * 8u & 0xffu;
+        const unsigned value = __float_as_uint(obs[0u + item / 4u]) >> item % 4u * 8u & 0xffu;
         return value == k - (0u + item / 3u * 20u + input_offset_0(item % 3u)) ? 1.0f : 0.0f;
     }
     if (k < 984u) {
         const unsigned item = (k - 980u) / 4u;
-        const unsigned value = obs[37u + item / 4u] >> item % 4u * 8u & 0xffu;
+        const unsigned value = __float_as_uint(obs[37u + item / 4u]) >> item % 4u * 8u & 0xffu;
         return value == k - (980u + item * 4u) ? 1.0f : 0.0f;
     }
     return 0.0f;

@@ -92,10 +92,10 @@ __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) 
     }
 }
 
-__device__ __forceinline__ float env_feature(const unsigned* obs, unsigned k) {
+__device__ __forceinline__ float env_feature(const float* obs, unsigned k) {
     if (k < 4u) {
         const unsigned item = (k - 0u) / 4u;
-        const unsigned value = obs[0u + item / 4u] >> item % 4u * 8u & 0xffu;
+        const unsigned value = __float_as_uint(obs[0u + item / 4u]) >> item % 4u * 8u & 0xffu;
         return value == k - (0u + item * 4u) ? 1.0f : 0.0f;
     }
     return 0.0f;
