@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use operant_lane::bundle::leaves_of;
 use operant_lane::{Bundle, Draws, Lane, Mask};
 
 use crate::any::AnyEnv;
+use crate::replay::CaseError;
 use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError, OptionValue};
 
@@ -69,6 +71,14 @@ pub trait Env: Clone + Send + Sync + 'static {
     /// The public form of a state from its leaves; the inverse of [`Env::unpack`].
     fn pack(&self, leaves: &[f64]) -> Vec<f64> {
         leaves.to_vec()
+    }
+
+    /// How many numbers the public form that begins like `public` has: always the same, unless the lengths of lists stand in it.
+    ///
+    /// # Errors
+    /// When a list is longer than a state can hold.
+    fn public_len(&self, _public: &[f64]) -> Result<usize, CaseError> {
+        Ok(self.pack(&vec![0.0; leaves_of::<f64, Self::State<f64>>().len()]).len())
     }
 }
 

@@ -142,7 +142,7 @@ pub(crate) fn replay<E: Env>(env: &E, arithmetic: Arithmetic, case: &Case) -> Re
 fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
     let spec = env.spec();
     let leaves = leaves_of::<f64, E::State<f64>>();
-    let expected = env.pack(&vec![0.0; leaves.len()]).len();
+    let expected = env.public_len(&case.state)?;
     if case.state.len() != expected {
         return Err(CaseError::State { env: spec.name.clone(), got: case.state.len(), expected });
     }

@@ -85,7 +85,7 @@ impl Reference {
 
     /// Largest difference of two states, angles (where the state has them) modulo a turn.
     fn distance(&self, got: &[f64], expected: &[f64]) -> f64 {
-        assert_eq!(got.len(), expected.len());
+        assert_eq!(got.len(), expected.len(), "{}: {got:?}, not {expected:?}", self.name);
         let angles = numbers(&self.facts["angles"]);
         let difference = |index: usize| {
             let difference = (got[index] - expected[index]).abs();

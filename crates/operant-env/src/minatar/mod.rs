@@ -10,19 +10,23 @@
 mod asterix;
 mod breakout;
 mod freeway;
+mod seaquest;
 mod space_invaders;
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
+use operant_lane::bundle::leaves_of;
 use operant_lane::{Bundle, Draws, Lane, Mask, Uint};
 
+use crate::replay::CaseError;
 use crate::spec::{OptionError, OptionValue};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Registry, Scene, Shape, Step, grid, sticky};
 
 pub use asterix::Asterix;
 pub use breakout::Breakout;
 pub use freeway::Freeway;
+pub use seaquest::Seaquest;
 pub use space_invaders::SpaceInvaders;
 
 /// Cells along a side.
@@ -34,6 +38,7 @@ const LEFT: u32 = 1;
 const UP: u32 = 2;
 const RIGHT: u32 = 3;
 const DOWN: u32 = 4;
+const FIRE: u32 = 5;
 /// Steps after which an episode of a game without a clock is truncated.
 const TIME_LIMIT: u32 = 5000;
 /// Name of the option for rising difficulty.
@@ -41,7 +46,7 @@ const DIFFICULTY_RAMPING: &str = "difficulty_ramping";
 
 /// The games, each with all actions and, where they are fewer, with its own.
 pub fn family(registry: Registry) -> Registry {
-    add::<SpaceInvaders>(add::<Freeway>(add::<Breakout>(add::<Asterix>(registry))))
+    add::<SpaceInvaders>(add::<Seaquest>(add::<Freeway>(add::<Breakout>(add::<Asterix>(registry)))))
 }
 
 fn add<G: Game>(registry: Registry) -> Registry {
@@ -109,6 +114,11 @@ pub trait Game: Debug + Clone + Copy + Send + Sync + 'static {
 
     /// As [`Env::pack`].
     fn pack(leaves: &[f64]) -> Vec<f64>;
+
+    /// As [`Env::public_len`].
+    fn public_len(_public: &[f64]) -> Result<usize, CaseError> {
+        Ok(Self::pack(&vec![0.0; leaves_of::<f64, Self::State<f64>>().len()]).len())
+    }
 }
 
 /// A game as an environment.
@@ -230,6 +240,10 @@ impl<G: Game> Env for MinAtar<G> {
 
     fn pack(&self, leaves: &[f64]) -> Vec<f64> {
         G::pack(leaves)
+    }
+
+    fn public_len(&self, public: &[f64]) -> Result<usize, CaseError> {
+        G::public_len(public)
     }
 }
 

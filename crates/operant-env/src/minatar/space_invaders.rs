@@ -9,11 +9,9 @@
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
-use super::{About, CELLS, Game, LEFT, MinAtar, RIGHT, SIDE, TIME_LIMIT, moved, square};
+use super::{About, CELLS, FIRE, Game, LEFT, MinAtar, RIGHT, SIDE, TIME_LIMIT, moved, square};
 use crate::{GREEN, RED, Shape, Step, YELLOW};
 
-/// The action that shoots.
-const FIRE: u32 = 5;
 /// Channels of the observation: cannon, alien, alien going left, alien going right, own bullet, alien bullet.
 const CHANNELS: usize = 6;
 /// Words of the observation's 600 bits.

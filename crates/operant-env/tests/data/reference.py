@@ -90,8 +90,8 @@ class Recorder:
     def rand(self, *shape):
         return self.keep(self.generator.rand(*shape))
 
-    def randint(self, *args):
-        return self.keep(self.generator.randint(*args))
+    def randint(self, *args, **bounds):
+        return self.keep(self.generator.randint(*args, **bounds))
 
     def choice(self, values):
         return values[self.randint(len(values))]

@@ -1,0 +1,764 @@
+//! MinAtar Seaquest: a submarine shoots fish and enemy submarines, collects divers and surfaces for air, on a 10 x 10 grid.
+//!
+//! Row 0 is the surface, rows 1 to 8 are the sea, row 9 shows air and divers. Only the submarine's front cell can be hit. All
+//! things move in the order of the package: own bullets, divers, enemy submarines, their bullets, fish; where several
+//! compete for a bullet or a bullet for several, their ages decide.
+//!
+//! Fish, enemy submarines and their bullets are lists in order of birth, held as bit planes: bit k of a word belongs to the k-th
+//! oldest, and a word holds one bit of all columns, rows or timers. So all move, count down and are compared with a cell at
+//! once, and the oldest or newest of some is their lowest or highest bit. What is gone leaves a hole, and holes are closed when a
+//! list nears its end.
+//!
+//! A list holds 32. Play never needs as many: an enemy crosses the board in 10 moves of at most 6 steps when one comes
+//! every 14 steps or more, and of 3 steps when one comes in every step, so that at most 31 are there, and about 9 bullets.
+//! A cannon fires every 5 steps and a bullet lives for 9, a diver comes every 30 steps and leaves after 60: two of each.
+
+use core::num::Wrapping;
+
+use operant_lane::{Draws, Float, Int, Lane, Mask, Memory, Uint, bundle};
+
+use super::{About, DOWN, FIRE, Game, LEFT, MinAtar, RIGHT, SIDE, TIME_LIMIT, UP, moved, square};
+use crate::replay::CaseError;
+use crate::{BLUE, GREEN, GREY, RED, Shape, Step, YELLOW};
+
+/// Channels of the observation, of which the first are the front and the back of the submarine.
+const CHANNELS: u32 = 10;
+const BULLET: u32 = 2;
+const TRAIL: u32 = 3;
+const ENEMY_BULLET: u32 = 4;
+const FISH: u32 = 5;
+const ENEMY: u32 = 6;
+const AIR: u32 = 7;
+const CARRIED: u32 = 8;
+const DIVER: u32 = 9;
+/// Words of the observation's 1,000 bits.
+const OBS_WORDS: usize = 32;
+/// The lowest row.
+const DEEPEST: u32 = 8;
+/// Steps under water with a full tank.
+const OXYGEN: i32 = 200;
+/// Steps under water for a cell of the bar, and for a point when all divers are saved.
+const OXYGEN_PER_CELL: i32 = 20;
+/// Divers that the submarine has room for.
+const FULL: i32 = 6;
+/// Steps from one shot to the next.
+const SHOT_PERIOD: u32 = 5;
+/// Steps from one diver to the next.
+const DIVER_PERIOD: u32 = 30;
+/// Steps that a diver waits between two moves.
+const DIVER_TIMER: u32 = 5;
+/// Steps that an enemy submarine waits between two shots.
+const ENEMY_SHOT_TIMER: u32 = 10;
+/// Steps that enemies wait between two moves at the start, and at least.
+const MOVE_TIMER: u32 = 5;
+const LEAST_MOVE_TIMER: u32 = 2;
+
+/// Bit planes of a list: who is there, four bits of the column, three of the row less one, the direction; then of swimmers
+/// three bits of the timer, and of submarines four of the time to their next shot.
+const THERE: usize = 0;
+const X: usize = 1;
+const Y: usize = 5;
+const RIGHTWARDS: usize = 8;
+const TIMER: usize = 9;
+const SHOT: usize = 12;
+const BULLET_PLANES: usize = 9;
+const FISH_PLANES: usize = 12;
+const SUB_PLANES: usize = 16;
+
+bundle! {
+    /// The sea.
+    pub struct State {
+        /// Row of the submarine, 0 at the surface.
+        y: Uint,
+        /// Column of its front.
+        x: Uint,
+        /// 1 if it faces right.
+        faces_right: Uint,
+        /// Steps under water that are left.
+        oxygen: Int,
+        /// Divers on board, and -1 for a while after six were saved.
+        carried: Int,
+        /// Steps until it can shoot.
+        shot_timer: Uint,
+        /// Steps until an enemy comes.
+        enemy_spawn_timer: Uint,
+        /// Steps from one enemy to the next.
+        enemy_spawn_speed: Uint,
+        /// Steps until a diver comes.
+        diver_spawn_timer: Uint,
+        /// Steps that enemies wait between two moves.
+        move_speed: Uint,
+        /// How often enemies became more and faster.
+        ramp_index: Uint,
+        /// 1 if it was at the surface before, too.
+        surfaced: Uint,
+        /// Own bullets, the older one first: column, row from bit 4, direction in bit 8, 1 in bit 9; 0 for none.
+        bullets: [Uint; 2],
+        /// Divers in the same way, with a timer from bit 10 on.
+        divers: [Uint; 2],
+        /// Bit planes of the enemies' bullets.
+        enemy_bullets: [Uint; 9],
+        /// Bit planes of the fish.
+        fish: [Uint; 12],
+        /// Bit planes of the enemy submarines.
+        subs: [Uint; 16],
+        /// The action last executed, for sticky actions.
+        last_action: Uint,
+    }
+}
+
+/// The game.
+#[derive(Debug, Clone, Copy)]
+pub struct Seaquest;
+
+/// All bits where a truth holds, none elsewhere.
+#[inline(always)]
+fn all<L: Lane>(mask: L::Mask) -> L::Uint {
+    mask.select(L::Uint::splat(u32::MAX), L::Uint::splat(0))
+}
+
+/// All bits if bit number `bit` of `value` is set, else none.
+#[inline(always)]
+fn plane<L: Lane>(value: L::Uint, bit: usize) -> L::Uint {
+    value.shl(31 - bit as u32).to_int().shr(31).to_uint()
+}
+
+/// A cell to compare lists with: whether there is one, then the planes of column and row.
+#[inline(always)]
+fn cell<L: Lane>(exists: L::Mask, x: L::Uint, y: L::Uint) -> [L::Uint; 8] {
+    // Nothing of a list is at the surface.
+    let there = all::<L>(exists & y.ne(L::Uint::splat(0))).named("cell_there");
+    let row = y - L::Uint::splat(1);
+    core::array::from_fn(|k| match k {
+        THERE => there,
+        X..Y => plane::<L>(x, k - X),
+        _ => plane::<L>(row, k - Y),
+    })
+}
+
+/// Who of a list is in a cell.
+#[inline(always)]
+fn in_cell<U: Uint, const N: usize>(list: &[U; N], cell: &[U; 8]) -> U {
+    let differs = (X..RIGHTWARDS).fold(U::splat(0), |differs, k| differs | (list[k] ^ cell[k]));
+    list[THERE] & cell[THERE] & !differs
+}
+
+/// The lowest bit: the oldest.
+#[inline(always)]
+fn lowest<U: Uint>(bits: U) -> U {
+    bits & (U::splat(0) - bits)
+}
+
+/// All bits up to the highest.
+#[inline(always)]
+fn filled<U: Uint>(bits: U) -> U {
+    [1, 2, 4, 8, 16].into_iter().fold(bits, |bits, shift| bits | bits.shr(shift))
+}
+
+/// The highest bit: the newest.
+#[inline(always)]
+fn highest<U: Uint>(bits: U) -> U {
+    let filled = filled(bits);
+    filled ^ filled.shr(1)
+}
+
+/// Adds one with these planes to the end of a list where `there` has all bits.
+#[inline(always)]
+fn append<U: Uint, const N: usize>(list: &mut [U; N], there: U, planes: impl Fn(usize) -> U) {
+    let slot = (filled(list[THERE]) + U::splat(1)) & there;
+    for k in 0..N {
+        let value = if k == THERE { slot } else { planes(k) & slot };
+        list[k] = (list[k] & !slot) | value;
+    }
+}
+
+/// Moves those in `due` by a cell; returns those that left the board: -1 and 10 have a bit pair that no column has.
+#[inline(always)]
+fn swim<U: Uint, const N: usize>(list: &mut [U; N], due: U) -> U {
+    let mut carry = due;
+    for k in X..X + 4 {
+        let before = list[k];
+        list[k] = before ^ carry;
+        carry = carry & !(before ^ list[RIGHTWARDS]);
+    }
+    due & list[X + 1] & list[X + 3]
+}
+
+/// Counts timers of `those` down; returns those that were at 0, which begin with `again`.
+#[inline(always)]
+fn count_down<U: Uint>(timers: &mut [U], those: U, again: impl Fn(usize) -> U) -> U {
+    let due = timers.iter().fold(those, |due, timer| due & !*timer);
+    let mut borrow = those & !due;
+    for (bit, timer) in timers.iter_mut().enumerate() {
+        let before = *timer;
+        *timer = ((before ^ borrow) & !due) | (again(bit) & due);
+        borrow = borrow & !before;
+    }
+    due
+}
+
+/// Closes the holes of a list: the "compress" of Warren's "Hacker's Delight", by shifts of 1, 2, 4, 8 and 16.
+#[inline(always)]
+fn compact<U: Uint, const N: usize>(list: [U; N]) -> [U; N] {
+    let mut there = list[THERE];
+    let mut list = list.map(|plane| plane & there);
+    let mut holes = (!there).shl(1);
+    for shift in [1, 2, 4, 8, 16] {
+        let odd = [1, 2, 4, 8, 16].into_iter().fold(holes, |odd, by| odd ^ odd.shl(by));
+        let moving = odd & there;
+        for plane in &mut list {
+            let part = *plane & moving;
+            *plane = (*plane ^ part) | part.shr(shift);
+        }
+        there = list[THERE];
+        holes = holes & !odd;
+    }
+    list
+}
+
+/// The list without holes where it nears its end.
+#[inline(always)]
+fn tidy<L: Lane, const N: usize>(list: [L::Uint; N]) -> [L::Uint; N] {
+    L::when(L::Uint::splat(1 << 24).le(list[THERE]), list, compact)
+}
+
+/// An enemy comes from a side, unless one in its row goes the other way.
+#[inline(always)]
+fn spawn_enemy<L: Lane>(s: &State<L>, draws: &mut Draws<L>) -> ([L::Uint; FISH_PLANES], [L::Uint; SUB_PLANES]) {
+    let half = draws.unit().lt(L::Float::splat(0.5));
+    let is_sub = draws.unit().lt(L::Float::splat(1.0 / 3.0)).named("is_sub");
+    let row = (draws.integer(1, DEEPEST) - L::Uint::splat(1)).named("row");
+    let right = all::<L>(half).named("right");
+    let (mut fish, mut subs) = (s.fish, s.subs);
+    let rows: [L::Uint; 3] = core::array::from_fn(|bit| plane::<L>(row, bit));
+    let opposite = |there: L::Uint, list: &[L::Uint]| {
+        let differs = (0..3).fold(L::Uint::splat(0), |differs, bit| differs | (list[Y + bit] ^ rows[bit]));
+        there & !differs & (list[RIGHTWARDS] ^ right)
+    };
+    let free = (opposite(fish[THERE], &fish) | opposite(subs[THERE], &subs)).eq(L::Uint::splat(0)).named("free");
+    let planes = |k: usize| match k {
+        X..Y => L::Uint::splat(if 9 >> (k - X) & 1 == 1 { u32::MAX } else { 0 }) & !right,
+        Y..RIGHTWARDS => rows[k - Y],
+        RIGHTWARDS => right,
+        TIMER..SHOT => plane::<L>(s.move_speed, k - TIMER),
+        _ => L::Uint::splat(if ENEMY_SHOT_TIMER >> (k - SHOT) & 1 == 1 { u32::MAX } else { 0 }),
+    };
+    append(&mut fish, all::<L>(free & !is_sub), planes);
+    append(&mut subs, all::<L>(free & is_sub), planes);
+    (fish, subs)
+}
+
+/// Fields of an own bullet or a diver.
+#[inline(always)]
+fn fields<U: Uint>(thing: U) -> (U, U, U::Mask) {
+    let (x, y) = (thing & U::splat(15), thing.shr(4) & U::splat(15));
+    (x, y, (thing & U::splat(1 << 8)).ne(U::splat(0)))
+}
+
+/// An own bullet or a diver moved by a cell; none where it left the board.
+#[inline(always)]
+fn drifted<U: Uint>(thing: U) -> U {
+    let u = U::splat;
+    let (x, _, right) = fields(thing);
+    let x = right.select(x + u(1), x - u(1));
+    x.lt(u(SIDE)).select((thing & !u(15)) | x, u(0))
+}
+
+/// Puts something into the first free place, if there is one.
+#[inline(always)]
+fn add<L: Lane>(things: [L::Uint; 2], thing: L::Uint) -> [L::Uint; 2] {
+    let u = L::Uint::splat;
+    let (first, second) = (things[0].eq(u(0)), things[1].eq(u(0)));
+    [first.select(thing, things[0]), (!first & second).select(thing, things[1])]
+}
+
+/// The older one first where only one is left.
+#[inline(always)]
+fn in_order<L: Lane>(things: [L::Uint; 2]) -> [L::Uint; 2] {
+    let u = L::Uint::splat;
+    let gone = things[0].eq(u(0));
+    [gone.select(things[1], things[0]), gone.select(u(0), things[1])]
+}
+
+/// What a part of a step brings.
+struct Events<L: Lane> {
+    /// The submarine's cell.
+    submarine: [L::Uint; 8],
+    /// The cells of the own bullets.
+    bullets: [[L::Uint; 8]; 2],
+    /// Things shot.
+    shot: L::Uint,
+    /// Not zero if the submarine was hit.
+    hit: L::Uint,
+}
+
+impl<L: Lane> Events<L> {
+    /// An own bullet takes one of those who are in its cell.
+    #[inline(always)]
+    fn shoot(&mut self, bullet: usize, taken: L::Uint) {
+        let u = L::Uint::splat;
+        let hits = taken.ne(u(0));
+        self.shot = self.shot + hits.select(u(1), u(0));
+        self.bullets[bullet][THERE] = hits.select(u(0), self.bullets[bullet][THERE]);
+    }
+
+    /// Moves fish or submarines: they meet the submarine before or after they move, and else own bullets after it, the newest first.
+    #[inline(always)]
+    fn advance<const N: usize>(&mut self, list: &mut [L::Uint; N], speed: &[L::Uint; 3]) {
+        self.hit = self.hit | in_cell(list, &self.submarine);
+        let there = list[THERE];
+        let due = count_down(&mut list[TIMER..SHOT], there, |bit| speed[bit]);
+        let left = swim(list, due);
+        list[THERE] = there & !left;
+        let met = due & in_cell(list, &self.submarine);
+        self.hit = self.hit | met;
+        for bullet in 0..2 {
+            let taken = highest(due & !met & in_cell(list, &self.bullets[bullet]));
+            list[THERE] = list[THERE] & !taken;
+            self.shoot(bullet, taken);
+        }
+    }
+}
+
+/// Appends a bullet for each submarine that fires, the newest first.
+#[inline(always)]
+fn fire<L: Lane>(
+    bullets: [L::Uint; BULLET_PLANES],
+    subs: &[L::Uint; SUB_PLANES],
+    fires: L::Uint,
+) -> [L::Uint; BULLET_PLANES] {
+    let none = L::Uint::splat(0);
+    let shots = L::when(fires.ne(none), (bullets, fires), |shots| {
+        L::repeat(32, shots, |_, shots| {
+            L::when(shots.1.ne(none), shots, |(mut bullets, rest)| {
+                let one = highest(rest);
+                append(&mut bullets, all::<L>(rest.ne(none)), |k| all::<L>((subs[k] & one).ne(none)));
+                (bullets, rest & !one)
+            })
+        })
+    });
+    shots.0
+}
+
+/// The own bullets fly, the newest first; each takes the oldest fish in its cell, or else the oldest submarine.
+#[inline(always)]
+fn fly<L: Lane>(s: &mut State<L>, events: &mut Events<L>) {
+    let u = L::Uint::splat;
+    for bullet in [1, 0] {
+        let there = s.bullets[bullet].ne(u(0));
+        s.bullets[bullet] = there.select(drifted(s.bullets[bullet]), u(0));
+        let (x, y, _) = fields(s.bullets[bullet]);
+        events.bullets[bullet] = cell::<L>(s.bullets[bullet].ne(u(0)), x, y);
+        let fish = lowest(in_cell(&s.fish, &events.bullets[bullet]));
+        s.fish[THERE] = s.fish[THERE] & !fish;
+        events.shoot(bullet, fish);
+        let sub = lowest(in_cell(&s.subs, &events.bullets[bullet]));
+        s.subs[THERE] = s.subs[THERE] & !sub;
+        events.shoot(bullet, sub);
+        s.bullets[bullet] = (fish | sub).ne(u(0)).select(u(0), s.bullets[bullet]);
+    }
+}
+
+/// The divers swim, the newest first; those who meet the submarine are taken on board while there is room.
+#[inline(always)]
+fn rescue<L: Lane>(s: &mut State<L>) {
+    let u = L::Uint::splat;
+    for diver in [1, 0] {
+        let before = s.divers[diver];
+        let room = s.carried.lt(L::Int::splat(FULL));
+        let meets = |diver: L::Uint| {
+            let (x, y, _) = fields(diver);
+            room & diver.ne(u(0)) & x.eq(s.x) & y.eq(s.y)
+        };
+        let met = meets(before).named("met");
+        let moves = (!met & before.ne(u(0)) & before.shr(10).eq(u(0))).named("moves");
+        let after = moves.select(drifted(before | u(DIVER_TIMER << 10)), before - u(1 << 10));
+        let met_later = moves & meets(after);
+        s.divers[diver] = (met | met_later | before.eq(u(0))).select(u(0), after);
+        s.carried = s.carried + (met | met_later).select(L::Int::splat(1), L::Int::splat(0));
+    }
+    s.divers = in_order::<L>(s.divers);
+}
+
+/// What the surface and the air bring: the reward, and whether the episode ends.
+#[inline(always)]
+fn breathe<L: Lane>(s: &mut State<L>, ramping: bool) -> (L::Uint, L::Mask) {
+    let (u, int) = (L::Uint::splat, L::Int::splat);
+    let suffocated = s.oxygen.le(int(0)).named("suffocated");
+    let submerged = s.y.ne(u(0)).named("submerged");
+    let arrives = !submerged & s.surfaced.eq(u(0));
+    let empty = (arrives & s.carried.eq(int(0))).named("empty");
+    let surfaces = (arrives & !empty).named("surfaces");
+    let saved = (surfaces & s.carried.eq(int(FULL))).named("saved");
+    let reward = saved.select(cells_of_air::<L>(s.oxygen), u(0));
+    let carried = saved.select(int(0), s.carried);
+    s.carried = surfaces.select(carried - int(1), carried);
+    let oxygen = submerged.select(s.oxygen - int(1), s.oxygen);
+    s.oxygen = surfaces.select(int(OXYGEN), oxygen);
+    s.surfaced = surfaces.select(u(1), submerged.select(u(0), s.surfaced));
+    if ramping {
+        let slow = u(LEAST_MOVE_TIMER).lt(s.move_speed);
+        let rare = u(1).lt(s.enemy_spawn_speed);
+        let ramps = (surfaces & (slow | rare)).named("ramps");
+        let faster = ramps & slow & (s.ramp_index & u(1)).eq(u(1));
+        s.move_speed = s.move_speed - faster.select(u(1), u(0));
+        s.enemy_spawn_speed = s.enemy_spawn_speed - (ramps & rare).select(u(1), u(0));
+        s.ramp_index = s.ramp_index + ramps.select(u(1), u(0));
+    }
+    (reward, suffocated | empty)
+}
+
+/// Cells of the bar of air; exact up to a full tank.
+#[inline(always)]
+fn cells_of_air<L: Lane>(oxygen: L::Int) -> L::Uint {
+    let part = (1 << 16) / OXYGEN_PER_CELL as u32 + 1;
+    (oxygen.max(L::Int::splat(0)).to_uint() * L::Uint::splat(part)).shr(16)
+}
+
+/// Less by one, but not below zero.
+#[inline(always)]
+fn less_one<U: Uint>(timer: U) -> U {
+    timer.max(U::splat(1)) - U::splat(1)
+}
+
+/// Everything new of a step: an enemy, a diver.
+#[inline(always)]
+fn spawn<L: Lane>(s: &mut State<L>, draws: &mut Draws<L>, diver_draws: &mut Draws<L>) {
+    let u = L::Uint::splat;
+    s.enemy_bullets = tidy::<L, BULLET_PLANES>(s.enemy_bullets);
+    s.fish = tidy::<L, FISH_PLANES>(s.fish);
+    s.subs = tidy::<L, SUB_PLANES>(s.subs);
+    let enemy = s.enemy_spawn_timer.eq(u(0)).named("enemy");
+    (s.fish, s.subs) = L::when(enemy, (s.fish, s.subs), |_| spawn_enemy(s, draws));
+    s.enemy_spawn_timer = enemy.select(s.enemy_spawn_speed, s.enemy_spawn_timer);
+    let diver = s.diver_spawn_timer.eq(u(0)).named("diver");
+    let new = L::when(diver, u(0), |_| {
+        let right = diver_draws.unit().lt(L::Float::splat(0.5));
+        let row = diver_draws.integer(1, DEEPEST);
+        right.select(u(1 << 8), u(SIDE - 1)) | row.shl(4) | u(1 << 9)
+    });
+    s.divers = diver.select(add::<L>(s.divers, new | u(DIVER_TIMER << 10)), s.divers);
+    s.diver_spawn_timer = diver.select(u(DIVER_PERIOD), s.diver_spawn_timer);
+}
+
+/// The submarine shoots or moves.
+#[inline(always)]
+fn steer<L: Lane>(s: &mut State<L>, action: L::Uint) {
+    let u = L::Uint::splat;
+    let fires = (action.eq(u(FIRE)) & s.shot_timer.eq(u(0))).named("fires");
+    let bullet = s.x | s.y.shl(4) | s.faces_right.shl(8) | u(1 << 9);
+    s.bullets = fires.select(add::<L>(s.bullets, bullet), s.bullets);
+    s.shot_timer = fires.select(u(SHOT_PERIOD), s.shot_timer);
+    let (left, right) = (action.eq(u(LEFT)), action.eq(u(RIGHT)));
+    s.x = moved::<L>(s.x, left, right, 0, SIDE - 1).named("x");
+    s.y = moved::<L>(s.y, action.eq(u(UP)), action.eq(u(DOWN)), 0, DEEPEST).named("y");
+    s.faces_right = right.select(u(1), left.select(u(0), s.faces_right));
+}
+
+impl Game for Seaquest {
+    type State<L: Lane> = State<L>;
+    type Obs<L: Lane> = [L::Uint; OBS_WORDS];
+
+    const ABOUT: About = About {
+        title: "Seaquest",
+        name: "seaquest",
+        summary: "shoot, dive and surface on a 10x10 grid; 1 an enemy, up to 9 for six divers",
+        rules: "A submarine shoots fish and submarines, 1 each, and collects divers. It must surface for air, with a diver on \
+                board; six pay for the air that is left. A touch or a bullet ends the episode.",
+        channels: CHANNELS as usize,
+        actions: &[0, LEFT, UP, RIGHT, DOWN, FIRE],
+        ramps: true,
+        time_limit: TIME_LIMIT,
+        preset: include_str!("../../presets/minatar_seaquest.toml"),
+    };
+
+    fn reset<L: Lane>(_: &mut Draws<L>) -> State<L> {
+        let u = L::Uint::splat;
+        State {
+            y: u(0),
+            x: u(5),
+            faces_right: u(0),
+            oxygen: L::Int::splat(OXYGEN),
+            carried: L::Int::splat(0),
+            shot_timer: u(0),
+            enemy_spawn_timer: u(20),
+            enemy_spawn_speed: u(20),
+            diver_spawn_timer: u(DIVER_PERIOD),
+            move_speed: u(MOVE_TIMER),
+            ramp_index: u(0),
+            surfaced: u(1),
+            bullets: [u(0); 2],
+            divers: [u(0); 2],
+            enemy_bullets: [u(0); BULLET_PLANES],
+            fish: [u(0); FISH_PLANES],
+            subs: [u(0); SUB_PLANES],
+            last_action: u(0),
+        }
+    }
+
+    fn step<L: Lane>(
+        play: &MinAtar<Self>,
+        s: &State<L>,
+        action: L::Uint,
+        draws: &mut Draws<L>,
+    ) -> Step<L, State<L>> {
+        let u = L::Uint::splat;
+        // A block of the stream for sticky actions and an enemy, the last draws of it, and one for a diver.
+        let (mut draws, mut diver_draws) = (draws.reserve(4), draws.reserve(2));
+        let action = play.executed::<L>(action, s.last_action, &mut draws);
+        let mut s = State { last_action: action, ..*s };
+        spawn(&mut s, &mut draws, &mut diver_draws);
+        steer(&mut s, action);
+
+        let submarine = cell::<L>(L::Mask::splat(true), s.x, s.y);
+        let mut events = Events { submarine, bullets: [submarine; 2], shot: u(0), hit: u(0) };
+        fly(&mut s, &mut events);
+        rescue(&mut s);
+
+        let speed: [L::Uint; 3] = core::array::from_fn(|bit| plane::<L>(s.move_speed, bit));
+        let subs = s.subs[THERE];
+        events.advance(&mut s.subs, &speed);
+        let fires = count_down(&mut s.subs[SHOT..], subs, |bit| {
+            u(if ENEMY_SHOT_TIMER >> bit & 1 == 1 { u32::MAX } else { 0 })
+        });
+        s.enemy_bullets = fire::<L>(s.enemy_bullets, &s.subs, fires);
+
+        events.hit = events.hit | in_cell(&s.enemy_bullets, &submarine);
+        let flying = s.enemy_bullets[THERE];
+        let left = swim(&mut s.enemy_bullets, flying);
+        s.enemy_bullets[THERE] = flying & !left;
+        events.hit = events.hit | in_cell(&s.enemy_bullets, &submarine);
+
+        events.advance(&mut s.fish, &speed);
+
+        for bullet in 0..2 {
+            let flies = events.bullets[bullet][THERE].ne(u(0)) | fields(s.bullets[bullet]).1.eq(u(0));
+            s.bullets[bullet] = flies.select(s.bullets[bullet], u(0));
+        }
+        s.bullets = in_order::<L>(s.bullets);
+        s.enemy_spawn_timer = less_one(s.enemy_spawn_timer);
+        s.diver_spawn_timer = less_one(s.diver_spawn_timer);
+        s.shot_timer = less_one(s.shot_timer);
+        let (reward, ends) = breathe(&mut s, play.difficulty_ramping);
+        let reward = L::Float::from_uint(reward + events.shot);
+        Step { state: s, reward, terminated: ends | events.hit.ne(u(0)) }
+    }
+
+    fn observe<L: Lane>(s: &State<L>) -> [L::Uint; OBS_WORDS] {
+        let u = L::Uint::splat;
+        let mut picture = Picture::<L> { words: Memory::<L, OBS_WORDS>::splat(&[0; OBS_WORDS]) };
+        let always = L::Mask::splat(true);
+        picture.put(always, s.x, s.y, 0);
+        let back = s.faces_right.ne(u(0)).select(s.x - u(1), s.x + u(1));
+        picture.put(always, back, s.y, 1);
+        for (&bullet, &diver) in s.bullets.iter().zip(&s.divers) {
+            let (x, y, _) = fields(bullet);
+            picture.put(bullet.ne(u(0)), x, y, BULLET);
+            let (x, y, right) = fields(diver);
+            picture.put(diver.ne(u(0)), x, y, DIVER);
+            picture.put(diver.ne(u(0)), right.select(x - u(1), x + u(1)), y, TRAIL);
+        }
+        picture.put_list(&s.enemy_bullets, ENEMY_BULLET);
+        picture.put_list(&s.fish, FISH);
+        picture.put_list(&s.subs, ENEMY);
+        let mut words: [L::Uint; OBS_WORDS] = core::array::from_fn(|word| picture.words.word(word));
+        let air = cells_of_air::<L>(s.oxygen);
+        let mut bar = |on: L::Mask, x: u32, channel: u32| {
+            let bit = (9 * SIDE + x) * CHANNELS + channel;
+            let word = &mut words[bit as usize / 32];
+            *word = *word | on.select(u(1 << (bit % 32)), u(0));
+        };
+        (0..SIDE).for_each(|x| bar(u(x).lt(air), x, AIR));
+        (1..=FULL).for_each(|count| bar(s.carried.ge(L::Int::splat(count)), 9 - count as u32, CARRIED));
+        words
+    }
+
+    fn draw(s: &State<f32>) -> Vec<Shape> {
+        let mut shapes: Vec<Shape> = (0..SIDE).map(|x| square(x, 0, 4)).collect();
+        let mut put = |x: u32, y: u32, tone: u8| {
+            if x < SIDE {
+                shapes.push(square(x, y, tone));
+            }
+        };
+        let behind = |x: u32, right: u32| if right == 1 { x.wrapping_sub(1) } else { x + 1 };
+        for (list, tone) in [(&s.fish[..], GREEN), (&s.subs[..], RED)] {
+            for [x, y, right, ..] in records(list) {
+                put(behind(x, right), y, 4);
+                put(x, y, tone);
+            }
+        }
+        records(&s.enemy_bullets).into_iter().for_each(|[x, y, ..]| put(x, y, 3));
+        for (things, tone) in [(s.divers, YELLOW), (s.bullets, 2)] {
+            for thing in things.into_iter().filter(|thing| thing.0 != 0) {
+                put(thing.0 & 15, thing.0 >> 4 & 15, tone);
+            }
+        }
+        put(behind(s.x.0, s.faces_right.0), s.y.0, 1);
+        put(s.x.0, s.y.0, 2);
+        (0..cells_of_air::<f32>(s.oxygen).0).for_each(|x| put(x, 9, BLUE));
+        (0..s.carried.0.max(0) as u32).for_each(|k| put(8 - k, 9, if k < 5 { GREY } else { YELLOW }));
+        shapes
+    }
+
+    /// y, x, whether it faces right, oxygen, carried, shot_timer, enemy_spawn_timer, enemy_spawn_speed, diver_spawn_timer,
+    /// move_speed, ramp_index, surfaced; then five lists, each a count and its records, the oldest first: own bullets (y, x, right), enemy
+    /// bullets (y, x, right), fish (y, x, right, timer), submarines (y, x, right, timer, shot_timer), divers (y, x, right, timer). The
+    /// action before is not part of it and starts as 0.
+    fn unpack(public: &[f64]) -> Vec<f64> {
+        let (lists, _) = lists(public).expect("the length was asked for");
+        let pair = |list: &[&[f64]]| {
+            let word = |record: &&[f64]| {
+                let field = |k: usize| record.get(k).map_or(0, |&value| value as u32);
+                f64::from(field(1) | field(0) << 4 | field(2) << 8 | 1 << 9 | field(3) << 10)
+            };
+            [list.first().map_or(0.0, word), list.get(1).map_or(0.0, word)]
+        };
+        let planes = |list: &[&[f64]], count: usize| -> Vec<f64> {
+            let bit = |record: &[f64], k: usize| {
+                let (field, bit) = match k {
+                    THERE => return 1,
+                    X..Y => (record[1], k - X),
+                    Y..RIGHTWARDS => (record[0] - 1.0, k - Y),
+                    RIGHTWARDS => (record[2], 0),
+                    TIMER..SHOT => (record[3], k - TIMER),
+                    _ => (record[4], k - SHOT),
+                };
+                field as u32 >> bit & 1
+            };
+            let plane = |k| list.iter().enumerate().fold(0, |plane, (at, record)| plane | bit(record, k) << at);
+            (0..count).map(|k| f64::from(plane(k))).collect()
+        };
+        [
+            &public[..HEAD],
+            &pair(&lists[0]),
+            &pair(&lists[4]),
+            &planes(&lists[1], BULLET_PLANES),
+            &planes(&lists[2], FISH_PLANES),
+            &planes(&lists[3], SUB_PLANES),
+            &[0.0],
+        ]
+        .concat()
+    }
+
+    fn pack(leaves: &[f64]) -> Vec<f64> {
+        let words: Vec<Wrapping<u32>> = leaves[HEAD..].iter().map(|&leaf| Wrapping(leaf as u32)).collect();
+        let (pairs, planes) = words.split_at(4);
+        let (enemy_bullets, planes) = planes.split_at(BULLET_PLANES);
+        let (fish, subs) = planes.split_at(FISH_PLANES);
+        let pair = |things: &[Wrapping<u32>]| {
+            let there = things.iter().filter(|thing| thing.0 != 0);
+            there.map(|Wrapping(thing)| [thing & 15, thing >> 4 & 15, thing >> 8 & 1, thing >> 10, 0]).collect()
+        };
+        let lists: [Vec<[u32; 5]>; 5] = [
+            pair(&pairs[..2]),
+            records(enemy_bullets),
+            records(fish),
+            records(&subs[..SUB_PLANES]),
+            pair(&pairs[2..]),
+        ];
+        let mut public = leaves[..HEAD].to_vec();
+        for (list, (_, length, _)) in lists.iter().zip(LISTS) {
+            public.push(list.len() as f64);
+            for &[x, y, right, timer, shot_timer] in list {
+                public.extend([y, x, right, timer, shot_timer].map(f64::from).iter().take(length));
+            }
+        }
+        public
+    }
+
+    fn public_len(public: &[f64]) -> Result<usize, CaseError> {
+        lists(public).map(|(_, length)| length)
+    }
+}
+
+/// Numbers of a public state before its lists.
+const HEAD: usize = 12;
+/// The lists of a public state: the most that a state holds, numbers of a record, and that in words.
+const LISTS: [(usize, usize, &str); 5] = [
+    (2, 3, "a count of at most 2 own bullets"),
+    (32, 3, "a count of at most 32 enemy bullets"),
+    (32, 4, "a count of at most 32 fish"),
+    (32, 5, "a count of at most 32 submarines"),
+    (2, 4, "a count of at most 2 divers"),
+];
+
+/// The records of each list.
+type Lists<'a> = [Vec<&'a [f64]>; 5];
+
+/// The records of each list of a public state, and how many numbers the state has by its counts.
+fn lists(public: &[f64]) -> Result<(Lists<'_>, usize), CaseError> {
+    let mut at = HEAD;
+    let mut found = Lists::default();
+    for ((most, length, what), list) in LISTS.into_iter().zip(&mut found) {
+        let count = public.get(at).copied().unwrap_or(0.0);
+        if count.fract() != 0.0 || !(0.0..=most as f64).contains(&count) {
+            let env = format!("minatar_{}", Seaquest::ABOUT.name);
+            return Err(CaseError::Entry { env, index: at, value: count, what });
+        }
+        let end = at + 1 + count as usize * length;
+        *list = public.get(at + 1..end).map_or_else(Vec::new, |records| records.chunks(length).collect());
+        at = end;
+    }
+    Ok((found, at))
+}
+
+/// Column, row, direction, timer and shot timer of all in a list, the oldest first; what the list has not is 0.
+fn records(list: &[Wrapping<u32>]) -> Vec<[u32; 5]> {
+    let number = |at: u32, from: usize, to: usize| {
+        let planes = list.iter().take(to).skip(from).enumerate();
+        planes.fold(0, |number, (bit, plane)| number | (plane.0 >> at & 1) << bit)
+    };
+    let there = (0..32).filter(|at| list[THERE].0 >> at & 1 == 1);
+    there
+        .map(|at| {
+            let (x, y) = (number(at, X, Y), number(at, Y, RIGHTWARDS) + 1);
+            [x, y, number(at, RIGHTWARDS, TIMER), number(at, TIMER, SHOT), number(at, SHOT, SUB_PLANES)]
+        })
+        .collect()
+}
+
+/// The observation's bits while they are set.
+struct Picture<L: Lane> {
+    words: L::Memory<OBS_WORDS>,
+}
+
+impl<L: Lane> Picture<L> {
+    /// Sets a channel of a cell where `there` holds and the column is on the board.
+    #[inline(always)]
+    fn put(&mut self, there: L::Mask, x: L::Uint, y: L::Uint, channel: u32) {
+        let u = L::Uint::splat;
+        let bit = (y * u(SIDE) + x) * u(CHANNELS) + u(channel);
+        let on = (there & x.lt(u(SIDE))).select(u(1).shl_by(bit), u(0));
+        let word = bit.shr(5).min(u(OBS_WORDS as u32 - 1));
+        self.words.set(L::Mask::splat(true), word, self.words.get(word) | on);
+    }
+
+    /// Puts everything of a list, with trails for swimmers: four at a time while there are more.
+    #[inline(always)]
+    fn put_list<const N: usize>(&mut self, list: &[L::Uint; N], channel: u32) {
+        let u = L::Uint::splat;
+        let number = |of: L::Uint, from: usize, to: usize| {
+            let planes = list[from..to].iter().enumerate();
+            planes.fold(u(0), |number, (bit, &plane)| {
+                number | (plane & of).ne(u(0)).select(u(1 << bit), u(0))
+            })
+        };
+        let all = L::repeat(8, (self.words, list[THERE]), |_, rest| {
+            L::when(rest.1.ne(u(0)), rest, |rest| {
+                L::repeat(4, rest, |_, (words, rest)| {
+                    let mut picture = Self { words };
+                    let one = lowest(rest);
+                    let there = rest.ne(u(0));
+                    let (x, y) = (number(one, X, Y), number(one, Y, RIGHTWARDS) + u(1));
+                    picture.put(there, x, y, channel);
+                    if N > BULLET_PLANES {
+                        let right = (list[RIGHTWARDS] & one).ne(u(0));
+                        picture.put(there, right.select(x - u(1), x + u(1)), y, TRAIL);
+                    }
+                    (picture.words, rest & !one)
+                })
+            })
+        });
+        self.words = all.0;
+    }
+}
