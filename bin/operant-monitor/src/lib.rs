@@ -1,7 +1,8 @@
 //! The terminal monitor: it maps the rings of training runs read-only and shows them live, and reads the directories of
 //! runs that have ended. It knows nothing of how training is done, writes nothing, and sends no signal of its own.
 //!
-//! `app` holds the state and knows no screen, `list` that of the list of runs, `data` the runs, `ui` one file per panel,
+//! `app` holds the state and knows no screen, `list` that of the list of runs, `data` the runs, `ui` one file per panel, `picture`
+//! draws environments, `player` plays one full screen,
 //! `terminal` the loop, `headless` what is printed where there is no terminal, `control` what a program around the
 //! monitor can do to a run.
 
@@ -17,6 +18,8 @@ pub mod input;
 pub mod layout;
 pub mod list;
 mod options;
+pub mod picture;
+pub mod player;
 pub mod symbols;
 mod terminal;
 #[cfg(test)]

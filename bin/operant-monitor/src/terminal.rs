@@ -9,8 +9,8 @@ use crossterm::terminal::{
 };
 use crossterm::{cursor, execute, queue};
 use operant_metrics::ProcessInfo;
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::{Frame, Terminal};
 use rustix::process::Signal;
 
 use crate::app::App;
@@ -59,7 +59,10 @@ fn watch(app: &mut App, screen: &mut Screen, input: &mut Input) -> Result<u8, Mo
         }
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         app.advance(started.elapsed(), since_1970.as_nanos() as u64);
-        screen.draw(app)?;
+        screen.draw(app.theme.depth != Depth::None, |frame| {
+            app.resize(frame.area());
+            ui::draw(app, frame.buffer_mut());
+        })?;
     }
 }
 
@@ -72,13 +75,13 @@ fn new_terminal() -> io::Result<FrameTerminal> {
 }
 
 /// The terminal while the monitor uses it; restored when dropped.
-struct Screen {
+pub(crate) struct Screen {
     terminal: FrameTerminal,
     open: bool,
 }
 
 impl Screen {
-    fn open() -> Result<Self, MonitorError> {
+    pub(crate) fn open() -> Result<Self, MonitorError> {
         let setting_up = |source| MonitorError::Terminal { doing: "set up", source };
         // Before anything can panic.
         let hook = std::panic::take_hook();
@@ -95,15 +98,13 @@ impl Screen {
         }
     }
 
-    fn draw(&mut self, app: &mut App) -> Result<(), MonitorError> {
+    /// Draws a frame, with colours or without.
+    pub(crate) fn draw(&mut self, colours: bool, paint: impl FnOnce(&mut Frame)) -> Result<(), MonitorError> {
         // The theme decides about colours: crossterm would drop them under NO_COLOR.
-        crossterm::style::force_color_output(app.theme.depth != Depth::None);
-        let mut draw = |terminal: &mut FrameTerminal| -> io::Result<()> {
+        crossterm::style::force_color_output(colours);
+        let draw = |terminal: &mut FrameTerminal| -> io::Result<()> {
             queue!(terminal.backend_mut(), BeginSynchronizedUpdate)?;
-            terminal.draw(|frame| {
-                app.resize(frame.area());
-                ui::draw(app, frame.buffer_mut());
-            })?;
+            terminal.draw(paint)?;
             queue!(terminal.backend_mut(), EndSynchronizedUpdate)?;
             io::Write::flush(terminal.backend_mut())
         };
@@ -112,7 +113,7 @@ impl Screen {
 
     /// Restores the terminal, stops as Ctrl-Z does, and sets it up again after SIGCONT. Without a shell that could continue
     /// it, nothing happens.
-    fn suspend(&mut self) -> Result<(), MonitorError> {
+    pub(crate) fn suspend(&mut self) -> Result<(), MonitorError> {
         let failed = |source| MonitorError::Terminal { doing: "set up", source };
         if !has_job_control() {
             return Ok(());
@@ -125,7 +126,7 @@ impl Screen {
     }
 
     /// Sets the terminal up after a stop; the next frame draws everything.
-    fn retake(&mut self) -> Result<(), MonitorError> {
+    pub(crate) fn retake(&mut self) -> Result<(), MonitorError> {
         let failed = |source| MonitorError::Terminal { doing: "set up", source };
         // Not `Terminal::clear`: it asks the terminal where its cursor is, and the answer would be read as keys.
         let cleared = enter().and_then(|()| execute!(io::stdout(), Clear(ClearType::All)));
@@ -133,7 +134,7 @@ impl Screen {
         Ok(())
     }
 
-    fn close(mut self) -> Result<(), MonitorError> {
+    pub(crate) fn close(mut self) -> Result<(), MonitorError> {
         self.open = false;
         restore().map_err(|source| MonitorError::Terminal { doing: "give back", source })
     }

@@ -94,7 +94,11 @@ impl Detected {
     }
 }
 
-type Rgb = (u8, u8, u8);
+/// Red, green and blue.
+pub type Rgb = (u8, u8, u8);
+
+/// Background, text and palette entries of pictures outside of a terminal, such as films.
+pub const FILM: (Rgb, Rgb, [Rgb; TONES]) = (DARK.background, DARK.strong, DARK.tones);
 
 /// A palette in 24 bits.
 struct Palette {
@@ -110,7 +114,8 @@ struct Palette {
     warning: Rgb,
     bad: Rgb,
     curves: [Rgb; CURVES],
-    tones: [Rgb; 5],
+    /// Ground, body, accent, target, faint; red, green, blue, purple, yellow, grey.
+    tones: [Rgb; TONES],
     /// From a low value to a high one, where high is neither good nor bad.
     ramp: [Rgb; 3],
     /// From idle to saturated. Not red: a busy machine is what training wants.
@@ -119,6 +124,8 @@ struct Palette {
 
 /// Number of colours for curves before they repeat.
 pub const CURVES: usize = 8;
+/// Number of palette entries of pictures.
+pub const TONES: usize = 11;
 
 const DARK: Palette = Palette {
     background: (14, 17, 23),
@@ -141,7 +148,19 @@ const DARK: Palette = Palette {
         (240, 128, 148),
         (96, 214, 190),
     ],
-    tones: [(104, 116, 138), (92, 200, 235), (245, 169, 98), (120, 214, 140), (66, 75, 92)],
+    tones: [
+        (104, 116, 138),
+        (92, 200, 235),
+        (245, 169, 98),
+        (120, 214, 140),
+        (66, 75, 92),
+        (240, 84, 84),
+        (72, 196, 92),
+        (84, 128, 248),
+        (184, 112, 240),
+        (242, 214, 76),
+        (146, 152, 164),
+    ],
     ramp: [(86, 122, 236), (80, 190, 236), (110, 232, 186)],
     heat: [(92, 148, 236), (96, 208, 160), (242, 196, 96)],
 };
@@ -167,7 +186,19 @@ const LIGHT: Palette = Palette {
         (196, 36, 84),
         (0, 128, 116),
     ],
-    tones: [(132, 140, 154), (0, 110, 176), (196, 92, 10), (22, 128, 60), (190, 196, 206)],
+    tones: [
+        (132, 140, 154),
+        (0, 110, 176),
+        (196, 92, 10),
+        (22, 128, 60),
+        (190, 196, 206),
+        (206, 32, 40),
+        (28, 150, 52),
+        (40, 72, 216),
+        (136, 44, 184),
+        (196, 150, 0),
+        (120, 124, 132),
+    ],
     ramp: [(60, 72, 196), (0, 120, 190), (0, 140, 110)],
     heat: [(60, 96, 196), (22, 128, 60), (176, 104, 0)],
 };
@@ -205,7 +236,7 @@ pub struct Theme {
     pub bad: Style,
     curves: [Style; CURVES],
     tints: [Option<Color>; CURVES],
-    tones: [Style; 5],
+    tones: [Style; TONES],
     ramp: Option<[Rgb; 3]>,
     heat: Option<[Rgb; 3]>,
 }
@@ -289,7 +320,20 @@ impl Theme {
             ]
             .map(style),
             tints: [None; CURVES],
-            tones: [Color::DarkGray, Color::Cyan, Color::Yellow, Color::Green, Color::DarkGray].map(style),
+            tones: [
+                Color::DarkGray,
+                Color::Cyan,
+                Color::Yellow,
+                Color::Green,
+                Color::DarkGray,
+                Color::LightRed,
+                Color::LightGreen,
+                Color::LightBlue,
+                Color::LightMagenta,
+                Color::LightYellow,
+                Color::Gray,
+            ]
+            .map(style),
             ramp: None,
             heat: None,
         }
@@ -317,7 +361,7 @@ impl Theme {
             bad: bold,
             curves: [bold, plain, dim, bold, plain, dim, bold, plain],
             tints: [None; CURVES],
-            tones: [dim, bold, plain, bold, dim],
+            tones: [dim, bold, plain, bold, dim, plain, plain, plain, plain, plain, dim],
             ramp: None,
             heat: None,
         }
@@ -333,9 +377,9 @@ impl Theme {
         self.tints[number % CURVES]
     }
 
-    /// The style of a scene's tone: ground, body, accent, target, faint.
+    /// The style of a palette entry: ground, body, accent, target, faint, red, green, blue, purple, yellow, grey. Others are faint.
     pub fn tone(&self, tone: u8) -> Style {
-        self.tones[usize::from(tone).min(4)]
+        *self.tones.get(usize::from(tone)).unwrap_or(&self.tones[4])
     }
 
     /// A colour for a share of 0 to 1 of which more is neither good nor bad.
@@ -424,7 +468,7 @@ mod tests {
         let shares = [0.0, 0.5, 0.95, f64::NAN];
         let styles = (0..CURVES)
             .map(|i| theme.curve(i))
-            .chain((0..9).map(|i| theme.tone(i)))
+            .chain((0..20).map(|i| theme.tone(i)))
             .chain(shares.into_iter().flat_map(|share| [theme.ramp(share), theme.heat(share)]))
             .chain([theme.text, theme.strong, theme.muted, theme.faint, theme.border, theme.border_focused])
             .chain([theme.title, theme.accent, theme.selection, theme.good, theme.warning, theme.bad]);

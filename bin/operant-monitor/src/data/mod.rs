@@ -1,6 +1,5 @@
 //! The runs: which there are, which are shown, which are waited for.
 
-mod board;
 mod order;
 mod place;
 mod recorded;
@@ -11,7 +10,6 @@ mod stage;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use board::Board;
 pub use order::{Order, SortBy};
 pub use place::Place;
 pub use recorded::{Recorded, settings};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use operant_metrics::{Episode, Frame};
 
-use super::board::Board;
 use super::source::Source;
+use crate::picture::Picture;
 
 /// How long the last frame is shown before the next play-through.
 const CURTAIN: Duration = Duration::from_millis(500);
@@ -20,8 +20,7 @@ pub struct Stage {
 #[derive(Debug, Clone)]
 pub(crate) struct Playing {
     pub(crate) episode: Episode,
-    /// The board it is played on, if it is.
-    pub(crate) board: Option<Board>,
+    pub(crate) picture: Picture,
     /// When this play-through began.
     began: Duration,
     /// The frame on show.
@@ -43,8 +42,8 @@ impl Stage {
         if self.playing.as_ref().is_none_or(|playing| playing.is_over(now)) {
             match newest(shown).filter(|episode| !episode.frames.is_empty()) {
                 Some(episode) => {
-                    let board = Board::of(&episode);
-                    self.playing = Some(Playing { episode, board, began: now, index: 0 });
+                    let picture = Picture::of(&episode);
+                    self.playing = Some(Playing { episode, picture, began: now, index: 0 });
                 }
                 None => {
                     if let Some(playing) = &mut self.playing {

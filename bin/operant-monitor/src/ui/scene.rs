@@ -1,21 +1,14 @@
 //! The scene: environment 0, drawn as it acts. The ring carries its last episode as frames of a few shapes, so any
 //! environment is drawn, known to this program or not.
 
-mod board;
-mod brush;
-mod raster;
-
-use operant_metrics::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use self::brush::Brush;
-use self::raster::Raster;
 use super::panel::{self, Context};
 use crate::data::Playing;
 use crate::format;
-use crate::symbols::Marker;
+use crate::picture::Brush;
 
 /// Draws the panel into `area`, from `context.run.stage`.
 pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
@@ -30,7 +23,8 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     };
     let inside = panel::frame_with(context, "scene", note(context, playing, area.width), area, buffer);
     if let Some(frame) = playing.frame() {
-        paint(&Brush::of(context), playing, frame, inside, buffer);
+        let brush = Brush::new(context.theme, context.symbols, context.marker);
+        playing.picture.paint(frame, &brush, inside, buffer);
     }
 }
 
@@ -52,31 +46,6 @@ fn note(context: &Context, playing: &Playing, width: u16) -> Line<'static> {
         spans.push(Span::styled(format!("frame {:>digits$}/{frames}", playing.number()), theme.muted));
     }
     Line::from(spans)
-}
-
-fn paint(brush: &Brush, playing: &Playing, frame: &Frame, area: Rect, buffer: &mut Buffer) {
-    let episode = &playing.episode;
-    let mut area = area;
-    let mut pixels = None;
-    if let Some(board) = &playing.board {
-        if board::draw(board, episode, frame, brush, area, buffer) {
-            return;
-        }
-        // Too little room for whole cells: half blocks still show every square alike.
-        if brush.marker() != Marker::Ascii
-            && let Some(part) = board::pixels(board, area)
-        {
-            area = part;
-            pixels = Some(brush.with(Marker::Block));
-        }
-    }
-    let brush = pixels.as_ref().unwrap_or(brush);
-    let cells = (usize::from(area.width), usize::from(area.height));
-    let Some(mut raster) = Raster::new(cells, brush.marker().dots(), episode.low, episode.high) else {
-        return;
-    };
-    frame.iter().for_each(|shape| raster.draw(shape));
-    brush.dots(&raster, area, buffer);
 }
 
 #[cfg(test)]

@@ -139,7 +139,8 @@ fn charts(reader: &RingReader, words: usize) {
 
 fn shapes(episode: &Episode) -> usize {
     let size = |shape: &Primitive| match shape {
-        Primitive::Line { points, .. } => 1 + points.len(),
+        Primitive::Line { points, .. } | Primitive::Polygon { points, .. } => 1 + points.len(),
+        Primitive::Text { text, .. } => 1 + text.len(),
         Primitive::Circle { .. } | Primitive::Rectangle { .. } => 1,
     };
     episode.frames.iter().map(|frame| 1 + frame.iter().map(size).sum::<usize>()).sum()

@@ -1,5 +1,7 @@
 //! The scene: an episode of environment 0 as frames of drawing primitives, which any monitor can draw.
 
+use super::text::{self, plain};
+
 /// A point: x to the right, y up, in the scene's own units.
 pub type Point = [f32; 2];
 
@@ -23,7 +25,8 @@ pub struct Episode {
 /// One frame: what is drawn, in order.
 pub type Frame = Vec<Primitive>;
 
-/// A drawing primitive. Tones are palette entries 0 to 4: ground, body, accent, target, faint.
+/// A drawing primitive. Tones are palette entries: 0 to 4 are ground, body, accent, target and faint, 5 to 10 red, green, blue,
+/// purple, yellow and grey.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Primitive {
     /// Connected line segments.
@@ -51,11 +54,78 @@ pub enum Primitive {
         /// Palette entry.
         tone: u8,
     },
+    /// A filled polygon.
+    Polygon {
+        /// Corners, in order.
+        points: Vec<Point>,
+        /// Palette entry.
+        tone: u8,
+    },
+    /// A few characters.
+    Text {
+        /// Centre.
+        center: Point,
+        /// The characters.
+        text: String,
+        /// Palette entry.
+        tone: u8,
+    },
 }
 
 const LINE: u32 = 0;
 const CIRCLE: u32 = 1;
 const RECTANGLE: u32 = 2;
+const POLYGON: u32 = 3;
+const TEXT: u32 = 4;
+
+/// Maximum number of corners.
+const MAX_POINTS: usize = 0xffff;
+/// Maximum bytes of a text.
+const MAX_TEXT: usize = 256;
+
+impl Primitive {
+    /// Kind, tone, and points as pairs of 32-bit numbers. A text is its centre and its bytes, eight to a point, padded with zeros.
+    fn to_numbers(&self) -> (u32, u8, Vec<u32>) {
+        let flat = |points: &[Point]| -> Vec<u32> {
+            let points = &points[..points.len().min(MAX_POINTS)];
+            points.as_flattened().iter().map(|x| x.to_bits()).collect()
+        };
+        match self {
+            Primitive::Line { points, tone } => (LINE, *tone, flat(points)),
+            Primitive::Circle { center, radius, tone } => (CIRCLE, *tone, flat(&[*center, [*radius, 0.0]])),
+            Primitive::Rectangle { low, high, tone } => (RECTANGLE, *tone, flat(&[*low, *high])),
+            Primitive::Polygon { points, tone } => (POLYGON, *tone, flat(points)),
+            Primitive::Text { center, text, tone } => {
+                let mut numbers = flat(&[*center]);
+                for word in text::words(&text::line(text, MAX_TEXT)) {
+                    numbers.extend([word as u32, (word >> 32) as u32]);
+                }
+                (TEXT, *tone, numbers)
+            }
+        }
+    }
+
+    /// The primitive of that kind; `None` for an unknown kind, and for points that do not fit it.
+    fn from_numbers(kind: u32, tone: u8, numbers: &[u32]) -> Option<Self> {
+        let points: Vec<Point> =
+            numbers.chunks_exact(2).map(|pair| [f32::from_bits(pair[0]), f32::from_bits(pair[1])]).collect();
+        Some(match (kind, points.as_slice()) {
+            (LINE, _) => Primitive::Line { points, tone },
+            (CIRCLE, &[center, [radius, _]]) => Primitive::Circle { center, radius, tone },
+            (RECTANGLE, &[low, high]) => Primitive::Rectangle { low, high, tone },
+            (POLYGON, _) => Primitive::Polygon { points, tone },
+            (TEXT, &[center, ..]) => {
+                let words: Vec<u64> = numbers[2..]
+                    .chunks_exact(2)
+                    .map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32)
+                    .collect();
+                let text = text::from_words(&words, MAX_TEXT as u64);
+                Primitive::Text { center, text: plain(text.trim_end_matches('\0')), tone }
+            }
+            _ => return None,
+        })
+    }
+}
 
 impl Episode {
     /// Encodes the episode as words of two 32-bit numbers: frames per second, return, view, number of frames; per frame
@@ -88,13 +158,9 @@ impl Episode {
         for frame in frames {
             numbers.push(frame.len() as u32);
             for shape in frame {
-                let (kind, tone, points): (u32, u8, &[Point]) = match shape {
-                    Primitive::Line { points, tone } => (LINE, *tone, &points[..points.len().min(0xffff)]),
-                    Primitive::Circle { center, radius, tone } => (CIRCLE, *tone, &[*center, [*radius, 0.0]]),
-                    Primitive::Rectangle { low, high, tone } => (RECTANGLE, *tone, &[*low, *high]),
-                };
-                numbers.push(kind | u32::from(tone) << 8 | (points.len() as u32) << 16);
-                numbers.extend(points.as_flattened().iter().map(|x| x.to_bits()));
+                let (kind, tone, points) = shape.to_numbers();
+                numbers.push(kind | u32::from(tone) << 8 | (points.len() as u32 / 2) << 16);
+                numbers.extend(points);
             }
         }
         numbers
@@ -112,18 +178,12 @@ impl Episode {
             for _ in 0..numbers.next()? {
                 let head = numbers.next()?;
                 let (kind, tone) = (head & 0xff, (head >> 8) as u8);
-                let mut points = Vec::new();
-                for _ in 0..head >> 16 {
-                    points.push([f32::from_bits(numbers.next()?), f32::from_bits(numbers.next()?)]);
+                let count = 2 * (head >> 16) as usize;
+                let points: Vec<u32> = numbers.by_ref().take(count).collect();
+                if points.len() < count {
+                    return None;
                 }
-                match (kind, points.as_slice()) {
-                    (CIRCLE, &[center, [radius, _]]) => {
-                        frame.push(Primitive::Circle { center, radius, tone })
-                    }
-                    (RECTANGLE, &[low, high]) => frame.push(Primitive::Rectangle { low, high, tone }),
-                    (LINE, _) => frame.push(Primitive::Line { points, tone }),
-                    _ => {}
-                }
+                frame.extend(Primitive::from_numbers(kind, tone, &points));
             }
             episode.frames.push(frame);
         }
@@ -142,6 +202,8 @@ mod tests {
                 Primitive::Line { points: vec![[0.0, 0.0], [x, 1.0], [x, 2.0]], tone: 0 },
                 Primitive::Circle { center: [x, -x], radius: 0.5, tone: 3 },
                 Primitive::Rectangle { low: [x, 0.0], high: [x + 1.0, 1.0], tone: 1 },
+                Primitive::Polygon { points: vec![[0.0, 0.0], [x, 1.0], [x, 2.0]], tone: 10 },
+                Primitive::Text { center: [x, -x], text: format!("tile {t} größer"), tone: 5 },
             ]
         };
         Episode {
@@ -169,7 +231,7 @@ mod tests {
             assert!(words.len() <= room);
             Episode::from_words(4, &words).unwrap()
         };
-        let (thin, cut) = (read(60, 300), read(1000, 300));
+        let (thin, cut) = (read(60, 600), read(1000, 600));
         assert_eq!((thin.frames.len(), thin.fps), (30, 25.0));
         assert_eq!(thin.frames[1], episode(60).frames[2]);
         assert!((28..=34).contains(&cut.frames.len()), "{}", cut.frames.len());
@@ -187,8 +249,25 @@ mod tests {
         strange[4] = (strange[4] & !0xff) | 9;
         assert_eq!(
             Episode::from_words(1, &strange).unwrap().frames[0].len(),
-            2,
+            4,
             "an unknown primitive is left out"
         );
+    }
+
+    #[test]
+    fn a_text_is_short_and_has_no_control_characters() {
+        let read = |text: &str| {
+            let frames = vec![vec![Primitive::Text { center: [0.0; 2], text: text.into(), tone: 0 }]];
+            let words = Episode { frames, ..Episode::default() }.to_words(10_000);
+            match Episode::from_words(1, &words).unwrap().frames[0].as_slice() {
+                [Primitive::Text { text, .. }] => text.clone(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(read("64"), "64");
+        assert_eq!(read("12345678"), "12345678");
+        assert_eq!(read(""), "");
+        assert_eq!(read("a\u{1b}[2Jb"), "a [2Jb");
+        assert!(read(&"long ".repeat(1000)).len() <= MAX_TEXT);
     }
 }

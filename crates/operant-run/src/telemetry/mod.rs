@@ -4,7 +4,7 @@
 //! Training depends on none of it: it continues without a ring that cannot be created or a sink that fails.
 
 mod notify;
-mod scene;
+pub(crate) mod scene;
 mod shared;
 mod side;
 

@@ -1,12 +1,13 @@
 //! Converts an episode from the backend's recording to the ring's format.
 
+use operant_env::{Scene, Shape};
 use operant_metrics::{Episode, Frame, Primitive};
 
 /// The same episode, without its number, which the ring assigns. The view encloses those of all frames.
 #[allow(clippy::cast_possible_truncation)] // a return, to be shown
 pub(super) fn episode(recorded: &operant_learn::EpisodeRecording) -> Episode {
     let frames = &recorded.frames;
-    let corner = |pick: fn(f32, f32) -> f32, start: f32, of: fn(&operant_env::Scene) -> [f32; 2]| {
+    let corner = |pick: fn(f32, f32) -> f32, start: f32, of: fn(&Scene) -> [f32; 2]| {
         frames.iter().map(of).fold([start; 2], |[x, y], [a, b]| [pick(x, a), pick(y, b)])
     };
     Episode {
@@ -15,39 +16,39 @@ pub(super) fn episode(recorded: &operant_learn::EpisodeRecording) -> Episode {
         episodic_return: recorded.episodic_return as f32,
         low: corner(f32::min, f32::INFINITY, |scene| scene.low),
         high: corner(f32::max, f32::NEG_INFINITY, |scene| scene.high),
-        frames: frames.iter().map(|scene| scene.shapes.iter().filter_map(shape).collect::<Frame>()).collect(),
+        frames: frames.iter().map(ring_frame).collect(),
     }
 }
 
-/// The ring's form of a shape; it has no text.
-fn shape(shape: &operant_env::Shape) -> Option<Primitive> {
-    Some(match shape {
-        operant_env::Shape::Polygon { points, tone } => {
-            let closed = points.iter().chain(points.first()).copied().collect();
-            Primitive::Line { points: closed, tone: *tone }
-        }
-        operant_env::Shape::Text { .. } => return None,
-        operant_env::Shape::Line { points, tone } => Primitive::Line { points: points.clone(), tone: *tone },
-        operant_env::Shape::Circle { center, radius, tone } => {
-            Primitive::Circle { center: *center, radius: *radius, tone: *tone }
-        }
-        operant_env::Shape::Rectangle { low, high, tone } => {
-            Primitive::Rectangle { low: *low, high: *high, tone: *tone }
-        }
-    })
+/// The frame of a picture, in the ring's format.
+pub fn ring_frame(scene: &Scene) -> Frame {
+    scene.shapes.iter().map(primitive).collect()
+}
+
+fn primitive(shape: &Shape) -> Primitive {
+    match shape.clone() {
+        Shape::Line { points, tone } => Primitive::Line { points, tone },
+        Shape::Circle { center, radius, tone } => Primitive::Circle { center, radius, tone },
+        Shape::Rectangle { low, high, tone } => Primitive::Rectangle { low, high, tone },
+        Shape::Polygon { points, tone } => Primitive::Polygon { points, tone },
+        Shape::Text { center, text, tone } => Primitive::Text { center, text, tone },
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use operant_env::{Scene, Shape as Drawn};
 
     #[test]
     fn every_shape_and_the_whole_view_arrive() {
         let first =
-            Scene { low: [-1.0, 0.0], high: [1.0, 2.0], shapes: vec![Drawn::circle([0.5, 1.0], 0.25, 2)] };
-        let shapes =
-            vec![Drawn::line([[0.0, 0.0], [1.0, 1.0]], 0), Drawn::rectangle([0.0, 0.0], 2.0, 1.0, 1)];
+            Scene { low: [-1.0, 0.0], high: [1.0, 2.0], shapes: vec![Shape::circle([0.5, 1.0], 0.25, 2)] };
+        let shapes = vec![
+            Shape::line([[0.0, 0.0], [1.0, 1.0]], 0),
+            Shape::rectangle([0.0, 0.0], 2.0, 1.0, 1),
+            Shape::polygon([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]], operant_env::RED),
+            Shape::text([0.5, 0.5], "64", 2),
+        ];
         let second = Scene { low: [0.0, -3.0], high: [4.0, 1.0], shapes };
         let recorded =
             operant_learn::EpisodeRecording { frames: vec![first, second], fps: 50.0, episodic_return: 7.5 };
@@ -57,5 +58,8 @@ mod tests {
         assert_eq!(shown.frames[0], [Primitive::Circle { center: [0.5, 1.0], radius: 0.25, tone: 2 }]);
         assert_eq!(shown.frames[1][0], Primitive::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 });
         assert_eq!(shown.frames[1][1], Primitive::Rectangle { low: [-1.0, -0.5], high: [1.0, 0.5], tone: 1 });
+        let points = vec![[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]];
+        assert_eq!(shown.frames[1][2], Primitive::Polygon { points, tone: 5 });
+        assert_eq!(shown.frames[1][3], Primitive::Text { center: [0.5, 0.5], text: "64".into(), tone: 2 });
     }
 }

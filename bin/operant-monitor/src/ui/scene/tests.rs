@@ -59,6 +59,50 @@ fn breakout() -> Episode {
     }
 }
 
+/// A grid world: walls, a locked door with its keyhole, a key, a ball, a goal with a letter, and an agent that faces right.
+fn rooms() -> Episode {
+    let square = |x: f32, y: f32, tone| block([x + 0.05, y + 0.05], [x + 0.95, y + 0.95], tone);
+    let mut frame: Frame = Vec::new();
+    for i in 0..7 {
+        frame.extend([square(i as f32, 0.0, 10), square(i as f32, 5.0, 10), square(3.0, i as f32 % 6.0, 10)]);
+    }
+    frame.extend([
+        square(3.0, 2.0, 9),
+        Primitive::Circle { center: [3.7, 2.5], radius: 0.1, tone: 0 },
+        block([1.35, 3.2], [1.65, 3.8], 9),
+        Primitive::Circle { center: [5.5, 4.5], radius: 0.35, tone: 7 },
+        square(5.0, 1.0, 6),
+        Primitive::Text { center: [5.5, 1.5], text: "G".into(), tone: 0 },
+        Primitive::Polygon { points: vec![[1.2, 1.2], [1.85, 1.5], [1.2, 1.8]], tone: 5 },
+        line(&[[4.2, 3.2], [4.8, 3.8]], 8),
+    ]);
+    Episode { low: [0.0, 0.0], high: [7.0, 6.0], frames: vec![frame], ..cartpole() }
+}
+
+/// A board of numbers, as in 2048.
+fn numbers() -> Episode {
+    let cell = |i: usize| [(i % 4) as f32, (i / 4) as f32];
+    let mut frame = Frame::new();
+    for (i, text) in [(0, "2"), (1, "1024"), (5, "64"), (15, "2048")] {
+        let [x, y] = cell(i);
+        frame.push(block([x + 0.05, y + 0.05], [x + 0.95, y + 0.95], 2));
+        frame.push(Primitive::Text { center: [x + 0.5, y + 0.5], text: text.into(), tone: 0 });
+    }
+    Episode { low: [0.0, 0.0], high: [4.0, 4.0], frames: vec![frame], ..cartpole() }
+}
+
+/// Every shape off the grid, as a quadrotor with its thrust may draw them.
+fn flight() -> Episode {
+    let frame = vec![
+        line(&[[-1.0, 0.0], [1.0, 0.0]], 0),
+        Primitive::Polygon { points: vec![[-0.4, 0.5], [0.4, 0.6], [0.4, 0.7], [-0.4, 0.6]], tone: 1 },
+        Primitive::Circle { center: [-0.4, 0.6], radius: 0.08, tone: 5 },
+        block([0.35, 0.2], [0.45, 0.55], 9),
+        Primitive::Text { center: [0.0, 0.9], text: "1.2 m/s".into(), tone: 3 },
+    ];
+    Episode { low: [-1.0, -0.1], high: [1.0, 1.0], frames: vec![frame], ..cartpole() }
+}
+
 /// The panel at a time, `change` having been at the context.
 fn drawn(
     episode: Option<&Episode>,
@@ -124,6 +168,42 @@ fn a_board_in_ascii_tells_its_tones_apart() {
 }
 
 #[test]
+fn a_grid_world_has_marks_on_its_squares() {
+    let small = shown(&rooms(), 0, (40, 10), Marker::Braille);
+    insta::assert_snapshot!(small + &shown(&rooms(), 0, (40, 16), Marker::Braille));
+}
+
+#[test]
+fn a_grid_world_in_ascii_and_without_colour() {
+    let ascii = shown(&rooms(), 0, (40, 10), Marker::Ascii);
+    let bare = drawn(Some(&rooms()), 0, (40, 16), &Theme::none(), |_| {});
+    insta::assert_snapshot!(ascii + &screen(&bare));
+}
+
+#[test]
+fn a_board_of_numbers() {
+    insta::assert_snapshot!(shown(&numbers(), 0, (44, 14), Marker::Braille));
+}
+
+#[test]
+fn every_shape_off_the_grid() {
+    let braille = shown(&flight(), 0, (44, 12), Marker::Braille);
+    insta::assert_snapshot!(braille + &shown(&flight(), 0, (44, 12), Marker::Ascii));
+}
+
+#[test]
+fn marks_and_texts_have_the_colour_of_their_square_behind_them() {
+    let theme = Theme::dark();
+    for size in [(40, 10), (40, 16)] {
+        let buffer = drawn(Some(&rooms()), 0, size, &theme, |_| {});
+        let letter = buffer.content.iter().find(|cell| cell.symbol() == "G").expect("the goal's letter");
+        assert_eq!((Some(letter.fg), Some(letter.bg)), (theme.tone(0).fg, theme.tone(6).fg));
+        let has = |tone: u8| buffer.content.iter().any(|cell| Some(cell.fg) == theme.tone(tone).fg);
+        assert!((5..=10).all(has), "{size:?}");
+    }
+}
+
+#[test]
 fn tones_have_their_colours() {
     let theme = Theme::dark();
     let buffer = drawn(Some(&breakout()), 0, (44, 14), &theme, |_| {});
@@ -138,7 +218,7 @@ fn tones_have_their_colours() {
 #[test]
 fn without_colour_nothing_is_coloured() {
     for marker in [Marker::Braille, Marker::Block, Marker::Ascii] {
-        for episode in [cartpole(), breakout()] {
+        for episode in [cartpole(), breakout(), rooms(), numbers(), flight()] {
             let buffer =
                 drawn(Some(&episode), 0, (40, 12), &Theme::none(), |context| context.marker = marker);
             use ratatui::style::Color::Reset;
@@ -163,7 +243,7 @@ fn any_area_will_do() {
     let (_dir, _ring, reader) = run(1);
     let mut run = RunView::of_source("first-try", reader);
     let (theme, view) = (Theme::dark(), View::default());
-    for episode in [cartpole(), breakout(), wild] {
+    for episode in [cartpole(), breakout(), rooms(), numbers(), flight(), wild] {
         run.stage = Stage::of_episode(episode);
         for marker in [Marker::Braille, Marker::Block, Marker::Ascii] {
             let context = Context { marker, ..Context::still(&run, &view, &theme) };

@@ -1,4 +1,4 @@
-//! The canvas of the scene panel: shapes in scene units become dots, dots become terminal cells.
+//! The canvas of a picture: shapes in scene units become dots, dots become terminal cells.
 //!
 //! A terminal cell is about twice as tall as it is wide, so braille dots (2 x 4 a cell) and half blocks (1 x 2) are square
 //! and a single character is not; [`Raster::new`] takes the dots of one cell and keeps the scene's proportions with either.
@@ -85,7 +85,48 @@ impl Raster {
             Primitive::Rectangle { low, high, tone } => {
                 self.rectangle(low.map(f64::from), high.map(f64::from), *tone)
             }
+            Primitive::Polygon { points, tone } => {
+                let points: Vec<_> = points.iter().map(|point| point.map(f64::from)).collect();
+                self.polygon(&points, *tone);
+            }
+            // Characters are none of dots.
+            Primitive::Text { .. } => {}
         }
+    }
+
+    /// Column and row of the cell that holds a point; `None` for one outside the view.
+    pub(super) fn cell_of(&self, point: Point) -> Option<[usize; 2]> {
+        let View { low, high, .. } = self.view;
+        let point = point.map(f64::from);
+        let inside = (0..2).all(|axis| (low[axis]..=high[axis]).contains(&point[axis]));
+        inside.then(|| {
+            let (x, y) = self.locate(point);
+            [x / self.dots_per_cell.0, y / self.dots_per_cell.1]
+        })
+    }
+
+    /// Dots whose centre lies inside, and the outline: however thin, it is seen.
+    fn polygon(&mut self, points: &[[f64; 2]], tone: u8) {
+        if points.is_empty() || !points.iter().flatten().all(|value| value.is_finite()) {
+            return;
+        }
+        let View { low, high, scale, origin } = self.view;
+        let edges = || points.iter().zip(points.iter().cycle().skip(1));
+        let [(left, right), (top, bottom)] = self.bounds();
+        for y in top..bottom {
+            let height = high[1] - (y as f64 + 0.5 - origin[1]) / scale[1];
+            let mut crossings: Vec<f64> = edges()
+                .filter(|(from, to)| (from[1] > height) != (to[1] > height))
+                .map(|(from, to)| from[0] + (height - from[1]) / (to[1] - from[1]) * (to[0] - from[0]))
+                .map(|x| origin[0] + (x - low[0]) * scale[0])
+                .collect();
+            crossings.sort_by(f64::total_cmp);
+            for span in crossings.chunks_exact(2) {
+                let into = |value: f64| ((value - 0.5).ceil().max(0.0) as usize).clamp(left, right);
+                (into(span[0])..into(span[1])).for_each(|x| self.plot(x, y, tone));
+            }
+        }
+        edges().for_each(|(from, to)| self.segment(*from, *to, tone));
     }
 
     fn plot(&mut self, x: usize, y: usize, tone: u8) {
@@ -341,6 +382,26 @@ mod tests {
         let speck = Primitive::Circle { center: [0.0, 0.0], radius: 1e-6, tone: 3 };
         let raster = canvas((3, 2), BRAILLE, [-1.0, -1.0], [1.0, 1.0], &[speck]);
         assert_eq!(raster.dots.iter().filter(|dot| **dot > 0).count(), 1);
+    }
+
+    #[test]
+    fn polygons_are_filled_and_stay_inside() {
+        let polygon = |points: &[Point]| Primitive::Polygon { points: points.to_vec(), tone: 4 };
+        let view = ([-1.0, -1.0], [1.0, 1.0]);
+        let triangle = polygon(&[[-1.0, -1.0], [1.0, -1.0], [0.0, 1.0]]);
+        let raster = canvas((20, 10), BRAILLE, view.0, view.1, &[triangle]);
+        assert_eq!(extent(&raster), (0, 0, 40, 40));
+        let lit = raster.dots.iter().filter(|dot| **dot > 0).count() as f64;
+        assert!((lit / 1600.0 - 0.5).abs() < 0.04, "{lit}");
+        assert_eq!((raster.dot(20, 20), raster.dot(1, 1)), (Some(4), None));
+        // Larger than the view on all sides; a sliver; nothing.
+        let far = polygon(&[[-9.0, -9.0], [9.0, -9.0], [9.0, 9.0], [-9.0, 9.0]]);
+        assert!(canvas((4, 2), BRAILLE, view.0, view.1, &[far]).dots.iter().all(|dot| *dot > 0));
+        let sliver = polygon(&[[-0.5, 0.0], [0.5, 0.0], [0.5, 1e-6]]);
+        assert_eq!(extent(&canvas((20, 10), BRAILLE, view.0, view.1, &[sliver])).2, 21);
+        for none in [polygon(&[]), polygon(&[[f32::NAN, 0.0], [0.0, 0.0], [1.0, 1.0]])] {
+            assert!(canvas((4, 2), BRAILLE, view.0, view.1, &[none]).dots.iter().all(|dot| *dot == 0));
+        }
     }
 
     #[test]

@@ -1,0 +1,197 @@
+//! From tones and dots to terminal cells, in the glyphs and colours that the terminal has.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::board::Mark;
+use super::raster::Raster;
+use crate::symbols::{Marker, Symbols};
+use crate::theme::{TONES, Theme, ThemeName};
+use crate::ui::panel;
+
+/// Characters that tell the tones apart without colour: ground, body, accent, target, faint, and the initials of the colours
+/// that have names; grey is often a wall.
+const LETTERS: [char; TONES] = ['=', '#', 'o', '*', ':', 'R', 'G', 'B', 'P', 'Y', '%'];
+/// The same as shades of a whole cell.
+const SHADES: [char; TONES] = ['▒', '█', '▓', '▒', '░', 'R', 'G', 'B', 'P', 'Y', '▓'];
+/// Tones whose colour has a meaning: without colour a mark shows its initial.
+const NAMED: std::ops::Range<u8> = 5..10;
+
+/// How a picture is painted.
+pub(crate) struct Brush<'a> {
+    theme: &'a Theme,
+    symbols: &'static Symbols,
+    marker: Marker,
+}
+
+impl<'a> Brush<'a> {
+    pub(crate) fn new(theme: &'a Theme, symbols: &'static Symbols, marker: Marker) -> Self {
+        // A locale without braille has no blocks either.
+        let marker = if symbols.unicode { marker } else { Marker::Ascii };
+        Brush { theme, symbols, marker }
+    }
+
+    /// The same with another marker.
+    pub(super) fn with(&self, marker: Marker) -> Self {
+        Brush { marker, ..*self }
+    }
+
+    pub(super) fn marker(&self) -> Marker {
+        self.marker
+    }
+
+    /// Whether colours alone tell tones apart.
+    pub(super) fn has_colours(&self) -> bool {
+        self.marker != Marker::Ascii && self.theme.name != ThemeName::None
+    }
+
+    fn glyph(&self, glyphs: [char; TONES], tone: u8) -> char {
+        *glyphs.get(usize::from(tone)).unwrap_or(&glyphs[4])
+    }
+
+    /// A mark in two cells, on a square of the tone `below`.
+    pub(super) fn mark(&self, mark: Mark, tone: u8, below: Option<u8>, at: (u16, u16), buffer: &mut Buffer) {
+        let pairs = match (mark, self.marker) {
+            (Mark::Up, Marker::Ascii) => "/\\",
+            (Mark::Up, _) => "◢◣",
+            (Mark::Down, Marker::Ascii) => "\\/",
+            (Mark::Down, _) => "◥◤",
+            (Mark::Left, Marker::Ascii) => "<-",
+            (Mark::Left, _) => "◀━",
+            (Mark::Right, Marker::Ascii) => "->",
+            (Mark::Right, _) => "━▶",
+            (Mark::Circle, Marker::Ascii) => "()",
+            (Mark::Circle, _) => "◖◗",
+            (Mark::Rectangle, Marker::Ascii) => "[]",
+            (Mark::Rectangle, _) => "▐▌",
+            (Mark::Line, Marker::Ascii) => "--",
+            (Mark::Line, _) => "──",
+            (Mark::Polygon, Marker::Ascii) => "<>",
+            (Mark::Polygon, _) => "◆◆",
+        };
+        let mut pair: Vec<char> = pairs.chars().collect();
+        let turns = matches!(mark, Mark::Up | Mark::Down | Mark::Left | Mark::Right);
+        if !self.has_colours() && NAMED.contains(&tone) && !turns {
+            pair[1] = self.glyph(LETTERS, tone);
+        }
+        for (x, glyph) in (at.0..).zip(pair) {
+            buffer[(x, at.1)].set_char(glyph).set_style(self.on(tone, below));
+        }
+    }
+
+    /// The style of a tone on a square of another.
+    fn on(&self, tone: u8, below: Option<u8>) -> Style {
+        let style = self.theme.tone(tone);
+        match below.and_then(|below| self.theme.tone(below).fg) {
+            Some(ground) if self.has_colours() && Some(ground) != style.fg => style.bg(ground),
+            Some(ground) if self.has_colours() => self.theme.strong.bg(ground),
+            _ => style,
+        }
+    }
+
+    /// Characters around the middle of a cell, within `area`, on what is there.
+    pub(super) fn text(
+        &self,
+        text: &str,
+        tone: u8,
+        [column, row]: [i32; 2],
+        area: Rect,
+        buffer: &mut Buffer,
+    ) {
+        let shown: Vec<char> =
+            text.chars().map(|c| if self.symbols.unicode || c.is_ascii() { c } else { '?' }).collect();
+        let first = column - (shown.len() as i32 - 1) / 2;
+        for (x, glyph) in (first..).zip(shown) {
+            let (Ok(x), Ok(y)) = (u16::try_from(x), u16::try_from(row)) else { continue };
+            if !area.contains((x, y).into()) {
+                continue;
+            }
+            let cell = &mut buffer[(x, y)];
+            let ground = match cell.symbol() {
+                "█" => Some(cell.fg),
+                "▀" | "▄" if cell.bg != ratatui::style::Color::Reset => Some(cell.bg),
+                _ => None,
+            };
+            let mut style = self.theme.tone(tone);
+            if let Some(ground) = ground.filter(|_| self.has_colours()) {
+                style = if style.fg == Some(ground) { self.theme.strong } else { style }.bg(ground);
+            }
+            cell.reset();
+            cell.set_char(glyph).set_style(style);
+        }
+    }
+
+    /// A cell of a board with something on it.
+    pub(super) fn fill(&self, tone: u8, at: (u16, u16), buffer: &mut Buffer) {
+        let glyph = match (self.marker, self.theme.name) {
+            (Marker::Ascii, _) => self.glyph(LETTERS, tone),
+            (_, ThemeName::None) => self.glyph(SHADES, tone),
+            _ => '█',
+        };
+        buffer[at].set_char(glyph).set_style(self.theme.tone(tone));
+    }
+
+    /// The middle of a square with nothing on it.
+    pub(super) fn empty(&self, at: (u16, u16), buffer: &mut Buffer) {
+        let glyph = if self.marker == Marker::Ascii { '.' } else { '·' };
+        buffer[at].set_char(glyph).set_style(self.theme.faint);
+    }
+
+    /// The border of a board, around `inner`.
+    pub(super) fn border(&self, inner: Rect, buffer: &mut Buffer) {
+        let around = Rect::new(inner.x - 1, inner.y - 1, inner.width + 2, inner.height + 2);
+        panel::border(self.symbols, self.theme.faint, around, buffer);
+    }
+
+    /// The dots of a canvas that covers `area`.
+    pub(super) fn dots(&self, raster: &Raster, area: Rect, buffer: &mut Buffer) {
+        for row in 0..usize::from(area.height) {
+            for column in 0..usize::from(area.width) {
+                let painted = match self.marker {
+                    Marker::Braille => self.braille(raster, column, row),
+                    Marker::Block => self.halves(raster, column, row),
+                    Marker::Ascii => {
+                        raster.dot(column, row).map(|tone| (self.glyph(LETTERS, tone), self.theme.tone(tone)))
+                    }
+                };
+                if let Some((glyph, style)) = painted {
+                    let at = (area.x + column as u16, area.y + row as u16);
+                    buffer[at].set_char(glyph).set_style(style);
+                }
+            }
+        }
+    }
+
+    fn braille(&self, raster: &Raster, column: usize, row: usize) -> Option<(char, Style)> {
+        // Unicode numbers a cell's dots down the left column, then down the right, but for the lowest two.
+        const BITS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
+        let tone = raster.cell(column, row)?;
+        let mut pattern = 0x2800;
+        for (y, bits) in BITS.iter().enumerate() {
+            for (x, bit) in bits.iter().enumerate() {
+                if raster.dot(2 * column + x, 4 * row + y).is_some() {
+                    pattern |= bit;
+                }
+            }
+        }
+        Some((char::from_u32(pattern)?, self.theme.tone(tone)))
+    }
+
+    fn halves(&self, raster: &Raster, column: usize, row: usize) -> Option<(char, Style)> {
+        let [upper, lower] = [raster.dot(column, 2 * row), raster.dot(column, 2 * row + 1)];
+        let (glyph, style) = match (upper, lower) {
+            (None, None) => return None,
+            (Some(tone), None) => ('▀', self.theme.tone(tone)),
+            (None, Some(tone)) => ('▄', self.theme.tone(tone)),
+            (Some(upper), Some(lower)) => {
+                let style = self.theme.tone(upper);
+                match self.theme.tone(lower).fg {
+                    Some(below) if upper != lower => ('▀', style.bg(below)),
+                    _ => ('█', style),
+                }
+            }
+        };
+        Some((glyph, style))
+    }
+}
