@@ -39,13 +39,19 @@ pub struct Row {
 
 /// The table as standard output takes it; `note` is the header of the notes.
 pub fn text(columns: &[Column], note: &str, rows: &[Row]) -> String {
-    if !std::io::stdout().is_terminal() {
-        return tabs(columns, note, rows);
+    match width() {
+        Some(width) => fitted(columns, rows, width),
+        None => tabs(columns, note, rows),
     }
-    fitted(columns, rows, Table::new().width().map_or(DEFAULT_WIDTH, usize::from))
 }
 
-fn tabs(columns: &[Column], note: &str, rows: &[Row]) -> String {
+/// Columns of the terminal that standard output is; `None` if it is none.
+pub fn width() -> Option<usize> {
+    std::io::stdout().is_terminal().then(|| Table::new().width().map_or(DEFAULT_WIDTH, usize::from))
+}
+
+/// The table for a pipe.
+pub fn tabs(columns: &[Column], note: &str, rows: &[Row]) -> String {
     let with_notes = rows.iter().any(|row| !row.note.is_empty());
     let line = |cells: Vec<&str>, note: &str| {
         let note = if with_notes { format!("\t{}", note.replace('\n', "; ")) } else { String::new() };
@@ -106,7 +112,7 @@ fn padded(columns: &[Column], rows: &[Row], shown: &[usize]) -> Vec<String> {
 }
 
 /// The words of a text in lines of at most `width`, but for a word that is longer.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {
         lines.push(String::new());

@@ -243,7 +243,7 @@ pub fn start(
 }
 
 impl EnvFacts {
-    /// The facts about an environment. An `operant.toml` may also hold tables for those of `registry`.
+    /// The facts about an environment; a variant without a preset has its base's. An `operant.toml` may also hold tables for those of `registry`.
     pub fn of(spec: &EnvSpec, registry: &Registry) -> Self {
         let mut known = registry.known();
         for name in spec.aliases.iter().chain([&spec.name]) {
@@ -251,7 +251,9 @@ impl EnvFacts {
         }
         let options =
             spec.options.iter().map(|option| (option.name.clone(), option.default.clone())).collect();
-        EnvFacts { name: spec.name.clone(), preset: spec.preset.clone(), options, known }
+        let base = || registry.find(spec.variant_of.as_deref()?).ok()?.spec().preset;
+        let preset = spec.preset.clone().or_else(base);
+        EnvFacts { name: spec.name.clone(), preset, options, known }
     }
 
     /// The same for an environment of the registry, by name or alias.

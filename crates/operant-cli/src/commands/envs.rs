@@ -1,153 +1,228 @@
-//! `operant envs`: the environments, their spaces, limits and options.
+//! `operant envs`: the environments by family, those that fit a word, or one in full.
 
-use operant_env::{ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionValue, OptionValues, Registry};
+mod one;
+mod spaces;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use operant_env::{EnvOption, EnvSpec, OptionValue, OptionValues, Registry};
 use operant_run::config::{EnvFacts, Layers};
+use operant_run::{Requested, device};
 use serde_json::{Value, json};
 
 use crate::output;
 use crate::table::{self, Column};
 
-/// List the environments
+/// List the environments, or show one
 #[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
+    /// An environment's name or alias, which shows it in full; or a family, the beginning of names, or a word, which lists those that have it
+    #[arg(value_name = "NAME|FILTER")]
+    what: Option<String>,
     /// Print one JSON object per environment
     #[arg(long)]
     json: bool,
 }
 
-/// Prints the list.
+const AFTER_HELP: &str = "\
+Examples:
+  operant envs                  all environments, by family
+  operant envs minatar          those of a family, or whose names begin so
+  operant envs CartPole-v1      one in full: spaces, rules, options, picture
+  operant envs --json | jq .env";
+
+/// An environment of the list, with its configuration.
+struct Listed {
+    spec: EnvSpec,
+    requested: Requested,
+}
+
+impl Listed {
+    fn of(spec: EnvSpec, registry: &Registry) -> operant_run::Result<Self> {
+        let requested = Layers::new(EnvFacts::of(&spec, registry))?.build()?;
+        Ok(Listed { spec, requested })
+    }
+
+    /// The return from which on it counts as solved, as its preset has it.
+    fn solved_at(&self) -> Option<f64> {
+        self.requested.settings.run.solved_at
+    }
+}
+
+/// Prints the list, or one environment.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let specs = registry.specs();
-    let specs = specs.iter().map(|spec| Ok((spec, solved_at(spec, registry)?)));
-    let specs = specs.collect::<operant_run::Result<Vec<_>>>()?;
+    let (specs, is_one) = chosen(args.what.as_deref(), registry)?;
+    let listed = specs.into_iter().map(|spec| Listed::of(spec, registry));
+    let listed = listed.collect::<operant_run::Result<Vec<_>>>()?;
     let text = if args.json {
-        specs.iter().map(|(spec, threshold)| format!("{}\n", to_json(spec, *threshold))).collect()
+        listed.iter().map(|env| format!("{}\n", to_json(env))).collect()
+    } else if is_one {
+        let env = registry.find(&listed[0].spec.name)?;
+        one::text(&**env, &listed[0], &registry.specs(), table::width().unwrap_or(80))
     } else {
-        table(&specs)
+        match table::width() {
+            Some(width) => by_family(&listed, width),
+            None => tabs(&listed),
+        }
     };
     output::print(&text)?;
     Ok(0)
 }
 
-/// The return from which on it counts as solved, as its preset has it.
-fn solved_at(spec: &EnvSpec, registry: &Registry) -> operant_run::Result<Option<f64>> {
-    Ok(Layers::new(EnvFacts::of(spec, registry))?.build()?.settings.run.solved_at)
+/// The environments that fit `what`, and whether it is the name of one.
+fn chosen(what: Option<&str>, registry: &Registry) -> operant_run::Result<(Vec<EnvSpec>, bool)> {
+    let Some(what) = what else { return Ok((registry.specs(), false)) };
+    let named = device::find(registry, what);
+    if let Ok(env) = named {
+        return Ok((vec![env.spec()], true));
+    }
+    let word = what.trim().to_lowercase();
+    let of_family = |spec: &EnvSpec| spec.family.to_lowercase() == word;
+    let has_word = |spec: &EnvSpec| {
+        let names = std::iter::once(&spec.name).chain(&spec.aliases).chain([&spec.family, &spec.summary]);
+        names.map(|name| name.to_lowercase()).any(|name| name.contains(&word))
+    };
+    let mut fitting: Vec<EnvSpec> = registry.specs().into_iter().filter(of_family).collect();
+    if fitting.is_empty() && !word.is_empty() {
+        fitting = registry.specs().into_iter().filter(has_word).collect();
+    }
+    match (fitting.is_empty(), named) {
+        (true, Err(error)) => Err(error),
+        _ => Ok((fitting, false)),
+    }
 }
 
-fn table(specs: &[(&EnvSpec, Option<f64>)]) -> String {
+/// The list for a person: under each family its environments, and under each its variants.
+fn by_family(listed: &[Listed], width: usize) -> String {
+    let names: BTreeSet<&str> = listed.iter().map(|env| env.spec.name.as_str()).collect();
+    let is_variant = |spec: &EnvSpec| spec.variant_of.as_deref().is_some_and(|base| names.contains(base));
+    let bases: Vec<&EnvSpec> = listed.iter().map(|env| &env.spec).filter(|spec| !is_variant(spec)).collect();
+    let column = bases.iter().map(|spec| spec.name.chars().count()).max().unwrap_or(0).min(32) + 4;
+    let mut families: Vec<&str> = Vec::new();
+    for spec in &bases {
+        if !families.contains(&spec.family.as_str()) {
+            families.push(&spec.family);
+        }
+    }
+    let mut text = String::new();
+    for family in families {
+        text.push_str(if text.is_empty() { "" } else { "\n" });
+        text.push_str(if family.is_empty() { "other" } else { family });
+        text.push('\n');
+        for spec in bases.iter().filter(|spec| spec.family == family) {
+            text.push_str(&hanging(&format!("  {}", spec.name), column, &spec.summary, width));
+            let variants = listed.iter().map(|env| &env.spec);
+            let variants: Vec<&str> = variants
+                .filter(|other| other.variant_of.as_ref() == Some(&spec.name))
+                .map(|other| other.name.as_str())
+                .collect();
+            if !variants.is_empty() {
+                text.push_str(&hanging("", column, &variants_of(&spec.name, &variants), width));
+            }
+        }
+    }
+    let count = match listed.len() {
+        1 => "1 environment".to_owned(),
+        count => format!("{count} environments"),
+    };
+    text + &format!("\n{count}; `operant envs NAME` shows one in full\n")
+}
+
+/// `variants: ..._5x5, ..._6x6`: names without what they share with their base.
+fn variants_of(base: &str, variants: &[&str]) -> String {
+    let short = |name: &&str| {
+        let shared = name.bytes().zip(base.bytes()).take_while(|(a, b)| a == b).count();
+        match name[..shared].rfind('_') {
+            Some(at) if at > 0 => format!("...{}", &name[at..]),
+            _ => (*name).to_owned(),
+        }
+    };
+    format!("variants: {}", variants.iter().map(short).collect::<Vec<_>>().join(", "))
+}
+
+/// A label, and a text in lines that all begin at `column`.
+fn hanging(label: &str, column: usize, text: &str, width: usize) -> String {
+    let mut lines = table::wrapped(text, width.saturating_sub(column).max(20)).into_iter();
+    let mut out = match label.chars().count() {
+        length if length < column => format!("{label:column$}{}", lines.next().unwrap_or_default()),
+        _ => label.to_owned(),
+    };
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    for line in lines {
+        out.push_str(format!("{:column$}{line}", "").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// The list for a program.
+fn tabs(listed: &[Listed]) -> String {
     let columns = [
         Column::left("environment", 0),
-        Column::left("observations", 2),
-        Column::left("actions", 3),
-        Column::right("time limit", 4),
-        Column::right("solved at", 1),
+        Column::left("family", 0),
+        Column::left("observations", 0),
+        Column::left("actions", 0),
+        Column::right("time limit", 0),
+        Column::right("solved at", 0),
     ];
-    let row = |(spec, threshold): &(&EnvSpec, Option<f64>)| {
-        let mut about = vec![spec.summary.to_string()];
+    let row = |env: &Listed| {
+        let spec = &env.spec;
+        let mut about = vec![spec.summary.clone()];
         if !spec.aliases.is_empty() {
             about.push(format!("also: {}", spec.aliases.join(", ")));
         }
-        for option in &spec.options {
-            let EnvOption { name, default, values, help } = option;
+        for EnvOption { name, default, values, help } in &spec.options {
             about.push(format!("env.{name} = {default} ({values}): {help}"));
         }
         let cells = vec![
-            spec.name.to_string(),
-            observations(&spec.obs),
-            actions(&spec.actions),
+            spec.name.clone(),
+            spec.family.clone(),
+            spaces::observations(&spec.obs),
+            spaces::actions(&spec.actions),
             spec.time_limit.to_string(),
-            threshold.map_or_else(|| "-".to_string(), |threshold| threshold.to_string()),
+            env.solved_at().map_or_else(|| "-".to_string(), |threshold| threshold.to_string()),
         ];
         table::Row { cells, note: about.join("\n") }
     };
-    table::text(&columns, "about", &specs.iter().map(row).collect::<Vec<_>>())
+    table::tabs(&columns, "about", &listed.iter().map(row).collect::<Vec<_>>())
 }
 
-fn observations(space: &ObsSpace) -> String {
-    match space {
-        ObsSpace::Box { low, .. } => format!("{} reals", low.len()),
-        ObsSpace::Binary { shape } => format!("{} bits", by(shape)),
-        ObsSpace::Bytes { shape } => format!("{} bytes", by(shape)),
-        ObsSpace::Index { shape, below } if shape.is_empty() => format!("1 of {}", below[0]),
-        ObsSpace::Index { shape, .. } => format!("{} indices", by(shape)),
-        ObsSpace::Parts(parts) => {
-            let parts: Vec<String> =
-                parts.iter().map(|(name, part)| format!("{name} {}", observations(part))).collect();
-            parts.join(", ")
-        }
-    }
-}
-
-/// Extents as `10x10x4`.
-fn by(shape: &[usize]) -> String {
-    shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
-}
-
-fn actions(space: &ActionSpace) -> String {
-    match space {
-        ActionSpace::Discrete(choices) if choices.len() == 1 => format!("{} choices", choices[0]),
-        ActionSpace::Discrete(choices) => {
-            let choices: Vec<String> = choices.iter().map(ToString::to_string).collect();
-            format!("{} choices", choices.join("x"))
-        }
-        ActionSpace::Box { low, high } if low.len() == 1 => format!("1 real, {} to {}", low[0], high[0]),
-        ActionSpace::Box { low, .. } => format!("{} reals", low.len()),
-    }
-}
-
-fn obs_to_json(space: &ObsSpace) -> Value {
-    match space {
-        ObsSpace::Box { low, high } => json!({"type": "box", "shape": [low.len()], "low": low, "high": high}),
-        ObsSpace::Binary { shape } => json!({"type": "binary", "shape": shape}),
-        ObsSpace::Index { shape, below } => json!({"type": "index", "shape": shape, "below": below}),
-        ObsSpace::Bytes { shape } => json!({"type": "bytes", "shape": shape}),
-        ObsSpace::Parts(parts) => {
-            let parts: Vec<Value> =
-                parts.iter().map(|(name, part)| json!({"name": name, "space": obs_to_json(part)})).collect();
-            json!({"type": "parts", "parts": parts})
-        }
-    }
-}
-
-/// Infinite bounds become null, which JSON has instead.
-fn to_json(spec: &EnvSpec, solved_at: Option<f64>) -> Value {
-    let obs = obs_to_json(&spec.obs);
-    let actions = match &spec.actions {
-        ActionSpace::Discrete(choices) if choices.len() == 1 => json!({"type": "discrete", "n": choices[0]}),
-        ActionSpace::Discrete(choices) => json!({"type": "multi_discrete", "n": choices}),
-        ActionSpace::Box { low, high } => {
-            json!({"type": "box", "shape": [low.len()], "low": low, "high": high})
-        }
-    };
-    let options: Vec<Value> = spec
-        .options
-        .iter()
-        .map(|option| {
-            let EnvOption { name, default, values, help } = option;
-            let mut all = json!({"name": name, "help": help});
-            all["default"] = match default {
-                OptionValue::Number(number) => json!(number),
-                OptionValue::Word(word) => json!(word),
-            };
-            match values {
-                OptionValues::Range(low, high) => {
-                    (all["low"], all["high"]) = (json!(low), json!(high));
-                }
-                OptionValues::Words(words) => all["words"] = json!(words),
-                OptionValues::Path => all["path"] = json!(true),
-            }
-            all
-        })
-        .collect();
+fn to_json(env: &Listed) -> Value {
+    let spec = &env.spec;
     json!({
         "env": spec.name,
         "aliases": spec.aliases,
+        "family": spec.family,
         "summary": spec.summary,
-        "obs": obs,
-        "actions": actions,
+        "rules": spec.rules,
+        "reference": spec.reference,
+        "variant_of": spec.variant_of,
+        "obs": spaces::obs_to_json(&spec.obs),
+        "actions": spaces::actions_to_json(&spec.actions),
         "time_limit": spec.time_limit,
-        "solved_at": solved_at,
-        "options": options,
-        "preset": spec.preset.is_some(),
+        "solved_at": env.solved_at(),
+        "options": spec.options.iter().map(option_to_json).collect::<Vec<Value>>(),
+        "preset": env.requested.settings.has_preset(),
     })
+}
+
+fn option_to_json(option: &EnvOption) -> Value {
+    let EnvOption { name, default, values, help } = option;
+    let mut all = json!({"name": name, "help": help});
+    all["default"] = match default {
+        OptionValue::Number(number) => json!(number),
+        OptionValue::Word(word) => json!(word),
+    };
+    match values {
+        OptionValues::Range(low, high) => {
+            (all["low"], all["high"]) = (json!(low), json!(high));
+        }
+        OptionValues::Words(words) => all["words"] = json!(words),
+        OptionValues::Path => all["path"] = json!(true),
+    }
+    all
 }

@@ -1,0 +1,82 @@
+//! One environment in full.
+
+use operant_env::{AnyEnv, EnvOption, EnvSpec, LaneWidth, TileSpec};
+use operant_run::Requested;
+use operant_run::config::{Origin, keys};
+use toml::Value;
+
+use super::{Listed, hanging, spaces, variants_of};
+
+/// Where the second column begins.
+const COLUMN: usize = 16;
+/// Blanks before a picture.
+const INDENT: usize = 2;
+
+/// Everything about an environment; `specs` are those of the registry.
+pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) -> String {
+    let spec = &listed.spec;
+    let mut text = hanging(&spec.name, COLUMN.max(spec.name.chars().count() + 2), &spec.summary, width);
+    text.push('\n');
+    let mut line = |label: &str, value: &str| {
+        if !value.is_empty() {
+            text.push_str(&hanging(&format!("  {label}"), COLUMN, value, width));
+        }
+    };
+    line("also", &spec.aliases.join(", "));
+    line("family", &spec.family);
+    line("variant of", spec.variant_of.as_deref().unwrap_or_default());
+    let variants: Vec<&str> = specs
+        .iter()
+        .filter(|other| other.variant_of.as_ref() == Some(&spec.name))
+        .map(|other| other.name.as_str())
+        .collect();
+    if !variants.is_empty() {
+        line("variants", variants_of(&spec.name, &variants).trim_start_matches("variants: "));
+    }
+    line("rules", &spec.rules);
+    line("reference", &spec.reference);
+    line("observations", &spaces::observations(&spec.obs));
+    let masked = if env.masked() { ", of which some may be illegal" } else { "" };
+    line("actions", &format!("{}{masked}", spaces::actions(&spec.actions)));
+    line("time limit", &format!("{} steps", spec.time_limit));
+    line("solved at", &listed.solved_at().map_or_else(String::new, |threshold| threshold.to_string()));
+    for (at, EnvOption { name, default, values, help }) in spec.options.iter().enumerate() {
+        let label = if at == 0 { "options" } else { "" };
+        line(label, &format!("env.{name} = {default} ({values}): {help}"));
+    }
+    let on_cpu = preset(&listed.requested, |origin| matches!(origin, Origin::Preset(_)));
+    let none = "none: the defaults (operant config shows them)";
+    line("preset", if listed.requested.settings.has_preset() { &on_cpu } else { none });
+    if let Some(gpu) = listed.requested.has_gpu_preset().then(|| listed.requested.on_gpu().ok()).flatten() {
+        line("on a GPU", &preset(&gpu, |origin| matches!(origin, Origin::PresetGpu(_))));
+    }
+    if let Some(picture) = first_state(env) {
+        text.push_str(&format!("\nA first state:\n\n{picture}"));
+    }
+    let name = &spec.name;
+    text + &format!("\nTrain it:  operant train {name}\nPlay it:   operant play {name} --keyboard\n")
+}
+
+/// The settings of these origins whose values are not the defaults.
+fn preset(requested: &Requested, is_of: impl Fn(&Origin) -> bool) -> String {
+    let defaults = toml::Table::try_from(operant_learn::Config::default()).unwrap_or_default();
+    let shown = keys().filter(|key| requested.origin(key.name).is_some_and(&is_of)).filter_map(|key| {
+        let value: &Value = requested.value(key.name)?;
+        let is_default = defaults.get(key.name) == Some(value)
+            && !matches!(requested.origin(key.name), Some(Origin::PresetGpu(_)));
+        (!is_default).then(|| format!("{}={value}", key.name))
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// The picture of a first state; none where the environment cannot be made.
+fn first_state(env: &dyn AnyEnv) -> Option<String> {
+    let tile = TileSpec { evaluation: true, lanes: LaneWidth::One, ..TileSpec::new(1, 0, 16) };
+    let stepper = env.stepper(tile).ok()?;
+    let mut words = vec![0; env.leaves().len()];
+    stepper.state(0, &mut words);
+    let scene = env.picture(&words);
+    let text =
+        operant_monitor::picture::print(scene.low, scene.high, &operant_run::ring_frame(&scene), INDENT);
+    (!text.is_empty()).then_some(text)
+}
