@@ -40,6 +40,7 @@ Examples:
   operant monitor                 watch the runs that train now
   operant runs                    list runs; operant stop RUN ends one
   operant eval RUN                play a run's latest checkpoint greedily
+  operant play RUN                watch its agent; --record FILE writes a film
   operant export RUN --onnx FILE  write its policy for other programs
   operant config cartpole         every setting and its origin
   operant info                    what this machine has, and what is missing
@@ -67,9 +68,11 @@ enum Command {
     Checkpoint(commands::checkpoint::Args),
     /// Play greedy episodes with a trained agent
     Eval(commands::eval::Args),
+    /// Show an agent, or play yourself
+    Play(commands::play::Args),
     /// Write a trained policy as ONNX or safetensors
     Export(commands::export::Args),
-    /// List the environments
+    /// List the environments, or show one
     Envs(commands::envs::Args),
     /// Print the effective configuration as TOML, each value with its origin
     Config(commands::config::Args),
@@ -141,6 +144,7 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
         Command::Stop(args) => commands::stop::run(&args, registry),
         Command::Checkpoint(args) => commands::checkpoint::run(&args, registry),
         Command::Eval(args) => commands::eval::run(&args, registry),
+        Command::Play(args) => commands::play::run(&args, registry),
         Command::Export(args) => commands::export::run(&args, registry),
         Command::Envs(args) => commands::envs::run(&args, registry),
         Command::Config(args) => commands::config::run(&args, registry),

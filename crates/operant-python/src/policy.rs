@@ -72,7 +72,7 @@ impl Policy {
     /// What it is: run, checkpoint, steps, options of the environment and warnings.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = PyDict::new(py);
-        let SavedPolicy { run, path, env_steps, env_options, warnings, policy } = &self.saved;
+        let SavedPolicy { run, path, env_steps, env_options, warnings, policy, .. } = &self.saved;
         info.set_item("run", run)?;
         info.set_item("env", &policy.env)?;
         info.set_item("path", path)?;

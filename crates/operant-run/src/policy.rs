@@ -23,6 +23,8 @@ pub struct SavedPolicy {
     pub policy: TrainedPolicy,
     /// The environment's options, as the run was trained.
     pub env_options: operant_env::EnvOptions,
+    /// The run's seed.
+    pub seed: u64,
     /// Errors of damaged checkpoints that were skipped.
     pub warnings: Vec<String>,
 }
@@ -33,16 +35,25 @@ impl SavedPolicy {
     /// # Errors
     /// When there is none, it cannot be read, or its environment is not in the registry.
     pub fn load(registry: &Registry, parent: &Path, what: &str) -> Result<Self> {
+        Self::load_with(registry, parent, what, &CommandLine::default())
+    }
+
+    /// The same with options of the environment that the command line sets.
+    ///
+    /// # Errors
+    /// As [`SavedPolicy::load`]; also when the policy does not fit the environment with these options.
+    pub fn load_with(registry: &Registry, parent: &Path, what: &str, line: &CommandLine) -> Result<Self> {
         let EvalTarget { run, path, checkpoint, warnings } = EvalTarget::find(parent, what)?;
         let at = |error: Error| Error { place: Some(path.display().to_string()), ..error };
         let env = device::find(registry, &checkpoint.env).map_err(at)?;
         let facts = EnvFacts::of(&env.spec(), registry);
-        let requested = config::requested(facts, &CommandLine::default(), Some((&run, &checkpoint.config)))?;
+        let requested = config::requested(facts, line, Some((&run, &checkpoint.config)))?;
         let settings = requested.settings;
         let env = device::with_options(&**env, &settings)?;
         let policy = TrainedPolicy::from_snapshot(&*env, &settings.learner, &checkpoint.snapshot)
             .map_err(|error| at(error.into()))?;
         let (env_steps, env_options) = (checkpoint.env_steps, settings.env_options);
-        Ok(SavedPolicy { run, path, env_steps, policy, env_options, warnings })
+        let seed = settings.learner.seed;
+        Ok(SavedPolicy { run, path, env_steps, policy, env_options, seed, warnings })
     }
 }

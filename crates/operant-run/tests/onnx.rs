@@ -55,6 +55,7 @@ fn saved(obs: ObsSpace, actions: ActionSpace, masked: bool, shared_trunk: bool) 
         env_steps: 1,
         policy,
         env_options: Default::default(),
+        seed: 1,
         warnings: Vec::new(),
     }
 }

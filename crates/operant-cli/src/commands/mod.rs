@@ -12,6 +12,7 @@ pub mod monitor;
 pub mod new;
 mod overrides;
 mod place;
+pub mod play;
 pub mod replay;
 pub mod runs;
 pub mod selftest;

@@ -1,0 +1,175 @@
+//! `operant play`: shows episodes of a trained agent, of a random one or of your own, in the terminal or as a film.
+
+mod canvas;
+mod episodes;
+mod film;
+mod keyboard;
+mod window;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use operant_env::{AnyEnv, EnvOptions, Registry};
+use operant_learn::cpu::inference::Inference;
+use operant_run::config::{self, EnvFacts};
+use operant_run::{CommandLine, Error, ErrorKind, SavedPolicy, dir};
+
+use self::episodes::{Agent, Outcome, Tile};
+use self::film::{Film, Format};
+use self::keyboard::Keyboard;
+use self::window::{Numbers, Window};
+use crate::output;
+
+/// Episodes of which --best and --worst choose.
+const CANDIDATES: u32 = 100;
+
+/// Show an agent, or play yourself
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// An environment, in which actions are random; or a run's name or path (its latest checkpoint plays), or the path of a checkpoint
+    #[arg(value_name = "RUN|ENV")]
+    what: String,
+    /// Act with the arrow keys and digits
+    #[arg(long, conflicts_with_all = ["best", "worst"])]
+    keyboard: bool,
+    /// Episodes to show [default: until q; with --record, --best or --worst, 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    episodes: Option<u32>,
+    /// Seed of the episodes [default: that of the run, or 1]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Show the episodes with the highest returns of 100
+    #[arg(long, conflicts_with = "worst")]
+    best: bool,
+    /// Show the episodes with the lowest returns of 100
+    #[arg(long)]
+    worst: bool,
+    /// Write a film: .gif, .mp4 (needs ffmpeg), or .png, a sheet of up to 12 frames
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Set an option of the environment; repeatable
+    #[arg(long, value_name = "env.NAME=VALUE")]
+    set: Vec<String>,
+    /// Directory that holds the runs [default: runs]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant play first                        the agent of a run, greedily
+  operant play first --worst                its worst episode of 100
+  operant play cartpole --keyboard          your own hands on the pole
+  operant play minatar_breakout             random actions
+  operant play first --best --record a.gif  a film; needs no terminal
+
+Keys: q quits, space pauses, n goes to the next episode. With --keyboard the
+window shows which key is which action. Where an action does nothing, the
+environment runs by itself; else every step waits for a key.
+
+A run's episodes are those of `operant eval`, from the first on. A name that is
+both an environment and a run is the environment; runs/NAME is the run.
+
+Exit codes: 0, 2 for bad usage, 1 for what cannot be read or written, 128 + N
+after signal N.";
+
+/// What is played: an environment with its agent.
+struct Cast {
+    env: Arc<dyn AnyEnv>,
+    agent: Agent,
+    /// Whose play it is.
+    title: String,
+    seed: u64,
+}
+
+/// Plays, prints how the episodes ended, and returns the exit code.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    if let Some(set) = args.set.iter().find(|set| !set.starts_with("env.")) {
+        let error = Error::usage(format!("--set {set} is no option of an environment"));
+        return Err(error.remedy("give env.NAME=VALUE; `operant envs ENV` lists the options").into());
+    }
+    let format = args.record.as_deref().map(Format::of).transpose()?;
+    let needs_window = args.record.is_none() || args.keyboard;
+    if needs_window && !std::io::stdout().is_terminal() {
+        let error = Error::usage("episodes are shown in a terminal, and standard output is none");
+        return Err(error.remedy("write a film instead: --record FILE.gif").into());
+    }
+    let mut cast = cast(args, registry)?;
+    let spec = cast.env.spec();
+    let keyboard = args.keyboard.then(|| Keyboard::of(&spec)).transpose()?;
+    if keyboard.is_some() {
+        cast.title = format!("{}: your keys", spec.name);
+    }
+    let numbers = numbers(args, &cast)?;
+    let tile = Tile::new(&*cast.env, cast.seed, numbers.first(), &cast.agent).map_err(failed)?;
+    let film = args.record.as_ref().map(|_| Film::new(&spec));
+    let mut window = Window::new(&cast, tile, numbers, keyboard, film)?;
+    let code = if needs_window { window.show()? } else { window.play_all()? };
+    let Window { outcomes, film, .. } = window;
+    let mut text: String = outcomes.iter().map(Outcome::line).collect();
+    if let (Some(film), Some(format), Some(path)) = (film, format, &args.record) {
+        text.push_str(&film.write(format, path)?);
+    }
+    output::print(&text)?;
+    Ok(code)
+}
+
+/// An environment failed.
+fn failed(error: operant_env::StepError) -> Error {
+    Error::new(ErrorKind::Device, error.to_string())
+}
+
+/// The episodes to show.
+fn numbers(args: &Args, cast: &Cast) -> anyhow::Result<Numbers> {
+    if !(args.best || args.worst) {
+        let one = args.record.is_some() && !args.keyboard;
+        return Ok(Numbers::FromZero { count: args.episodes.or(one.then_some(1)) });
+    }
+    let mut ranked = episodes::play(cast, CANDIDATES).map_err(failed)?;
+    // Of equal ones the first comes first.
+    let sign = if args.best { -1.0 } else { 1.0 };
+    ranked.sort_by(|a, b| (sign * a.episodic_return).total_cmp(&(sign * b.episodic_return)));
+    let count = args.episodes.unwrap_or(1).min(CANDIDATES) as usize;
+    Ok(Numbers::These(ranked[..count].iter().map(|outcome| outcome.number).collect()))
+}
+
+/// An environment with these options.
+fn made(registry: &Registry, name: &str, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, Error> {
+    registry.make(name, options).map_err(|error| Error::usage(error.to_string()))
+}
+
+/// The environment, or the run, that the arguments name.
+fn cast(args: &Args, registry: &Registry) -> anyhow::Result<Cast> {
+    let mut line = CommandLine { set: args.set.clone(), ..CommandLine::default() };
+    if let Some(dir) = &args.run_dir {
+        line.flags.push(("run_dir", "--run-dir", dir.clone()));
+    }
+    let unknown = match registry.find(&args.what) {
+        Ok(env) => {
+            let spec = env.spec();
+            let settings = config::requested(EnvFacts::of(&spec, registry), &line, None)?.settings;
+            let env = made(registry, &spec.name, &settings.env_options)?;
+            let title = format!("{}: random actions", spec.name);
+            let seed = args.seed.unwrap_or(settings.learner.seed);
+            return Ok(Cast { agent: Agent::Random, env, title, seed });
+        }
+        Err(unknown) => unknown,
+    };
+    let parent = config::run_dir(registry.known(), &line)?;
+    if !Path::new(&args.what).is_dir() && dir::find(&parent, &args.what).is_err() {
+        let hint = unknown.nearest.map_or_else(String::new, |name| format!(" (did you mean \"{name}\"?)"));
+        let what = format!("there is neither an environment nor a run \"{}\"{hint}", args.what);
+        let remedy =
+            "`operant envs` lists the environments, `operant runs` the runs; --run-dir looks elsewhere";
+        return Err(Error::usage(what).remedy(remedy).into());
+    }
+    let saved = SavedPolicy::load_with(registry, &parent, &args.what, &line)?;
+    saved.warnings.iter().for_each(|warning| output::warn(warning));
+    let SavedPolicy { run, env_steps, policy, env_options, seed, .. } = saved;
+    let env = made(registry, &policy.env, &env_options)?;
+    let title = format!("{}: {run} at {env_steps} steps", policy.env);
+    let seed = args.seed.unwrap_or(seed);
+    Ok(Cast { agent: Agent::Policy(Box::new(Inference::new(policy))), env, title, seed })
+}

@@ -1,0 +1,190 @@
+//! Episodes of an agent, stepped by the engine: 16 at a time, of which one is shown.
+
+use operant_env::play::{Outputs, RandomActions};
+use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvSpec, LaneWidth, Scene, StepError, Stepper, TileSpec};
+use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
+
+use super::Cast;
+
+/// Environments of a tile, the fewest.
+const ROWS: usize = 16;
+
+/// Who acts.
+pub enum Agent {
+    /// Uniformly random actions.
+    Random,
+    /// The likeliest action of a policy.
+    Policy(Box<Inference>),
+}
+
+/// How an episode ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Its number under the seed, from 0.
+    pub number: u32,
+    /// Undiscounted.
+    pub episodic_return: f64,
+    /// Length in steps.
+    pub steps: u32,
+    /// Why it ended; None if it was left.
+    pub end: Option<&'static str>,
+}
+
+impl Outcome {
+    /// `episode 1  step 12  return 12`, for a picture.
+    pub fn note(&self) -> String {
+        format!("episode {}  step {}  return {}", self.number + 1, self.steps, shown(self.episodic_return))
+    }
+
+    /// `episode 1: return 500, 500 steps, truncated`.
+    pub fn line(&self) -> String {
+        let end = self.end.unwrap_or("not ended");
+        format!(
+            "episode {}: return {}, {} steps, {end}\n",
+            self.number + 1,
+            shown(self.episodic_return),
+            self.steps
+        )
+    }
+}
+
+/// A return with at most two decimals.
+fn shown(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Environments in the middle of their episodes, and the actions of an agent.
+pub struct Tile<'a> {
+    env: &'a dyn AnyEnv,
+    agent: &'a Agent,
+    spec: EnvSpec,
+    stepper: Box<dyn Stepper>,
+    outputs: Outputs,
+    random: RandomActions,
+    /// `(components, R)`.
+    actions: Vec<f32>,
+    step: u64,
+    /// How the episode of each row ended.
+    ended: [Option<Outcome>; ROWS],
+    first: u32,
+}
+
+impl<'a> Tile<'a> {
+    /// The episodes from number `first` on, before their first step: those of `operant eval`.
+    ///
+    /// # Errors
+    /// When the environments cannot be made.
+    pub fn new(env: &'a dyn AnyEnv, seed: u64, first: u32, agent: &'a Agent) -> Result<Self, StepError> {
+        let spec = env.spec();
+        let lanes = LaneWidth::WIDEST;
+        // An ended episode stays as it is until the next step, so that its last state can be drawn.
+        let autoreset = Autoreset::NextStep;
+        let tile = TileSpec { evaluation: true, lanes, autoreset, ..TileSpec::new(seed, first, ROWS) };
+        let mut stepper = env.stepper(tile)?;
+        let mut outputs = Outputs::new(&spec, env.masked(), ROWS);
+        stepper.observe(outputs.seen())?;
+        let random = RandomActions::new(spec.actions.clone(), seed, first, ROWS);
+        let actions = vec![0.0; spec.actions.components() * ROWS];
+        let ended = std::array::from_fn(|_| None);
+        Ok(Tile { env, agent, spec, stepper, outputs, random, actions, step: 0, ended, first })
+    }
+
+    /// Its environment.
+    pub fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    /// Steps every row; the first with the action `own`, if there is one.
+    ///
+    /// # Errors
+    /// When an environment failed.
+    pub fn step(&mut self, own: Option<f32>) -> Result<(), StepError> {
+        self.act();
+        if let Some(action) = own {
+            self.actions[0] = action;
+        }
+        self.stepper.submit(&self.actions, self.step)?;
+        self.stepper.collect(self.outputs.stepped())?;
+        self.step += 1;
+        for row in 0..ROWS {
+            let [terminated, truncated] = self.outputs.ended(row);
+            if self.ended[row].is_none() && (terminated || truncated) {
+                let end = Some(if terminated { "terminated" } else { "truncated" });
+                self.ended[row] = Some(Outcome { end, ..self.outcome(row) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses the actions of all rows.
+    fn act(&mut self) {
+        let Agent::Policy(inference) = self.agent else {
+            return self.random.fill(self.step, &self.outputs.legal, &mut self.actions);
+        };
+        let words = self.spec.obs.words();
+        let obs: Vec<u32> =
+            (0..ROWS * words).map(|i| self.outputs.obs[i % words * ROWS + i / words]).collect();
+        let choices = match &self.spec.actions {
+            ActionSpace::Discrete(choices) if self.env.masked() => choices.iter().sum(),
+            _ => 0,
+        };
+        let is_legal = |row: usize, bit: usize| self.outputs.legal[bit / 32 * ROWS + row] >> (bit % 32) & 1;
+        let legal: Vec<i8> = (0..ROWS)
+            .flat_map(|row| (0..choices).map(move |bit| (row, bit)))
+            .map(|(row, bit)| is_legal(row, bit) as i8)
+            .collect();
+        let components = self.spec.actions.components();
+        let mut actions = vec![0.0; ROWS * components];
+        let legal = (choices > 0).then_some(legal.as_slice());
+        inference.act(ObsRows::Words(&obs), legal, Choice::Greedy, &mut actions);
+        for (row, of_row) in actions.chunks_exact(components).enumerate() {
+            of_row.iter().enumerate().for_each(|(k, action)| self.actions[k * ROWS + row] = *action);
+        }
+    }
+
+    /// The choices of the first component that are illegal for the shown row now.
+    pub fn is_legal(&self, choice: usize) -> bool {
+        self.outputs.legal.get(choice / 32 * ROWS).is_none_or(|word| word >> (choice % 32) & 1 == 1)
+    }
+
+    /// How far the episode of a row is.
+    fn outcome(&self, row: usize) -> Outcome {
+        let started = self.step > 0;
+        Outcome {
+            number: self.first + row as u32,
+            episodic_return: if started { f64::from(self.outputs.returns[row]) } else { 0.0 },
+            steps: if started { self.outputs.lengths[row] } else { 0 },
+            end: None,
+        }
+    }
+
+    /// How the shown episode ended, or how far it is.
+    pub fn shown(&self) -> Outcome {
+        self.ended[0].clone().unwrap_or_else(|| self.outcome(0))
+    }
+
+    /// The picture of the shown episode.
+    pub fn scene(&self) -> Scene {
+        let mut words = vec![0; self.env.leaves().len()];
+        self.stepper.state(0, &mut words);
+        self.env.picture(&words)
+    }
+}
+
+/// Plays the first `count` episodes.
+///
+/// # Errors
+/// When an environment failed.
+pub fn play(cast: &Cast, count: u32) -> Result<Vec<Outcome>, StepError> {
+    let mut outcomes = Vec::new();
+    for first in (0..count).step_by(ROWS) {
+        let mut tile = Tile::new(&*cast.env, cast.seed, first, &cast.agent)?;
+        while tile.ended.iter().any(Option::is_none) {
+            tile.step(None)?;
+        }
+        outcomes.extend(tile.ended.into_iter().flatten());
+    }
+    outcomes.truncate(count as usize);
+    Ok(outcomes)
+}

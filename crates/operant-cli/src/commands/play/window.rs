@@ -1,0 +1,198 @@
+//! The episodes one after the other: in the terminal's window, or as fast as they go for a film.
+
+use operant_env::StepError;
+use operant_metrics::{Frame, Point};
+use operant_monitor::player::{self, Key, Progress, Show};
+use operant_run::{Error, ErrorKind, ring_frame};
+
+use super::episodes::{Outcome, Tile};
+use super::film::Film;
+use super::keyboard::Keyboard;
+use super::{Cast, failed};
+
+/// Which episodes are shown.
+pub enum Numbers {
+    /// From the first on; without a count until the user quits.
+    FromZero { count: Option<u32> },
+    /// These.
+    These(Vec<u32>),
+}
+
+impl Numbers {
+    /// The first episode.
+    pub fn first(&self) -> u32 {
+        self.at(0).unwrap_or(0)
+    }
+
+    fn at(&self, index: u32) -> Option<u32> {
+        match self {
+            Numbers::FromZero { count } => count.is_none_or(|count| index < count).then_some(index),
+            Numbers::These(numbers) => numbers.get(index as usize).copied(),
+        }
+    }
+}
+
+/// What is shown now, and what has been.
+pub struct Window<'a> {
+    cast: &'a Cast,
+    tile: Tile<'a>,
+    numbers: Numbers,
+    keyboard: Option<Keyboard>,
+    /// How many episodes were begun before this one.
+    index: u32,
+    frame: Frame,
+    view: (Point, Point),
+    error: Option<StepError>,
+    /// Episodes that ended or were left, in the order in which they were shown.
+    pub outcomes: Vec<Outcome>,
+    /// The film, if one is recorded.
+    pub film: Option<Film>,
+}
+
+impl<'a> Window<'a> {
+    /// Before the first step of the first episode.
+    ///
+    /// # Errors
+    /// When its picture has no size.
+    pub fn new(
+        cast: &'a Cast,
+        tile: Tile<'a>,
+        numbers: Numbers,
+        keyboard: Option<Keyboard>,
+        film: Option<Film>,
+    ) -> Result<Self, Error> {
+        let (frame, view, outcomes) = (Frame::new(), ([0.0; 2], [0.0; 2]), Vec::new());
+        let mut window =
+            Window { cast, tile, numbers, keyboard, index: 0, frame, view, error: None, outcomes, film };
+        window.draw();
+        Ok(window)
+    }
+
+    /// Shows the episodes in the terminal. Gives the exit code.
+    ///
+    /// # Errors
+    /// When the terminal or an environment failed.
+    pub fn show(&mut self) -> Result<u8, Error> {
+        let code = player::play(self).map_err(|error| {
+            Error::new(ErrorKind::Disk, error.what()).remedy("try another terminal, or --record FILE.gif")
+        })?;
+        self.leave();
+        self.checked(code)
+    }
+
+    /// Plays all episodes without a terminal. Gives the exit code.
+    ///
+    /// # Errors
+    /// When an environment failed.
+    pub fn play_all(&mut self) -> Result<u8, Error> {
+        loop {
+            let progress = match self.step(None) {
+                Progress::Ended => self.next(),
+                other => other,
+            };
+            if progress == Progress::Over {
+                return self.checked(0);
+            }
+        }
+    }
+
+    fn checked(&mut self, code: u8) -> Result<u8, Error> {
+        self.error.take().map_or(Ok(code), |error| Err(failed(error)))
+    }
+
+    /// Notes an episode that is left before its end.
+    fn leave(&mut self) {
+        let outcome = self.tile.shown();
+        if outcome.steps > 0 && self.outcomes.len() <= self.index as usize {
+            self.outcomes.push(outcome);
+        }
+    }
+
+    /// Draws the state as it is, also into the film.
+    fn draw(&mut self) {
+        let scene = self.tile.scene();
+        (self.frame, self.view) = (ring_frame(&scene), (scene.low, scene.high));
+        let outcome = self.tile.shown();
+        if let Some(film) = &mut self.film {
+            film.add(scene, &outcome);
+        }
+    }
+
+    fn advance(&mut self, own: Option<f32>) -> Result<Progress, StepError> {
+        self.tile.step(own)?;
+        self.draw();
+        let outcome = self.tile.shown();
+        if outcome.end.is_none() {
+            return Ok(Progress::Running);
+        }
+        self.outcomes.push(outcome);
+        Ok(Progress::Ended)
+    }
+
+    fn begin(&mut self) -> Result<Progress, StepError> {
+        self.leave();
+        self.index += 1;
+        let Some(number) = self.numbers.at(self.index) else { return Ok(Progress::Over) };
+        self.tile = Tile::new(&*self.cast.env, self.cast.seed, number, &self.cast.agent)?;
+        self.draw();
+        Ok(Progress::Running)
+    }
+
+    /// What it leads to; an error ends the play.
+    fn noted(&mut self, outcome: Result<Progress, StepError>) -> Progress {
+        outcome.unwrap_or_else(|error| {
+            self.error = Some(error);
+            Progress::Over
+        })
+    }
+}
+
+impl Show for Window<'_> {
+    fn fps(&self) -> f32 {
+        self.tile.spec().fps
+    }
+
+    fn title(&self) -> String {
+        self.cast.title.clone()
+    }
+
+    fn note(&self) -> String {
+        let outcome = self.tile.shown();
+        outcome.note() + &outcome.end.map_or_else(String::new, |end| format!("  {end}"))
+    }
+
+    fn keys(&self, unicode: bool) -> String {
+        self.keyboard.as_ref().map_or_else(String::new, |keyboard| keyboard.shown(unicode))
+    }
+
+    fn waits_for_keys(&self) -> bool {
+        self.keyboard.as_ref().is_some_and(|keyboard| keyboard.idle.is_none())
+    }
+
+    fn view(&self) -> (Point, Point) {
+        self.view
+    }
+
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    fn step(&mut self, key: Option<Key>) -> Progress {
+        let mut own = None;
+        if let Some(keyboard) = &self.keyboard {
+            let legal = |action: &f32| *action < 0.0 || self.tile.is_legal(*action as usize);
+            own = key.and_then(|key| keyboard.action(key)).filter(legal).or(keyboard.idle);
+            // A key without an action.
+            if own.is_none() {
+                return Progress::Running;
+            }
+        }
+        let outcome = self.advance(own);
+        self.noted(outcome)
+    }
+
+    fn next(&mut self) -> Progress {
+        let outcome = self.begin();
+        self.noted(outcome)
+    }
+}
