@@ -105,7 +105,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let numbers = numbers(args, &cast)?;
     let tile = Tile::new(&*cast.env, cast.seed, numbers.first(), &cast.agent).map_err(failed)?;
     let film = args.record.as_ref().map(|_| Film::new(&spec));
-    let mut window = Window::new(&cast, tile, numbers, keyboard, film)?;
+    let mut window = Window::new(&cast, tile, numbers, keyboard, film);
     let code = if needs_window { window.show()? } else { window.play_all()? };
     let Window { outcomes, film, .. } = window;
     let mut text: String = outcomes.iter().map(Outcome::line).collect();

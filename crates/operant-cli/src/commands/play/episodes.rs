@@ -143,7 +143,7 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// The choices of the first component that are illegal for the shown row now.
+    /// Whether a choice of the first component is legal in the shown episode now.
     pub fn is_legal(&self, choice: usize) -> bool {
         self.outputs.legal.get(choice / 32 * ROWS).is_none_or(|word| word >> (choice % 32) & 1 == 1)
     }

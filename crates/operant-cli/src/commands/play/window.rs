@@ -51,21 +51,18 @@ pub struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// Before the first step of the first episode.
-    ///
-    /// # Errors
-    /// When its picture has no size.
     pub fn new(
         cast: &'a Cast,
         tile: Tile<'a>,
         numbers: Numbers,
         keyboard: Option<Keyboard>,
         film: Option<Film>,
-    ) -> Result<Self, Error> {
+    ) -> Self {
         let (frame, view, outcomes) = (Frame::new(), ([0.0; 2], [0.0; 2]), Vec::new());
         let mut window =
             Window { cast, tile, numbers, keyboard, index: 0, frame, view, error: None, outcomes, film };
         window.draw();
-        Ok(window)
+        window
     }
 
     /// Shows the episodes in the terminal. Gives the exit code.
