@@ -94,7 +94,7 @@ mod tests {
     use operant_run::config::{CommandLine, EnvFacts, requested};
 
     fn cartpole() -> Arc<dyn AnyEnv> {
-        Arc::new(operant_env::cartpole::CartPole)
+        Arc::new(operant_env::cartpole::CartPole::default())
     }
 
     fn with(assignments: &[&str]) -> Requested {

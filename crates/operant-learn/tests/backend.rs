@@ -82,7 +82,7 @@ fn threads_never_change_a_bit() {
     for num_envs in [1, 17, 320] {
         Threads(num_envs).visit(&shared(Locks));
     }
-    Threads(300).visit(&shared(CartPole));
+    Threads(300).visit(&shared(CartPole::default()));
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_loaded_snapshot_continues_bit_for_bit() {
         }
         assert_same(&straight, &resumed.save().expect("a snapshot"), &env.spec().name);
     }
-    check(shared(CartPole), config(17));
-    check(shared(Pendulum), config(300));
+    check(shared(CartPole::default()), config(17));
+    check(shared(Pendulum::default()), config(300));
     check(shared(MinAtar::<Breakout>::default()), config(65));
     check(shared(Locks), config(20));
 }
@@ -110,8 +110,8 @@ fn a_loaded_snapshot_continues_bit_for_bit() {
 #[test]
 fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
     let config = config(17);
-    let cartpole = after(shared(CartPole), &config, 1, 1);
-    let mut pendulum = backend(shared(Pendulum), &config, 1).expect("a good configuration");
+    let cartpole = after(shared(CartPole::default()), &config, 1, 1);
+    let mut pendulum = backend(shared(Pendulum::default()), &config, 1).expect("a good configuration");
     let before = pendulum.save().expect("a snapshot");
     let error = pendulum.load(&cartpole).expect_err("another environment");
     assert!(matches!(&error, LearnError::Snapshot(_)), "{error}");
@@ -119,7 +119,7 @@ fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
 
     let mut fewer = Config { num_envs: 16, ..config.clone() };
     fewer.hidden = vec![24, 16];
-    let mut other = backend(shared(CartPole), &fewer, 1).expect("a good configuration");
+    let mut other = backend(shared(CartPole::default()), &fewer, 1).expect("a good configuration");
     let message = other.load(&cartpole).expect_err("another number of environments").to_string();
     assert!(message.contains("[17") && message.contains("[16"), "{message}");
 }
@@ -127,7 +127,7 @@ fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
 #[test]
 fn evaluation_disturbs_nothing_and_repeats() {
     let config = config(17);
-    let mut backend = backend(shared(CartPole), &config, 2).expect("a good configuration");
+    let mut backend = backend(shared(CartPole::default()), &config, 2).expect("a good configuration");
     update(&mut *backend);
     let before = backend.save().expect("a snapshot");
     let first = backend.evaluate(0..21, 1).expect("an evaluation");
@@ -147,8 +147,8 @@ fn evaluation_disturbs_nothing_and_repeats() {
 #[test]
 fn watching_changes_no_bit_and_shows_whole_episodes() {
     let config = config(40);
-    let unwatched = after(shared(CartPole), &config, 2, 12);
-    let mut watched = backend(shared(CartPole), &config, 2).expect("a good configuration");
+    let unwatched = after(shared(CartPole::default()), &config, 2, 12);
+    let mut watched = backend(shared(CartPole::default()), &config, 2).expect("a good configuration");
     let mut episodes = Vec::new();
     for _ in 0..12 {
         episodes.extend(watched.scene());
@@ -173,7 +173,7 @@ fn watching_changes_no_bit_and_shows_whole_episodes() {
 fn the_pulse_moves_within_an_update_and_rests_with_the_device() {
     let mut config = config(300);
     config.update_epochs = 20;
-    let mut backend = backend(shared(CartPole), &config, 2).expect("a good configuration");
+    let mut backend = backend(shared(CartPole::default()), &config, 2).expect("a good configuration");
     let pulse = backend.pulse();
     let read = || pulse.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(read(), 0);
@@ -201,7 +201,7 @@ fn cartpole_is_learned() {
         total_timesteps: 200_000,
         ..config(32)
     };
-    let mut backend = backend(shared(CartPole), &config, 2).expect("a good configuration");
+    let mut backend = backend(shared(CartPole::default()), &config, 2).expect("a good configuration");
     let mut last = 0;
     while last < config.total_timesteps {
         let stats = update(&mut *backend);

@@ -83,10 +83,10 @@ fn check(env: Arc<dyn AnyEnv>, config: &Config) {
 fn options_never_change_a_bit() {
     for num_envs in [33, 300] {
         let config = config(num_envs);
-        check(shared(CartPole), &config);
+        check(shared(CartPole::default()), &config);
         check(shared(Locks), &config);
         // Real-valued rewards and observations, whose sums depend on the order of addition.
-        check(shared(Pendulum), &Config { norm_obs: true, num_steps: 210, ..config });
+        check(shared(Pendulum::default()), &Config { norm_obs: true, num_steps: 210, ..config });
     }
 }
 
@@ -95,10 +95,10 @@ fn a_missing_cpu_is_reported_and_training_continues() {
     let config = config(17);
     let options = CpuOptions { pin: vec![u32::MAX, u32::MAX], ..CpuOptions::new(2) };
     let StartedBackend { backend, unbound } =
-        backend_with(shared(CartPole), &config, &options).expect("a good configuration");
+        backend_with(shared(CartPole::default()), &config, &options).expect("a good configuration");
     let reason = unbound.expect("a reason");
     assert!(reason.contains("CPU 4294967295") && !reason.contains('\n'), "{reason}");
     after(backend);
-    let started = backend_with(shared(CartPole), &config, &CpuOptions::new(2)).expect("a good configuration");
+    let started = backend_with(shared(CartPole::default()), &config, &CpuOptions::new(2)).expect("a good configuration");
     assert_eq!(started.unbound, None, "no binding was requested");
 }

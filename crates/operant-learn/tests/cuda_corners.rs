@@ -323,7 +323,7 @@ const LATE: u64 = (7 << 32) - 6;
 #[test]
 fn horizons_late_in_a_lifetime_are_those_of_the_scalar_lane() {
     let Some(device) = device(2) else { return };
-    by_hand(&device, &CartPole, &config(17, 9, &[]), LATE - 1);
+    by_hand(&device, &CartPole::default(), &config(17, 9, &[]), LATE - 1);
     by_hand(&device, &Locks, &config(17, 30, &[]), LATE);
     // Zero weights: a bootstrap adds nothing.
     let kinds = [

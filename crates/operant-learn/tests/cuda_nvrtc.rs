@@ -58,8 +58,8 @@ fn every_kernel_compiles_without_a_warning() {
     };
     let compiler =
         Compiler::find_at(&SearchPaths::only(&[directory]), None).expect("a compiler").cached_in(None);
-    let mut all = programs(&CartPole, Precision::F32);
-    all.extend(programs(&Pendulum, Precision::Bf16));
+    let mut all = programs(&CartPole::default(), Precision::F32);
+    all.extend(programs(&Pendulum::default(), Precision::Bf16));
     all.extend(programs(&MinAtar::<Breakout>::default(), Precision::Tf32));
     for program in all {
         let image = compiler.compile(&program, 90).unwrap_or_else(|error| panic!("{error}"));

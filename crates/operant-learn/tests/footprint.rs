@@ -21,7 +21,7 @@ fn measured(config: &Config, threads: usize) -> u64 {
     // Resets the peak.
     std::fs::write("/proc/self/clear_refs", "5").expect("written");
     let before = status("VmRSS:");
-    let mut backend = backend(Arc::new(CartPole), config, threads).expect("a good configuration");
+    let mut backend = backend(Arc::new(CartPole::default()), config, threads).expect("a good configuration");
     backend.enqueue_update().expect("no failure");
     backend.poll(true).expect("no failure");
     let snapshot = backend.save().expect("saved");
@@ -52,7 +52,7 @@ fn what_is_counted_is_what_is_taken() {
         ..Config::default()
     };
     for config in [network, samples] {
-        let counted = Footprint::of(&CartPole, &config, threads).expect("trains").bytes(config.num_envs);
+        let counted = Footprint::of(&CartPole::default(), &config, threads).expect("trains").bytes(config.num_envs);
         let taken = measured(&config, threads);
         let (counted, taken) = (counted as f64, taken as f64);
         assert!(taken <= 1.1 * counted + 8e6, "{taken:.3e} bytes taken, {counted:.3e} counted");

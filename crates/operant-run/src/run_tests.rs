@@ -562,7 +562,7 @@ fn the_machine_plan_is_logged_once_and_changes_no_bit() {
         let notes = Notes::default();
         let mut job = Job::new(crate::config::requested(facts, &line, None).expect("valid"));
         job.progress = Box::new(notes.clone());
-        let env: Arc<dyn operant_env::AnyEnv> = Arc::new(operant_env::cartpole::CartPole);
+        let env: Arc<dyn operant_env::AnyEnv> = Arc::new(operant_env::cartpole::CartPole::default());
         train(job, |requested, device| crate::backend(&env, requested, device)).expect("finished");
         let notes = notes.0.lock().expect("unpoisoned");
         let of = |start: &str| notes.iter().filter(|note| note.starts_with(start)).cloned().collect();

@@ -188,7 +188,7 @@ mod tests {
         RepetitionBudget { budget: Duration::from_millis(20), min_repetitions: 3 };
 
     fn cartpole() -> Arc<dyn AnyEnv> {
-        Arc::new(CartPole)
+        Arc::new(CartPole::default())
     }
 
     fn config(num_envs: usize) -> Config {
@@ -201,7 +201,7 @@ mod tests {
         for num_envs in [17, 300] {
             let config = config(num_envs);
             for speed in [
-                environments(&CartPole, [8, num_envs], &two, BRIEF).expect("measured"),
+                environments(&CartPole::default(), [8, num_envs], &two, BRIEF).expect("measured"),
                 rollout(&cartpole(), &config, &two, BRIEF).expect("measured"),
                 training(&cartpole(), &config, &two, BRIEF).expect("measured").speed,
             ] {

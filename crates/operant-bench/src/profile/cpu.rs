@@ -243,7 +243,7 @@ mod tests {
         let effort = RepetitionBudget { budget: Duration::from_millis(50), min_repetitions: 2 };
         for (num_envs, threads) in [(32, 1), (320, 2)] {
             let config = Config { num_envs, num_steps: 8, hidden: vec![8], ..Config::default() };
-            let cartpole: Arc<dyn AnyEnv> = Arc::new(CartPole);
+            let cartpole: Arc<dyn AnyEnv> = Arc::new(CartPole::default());
             let profile = profile(&cartpole, &config, &CpuOptions::new(threads), effort).expect("measured");
             // Every part is present, the waiting of both spans, and the time between phases.
             assert_eq!(profile.operations.len(), PARTS.len() + 3);
@@ -268,7 +268,7 @@ mod tests {
     fn a_profile_changes_no_bit_of_training() {
         let config = Config { num_envs: 32, num_steps: 8, hidden: vec![8], ..Config::default() };
         let mut states = [false, true].map(|on| {
-            let started = backend_with(Arc::new(CartPole), &config, &CpuOptions::new(2)).expect("a backend");
+            let started = backend_with(Arc::new(CartPole::default()), &config, &CpuOptions::new(2)).expect("a backend");
             let mut backend = started.backend;
             for _ in 0..3 {
                 backend.time_parts(on);

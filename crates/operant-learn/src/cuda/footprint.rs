@@ -278,7 +278,7 @@ pub(in crate::cuda) mod tests {
     fn footprint(config: &Config, overlap: bool) -> Footprint {
         let architecture = Architecture::new(config, Input::Dense(4), Head::MultiDiscrete(vec![2]));
         Footprint {
-            kernel_env: KernelEnv::of(&operant_env::cartpole::CartPole).expect("CUDA source"),
+            kernel_env: KernelEnv::of(&operant_env::cartpole::CartPole::default()).expect("CUDA source"),
             network: Network::new(architecture),
             config: config.clone(),
             kernels: Kernels::Fused,

@@ -178,7 +178,7 @@ impl Film {
             })?;
             before = now;
         }
-        Ok(encoder.into_inner()?)
+        encoder.into_inner()
     }
 
     /// Up to twelve frames, evenly from the first to the last, four to a row.
