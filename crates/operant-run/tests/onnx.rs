@@ -1,4 +1,4 @@
-//! Exported ONNX models compute what the policy computes, by onnxruntime: several components, masks, bits and bounds.
+//! Exported ONNX models compute what the policy computes, by onnxruntime: several components, masks, bounds, and observations of every kind.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -18,20 +18,17 @@ const SCRIPT: &str = "
 import numpy as np, onnx, onnxruntime, sys
 onnx.checker.check_model(onnx.load('m.onnx'), full_check=True)
 session = onnxruntime.InferenceSession('m.onnx')
-feed = {i.name: np.fromfile(i.name, {'tensor(float)': 'f4', 'tensor(bool)': '?'}[i.type])
+feed = {i.name: np.fromfile(i.name, {'tensor(float)': 'f4', 'tensor(bool)': '?', 'tensor(int64)': 'i8', 'tensor(uint8)': 'u1'}[i.type])
         .reshape(-1, *i.shape[1:]) for i in session.get_inputs()}
 for output, value in zip(session.get_outputs(), session.run(None, feed)):
     value.astype('f4').tofile(output.name)
 ";
 
 fn saved(obs: ObsSpace, actions: ActionSpace, masked: bool, shared_trunk: bool) -> SavedPolicy {
-    let (input, obs_norm) = match &obs {
-        ObsSpace::Box { low, .. } => {
-            let norm = ObsNorm { shift: vec![0.5; low.len()], scale: vec![3.0; low.len()], clip: 1.5 };
-            (Input::Dense(low.len()), Some(norm))
-        }
-        _ => (Input::Bits(obs.size()), None),
-    };
+    let features = obs.features();
+    let input = if obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
+    let obs_norm =
+        obs.is_real().then(|| ObsNorm { shift: vec![0.5; features], scale: vec![3.0; features], clip: 1.5 });
     let head = match &actions {
         ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
         ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
@@ -40,7 +37,7 @@ fn saved(obs: ObsSpace, actions: ActionSpace, masked: bool, shared_trunk: bool) 
     let hidden = vec![24, 17];
     let network = Network::new(Architecture {
         input,
-        packing: None,
+        packing: obs.packing(),
         hidden,
         activation,
         shared_trunk,
@@ -65,22 +62,49 @@ fn read(path: &Path) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
+/// Observations in words, `(N, words)`; each part is also given to `write`, as bytes in the type of the model's input.
+fn observations(space: &ObsSpace, mut write: impl FnMut(&str, Vec<u8>)) -> Vec<u32> {
+    let (width, mut words, mut first) = (space.words(), vec![0; ROWS * space.words()], 0);
+    for (name, part) in space.parts() {
+        let bounds: Vec<u32> = match part {
+            ObsSpace::Index { .. } => part.bounds().collect(),
+            ObsSpace::Binary { .. } => vec![2; part.size()],
+            _ => vec![256; part.size()],
+        };
+        let per_word = match part {
+            ObsSpace::Box { .. } => 1,
+            ObsSpace::Binary { .. } => 32,
+            ObsSpace::Index { below, .. } if below.iter().any(|&below| below > 256) => 2,
+            _ => 4,
+        };
+        let mut bytes = Vec::new();
+        for row in 0..ROWS {
+            for (item, below) in bounds.iter().enumerate() {
+                let value = ((row * part.size() + item + first) * 7919 % 1009) as u32 % below;
+                let float = value as f32 / 128.0 - 1.0;
+                match part {
+                    ObsSpace::Box { .. } => bytes.extend(float.to_le_bytes()),
+                    ObsSpace::Index { .. } => bytes.extend(i64::from(value).to_le_bytes()),
+                    _ => bytes.push(value as u8),
+                }
+                let field = if per_word == 1 { float.to_bits() } else { value };
+                words[row * width + first + item / per_word] |= field << (item % per_word * 32 / per_word);
+            }
+        }
+        write(if name.is_empty() { "obs" } else { name }, bytes);
+        first += part.words();
+    }
+    words
+}
+
 /// Compares onnxruntime's outputs with the engine's.
 fn compare(python: &Path, saved: &SavedPolicy) {
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
-    let (size, outputs) = (saved.policy.obs.size(), saved.policy.network.policy_outputs());
-    let floats: Vec<f32> = (0..ROWS * size).map(|i| (i * 37 % 101) as f32 / 50.0 - 1.0).collect();
-    let bits: Vec<bool> = (0..ROWS * size).map(|i| i * 13 % 7 < 3).collect();
-    let obs = match saved.policy.obs {
-        ObsSpace::Box { .. } => ObsRows::Floats(&floats),
-        _ => ObsRows::Bits(&bits),
-    };
-    let bytes = match saved.policy.obs {
-        ObsSpace::Box { .. } => floats.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        _ => bits.iter().map(|&bit| u8::from(bit)).collect::<Vec<u8>>(),
-    };
-    std::fs::write(at("obs"), bytes).expect("written");
+    let outputs = saved.policy.network.policy_outputs();
+    let words =
+        observations(&saved.policy.obs, |name, bytes| std::fs::write(at(name), bytes).expect("written"));
+    let obs = ObsRows::Words(&words);
     // At least one choice of each component is legal: every third and every fifth.
     let legal: Vec<i8> = (0..ROWS * outputs).map(|i| i8::from(i % outputs % 3 == 0 || i % 5 == 0)).collect();
     std::fs::write(at("action_mask"), legal.iter().map(|&x| x as u8).collect::<Vec<u8>>()).expect("written");
@@ -130,7 +154,31 @@ fn onnxruntime_computes_what_the_engine_does() {
     let floats = ObsSpace::symmetric(&[1.0; 5]);
     let bits = ObsSpace::Binary { shape: vec![3, 4, 5] };
     let bounds = ActionSpace::Box { low: vec![-0.2, -2.0], high: vec![0.1, 9.0] };
+    let index =
+        |shape: &[usize], below: &[u32]| ObsSpace::Index { shape: shape.to_vec(), below: below.to_vec() };
+    let parts = |parts: &[(&str, &ObsSpace)]| {
+        ObsSpace::Parts(parts.iter().map(|&(name, part)| (name.to_owned(), part.clone())).collect())
+    };
+    let image = ObsSpace::Bytes { shape: vec![3, 5] };
+    let cells = index(&[3, 2, 3], &[11, 6, 3]);
+    let all = parts(&[
+        ("image", &image),
+        ("cells", &cells),
+        ("direction", &index(&[], &[4])),
+        ("speed", &floats),
+        ("flags", &bits),
+    ]);
+    let symbols = parts(&[("cells", &cells), ("flags", &bits)]);
+    let numbers = parts(&[("speed", &floats), ("position", &floats)]);
+    let four = || ActionSpace::Discrete(vec![4]);
     for (obs, actions, masked, shared_trunk) in [
+        (index(&[], &[500]), four(), false, true),
+        (index(&[3], &[32, 11, 2]), four(), false, false),
+        (index(&[2, 5], &[1000]), four(), true, false),
+        (image, four(), false, true),
+        (all, four(), true, false),
+        (symbols, four(), false, false),
+        (numbers, bounds.clone(), false, true),
         (floats.clone(), ActionSpace::Discrete(vec![4]), false, true),
         (floats.clone(), ActionSpace::Discrete(vec![6]), true, false),
         (bits, ActionSpace::Discrete(vec![3, 6, 4]), true, true),

@@ -4,6 +4,7 @@ use prost::Message;
 
 /// Element types of tensors.
 pub const FLOAT: i32 = 1;
+pub const UINT8: i32 = 2;
 pub const INT64: i32 = 7;
 pub const BOOL: i32 = 9;
 

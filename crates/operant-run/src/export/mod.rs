@@ -9,7 +9,7 @@ use std::path::Path;
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::TrainedPolicy;
 use safetensors::tensor::{self, Dtype, TensorView};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::dir;
 use crate::error::{Error, Result};
@@ -54,6 +54,21 @@ fn write(path: &Path, content: Vec<u8>) -> Result<()> {
     })
 }
 
+/// A part of the observations: its name if it has one, type and shape, and of indices the bounds, which repeat over them.
+fn part((name, space): (&str, &ObsSpace)) -> Value {
+    let mut part = match space {
+        ObsSpace::Box { low, .. } => json!({"type": "float", "shape": [low.len()]}),
+        ObsSpace::Binary { shape } => json!({"type": "binary", "shape": shape}),
+        ObsSpace::Bytes { shape } => json!({"type": "bytes", "shape": shape}),
+        ObsSpace::Index { shape, below } => json!({"type": "index", "shape": shape, "below": below}),
+        ObsSpace::Parts(_) => unreachable!("parts have no parts"),
+    };
+    if !name.is_empty() {
+        part["name"] = json!(name);
+    }
+    part
+}
+
 /// Spaces and network as JSON, so that a file describes itself.
 pub fn metadata(saved: &SavedPolicy) -> String {
     let TrainedPolicy { env, obs, actions, masked, network, obs_norm, .. } = &saved.policy;
@@ -62,16 +77,7 @@ pub fn metadata(saved: &SavedPolicy) -> String {
         "environment": env,
         "run": saved.run,
         "env_steps": saved.env_steps,
-        "observation_shape": match obs {
-            ObsSpace::Box { low, .. } => vec![low.len()],
-            ObsSpace::Binary { shape } => shape.clone(),
-            other => vec![other.size()],
-        },
-        "observation_type": match obs {
-            ObsSpace::Box { .. } => "float",
-            ObsSpace::Binary { .. } => "binary",
-            _ => "packed",
-        },
+        "observation": obs.parts().into_iter().map(part).collect::<Vec<_>>(),
         "action_type": match actions { ActionSpace::Box { .. } => "continuous", ActionSpace::Discrete(_) => "discrete" },
         "action_sizes": match actions {
             ActionSpace::Box { low, .. } => vec![low.len()],

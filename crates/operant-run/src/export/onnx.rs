@@ -1,7 +1,8 @@
 //! A policy as an ONNX model.
 //!
 //! ```text
-//! inputs    obs          (batch, O) float, or (batch, shape) bool
+//! inputs    obs          of real numbers (batch, O) float, bits (batch, shape) bool, bytes (batch, shape) uint8 or indices
+//!                        (batch, shape) int64; observations of parts are an input for each, with the name of the part
 //!           action_mask  (batch, A) bool, true where a choice is legal; only in environments with masks
 //! outputs   action       greedy: (batch) or (batch, components) int64, or (batch, A) float within the bounds
 //!           logits       (batch, A), illegal choices at -1e8; of a continuous policy `mean` (batch, A) and `log_std` (A)
@@ -14,7 +15,7 @@ use prost::Message;
 
 use super::messages::{
     Attribute, BOOL, Dimension, FLOAT, Graph, INT64, Model, Node, OperatorSet, Property, Shape, Tensor,
-    TensorType, Type, Value,
+    TensorType, Type, UINT8, Value,
 };
 
 /// The version of the file format, and of the operators: old enough for every runtime of the last years.
@@ -93,21 +94,15 @@ impl Builder {
 
     /// The observations as the first layer sees them: `(batch, O)` floats, normalised.
     fn observations(&mut self, policy: &TrainedPolicy) -> String {
-        let mut obs = match &policy.obs {
-            ObsSpace::Box { low, .. } => {
-                self.input("obs", FLOAT, &[low.len()]);
-                "obs".to_owned()
-            }
-            ObsSpace::Binary { shape } => {
-                self.input("obs", BOOL, shape);
-                let to = Attribute::int("to", i64::from(FLOAT));
-                let floats = self.node("Cast", &["obs"], "obs_float", vec![to]);
-                self.node("Flatten", &[&floats], "obs_flat", vec![Attribute::int("axis", 1)])
-            }
-            // TODO-PARTS
-            other => {
-                self.input("obs", FLOAT, &[other.features()]);
-                "obs".to_owned()
+        let parts = policy.obs.parts().into_iter();
+        let features: Vec<_> = parts
+            .map(|(name, space)| self.features(if name.is_empty() { "obs" } else { name }, space))
+            .collect();
+        let mut obs = match &features[..] {
+            [one] => one.clone(),
+            many => {
+                let inputs: Vec<&str> = many.iter().map(String::as_str).collect();
+                self.node("Concat", &inputs, "obs_features", vec![Attribute::int("axis", 1)])
             }
         };
         if let Some(norm) = &policy.obs_norm {
@@ -118,6 +113,51 @@ impl Builder {
             obs = self.node("Clip", &[&obs, &low, &high], "obs_normalised", vec![]);
         }
         obs
+    }
+
+    /// The features of the part `name`, an input of the model: `(batch, features)` floats.
+    fn features(&mut self, name: &str, space: &ObsSpace) -> String {
+        let own = |what: &str| format!("{name}_{what}");
+        let floats = |of: &mut Self| {
+            of.node("Cast", &[name], &own("float"), vec![Attribute::int("to", i64::from(FLOAT))])
+        };
+        let flat =
+            |of: &mut Self, x: &str| of.node("Flatten", &[x], &own("flat"), vec![Attribute::int("axis", 1)]);
+        match space {
+            ObsSpace::Box { low, .. } => {
+                self.input(name, FLOAT, &[low.len()]);
+                name.to_owned()
+            }
+            ObsSpace::Binary { shape } => {
+                self.input(name, BOOL, shape);
+                let x = floats(self);
+                flat(self, &x)
+            }
+            ObsSpace::Bytes { shape } => {
+                self.input(name, UINT8, shape);
+                let (x, most) = (floats(self), self.floats(&own("most"), &[], &[255.0]));
+                let x = self.node("Div", &[&x, &most], &own("scaled"), vec![]);
+                flat(self, &x)
+            }
+            ObsSpace::Index { shape, below } => {
+                self.input(name, INT64, shape);
+                let depth = below.iter().copied().max().unwrap_or(1) as usize;
+                let counts = self.ints(&own("depth"), &[depth]);
+                let values = self.floats(&own("values"), &[2], &[0.0, 1.0]);
+                let x = self.node("OneHot", &[name, &counts, &values], &own("one_hot"), vec![]);
+                let x = flat(self, &x);
+                if below.iter().all(|&below| below as usize == depth) {
+                    return x;
+                }
+                // Without the columns that an index with a smaller bound never sets.
+                let columns = space.bounds().enumerate();
+                let columns: Vec<usize> =
+                    columns.flat_map(|(k, below)| k * depth..k * depth + below as usize).collect();
+                let columns = self.ints(&own("columns"), &columns);
+                self.node("Gather", &[&x, &columns], &own("features"), vec![Attribute::int("axis", 1)])
+            }
+            ObsSpace::Parts(_) => unreachable!("parts have no parts"),
+        }
     }
 
     /// `W x + b` of the layer whose parameters have this name.
