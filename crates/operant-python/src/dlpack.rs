@@ -236,7 +236,7 @@ impl Taken {
         }
         let Some(managed) = take::<Versioned>(capsule) else {
             return Err(PyTypeError::new_err(format!(
-                "{what}: expected a capsule of DLPack that nobody took before, got {}",
+                "{what}: expected a capsule of DLPack that was not taken before, got {}",
                 capsule.repr()?
             )));
         };
@@ -297,7 +297,7 @@ impl Taken {
 
     /// The elements as `words` 32-bit words of a device.
     ///
-    /// The caller has compared device, type, shape and strides, so that the array has so many; and it keeps `self` until work with the
+    /// The caller has compared device, type, shape and strides, so that the array has that many; and it keeps `self` until work with the
     /// buffer is done.
     pub fn words(&self, device: &Device, words: usize) -> Result<Buffer<u32>, CudaError> {
         // SAFETY: the producer gave an array of this device and size, which it keeps until the deleter is called.
@@ -340,7 +340,7 @@ unsafe fn call_deleter<M: Managed>(managed: *mut M) {
     }
 }
 
-/// Takes what a capsule of this kind owns, and renames it so that nobody else does.
+/// Takes what a capsule of this kind owns, and renames it so that it is taken only once.
 fn take<M: Managed>(capsule: &Bound<'_, PyAny>) -> Option<NonNull<M>> {
     // SAFETY: any object may be asked whether it is such a capsule; a capsule of this name points to this struct.
     unsafe {

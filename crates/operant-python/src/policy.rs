@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use numpy::{PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{
+    Element, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+};
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_run::{SavedPolicy, export};
@@ -12,6 +14,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::batch::obs::is_small;
 use crate::environments::PyOption;
 use crate::guarded;
 use crate::train::{error, parent};
@@ -33,10 +36,11 @@ pub struct Policy {
     process: u32,
 }
 
-/// Observations `(N, O)`, C-contiguous, in the type of the space.
+/// Observations `(N, O)`: C-contiguous arrays of real numbers or bits as they were given, others in words.
 enum Obs<'py> {
     Floats(PyReadonlyArrayDyn<'py, f32>),
     Bits(PyReadonlyArrayDyn<'py, bool>),
+    Words(Vec<u32>),
 }
 
 impl Obs<'_> {
@@ -45,6 +49,7 @@ impl Obs<'_> {
         Ok(match self {
             Obs::Floats(array) => ObsRows::Floats(array.as_slice().map_err(refused)?),
             Obs::Bits(array) => ObsRows::Bits(array.as_slice().map_err(refused)?),
+            Obs::Words(words) => ObsRows::Words(words),
         })
     }
 }
@@ -96,17 +101,18 @@ impl Policy {
         tensors.map(|t| (t.name, t.shape, PyArray1::from_vec(py, t.values))).collect()
     }
 
-    /// The actions of observations `(N, O)`, flat: `(N * components)` int64 or float32. `draw` is `(seed, step)` of a sample;
-    /// without it the likeliest actions are returned.
+    /// The actions of observations, an array `(N, numbers)` for each part: float32, bool, or for indices and bytes uint8, uint16 or
+    /// int64. Flat: `(N * components)` int64 or float32. `draw` is `(seed, step)` of a sample; without it the most probable
+    /// actions are returned.
     #[pyo3(signature = (obs, action_mask, draw))]
     fn act<'py>(
         &self,
         py: Python<'py>,
-        obs: &Bound<'py, PyAny>,
+        obs: Vec<Bound<'py, PyAny>>,
         action_mask: Option<PyReadonlyArrayDyn<'py, i8>>,
         draw: Option<(u64, u64)>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (obs, count) = self.obs(obs)?;
+        let (obs, count) = self.obs(&obs)?;
         let rows = obs.rows()?;
         let legal = action_mask.as_ref().map(PyReadonlyArrayDyn::as_slice).transpose();
         let legal = legal.map_err(|error| PyValueError::new_err(format!("action_mask: {error}")))?;
@@ -137,9 +143,9 @@ impl Policy {
     fn evaluate<'py>(
         &self,
         py: Python<'py>,
-        obs: &Bound<'py, PyAny>,
+        obs: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyArray1<f32>>, Bound<'py, PyArray1<f32>>)> {
-        let (obs, count) = self.obs(obs)?;
+        let (obs, count) = self.obs(&obs)?;
         let rows = obs.rows()?;
         let mut outputs = vec![0.0; count * self.saved.policy.network.policy_outputs()];
         let mut values = vec![0.0; count];
@@ -171,32 +177,29 @@ impl Policy {
         guarded(|| py.detach(|| write(&self.saved, path)).map_err(|failed| error(&failed)))
     }
 
-    /// The observations as the space has them, and how many they are.
-    fn obs<'py>(&self, given: &Bound<'py, PyAny>) -> PyResult<(Obs<'py>, usize)> {
-        let size = self.saved.policy.obs.size();
-        let (obs, len) = match self.saved.policy.obs {
-            ObsSpace::Box { .. } => {
-                let array = given.cast::<PyArrayDyn<f32>>();
-                let array = array.map_err(|_| PyTypeError::new_err("obs: expected a float32 array"))?;
-                (Obs::Floats(array.try_readonly()?), array.len())
+    /// The observations as the network takes them, and how many they are.
+    fn obs<'py>(&self, given: &[Bound<'py, PyAny>]) -> PyResult<(Obs<'py>, usize)> {
+        let space = &self.saved.policy.obs;
+        match (space, given) {
+            (ObsSpace::Box { low, .. }, [array]) => {
+                let array: PyReadonlyArrayDyn<'py, f32> = typed(array, "obs")?;
+                let obs = Obs::Floats(array);
+                if let ObsRows::Floats(all) = obs.rows()?
+                    && all.iter().fold(false, |any, x| any | x.is_nan())
+                {
+                    let index = all.iter().position(|x| x.is_nan()).unwrap_or_default();
+                    return Err(nan("obs", index / low.len(), index % low.len()));
+                }
+                let count = obs.rows()?.rows(space);
+                Ok((obs, count))
             }
-            _ => {
-                let array = given.cast::<PyArrayDyn<bool>>();
-                let array = array.map_err(|_| PyTypeError::new_err("obs: expected a bool array"))?;
-                (Obs::Bits(array.try_readonly()?), array.len())
+            (ObsSpace::Binary { .. }, [array]) => {
+                let obs = Obs::Bits(typed(array, "obs")?);
+                let count = obs.rows()?.rows(space);
+                Ok((obs, count))
             }
-        };
-        if let ObsRows::Floats(all) = obs.rows()?
-            && all.iter().fold(false, |any, x| any | x.is_nan())
-        {
-            let index = all.iter().position(|x| x.is_nan()).unwrap_or_default();
-            return Err(PyValueError::new_err(format!(
-                "obs: expected numbers, got NaN in row {}, feature {}",
-                index / size,
-                index % size
-            )));
+            _ => pack(space, given),
         }
-        Ok((obs, len / size))
     }
 
     /// Acts on all rows, on several threads where there are many.
@@ -222,6 +225,116 @@ impl Policy {
                 });
             }
         }
+    }
+}
+
+/// The array, if it has this type.
+fn typed<'py, T: Element>(array: &Bound<'py, PyAny>, label: &str) -> PyResult<PyReadonlyArrayDyn<'py, T>> {
+    let array = array.cast::<PyArrayDyn<T>>().map_err(|_| {
+        PyTypeError::new_err(format!("{label}: expected an array of {}", numpy::dtype::<T>(array.py())))
+    })?;
+    Ok(array.try_readonly()?)
+}
+
+fn nan(label: &str, row: usize, item: usize) -> PyErr {
+    PyValueError::new_err(format!("{label}: expected numbers, got NaN in row {row}, feature {item}"))
+}
+
+/// Observations in words, from an array `(N, numbers)` of each part; and how many they are.
+fn pack<'py>(space: &ObsSpace, given: &[Bound<'py, PyAny>]) -> PyResult<(Obs<'py>, usize)> {
+    let parts = space.parts();
+    let len = |array: &Bound<'_, PyAny>| array.cast::<PyUntypedArray>().map_or(0, |array| array.len());
+    let count = given.first().map_or(0, |array| len(array) / parts[0].1.size());
+    if parts.len() != given.len()
+        || parts.iter().zip(given).any(|((_, part), array)| len(array) != count * part.size())
+    {
+        return Err(PyValueError::new_err("obs: expected an array of as many rows for each part"));
+    }
+    let (mut words, width, mut first) = (vec![0; count * space.words()], space.words(), 0);
+    for ((name, part), array) in parts.into_iter().zip(given) {
+        let label = if name.is_empty() { "obs".to_owned() } else { format!("obs['{name}']") };
+        let to = PackedPart { words: &mut words, width, first, size: part.size() };
+        match part {
+            ObsSpace::Box { .. } => {
+                let given = typed::<f32>(array, &label)?;
+                let packed = to.pack::<_, 32>(&given, |_, x| (!x.is_nan()).then(|| x.to_bits()))?;
+                packed.map_err(|(row, item, _)| nan(&label, row, item))?;
+            }
+            ObsSpace::Binary { .. } => {
+                // No bit is refused.
+                let _ = to.pack::<_, 1>(&typed::<bool>(array, &label)?, |_, x| Some(u32::from(x)))?;
+            }
+            _ => {
+                let bounds: Vec<u32> = match part {
+                    ObsSpace::Index { .. } => part.bounds().collect(),
+                    _ => vec![256; part.size()],
+                };
+                if let Ok(array) = array.cast::<PyArrayDyn<u8>>() {
+                    to.pack_whole(&array.try_readonly()?, &bounds, &label)?;
+                } else if let Ok(array) = array.cast::<PyArrayDyn<u16>>() {
+                    to.pack_whole(&array.try_readonly()?, &bounds, &label)?;
+                } else {
+                    to.pack_whole(&typed::<i64>(array, &label)?, &bounds, &label)?;
+                }
+            }
+        }
+        first += part.words();
+    }
+    Ok((Obs::Words(words), count))
+}
+
+/// The words of a part: in rows of `width` words, those from the word `first` on.
+struct PackedPart<'a> {
+    words: &'a mut [u32],
+    width: usize,
+    first: usize,
+    /// Numbers of an observation.
+    size: usize,
+}
+
+/// Row and number of what is refused, and what it is.
+type Refused<T> = Result<(), (usize, usize, T)>;
+
+impl PackedPart<'_> {
+    /// Writes rows of numbers, each in BITS bits as `field` gives them.
+    fn pack<T: Element + Copy, const BITS: usize>(
+        self,
+        array: &PyReadonlyArrayDyn<'_, T>,
+        field: impl Fn(usize, T) -> Option<u32>,
+    ) -> PyResult<Refused<T>> {
+        let all = array.as_slice().map_err(|error| PyValueError::new_err(format!("obs: {error}")))?;
+        for (row, numbers) in all.chunks_exact(self.size).enumerate() {
+            let to = &mut self.words[row * self.width + self.first..];
+            for (item, &number) in numbers.iter().enumerate() {
+                let Some(field) = field(item, number) else { return Ok(Err((row, item, number))) };
+                to[item / (32 / BITS)] |= field << (item % (32 / BITS) * BITS);
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Writes rows of whole numbers below these bounds.
+    fn pack_whole<T: Element + Copy + Into<i64>>(
+        self,
+        array: &PyReadonlyArrayDyn<'_, T>,
+        bounds: &[u32],
+        label: &str,
+    ) -> PyResult<()> {
+        let field = |item: usize, number: T| {
+            let number: i64 = number.into();
+            (0..i64::from(bounds[item])).contains(&number).then_some(number as u32)
+        };
+        let packed = if is_small(bounds) {
+            self.pack::<T, 8>(array, field)?
+        } else {
+            self.pack::<T, 16>(array, field)?
+        };
+        packed.map_err(|(row, item, number)| {
+            let (most, number): (u32, i64) = (bounds[item] - 1, number.into());
+            PyValueError::new_err(format!(
+                "{label}: expected whole numbers from 0 to {most}, got {number} in row {row}, number {item}"
+            ))
+        })
     }
 }
 

@@ -51,7 +51,8 @@ pub fn all(registry: Registry) -> Registry {
         .with(Scramble::<23, false>::new("test_image", ObsSpace::Bytes { shape: vec![5, 6, 3] }))
         .with(Scramble::<5, false>::new("test_numbers", parts(&[("speed", speed), position])))
         .with(Scramble::<9, false>::new("test_symbols", parts(&[("image", cells), ("flags", flags)])))
-        .with(Scramble::<15, true>::new("test_parts", parts(&mixed)))
+        .with(Scramble::<15, false>::new("test_parts", parts(&mixed)))
+        .with(Scramble::<2, true>::new("test_masked", ObsSpace::Binary { shape: vec![8, 5] }))
 }
 
 /// The observations of `test_cells`.

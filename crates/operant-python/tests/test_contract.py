@@ -11,7 +11,7 @@ import operant
 
 IDS = ["operant/CartPole-v1", "operant/Pendulum-v1", "operant/MountainCar-v0", "operant/MinAtar-Breakout-v0"]
 # Those of the tests, one for each kind of observation; the one with action masks gives infos that Gymnasium has in another layout.
-IDS += [id for id in gymnasium.registry if id.startswith("operant/Test") and "Parts" not in id]
+IDS += [id for id in gymnasium.registry if id.startswith("operant/Test") and "Masked" not in id]
 MODES = list(AutoresetMode)
 N = 5
 

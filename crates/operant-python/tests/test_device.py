@@ -1,7 +1,7 @@
 """Environments on a GPU, with the host's stand-in for one: same bits as on the CPU, DLPack both ways, streams, bad actions, lifetimes.
 
 `cargo xtask wheel --test` builds the stand-in (kernels/host) and names its directory in OPERANT_TEST_STAND_IN. Its memory is the host's,
-and with OPERANT_HOST_STREAMS its streams run late, so that whoever reads without waiting reads old bytes.
+and with OPERANT_HOST_STREAMS its streams run late, so that a read without waiting reads old bytes.
 """
 
 import ctypes
@@ -121,7 +121,7 @@ class Driver:
 
 driver = Driver()
 
-# Whatever another library gave, as long as somebody may use it.
+# What another library gave, as long as it may be used.
 KEPT = []
 
 
@@ -176,7 +176,7 @@ class OldActions(Actions):
 
 
 def look(capsule, kind=Versioned):
-    """The struct of a capsule that nobody took."""
+    """The struct of a capsule that was not taken."""
     return kind.from_address(capi.PyCapsule_GetPointer(capsule, NAMES[kind]))
 
 
@@ -253,7 +253,7 @@ def test_episodes_end_and_old_libraries_are_understood():
         actions = sampled(cpu)
         made = [Actions(actions), Actions(actions.astype(np.int32)), OldActions(actions)][step % 3]
         ended += compare(ours.step(made), cpu.step(actions))
-        # Our stream waits for the producer's, and nobody else's handle is passed.
+        # Our stream waits for the producer's, and no other handle is passed.
         assert made.streams == [ours.stream]
     assert ended > 20
 
@@ -395,7 +395,7 @@ def test_arrays_outlive_their_environments():
     # The memory of the observations alone is left.
     assert before - expected.nbytes >= driver.free() > before - 2 * expected.nbytes
     np.testing.assert_array_equal(driver.read(pointer, expected, stream), expected)
-    # Nobody took the capsule, so it frees the memory itself.
+    # The capsule was not taken, so it frees the memory itself.
     del capsule
     gc.collect()
     assert driver.free() == before
@@ -428,7 +428,7 @@ def test_a_capsule_is_taken_once():
     capsule = actions.capsule(ours.stream)
     again = type("Again", (), {"__dlpack_device__": lambda _: (2, 0), "__dlpack__": lambda _, **how: capsule})()
     ours.step(again)
-    with pytest.raises(TypeError, match="expected a capsule of DLPack that nobody took before"):
+    with pytest.raises(TypeError, match="expected a capsule of DLPack that was not taken before"):
         ours.step(again)
     ours.close()
     assert actions.deleted == 1

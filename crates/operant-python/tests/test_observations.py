@@ -25,6 +25,7 @@ SPACES = {
     "test_image": Box(0, 255, (5, 6, 3), np.uint8),
     "test_numbers": Dict({"speed": Box(-2, 2, (2,), np.float32), "position": Box(-2, 2, (3,), np.float32)}),
     "test_symbols": Dict({"image": Box(np.zeros_like(CELLS), CELLS, dtype=np.uint8), "flags": Box(0, 1, (5, 7), np.bool_)}),
+    "test_masked": Box(0, 1, (8, 5), np.bool_),
     "test_parts": Dict({
         "image": Box(np.zeros_like(CELLS), CELLS, dtype=np.uint8),
         "direction": Discrete(4),

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from gymnasium.utils.env_checker import data_equivalence
 from safetensors import safe_open
 
 import operant
@@ -20,6 +21,9 @@ SETTINGS = {
     "acrobot": {"shared_trunk": True},
     "minatar_breakout": {"hidden": [64], "num_envs": 16},
 }
+# Environments of the tests, one for each kind of observation.
+KINDS = [name for name in operant.envs.names() if name.startswith("test_") and name != "test_masked"]
+SETTINGS |= {name: {"norm_obs": name == "test_numbers"} for name in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +40,42 @@ def policies(tmp_path_factory):
 
 
 def observations(policy, count, seed=0):
-    rng, shape = np.random.default_rng(seed), (count, *policy.metadata["observation_shape"])
-    if policy.metadata["observation_type"] == "binary":
-        return rng.random(shape) < 0.3
-    return rng.normal(size=shape).astype(np.float32)
+    """Random observations as the environment gives them."""
+    space, rng = operant.make_vec(policy.env, 1).single_observation_space, np.random.default_rng(seed)
+    found = {}
+    for part in policy.metadata["observation"]:
+        shape, kind = (count, *part["shape"]), part["type"]
+        dtype = (space[part["name"]] if "name" in part else space).dtype
+        if kind == "float":
+            found[part.get("name")] = rng.normal(size=shape).astype(dtype)
+        else:
+            below = {"binary": [2], "bytes": [256]}.get(kind) or part["below"]
+            bounds = np.resize(below, int(np.prod(part["shape"]))).reshape(part["shape"])
+            found[part.get("name")] = rng.integers(bounds, size=shape).astype(dtype)
+    return found.get(None, found)
+
+
+def rows(obs, chosen):
+    return {name: array[chosen] for name, array in obs.items()} if isinstance(obs, dict) else obs[chosen]
+
+
+def features(policy, obs):
+    """What the network sees, `(N, O)`."""
+    found = []
+    for part in policy.metadata["observation"]:
+        array = obs[part["name"]] if "name" in part else obs
+        array = array.reshape(len(array), -1)
+        if part["type"] == "index":
+            bounds = np.resize(part["below"], array.shape[1])
+            array = np.concatenate([np.eye(below)[array[:, k]] for k, below in enumerate(bounds)], 1)
+        found.append(array.astype(np.float64) / (255 if part["type"] == "bytes" else 1))
+    return np.concatenate(found, 1)
 
 
 def numpy_forward(policy, obs):
     """The network in double precision, from the arrays of state_dict."""
     arrays, meta = policy.state_dict(), policy.metadata
-    x = obs.reshape(len(obs), -1).astype(np.float64)
+    x = features(policy, obs)
     if meta["clip_obs"] is not None:
         x = ((x - arrays["obs_norm.shift"]) * arrays["obs_norm.scale"]).clip(-meta["clip_obs"], meta["clip_obs"])
     activation = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0)}[meta["activation"]]
@@ -88,7 +118,10 @@ def test_onnxruntime_agrees(policies, env, tmp_path):
     session = onnxruntime.InferenceSession(path)
     for count in (1, 70):
         obs = observations(policy, count)
-        found = dict(zip([output.name for output in session.get_outputs()], session.run(None, {"obs": obs})))
+        given = obs if isinstance(obs, dict) else {"obs": obs}
+        types = {"tensor(float)": np.float32, "tensor(bool)": np.bool_, "tensor(uint8)": np.uint8, "tensor(int64)": np.int64}
+        feed = {part.name: given[part.name].astype(types[part.type]) for part in session.get_inputs()}
+        found = dict(zip([output.name for output in session.get_outputs()], session.run(None, feed)))
         outputs, values = policy.evaluate(obs)
         theirs = found["logits"] if "logits" in found else found["mean"]
         np.testing.assert_allclose(theirs, outputs, atol=1e-5 * np.abs(outputs).max())
@@ -112,8 +145,8 @@ def test_safetensors_hold_the_state_dict(policies, env, tmp_path):
 def test_one_observation_has_no_batch(policies):
     for env, policy in policies.items():
         obs = observations(policy, 3)
-        np.testing.assert_array_equal(policy(obs[1]), policy(obs)[1])
-        outputs, value = policy.evaluate(obs[1])
+        np.testing.assert_array_equal(policy(rows(obs, 1)), policy(obs)[1])
+        outputs, value = policy.evaluate(rows(obs, 1))
         assert outputs.ndim == 1 and np.ndim(value) == 0, env
 
 
@@ -122,7 +155,7 @@ def test_rows_depend_neither_on_their_number_nor_on_threads(policies):
         obs = observations(policy, 5000)
         alone = operant.load(policy.path, threads=1, seed=1)
         np.testing.assert_array_equal(policy(obs), alone(obs))
-        np.testing.assert_array_equal(policy(obs)[4000:4010], policy(obs[4000:4010]))
+        np.testing.assert_array_equal(policy(obs)[4000:4010], policy(rows(obs, slice(4000, 4010))))
         shared = operant.load(policy.path, threads=3, seed=1)
         np.testing.assert_array_equal(shared(obs, deterministic=False), alone(obs, deterministic=False))
 
@@ -205,17 +238,18 @@ def test_a_rollout_is_the_loop_in_one_call(policies, env, mode, deterministic):
     out = None
     for _ in range(2):
         whole = out = inside.rollout(policy, steps, deterministic=deterministic, out=out)
-        rows = outside.rollout(lambda obs: same(obs, deterministic=deterministic), steps)
-        assert set(whole) == set(rows) and ("final_obs" in whole) == (mode == "same_step")
+        loop = outside.rollout(lambda obs: same(obs, deterministic=deterministic), steps)
+        assert set(whole) == set(loop) and ("final_obs" in whole) == (mode == "same_step")
         for name, array in whole.items():
+            other = loop[name]
             if name == "final_obs":
-                array, rows[name] = array[whole["ended"]], rows[name][rows["ended"]]
-            np.testing.assert_array_equal(array, rows[name], err_msg=name)
-    np.testing.assert_array_equal(whole["obs"][:-1], whole["observations"][1:])
+                array, other = rows(array, whole["ended"]), rows(other, loop["ended"])
+            assert data_equivalence(array, other, exact=True), name
+    assert data_equivalence(rows(whole["obs"], slice(-1)), rows(whole["observations"], slice(1, None)), exact=True)
     assert whole["actions"].shape[:2] == (steps, count)
     actions, now = inside.action_space.sample(), [envs.get_state()["step"] for envs in (inside, outside)]
     assert now[0] == now[1]
-    np.testing.assert_array_equal(inside.step(actions)[0], outside.step(actions)[0])
+    assert data_equivalence(inside.step(actions)[0], outside.step(actions)[0], exact=True)
 
 
 def test_a_rollout_refuses_another_environments_policy(policies):
@@ -261,6 +295,70 @@ def test_bits_are_bits(policies):
     for wrong in (0.3, np.nan, 2):
         with pytest.raises(ValueError, match="expected bits"):
             policy(np.full((1, 10, 10, 4), wrong))
+
+
+WHOLE = {"image": np.zeros((2, 3, 3, 3), np.uint8), "flags": np.zeros((2, 5, 7), bool), "direction": np.zeros(2, int)}
+WHOLE |= {"mission": np.zeros((2, 2), int), "speed": np.zeros((2, 2), "f4"), "picture": np.zeros((2, 2, 3), np.uint8)}
+
+
+def changed(name, at, value):
+    array = WHOLE[name].copy() if name == "speed" else WHOLE[name].astype(int)
+    array[at] = value
+    return {**WHOLE, name: array}
+
+
+@pytest.mark.skipif(not KINDS, reason="this package was built without its test environments")
+@pytest.mark.parametrize(
+    ("env", "obs", "kind", "says"),
+    [
+        ("test_index", 500, ValueError, "obs: expected whole numbers from 0 to 499, got 500 in row 0, number 0"),
+        ("test_index", [3, -1], ValueError, "got -1 in row 1"),
+        ("test_index", [3.0], TypeError, "obs: expected integers, got dtype float64"),
+        ("test_index", [[3]], ValueError, r"obs: expected shape \(\) or \(N,\), got \(1, 1\)"),
+        ("test_hand", (31, 10, 2), ValueError, "from 0 to 1, got 2 in row 0, number 2"),
+        ("test_cells", np.full((1, 3, 4, 3), 7, np.uint8), ValueError, "from 0 to 5, got 7 in row 0, number 1"),
+        ("test_image", np.full((5, 6, 3), 256), ValueError, "from 0 to 255, got 256"),
+        ("test_image", np.zeros((5, 6, 3)), TypeError, "expected integers"),
+        ("test_vocabulary", np.full((2, 5), 2**32), ValueError, "from 0 to 999, got 4294967296"),
+        ("test_parts", np.zeros(3), TypeError, "obs: expected a dictionary of image, direction, .*, got ndarray"),
+        ("test_parts", {"image": 0}, ValueError, "expected a dictionary of image, direction, .*, got image"),
+        ("test_parts", {**WHOLE, "direction": 0}, ValueError, "as many rows in each part, got image 2, direction 1"),
+        ("test_parts", changed("image", (1, 2, 2, 1), 6), ValueError, r"obs\['image'\]: .*from 0 to 5, got 6 in row 1, number 25"),
+        ("test_parts", changed("speed", (1, 1), np.nan), ValueError, r"obs\['speed'\]: .*NaN in row 1, feature 1"),
+        ("test_parts", changed("flags", (0, 0, 0), 2), ValueError, r"obs\['flags'\]: expected bits"),
+        ("test_parts", changed("mission", (0, 1), 7), ValueError, r"obs\['mission'\]: .*from 0 to 6, got 7"),
+    ],
+)
+def test_bad_observations_of_every_kind(policies, env, obs, kind, says):
+    with pytest.raises(kind, match=says):
+        policies[env](obs)
+
+
+@pytest.mark.skipif(not KINDS, reason="this package was built without its test environments")
+def test_whole_numbers_of_every_type_are_the_same(policies):
+    for env in KINDS:
+        obs = observations(policies[env], 50)
+        wide = {name: of.astype(np.int64) if of.dtype.kind == "u" else of for name, of in parts(obs).items()}
+        np.testing.assert_array_equal(policies[env](wide.get(None, wide)), policies[env](obs))
+    assert policies["test_parts"](WHOLE).shape == (2,)
+
+
+def parts(obs):
+    return obs if isinstance(obs, dict) else {None: obs}
+
+
+@pytest.mark.skipif(not KINDS, reason="this package was built without its test environments")
+def test_a_word_is_an_option_of_training(tmp_path):
+    run = operant.train(
+        "test_cells", env_options={"view": "bits"}, run_dir=tmp_path, ring=False, seed=1, total_timesteps=4096,
+        eval_episodes=1, num_steps=64, progress=False,
+    )
+    assert run.policy.env_options == {"view": "bits"}
+    envs = operant.make_vec(run.policy.env, 5, seed=1, **run.policy.env_options)
+    obs, _ = envs.reset()
+    assert obs.dtype == np.bool_ and run.policy(obs) in envs.action_space
+    with pytest.raises(ValueError, match='view.*"pixels"'):
+        operant.train("test_cells", env_options={"view": "pixels"}, run_dir=tmp_path, ring=False, progress=False)
 
 
 def test_bad_arguments(policies, tmp_path):

@@ -131,11 +131,11 @@ def test_ctrl_c_raises_after_the_checkpoint():
 def test_a_signal_to_a_script_stops_it_with_a_checkpoint(place):
     script = textwrap.dedent("""
         import operant, sys
-        def told(record):
+        def stop(record):
             if record["update"] == 3:
                 print("trains", flush=True)
         try:
-            operant.train("cartpole", name="x", total_timesteps=10**9, on_update=told)
+            operant.train("cartpole", name="x", total_timesteps=10**9, on_update=stop)
         except KeyboardInterrupt:
             print(operant.runs()[0].state)
             sys.exit(7)
@@ -268,10 +268,10 @@ def test_other_programs_stop_pause_and_save_a_run(place):
     """What `operant stop` and `operant checkpoint` send, and the pause between."""
     script = textwrap.dedent("""
         import operant, sys
-        def told(record):
+        def stop(record):
             if record["update"] == 3:
                 print("trains", flush=True)
-        operant.train("cartpole", name="x", total_timesteps=10**9, on_update=told, checkpoint_interval=0)
+        operant.train("cartpole", name="x", total_timesteps=10**9, on_update=stop, checkpoint_interval=0)
         print("not reached")
     """)
 

@@ -63,7 +63,7 @@ impl<'a> ObsRows<'a> {
 /// How an action is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// The likeliest action; the mean of a Gaussian.
+    /// The most probable action; the mean of a Gaussian.
     Greedy,
     /// A draw from the distribution: a function of the seed, the row's number and the step.
     Sampled {

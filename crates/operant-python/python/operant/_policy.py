@@ -6,9 +6,10 @@ import json
 import os
 import secrets
 import warnings
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,37 @@ Array = NDArray[Any]
 
 # More than any machine has; each takes memory for its stack.
 _MAX_THREADS = 1024
+
+
+class _Part(NamedTuple):
+    """A part of the observations; a space without parts is one without a name."""
+
+    name: str | None
+    type: str
+    shape: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        return "obs" if self.name is None else f"obs[{self.name!r}]"
+
+    def rows(self, given: Any) -> tuple[Array, bool]:
+        """Observations as `(N, numbers)` in a type that the engine takes, and whether it is one without N."""
+        array = np.asarray(given)
+        is_whole = self.type in ("index", "bytes")
+        if array.dtype.kind not in ("iu" if is_whole else "fiub"):
+            raise TypeError(f"{self.label}: expected {'integers' if is_whole else 'numbers'}, got dtype {array.dtype}")
+        is_one = array.shape == self.shape
+        if not is_one and (array.ndim != len(self.shape) + 1 or array.shape[1:] != self.shape):
+            one, many = (str(shape).replace("'", "") for shape in (self.shape, ("N", *self.shape)))
+            raise ValueError(f"{self.label}: expected shape {one} or {many}, got {array.shape}")
+        if self.type == "binary" and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+            raise ValueError(f"{self.label}: expected bits, 0 or 1, got other numbers")
+        dtype: Any = {"float": np.float32, "binary": np.bool_}.get(self.type, np.int64)
+        if is_whole and array.dtype in (np.uint8, np.uint16):
+            dtype = array.dtype
+        with np.errstate(over="ignore"):
+            # A number past the range of single precision is infinite.
+            return np.ascontiguousarray(array, dtype).reshape(-1, int(np.prod(self.shape))), is_one
 
 
 class Policy:
@@ -71,13 +103,13 @@ class Policy:
         self.run: str = info["run"]
         self.path = Path(os.path.abspath(info["path"]))
         self.env_steps: int = info["env_steps"]
-        self.env_options: dict[str, float] = info["env_options"]
+        self.env_options: dict[str, float | str] = info["env_options"]
         for warning in info["warnings"]:
             warnings.warn(warning, stacklevel=2)
         self._seed, self._threads, self._draws = seed, threads, 0
-        shape = tuple(self.metadata["observation_shape"])
-        self._shape, self._size = shape, int(np.prod(shape))
-        self._obs_type = np.float32 if self.metadata["observation_type"] == "float" else np.bool_
+        self._parts = [
+            _Part(part.get("name"), part["type"], tuple(part["shape"])) for part in self.metadata["observation"]
+        ]
         self._action_shape: tuple[int, ...] = (len(self.metadata["action_sizes"]),)
         if self.metadata["action_type"] == "continuous":
             self._action_shape = tuple(self.metadata["action_sizes"])
@@ -90,7 +122,7 @@ class Policy:
         """Chooses actions.
 
         Args:
-            obs: One observation, or `(N, ...)`.
+            obs: One observation, or `(N, ...)`; of parts a dictionary of them, as the environment gives it.
             deterministic: True returns the most probable action (the mean of a continuous one); False draws from the policy.
             action_mask: `(N, choices)`, nonzero where a choice is legal: `info["action_mask"]` of environments that have it.
 
@@ -99,20 +131,21 @@ class Policy:
             bounds; without N for one observation.
 
         Raises:
-            ValueError: A shape is wrong, an observation has NaN, or an action mask is missing.
+            ValueError: A shape is wrong, an observation has NaN or an index out of bounds, or an action mask is missing.
+            TypeError: A dtype is wrong.
         """
-        batch, is_one = self._batch(obs)
-        mask = self._mask(action_mask, len(batch))
+        batch, count, is_one = self._batch(obs)
+        mask = self._mask(action_mask, count)
         draw = None if deterministic else self._draw(1)
-        actions = self._core.act(batch, mask, draw).reshape(len(batch), *self._action_shape)
+        actions = self._core.act(batch, mask, draw).reshape(count, *self._action_shape)
         return actions[0] if is_one else actions
 
     def evaluate(self, obs: Any) -> tuple[Array, Array]:
         """What the network computes: float32 logits of discrete actions or means of continuous ones, `(N, A)`, and
         values `(N,)`; without N for one observation."""
-        batch, is_one = self._batch(obs)
+        batch, count, is_one = self._batch(obs)
         outputs, values = self._core.evaluate(batch)
-        outputs = outputs.reshape(len(batch), sum(self.metadata["action_sizes"]))
+        outputs = outputs.reshape(count, sum(self.metadata["action_sizes"]))
         return (outputs[0], values[0]) if is_one else (outputs, values)
 
     def seed(self, seed: int) -> None:
@@ -166,19 +199,22 @@ class Policy:
         draw = None if deterministic else self._draw(steps)
         envs.rollout(self._core, steps, to, actions, draw)
 
-    def _batch(self, obs: Any) -> tuple[Array, bool]:
-        """The observations as `(N, O)`, and whether it is one without N."""
-        array = np.asarray(obs)
-        if array.dtype.kind not in "fiub":
-            raise TypeError(f"obs: expected numbers, got dtype {array.dtype}")
-        is_one = array.shape == self._shape
-        if not is_one and array.shape[1:] != self._shape:
-            raise ValueError(f"obs: expected shape {self._shape} or (N, {', '.join(map(str, self._shape))}), got {array.shape}")
-        if self._obs_type is np.bool_ and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-            raise ValueError("obs: expected bits, 0 or 1, got other numbers")
-        with np.errstate(over="ignore"):
-            # A number past the range of single precision is infinite.
-            return np.ascontiguousarray(array, self._obs_type).reshape(-1, self._size), is_one
+    def _batch(self, obs: Any) -> tuple[list[Array], int, bool]:
+        """An array of each part, how many observations they are, and whether it is one without N."""
+        names = [part.name for part in self._parts if part.name is not None]
+        if names and not isinstance(obs, Mapping):
+            raise TypeError(f"obs: expected a dictionary of {', '.join(names)}, got {type(obs).__name__}")
+        if names and set(obs) != set(names):
+            raise ValueError(f"obs: expected a dictionary of {', '.join(names)}, got {', '.join(map(str, obs))}")
+        batch, counts = [], set()
+        for part in self._parts:
+            rows, is_one = part.rows(obs[part.name] if names else obs)
+            batch.append(rows)
+            counts.add((len(rows), is_one))
+        if len(counts) > 1:
+            found = ", ".join(f"{name} {len(rows)}" for name, rows in zip(names, batch, strict=True))
+            raise ValueError(f"obs: expected as many rows in each part, got {found}")
+        return batch, *counts.pop()
 
     def _mask(self, mask: Any | None, count: int) -> Array | None:
         choices = sum(self.metadata["action_sizes"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
-
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 # The logit of an illegal action, as in training.
 _ILLEGAL = -1e8
@@ -26,10 +28,33 @@ class ObsNorm(nn.Module):
         return ((x - self.shift) * self.scale).clamp(-self.clip, self.clip)
 
 
+class Part(nn.Module):
+    """The features `(N, features)` of one part of the observations, as metadata describe it."""
+
+    def __init__(self, part: dict[str, Any]) -> None:
+        super().__init__()
+        self.name, self.type, self.ndim = part.get("name"), part["type"], 1 + len(part["shape"])
+        if self.type == "index":
+            # The bounds repeat over the indices; an index below n is n features, of which one is 1.
+            below = torch.from_numpy(np.resize(np.array(part["below"], np.int64), math.prod(part["shape"])))
+            self.features = int(below.sum())
+            self.register_buffer("first", below.cumsum(0) - below, persistent=False)
+
+    def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        if x.ndim < self.ndim:
+            raise ValueError(f"obs: expected a batch of observations, got shape {tuple(x.shape)}")
+        x = x.reshape(x.shape[0], -1)
+        if self.type == "index":
+            ones = x.long() + self.get_buffer("first")
+            return torch.zeros(x.shape[0], self.features, dtype=dtype, device=x.device).scatter(1, ones, 1.0)
+        return x.to(dtype) / 255 if self.type == "bytes" else x.to(dtype)
+
+
 class ActorCritic(nn.Module):
     """The network of a policy, its normalisation and its bounds. `operant.load(...).to_torch()` makes it.
 
-    `forward(obs)` returns logits of discrete actions or means of continuous ones, `(N, A)`, and values, `(N,)`.
+    `forward(obs)` returns logits of discrete actions or means of continuous ones, `(N, A)`, and values, `(N,)`. Observations of
+    parts are a dictionary of tensors.
     """
 
     def __init__(self, metadata: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -37,6 +62,7 @@ class ActorCritic(nn.Module):
         self.is_discrete = metadata["action_type"] == "discrete"
         self.choices: list[int] = list(metadata["action_sizes"])
         self.activation = {"tanh": torch.tanh, "relu": torch.relu}[metadata["activation"]]
+        self.parts = nn.ModuleList(Part(part) for part in metadata["observation"])
         self.obs_norm: nn.Module = nn.Identity()
         if metadata["clip_obs"] is not None:
             shift, scale = (torch.from_numpy(arrays[f"obs_norm.{name}"]) for name in ("shift", "scale"))
@@ -57,10 +83,10 @@ class ActorCritic(nn.Module):
                 self.register_buffer(name, torch.from_numpy(arrays[name]))
         self.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
 
-    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        if obs.ndim < 2:
-            raise ValueError(f"obs: expected a batch of observations, got shape {tuple(obs.shape)}")
-        x = self.obs_norm(obs.to(self.policy.weight.dtype).flatten(1))
+    def forward(self, obs: Tensor | Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        dtype = self.policy.weight.dtype
+        given = [obs if isinstance(obs, Tensor) else obs[str(part.name)] for part in self.parts]
+        x = self.obs_norm(torch.cat([part(x, dtype) for part, x in zip(self.parts, given, strict=True)], 1))
         actor, critic = (self._hidden(trunk, x) for trunk in self.trunks)
         return self.policy(actor), self.value(critic).squeeze(1)
 
@@ -69,7 +95,9 @@ class ActorCritic(nn.Module):
             x = self.activation(layer(x))
         return x
 
-    def distribution(self, obs: Tensor, action_mask: Tensor | None = None) -> list[torch.distributions.Distribution]:
+    def distribution(
+        self, obs: Tensor | Mapping[str, Tensor], action_mask: Tensor | None = None
+    ) -> list[torch.distributions.Distribution]:
         """The distribution of each component of the action; of continuous ones a single one over `(N, A)`, not clipped."""
         outputs, _ = self(obs)
         if not self.is_discrete:
@@ -79,7 +107,9 @@ class ActorCritic(nn.Module):
         parts = outputs.split(self.choices, 1)
         return [torch.distributions.Categorical(logits=part, validate_args=False) for part in parts]
 
-    def act(self, obs: Tensor, action_mask: Tensor | None = None, *, deterministic: bool = True) -> Tensor:
+    def act(
+        self, obs: Tensor | Mapping[str, Tensor], action_mask: Tensor | None = None, *, deterministic: bool = True
+    ) -> Tensor:
         """Actions: int64 `(N,)` or `(N, components)`, or floats `(N, A)` within the bounds. Without gradients."""
         with torch.no_grad():
             parts = [part.mode if deterministic else part.sample() for part in self.distribution(obs, action_mask)]

@@ -12,6 +12,22 @@ SETTINGS = {
     "acrobot": {"shared_trunk": True},
     "minatar_breakout": {"hidden": [64], "num_envs": 16},
 }
+# Environments of the tests, one for each kind of observation.
+SETTINGS |= {
+    name: {"norm_obs": name == "test_numbers"}
+    for name in operant.envs.names() if name.startswith("test_") and name != "test_masked"
+}
+
+
+def observations(policy, count):
+    """Random observations as the environment gives them, and as tensors."""
+    envs = operant.make_vec(policy.env, count, seed=0)
+    obs, _ = envs.reset()
+    if policy.env in ("cartpole", "pendulum", "acrobot"):
+        obs = np.random.default_rng(0).normal(size=obs.shape).astype(np.float32)
+    if isinstance(obs, dict):
+        return obs, {name: torch.from_numpy(array) for name, array in obs.items()}
+    return obs, torch.from_numpy(obs)
 
 
 @pytest.mark.parametrize("env", SETTINGS)
@@ -24,20 +40,18 @@ def test_the_module_computes_what_the_policy_does(env, tmp_path):
     assert set(module.state_dict()) == set(policy.state_dict())
     for name, array in policy.state_dict().items():
         np.testing.assert_array_equal(module.state_dict()[name].numpy(), array)
-    rng, shape = np.random.default_rng(0), (200, *policy.metadata["observation_shape"])
-    is_binary = policy.metadata["observation_type"] == "binary"
-    obs = rng.random(shape) < 0.3 if is_binary else rng.normal(size=shape).astype(np.float32)
+    obs, tensors = observations(policy, 200)
     with torch.no_grad():
-        outputs, values = module(torch.from_numpy(obs))
-        actions = module.act(torch.from_numpy(obs))
+        outputs, values = module(tensors)
+        actions = module.act(tensors)
     ours, our_values = policy.evaluate(obs)
     np.testing.assert_allclose(outputs, ours, atol=1e-5 * np.abs(ours).max())
     np.testing.assert_allclose(values, our_values, atol=1e-5 * np.abs(our_values).max())
     np.testing.assert_allclose(actions, policy(obs), atol=1e-5)
     assert actions.shape == policy(obs).shape
-    module.act(torch.from_numpy(obs), deterministic=False)
+    module.act(tensors, deterministic=False)
     # It trains: every parameter that the loss reaches gets a gradient.
-    outputs, values = module(torch.from_numpy(obs))
+    outputs, values = module(tensors)
     (outputs.square().mean() + values.square().mean()).backward()
     assert all(p.grad is not None for name, p in module.named_parameters() if name != "log_std")
     torch.save(module.state_dict(), tmp_path / "module.pt")

@@ -108,12 +108,18 @@ def test_misuse_is_named():
 
 
 @pytest.mark.filterwarnings("ignore:The environment is already wrapped")
-@pytest.mark.parametrize("id", ["Pendulum-v1", "MinAtar/Breakout-v0", "Acrobot-v1"])
+@pytest.mark.parametrize(
+    "id",
+    ["Pendulum-v1", "MinAtar/Breakout-v0", "Acrobot-v1"]
+    # Environments of the tests, one for each kind of observation.
+    + [name for name in operant.envs.names() if name.startswith("test_") and name not in ("test_masked", "test_image")],
+)
 def test_ppo_runs_on_every_kind_of_space(id):
     envs = VecNormalize(VecMonitor(operant.sb3.VecEnv(id, N)), norm_obs=id == "Pendulum-v1")
     if id == "Acrobot-v1":
         envs = VecFrameStack(envs, 2)
-    model = PPO("MlpPolicy", envs, n_steps=128, batch_size=128, n_epochs=1, seed=1, device="cpu").learn(N * 256)
+    kind = "MultiInputPolicy" if isinstance(envs.observation_space, gymnasium.spaces.Dict) else "MlpPolicy"
+    model = PPO(kind, envs, n_steps=128, batch_size=128, n_epochs=1, seed=1, device="cpu").learn(N * 256)
     assert model.num_timesteps == N * 256
     # Pendulum's episodes have 200 steps, and Breakout's random ones fewer.
     assert len(model.ep_info_buffer) > 0 or id == "Acrobot-v1"
