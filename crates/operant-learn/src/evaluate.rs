@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use wide::{bytemuck, f32x16, u32x16};
 
 use crate::backend::{Evaluation, LearnError};
+use crate::cpu::batch::expand;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, splat};
@@ -70,6 +71,8 @@ fn sixteen(greedy: &GreedyEvaluation<'_>, first: u32, round: u64) -> Result<[Out
     let mut outputs = Outputs::new(&spec, env.masked(), LANES);
     let mut mask = vec![[u32x16::ZERO; 1]; outputs.legal.len() / LANES];
     let mut obs = vec![f32x16::ZERO; spec.obs.words()];
+    let packing = network.architecture.packing.as_ref();
+    let mut seen = vec![f32x16::ZERO; packing.map_or(0, |_| network.architecture.input.words())];
     let mut outcomes = [Outcome::default(); LANES];
     let mut playing = u16::MAX;
 
@@ -88,7 +91,11 @@ fn sixteen(greedy: &GreedyEvaluation<'_>, first: u32, round: u64) -> Result<[Out
         for (x, (shift, scale)) in obs.iter_mut().zip(greedy.obs_norm) {
             *x = normalised(*x, *shift, *scale, greedy.clip_obs);
         }
-        greedy.policy.actor(observation(greedy.policy, &obs), &mut activations);
+        if let Some(packing) = packing {
+            expand::<1>(packing, bytemuck::cast_slice(&obs), bytemuck::cast_slice_mut(&mut seen));
+        }
+        let seen = if packing.is_some() { &seen } else { &obs };
+        greedy.policy.actor(observation(greedy.policy, seen), &mut activations);
         bytemuck::cast_slice_mut::<_, u32>(mask.as_flattened_mut()).copy_from_slice(&outputs.legal);
         policy_head.set_mask(&mask);
         policy_head.greedy(activations.policy(), &mut actions);
