@@ -34,6 +34,7 @@ registry::environments! {
     minatar,
     hidden,
     minigrid,
+    toy_text,
 }
 
 /// The lanes that environments are written over.

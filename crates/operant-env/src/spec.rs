@@ -273,6 +273,11 @@ impl EnvOption {
         Self::new(name, default.into(), OptionValues::Range(low, high), help)
     }
 
+    /// On (1) or off (0).
+    pub fn flag(name: &str, default: bool, help: &str) -> Self {
+        Self::number(name, f64::from(u8::from(default)), 0.0, 1.0, help)
+    }
+
     /// One of some words.
     pub fn word(name: &str, default: &str, words: &[&str], help: &str) -> Self {
         let words = words.iter().map(|&word| word.to_owned()).collect();
@@ -299,6 +304,14 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
+    /// Whether a flag is on.
+    ///
+    /// # Panics
+    /// For a word.
+    pub fn is_on(&self) -> bool {
+        self.number() != 0.0
+    }
+
     /// The number.
     ///
     /// # Panics
@@ -419,10 +432,12 @@ impl OptionError {
 
 impl EnvSpec {
     /// The sets of options that the suites try: the defaults, and each option alone with another value: a number a tenth into
-    /// its range, or its least where that is the default; every other word. Paths are left out.
+    /// its range, or its least where that is the default; what a flag is not by default; every other word. Paths are left out.
     pub fn variants(&self) -> Vec<EnvOptions> {
         let others = |option: &EnvOption| -> Vec<OptionValue> {
             let values = match &option.values {
+                OptionValues::Range(0.0, 1.0) if option.default == 0.0.into() => vec![1.0.into()],
+                OptionValues::Range(0.0, 1.0) if option.default == 1.0.into() => vec![0.0.into()],
                 OptionValues::Range(low, high) => {
                     let tenth = low + (high - low) / 10.0;
                     vec![if option.default == tenth.into() { *low } else { tenth }.into()]
