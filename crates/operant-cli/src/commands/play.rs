@@ -137,7 +137,10 @@ fn numbers(args: &Args, cast: &Cast) -> anyhow::Result<Numbers> {
 
 /// An environment with these options.
 fn made(registry: &Registry, name: &str, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, Error> {
-    registry.make(name, options).map_err(|error| Error::usage(error.to_string()))
+    registry.make(name, options).map_err(|error| {
+        Error::usage(error.to_string())
+            .remedy(format!("`operant envs {name}` lists the options and their values"))
+    })
 }
 
 /// The environment, or the run, that the arguments name.
