@@ -56,7 +56,9 @@ impl Format {
                 ErrorKind::Disk,
                 "the film cannot be written: there is no such directory, or it is one itself",
             );
-            return Err(error.at(path.display().to_string()));
+            return Err(error
+                .at(path.display().to_string())
+                .remedy("name a file in a directory that exists"));
         }
         let has_ffmpeg = || {
             Command::new("ffmpeg")
@@ -120,7 +122,9 @@ impl Film {
     pub fn write(&self, format: Format, path: &Path) -> Result<String, Error> {
         let layout = self.layout();
         let frames = self.shots.len();
-        let failed = |error: &io::Error| Error::disk("the film cannot be written", path, error);
+        let failed = |error: &io::Error| {
+            Error::disk("the film cannot be written", path, error).remedy("name a file that can be written")
+        };
         let (width, height) = match format {
             Format::Gif => {
                 let bytes = self.gif(&layout).map_err(|error| failed(&io::Error::other(error)))?;
