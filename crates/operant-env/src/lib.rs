@@ -30,6 +30,10 @@ registry::environments! {
     acrobot::Acrobot,
     t_maze::TMaze,
     repeat_previous::RepeatPrevious,
+    pong::Pong,
+    breakout_large::BreakoutLarge,
+    game_2048::Game2048,
+    snake::Snake,
     ;
     minatar,
     hidden,

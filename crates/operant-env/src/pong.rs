@@ -1,0 +1,254 @@
+//! Pong: two paddles and a ball; the player on the right plays to 21 points against a scripted opponent.
+//!
+//! The court is 2 wide and 1.5 high, with the origin in its centre. A step is four frames of 1/60 s; in each frame
+//!
+//! 1. the player's paddle moves up or down by 0.03 or stays;
+//! 2. the opponent's paddle moves by at most 0.01: towards the ball's height while the ball comes to it, else back to the middle.
+//!    It aims to meet the ball off its own centre, by an amount that it draws for each serve;
+//! 3. spin bends the ball's path, and the ball moves; a wall above or below reflects it and takes its spin away;
+//! 4. a ball that passes a paddle's front within reach is hit. It leaves at an angle by where it was hit, straight from the middle
+//!    and steepest from the ends. It is 3% faster after a hit in the middle and 10% after one at an end, up to 0.05 a frame
+//!    sideways. A paddle in motion gives it spin;
+//! 5. a ball behind a paddle is a point, and the rest of the step passes without motion.
+//!
+//! After a point the ball is served from the centre line, at a random height and angle, to a random side. The reward is 1 for a
+//! point of the player and -1 for one of the opponent, so the return is the difference in points, as in the Atari game.
+
+use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
+
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
+
+/// Frames of a step.
+const FRAMES: u32 = 4;
+/// Points that win.
+const POINTS: u32 = 21;
+/// Half the height of the court.
+const COURT: f64 = 0.75;
+/// Radius of the ball.
+const RADIUS: f64 = 0.02;
+/// Height at which a wall reflects the ball's centre.
+const WALL: f64 = COURT - RADIUS;
+/// Half the length of a paddle.
+const PADDLE: f64 = 0.12;
+/// Greatest height of a paddle's centre.
+const HIGHEST: f64 = COURT - PADDLE;
+/// Distance of a paddle's front from the centre line.
+const FRONT: f64 = 0.9;
+/// Distance between the centres of ball and paddle within which the ball is hit.
+const REACH: f64 = PADDLE + RADIUS;
+/// Motion of the player's paddle in a frame.
+const PLAYER_SPEED: f64 = 0.03;
+/// Greatest motion of the opponent's paddle in a frame.
+const OPPONENT_SPEED: f64 = 0.01;
+/// Sideways speed of a serve, a frame.
+const SERVE: f64 = 0.02;
+/// Greatest sideways speed, a frame.
+const FASTEST: f64 = 0.05;
+/// Factor by which a hit in the middle speeds the ball up.
+const FASTER: f64 = 1.03;
+/// What a hit at an end adds to that factor.
+const FASTER_AT_END: f64 = 0.07;
+/// Vertical over sideways speed after a hit at an end.
+const STEEP: f64 = 0.9;
+/// Spin, the change of the vertical speed in a frame, from a paddle's motion in a frame.
+const SPIN: f64 = 0.01;
+/// Greatest distance from the centre, in reaches, at which the opponent aims to meet the ball.
+const AIM: f64 = 0.8;
+
+bundle! {
+    /// The court.
+    pub struct State {
+        /// Position of the ball, to the right.
+        x: Float,
+        /// Position of the ball, up.
+        y: Float,
+        /// Velocity of the ball to the right, a frame.
+        dx: Float,
+        /// Velocity of the ball up, a frame.
+        dy: Float,
+        /// Change of `dy` in a frame.
+        spin: Float,
+        /// Height of the player's paddle.
+        player: Float,
+        /// Its last motion.
+        player_dy: Float,
+        /// Height of the opponent's paddle.
+        opponent: Float,
+        /// Its last motion.
+        opponent_dy: Float,
+        /// Where the opponent aims to meet the ball, in reaches from its centre.
+        aim: Float,
+        /// Points of the player.
+        points: Uint,
+        /// Points of the opponent.
+        opponent_points: Uint,
+    }
+}
+
+/// The environment.
+#[derive(Debug, Clone, Default)]
+pub struct Pong;
+
+/// A serve from the centre line; the opponent draws its aim.
+#[inline(always)]
+fn serve<L: Lane>(s: State<L>, draws: &mut Draws<L>) -> State<L> {
+    let f = L::Float::splat;
+    let y = draws.between(-0.5, 0.5).named("serve_y");
+    let dy = draws.between(-0.5 * SERVE, 0.5 * SERVE).named("serve_dy");
+    let dx = draws.unit().lt(f(0.5)).select(f(-SERVE), f(SERVE));
+    State { x: f(0.0), y, dx, dy, spin: f(0.0), aim: draws.between(-AIM, AIM), ..s }
+}
+
+/// One frame: the state after it, and who scored in it: 1 for the player, -1 for the opponent.
+#[inline(always)]
+fn frame<L: Lane>(s: State<L>, push: L::Float) -> (State<L>, L::Int) {
+    let (f, int) = (L::Float::splat, L::Int::splat);
+    let player = (s.player + push).clamp(f(-HIGHEST), f(HIGHEST)).named("player");
+    let comes = s.dx.lt(f(0.0));
+    let target = comes.select(s.aim.mul_add(f(-REACH), s.y), f(0.0)).named("target");
+    let motion = (target - s.opponent).clamp(f(-OPPONENT_SPEED), f(OPPONENT_SPEED));
+    let opponent = (s.opponent + motion).clamp(f(-HIGHEST), f(HIGHEST)).named("opponent");
+    let (player_dy, opponent_dy) = (player - s.player, opponent - s.opponent);
+
+    let dy = (s.dy + s.spin).named("dy");
+    let (x, y) = ((s.x + s.dx).named("x"), (s.y + dy).named("y"));
+    let (above, below) = (y.gt(f(WALL)), y.lt(f(-WALL)));
+    let y = above.select(f(2.0 * WALL) - y, below.select(f(-2.0 * WALL) - y, y)).named("y");
+    let bounced = (above | below).named("bounced");
+    let dy = bounced.select(-dy, dy);
+    let spin = bounced.select(f(0.0), s.spin);
+
+    let right = x.gt(f(0.0));
+    let (paddle, paddle_dy) = (right.select(player, opponent), right.select(player_dy, opponent_dy));
+    let place = ((y - paddle) * f(1.0 / REACH)).named("place");
+    let passes = s.x.abs().lt(f(FRONT)) & x.abs().ge(f(FRONT));
+    let hit = (passes & place.abs().le(f(1.0))).named("hit");
+    let factor = place.abs().mul_add(f(FASTER_AT_END), f(FASTER));
+    let pace = (s.dx.abs() * factor).min(f(FASTEST)).named("pace");
+    let front = right.select(f(2.0 * FRONT), f(-2.0 * FRONT));
+
+    let state = State {
+        x: hit.select(front - x, x),
+        y,
+        dx: hit.select(right.select(-pace, pace), s.dx),
+        dy: hit.select(place * f(STEEP) * pace, dy),
+        spin: hit.select(paddle_dy * f(SPIN), spin),
+        player,
+        player_dy,
+        opponent,
+        opponent_dy,
+        ..s
+    };
+    let out = state.x.abs().gt(f(1.0));
+    (state, out.select(right.select(int(-1), int(1)), int(0)).named("scored"))
+}
+
+impl Env for Pong {
+    type State<L: Lane> = State<L>;
+    type Obs<L: Lane> = [L::Float; 11];
+    type Action<L: Lane> = L::Uint;
+
+    fn spec(&self) -> EnvSpec {
+        let any = f64::INFINITY;
+        EnvSpec {
+            name: "pong".into(),
+            aliases: vec!["Pong".into()],
+            family: "arcade".into(),
+            summary: "beat a scripted opponent to 21 points; 1 a point, -1 a point of the opponent".into(),
+            rules: "Stay, move up or move down to hit the ball past the opponent's paddle. Where a paddle hits the ball sets its \
+                    angle and speed, and a moving paddle gives it spin. The first to 21 points wins."
+                .into(),
+            reference: "Rules of its own, in the manner of the arcade game; tests hold them against a second implementation."
+                .into(),
+            obs: ObsSpace::symmetric(&[any, 1.0, 1.0, any, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+            actions: ActionSpace::Discrete(vec![3]),
+            time_limit: 10_000,
+            preset: Some(include_str!("../presets/pong.toml").into()),
+            ..EnvSpec::default()
+        }
+    }
+
+    #[inline(always)]
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
+        let (zero, none) = (L::Float::splat(0.0), L::Uint::splat(0));
+        let court = State {
+            x: zero,
+            y: zero,
+            dx: zero,
+            dy: zero,
+            spin: zero,
+            player: zero,
+            player_dy: zero,
+            opponent: zero,
+            opponent_dy: zero,
+            aim: zero,
+            points: none,
+            opponent_points: none,
+        };
+        serve(court, draws)
+    }
+
+    #[inline(always)]
+    fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, State<L>> {
+        let (f, u, int) = (L::Float::splat, L::Uint::splat, L::Int::splat);
+        let down = action.eq(u(2)).select(f(-PLAYER_SPEED), f(0.0));
+        let push = action.eq(u(1)).select(f(PLAYER_SPEED), down).named("push");
+        let (s, scored) = L::repeat(FRAMES, (*s, int(0)), |_, (s, scored)| {
+            let runs = scored.eq(int(0)).named("runs");
+            runs.select(frame(s, push), (s, scored))
+        });
+
+        let (won, lost) = (scored.gt(int(0)).named("won"), scored.lt(int(0)).named("lost"));
+        let points = s.points + won.select(u(1), u(0));
+        let opponent_points = s.opponent_points + lost.select(u(1), u(0));
+        let mut draws = draws.reserve(4);
+        let s = L::when(won | lost, s, |s| serve(s, &mut draws));
+        Step {
+            state: State { points, opponent_points, ..s },
+            reward: won.select(f(1.0), lost.select(f(-1.0), f(0.0))),
+            terminated: points.eq(u(POINTS)) | opponent_points.eq(u(POINTS)),
+        }
+    }
+
+    /// Everything but the opponent's aim, scaled to about one.
+    #[inline(always)]
+    fn observe<L: Lane>(&self, s: &State<L>) -> [L::Float; 11] {
+        let scaled = |value: L::Float, most: f64| value * L::Float::splat(1.0 / most);
+        let share = |points: L::Uint| scaled(L::Float::from_uint(points), f64::from(POINTS));
+        [
+            s.x,
+            scaled(s.y, COURT),
+            scaled(s.dx, FASTEST),
+            scaled(s.dy, FASTEST),
+            scaled(s.spin, PLAYER_SPEED * SPIN),
+            scaled(s.player, COURT),
+            scaled(s.player_dy, PLAYER_SPEED),
+            scaled(s.opponent, COURT),
+            scaled(s.opponent_dy, OPPONENT_SPEED),
+            share(s.points),
+            share(s.opponent_points),
+        ]
+    }
+
+    fn draw(&self, s: &State<f32>) -> Scene {
+        let (court, front, thickness) = (COURT as f32, FRONT as f32, 0.04);
+        let wall = |y| Shape::line([[-1.0, y], [1.0, y]], 0);
+        let paddle =
+            |x, y, tone| Shape::rectangle([x, y], thickness, 2.0 * PADDLE as f32, tone);
+        let score = |x, points: u32, tone| Shape::text([x, court + 0.1], points.to_string(), tone);
+        Scene {
+            low: [-1.05, -court - 0.05],
+            high: [1.05, court + 0.2],
+            shapes: vec![
+                wall(court),
+                wall(-court),
+                Shape::line([[0.0, -court], [0.0, court]], 4),
+                paddle(-front - thickness / 2.0, s.opponent, 1),
+                paddle(front + thickness / 2.0, s.player, 3),
+                Shape::circle([s.x, s.y], RADIUS as f32, 2),
+                score(-0.2, s.opponent_points.0, 1),
+                score(0.2, s.points.0, 3),
+            ],
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Snake: a snake grows with each food that it eats, on a board with walls.
+//!
+//! The board has 10 x 10 cells, or as many as the option `size` says. The snake starts with three cells in the middle of the board,
+//! its head to the right. A step moves the head one cell up, right, down or left; the opposite of its last motion is not possible and
+//! counts as straight ahead. The tail moves on in the same step, so the head may follow into its cell. Food is worth 1, lets
+//! the snake grow by a cell (the tail stays), and appears again on a free cell, each equally likely. The episode ends at a wall,
+//! at the snake itself, when the board is full, or by hunger: when the snake has not eaten for twice as many steps as the
+//! board has cells.
+//!
+//! The observation is egocentric, all bits: the 11 x 11 cells around the head in two planes, what is blocked (walls, and
+//! the snake except its last cell) and food; then in which directions food lies, up, right, down, left; then the head's direction.
+//!
+//! The board is three bit maps with a word a row: the snake, and the two bits of the direction in which it left each of its cells,
+//! along which the tail follows. The free cells are counted, and the k-th of them is found by halves of its row.
+
+use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint, bundle};
+
+use crate::spec::{OptionError, OptionValue};
+use crate::{ActionSpace, Env, EnvOption, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step, grid};
+
+/// Greatest number of cells along a side.
+const MOST: usize = 20;
+/// Cells of the snake at the start.
+const START: u32 = 3;
+/// How far the snake sees.
+const SIGHT: u32 = 5;
+/// Cells along a side of its view.
+const VIEW: usize = 2 * SIGHT as usize + 1;
+/// Words of its view, two planes.
+const WORDS: usize = (2 * VIEW * VIEW).div_ceil(32);
+/// Directions.
+const UP: u32 = 0;
+const RIGHT: u32 = 1;
+const DOWN: u32 = 2;
+const LEFT: u32 = 3;
+
+bundle! {
+    /// The board.
+    pub struct State {
+        /// Column of the head, 0 at the left.
+        x: Uint,
+        /// Row of the head, 0 at the top.
+        y: Uint,
+        /// Direction of the head's last motion: 0 up, 1 right, 2 down, 3 left.
+        heading: Uint,
+        /// Column of the tail.
+        tail_x: Uint,
+        /// Row of the tail.
+        tail_y: Uint,
+        /// Column of the food.
+        food_x: Uint,
+        /// Row of the food.
+        food_y: Uint,
+        /// Cells of the snake.
+        length: Uint,
+        /// Steps since it last ate.
+        hunger: Uint,
+        /// The snake, a row a word.
+        body: (Memory MOST),
+        /// Low bit of the direction in which it left each of its cells.
+        low: (Memory MOST),
+        /// High bit.
+        high: (Memory MOST),
+    }
+}
+
+/// The environment.
+#[derive(Debug, Clone)]
+pub struct Snake {
+    /// Cells along a side.
+    size: usize,
+}
+
+impl Default for Snake {
+    fn default() -> Self {
+        Snake { size: 10 }
+    }
+}
+
+/// Bit `x` of row `y` of a bit map.
+#[inline(always)]
+fn at<L: Lane>(map: &L::Memory<MOST>, x: L::Uint, y: L::Uint) -> L::Uint {
+    map.get(y).shr_by(x) & L::Uint::splat(1)
+}
+
+/// Sets bit `x` of row `y` to `bit` where `mask` holds.
+#[inline(always)]
+fn put<L: Lane>(map: &mut L::Memory<MOST>, mask: L::Mask, x: L::Uint, y: L::Uint, bit: L::Uint) {
+    let others = map.get(y) & !L::Uint::splat(1).shl_by(x);
+    map.set(mask, y, others | bit.shl_by(x));
+}
+
+/// The cell next to (x, y) in a direction; beyond the board's edge it wraps to a great number.
+#[inline(always)]
+fn next<L: Lane>(x: L::Uint, y: L::Uint, direction: L::Uint) -> (L::Uint, L::Uint) {
+    let u = L::Uint::splat;
+    let step = |forward: u32, back: u32| {
+        direction.eq(u(forward)).select(u(1), u(0)) - direction.eq(u(back)).select(u(1), u(0))
+    };
+    ((x + step(RIGHT, LEFT)).named("x"), (y + step(DOWN, UP)).named("y"))
+}
+
+/// The position of set bit number `k` of a word.
+#[inline(always)]
+fn find<L: Lane>(word: L::Uint, k: L::Uint) -> L::Uint {
+    let u = L::Uint::splat;
+    let (mut word, mut k, mut position) = (word, k, u(0));
+    for half in [16, 8, 4, 2, 1] {
+        let count = (word & u((1 << half) - 1)).count_ones();
+        let above = k.ge(count);
+        k = above.select(k - count, k);
+        word = above.select(word.shr(half), word);
+        position = (position + above.select(u(half), u(0))).named("position");
+    }
+    position
+}
+
+impl Snake {
+    /// The bits of a full row.
+    fn row(&self) -> u32 {
+        (1 << self.size) - 1
+    }
+
+    /// The cells of the board.
+    fn cells(&self) -> u32 {
+        (self.size * self.size) as u32
+    }
+
+    /// A free cell, each equally likely; there is one.
+    fn place<L: Lane>(&self, body: &L::Memory<MOST>, length: L::Uint, draws: &mut Draws<L>) -> [L::Uint; 2] {
+        let u = L::Uint::splat;
+        let mut k = draws.below_each(u(self.cells()) - length).named("k");
+        let (mut x, mut y, mut found) = (u(0), u(0), L::Mask::splat(false));
+        for row in 0..self.size {
+            let free = !body.word(row) & u(self.row());
+            let count = free.count_ones();
+            let here = (!found & k.lt(count)).named("here");
+            x = here.select(free, x);
+            y = here.select(u(row as u32), y);
+            found = found | here;
+            k = found.select(k, k - count).named("k");
+        }
+        [find::<L>(x, k), y]
+    }
+}
+
+impl Env for Snake {
+    type State<L: Lane> = State<L>;
+    type Obs<L: Lane> = ([L::Uint; WORDS], L::Uint, L::Uint);
+    type Action<L: Lane> = L::Uint;
+
+    fn spec(&self) -> EnvSpec {
+        let bits = |shape: &[usize]| ObsSpace::Binary { shape: shape.to_vec() };
+        EnvSpec {
+            name: "snake".into(),
+            aliases: vec!["Snake".into()],
+            family: "arcade".into(),
+            summary: "eat and grow without hitting the walls or yourself; 1 a food".into(),
+            rules: "Move up, right, down or left. Food is worth 1 and makes the snake a cell longer. The episode ends at a wall, at the \
+                    snake itself, when the board is full, or after 2 size^2 steps without food."
+                .into(),
+            reference: "Rules of its own; tests hold them against a second implementation.".into(),
+            obs: ObsSpace::Parts(vec![
+                ("view".into(), bits(&[2, VIEW, VIEW])),
+                ("food".into(), bits(&[4])),
+                ("heading".into(), bits(&[4])),
+            ]),
+            actions: ActionSpace::Discrete(vec![4]),
+            fps: 10.0,
+            options: vec![EnvOption::number("size", 10.0, 10.0, MOST as f64, "cells along a side, a whole number")],
+            preset: Some(include_str!("../presets/snake.toml").into()),
+            ..EnvSpec::default()
+        }
+    }
+
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        let spec = self.spec();
+        spec.check_option(name, value)?;
+        if value.number().fract() != 0.0 {
+            return Err(spec.refuse_option(name, value, "is not whole", "give a whole number of cells"));
+        }
+        self.size = value.number() as usize;
+        Ok(())
+    }
+
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
+        let u = L::Uint::splat;
+        let middle = self.size / 2;
+        let map = |bits: u32| {
+            let mut rows = [0; MOST];
+            rows[middle] = bits;
+            L::Memory::<MOST>::splat(&rows)
+        };
+        let (body, low, high) = (map(0b111 << (middle - 2)), map(0b011 << (middle - 2)), map(0));
+        let [food_x, food_y] = self.place::<L>(&body, u(START), draws);
+        let middle = middle as u32;
+        State {
+            x: u(middle),
+            y: u(middle),
+            heading: u(RIGHT),
+            tail_x: u(middle - 2),
+            tail_y: u(middle),
+            food_x,
+            food_y,
+            length: u(START),
+            hunger: u(0),
+            body,
+            low,
+            high,
+        }
+    }
+
+    fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, State<L>> {
+        let u = L::Uint::splat;
+        let (all, size) = (L::Mask::splat(true), u(self.size as u32));
+        let State { mut body, mut low, mut high, .. } = *s;
+        let heading = action.eq(s.heading ^ u(2)).select(s.heading, *action).named("heading");
+        let (x, y) = next::<L>(s.x, s.y, heading);
+        let wall = (x.ge(size) | y.ge(size)).named("wall");
+        let eats = (x.eq(s.food_x) & y.eq(s.food_y)).named("eats");
+        put::<L>(&mut low, all, s.x, s.y, heading & u(1));
+        put::<L>(&mut high, all, s.x, s.y, heading.shr(1));
+
+        // The tail leaves its cell before the head enters its own.
+        let follows = at::<L>(&low, s.tail_x, s.tail_y) | at::<L>(&high, s.tail_x, s.tail_y).shl(1);
+        let (next_x, next_y) = next::<L>(s.tail_x, s.tail_y, follows);
+        put::<L>(&mut body, !eats, s.tail_x, s.tail_y, u(0));
+        let bites = (!wall & at::<L>(&body, x, y).ne(u(0))).named("bites");
+        put::<L>(&mut body, !wall, x, y, u(1));
+
+        let length = s.length + eats.select(u(1), u(0));
+        let hunger = eats.select(u(0), s.hunger + u(1));
+        let full = length.eq(u(self.cells()));
+        let mut draws = draws.reserve(1);
+        let [food_x, food_y] =
+            L::when(eats & !full, [s.food_x, s.food_y], |_| self.place::<L>(&body, length, &mut draws));
+        let state = State {
+            x,
+            y,
+            heading,
+            tail_x: eats.select(s.tail_x, next_x),
+            tail_y: eats.select(s.tail_y, next_y),
+            food_x,
+            food_y,
+            length,
+            hunger,
+            body,
+            low,
+            high,
+        };
+        let starves = hunger.ge(u(2 * self.cells()));
+        let reward = eats.select(L::Float::splat(1.0), L::Float::splat(0.0));
+        Step { state, reward, terminated: wall | bites | full | starves }
+    }
+
+    fn observe<L: Lane>(&self, s: &State<L>) -> Self::Obs<L> {
+        let u = L::Uint::splat;
+        // A row with a margin of walls as wide as the view, of which the head's surroundings are the bits from its column on.
+        let (outside, margin) = (u(!self.row()), u((1 << SIGHT) - 1));
+        let tail = u(1).shl_by(s.tail_x);
+        let mut view = [u(0); WORDS];
+        for line in 0..VIEW {
+            let y = s.y + u(line as u32) - u(SIGHT);
+            let row = s.body.get(y) & !y.eq(s.tail_y).select(tail, u(0));
+            let row = y.lt(u(self.size as u32)).select(row | outside, u(u32::MAX)).named("row");
+            let seen = (row.shl(SIGHT) | margin).shr_by(s.x) & u((1 << VIEW) - 1);
+            let (word, bit) = (line * VIEW / 32, (line * VIEW % 32) as u32);
+            view[word] = view[word] | seen.shl(bit);
+            if bit as usize + VIEW > 32 {
+                view[word + 1] = view[word + 1] | seen.shr(32 - bit);
+            }
+        }
+        let (column, row) = (s.food_x + u(SIGHT) - s.x, s.food_y + u(SIGHT) - s.y);
+        let near = (column.lt(u(VIEW as u32)) & row.lt(u(VIEW as u32))).named("near");
+        let food = u((VIEW * VIEW) as u32) + row * u(VIEW as u32) + column;
+        for (word, view) in view.iter_mut().enumerate().skip(VIEW * VIEW / 32) {
+            *view = *view | near.select(grid::bit(food, word), u(0));
+        }
+        let flag = |holds: L::Mask, direction: u32| holds.select(u(1 << direction), u(0));
+        let compass = flag(s.food_y.lt(s.y), UP)
+            | flag(s.x.lt(s.food_x), RIGHT)
+            | flag(s.y.lt(s.food_y), DOWN)
+            | flag(s.food_x.lt(s.x), LEFT);
+        (view, compass, u(1).shl_by(s.heading))
+    }
+
+    fn draw(&self, s: &State<f32>) -> Scene {
+        let (size, side) = (self.size as f32, self.size as u32);
+        let holds = |map: &<f32 as Lane>::Memory<MOST>, x: usize, y: usize| {
+            Memory::<f32, MOST>::word(map, y).0 >> x & 1 == 1
+        };
+        let edge = [[0.0, 0.0], [0.0, size], [size, size], [size, 0.0], [0.0, 0.0]];
+        let mut shapes = vec![Shape::line(edge, 0)];
+        for (x, y) in (0..self.size).flat_map(|y| (0..self.size).map(move |x| (x, y))) {
+            if holds(&s.body, x, y) {
+                shapes.push(grid::square(side, x as f32, y as f32, GREEN));
+            }
+        }
+        shapes.push(grid::square(side, s.food_x.0 as f32, s.food_y.0 as f32, RED));
+        // The head is an arrow; beyond the edge after a last step into a wall.
+        let (x, y) = (s.x.0 as i32 as f32 + 0.5, size - 0.5 - s.y.0 as i32 as f32);
+        let (ahead, aside) = match s.heading.0 {
+            UP => ([0.0, 0.45], [0.45, 0.0]),
+            RIGHT => ([0.45, 0.0], [0.0, 0.45]),
+            DOWN => ([0.0, -0.45], [0.45, 0.0]),
+            _ => ([-0.45, 0.0], [0.0, 0.45]),
+        };
+        let corner = |a: f32, b: f32| [x + a * ahead[0] + b * aside[0], y + a * ahead[1] + b * aside[1]];
+        shapes.push(Shape::polygon([corner(1.0, 0.0), corner(-1.0, 1.0), corner(-1.0, -1.0)], 2));
+        Scene { low: [-0.5, -0.5], high: [size + 0.5, size + 0.5], shapes }
+    }
+}
