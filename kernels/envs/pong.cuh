@@ -103,7 +103,7 @@ __device__ __forceinline__ void env_step(
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
     EnvState& next, float& reward, bool& terminated) {
     const unsigned t1 = purpose << 24u;
-    const float push = (action[0] == 1u) ? 0.024f : ((action[0] == 2u) ? (-0.024f) : 0.0f);
+    const float push = (action[0] == 1u) ? 0.03f : ((action[0] == 2u) ? (-0.03f) : 0.0f);
     float v0_x = state.x;
     float v0_y = state.y;
     float v0_dx = state.dx;
@@ -138,8 +138,8 @@ __device__ __forceinline__ void env_step(
         const float player = (0.63f < t3) ? 0.63f : t3;
         const float target = (v0_dx_before < 0.0f) ? __fmaf_rn(v0_aim_before, -0.14f, v0_y_before) : 0.0f;
         const float t4 = __fsub_rn(target, v0_opponent_before);
-        const float t5 = (t4 < (-0.012f)) ? (-0.012f) : t4;
-        const float t6 = __fadd_rn(v0_opponent_before, (0.012f < t5) ? 0.012f : t5);
+        const float t5 = (t4 < (-0.01f)) ? (-0.01f) : t4;
+        const float t6 = __fadd_rn(v0_opponent_before, (0.01f < t5) ? 0.01f : t5);
         const float t7 = (t6 < (-0.63f)) ? (-0.63f) : t6;
         const float opponent = (0.63f < t7) ? 0.63f : t7;
         const float t8 = __fsub_rn(player, v0_player_before);
@@ -247,11 +247,11 @@ __device__ __forceinline__ void env_observe(
     obs[1] = __fmul_rn(state.y, 1.3333334f);
     obs[2] = __fmul_rn(state.dx, 20.0f);
     obs[3] = __fmul_rn(state.dy, 20.0f);
-    obs[4] = __fmul_rn(state.spin, 4166.6665f);
+    obs[4] = __fmul_rn(state.spin, 3333.3333f);
     obs[5] = __fmul_rn(state.player, 1.3333334f);
-    obs[6] = __fmul_rn(state.player_dy, 41.666668f);
+    obs[6] = __fmul_rn(state.player_dy, 33.333332f);
     obs[7] = __fmul_rn(state.opponent, 1.3333334f);
-    obs[8] = __fmul_rn(state.opponent_dy, 83.333336f);
+    obs[8] = __fmul_rn(state.opponent_dy, 100.0f);
     obs[9] = __fmul_rn(__uint2float_rn(state.points), 0.04761905f);
     obs[10] = __fmul_rn(__uint2float_rn(state.opponent_points), 0.04761905f);
 }

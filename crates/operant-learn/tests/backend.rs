@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
+#[path = "../../operant-env/tests/support/cards.rs"]
+mod cards;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
 
+use cards::{Cards, MixedCards};
 use locks::Locks;
 use operant_env::cartpole::CartPole;
 use operant_env::minatar::{Breakout, MinAtar};
@@ -142,6 +145,20 @@ fn evaluation_disturbs_nothing_and_repeats() {
     let distinct: std::collections::HashSet<u64> = more.traces.iter().copied().collect();
     assert_eq!(distinct.len(), 40, "every start of CartPole is another episode");
     assert_same(&before, &backend.save().expect("a snapshot"), "an evaluation");
+}
+
+#[test]
+fn packed_observations_are_expanded_for_an_evaluation() {
+    for env in [shared(Cards), shared(MixedCards)] {
+        let mut backend = backend(env, &config(32), 2).expect("a good configuration");
+        let untrained = backend.evaluate(0..100, 0).expect("an evaluation").returns;
+        (0..40).for_each(|_| {
+            update(&mut *backend);
+        });
+        let trained = backend.evaluate(0..100, 0).expect("an evaluation").returns;
+        let sum = |returns: &[f64]| returns.iter().sum::<f64>();
+        assert!(sum(&trained) > sum(&untrained), "{} and {}", sum(&trained), sum(&untrained));
+    }
 }
 
 #[test]
