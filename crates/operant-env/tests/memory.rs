@@ -9,7 +9,13 @@ fn options(values: &[(&str, OptionValue)]) -> EnvOptions {
     values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-fn play(env: &str, values: &[(&str, OptionValue)], state: &[f64], actions: &[u32], draws: Option<&[f64]>) -> Outcome {
+fn play(
+    env: &str,
+    values: &[(&str, OptionValue)],
+    state: &[f64],
+    actions: &[u32],
+    draws: Option<&[f64]>,
+) -> Outcome {
     let env = builtin().make(env, &options(values)).expect("a known environment");
     let actions = actions.iter().map(|action| vec![f64::from(*action)]).collect();
     let draws = draws.map(|draws| draws.iter().map(|draw| vec![*draw]).collect());
@@ -30,7 +36,8 @@ fn hidden_velocities_are_missing_and_nothing_else_changes() {
         let shown = |obs: &Vec<f64>| seen.iter().map(|k| obs[*k]).collect::<Vec<f64>>();
         assert_eq!(hidden.obs, full.obs.iter().map(shown).collect::<Vec<_>>(), "{hidden_id}");
         assert_eq!((hidden.state, hidden.reward), (full.state, full.reward), "{hidden_id}");
-        let by_option = builtin().make(id, &options(&[("hide", "velocity".into())])).expect("an option").spec();
+        let by_option =
+            builtin().make(id, &options(&[("hide", "velocity".into())])).expect("an option").spec();
         let by_name = builtin().make(hidden_id, &EnvOptions::new()).expect("a name").spec();
         assert_eq!(by_option, by_name);
         assert_eq!(by_name.obs.size(), seen.len());

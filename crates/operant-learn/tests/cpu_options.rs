@@ -99,6 +99,7 @@ fn a_missing_cpu_is_reported_and_training_continues() {
     let reason = unbound.expect("a reason");
     assert!(reason.contains("CPU 4294967295") && !reason.contains('\n'), "{reason}");
     after(backend);
-    let started = backend_with(shared(CartPole::default()), &config, &CpuOptions::new(2)).expect("a good configuration");
+    let started = backend_with(shared(CartPole::default()), &config, &CpuOptions::new(2))
+        .expect("a good configuration");
     assert_eq!(started.unbound, None, "no binding was requested");
 }

@@ -52,7 +52,8 @@ fn what_is_counted_is_what_is_taken() {
         ..Config::default()
     };
     for config in [network, samples] {
-        let counted = Footprint::of(&CartPole::default(), &config, threads).expect("trains").bytes(config.num_envs);
+        let counted =
+            Footprint::of(&CartPole::default(), &config, threads).expect("trains").bytes(config.num_envs);
         let taken = measured(&config, threads);
         let (counted, taken) = (counted as f64, taken as f64);
         assert!(taken <= 1.1 * counted + 8e6, "{taken:.3e} bytes taken, {counted:.3e} counted");

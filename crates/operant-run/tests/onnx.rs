@@ -106,7 +106,9 @@ fn compare(python: &Path, saved: &SavedPolicy) {
         observations(&saved.policy.obs, |name, bytes| std::fs::write(at(name), bytes).expect("written"));
     let obs = ObsRows::Words(&words);
     // At least one choice of each component is legal: every third and every fifth.
-    let legal: Vec<i8> = (0..ROWS * outputs).map(|i| i8::from(i % outputs % 3 == 0 || i % 5 == 0)).collect();
+    let legal: Vec<i8> = (0..ROWS * outputs)
+        .map(|i| i8::from((i % outputs).is_multiple_of(3) || i.is_multiple_of(5)))
+        .collect();
     std::fs::write(at("action_mask"), legal.iter().map(|&x| x as u8).collect::<Vec<u8>>()).expect("written");
     export::write_onnx(saved, &at("m.onnx")).expect("written");
     let ran = Command::new(python).args(["-c", SCRIPT]).current_dir(dir.path()).output().expect("started");

@@ -268,7 +268,8 @@ mod tests {
     fn a_profile_changes_no_bit_of_training() {
         let config = Config { num_envs: 32, num_steps: 8, hidden: vec![8], ..Config::default() };
         let mut states = [false, true].map(|on| {
-            let started = backend_with(Arc::new(CartPole::default()), &config, &CpuOptions::new(2)).expect("a backend");
+            let started =
+                backend_with(Arc::new(CartPole::default()), &config, &CpuOptions::new(2)).expect("a backend");
             let mut backend = started.backend;
             for _ in 0..3 {
                 backend.time_parts(on);
