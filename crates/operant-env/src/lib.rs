@@ -39,6 +39,7 @@ registry::environments! {
     hidden,
     minigrid,
     toy_text,
+    quadrotor,
 }
 
 /// The lanes that environments are written over.
