@@ -19,6 +19,14 @@ fn every_world_is_described() {
     for spec in &specs {
         let texts = [&spec.family, &spec.summary, &spec.rules, &spec.reference];
         assert!(texts.iter().all(|text| !text.is_empty()), "{}", spec.name);
+        // ONNX models have inputs and outputs of these names.
+        let reserved = ["action", "logits", "value", "mean", "log_std", "action_mask"];
+        let parts = spec.obs.parts();
+        assert!(
+            parts.iter().all(|(part, _)| !reserved.contains(part) && !part.contains('.')),
+            "{}",
+            spec.name
+        );
         if let Some(base) = &spec.variant_of {
             assert!(specs.iter().any(|other| other.name == *base), "{} is a variant of {base}", spec.name);
         }

@@ -19,7 +19,8 @@ IDS = sorted(id for id in gymnasium.registry if id.startswith("operant/"))
 
 
 def test_every_environment_is_registered():
-    assert "operant/CartPole-v1" in IDS and len(IDS) == len(operant.envs.names())
+    assert {"operant/CartPole-v1", "operant/MinAtar-Breakout-v1", "operant/Pong-v0"} <= set(IDS)
+    assert {gymnasium.spec(id).kwargs["name"] for id in IDS} == set(operant.envs.names())
 
 
 @pytest.mark.parametrize("id", IDS)
