@@ -433,7 +433,11 @@ impl OptionError {
 impl EnvSpec {
     /// The sets of options that the suites try: the defaults, and each option alone with another value: a number a tenth into
     /// its range, or its least where that is the default; what a flag is not by default; every other word. Paths are left out.
+    /// Of a variant the defaults alone: the environment that it is a variant of has the same options.
     pub fn variants(&self) -> Vec<EnvOptions> {
+        if self.variant_of.is_some() {
+            return vec![EnvOptions::new()];
+        }
         let others = |option: &EnvOption| -> Vec<OptionValue> {
             let values = match &option.values {
                 OptionValues::Range(0.0, 1.0) if option.default == 0.0.into() => vec![1.0.into()],

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use operant_env::replay::{Arithmetic, Case, Outcome, StepWords};
-use operant_env::{AnyEnv, TileSpec, builtin};
+use operant_env::{AnyEnv, ObsSpace, TileSpec, builtin};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -78,6 +78,52 @@ fn episodes_are_those_of_the_package() {
     assert!(aliases.iter().all(|names| names.iter().any(|name| ids.contains(&**name))), "all have episodes");
     println!("{} episodes, {steps} steps", episodes.len());
     assert!(steps > 20_000, "only {steps} steps");
+}
+
+/// The bits of numbers below those bounds, one of each number's bits set.
+fn one_hot<'a>(numbers: &[f64], below: impl Iterator<Item = &'a usize>) -> Vec<f64> {
+    let bits = |(&number, &below): (&f64, &'a usize)| {
+        (0..below).map(move |k| f64::from(u8::from(k as f64 == number)))
+    };
+    numbers.iter().zip(below).flat_map(bits).collect()
+}
+
+/// The whole grid from a state: type, colour and state of each cell, column by column, with the agent.
+fn whole_grid(state: &[f64]) -> Vec<f64> {
+    let (width, height) = (state[0] as usize, state[1] as usize);
+    let (cells, rest) = state[2..].split_at(3 * width * height);
+    let places = (0..width).flat_map(|x| (0..height).map(move |y| (x, y)));
+    let cell = |(x, y): (usize, usize)| {
+        let is_agent = [x as f64, y as f64] == rest[..2];
+        if is_agent { vec![10.0, 0.0, rest[2]] } else { cells[3 * (y * width + x)..][..3].to_vec() }
+    };
+    places.flat_map(cell).collect()
+}
+
+#[test]
+fn other_views_show_the_same() {
+    let episodes = lines("minigrid.episodes.jsonl");
+    for spec in builtin().specs().into_iter().filter(|spec| spec.family == "minigrid") {
+        let line = episodes.iter().find(|line| spec.aliases.iter().any(|alias| alias == name(line)));
+        let case = case(line.expect("it has episodes"));
+        let outcome = |view: &str| {
+            let options = [("view".to_owned(), view.into())].into();
+            let env = builtin().make(&spec.name, &options).expect("the views that it has");
+            assert_eq!(env.with_options(&Default::default()).expect("none").spec(), env.spec());
+            env.replay(Arithmetic::Wide, &case).expect("a good case")
+        };
+        let (seen, bits, full) = (outcome("indices"), outcome("bits"), outcome("full"));
+        let ObsSpace::Parts(parts) = &spec.obs else { panic!("parts") };
+        let below: Vec<usize> =
+            parts.iter().flat_map(|(_, part)| part.bounds()).map(|below| below as usize).collect();
+        assert_eq!((&bits.state, &full.state), (&seen.state, &seen.state), "{}", spec.name);
+        for step in 0..seen.reward.len() {
+            assert_eq!(bits.obs[step], one_hot(&seen.obs[step], below.iter()), "{} step {step}", spec.name);
+            let others = &seen.obs[step][147..];
+            let expected = [&whole_grid(&seen.state[step]), others].concat();
+            assert_eq!(full.obs[step], expected, "{} step {step}", spec.name);
+        }
+    }
 }
 
 /// What is counted in a layout, as the recipe counts it: pairs of a name and a place.

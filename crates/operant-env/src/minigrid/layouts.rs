@@ -1,5 +1,7 @@
 //! The first states: a fixed grid for each task, and what is drawn into it.
 
+use std::sync::Arc;
+
 use operant_lane::{Draws, Lane, Mask, Uint, array};
 
 use super::board::{Board, Rect, any, at, gap};
@@ -7,7 +9,8 @@ use super::cell::{
     self, BALL, BLUE, BOX, CLOSED_DOOR, COLOURS, EMPTY, GOAL, GREEN, KEY, LAVA, LOCKED_DOOR, RED, WALL, YELLOW,
 };
 use super::tasks::{Kind, Task};
-use super::{corridor, multiroom};
+use super::{MiniGrid, SEEN, View, corridor, multiroom};
+use crate::AnyEnv;
 
 /// The two rooms of those tasks that have a locked door between them, and a cell that objects keep away from.
 const LEFT_ROOM: Rect = [0, 0, 6, 6];
@@ -53,8 +56,30 @@ pub fn fixed(task: &Task) -> Vec<u32> {
 
 /// The sizes of grids, by the words of their cells. Each has the layouts of its tasks alone, so that no others are compiled for it.
 pub trait Layouts: Clone + Send + Sync + 'static {
+    /// The environment of a task whose observations are of that kind.
+    fn of(task: &'static Task, view: View) -> Arc<dyn AnyEnv>;
+
     /// Draws the layout of a task.
     fn lay<L: Lane, const W: usize>(task: &Task, b: &mut Board<L, W>, draws: &mut Draws<L>);
+}
+
+/// Words of grids of up to 84 cells, 364 cells, and 25 x 25.
+const SMALL: usize = 21;
+const MEDIUM: usize = 91;
+const LARGE: usize = 157;
+
+/// Words of a full view of as many words of cells, with direction and mission.
+const fn full(words: usize) -> usize {
+    3 * words + 2
+}
+
+/// The environment of a task.
+pub fn of(task: &'static Task, view: View) -> Arc<dyn AnyEnv> {
+    match task.cells().div_ceil(4) {
+        words if words <= SMALL => Small::of(task, view),
+        words if words <= MEDIUM => Medium::of(task, view),
+        _ => Large::of(task, view),
+    }
 }
 
 /// Up to 84 cells.
@@ -68,6 +93,13 @@ pub struct Medium;
 pub struct Large;
 
 impl Layouts for Small {
+    fn of(task: &'static Task, view: View) -> Arc<dyn AnyEnv> {
+        match view {
+            View::Full => Arc::new(MiniGrid::<Self, SMALL, { full(SMALL) }>::new(task, view)),
+            _ => Arc::new(MiniGrid::<Self, SMALL, SEEN>::new(task, view)),
+        }
+    }
+
     fn lay<L: Lane, const W: usize>(task: &Task, b: &mut Board<L, W>, draws: &mut Draws<L>) {
         let n = task.width;
         match task.kind {
@@ -93,6 +125,13 @@ impl Layouts for Small {
 }
 
 impl Layouts for Medium {
+    fn of(task: &'static Task, view: View) -> Arc<dyn AnyEnv> {
+        match view {
+            View::Full => Arc::new(MiniGrid::<Self, MEDIUM, { full(MEDIUM) }>::new(task, view)),
+            _ => Arc::new(MiniGrid::<Self, MEDIUM, SEEN>::new(task, view)),
+        }
+    }
+
     fn lay<L: Lane, const W: usize>(task: &Task, b: &mut Board<L, W>, draws: &mut Draws<L>) {
         match task.kind {
             Kind::FourRooms => four_rooms(b, draws),
@@ -105,6 +144,13 @@ impl Layouts for Medium {
 }
 
 impl Layouts for Large {
+    fn of(task: &'static Task, view: View) -> Arc<dyn AnyEnv> {
+        match view {
+            View::Full => Arc::new(MiniGrid::<Self, LARGE, { full(LARGE) }>::new(task, view)),
+            _ => Arc::new(MiniGrid::<Self, LARGE, SEEN>::new(task, view)),
+        }
+    }
+
     fn lay<L: Lane, const W: usize>(task: &Task, b: &mut Board<L, W>, draws: &mut Draws<L>) {
         let Kind::MultiRoom { rooms, smallest, largest } = task.kind else {
             unreachable!("{:?} has no large grid", task.kind)

@@ -18,11 +18,14 @@ mod view;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use operant_lane::{Draws, Lane, bundle};
+use operant_lane::{Draws, Lane, Uint, bundle};
 
 use board::Board;
-use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Registry, Scene, Step};
-use layouts::{Large, Layouts, Medium, Small};
+use crate::{
+    ActionSpace, AnyEnv, Env, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, Registry, Scene, Step,
+};
+use cell::COLOURS;
+use layouts::Layouts;
 use tasks::{EXTRA, TASKS, Task};
 
 bundle! {
@@ -45,26 +48,37 @@ bundle! {
     }
 }
 
-/// Words of grids of up to 84 cells, 364 cells, and 25 x 25.
-const SMALL: usize = 21;
-const MEDIUM: usize = 91;
-const LARGE: usize = 157;
-/// Words of an observation at most: view, direction and mission.
+/// Words of an observation of the view, direction and mission.
 const SEEN: usize = (3 * view::CELLS).div_ceil(4) + 2;
 
-/// A task on a grid of up to 4 W cells.
+/// The option that selects what is observed.
+const VIEW: &str = "view";
+
+/// What is observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// What the agent sees, as indices.
+    Indices,
+    /// The same as bits.
+    Bits,
+    /// The whole grid, as indices.
+    Full,
+}
+
+/// A task on a grid of up to 4 W cells, whose observations have at most O words.
 #[derive(Debug, Clone)]
-pub struct MiniGrid<S, const W: usize> {
+pub struct MiniGrid<S, const W: usize, const O: usize> {
     task: &'static Task,
+    view: View,
     /// What all first states have in common.
     fixed: Arc<[u32]>,
     size: PhantomData<S>,
 }
 
-impl<S: Layouts, const W: usize> MiniGrid<S, W> {
-    fn new(task: &'static Task) -> Self {
+impl<S: Layouts, const W: usize, const O: usize> MiniGrid<S, W, O> {
+    fn new(task: &'static Task, view: View) -> Self {
         let fixed = words(&layouts::fixed(task), W);
-        MiniGrid { task, fixed: fixed.into(), size: PhantomData }
+        MiniGrid { task, view, fixed: fixed.into(), size: PhantomData }
     }
 }
 
@@ -81,35 +95,36 @@ fn unpacked(words: impl Iterator<Item = u32>, count: usize) -> Vec<u32> {
 
 /// Adds the environments of the family.
 pub fn family(registry: Registry) -> Registry {
-    TASKS.iter().fold(registry, |registry, task| {
-        let words = task.cells().div_ceil(4);
-        if words <= SMALL {
-            registry.with(MiniGrid::<Small, SMALL>::new(task))
-        } else if words <= MEDIUM {
-            registry.with(MiniGrid::<Medium, MEDIUM>::new(task))
-        } else {
-            registry.with(MiniGrid::<Large, LARGE>::new(task))
+    TASKS.iter().fold(registry, |registry, task| registry.with_shared(layouts::of(task, View::Indices)))
+}
+
+/// The space of observations: type, colour and state of each cell, the direction, and the numbers of the mission.
+fn space(task: &Task, view: View) -> ObsSpace {
+    let numbers = |shape: Vec<usize>, below: &[u32]| match view {
+        View::Bits => {
+            // The last axis is one of bits.
+            let bits = below.iter().sum::<u32>() as usize;
+            let outer = &shape[..shape.len().saturating_sub(1)];
+            ObsSpace::Binary { shape: [outer, &[bits]].concat() }
         }
-    })
-}
-
-/// The space of observations: type, colour and state of each cell of the view, the direction, and the numbers of the mission.
-fn space(task: &Task) -> ObsSpace {
-    let mut parts = vec![
-        ("image".to_owned(), ObsSpace::Index { shape: vec![view::SIDE, view::SIDE, 3], below: vec![11, 6, 3] }),
-        ("direction".to_owned(), ObsSpace::Index { shape: Vec::new(), below: vec![4] }),
-    ];
+        _ => ObsSpace::Index { shape, below: below.to_vec() },
+    };
+    let image = match view {
+        // The state of the agent's cell is its direction.
+        View::Full => numbers(vec![task.width as usize, task.height as usize, 3], &[view::TYPES, COLOURS, 4]),
+        _ => numbers(vec![view::SIDE, view::SIDE, 3], &[view::TYPES, COLOURS, 3]),
+    };
     let mission = task.mission();
+    let mut parts = vec![("image", image), ("direction", numbers(Vec::new(), &[4]))];
     if !mission.is_empty() {
-        let below = mission.to_vec();
-        parts.push(("mission".to_owned(), ObsSpace::Index { shape: vec![mission.len()], below }));
+        parts.push(("mission", numbers(vec![mission.len()], mission)));
     }
-    ObsSpace::Parts(parts)
+    ObsSpace::Parts(parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect())
 }
 
-impl<S: Layouts, const W: usize> Env for MiniGrid<S, W> {
+impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
     type State<L: Lane> = State<L, W>;
-    type Obs<L: Lane> = view::Words<L, SEEN>;
+    type Obs<L: Lane> = view::Words<L, O>;
     type Action<L: Lane> = L::Uint;
 
     fn spec(&self) -> EnvSpec {
@@ -123,13 +138,32 @@ impl<S: Layouts, const W: usize> Env for MiniGrid<S, W> {
             rules: format!("{rules} Success is worth 1 - 0.9 t / {}, other steps 0.", task.limit),
             reference: "minigrid 3.2.0, move for move; layouts from the same distributions; the mission as numbers.".into(),
             variant_of: task.variant_of.map(|name| format!("minigrid_{name}")),
-            obs: space(task),
+            obs: space(task, self.view),
             actions: ActionSpace::Discrete(vec![task.actions()]),
             time_limit: task.limit,
             fps: 8.0,
-            options: Vec::new(),
-            preset: None,
+            options: vec![EnvOption::word(
+                VIEW,
+                "indices",
+                &["indices", "bits", "full"],
+                "what is observed: what the agent sees as indices, or as bits; or the whole grid as indices",
+            )],
+            preset: Some(task.preset()),
         }
+    }
+
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        Env::spec(self).check_option(name, value)?;
+        self.view = match value.text() {
+            "bits" => View::Bits,
+            "full" => View::Full,
+            _ => View::Indices,
+        };
+        Ok(())
+    }
+
+    fn resolve(self) -> Arc<dyn AnyEnv> {
+        S::of(self.task, self.view)
     }
 
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, W> {
@@ -142,12 +176,28 @@ impl<S: Layouts, const W: usize> Env for MiniGrid<S, W> {
         rules::step(self.task, s, *action, draws)
     }
 
-    fn observe<L: Lane>(&self, s: &State<L, W>) -> view::Words<L, SEEN> {
-        let task = self.task;
+    fn observe<L: Lane>(&self, s: &State<L, W>) -> view::Words<L, O> {
+        let (task, mission) = (self.task, self.task.mission());
         let mut words = view::Words::new();
-        words.push_cells(&view::view(s, task.width, task.height, task.see_through()));
+        if self.view == View::Full {
+            words.push_cells(task.cells(), |place| view::full(s, task.width, task.height, place));
+        } else {
+            let cells = view::view(s, task.width, task.height, task.see_through());
+            if self.view == View::Bits {
+                let one = L::Uint::splat(1);
+                let bits = (view::TYPES + COLOURS + 3) as usize;
+                words.push_bits(bits, &cells.map(view::one_hot::<L>));
+                words.push(one.shl_by(s.dir));
+                let firsts = mission.iter().scan(0, |sum, below| Some(std::mem::replace(sum, *sum + below)));
+                let bit = |(&number, first): (&L::Uint, u32)| one.shl_by(number + L::Uint::splat(first));
+                let all = s.extra.iter().zip(firsts).map(bit).reduce(|all, bit| all | bit);
+                all.into_iter().for_each(|all| words.push(all));
+                return words;
+            }
+            words.push_cells(view::CELLS, |place| cells[place]);
+        }
         words.push(s.dir);
-        words.push_bytes(&s.extra[..task.mission().len()]);
+        words.push_bytes(&s.extra[..mission.len()]);
         words
     }
 

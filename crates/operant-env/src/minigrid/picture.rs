@@ -6,14 +6,17 @@ use crate::{Point, Scene, Shape};
 
 /// Palette entries of the colours.
 const TONES: [u8; 6] = [RED, GREEN, BLUE, PURPLE, YELLOW, GREY];
-/// Palette entry of the ground: what is cut out of a shape.
-const GROUND: u8 = 0;
+/// Palette entry of what is drawn upon a filled cell.
+const MARK: u8 = 0;
 
 /// The thing in a cell whose centre is `center`.
 fn thing(shapes: &mut Vec<Shape>, code: u32, center: Point) {
     let [x, y] = center;
     let tone = TONES[cell::colour(core::num::Wrapping(code)).0.min(5) as usize];
     let square = |side: f32, tone| Shape::rectangle(center, side, side, tone);
+    let frame = |r: f32, tone| {
+        Shape::line([[x - r, y - r], [x + r, y - r], [x + r, y + r], [x - r, y + r], [x - r, y - r]], tone)
+    };
     match code & KIND {
         kind if kind == WALL & KIND => shapes.push(square(1.0, GREY)),
         kind if kind == GOAL & KIND => shapes.push(square(1.0, GREEN)),
@@ -22,12 +25,15 @@ fn thing(shapes: &mut Vec<Shape>, code: u32, center: Point) {
             let wave = [-0.5, -0.25, 0.0, 0.25, 0.5].map(|dx: f32| [x + dx, y + (dx * 12.6).sin() * 0.2]);
             shapes.push(Shape::line(wave, YELLOW));
         }
+        // Open: a strip; closed: a frame with a handle; locked: filled, with a keyhole.
         OPEN_DOOR => shapes.push(Shape::rectangle([x, y + 0.42], 1.0, 0.16, tone)),
-        CLOSED_DOOR | LOCKED_DOOR => {
+        CLOSED_DOOR => {
+            shapes.push(frame(0.42, tone));
+            shapes.push(Shape::circle([x + 0.2, y], 0.12, tone));
+        }
+        LOCKED_DOOR => {
             shapes.push(square(1.0, tone));
-            shapes.push(square(0.7, GROUND));
-            let is_locked = code & KIND == LOCKED_DOOR;
-            shapes.push(if is_locked { square(0.4, tone) } else { Shape::circle([x + 0.2, y], 0.1, tone) });
+            shapes.push(Shape::circle(center, 0.15, MARK));
         }
         KEY => {
             shapes.push(Shape::circle([x, y + 0.2], 0.2, tone));
@@ -36,9 +42,8 @@ fn thing(shapes: &mut Vec<Shape>, code: u32, center: Point) {
         }
         BALL => shapes.push(Shape::circle(center, 0.33, tone)),
         BOX => {
-            shapes.push(square(0.7, tone));
-            shapes.push(square(0.5, GROUND));
-            shapes.push(Shape::rectangle(center, 0.5, 0.1, tone));
+            shapes.push(frame(0.35, tone));
+            shapes.push(Shape::line([[x - 0.35, y], [x + 0.35, y]], tone));
         }
         _ => {}
     }

@@ -153,6 +153,22 @@ impl Task {
         if matches!(self.kind, Kind::DynamicObstacles { .. }) { 3 } else { 7 }
     }
 
+    /// Settings for training, the same for all sizes of a task.
+    pub fn preset(&self) -> String {
+        // Steps, and the return from which on the task counts as solved: nearly the best that can be had.
+        let (steps, solved_at) = match self.kind {
+            Kind::Empty { .. } | Kind::DistShift | Kind::LavaGap => (100_000, 0.9),
+            Kind::DoorKey | Kind::Unlock | Kind::GoToDoor => (500_000, 0.9),
+            Kind::Crossing { .. } | Kind::DynamicObstacles { .. } | Kind::Fetch => (1_000_000, 0.85),
+            Kind::RedBlueDoors | Kind::UnlockPickup | Kind::ObstructedMaze => (1_000_000, 0.85),
+            Kind::PutNear => (5_000_000, 0.5),
+            Kind::FourRooms | Kind::Memory { .. } => (5_000_000, 0.6),
+            _ => (10_000_000, 0.7),
+        };
+        let common = include_str!("../../presets/minigrid.toml");
+        format!("solved_at = {solved_at:?}\ntotal_timesteps = {steps}\n{common}")
+    }
+
     /// One line, and about two lines of rules.
     pub fn text(&self) -> [&'static str; 2] {
         match self.kind {

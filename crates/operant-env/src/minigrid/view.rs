@@ -3,12 +3,16 @@
 use operant_lane::{Bundle, Lane, Leaf, Mask, Memory, Select, Sink, Source, Uint};
 
 use super::State;
-use super::cell::{self, EMPTY, OPAQUE_BIT, UNSEEN, WALL};
+use super::cell::{self, COLOURS, EMPTY, OPAQUE_BIT, UNSEEN, WALL};
 
 /// Cells along a side of the view.
 pub const SIDE: usize = 7;
 /// Cells of the view.
 pub const CELLS: usize = SIDE * SIDE;
+/// Types of cells, with the agent's own.
+pub const TYPES: u32 = 11;
+/// The type by which a full view shows the agent.
+const AGENT: u32 = 10;
 /// The agent's place in the view: the middle of the last row.
 const OWN: usize = SIDE / 2;
 
@@ -42,19 +46,44 @@ impl<L: Lane, const O: usize> Words<L, O> {
         }
     }
 
-    /// Adds cells, each three bytes.
+    /// Adds cells as indices, each three bytes.
     #[inline(always)]
-    pub fn push_cells(&mut self, cells: &[L::Uint]) {
-        for four in cells.chunks(4) {
-            let cell = |k: usize| four.get(k).copied().unwrap_or(L::Uint::splat(0));
+    pub fn push_cells(&mut self, count: usize, cell: impl Fn(usize) -> L::Uint) {
+        for first in (0..count).step_by(4) {
+            let cell = |k: usize| if first + k < count { cell(first + k) } else { L::Uint::splat(0) };
+            let cells: [L::Uint; 4] = core::array::from_fn(cell);
             let words = [
-                cell(0) | cell(1).shl(24),
-                cell(1).shr(8) | cell(2).shl(16),
-                cell(2).shr(16) | cell(3).shl(8),
+                cells[0] | cells[1].shl(24),
+                cells[1].shr(8) | cells[2].shl(16),
+                cells[2].shr(16) | cells[3].shl(8),
             ];
-            words[..(3 * four.len()).div_ceil(4)].iter().for_each(|&word| self.push(word));
+            let used = (3 * (count - first).min(4)).div_ceil(4);
+            words[..used].iter().for_each(|&word| self.push(word));
         }
     }
+
+    /// Adds numbers of so many bits each, one after the other, as bits.
+    #[inline(always)]
+    pub fn push_bits(&mut self, width: usize, numbers: &[L::Uint]) {
+        let first = self.count;
+        (0..(width * numbers.len()).div_ceil(32)).for_each(|_| self.push(L::Uint::splat(0)));
+        for (k, &number) in numbers.iter().enumerate() {
+            let (word, shift) = (first + k * width / 32, (k * width % 32) as u32);
+            self.words[word] = self.words[word] | number.shl(shift);
+            if shift as usize + width > 32 {
+                self.words[word + 1] = self.words[word + 1] | number.shr(32 - shift);
+            }
+        }
+    }
+}
+
+/// The bits of a cell of the view: one of its type, one of its colour, one of its state.
+#[inline(always)]
+pub fn one_hot<L: Lane>(shown: L::Uint) -> L::Uint {
+    let u = L::Uint::splat;
+    let bit = |index: L::Uint| u(1).shl_by(index);
+    let (colour, state) = (shown.shr(8) & u(255), shown.shr(16));
+    bit(shown & u(31)) | bit(colour + u(TYPES)) | bit(state + u(TYPES + COLOURS))
 }
 
 impl<L: Lane, const O: usize> Select<L::Mask> for Words<L, O> {
@@ -173,4 +202,15 @@ pub fn view<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32, s
             }
         }
     })
+}
+
+/// The whole grid, column by column, with the agent in it: its type, red, and its direction. Cell number `place`.
+#[inline(always)]
+pub fn full<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32, place: usize) -> L::Uint {
+    let u = L::Uint::splat;
+    let (x, y) = (place as u32 / height, place as u32 % height);
+    let at = y * width + x;
+    let cell = s.cells.word(at as usize / 4).shr(8 * (at % 4)) & u(255);
+    let agent = s.dir.shl(16) | u(AGENT);
+    (s.x.eq(u(x)) & s.y.eq(u(y))).select(agent, cell::shown::<L>(cell))
 }
