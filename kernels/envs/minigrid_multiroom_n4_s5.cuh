@@ -412,7 +412,7 @@ __device__ __forceinline__ void env_reset(
     unsigned door_y_4 = 1u;
     unsigned door_y_5 = 1u;
     #pragma unroll 1
-    for (unsigned i = 0u; i < 64u; ++i) {
+    for (unsigned i = 0u; i < 32u; ++i) {
         const unsigned count_before = count;
         const unsigned tries_before = tries;
         const unsigned entry_before = entry;
@@ -526,8 +526,8 @@ __device__ __forceinline__ void env_reset(
             unsigned door_y_3_3 = door_y_3_before;
             unsigned door_y_4_3 = door_y_4_before;
             unsigned door_y_5_3 = door_y_5_before;
-            #pragma unroll 1
-            for (unsigned i_2 = 0u; i_2 < 64u; ++i_2) {
+            #pragma unroll
+            for (unsigned i_2 = 0u; i_2 < 16u; ++i_2) {
                 const unsigned count_3_before = count_3;
                 const unsigned tries_3_before = tries_3;
                 const unsigned entry_3_before = entry_3;
@@ -577,7 +577,7 @@ __device__ __forceinline__ void env_reset(
                 const unsigned t12 = t9 ? w_4_3_before : t11;
                 const unsigned t13 = t7 ? h_3_3_before : (t6 ? h_2_3_before : (t5 ? h_1_3_before : (t4 ? h_0_3_before : h_5_3_before)));
                 const unsigned t14 = t9 ? h_4_3_before : t13;
-                const unsigned t15 = t1 + (((i * 64u) + i_2) * 2u);
+                const unsigned t15 = t1 + (((i * 16u) + i_2) * 2u);
                 unsigned v0_0 = environment;
                 unsigned v0_1 = step_low;
                 unsigned v0_2 = step_high;
@@ -1039,7 +1039,7 @@ __device__ __forceinline__ void env_reset(
     unsigned v0_0_3 = environment;
     unsigned v0_1_3 = step_low;
     unsigned v0_2_3 = step_high;
-    unsigned v0_3_3 = t1 | 8192u;
+    unsigned v0_3_3 = t1 | 1024u;
     unsigned v1_0_3 = seed_low;
     unsigned v1_1_3 = seed_high;
     #pragma unroll
@@ -1573,7 +1573,7 @@ __device__ __forceinline__ void env_reset(
     unsigned v0_0_4 = environment;
     unsigned v0_1_4 = step_low;
     unsigned v0_2_4 = step_high;
-    unsigned v0_3_4 = t1 | 8193u;
+    unsigned v0_3_4 = t1 | 1025u;
     unsigned v1_0_4 = seed_low;
     unsigned v1_1_4 = seed_high;
     #pragma unroll
@@ -1601,7 +1601,7 @@ __device__ __forceinline__ void env_reset(
     unsigned v0_0_5 = environment;
     unsigned v0_1_5 = step_low;
     unsigned v0_2_5 = step_high;
-    unsigned v0_3_5 = t1 | 8194u;
+    unsigned v0_3_5 = t1 | 1026u;
     unsigned v1_0_5 = seed_low;
     unsigned v1_1_5 = seed_high;
     #pragma unroll
