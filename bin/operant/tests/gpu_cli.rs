@@ -520,7 +520,7 @@ fn a_gpu_replays_the_bytes_of_the_scalar_lane() {
     let Some(operant) = Operant::with_stand_in("replay on a GPU") else { return };
     let (mut terminated, mut truncated) = (0, 0);
     let mut compared = 0;
-    for spec in operant_cli::builtin().of_each_kind().iter().map(|env| env.spec()) {
+    for spec in operant_cli::builtin().of_each_kind().specs() {
         let env = spec.name.as_str();
         let Some(cases) = cases(env) else { continue };
         compared += 1;

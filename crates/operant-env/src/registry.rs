@@ -81,13 +81,14 @@ impl Registry {
 
     /// Some environments that together have every kind of space and rule: classic control, and the first of every other family.
     /// For suites that would take too long with all.
-    pub fn of_each_kind(&self) -> Vec<Arc<dyn AnyEnv>> {
+    #[must_use]
+    pub fn of_each_kind(&self) -> Registry {
         let mut families = BTreeSet::new();
         let is_chosen = |env: &&Arc<dyn AnyEnv>| {
             let family = env.spec().family;
             family == "classic control" || families.insert(family)
         };
-        self.envs.iter().filter(is_chosen).cloned().collect()
+        Registry { envs: self.envs.iter().filter(is_chosen).cloned().collect() }
     }
 
     /// The specifications of all environments.

@@ -48,7 +48,7 @@ impl Player {
 }
 
 fn on_every_lane(test: impl Fn(&dyn AnyEnv, LaneWidth)) {
-    for env in &builtin().of_each_kind() {
+    for env in builtin().of_each_kind().envs() {
         for lanes in [LaneWidth::One, LaneWidth::Eight, LaneWidth::Sixteen] {
             test(&**env, lanes);
         }

@@ -71,7 +71,7 @@ fn environments_are_bit_for_bit_those_of_the_scalar_lane() {
         }
     }
     let Some(device) = device(0) else { return };
-    for env in &builtin().of_each_kind() {
+    for env in builtin().of_each_kind().envs() {
         for options in env.spec().variants() {
             Check(&device).visit(&env.with_options(&options).expect("known options"));
         }
@@ -89,7 +89,7 @@ fn rollouts_of_every_environment_follow_the_cpu() {
     }
     for (ordinal, precision) in ORDERS.into_iter().zip(Precision::ALL) {
         let Some(device) = device(ordinal) else { return };
-        for env in &builtin().of_each_kind() {
+        for env in builtin().of_each_kind().envs() {
             Check(&device, precision).visit(env);
         }
         Check(&device, precision).visit(&shared(Locks));

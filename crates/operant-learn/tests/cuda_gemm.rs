@@ -79,7 +79,7 @@ impl Rollouts<'_> {
 fn rollouts_of_every_environment_follow_the_cpu() {
     for (ordinal, precision) in Precision::ALL.into_iter().enumerate() {
         let Some(device) = device(ordinal) else { return };
-        for env in &builtin().of_each_kind() {
+        for env in builtin().of_each_kind().envs() {
             let config = config(17, 1, &[40, 24]);
             let check = Rollouts { device: &device, config, precision };
             check.visit(env);

@@ -95,10 +95,10 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
         let with = |hidden| Programs { architecture, limits, hidden };
         jobs.extend([gae_program(), Peak::program()].map(|program| with(&[]).job(program)));
         let envs = match extent {
-            ProgramSelection::All => builtin().envs().to_vec(),
+            ProgramSelection::All => builtin(),
             ProgramSelection::Page => builtin().of_each_kind(),
         };
-        for env in &envs {
+        for env in envs.envs() {
             let programs = match (extent, architecture == SHOWN, env.spec().name == THOROUGH) {
                 (ProgramSelection::All, ..) | (ProgramSelection::Page, true, true) => with(&HIDDEN),
                 (ProgramSelection::Page, false, true) => with(&HIDDEN[2..]),
