@@ -37,7 +37,8 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 /// The problem of a source text, if any.
 fn complaint(path: &Path, text: &str) -> Option<String> {
     let lines = text.lines().count();
-    if lines > LONGEST {
+    // Emitted text is as long as its rules unrolled.
+    if lines > LONGEST && !path.components().any(|part| part.as_os_str() == "envs") {
         return Some(format!("{lines} lines, more than {LONGEST}: split it by topic"));
     }
     let first = text.lines().find(|line| !line.starts_with("#!/")).unwrap_or_default();

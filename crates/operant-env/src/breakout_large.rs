@@ -292,18 +292,20 @@ impl Env for BreakoutLarge {
         let bricks = s.bricks.map(|word| word.0);
         let brick = |cell: usize| {
             let (row, column) = ((cell / COLUMNS) as f32, (cell % COLUMNS) as f32);
-            let center =
-                [(column + 0.5) * BRICK_WIDTH as f32, height - TOP as f32 - (row + 0.5) * BRICK_HEIGHT as f32];
-            Shape::rectangle(center, BRICK_WIDTH as f32 - 1.0, BRICK_HEIGHT as f32 - 1.0, tones[cell / COLUMNS])
+            let center = [
+                (column + 0.5) * BRICK_WIDTH as f32,
+                height - TOP as f32 - (row + 0.5) * BRICK_HEIGHT as f32,
+            ];
+            Shape::rectangle(
+                center,
+                BRICK_WIDTH as f32 - 1.0,
+                BRICK_HEIGHT as f32 - 1.0,
+                tones[cell / COLUMNS],
+            )
         };
         let mut shapes = vec![Shape::line([[0.0, 0.0], [0.0, height], [width, height], [width, 0.0]], 0)];
         shapes.extend((0..BRICKS).filter(|cell| grid::holds(&bricks, *cell)).map(brick));
-        shapes.push(Shape::rectangle(
-            [s.paddle, height - SURFACE as f32 - 2.0],
-            2.0 * PADDLE as f32,
-            4.0,
-            3,
-        ));
+        shapes.push(Shape::rectangle([s.paddle, height - SURFACE as f32 - 2.0], 2.0 * PADDLE as f32, 4.0, 3));
         shapes.push(Shape::circle([s.x, height - s.y], 2.0, 2));
         shapes.push(Shape::text([10.0, height - 8.0], format!("balls {}", s.balls.0), 1));
         Scene { low: [-4.0, -4.0], high: [width + 4.0, height + 4.0], shapes }

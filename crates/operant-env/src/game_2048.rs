@@ -82,7 +82,8 @@ fn moves<L: Lane>(cells: &[L::Uint; CELLS], direction: usize) -> L::Mask {
     let mut any = L::Mask::splat(false);
     for line in 0..SIDE {
         for place in 1..SIDE {
-            let (before, here) = (cells[cell(direction, line, place - 1)], cells[cell(direction, line, place)]);
+            let (before, here) =
+                (cells[cell(direction, line, place - 1)], cells[cell(direction, line, place)]);
             let free = before.eq(L::Uint::splat(0));
             any = any | (here.ne(L::Uint::splat(0)) & (free | before.eq(here)));
         }

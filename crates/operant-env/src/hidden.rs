@@ -14,7 +14,12 @@ const VELOCITY: &str = "velocity";
 
 /// The option of an environment that can hide its velocities.
 pub(crate) fn option() -> EnvOption {
-    EnvOption::word(OPTION, "nothing", &["nothing", VELOCITY], "what observations leave out, so that a policy needs memory")
+    EnvOption::word(
+        OPTION,
+        "nothing",
+        &["nothing", VELOCITY],
+        "what observations leave out, so that a policy needs memory",
+    )
 }
 
 /// Whether `name = value`, an option of `spec`, hides the velocities.
@@ -84,14 +89,18 @@ impl<E: Env, const N: usize> Env for Hidden<E, N> {
     fn spec(&self) -> EnvSpec {
         let base = Env::spec(&self.base);
         let ObsSpace::Box { low, high } = &base.obs else { unreachable!("the observation is real") };
-        let obs = ObsSpace::Box { low: self.seen.map(|k| low[k]).into(), high: self.seen.map(|k| high[k]).into() };
+        let obs =
+            ObsSpace::Box { low: self.seen.map(|k| low[k]).into(), high: self.seen.map(|k| high[k]).into() };
         let id = &base.aliases[0];
         EnvSpec {
             name: format!("{}_no_velocity", base.name),
             aliases: vec![id.replace("-v", "NoVel-v")],
             family: "memory".into(),
             summary: format!("{}; velocities are hidden", base.summary),
-            reference: format!("As {}, and rl-zoo's mask of velocities, which shows zeros where this leaves them out.", base.name),
+            reference: format!(
+                "As {}, and rl-zoo's mask of velocities, which shows zeros where this leaves them out.",
+                base.name
+            ),
             variant_of: Some(base.name),
             obs,
             options: Vec::new(),
@@ -105,7 +114,12 @@ impl<E: Env, const N: usize> Env for Hidden<E, N> {
     }
 
     #[inline(always)]
-    fn step<L: Lane>(&self, state: &E::State<L>, action: &E::Action<L>, draws: &mut Draws<L>) -> Step<L, E::State<L>> {
+    fn step<L: Lane>(
+        &self,
+        state: &E::State<L>,
+        action: &E::Action<L>,
+        draws: &mut Draws<L>,
+    ) -> Step<L, E::State<L>> {
         self.base.step(state, action, draws)
     }
 

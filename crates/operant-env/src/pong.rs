@@ -233,8 +233,7 @@ impl Env for Pong {
     fn draw(&self, s: &State<f32>) -> Scene {
         let (court, front, thickness) = (COURT as f32, FRONT as f32, 0.04);
         let wall = |y| Shape::line([[-1.0, y], [1.0, y]], 0);
-        let paddle =
-            |x, y, tone| Shape::rectangle([x, y], thickness, 2.0 * PADDLE as f32, tone);
+        let paddle = |x, y, tone| Shape::rectangle([x, y], thickness, 2.0 * PADDLE as f32, tone);
         let score = |x, points: u32, tone| Shape::text([x, court + 0.1], points.to_string(), tone);
         Scene {
             low: [-1.05, -court - 0.05],

@@ -159,15 +159,22 @@ fn lemniscate<L: Lane>(phase: L::Float) -> (Vector<L>, Vector<L>) {
 }
 
 /// How a motion changes, by the second.
-fn derivative<L: Lane>(motion: &Motion<L>, command: &[L::Float; 4], wind: &Vector<L>, factors: &Vector<L>) -> Motion<L> {
+fn derivative<L: Lane>(
+    motion: &Motion<L>,
+    command: &[L::Float; 4],
+    wind: &Vector<L>,
+    factors: &Vector<L>,
+) -> Motion<L> {
     let [velocity, rate]: [Vector<L>; 2] = [3, 10].map(|first| core::array::from_fn(|k| motion[first + k]));
     let speeds: [L::Float; 4] = core::array::from_fn(|k| motion[13 + k]);
     let turn = rotation::<L>(motion);
 
     // Forces in the body, of which the mass is divided out.
-    let [thrust_a, thrust_b, thrust_c, thrust_d] = speeds.map(|speed| speed * speed * f::<L>(MAX_THRUST) * factors[2]);
+    let [thrust_a, thrust_b, thrust_c, thrust_d] =
+        speeds.map(|speed| speed * speed * f::<L>(MAX_THRUST) * factors[2]);
     let thrust = (thrust_a + thrust_b) + (thrust_c + thrust_d);
-    let whirl = ((speeds[0] + speeds[1]) + (speeds[2] + speeds[3])) * f::<L>((MAX_THRUST / THRUST).sqrt() * PI / 30.0);
+    let whirl = ((speeds[0] + speeds[1]) + (speeds[2] + speeds[3]))
+        * f::<L>((MAX_THRUST / THRUST).sqrt() * PI / 30.0);
     let air = inward::<L>(&turn, &core::array::from_fn(|k| velocity[k] - wind[k]));
     let drag: Vector<L> = core::array::from_fn(|k| air[k] * whirl * f::<L>(-DRAG[k]));
     let force = outward::<L>(&turn, &[drag[0], drag[1], drag[2] + thrust]);
@@ -260,7 +267,13 @@ impl<const O: usize> Env for Quadrotor<O> {
         let mut options = vec![
             EnvOption::number("tilt", Self::default().tilt, 0.0, 180.0, "greatest tilt of a start, degrees"),
             EnvOption::number("wind", 0.0, 0.0, 5.0, "greatest component of the wind of an episode, m/s"),
-            EnvOption::number("vary", 0.0, 0.0, 0.3, "how far mass, inertia and thrust of an episode may be off, as a part"),
+            EnvOption::number(
+                "vary",
+                0.0,
+                0.0,
+                0.3,
+                "how far mass, inertia and thrust of an episode may be off, as a part",
+            ),
             EnvOption::number("substeps", 1.0, 1.0, 16.0, "integration steps per step"),
         ];
         if Self::FOLLOWS {
@@ -314,15 +327,11 @@ impl<const O: usize> Env for Quadrotor<O> {
         let velocity: Vector<L> = core::array::from_fn(|k| along[k] + draws.between(-speed, speed));
         let rate: Vector<L> = core::array::from_fn(|_| draws.between(-1.0, 1.0));
         // A tilt around a horizontal axis after a turn around the vertical one: halves of the angles.
-        let (lean, reach) = (draws.between(0.0, self.tilt * PI / 360.0).sin_cos(), draws.between(-PI, PI).sin_cos());
+        let (lean, reach) =
+            (draws.between(0.0, self.tilt * PI / 360.0).sin_cos(), draws.between(-PI, PI).sin_cos());
         let yaw = draws.between(-0.5 * PI, 0.5 * PI).sin_cos();
         let [x, y] = [lean.0 * reach.1, lean.0 * reach.0];
-        let attitude = [
-            lean.1 * yaw.1,
-            x * yaw.1 + y * yaw.0,
-            y * yaw.1 - x * yaw.0,
-            lean.1 * yaw.0,
-        ];
+        let attitude = [lean.1 * yaw.1, x * yaw.1 + y * yaw.0, y * yaw.1 - x * yaw.0, lean.1 * yaw.0];
         let hover = f::<L>((1.0 / THRUST_TO_WEIGHT).sqrt());
         State {
             motion: core::array::from_fn(|k| match k {

@@ -57,7 +57,8 @@ impl Env for RepeatPrevious {
     type Action<L: Lane> = L::Uint;
 
     fn spec(&self) -> EnvSpec {
-        let delay = EnvOption::number("k", 4.0, 1.0, LONGEST as f64, "how many steps ago the symbol was shown");
+        let delay =
+            EnvOption::number("k", 4.0, 1.0, LONGEST as f64, "how many steps ago the symbol was shown");
         EnvSpec {
             name: "repeat_previous".into(),
             aliases: Vec::new(),

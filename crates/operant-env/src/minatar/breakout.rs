@@ -166,7 +166,8 @@ impl Game for Breakout {
     fn draw(s: &State<f32>) -> Vec<Shape> {
         let bricks = s.bricks.map(|word| word.0);
         let wall = (0..CELLS).filter(|cell| grid::holds(&bricks, *cell));
-        let mut shapes: Vec<Shape> = wall.map(|cell| square(cell as u32 % SIDE, cell as u32 / SIDE, 1)).collect();
+        let mut shapes: Vec<Shape> =
+            wall.map(|cell| square(cell as u32 % SIDE, cell as u32 / SIDE, 1)).collect();
         shapes.push(square(s.last_x.0, s.last_y.0, 4));
         shapes.push(square(s.ball_x.0, s.ball_y.0, 2));
         shapes.push(square(s.pos.0, SIDE - 1, 3));

@@ -156,9 +156,8 @@ impl<G: Game> MinAtar<G> {
         let u = L::Uint::splat;
         let action = if self.minimal {
             let numbers = G::ABOUT.actions.iter().enumerate();
-            numbers.fold(u(0), |chosen, (index, &number)| {
-                action.eq(u(index as u32)).select(u(number), chosen)
-            })
+            numbers
+                .fold(u(0), |chosen, (index, &number)| action.eq(u(index as u32)).select(u(number), chosen))
         } else {
             action
         };
@@ -174,7 +173,8 @@ impl<G: Game> Env for MinAtar<G> {
     fn spec(&self) -> EnvSpec {
         let About { title, name, summary, rules, channels, actions, ramps, time_limit, preset } = G::ABOUT;
         let name = format!("minatar_{name}");
-        let first_version = vec![format!("MinAtar/{title}-v0"), format!("{title}-MinAtar"), G::ABOUT.name.into()];
+        let first_version =
+            vec![format!("MinAtar/{title}-v0"), format!("{title}-MinAtar"), G::ABOUT.name.into()];
         let second_version = vec![format!("MinAtar/{title}-v1")];
         let mut aliases = if self.minimal { Vec::new() } else { first_version };
         if self.minimal || G::ABOUT.has_all_actions() {
@@ -190,9 +190,15 @@ impl<G: Game> Env for MinAtar<G> {
             name: if self.minimal { format!("{name}_minimal") } else { name.clone() },
             aliases,
             family: "minatar".into(),
-            summary: if self.minimal { format!("{summary}; only the actions that do something") } else { summary.into() },
+            summary: if self.minimal {
+                format!("{summary}; only the actions that do something")
+            } else {
+                summary.into()
+            },
             rules: rules.into(),
-            reference: format!("MinAtar 1.0.15, move for move. A new episode has no action before it.{truncated}"),
+            reference: format!(
+                "MinAtar 1.0.15, move for move. A new episode has no action before it.{truncated}"
+            ),
             variant_of: self.minimal.then_some(name),
             obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, channels] },
             actions: ActionSpace::Discrete(vec![if self.minimal { actions.len() } else { 6 }]),

@@ -224,7 +224,10 @@ fn tidy<L: Lane, const N: usize>(list: [L::Uint; N]) -> [L::Uint; N] {
 
 /// An enemy comes from a side, unless one in its row goes the other way.
 #[inline(always)]
-fn spawn_enemy<L: Lane>(s: &State<L>, draws: &mut Draws<L>) -> ([L::Uint; FISH_PLANES], [L::Uint; SUB_PLANES]) {
+fn spawn_enemy<L: Lane>(
+    s: &State<L>,
+    draws: &mut Draws<L>,
+) -> ([L::Uint; FISH_PLANES], [L::Uint; SUB_PLANES]) {
     let half = draws.unit().lt(L::Float::splat(0.5));
     let is_sub = draws.unit().lt(L::Float::splat(1.0 / 3.0)).named("is_sub");
     let row = (draws.integer(1, DEEPEST) - L::Uint::splat(1)).named("row");
@@ -235,7 +238,8 @@ fn spawn_enemy<L: Lane>(s: &State<L>, draws: &mut Draws<L>) -> ([L::Uint; FISH_P
         let differs = (0..3).fold(L::Uint::splat(0), |differs, bit| differs | (list[Y + bit] ^ rows[bit]));
         there & !differs & (list[RIGHTWARDS] ^ right)
     };
-    let free = (opposite(fish[THERE], &fish) | opposite(subs[THERE], &subs)).eq(L::Uint::splat(0)).named("free");
+    let free =
+        (opposite(fish[THERE], &fish) | opposite(subs[THERE], &subs)).eq(L::Uint::splat(0)).named("free");
     let planes = |k: usize| match k {
         X..Y => L::Uint::splat(if 9 >> (k - X) & 1 == 1 { u32::MAX } else { 0 }) & !right,
         Y..RIGHTWARDS => rows[k - Y],
@@ -625,7 +629,8 @@ impl Game for Seaquest {
                 };
                 field as u32 >> bit & 1
             };
-            let plane = |k| list.iter().enumerate().fold(0, |plane, (at, record)| plane | bit(record, k) << at);
+            let plane =
+                |k| list.iter().enumerate().fold(0, |plane, (at, record)| plane | bit(record, k) << at);
             (0..count).map(|k| f64::from(plane(k))).collect()
         };
         [
@@ -647,7 +652,9 @@ impl Game for Seaquest {
         let (fish, subs) = planes.split_at(FISH_PLANES);
         let pair = |things: &[Wrapping<u32>]| {
             let there = things.iter().filter(|thing| thing.0 != 0);
-            there.map(|Wrapping(thing)| [thing & 15, thing >> 4 & 15, thing >> 8 & 1, thing >> 10, 0]).collect()
+            there
+                .map(|Wrapping(thing)| [thing & 15, thing >> 4 & 15, thing >> 8 & 1, thing >> 10, 0])
+                .collect()
         };
         let lists: [Vec<[u32; 5]>; 5] = [
             pair(&pairs[..2]),
@@ -739,9 +746,8 @@ impl<L: Lane> Picture<L> {
         let u = L::Uint::splat;
         let number = |of: L::Uint, from: usize, to: usize| {
             let planes = list[from..to].iter().enumerate();
-            planes.fold(u(0), |number, (bit, &plane)| {
-                number | (plane & of).ne(u(0)).select(u(1 << bit), u(0))
-            })
+            planes
+                .fold(u(0), |number, (bit, &plane)| number | (plane & of).ne(u(0)).select(u(1 << bit), u(0)))
         };
         let all = L::repeat(8, (self.words, list[THERE]), |_, rest| {
             L::when(rest.1.ne(u(0)), rest, |rest| {

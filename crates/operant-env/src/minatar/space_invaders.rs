@@ -261,7 +261,8 @@ impl Game for SpaceInvaders {
                 let cells = map[five / 6].shr(5 * (five as u32 % 6)) & u(31);
                 (cells * u(0x0010_8421)) & u(0x0104_1041)
             };
-            let mut bits = (spread(&s.aliens) * alien) | spread(&s.bullets).shl(4) | spread(&s.alien_bullets).shl(5);
+            let mut bits =
+                (spread(&s.aliens) * alien) | spread(&s.bullets).shl(4) | spread(&s.alien_bullets).shl(5);
             if five >= 18 {
                 bits = bits | spread(&cannon);
             }
@@ -304,7 +305,8 @@ impl Game for SpaceInvaders {
     fn pack(leaves: &[f64]) -> Vec<f64> {
         let mut public = leaves[..7].to_vec();
         for map in leaves[7..7 + 3 * WORDS].chunks(WORDS) {
-            let cells = (0..CELLS).map(|cell| map[cell / WORD_BITS as usize] as u32 >> (cell % WORD_BITS as usize) & 1);
+            let cells = (0..CELLS)
+                .map(|cell| map[cell / WORD_BITS as usize] as u32 >> (cell % WORD_BITS as usize) & 1);
             public.extend(cells.map(f64::from));
         }
         public

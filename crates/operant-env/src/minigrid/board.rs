@@ -161,15 +161,14 @@ impl<L: Lane, const W: usize> Board<L, W> {
         });
         let drawn = draws.below_each(count);
         let begin = (drawn, first, (first, u(0)));
-        let (_, _, ((x, y), dir)) =
-            L::repeat(width * height, begin, |_, (mut left, at, mut chosen)| {
-                for dir in 0..4 {
-                    let here = self.is_start(at, dir);
-                    chosen = (here & left.eq(u(0))).select((at, u(dir)), chosen);
-                    left = here.select(left - u(1), left);
-                }
-                (left, Self::next(rect, at), chosen)
-            });
+        let (_, _, ((x, y), dir)) = L::repeat(width * height, begin, |_, (mut left, at, mut chosen)| {
+            for dir in 0..4 {
+                let here = self.is_start(at, dir);
+                chosen = (here & left.eq(u(0))).select((at, u(dir)), chosen);
+                left = here.select(left - u(1), left);
+            }
+            (left, Self::next(rect, at), chosen)
+        });
         (self.state.x, self.state.y, self.state.dir) = (x, y, dir);
     }
 

@@ -20,7 +20,12 @@ fn walls(n: u32) -> Vec<Wall> {
         [(2, false), (4, true)].map(|(x, is_right)| Wall { x, y: 2 * row + 1, rows: vec![row], is_right })
     });
     let between = (1..n).flat_map(|row| {
-        [(1, false), (5, true)].map(|(x, is_right)| Wall { x, y: 2 * row, rows: vec![row - 1, row], is_right })
+        [(1, false), (5, true)].map(|(x, is_right)| Wall {
+            x,
+            y: 2 * row,
+            rows: vec![row - 1, row],
+            is_right,
+        })
     });
     beside.chain(between).collect()
 }
@@ -32,7 +37,10 @@ fn is_connected<L: Lane>(walls: &[Wall], n: u32, doors: L::Uint, locked: L::Uint
     let mut all = L::Mask::splat(true);
     for is_right in [false, true] {
         let of_side = |rows: usize| {
-            walls.iter().enumerate().filter(move |(_, wall)| wall.is_right == is_right && wall.rows.len() == rows)
+            walls
+                .iter()
+                .enumerate()
+                .filter(move |(_, wall)| wall.is_right == is_right && wall.rows.len() == rows)
         };
         let mut reached: Vec<L::Mask> = of_side(1).map(|(wall, _)| is_door(wall)).collect();
         if is_right {

@@ -6,7 +6,8 @@ use operant_lane::{Draws, Lane, Mask, Uint, array};
 
 use super::board::{Board, Rect, any, at, gap};
 use super::cell::{
-    self, BALL, BLUE, BOX, CLOSED_DOOR, COLOURS, EMPTY, GOAL, GREEN, KEY, LAVA, LOCKED_DOOR, RED, WALL, YELLOW,
+    self, BALL, BLUE, BOX, CLOSED_DOOR, COLOURS, EMPTY, GOAL, GREEN, KEY, LAVA, LOCKED_DOOR, RED, WALL,
+    YELLOW,
 };
 use super::tasks::{Kind, Task};
 use super::{MiniGrid, SEEN, View, corridor, multiroom};
@@ -32,7 +33,9 @@ pub fn fixed(task: &Task) -> Vec<u32> {
             !in_corridor && (x.is_multiple_of(2) || y.is_multiple_of(2))
         }
         Kind::RedBlueDoors => is_border(x, y) || x == 3 || x == 8,
-        Kind::LockedRoom => is_border(x, y) || x == 7 || x == 11 || (y.is_multiple_of(6) && !(8..11).contains(&x)),
+        Kind::LockedRoom => {
+            is_border(x, y) || x == 7 || x == 11 || (y.is_multiple_of(6) && !(8..11).contains(&x))
+        }
         _ => is_border(x, y),
     };
     let has_goal = |x, y| match task.kind {
@@ -181,9 +184,8 @@ fn door_key<L: Lane, const W: usize>(b: &mut Board<L, W>, n: u32, draws: &mut Dr
     let door = draws.integer(1, n - 3);
     b.put_fixed((split, door), cell::of(LOCKED_DOOR, YELLOW));
     let agent = b.agent();
-    let key = b.place([1, 1, n - 4, n - 2], draws, |at| {
-        at.0.ge(split) | (at.0.eq(agent.0) & at.1.eq(agent.1))
-    });
+    let key =
+        b.place([1, 1, n - 4, n - 2], draws, |at| at.0.ge(split) | (at.0.eq(agent.0) & at.1.eq(agent.1)));
     b.put_fixed(key, cell::of(KEY, YELLOW));
 }
 

@@ -20,10 +20,10 @@ use std::sync::Arc;
 
 use operant_lane::{Draws, Lane, Uint, bundle};
 
-use board::Board;
 use crate::{
     ActionSpace, AnyEnv, Env, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, Registry, Scene, Step,
 };
+use board::Board;
 use cell::COLOURS;
 use layouts::Layouts;
 use tasks::{EXTRA, TASKS, Task};
@@ -136,7 +136,9 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
             family: "minigrid".into(),
             summary: summary.into(),
             rules: format!("{rules} Success is worth 1 - 0.9 t / {}, other steps 0.", task.limit),
-            reference: "minigrid 3.2.0, move for move; layouts from the same distributions; the mission as numbers.".into(),
+            reference:
+                "minigrid 3.2.0, move for move; layouts from the same distributions; the mission as numbers."
+                    .into(),
             variant_of: task.variant_of.map(|name| format!("minigrid_{name}")),
             obs: space(task, self.view),
             actions: ActionSpace::Discrete(vec![task.actions()]),

@@ -41,7 +41,10 @@ impl<L: Lane, const O: usize> Words<L, O> {
     #[inline(always)]
     pub fn push_bytes(&mut self, bytes: &[L::Uint]) {
         for bytes in bytes.chunks(4) {
-            let word = bytes.iter().enumerate().fold(L::Uint::splat(0), |word, (k, &byte)| word | byte.shl(8 * k as u32));
+            let word = bytes
+                .iter()
+                .enumerate()
+                .fold(L::Uint::splat(0), |word, (k, &byte)| word | byte.shl(8 * k as u32));
             self.push(word);
         }
     }
@@ -130,9 +133,8 @@ fn window<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32) -> 
             // A word number below 0 wraps around too.
             s.cells.get((word + u(k as u32)) & u(u32::MAX >> 2))
         });
-        let aligned: [L::Uint; 2] = core::array::from_fn(|k| {
-            words[k].shr_by(shift) | words[k + 1].shl(8).shl_by(u(24) - shift)
-        });
+        let aligned: [L::Uint; 2] =
+            core::array::from_fn(|k| words[k].shr_by(shift) | words[k + 1].shl(8).shl_by(u(24) - shift));
         let in_rows = y.lt(u(height));
         core::array::from_fn(|i| {
             let cell = aligned[i / 4].shr(8 * (i as u32 % 4)) & u(255);
@@ -149,9 +151,7 @@ fn visible<L: Lane>(cells: &View<L>) -> [L::Uint; SIDE] {
     let mut rows = [u(0); SIDE];
     rows[SIDE - 1] = u(1 << OWN);
     for y in (0..SIDE).rev() {
-        let hides = (0..SIDE).fold(u(0), |row, x| {
-            row | cells[SIDE * x + y].shr(OPAQUE_BIT).shl(x as u32)
-        });
+        let hides = (0..SIDE).fold(u(0), |row, x| row | cells[SIDE * x + y].shr(OPAQUE_BIT).shl(x as u32));
         // The first sweep goes right and leaves the last column out, the second goes left and leaves the first out.
         let mut clear = !hides & u(0x3f);
         let mut lit = rows[y] & clear;

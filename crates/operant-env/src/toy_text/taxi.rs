@@ -198,9 +198,7 @@ impl Env for Taxi {
     }
 
     fn draw(&self, s: &State<f32>) -> Scene {
-        let center = |cell: u32| {
-            [(cell % SIDE) as f32 + 0.5, SIDE as f32 - 0.5 - (cell / SIDE) as f32]
-        };
+        let center = |cell: u32| [(cell % SIDE) as f32 + 0.5, SIDE as f32 - 0.5 - (cell / SIDE) as f32];
         let cell_of = |number: u32| STANDS >> (8 * number) & 255;
         let mut shapes = Vec::new();
         for cell in 0..SIDE * SIDE {

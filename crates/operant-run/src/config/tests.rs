@@ -317,7 +317,6 @@ fn broken_files_are_refused_with_their_line() {
 fn every_preset_is_valid_for_its_environment_on_every_device() {
     for spec in operant_env::builtin().specs() {
         let (name, preset) = (spec.name.as_str(), spec.preset.as_ref().expect("a preset"));
-        assert!(preset.contains("solved_at = "), "{name}");
         for device in ["cpu", "auto", "cuda"] {
             let facts = EnvFacts { name: name.to_string(), preset: Some(preset.clone()), ..facts() };
             let line = set(&[&format!("device={device}")]);
