@@ -82,6 +82,17 @@ impl Job {
     }
 }
 
+/// The environments of the page.
+const PAGE: [&str; 7] = [
+    "cartpole",
+    "mountain_car",
+    "mountain_car_continuous",
+    "pendulum",
+    "acrobot",
+    "minatar_breakout",
+    "minatar_freeway",
+];
+
 /// Everything to compile, for the architectures that the compiler supports.
 ///
 /// # Errors
@@ -94,11 +105,11 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
     for (architecture, limits) in ARCHITECTURES.into_iter().filter(|(number, _)| selected(number)) {
         let with = |hidden| Programs { architecture, limits, hidden };
         jobs.extend([gae_program(), Peak::program()].map(|program| with(&[]).job(program)));
-        let envs = match extent {
-            ProgramSelection::All => builtin(),
-            ProgramSelection::Page => builtin().of_each_kind(),
+        let all = builtin();
+        let is_shown = |env: &&std::sync::Arc<dyn AnyEnv>| {
+            extent == ProgramSelection::All || PAGE.contains(&env.spec().name.as_str())
         };
-        for env in envs.envs() {
+        for env in all.envs().iter().filter(is_shown) {
             let programs = match (extent, architecture == SHOWN, env.spec().name == THOROUGH) {
                 (ProgramSelection::All, ..) | (ProgramSelection::Page, true, true) => with(&HIDDEN),
                 (ProgramSelection::Page, false, true) => with(&HIDDEN[2..]),
