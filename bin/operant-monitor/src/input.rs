@@ -113,7 +113,7 @@ impl Input {
             if let Waited::Quiet = self.wait(patience)? {
                 continue;
             }
-            if event::poll(Duration::ZERO)?
+            if event::poll(POLL)?
                 && let Some(event) = of_crossterm(event::read()?)
             {
                 return Ok(event);
@@ -145,7 +145,7 @@ impl Input {
 
     /// Whether another event waits already, so that drawing can wait too.
     pub fn is_pending(&self) -> bool {
-        self.wait(Duration::ZERO).is_ok() && event::poll(Duration::ZERO).unwrap_or(false)
+        self.wait(Duration::ZERO).is_ok() && event::poll(POLL).unwrap_or(false)
     }
 
     /// The signal that came, if one did.
@@ -156,6 +156,9 @@ impl Input {
         }
     }
 }
+
+/// How long crossterm looks for an event that is there: it looks at nothing when it is given no time at all.
+const POLL: Duration = Duration::from_millis(1);
 
 /// How long the loop has to end by itself after a hangup.
 const HANGUP_GRACE: Duration = Duration::from_secs(1);
