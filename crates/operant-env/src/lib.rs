@@ -34,6 +34,7 @@ registry::environments! {
     breakout_large::BreakoutLarge,
     game_2048::Game2048,
     snake::Snake,
+    prover::Prover,
     ;
     minatar,
     hidden,

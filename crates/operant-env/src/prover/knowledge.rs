@@ -1,0 +1,384 @@
+//! Knowledge bases: facts and rules in Prolog's notation, and the tables of them that lanes read.
+
+use std::sync::Arc;
+
+/// Most atoms of a state.
+pub const ATOMS: usize = 10;
+/// Variables of a state: two for each atom.
+pub const VARIABLES: u32 = 2 * ATOMS as u32;
+/// Most atoms in the body of a rule.
+pub const BODY: usize = 4;
+/// Most constants and predicates: an index and its marks fit into a byte.
+const CONSTANTS: usize = 200;
+const PREDICATES: usize = 100;
+/// Most facts and rules, and most entries of the lists of them.
+const CLAUSES: usize = 4000;
+const ENTRIES: usize = 1 << 20;
+
+/// In a head: a variable that stands there first, and one that the first argument is, too.
+pub const ANY: u32 = 255;
+pub const SAME: u32 = 254;
+/// In a body: the arguments of the goal, and the first of the variables that only the body has.
+pub const FIRST: u32 = 255;
+pub const SECOND: u32 = 254;
+pub const FRESH: u32 = 254 - 2 * BODY as u32;
+/// Words of a clause in [`Tables::clauses`].
+pub const CLAUSE_WORDS: u32 = 1 + BODY as u32;
+/// An entry of [`Tables::index`] holds a length in this many low bits, and where the list begins above them.
+pub const LENGTH_BITS: u32 = 12;
+
+const NOTATION: &str = "write facts and rules as `ancestor(X, Y) :- parent(X, Z), ancestor(Z, Y).`";
+
+/// What is wrong with a knowledge base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The problem, with the number of the line.
+    pub what: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+fn problem<T>(line: usize, what: &str, remedy: &str) -> Result<T, Problem> {
+    Err(Problem { what: format!("has in line {line}: {what}"), remedy: remedy.to_owned() })
+}
+
+/// An argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Term {
+    /// Number of a constant, from 1.
+    Constant(u32),
+    /// Number of a variable in its clause.
+    Variable(u32),
+}
+
+/// A predicate with its arguments.
+#[derive(Debug, Clone)]
+struct Atom {
+    /// Number of the predicate, from 1.
+    predicate: u32,
+    arguments: Vec<Term>,
+}
+
+/// A fact, or a rule with a body.
+#[derive(Debug, Clone)]
+struct Clause {
+    head: Atom,
+    body: Vec<Atom>,
+}
+
+/// Facts and rules, with the names of what they are about in the order in which those occur.
+#[derive(Debug, Clone, Default)]
+pub struct Knowledge {
+    /// Names and numbers of arguments.
+    predicates: Vec<(String, usize)>,
+    constants: Vec<String>,
+    clauses: Vec<Clause>,
+}
+
+/// What the lanes read.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    /// `(clauses, CLAUSE_WORDS)`: the head's two arguments and the number of atoms in the body, a byte each; then the body's atoms,
+    /// of predicate and two arguments.
+    pub clauses: Arc<[u32]>,
+    /// Where clauses begin in `clauses`: lists in the order of the knowledge base.
+    pub lists: Arc<[u32]>,
+    /// `(predicates, 2, 1 + constants)`: the list of the clauses whose first, or second, argument may be a constant; of all clauses
+    /// at 0.
+    pub index: Arc<[u32]>,
+    /// Length of the longest list.
+    pub longest: u32,
+}
+
+/// A piece of the text.
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Name(String),
+    Variable(String),
+    Mark(&'static str),
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Token::Name(text) | Token::Variable(text) => write!(f, "`{text}`"),
+            Token::Mark(mark) => write!(f, "`{mark}`"),
+        }
+    }
+}
+
+/// The tokens of a text with their lines.
+fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Problem> {
+    let mut tokens = Vec::new();
+    for (line, text) in text.lines().enumerate() {
+        let line = line + 1;
+        let mut rest = text.split('%').next().unwrap_or_default().trim_start();
+        while let Some(first) = rest.chars().next() {
+            let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let mark = [":-", "(", ")", ",", "."].into_iter().find(|&mark| rest.starts_with(mark));
+            let length = if let Some(mark) = mark {
+                tokens.push((line, Token::Mark(mark)));
+                mark.len()
+            } else if word == 0 {
+                return problem(line, &format!("the character `{first}`"), NOTATION);
+            } else {
+                let name = rest[..word].to_owned();
+                let is_variable = first.is_uppercase() || first == '_';
+                tokens.push((line, if is_variable { Token::Variable(name) } else { Token::Name(name) }));
+                word
+            };
+            rest = rest[length..].trim_start();
+        }
+    }
+    Ok(tokens)
+}
+
+/// Reads clauses.
+struct Parser {
+    tokens: std::iter::Peekable<std::vec::IntoIter<(usize, Token)>>,
+    line: usize,
+    known: Knowledge,
+    /// Variables of the clause; an `_` is one of its own.
+    variables: Vec<String>,
+}
+
+impl Parser {
+    fn next(&mut self, expected: &str) -> Result<Token, Problem> {
+        match self.tokens.next() {
+            Some((line, token)) => {
+                self.line = line;
+                Ok(token)
+            }
+            None => problem(self.line, &format!("the end of the file instead of {expected}"), NOTATION),
+        }
+    }
+
+    fn refuse<T>(&self, found: &Token, expected: &str) -> Result<T, Problem> {
+        problem(self.line, &format!("{found} instead of {expected}"), NOTATION)
+    }
+
+    fn takes(&mut self, mark: &'static str) -> bool {
+        self.tokens.next_if(|(_, token)| *token == Token::Mark(mark)).is_some()
+    }
+
+    fn term(&mut self) -> Result<Term, Problem> {
+        match self.next("an argument")? {
+            Token::Name(name) => Ok(Term::Constant(number(&mut self.known.constants, name) + 1)),
+            Token::Variable(name) if name == "_" => {
+                self.variables.push(name);
+                Ok(Term::Variable(self.variables.len() as u32 - 1))
+            }
+            Token::Variable(name) => Ok(Term::Variable(number(&mut self.variables, name))),
+            other => self.refuse(&other, "an argument"),
+        }
+    }
+
+    fn atom(&mut self) -> Result<Atom, Problem> {
+        let name = match self.next("a predicate")? {
+            Token::Name(name) => name,
+            other => return self.refuse(&other, "a predicate"),
+        };
+        let mut arguments = Vec::new();
+        if self.takes("(") {
+            loop {
+                arguments.push(self.term()?);
+                match self.next("`,` or `)`")? {
+                    Token::Mark(",") => {}
+                    Token::Mark(")") => break,
+                    other => return self.refuse(&other, "`,` or `)`"),
+                }
+            }
+        }
+        if arguments.len() > 2 {
+            let what = format!("`{name}` with {} arguments", arguments.len());
+            return problem(self.line, &what, "a predicate takes at most 2");
+        }
+        let predicate = number(&mut self.known.predicates, (name, arguments.len())) + 1;
+        Ok(Atom { predicate, arguments })
+    }
+
+    fn clause(&mut self) -> Result<(), Problem> {
+        self.variables.clear();
+        let head = self.atom()?;
+        let mut body = Vec::new();
+        let mut mark = self.next("`:-` or `.`")?;
+        if mark == Token::Mark(":-") {
+            loop {
+                body.push(self.atom()?);
+                mark = self.next("`,` or `.`")?;
+                if mark != Token::Mark(",") {
+                    break;
+                }
+            }
+        }
+        if mark != Token::Mark(".") {
+            return self.refuse(&mark, if body.is_empty() { "`:-` or `.`" } else { "`,` or `.`" });
+        }
+        if body.len() > BODY {
+            let what = format!("a rule with {} atoms after `:-`", body.len());
+            return problem(self.line, &what, "a rule takes at most 4: split it with another predicate");
+        }
+        self.known.clauses.push(Clause { head, body });
+        Ok(())
+    }
+}
+
+/// The place of an item in a list, to which it is added if it is new.
+fn number<T: PartialEq>(list: &mut Vec<T>, item: T) -> u32 {
+    let place = list.iter().position(|known| *known == item).unwrap_or_else(|| {
+        list.push(item);
+        list.len() - 1
+    });
+    place as u32
+}
+
+impl Knowledge {
+    /// Reads facts and rules.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
+        let tokens = tokens(text)?.into_iter().peekable();
+        let mut parser = Parser { tokens, line: 1, known: Knowledge::default(), variables: Vec::new() };
+        while parser.tokens.peek().is_some() {
+            parser.clause()?;
+        }
+        let known = parser.known;
+        known.check()?;
+        Ok(known)
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let fail = |what: String, remedy: &str| Err(Problem { what, remedy: remedy.to_owned() });
+        if self.clauses.is_empty() || self.constants.is_empty() {
+            return fail("has no facts about constants".into(), NOTATION);
+        }
+        let sizes = [
+            ("constants", self.constants.len(), CONSTANTS),
+            ("predicates", self.predicates.len(), PREDICATES),
+            ("facts and rules", self.clauses.len(), CLAUSES),
+        ];
+        for (what, count, most) in sizes {
+            if count > most {
+                return fail(format!("has {count} {what}"), &format!("give at most {most}"));
+            }
+        }
+        for (place, (name, arity)) in self.predicates.iter().enumerate() {
+            if !self.clauses.iter().any(|clause| clause.head.predicate as usize == place + 1) {
+                return fail(format!("has no fact and no rule for {name}/{arity}"), "add one, or correct the name");
+            }
+        }
+        let entries: usize = self.lists().iter().map(Vec::len).sum();
+        if entries > ENTRIES {
+            return fail("has too many rules for its constants".into(), "give fewer of either");
+        }
+        Ok(())
+    }
+
+    /// How many constants there are.
+    pub fn constants(&self) -> u32 {
+        self.constants.len() as u32
+    }
+
+    /// How many predicates there are.
+    pub fn predicates(&self) -> u32 {
+        self.predicates.len() as u32
+    }
+
+    /// The clauses that may match, by predicate, argument and constant: [`Tables::index`].
+    fn lists(&self) -> Vec<Vec<u32>> {
+        let mut lists = Vec::new();
+        for predicate in 1..=self.predicates() {
+            for argument in 0..2 {
+                for constant in 0..=self.constants() {
+                    let may_match = |clause: &Clause| {
+                        clause.head.predicate == predicate
+                            && (constant == 0
+                                || match clause.head.arguments.get(argument) {
+                                    Some(Term::Constant(own)) => *own == constant,
+                                    _ => true,
+                                })
+                    };
+                    let numbers = self.clauses.iter().enumerate().filter(|(_, clause)| may_match(clause));
+                    lists.push(numbers.map(|(number, _)| number as u32).collect());
+                }
+            }
+        }
+        lists
+    }
+
+    /// What the lanes read.
+    pub fn tables(&self) -> Tables {
+        let mut entries = Vec::new();
+        let mut index = Vec::new();
+        let lists = self.lists();
+        for list in &lists {
+            index.push((entries.len() as u32) << LENGTH_BITS | list.len() as u32);
+            entries.extend(list.iter().map(|number| number * CLAUSE_WORDS));
+        }
+        Tables {
+            clauses: self.clauses.iter().flat_map(Clause::words).collect(),
+            lists: entries.into(),
+            index: index.into(),
+            longest: lists.iter().map(Vec::len).max().unwrap_or(0) as u32,
+        }
+    }
+
+    /// Atoms without variables that may be asked: of the predicates that have a rule, or of all if none has; at most `most`, evenly
+    /// spread. Each is a word of predicate and two arguments.
+    pub fn questions(&self, most: usize) -> Vec<u32> {
+        let has_rule = |predicate: u32| {
+            self.clauses.iter().any(|clause| clause.head.predicate == predicate && !clause.body.is_empty())
+        };
+        let some_rule = (1..=self.predicates()).any(has_rule);
+        let mut all = Vec::new();
+        for predicate in (1..=self.predicates()).filter(|&predicate| !some_rule || has_rule(predicate)) {
+            let arity = self.predicates[predicate as usize - 1].1;
+            let values = |place: usize| if place < arity { 1..=self.constants() } else { 0..=0 };
+            for first in values(0) {
+                all.extend(values(1).map(|second| predicate | first << 8 | second << 16));
+            }
+        }
+        let stride = all.len().div_ceil(most);
+        all.into_iter().step_by(stride).collect()
+    }
+
+    /// The text of an atom.
+    pub fn atom(&self, atom: u32) -> String {
+        let Some((name, arity)) = self.predicates.get((atom as usize & 255).wrapping_sub(1)) else {
+            return String::new();
+        };
+        let argument = |place: usize| {
+            let code = atom >> (8 * (place + 1)) & 255;
+            match self.constants.get((code as usize).wrapping_sub(1)) {
+                Some(constant) => constant.clone(),
+                None => format!("X{}", code.wrapping_sub(self.constants())),
+            }
+        };
+        let arguments: Vec<String> = (0..*arity).map(argument).collect();
+        format!("{name}({})", arguments.join(", "))
+    }
+}
+
+impl Clause {
+    fn words(&self) -> [u32; CLAUSE_WORDS as usize] {
+        let mut words = [0; CLAUSE_WORDS as usize];
+        let mut fresh = Vec::new();
+        let head = &self.head.arguments;
+        let code = |place: usize| match head.get(place) {
+            None => 0,
+            Some(Term::Constant(constant)) => *constant,
+            Some(variable) if place == 1 && *variable == head[0] => SAME,
+            Some(_) => ANY,
+        };
+        words[0] = code(0) | code(1) << 8 | (self.body.len() as u32) << 16;
+        let mut in_body = |term: &Term| match term {
+            Term::Constant(constant) => *constant,
+            variable if head.first() == Some(variable) => FIRST,
+            variable if head.get(1) == Some(variable) => SECOND,
+            variable => FRESH + number(&mut fresh, *variable),
+        };
+        for (word, atom) in words[1..].iter_mut().zip(&self.body) {
+            let mut argument = |place: usize| atom.arguments.get(place).map_or(0, &mut in_body);
+            *word = atom.predicate | argument(0) << 8 | argument(1) << 16;
+        }
+        words
+    }
+}

@@ -1,0 +1,524 @@
+//! A prover: choose the steps of a proof by backward chaining over facts and rules.
+//!
+//! A state is a conjunction of at most ten atoms that are left to prove. Its successors resolve the first atom with every fact and
+//! rule that matches, in the order of the knowledge base. Variables are numbered in the order in which they occur.
+
+use core::num::Wrapping;
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint, bundle};
+
+use crate::spec::{OptionError, OptionValue};
+use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Shape, Step};
+
+mod knowledge;
+
+use knowledge::{ANY, ATOMS, BODY, FIRST, FRESH, Knowledge, LENGTH_BITS, SAME, SECOND, Tables, VARIABLES};
+
+/// Successors of a state that can be chosen; more are cut and counted.
+const CHOICES: usize = 20;
+/// Words of a conjunction: ten atoms of three bytes.
+const STATE_WORDS: usize = (3 * ATOMS).div_ceil(4);
+/// Words of all successors.
+const CHOICE_WORDS: usize = CHOICES * 3 * ATOMS / 4;
+/// Variables of a state, and those that a rule adds.
+const NAMES: usize = VARIABLES as usize + 2 * BODY;
+/// Stands for no term.
+const NONE: u32 = 255;
+/// Atoms that are tried as queries, and conjunctions that the search for an answer expands for each.
+const QUESTIONS: usize = 20_000;
+const EXPANSIONS: usize = 2_000;
+/// Of so many queries one is for tests.
+const TEST_SHARE: usize = 5;
+
+bundle! {
+    /// A conjunction and its successors, as they are observed.
+    pub struct State {
+        /// Its atoms.
+        atoms: [Uint; STATE_WORDS],
+        /// Its successors.
+        choices: (Memory CHOICE_WORDS),
+        /// How many successors there are.
+        count: Uint,
+        /// How many more were cut.
+        cut: Uint,
+        /// Steps so far.
+        steps: Uint,
+    }
+}
+
+bundle! {
+    /// The successors of a conjunction.
+    struct Successors {
+        /// Their atoms.
+        choices: (Memory CHOICE_WORDS),
+        /// How many there are.
+        count: Uint,
+        /// How many more were cut.
+        cut: Uint,
+    }
+}
+
+/// Ten atoms, each predicate and two arguments as bytes of a word.
+type Atoms<L> = [<L as Lane>::Uint; ATOMS];
+/// The same in eight words, three bytes an atom.
+type Packed<L> = [<L as Lane>::Uint; STATE_WORDS];
+
+/// The environment.
+#[derive(Debug, Clone)]
+pub struct Prover {
+    knowledge: Arc<Knowledge>,
+    tables: Arc<Tables>,
+    max_depth: u32,
+    queries: Queries,
+    unprovable: bool,
+    /// The queries as atoms, once they are needed.
+    asked: Arc<OnceLock<Vec<u32>>>,
+}
+
+/// Which part of the queries is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Queries {
+    Train,
+    Test,
+    All,
+}
+
+impl Prover {
+    fn of(knowledge: Knowledge) -> Self {
+        Prover {
+            tables: Arc::new(knowledge.tables()),
+            knowledge: Arc::new(knowledge),
+            max_depth: 12,
+            queries: Queries::Train,
+            unprovable: true,
+            asked: Arc::default(),
+        }
+    }
+}
+
+impl Default for Prover {
+    fn default() -> Self {
+        static FAMILY: LazyLock<Prover> =
+            LazyLock::new(|| Prover::of(Knowledge::parse(include_str!("family.pl")).expect("a knowledge base")));
+        FAMILY.clone()
+    }
+}
+
+/// Predicate and arguments of an atom.
+#[inline(always)]
+fn fields<U: Uint>(atom: U) -> [U; 3] {
+    let byte = U::splat(255);
+    [atom & byte, atom.shr(8) & byte, atom.shr(16) & byte]
+}
+
+/// Four atoms are three words.
+#[inline(always)]
+fn pack<L: Lane>(atoms: &Atoms<L>) -> Packed<L> {
+    let atom = |k: usize| if k < ATOMS { atoms[k] } else { L::Uint::splat(0) };
+    core::array::from_fn(|word| {
+        let (four, part) = (4 * (word / 3), word as u32 % 3);
+        let first = four + part as usize;
+        atom(first).shr(8 * part) | atom(first + 1).shl(24 - 8 * part)
+    })
+}
+
+/// The inverse of [`pack`].
+#[inline(always)]
+fn unpack<L: Lane>(words: &Packed<L>) -> Atoms<L> {
+    core::array::from_fn(|atom| {
+        let (word, part) = (atom / 4 * 3 + (atom % 4).saturating_sub(1), atom as u32 % 4);
+        let bits = match part {
+            0 => words[word],
+            3 => words[word].shr(8),
+            _ => words[word].shr(32 - 8 * part) | words[word + 1].shl(8 * part),
+        };
+        bits & L::Uint::splat(0x00ff_ffff)
+    })
+}
+
+/// Where successor `index` begins: its word, and by how many bits it is shifted there.
+#[inline(always)]
+fn place<U: Uint>(index: U) -> (U, U) {
+    let odd = index & U::splat(1);
+    (index.shr(1) * U::splat(15) + odd * U::splat(7), odd.shl(4))
+}
+
+/// Successor `index`.
+#[inline(always)]
+fn read<L: Lane>(choices: &L::Memory<CHOICE_WORDS>, index: L::Uint) -> Packed<L> {
+    let u = L::Uint::splat;
+    let (first, shift) = place(index);
+    let odd = shift.ne(u(0));
+    let words: Packed<L> = core::array::from_fn(|k| choices.get(first + u(k as u32)));
+    core::array::from_fn(|k| match words.get(k + 1) {
+        Some(next) => odd.select(words[k].shr(16) | next.shl(16), words[k]),
+        None => odd.select(words[k].shr(16), words[k] & u(0xffff)),
+    })
+}
+
+/// Writes successor `index` where `at` holds, after those before it.
+#[inline(always)]
+fn write<L: Lane>(choices: &mut L::Memory<CHOICE_WORDS>, at: L::Mask, index: L::Uint, words: &Packed<L>) {
+    let u = L::Uint::splat;
+    let (first, shift) = place(index);
+    let odd = shift.ne(u(0));
+    for k in 0..STATE_WORDS {
+        let before = if k == 0 { choices.get(first) } else { words[k - 1].shr(16) };
+        let place = first + u(k as u32);
+        choices.set(at, place, odd.select(before | words[k].shl(16), words[k]));
+    }
+}
+
+/// What a match binds: variables of the goal, one after the other, each to another term.
+#[derive(Clone, Copy)]
+struct Bindings<U> {
+    from: [U; 2],
+    to: [U; 2],
+}
+
+impl<U: Uint> Bindings<U> {
+    /// The term for which a term stands.
+    #[inline(always)]
+    fn of(&self, term: U) -> U {
+        let once = term.eq(self.from[0]).select(self.to[0], term);
+        once.eq(self.from[1]).select(self.to[1], once)
+    }
+
+    /// An atom with its arguments replaced.
+    #[inline(always)]
+    fn atom(&self, atom: U) -> U {
+        let [predicate, first, second] = fields(atom);
+        predicate | self.of(first).shl(8) | self.of(second).shl(16)
+    }
+}
+
+impl Prover {
+    /// Whether a term is a variable.
+    #[inline(always)]
+    fn is_variable<U: Uint>(&self, term: U) -> U::Mask {
+        U::splat(self.knowledge.constants()).lt(term)
+    }
+
+    /// Matches the two arguments of a goal with those of a head.
+    #[inline(always)]
+    fn unify<U: Uint>(&self, goal: [U; 2], head: [U; 2]) -> (U::Mask, Bindings<U>) {
+        let (u, [first, second]) = (U::splat, goal);
+        let open = head[0].eq(u(ANY));
+        let binds = !open & self.is_variable(first);
+        let fits = open | binds | head[0].eq(first);
+        let from = binds.select(first, u(NONE));
+        let second = second.eq(from).select(head[0], second);
+
+        // The second argument of the head: anything, a constant, or what the first one is.
+        let open = head[1].eq(u(ANY));
+        let same = head[1].eq(u(SAME));
+        let other = same.select(first, head[1]);
+        let equal = open | other.eq(second);
+        let goal_binds = self.is_variable(second);
+        let other_binds = same & self.is_variable(other);
+        let binds = !equal & (goal_binds | other_binds);
+        let from = [from, binds.select(goal_binds.select(second, other), u(NONE))];
+        let to = [head[0], goal_binds.select(other, second)];
+        (fits & (equal | binds), Bindings { from, to })
+    }
+
+    /// The atoms with the variables numbered in the order in which they occur.
+    #[inline(always)]
+    fn renumbered<L: Lane>(&self, atoms: &Atoms<L>) -> Atoms<L> {
+        let u = L::Uint::splat;
+        let constants = self.knowledge.constants();
+        let mut names = <L::Memory<NAMES> as Memory<L, NAMES>>::splat(&[0; NAMES]);
+        let mut known = u(0);
+        let mut name = |term: L::Uint| {
+            let is_variable = self.is_variable(term);
+            let fresh = term.lt(u(FRESH));
+            let old = fresh.select(term - u(constants + 1), term - u(FRESH - VARIABLES));
+            let before = names.get(old);
+            let new = is_variable & before.eq(u(0));
+            known = new.select(known + u(1), known);
+            names.set(new, old, known);
+            is_variable.select(new.select(known, before) + u(constants), term)
+        };
+        core::array::from_fn(|k| {
+            let [predicate, first, second] = fields(atoms[k]);
+            let first = name(first);
+            predicate | first.shl(8) | name(second).shl(16)
+        })
+    }
+
+    /// Adds what comes of the first atom and the clause at `clause`, if they match.
+    #[inline(always)]
+    fn resolve<L: Lane>(&self, atoms: &Atoms<L>, clause: L::Uint, found: Successors<L>) -> Successors<L> {
+        let u = L::Uint::splat;
+        let word = |k: usize| L::Uint::gather(&self.tables.clauses, clause + u(k as u32));
+        let [first, second, body] = fields(word(0));
+        let [_, goal_first, goal_second] = fields(atoms[0]);
+        let (matches, bindings) = self.unify([goal_first, goal_second], [first, second]);
+        let (goal_first, goal_second) = (bindings.of(goal_first), bindings.of(goal_second));
+        let argument = |term: L::Uint| {
+            term.eq(u(FIRST)).select(goal_first, term.eq(u(SECOND)).select(goal_second, term))
+        };
+        let body_atoms: [L::Uint; BODY] = core::array::from_fn(|k| {
+            let [predicate, first, second] = fields(word(k + 1));
+            predicate | argument(first).shl(8) | argument(second).shl(16)
+        });
+        let rest: Atoms<L> =
+            core::array::from_fn(|k| if k == 0 { u(0) } else { bindings.atom(atoms[k]) });
+        let length = rest.iter().fold(body, |sum, atom| atom.eq(u(0)).select(sum, sum + u(1)));
+        let joined: Atoms<L> = core::array::from_fn(|k| {
+            // With b atoms in the body, atom k is the body's, or the rest's at k - b + 1.
+            (0..=BODY).fold(u(0), |atom, b| {
+                let own = match k.checked_sub(b) {
+                    None => body_atoms[k],
+                    Some(place) => rest.get(place + 1).copied().unwrap_or(u(0)),
+                };
+                body.eq(u(b as u32)).select(own, atom)
+            })
+        });
+        let fits = matches & length.le(u(ATOMS as u32));
+        let at = fits & found.count.lt(u(CHOICES as u32));
+        let Successors { mut choices, count, cut } = found;
+        write::<L>(&mut choices, at, count, &pack::<L>(&self.renumbered::<L>(&joined)));
+        let one_more = |mask: L::Mask, value: L::Uint| mask.select(value + u(1), value);
+        Successors { choices, count: one_more(at, count), cut: one_more(fits & !at, cut) }
+    }
+
+    /// The successors of a conjunction.
+    fn successors<L: Lane>(&self, atoms: &Packed<L>) -> Successors<L> {
+        let u = L::Uint::splat;
+        let atoms = unpack::<L>(atoms);
+        let [predicate, first, second] = fields(atoms[0]);
+        let constant = |term: L::Uint| (term - u(1)).lt(u(self.knowledge.constants()));
+        let by_first = constant(first);
+        let by_second = constant(second).select(second, u(0));
+        let row = predicate + predicate - by_first.select(u(2), u(1));
+        let key = row * u(self.knowledge.constants() + 1) + by_first.select(first, by_second);
+        let list = L::Uint::gather(&self.tables.index, key);
+        let length = list & u((1 << LENGTH_BITS) - 1);
+        let length = predicate.eq(u(0)).select(u(0), length).named("length");
+        let begin = list.shr(LENGTH_BITS).named("begin");
+        let choices = <L::Memory<CHOICE_WORDS> as Memory<L, CHOICE_WORDS>>::splat(&[0; CHOICE_WORDS]);
+        let none = Successors { choices, count: u(0), cut: u(0) };
+        let end = (begin + length).named("end");
+        let turn = |_, (found, place): (Successors<L>, L::Uint)| {
+            let found = L::when(place.lt(end), found, |found| {
+                let clause = L::Uint::gather(&self.tables.lists, place).named("clause");
+                self.resolve::<L>(&atoms, clause, found)
+            });
+            (found, place + L::Uint::splat(1))
+        };
+        L::repeat(self.tables.longest, (none, begin), turn).0
+    }
+
+    /// The state of a conjunction.
+    #[inline(always)]
+    fn state<L: Lane>(&self, atoms: Packed<L>, steps: L::Uint) -> State<L> {
+        let Successors { choices, count, cut } = self.successors::<L>(&atoms);
+        State { atoms, choices, count, cut, steps }
+    }
+
+    /// The conjunction of one atom.
+    #[inline(always)]
+    fn query<L: Lane>(atom: L::Uint) -> Packed<L> {
+        core::array::from_fn(|k| if k == 0 { atom } else { L::Uint::splat(0) })
+    }
+
+    /// Whether a proof of an atom has at most `max_depth` steps, by breadth-first search; None if the atom has no successors.
+    fn provable(&self, atom: u32) -> Option<bool> {
+        let start = Self::query::<f32>(Wrapping(atom));
+        let (mut known, mut layer) = (HashSet::from([start]), vec![start]);
+        for depth in 0..self.max_depth {
+            let mut next = Vec::new();
+            for atoms in &layer {
+                let found = self.successors::<f32>(atoms);
+                if depth == 0 && found.count.0 == 0 {
+                    return None;
+                }
+                for index in 0..found.count.0 {
+                    let successor = read::<f32>(&found.choices, Wrapping(index));
+                    if successor[0].0 == 0 {
+                        return Some(true);
+                    }
+                    if known.len() < EXPANSIONS && known.insert(successor) {
+                        next.push(successor);
+                    }
+                }
+            }
+            layer = next;
+        }
+        Some(false)
+    }
+
+    /// The queries: those of the training or the test part that have a proof, and as many that have none.
+    fn asked(&self) -> &[u32] {
+        self.asked.get_or_init(|| {
+            let mut parts = [Vec::new(), Vec::new()];
+            let mut questions = self.knowledge.questions(QUESTIONS);
+            // In an order that mixes predicates and constants.
+            questions.sort_by_key(|atom| atom.wrapping_mul(0x9E37_79B1).rotate_left(15).wrapping_mul(0x85EB_CA6B));
+            for atom in questions {
+                if let Some(provable) = self.provable(atom) {
+                    parts[usize::from(!provable)].push(atom);
+                }
+            }
+            let [mut with_proof, mut without] = parts.map(|all| self.part(&all));
+            if with_proof.is_empty() || self.unprovable {
+                without.truncate(with_proof.len().max(1));
+                with_proof.append(&mut without);
+            }
+            with_proof
+        })
+    }
+
+    /// The queries of the chosen part; of a handful, all.
+    fn part(&self, all: &[u32]) -> Vec<u32> {
+        let is_test = |place: usize| place % TEST_SHARE == TEST_SHARE - 1;
+        let wanted = |place: usize| match self.queries {
+            Queries::All => true,
+            _ if all.len() < TEST_SHARE => true,
+            Queries::Test => is_test(place),
+            Queries::Train => !is_test(place),
+        };
+        all.iter().enumerate().filter(|(place, _)| wanted(*place)).map(|(_, &atom)| atom).collect()
+    }
+
+    /// The text of a conjunction.
+    fn text(&self, atoms: &Packed<f32>) -> String {
+        let atoms = unpack::<f32>(atoms).map(|atom| atom.0);
+        let texts: Vec<String> =
+            atoms.iter().filter(|&&atom| atom != 0).map(|&atom| self.knowledge.atom(atom)).collect();
+        if texts.is_empty() { "proved".into() } else { texts.join(", ") }
+    }
+}
+
+impl Env for Prover {
+    type State<L: Lane> = State<L>;
+    type Obs<L: Lane> = (Packed<L>, L::Memory<CHOICE_WORDS>);
+    type Action<L: Lane> = L::Uint;
+
+    const MASKED: bool = true;
+
+    fn spec(&self) -> EnvSpec {
+        let terms = self.knowledge.constants() + VARIABLES + 1;
+        let below = vec![self.knowledge.predicates() + 1, terms, terms];
+        let conjunctions = |shape: Vec<usize>| ObsSpace::Index { shape, below: below.clone() };
+        EnvSpec {
+            name: "prover".into(),
+            aliases: Vec::new(),
+            family: "reasoning".into(),
+            summary: "prove a query by backward chaining; 1 for a proof".into(),
+            rules: "Choose among the conjunctions that come of the first atom with each matching fact or rule. The empty one is a                     proof; without a successor, or after max_depth steps, the episode ends with 0."
+                .into(),
+            reference: "none; at most 10 atoms of 2 arguments, 20 successors, 200 constants, 100 predicates, 4,000 facts and                         rules with at most 4 atoms after `:-`."
+                .into(),
+            variant_of: None,
+            obs: ObsSpace::Parts(vec![
+                ("state".into(), conjunctions(vec![ATOMS, 3])),
+                ("successors".into(), conjunctions(vec![CHOICES, ATOMS, 3])),
+            ]),
+            actions: ActionSpace::Discrete(vec![CHOICES]),
+            time_limit: 101,
+            fps: 1.0,
+            options: vec![
+                EnvOption::path("knowledge", "facts and rules in Prolog's notation; none for a family of 24 people"),
+                EnvOption::number("max_depth", 12.0, 1.0, 100.0, "steps of the longest proof"),
+                EnvOption::word("queries", "train", &["train", "test", "all"], "which queries are asked; every fifth is for tests"),
+                EnvOption::flag("unprovable", true, "whether half of the queries have no proof"),
+            ],
+            preset: Some(include_str!("../../presets/prover.toml").into()),
+        }
+    }
+
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        let spec = self.spec();
+        match spec.check_option(name, value)?.name.as_str() {
+            "knowledge" if value.text().is_empty() => {
+                let family = Prover::default();
+                (self.knowledge, self.tables) = (family.knowledge, family.tables);
+            }
+            "knowledge" => {
+                let refuse = |problem: &str, remedy: &str| spec.refuse_option(name, value, problem, remedy);
+                let text = std::fs::read_to_string(value.text())
+                    .map_err(|error| refuse(&format!("cannot be read: {error}"), "give the path of a text file"))?;
+                let knowledge = Knowledge::parse(&text).map_err(|error| refuse(&error.what, &error.remedy))?;
+                self.tables = Arc::new(knowledge.tables());
+                self.knowledge = Arc::new(knowledge);
+            }
+            "max_depth" => self.max_depth = value.number() as u32,
+            "queries" => {
+                self.queries = match value.text() {
+                    "train" => Queries::Train,
+                    "test" => Queries::Test,
+                    _ => Queries::All,
+                }
+            }
+            _ => self.unprovable = value.is_on(),
+        }
+        self.asked = Arc::default();
+        Ok(())
+    }
+
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
+        let asked = self.asked();
+        let number = draws.below(asked.len() as u32);
+        self.state(Self::query::<L>(L::Uint::gather(asked, number)), L::Uint::splat(0))
+    }
+
+    fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, _: &mut Draws<L>) -> Step<L, State<L>> {
+        let (u, f) = (L::Uint::splat, L::Float::splat);
+        let exists = action.lt(s.count).named("exists");
+        let chosen = exists.select(read::<L>(&s.choices, *action), s.atoms);
+        let state: State<L> = self.state(chosen, s.steps + u(1));
+        let proved = (exists & chosen[0].eq(u(0))).named("proved");
+        let ends = !exists | state.count.eq(u(0)) | state.steps.ge(u(self.max_depth));
+        Step { state, reward: proved.select(f(1.0), f(0.0)), terminated: ends }
+    }
+
+    #[inline(always)]
+    fn observe<L: Lane>(&self, s: &State<L>) -> Self::Obs<L> {
+        (s.atoms, s.choices)
+    }
+
+    #[inline(always)]
+    fn legal<L: Lane>(&self, s: &State<L>, _component: usize, choice: usize) -> L::Mask {
+        // The first is legal even where the episode has ended without a successor.
+        L::Uint::splat(choice as u32).lt(s.count.max(L::Uint::splat(1)))
+    }
+
+    fn draw(&self, s: &State<f32>) -> Scene {
+        let rows = CHOICES as f32 + 3.0;
+        let line = |row: f32, text: String, tone| Shape::text([20.0, rows - 0.5 - row], text, tone);
+        let mut shapes = vec![
+            line(0.0, format!("step {} of {}", s.steps, self.max_depth), 4),
+            line(1.0, self.text(&s.atoms), 2),
+            Shape::line([[1.0, rows - 2.0], [39.0, rows - 2.0]], 0),
+        ];
+        for index in 0..s.count.0 {
+            let text = self.text(&read::<f32>(&s.choices, Wrapping(index)));
+            shapes.push(line(index as f32 + 2.0, format!("{index}: {text}"), 1));
+        }
+        if s.cut.0 > 0 {
+            shapes.push(line(rows - 1.0, format!("and {} more", s.cut), 4));
+        }
+        Scene { low: [0.0, 0.0], high: [40.0, rows], shapes }
+    }
+
+    /// Predicate and arguments of the ten atoms, 0 where there is none, and the steps so far.
+    fn unpack(&self, public: &[f64]) -> Vec<f64> {
+        let byte = |k: usize| Wrapping(public[k] as u32 & 255);
+        let atoms = core::array::from_fn(|k| byte(3 * k) | byte(3 * k + 1) << 8 | byte(3 * k + 2) << 16);
+        let s = self.state::<f32>(pack::<f32>(&atoms), Wrapping(public[3 * ATOMS] as u32));
+        let choices = (0..CHOICE_WORDS).map(|k| Memory::<f32, CHOICE_WORDS>::word(&s.choices, k));
+        let words = s.atoms.into_iter().chain(choices).chain([s.count, s.cut, s.steps]);
+        words.map(|word| f64::from(word.0)).collect()
+    }
+
+    fn pack(&self, leaves: &[f64]) -> Vec<f64> {
+        let words: Packed<f32> = core::array::from_fn(|k| Wrapping(leaves[k] as u32));
+        let mut public: Vec<f64> = unpack::<f32>(&words).into_iter().flat_map(fields).map(|x| f64::from(x.0)).collect();
+        public.push(leaves[STATE_WORDS + CHOICE_WORDS + 2]);
+        public
+    }
+}
