@@ -233,6 +233,28 @@ fn cartpole_is_learned() {
     assert!(mean >= 475.0, "mean return {mean}");
 }
 
+/// The walker sees one index below 48, which is stored in a byte and seen as 48 bits.
+#[test]
+fn a_policy_is_evaluated_on_indices_as_it_was_trained() {
+    let config = Config {
+        num_envs: 32,
+        num_steps: 64,
+        num_minibatches: 4,
+        update_epochs: 4,
+        learning_rate: 2.5e-3,
+        ent_coef: 0.01,
+        norm_reward: true,
+        hidden: vec![64, 64],
+        total_timesteps: 200_000,
+        ..config(32)
+    };
+    let env = builtin().make("cliff_walking", &Default::default()).expect("a known environment");
+    let mut backend = backend(env, &config, 2).expect("a good configuration");
+    while update(&mut *backend).env_steps < config.total_timesteps {}
+    let evaluation = backend.evaluate(0..16, 0).expect("an evaluation");
+    assert!(evaluation.returns.iter().all(|&sum| sum >= -17.0), "{:?}", evaluation.returns);
+}
+
 #[test]
 fn masks_and_several_components_are_learned() {
     let config = Config {
