@@ -229,7 +229,7 @@ fn successors_are_those_of_a_plain_prover() {
     let path = file("corners", CORNERS);
     let knowledge: OptionValue = path.to_str().expect("a path in UTF-8").into();
     let options = [("knowledge", knowledge), ("max_depth", 30.0.into()), ("queries", "all".into())];
-    let corners = compare(CORNERS, &*prover(&options), 1_500, 30);
+    let corners = compare(CORNERS, &*prover(&options), 2_500, 30);
     std::fs::remove_file(path).expect("the temporary file");
     println!("states, successors cut, proofs: family {family:?}, corners {corners:?}");
     assert!(family[2] > 100 && corners[1] > 100 && corners[2] > 100);

@@ -10,6 +10,7 @@
 mod asterix;
 mod breakout;
 mod freeway;
+mod planes;
 mod seaquest;
 mod space_invaders;
 

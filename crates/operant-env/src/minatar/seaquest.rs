@@ -15,11 +15,15 @@
 
 use core::num::Wrapping;
 
-use operant_lane::{Draws, Float, Int, Lane, Mask, Memory, Uint, bundle};
+use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
+use super::planes::{
+    RIGHTWARDS, SHOT, THERE, TIMER, X, Y, all, append, cell, count_down, highest, in_cell, lowest, plane,
+    swim, tidy,
+};
 use super::{About, DOWN, FIRE, Game, LEFT, MinAtar, RIGHT, SIDE, TIME_LIMIT, UP, moved, square};
 use crate::replay::CaseError;
-use crate::{BLUE, GREEN, GREY, RED, Shape, Step, YELLOW};
+use crate::{BLUE, GREEN, GREY, RED, Shape, Step, YELLOW, grid};
 
 /// Channels of the observation, of which the first are the front and the back of the submarine.
 const CHANNELS: u32 = 10;
@@ -53,14 +57,7 @@ const ENEMY_SHOT_TIMER: u32 = 10;
 const MOVE_TIMER: u32 = 5;
 const LEAST_MOVE_TIMER: u32 = 2;
 
-/// Bit planes of a list: who is there, four bits of the column, three of the row less one, the direction; then of swimmers
-/// three bits of the timer, and of submarines four of the time to their next shot.
-const THERE: usize = 0;
-const X: usize = 1;
-const Y: usize = 5;
-const RIGHTWARDS: usize = 8;
-const TIMER: usize = 9;
-const SHOT: usize = 12;
+/// Bit planes of enemy bullets, of fish, of submarines.
 const BULLET_PLANES: usize = 9;
 const FISH_PLANES: usize = 12;
 const SUB_PLANES: usize = 16;
@@ -110,117 +107,6 @@ bundle! {
 /// The game.
 #[derive(Debug, Clone, Copy)]
 pub struct Seaquest;
-
-/// All bits where a truth holds, none elsewhere.
-#[inline(always)]
-fn all<L: Lane>(mask: L::Mask) -> L::Uint {
-    mask.select(L::Uint::splat(u32::MAX), L::Uint::splat(0))
-}
-
-/// All bits if bit number `bit` of `value` is set, else none.
-#[inline(always)]
-fn plane<L: Lane>(value: L::Uint, bit: usize) -> L::Uint {
-    value.shl(31 - bit as u32).to_int().shr(31).to_uint()
-}
-
-/// A cell to compare lists with: whether there is one, then the planes of column and row.
-#[inline(always)]
-fn cell<L: Lane>(exists: L::Mask, x: L::Uint, y: L::Uint) -> [L::Uint; 8] {
-    // Nothing of a list is at the surface.
-    let there = all::<L>(exists & y.ne(L::Uint::splat(0))).named("cell_there");
-    let row = y - L::Uint::splat(1);
-    core::array::from_fn(|k| match k {
-        THERE => there,
-        X..Y => plane::<L>(x, k - X),
-        _ => plane::<L>(row, k - Y),
-    })
-}
-
-/// Who of a list is in a cell.
-#[inline(always)]
-fn in_cell<U: Uint, const N: usize>(list: &[U; N], cell: &[U; 8]) -> U {
-    let differs = (X..RIGHTWARDS).fold(U::splat(0), |differs, k| differs | (list[k] ^ cell[k]));
-    list[THERE] & cell[THERE] & !differs
-}
-
-/// The lowest bit: the oldest.
-#[inline(always)]
-fn lowest<U: Uint>(bits: U) -> U {
-    bits & (U::splat(0) - bits)
-}
-
-/// All bits up to the highest.
-#[inline(always)]
-fn filled<U: Uint>(bits: U) -> U {
-    [1, 2, 4, 8, 16].into_iter().fold(bits, |bits, shift| bits | bits.shr(shift))
-}
-
-/// The highest bit: the newest.
-#[inline(always)]
-fn highest<U: Uint>(bits: U) -> U {
-    let filled = filled(bits);
-    filled ^ filled.shr(1)
-}
-
-/// Adds one with these planes to the end of a list where `there` has all bits.
-#[inline(always)]
-fn append<U: Uint, const N: usize>(list: &mut [U; N], there: U, planes: impl Fn(usize) -> U) {
-    let slot = (filled(list[THERE]) + U::splat(1)) & there;
-    for k in 0..N {
-        let value = if k == THERE { slot } else { planes(k) & slot };
-        list[k] = (list[k] & !slot) | value;
-    }
-}
-
-/// Moves those in `due` by a cell; returns those that left the board: -1 and 10 have a bit pair that no column has.
-#[inline(always)]
-fn swim<U: Uint, const N: usize>(list: &mut [U; N], due: U) -> U {
-    let mut carry = due;
-    for k in X..X + 4 {
-        let before = list[k];
-        list[k] = before ^ carry;
-        carry = carry & !(before ^ list[RIGHTWARDS]);
-    }
-    due & list[X + 1] & list[X + 3]
-}
-
-/// Counts timers of `those` down; returns those that were at 0, which begin with `again`.
-#[inline(always)]
-fn count_down<U: Uint>(timers: &mut [U], those: U, again: impl Fn(usize) -> U) -> U {
-    let due = timers.iter().fold(those, |due, timer| due & !*timer);
-    let mut borrow = those & !due;
-    for (bit, timer) in timers.iter_mut().enumerate() {
-        let before = *timer;
-        *timer = ((before ^ borrow) & !due) | (again(bit) & due);
-        borrow = borrow & !before;
-    }
-    due
-}
-
-/// Closes the holes of a list: the "compress" of Warren's "Hacker's Delight", by shifts of 1, 2, 4, 8 and 16.
-#[inline(always)]
-fn compact<U: Uint, const N: usize>(list: [U; N]) -> [U; N] {
-    let mut there = list[THERE];
-    let mut list = list.map(|plane| plane & there);
-    let mut holes = (!there).shl(1);
-    for shift in [1, 2, 4, 8, 16] {
-        let odd = [1, 2, 4, 8, 16].into_iter().fold(holes, |odd, by| odd ^ odd.shl(by));
-        let moving = odd & there;
-        for plane in &mut list {
-            let part = *plane & moving;
-            *plane = (*plane ^ part) | part.shr(shift);
-        }
-        there = list[THERE];
-        holes = holes & !odd;
-    }
-    list
-}
-
-/// The list without holes where it nears its end.
-#[inline(always)]
-fn tidy<L: Lane, const N: usize>(list: [L::Uint; N]) -> [L::Uint; N] {
-    L::when(L::Uint::splat(1 << 24).le(list[THERE]), list, compact)
-}
 
 /// An enemy comes from a side, unless one in its row goes the other way.
 #[inline(always)]
@@ -550,22 +436,32 @@ impl Game for Seaquest {
 
     fn observe<L: Lane>(s: &State<L>) -> [L::Uint; OBS_WORDS] {
         let u = L::Uint::splat;
-        let mut picture = Picture::<L> { words: Memory::<L, OBS_WORDS>::splat(&[0; OBS_WORDS]) };
-        let always = L::Mask::splat(true);
-        picture.put(always, s.x, s.y, 0);
-        let back = s.faces_right.ne(u(0)).select(s.x - u(1), s.x + u(1));
-        picture.put(always, back, s.y, 1);
-        for (&bullet, &diver) in s.bullets.iter().zip(&s.divers) {
-            let (x, y, _) = fields(bullet);
-            picture.put(bullet.ne(u(0)), x, y, BULLET);
-            let (x, y, right) = fields(diver);
-            picture.put(diver.ne(u(0)), x, y, DIVER);
-            picture.put(diver.ne(u(0)), right.select(x - u(1), x + u(1)), y, TRAIL);
-        }
+        let mut picture = Picture::<L> { rows: [u(0); 8], ends: [u(0); 2] };
         picture.put_list(&s.enemy_bullets, ENEMY_BULLET);
         picture.put_list(&s.fish, FISH);
         picture.put_list(&s.subs, ENEMY);
-        let mut words: [L::Uint; OBS_WORDS] = core::array::from_fn(|word| picture.words.word(word));
+        for diver in s.divers {
+            let (x, y, right) = fields(diver);
+            picture.put(diver.ne(u(0)), x, y - u(1), DIVER, Some(right));
+        }
+        let mut words = picture.words();
+        let mut mark = |there: L::Mask, x: L::Uint, y: L::Uint, channel: u32| {
+            let bit = (y * u(SIDE) + x) * u(CHANNELS) + u(channel);
+            let bit = (there & x.lt(u(SIDE))).select(bit, u(u32::MAX));
+            // The lowest row has none of these.
+            for (at, word) in words.iter_mut().enumerate().take(29) {
+                *word = *word | grid::bit(bit, at);
+            }
+        };
+        let always = L::Mask::splat(true);
+        mark(always, s.x, s.y, 0);
+        mark(always, s.faces_right.ne(u(0)).select(s.x - u(1), s.x + u(1)), s.y, 1);
+        for (things, channel) in [(s.bullets, BULLET), (s.divers, DIVER)] {
+            for thing in things {
+                let (x, y, _) = fields(thing);
+                mark(thing.ne(u(0)), x, y, channel);
+            }
+        }
         let air = cells_of_air::<L>(s.oxygen);
         let mut bar = |on: L::Mask, x: u32, channel: u32| {
             let bit = (9 * SIDE + x) * CHANNELS + channel;
@@ -724,23 +620,43 @@ fn records(list: &[Wrapping<u32>]) -> Vec<[u32; 5]> {
         .collect()
 }
 
-/// The observation's bits while they are set.
+/// What is in the rows 1 to 8, but for the submarine, its bullets and divers.
+#[derive(Clone, Copy)]
 struct Picture<L: Lane> {
-    words: L::Memory<OBS_WORDS>,
+    /// A nibble for each of the columns 0 to 7 of a row: trail, enemy bullet, fish, submarine.
+    rows: [L::Uint; 8],
+    /// The columns 8 and 9: a byte for each row, four to a word.
+    ends: [L::Uint; 2],
 }
 
 impl<L: Lane> Picture<L> {
-    /// Sets a channel of a cell where `there` holds and the column is on the board.
+    /// Adds something at column `x` of row `row` + 1, and its trail.
     #[inline(always)]
-    fn put(&mut self, there: L::Mask, x: L::Uint, y: L::Uint, channel: u32) {
+    fn put(&mut self, there: L::Mask, x: L::Uint, row: L::Uint, channel: u32, trail: Option<L::Mask>) {
         let u = L::Uint::splat;
-        let bit = (y * u(SIDE) + x) * u(CHANNELS) + u(channel);
-        let on = (there & x.lt(u(SIDE))).select(u(1).shl_by(bit), u(0));
-        let word = bit.shr(5).min(u(OBS_WORDS as u32 - 1));
-        self.words.set(L::Mask::splat(true), word, self.words.get(word) | on);
+        let nibble = |channel: u32| u(1 << (channel - TRAIL));
+        let column = |there: L::Mask, x: L::Uint, nibble: L::Uint| {
+            let bits = (there & x.lt(u(SIDE))).select(nibble.shl_by(x.shl(2)), u(0));
+            let first = x.lt(u(8));
+            (first.select(bits, u(0)), first.select(u(0), bits))
+        };
+        let thing = if channel == DIVER { u(0) } else { nibble(channel) };
+        let (mut first, mut last) = column(there, x, thing);
+        if let Some(right) = trail {
+            let behind = right.select(x - u(1), x + u(1));
+            let (a, b) = column(there, behind, nibble(TRAIL));
+            (first, last) = (first | a, last | b);
+        }
+        for (at, cells) in self.rows.iter_mut().enumerate() {
+            *cells = *cells | row.eq(u(at as u32)).select(first, u(0));
+        }
+        let last = last.shl_by((row & u(3)).shl(3));
+        for (half, cells) in self.ends.iter_mut().enumerate() {
+            *cells = *cells | row.shr(2).eq(u(half as u32)).select(last, u(0));
+        }
     }
 
-    /// Puts everything of a list, with trails for swimmers: four at a time while there are more.
+    /// Adds everything of a list, four at a time while there are more.
     #[inline(always)]
     fn put_list<const N: usize>(&mut self, list: &[L::Uint; N], channel: u32) {
         let u = L::Uint::splat;
@@ -749,22 +665,40 @@ impl<L: Lane> Picture<L> {
             planes
                 .fold(u(0), |number, (bit, &plane)| number | (plane & of).ne(u(0)).select(u(1 << bit), u(0)))
         };
-        let all = L::repeat(8, (self.words, list[THERE]), |_, rest| {
-            L::when(rest.1.ne(u(0)), rest, |rest| {
-                L::repeat(4, rest, |_, (words, rest)| {
-                    let mut picture = Self { words };
+        let (rows, ends, _) = L::repeat(8, (self.rows, self.ends, list[THERE]), |_, picture| {
+            L::when(picture.2.ne(u(0)), picture, |picture| {
+                L::repeat(4, picture, |_, (rows, ends, rest)| {
+                    let mut picture = Self { rows, ends };
                     let one = lowest(rest);
-                    let there = rest.ne(u(0));
-                    let (x, y) = (number(one, X, Y), number(one, Y, RIGHTWARDS) + u(1));
-                    picture.put(there, x, y, channel);
-                    if N > BULLET_PLANES {
-                        let right = (list[RIGHTWARDS] & one).ne(u(0));
-                        picture.put(there, right.select(x - u(1), x + u(1)), y, TRAIL);
-                    }
-                    (picture.words, rest & !one)
+                    let right = (list[RIGHTWARDS] & one).ne(u(0));
+                    let trail = (N > BULLET_PLANES).then_some(right);
+                    let (x, row) = (number(one, X, Y), number(one, Y, RIGHTWARDS));
+                    picture.put(rest.ne(u(0)), x, row, channel, trail);
+                    (picture.rows, picture.ends, rest & !one)
                 })
             })
         });
-        self.words = all.0;
+        *self = Self { rows, ends };
+    }
+
+    /// The observation's bits: nibbles at every tenth bit.
+    #[inline(always)]
+    fn words(&self) -> [L::Uint; OBS_WORDS] {
+        let u = L::Uint::splat;
+        let mut words = [u(0); OBS_WORDS];
+        for (row, &first) in self.rows.iter().enumerate() {
+            let last = self.ends[row / 4].shr(8 * (row as u32 % 4));
+            let threes = [first, first.shr(12), first.shr(24) | (last & u(15)).shl(8), last.shr(4) & u(15)];
+            for (three, nibbles) in threes.into_iter().enumerate() {
+                let bits = (nibbles & u(15)) | (nibbles & u(0xf0)).shl(6) | (nibbles & u(0xf00)).shl(12);
+                let bit = (row as u32 + 1) * SIDE * CHANNELS + 30 * three as u32 + TRAIL;
+                let (word, shift) = (bit as usize / 32, bit % 32);
+                words[word] = words[word] | bits.shl(shift);
+                if shift > 8 {
+                    words[word + 1] = words[word + 1] | bits.shr(32 - shift);
+                }
+            }
+        }
+        words
     }
 }

@@ -262,7 +262,10 @@ impl Knowledge {
         }
         for (place, (name, arity)) in self.predicates.iter().enumerate() {
             if !self.clauses.iter().any(|clause| clause.head.predicate as usize == place + 1) {
-                return fail(format!("has no fact and no rule for {name}/{arity}"), "add one, or correct the name");
+                return fail(
+                    format!("has no fact and no rule for {name}/{arity}"),
+                    "add one, or correct the name",
+                );
             }
         }
         let entries: usize = self.lists().iter().map(Vec::len).sum();

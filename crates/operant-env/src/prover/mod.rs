@@ -100,8 +100,9 @@ impl Prover {
 
 impl Default for Prover {
     fn default() -> Self {
-        static FAMILY: LazyLock<Prover> =
-            LazyLock::new(|| Prover::of(Knowledge::parse(include_str!("family.pl")).expect("a knowledge base")));
+        static FAMILY: LazyLock<Prover> = LazyLock::new(|| {
+            Prover::of(Knowledge::parse(include_str!("family.pl")).expect("a knowledge base"))
+        });
         FAMILY.clone()
     }
 }
@@ -264,8 +265,7 @@ impl Prover {
             let [predicate, first, second] = fields(word(k + 1));
             predicate | argument(first).shl(8) | argument(second).shl(16)
         });
-        let rest: Atoms<L> =
-            core::array::from_fn(|k| if k == 0 { u(0) } else { bindings.atom(atoms[k]) });
+        let rest: Atoms<L> = core::array::from_fn(|k| if k == 0 { u(0) } else { bindings.atom(atoms[k]) });
         let length = rest.iter().fold(body, |sum, atom| atom.eq(u(0)).select(sum, sum + u(1)));
         let joined: Atoms<L> = core::array::from_fn(|k| {
             // With b atoms in the body, atom k is the body's, or the rest's at k - b + 1.
@@ -357,7 +357,8 @@ impl Prover {
             let mut parts = [Vec::new(), Vec::new()];
             let mut questions = self.knowledge.questions(QUESTIONS);
             // In an order that mixes predicates and constants.
-            questions.sort_by_key(|atom| atom.wrapping_mul(0x9E37_79B1).rotate_left(15).wrapping_mul(0x85EB_CA6B));
+            questions
+                .sort_by_key(|atom| atom.wrapping_mul(0x9E37_79B1).rotate_left(15).wrapping_mul(0x85EB_CA6B));
             for atom in questions {
                 if let Some(provable) = self.provable(atom) {
                     parts[usize::from(!provable)].push(atom);
@@ -409,9 +410,11 @@ impl Env for Prover {
             aliases: Vec::new(),
             family: "reasoning".into(),
             summary: "prove a query by backward chaining; 1 for a proof".into(),
-            rules: "Choose among the conjunctions that come of the first atom with each matching fact or rule. The empty one is a                     proof; without a successor, or after max_depth steps, the episode ends with 0."
+            rules: "Choose among the conjunctions that come of the first atom with each matching fact or rule. The empty one is a \
+                    proof; without a successor, or after max_depth steps, the episode ends with 0."
                 .into(),
-            reference: "none; at most 10 atoms of 2 arguments, 20 successors, 200 constants, 100 predicates, 4,000 facts and                         rules with at most 4 atoms after `:-`."
+            reference: "none; at most 10 atoms of 2 arguments, 20 successors, 200 constants, 100 predicates, 4,000 facts and \
+                        rules with at most 4 atoms after `:-`."
                 .into(),
             variant_of: None,
             obs: ObsSpace::Parts(vec![
@@ -440,9 +443,11 @@ impl Env for Prover {
             }
             "knowledge" => {
                 let refuse = |problem: &str, remedy: &str| spec.refuse_option(name, value, problem, remedy);
-                let text = std::fs::read_to_string(value.text())
-                    .map_err(|error| refuse(&format!("cannot be read: {error}"), "give the path of a text file"))?;
-                let knowledge = Knowledge::parse(&text).map_err(|error| refuse(&error.what, &error.remedy))?;
+                let text = std::fs::read_to_string(value.text()).map_err(|error| {
+                    refuse(&format!("cannot be read: {error}"), "give the path of a text file")
+                })?;
+                let knowledge =
+                    Knowledge::parse(&text).map_err(|error| refuse(&error.what, &error.remedy))?;
                 self.tables = Arc::new(knowledge.tables());
                 self.knowledge = Arc::new(knowledge);
             }
@@ -517,7 +522,8 @@ impl Env for Prover {
 
     fn pack(&self, leaves: &[f64]) -> Vec<f64> {
         let words: Packed<f32> = core::array::from_fn(|k| Wrapping(leaves[k] as u32));
-        let mut public: Vec<f64> = unpack::<f32>(&words).into_iter().flat_map(fields).map(|x| f64::from(x.0)).collect();
+        let mut public: Vec<f64> =
+            unpack::<f32>(&words).into_iter().flat_map(fields).map(|x| f64::from(x.0)).collect();
         public.push(leaves[STATE_WORDS + CHOICE_WORDS + 2]);
         public
     }

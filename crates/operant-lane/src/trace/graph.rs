@@ -237,9 +237,18 @@ impl<'g> Sink<Trace<'g>> for Outputs {
             Recorded::Node(_, id) => {
                 let place = self.places.next().expect("a place for every leaf");
                 (1..N).for_each(|_| drop(self.places.next()));
-                self.values.push((array_name(&place).to_owned(), Type::Memory(N), Arg::Node(id)));
+                self.values.push((array_at(&place), Type::Memory(N), Arg::Node(id)));
             }
         }
+    }
+}
+
+/// The array that begins at `place`: `(obs + 8)` for `obs[8]`.
+fn array_at(place: &str) -> String {
+    match place.strip_suffix(']').and_then(|rest| rest.rsplit_once('[')) {
+        None => place.to_owned(),
+        Some((array, "0")) => array.to_owned(),
+        Some((array, first)) => format!("({array} + {first})"),
     }
 }
 
