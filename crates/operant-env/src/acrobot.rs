@@ -7,6 +7,7 @@ use core::f64::consts::{FRAC_PI_2, PI};
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
+use crate::spec::names;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
 
 /// Gravity, m/s^2.
@@ -97,6 +98,7 @@ impl Env for Acrobot {
             variant_of: None,
             obs: ObsSpace::symmetric(&[1.0, 1.0, 1.0, 1.0, MAX_SPEED[0], MAX_SPEED[1]]),
             actions: ActionSpace::Discrete(vec![3]),
+            action_names: names(["left", "none", "right"]),
             time_limit: 500,
             fps: 15.0,
             options: Vec::new(),

@@ -16,6 +16,7 @@
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, array, bundle};
 
+use crate::spec::names;
 use crate::{ActionSpace, BLUE, Env, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step, YELLOW, grid};
 
 /// Frames of a step.
@@ -221,6 +222,7 @@ impl Env for BreakoutLarge {
                 ("bricks".into(), ObsSpace::Binary { shape: vec![ROWS, COLUMNS] }),
             ]),
             actions: ActionSpace::Discrete(vec![3]),
+            action_names: names(["stay", "left", "right"]),
             time_limit: 10_000,
             preset: Some(include_str!("../presets/breakout_large.toml").into()),
             ..EnvSpec::default()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Shape, Step, hidden};
 
 /// Gravity, m/s^2.
@@ -70,6 +70,7 @@ impl Env for CartPole {
             variant_of: None,
             obs: ObsSpace::symmetric(&[2.0 * X_LIMIT, f64::INFINITY, 2.0 * THETA_LIMIT, f64::INFINITY]),
             actions: ActionSpace::Discrete(vec![2]),
+            action_names: names(["left", "right"]),
             time_limit: 500,
             fps: 50.0,
             options: vec![hidden::option()],

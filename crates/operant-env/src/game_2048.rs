@@ -13,6 +13,7 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
+use crate::spec::names;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step, grid};
 
 /// Cells along a side.
@@ -126,6 +127,7 @@ impl Env for Game2048 {
             reference: "The rules of the original game; tests hold them against a second implementation.".into(),
             obs: ObsSpace::Index { shape: vec![SIDE, SIDE], below: vec![BELOW] },
             actions: ActionSpace::Discrete(vec![4]),
+            action_names: names(["up", "right", "down", "left"]),
             fps: 4.0,
             preset: Some(include_str!("../presets/game_2048.toml").into()),
             ..EnvSpec::default()

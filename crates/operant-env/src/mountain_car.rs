@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Point, Scene, Shape, Step, hidden};
 
 /// Left wall.
@@ -95,6 +95,7 @@ impl Env for MountainCar {
             variant_of: None,
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
             actions: ActionSpace::Discrete(vec![3]),
+            action_names: names(["left", "none", "right"]),
             time_limit: 200,
             fps: 30.0,
             options: vec![hidden::option()],

@@ -52,6 +52,7 @@ impl Env for MountainCarContinuous {
             variant_of: None,
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
             actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
+            action_names: Vec::new(),
             time_limit: 999,
             fps: 30.0,
             options: vec![hidden::option()],

@@ -73,6 +73,7 @@ impl Env for Pendulum {
             variant_of: None,
             obs: ObsSpace::symmetric(&[1.0, 1.0, MAX_SPEED]),
             actions: ActionSpace::Box { low: vec![-MAX_TORQUE], high: vec![MAX_TORQUE] },
+            action_names: Vec::new(),
             time_limit: 200,
             fps: 30.0,
             options: vec![hidden::option()],

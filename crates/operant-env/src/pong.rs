@@ -16,6 +16,7 @@
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
+use crate::spec::names;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
 
 /// Frames of a step.
@@ -163,6 +164,7 @@ impl Env for Pong {
             // The opponent's velocity may exceed its limit by a rounding.
             obs: ObsSpace::symmetric(&[any, 1.0, 1.0, any, 1.0, 1.0, 1.0, 1.0, 1.001, 1.0, 1.0]),
             actions: ActionSpace::Discrete(vec![3]),
+            action_names: names(["stay", "up", "down"]),
             time_limit: 10_000,
             preset: Some(include_str!("../presets/pong.toml").into()),
             ..EnvSpec::default()

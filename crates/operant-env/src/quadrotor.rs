@@ -299,6 +299,7 @@ impl<const O: usize> Env for Quadrotor<O> {
             variant_of: None,
             obs: ObsSpace::symmetric(&high),
             actions: ActionSpace::Box { low: vec![-1.0; 4], high: vec![1.0; 4] },
+            action_names: Vec::new(),
             time_limit: if Self::FOLLOWS { 1100 } else { 500 },
             fps: 50.0,
             options,

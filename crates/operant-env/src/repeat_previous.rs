@@ -71,6 +71,7 @@ impl Env for RepeatPrevious {
             variant_of: None,
             obs: ObsSpace::Index { shape: vec![1], below: vec![SYMBOLS] },
             actions: ActionSpace::Discrete(vec![SYMBOLS as usize]),
+            action_names: Vec::new(),
             time_limit: LONGEST as u32 + QUESTIONS,
             fps: 4.0,
             options: vec![delay],

@@ -15,7 +15,7 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint, bundle};
 
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step, grid};
 
 /// Greatest number of cells along a side.
@@ -166,6 +166,7 @@ impl Env for Snake {
                 ("heading".into(), bits(&[4])),
             ]),
             actions: ActionSpace::Discrete(vec![4]),
+            action_names: names(["up", "right", "down", "left"]),
             fps: 10.0,
             options: vec![EnvOption::number("size", 10.0, 10.0, MOST as f64, "cells along a side, a whole number")],
             preset: Some(include_str!("../presets/snake.toml").into()),

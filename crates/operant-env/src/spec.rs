@@ -23,6 +23,10 @@ pub struct EnvSpec {
     pub obs: ObsSpace,
     /// The action space.
     pub actions: ActionSpace,
+    /// What the choices are called, if an action is one choice. `operant play` gives the arrow keys to `left`, `right`, `up`, `down`
+    /// and their synonyms (`west`, `east`, `north`, `south`, `forward`), and takes `none` or `stay` while no key is pressed. May be
+    /// empty.
+    pub action_names: Vec<String>,
     /// Steps after which an episode is truncated.
     pub time_limit: u32,
     /// Steps per second at which a person likes to watch it.
@@ -47,6 +51,7 @@ impl Default for EnvSpec {
             variant_of: None,
             obs: ObsSpace::Box { low: Vec::new(), high: Vec::new() },
             actions: ActionSpace::Discrete(Vec::new()),
+            action_names: Vec::new(),
             time_limit: u32::MAX - 1,
             fps: 15.0,
             options: Vec::new(),
@@ -186,6 +191,7 @@ impl ObsSpace {
 impl std::fmt::Display for ObsSpace {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            ObsSpace::Box { low, .. } if low.len() == 1 => formatter.write_str("1 real"),
             ObsSpace::Box { low, .. } => write!(formatter, "{} reals", low.len()),
             ObsSpace::Binary { shape } => write!(formatter, "{} bits", by(shape)),
             ObsSpace::Index { shape, below } if shape.is_empty() => write!(formatter, "1 of {}", below[0]),
@@ -212,13 +218,18 @@ impl std::fmt::Display for ActionSpace {
     }
 }
 
+/// The names of actions.
+pub fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
+    names.map(str::to_owned).to_vec()
+}
+
 /// Extents such as `10x10x4`.
 fn by(extents: &[usize]) -> String {
     extents.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
 /// How many indices with those bounds a word holds.
-fn indices_per_word(below: &[u32]) -> usize {
+pub fn indices_per_word(below: &[u32]) -> usize {
     if below.iter().all(|&below| below <= 256) { 4 } else { 2 }
 }
 

@@ -5,7 +5,7 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step};
 
 /// Reward of the right turn.
@@ -62,6 +62,7 @@ impl Env for TMaze {
             variant_of: None,
             obs: ObsSpace::Index { shape: vec![1], below: vec![4] },
             actions: ActionSpace::Discrete(vec![4]),
+            action_names: names(["north", "east", "south", "west"]),
             time_limit: 10 * (self.length + 1),
             fps: 10.0,
             options: vec![length],

@@ -21,7 +21,7 @@ use operant_lane::bundle::leaves_of;
 use operant_lane::{Bundle, Draws, Lane, Mask, Uint};
 
 use crate::replay::CaseError;
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Registry, Scene, Shape, Step, grid, sticky};
 
 pub use asterix::Asterix;
@@ -187,6 +187,11 @@ impl<G: Game> Env for MinAtar<G> {
         } else {
             "accepted as by the package, whose game has a single level: it changes nothing"
         };
+        let all = names(["none", "left", "up", "right", "down", "fire"]);
+        let action_names = match self.minimal {
+            true => actions.iter().map(|&number| all[number as usize].clone()).collect(),
+            false => all,
+        };
         EnvSpec {
             name: if self.minimal { format!("{name}_minimal") } else { name.clone() },
             aliases,
@@ -202,7 +207,8 @@ impl<G: Game> Env for MinAtar<G> {
             ),
             variant_of: self.minimal.then_some(name),
             obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, channels] },
-            actions: ActionSpace::Discrete(vec![if self.minimal { actions.len() } else { 6 }]),
+            actions: ActionSpace::Discrete(vec![action_names.len()]),
+            action_names,
             time_limit,
             fps: 15.0,
             options: vec![

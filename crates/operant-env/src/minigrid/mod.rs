@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use operant_lane::{Draws, Lane, Uint, bundle};
 
+use crate::spec::names;
 use crate::{
     ActionSpace, AnyEnv, Env, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, Registry, Scene, Step,
 };
@@ -142,6 +143,9 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
             variant_of: task.variant_of.map(|name| format!("minigrid_{name}")),
             obs: space(task, self.view),
             actions: ActionSpace::Discrete(vec![task.actions()]),
+            action_names: names(["left", "right", "forward", "pick up", "drop", "toggle", "done"])
+                [..task.actions()]
+                .to_vec(),
             time_limit: task.limit,
             fps: 8.0,
             options: vec![EnvOption::word(

@@ -422,6 +422,7 @@ impl Env for Prover {
                 ("successors".into(), conjunctions(vec![CHOICES, ATOMS, 3])),
             ]),
             actions: ActionSpace::Discrete(vec![CHOICES]),
+            action_names: Vec::new(),
             time_limit: 101,
             fps: 1.0,
             options: vec![

@@ -6,7 +6,7 @@
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use super::FAMILY;
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Shape, Step};
 
 /// The best sum.
@@ -160,6 +160,7 @@ impl Env for Blackjack {
             variant_of: None,
             obs: ObsSpace::Index { shape: vec![3], below: vec![32, 11, 2] },
             actions: ActionSpace::Discrete(vec![2]),
+            action_names: names(["stick", "hit"]),
             time_limit: TIME_LIMIT,
             fps: 2.0,
             options: vec![

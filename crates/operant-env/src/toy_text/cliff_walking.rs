@@ -5,7 +5,7 @@
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use super::{FAMILY, Moves, board, one_index, slipped};
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, GREEN, GREY, RED, Scene, Step};
 
 /// Columns and rows of the board.
@@ -67,6 +67,7 @@ impl Env for CliffWalking {
             variant_of: None,
             obs: one_index(COLUMNS * ROWS),
             actions: ActionSpace::Discrete(vec![4]),
+            action_names: names(["up", "right", "down", "left"]),
             time_limit: 200,
             fps: 6.0,
             options: vec![EnvOption::flag(

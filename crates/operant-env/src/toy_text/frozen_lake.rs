@@ -5,7 +5,7 @@
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use super::{FAMILY, Moves, board, one_index, slipped};
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, GREY, Scene, Step};
 
 /// The holes of the maps, a bit a cell, row by row.
@@ -84,6 +84,7 @@ impl Env for FrozenLake {
             variant_of: (!is_four).then(|| "frozen_lake".into()),
             obs: one_index(self.side * self.side),
             actions: ActionSpace::Discrete(vec![4]),
+            action_names: names(["left", "down", "right", "up"]),
             time_limit: if is_four { 100 } else { 200 },
             fps: 6.0,
             options: vec![

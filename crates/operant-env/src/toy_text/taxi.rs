@@ -6,7 +6,7 @@
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use super::{FAMILY, one_index};
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, GREY, RED, Scene, Shape, Step, YELLOW, grid};
 
 /// Cells along a side.
@@ -119,6 +119,7 @@ impl Env for Taxi {
             variant_of: None,
             obs: one_index(500),
             actions: ActionSpace::Discrete(vec![6]),
+            action_names: names(["south", "north", "east", "west", "pick up", "drop off"]),
             time_limit: 200,
             fps: 6.0,
             options: vec![
