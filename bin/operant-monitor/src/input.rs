@@ -157,7 +157,7 @@ impl Input {
     }
 }
 
-/// How long crossterm looks for an event that is there: it looks at nothing when it is given no time at all.
+/// Timeout for reading an event that is already pending. With a timeout of zero crossterm does not check for events.
 const POLL: Duration = Duration::from_millis(1);
 
 /// How long the loop has to end by itself after a hangup.

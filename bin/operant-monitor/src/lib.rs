@@ -1,10 +1,9 @@
 //! The terminal monitor: it maps the rings of training runs read-only and shows them live, and reads the directories of
 //! runs that have ended. It knows nothing of how training is done, writes nothing, and sends no signal of its own.
 //!
-//! `app` holds the state and knows no screen, `list` that of the list of runs, `data` the runs, `ui` one file per panel, `picture`
-//! draws environments, `player` plays one full screen,
-//! `terminal` the loop, `headless` what is printed where there is no terminal, `control` what a program around the
-//! monitor can do to a run.
+//! `app` holds the state independent of the screen, `list` the state of the list of runs, `data` the runs, `ui` one
+//! file per panel, `picture` draws environments, `player` shows one environment full screen, `terminal` runs the event
+//! loop, `headless` prints where there is no terminal, `control` lets a program around the monitor act on a run.
 
 #![forbid(unsafe_code)]
 

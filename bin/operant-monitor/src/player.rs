@@ -1,4 +1,4 @@
-//! Plays an environment full screen at its own speed: the window of `operant play`.
+//! Plays an environment full screen at its own frame rate: the window of `operant play`.
 
 use std::time::Duration;
 
@@ -16,28 +16,28 @@ use crate::terminal::Screen;
 use crate::theme::{Depth, Detected, Theme, ThemeName};
 use crate::ui::panel;
 
-/// How long the last frame of an episode stays.
+/// How long the last frame of an episode is shown.
 const LAST_FRAME: Duration = Duration::from_millis(800);
-/// Range of frames per second.
+/// Allowed frames per second.
 const FPS: std::ops::RangeInclusive<f32> = 1.0..=60.0;
 
-/// A key that is an action.
+/// A key that selects an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// An arrow key.
+    /// Arrow left.
     Left,
-    /// An arrow key.
+    /// Arrow right.
     Right,
-    /// An arrow key.
+    /// Arrow up.
     Up,
-    /// An arrow key.
+    /// Arrow down.
     Down,
     /// A digit.
     Digit(u8),
 }
 
 impl Key {
-    /// What is printed on it.
+    /// The label of the key.
     pub fn label(self, unicode: bool) -> String {
         match self {
             Key::Digit(digit) => digit.to_string(),
@@ -61,26 +61,26 @@ impl Key {
     }
 }
 
-/// What a step or a new episode leads to.
+/// The result of a step, or of starting an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// The episode goes on.
+    /// The episode continues.
     Running,
     /// The episode has ended; its last frame is shown.
     Ended,
-    /// There is nothing more to show.
+    /// There are no more episodes.
     Over,
 }
 
-/// What is played.
+/// The source of the frames that the window shows.
 pub trait Show {
     /// Frames per second.
     fn fps(&self) -> f32;
-    /// Whose play it is.
+    /// The title of the window: environment and agent.
     fn title(&self) -> String;
     /// Episode, step, return.
     fn note(&self) -> String;
-    /// Which key is which action; empty where keys are none.
+    /// The action of each key, as text; empty if the keyboard selects no actions.
     fn keys(&self, unicode: bool) -> String;
     /// Whether every step waits for a key.
     fn waits_for_keys(&self) -> bool;
@@ -88,7 +88,7 @@ pub trait Show {
     fn view(&self) -> (Point, Point);
     /// The picture.
     fn frame(&self) -> &Frame;
-    /// One step, with the last key since the step before.
+    /// Takes one step with the last key that was pressed since the previous step.
     fn step(&mut self, key: Option<Key>) -> Progress;
     /// Begins the next episode.
     fn next(&mut self) -> Progress;
@@ -103,16 +103,17 @@ struct Window<'a> {
     progress: Progress,
     paused: bool,
     key: Option<Key>,
-    /// Frames for which the end of an episode has been shown.
+    /// Number of ticks for which the last frame of an episode has been shown.
     lingered: f32,
     leave: Option<u8>,
     suspend: bool,
 }
 
-/// Shows it until it is over or the user quits. Gives the exit code: 0, or 128 and the number of a signal.
+/// Runs the window until there is nothing more to show or the user quits. Returns the exit code: 0, or 128 plus the
+/// number of a signal.
 ///
 /// # Errors
-/// When the terminal fails; it is as it was before.
+/// When the terminal fails. The terminal is restored first.
 pub fn play(show: &mut dyn Show) -> Result<u8, MonitorError> {
     let unicode = symbols::locale_is_utf8();
     let mut input = Input::new(Duration::from_secs_f32(1.0 / fps(show)))?;
@@ -135,7 +136,7 @@ pub fn play(show: &mut dyn Show) -> Result<u8, MonitorError> {
     }
 }
 
-/// What is not a sensible number plays at 30.
+/// The frame rate within the allowed range; 30 if it is not a positive finite number.
 fn fps(show: &dyn Show) -> f32 {
     let fps = show.fps();
     if fps.is_finite() && fps > 0.0 { fps.clamp(*FPS.start(), *FPS.end()) } else { 30.0 }
@@ -198,7 +199,7 @@ impl<'a> Window<'a> {
             KeyCode::Char('n') => self.next(),
             code => {
                 self.key = Key::of(code).or(self.key);
-                // The step is taken at once: nothing else advances it.
+                // Step immediately: ticks do not advance the episode here.
                 if self.show.waits_for_keys() && self.key.is_some() && !self.paused {
                     self.advance();
                 }

@@ -98,7 +98,7 @@ impl Screen {
         }
     }
 
-    /// Draws a frame, with colours or without.
+    /// Draws a frame; without colours if `colours` is false.
     pub(crate) fn draw(&mut self, colours: bool, paint: impl FnOnce(&mut Frame)) -> Result<(), MonitorError> {
         // The theme decides about colours: crossterm would drop them under NO_COLOR.
         crossterm::style::force_color_output(colours);

@@ -97,7 +97,7 @@ impl Detected {
 /// Red, green and blue.
 pub type Rgb = (u8, u8, u8);
 
-/// Background, text and palette entries of pictures outside of a terminal, such as films.
+/// Colours of pictures outside a terminal, such as films: background, text and palette entries.
 pub const FILM: (Rgb, Rgb, [Rgb; TONES]) = (DARK.background, DARK.strong, DARK.tones);
 
 /// A palette in 24 bits.
@@ -124,7 +124,7 @@ struct Palette {
 
 /// Number of colours for curves before they repeat.
 pub const CURVES: usize = 8;
-/// Number of palette entries of pictures.
+/// Number of palette entries.
 pub const TONES: usize = 11;
 
 const DARK: Palette = Palette {
@@ -377,7 +377,8 @@ impl Theme {
         self.tints[number % CURVES]
     }
 
-    /// The style of a palette entry: ground, body, accent, target, faint, red, green, blue, purple, yellow, grey. Others are faint.
+    /// The style of a palette entry: ground, body, accent, target, faint, red, green, blue, purple, yellow, grey. Other
+    /// numbers are faint.
     pub fn tone(&self, tone: u8) -> Style {
         *self.tones.get(usize::from(tone)).unwrap_or(&self.tones[4])
     }

@@ -45,12 +45,12 @@ pub fn text(columns: &[Column], note: &str, rows: &[Row]) -> String {
     }
 }
 
-/// Columns of the terminal that standard output is; `None` if it is none.
+/// Width of the terminal on standard output; `None` if standard output is not a terminal.
 pub fn width() -> Option<usize> {
     std::io::stdout().is_terminal().then(|| Table::new().width().map_or(DEFAULT_WIDTH, usize::from))
 }
 
-/// The table for a pipe.
+/// The table as tab-separated values, for pipes.
 pub fn tabs(columns: &[Column], note: &str, rows: &[Row]) -> String {
     let with_notes = rows.iter().any(|row| !row.note.is_empty());
     let line = |cells: Vec<&str>, note: &str| {

@@ -1,39 +1,41 @@
-//! Breakout in the large: a paddle, a ball and walls of 6 x 18 bricks, with five balls.
+//! Large Breakout: a paddle, a ball and walls of 6 x 18 bricks, with five balls per episode.
 //!
-//! The field is 144 wide and 168 high, y downwards. The rows of bricks from the top are worth 7, 7, 4, 4, 1 and 1, so a wall is
-//! worth 432; there are two walls, and 864 is the most that an episode can bring. A step is four frames; in each frame
+//! The field is 144 wide and 168 high, with y downwards. From the top, the rows of bricks are worth 7, 7, 4, 4, 1 and 1
+//! points per brick, so a wall is worth 432. There are two walls, so the maximum return is 864. A step has four frames.
+//! In each frame:
 //!
-//! 1. the paddle, 16 wide, moves 3 to a side or stays;
-//! 2. the ball moves sideways, then up or down. A side wall, the ceiling and a brick reflect the direction of that motion; a brick
-//!    that the ball meets breaks. For walls and bricks the ball is a point;
-//! 3. where the ball meets the paddle sets its angle, straight up from the middle and 58 degrees from upright at the ends, with a
-//!    small random deflection, so that no path repeats forever;
-//! 4. below the floor the ball is lost, and the rest of the step passes without motion.
+//! 1. The paddle, 16 wide, moves 3 to one side or stays.
+//! 2. The ball moves sideways, then up or down. A side wall, the ceiling or a brick reflects that component of the
+//!    motion; a brick that the ball hits breaks. For collisions with walls and bricks the ball is a point.
+//! 3. If the ball hits the paddle, the position on the paddle sets the angle: vertical from the middle, 58 degrees from
+//!    vertical at the ends. A small random deflection prevents paths that repeat forever.
+//! 4. A ball below the floor is lost, and nothing moves for the rest of the step.
 //!
-//! A ball moves 2.4 a frame, and 0.4 more after each of these: its fourth hit by the paddle, its twelfth, its first brick of the
-//! rows worth 4, and its first of the rows worth 7. A new ball starts by itself below the bricks, downwards and slow again. The
-//! second wall appears when the ball is back at the paddle, or lost. The episode ends with the fifth ball or the second wall.
+//! The ball moves 2.4 per frame, and 0.4 more after each of these events: its fourth hit by the paddle, its twelfth,
+//! its first brick in the rows worth 4, and its first in the rows worth 7. A new ball starts automatically below the
+//! bricks, moving downwards at the initial speed. The second wall appears when the ball returns to the paddle or is
+//! lost. The episode ends when the fifth ball is lost or the second wall is cleared.
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, array, bundle};
 
 use crate::spec::names;
 use crate::{ActionSpace, BLUE, Env, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step, YELLOW, grid};
 
-/// Frames of a step.
+/// Frames per step.
 const FRAMES: u32 = 4;
 /// Width of the field.
 const WIDTH: f64 = 144.0;
-/// Height of the field; below is the floor.
+/// Height of the field; the floor is at the bottom.
 const HEIGHT: f64 = 168.0;
 /// Rows of bricks.
 const ROWS: usize = 6;
-/// Bricks of a row.
+/// Bricks per row.
 const COLUMNS: usize = 18;
-/// Bricks of a wall.
+/// Bricks per wall.
 const BRICKS: usize = ROWS * COLUMNS;
-/// Words of a wall's bit map.
+/// Words of the bit map of a wall.
 const WORDS: usize = BRICKS.div_ceil(32);
-/// The full wall.
+/// The bit map of a complete wall.
 const WALL: [u32; WORDS] = grid::mask(0, BRICKS);
 /// Top of the bricks.
 const TOP: f64 = 24.0;
@@ -41,49 +43,49 @@ const TOP: f64 = 24.0;
 const BRICK_WIDTH: f64 = WIDTH / COLUMNS as f64;
 /// Height of a brick.
 const BRICK_HEIGHT: f64 = 6.0;
-/// The paddle's surface.
+/// Height of the paddle's surface.
 const SURFACE: f64 = 156.0;
 /// Half the width of the paddle.
 const PADDLE: f64 = 8.0;
-/// Distance from the paddle's middle within which it hits the ball.
+/// Maximum distance from the paddle's middle at which it hits the ball.
 const REACH: f64 = PADDLE + 1.0;
-/// Motion of the paddle in a frame.
+/// Distance that the paddle moves per frame.
 const PADDLE_SPEED: f64 = 3.0;
-/// Least speed of the ball, a frame.
+/// Initial speed of the ball, per frame.
 const SLOWEST: f64 = 2.4;
-/// What each of four events adds to it.
+/// Increase of the speed for each of the four events.
 const FASTER: f64 = 0.4;
-/// Greatest speed.
+/// Maximum speed of the ball.
 const FASTEST: f64 = SLOWEST + 4.0 * FASTER;
-/// Sideways part of the ball's direction after a hit at an end of the paddle.
+/// Horizontal component of the ball's direction after a hit at an end of the paddle.
 const SLANT: f64 = 0.85;
-/// Greatest random change of that part.
+/// Maximum random change of that component.
 const DEFLECTION: f64 = 0.04;
-/// Balls of an episode.
+/// Balls per episode.
 const BALLS: u32 = 5;
 
 bundle! {
-    /// The field.
+    /// The state of the game.
     pub struct State {
-        /// Position of the ball, to the right.
+        /// x of the ball.
         x: Float,
-        /// Position of the ball, down.
+        /// y of the ball, downwards.
         y: Float,
-        /// Direction of the ball to the right; with `dy` of length one.
+        /// Horizontal component of the ball's direction; (`dx`, `dy`) is a unit vector.
         dx: Float,
-        /// Direction of the ball, down.
+        /// Vertical component of the ball's direction, downwards.
         dy: Float,
-        /// Middle of the paddle.
+        /// x of the paddle's middle.
         paddle: Float,
-        /// How often the paddle has hit this ball.
+        /// Number of times that the paddle has hit this ball.
         hits: Uint,
-        /// Bit 0: this ball has broken a brick worth 4; bit 1: worth 7.
+        /// Bit 0: this ball has broken a brick worth 4. Bit 1: one worth 7.
         deep: Uint,
-        /// Balls left, the one in play included.
+        /// Balls left, including the one in play.
         balls: Uint,
-        /// Number of the wall, 0 or 1.
+        /// Index of the wall, 0 or 1.
         wall: Uint,
-        /// Bit map of the wall: bit 18 row + column.
+        /// Bit map of the wall; the bit of a brick is 18 row + column.
         bricks: [Uint; 4],
     }
 }
@@ -93,16 +95,16 @@ bundle! {
 pub struct BreakoutLarge;
 
 bundle! {
-    /// What a ball in play has met in a step.
+    /// The events of a step.
     struct Met {
-        /// Points.
+        /// Points scored.
         points: Uint,
         /// Whether the ball is lost.
         lost: Mask,
     }
 }
 
-/// The upright part of a direction with that sideways part.
+/// The vertical component of a unit direction with this horizontal component.
 #[inline(always)]
 fn upright<L: Lane>(sideways: L::Float) -> L::Float {
     let f = L::Float::splat;
@@ -118,7 +120,7 @@ fn serve<L: Lane>(s: State<L>, [place, slant]: [L::Float; 2]) -> State<L> {
     State { x, y: f(HEIGHT / 2.0), dx, dy: upright::<L>(dx), hits: u(0), deep: u(0), ..s }
 }
 
-/// The next wall, if the first is cleared and `now` holds.
+/// Starts the second wall if the first one is cleared and `now` holds.
 #[inline(always)]
 fn next_wall<L: Lane>(s: State<L>, now: L::Mask) -> State<L> {
     let u = L::Uint::splat;
@@ -127,13 +129,13 @@ fn next_wall<L: Lane>(s: State<L>, now: L::Mask) -> State<L> {
     State { bricks, wall: comes.select(u(1), s.wall), ..s }
 }
 
-/// Whether no brick is left.
+/// Whether all bricks are broken.
 #[inline(always)]
 fn cleared<L: Lane>(s: &State<L>) -> L::Mask {
     (s.bricks[0] | s.bricks[1] | s.bricks[2] | s.bricks[3]).eq(L::Uint::splat(0))
 }
 
-/// Breaks the brick at a point: the state after it, whether there was one, and its worth.
+/// Breaks the brick at a point. Returns the new state, whether there was a brick, and its points.
 #[inline(always)]
 fn strike<L: Lane>(s: State<L>, x: L::Float, y: L::Float) -> (State<L>, L::Mask, L::Uint) {
     let (f, u, int) = (L::Float::splat, L::Uint::splat, L::Int::splat);
@@ -151,7 +153,7 @@ fn strike<L: Lane>(s: State<L>, x: L::Float, y: L::Float) -> (State<L>, L::Mask,
     (State { bricks, deep, ..s }, struck, struck.select(worth, u(0)))
 }
 
-/// The ball's speed, a frame.
+/// The speed of the ball, per frame.
 #[inline(always)]
 fn speed<L: Lane>(s: &State<L>) -> L::Float {
     let (f, u) = (L::Float::splat, L::Uint::splat);
@@ -160,14 +162,14 @@ fn speed<L: Lane>(s: &State<L>) -> L::Float {
     L::Float::from_uint(level).mul_add(f(FASTER), f(SLOWEST)).named("speed")
 }
 
-/// One frame; `deflection` is what a hit by the paddle adds to the sideways part.
+/// Simulates one frame; `deflection` is added to the horizontal component when the paddle hits the ball.
 #[inline(always)]
 fn frame<L: Lane>(s: State<L>, push: L::Float, deflection: L::Float) -> (State<L>, Met<L>) {
     let (f, u) = (L::Float::splat, L::Uint::splat);
     let pace = speed(&s);
     let paddle = (s.paddle + push).clamp(f(PADDLE), f(WIDTH - PADDLE)).named("paddle");
 
-    // Sideways: a wall, then a brick.
+    // Horizontal motion: side wall, then brick.
     let x = s.dx.mul_add(pace, s.x).named("x");
     let (left, right) = (x.lt(f(0.0)), x.gt(f(WIDTH)));
     let x = left.select(-x, right.select(f(2.0 * WIDTH) - x, x)).named("x");
@@ -175,7 +177,7 @@ fn frame<L: Lane>(s: State<L>, push: L::Float, deflection: L::Float) -> (State<L
     let x = struck.select(s.x, x).named("x");
     let dx = (left | right | struck).select(-s.dx, s.dx).named("dx");
 
-    // Up or down: the ceiling, then a brick.
+    // Vertical motion: ceiling, then brick.
     let y = s.dy.mul_add(pace, s.y).named("y");
     let ceiling = y.lt(f(0.0));
     let y = ceiling.select(-y, y);
@@ -251,7 +253,7 @@ impl Env for BreakoutLarge {
     #[inline(always)]
     fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, State<L>> {
         let (f, u) = (L::Float::splat, L::Uint::splat);
-        // The paddle hits the ball at most once in a step.
+        // The paddle hits the ball at most once per step.
         let deflection = draws.between(-DEFLECTION, DEFLECTION).named("deflection");
         let start = [draws.unit(), draws.unit()];
         let right = action.eq(u(2)).select(f(PADDLE_SPEED), f(0.0));

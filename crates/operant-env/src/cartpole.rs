@@ -48,7 +48,7 @@ bundle! {
 /// The environment.
 #[derive(Debug, Clone, Default)]
 pub struct CartPole {
-    /// Whether observations leave the velocities out.
+    /// Whether observations exclude the velocities.
     hides_velocity: bool,
 }
 

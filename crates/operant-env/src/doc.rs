@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::registry::Registry;
 use crate::spec::EnvSpec;
 
-/// The text of `docs/worlds.md`: a section for each family, a row for each environment.
+/// The text of `docs/worlds.md`: one section per family, with all environments of the family.
 pub fn markdown(registry: &Registry) -> String {
     let specs = registry.specs();
     let mut families: Vec<&str> = Vec::new();

@@ -222,7 +222,7 @@ fn step<E: Env>(env: &E) -> String {
 fn observe<E: Env>(env: &E, kind: &str) -> String {
     let graph = Graph::new();
     let leaves = leaves_of::<f32, E::Obs<f32>>();
-    // An observation may be shorter than its type.
+    // An observation may have fewer words than its type.
     let words = env.spec().obs.words().min(leaves.len());
     let places = (0..words).map(|i| format!("obs[{i}]")).collect();
     let (obs, mut outputs) = (env.observe(&state::<E>(&graph)), Outputs::new());

@@ -16,8 +16,8 @@ use crate::spec::{EnvSpec, OptionError, OptionValue};
 pub trait Env: Clone + Send + Sync + 'static {
     /// Everything that the rules remember between steps; declare it with [`operant_lane::bundle!`].
     type State<L: Lane>: Bundle<L>;
-    /// The observation in the words of its space: floats (`[L::Float; O]`) for a box, else packed words (`[L::Uint; W]`). A space
-    /// of parts is a tuple or a structure of theirs.
+    /// The observation as words of its space: floats (`[L::Float; O]`) for a box, otherwise packed words (`[L::Uint;
+    /// W]`). For a space with parts it is a tuple or a structure of these.
     type Obs<L: Lane>: Bundle<L>;
     /// The action: `L::Uint` (discrete), `[L::Uint; A]` (multi-discrete), `[L::Float; A]` (box).
     type Action<L: Lane>: Bundle<L>;
@@ -56,8 +56,8 @@ pub trait Env: Clone + Send + Sync + 'static {
         Err(OptionError::unknown(&self.spec(), name))
     }
 
-    /// The environment after its options are set: itself, or one of another type where they change the number of words that an
-    /// observation has.
+    /// The environment after its options are set: itself, or an environment of another type if the options change the
+    /// number of words of an observation.
     fn resolve(self) -> Arc<dyn AnyEnv> {
         Arc::new(self)
     }
@@ -73,7 +73,8 @@ pub trait Env: Clone + Send + Sync + 'static {
         leaves.to_vec()
     }
 
-    /// How many numbers the public form that begins like `public` has: always the same, unless the lengths of lists stand in it.
+    /// The length of the public form that starts with `public`. It is constant unless the public form contains the
+    /// lengths of lists.
     ///
     /// # Errors
     /// When a list is longer than a state can hold.

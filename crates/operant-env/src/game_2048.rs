@@ -1,32 +1,33 @@
 //! 2048: slide and merge numbered tiles on a 4 x 4 board.
 //!
-//! A move slides all tiles as far as they go to one side. Two equal tiles that meet become one of twice the number, the pair
-//! nearest to that side first; a tile merges once in a move. The reward is the sum of the merged tiles. After a move that changes
-//! the board a tile appears on a free cell, each equally likely: a 2 in nine cases of ten, else a 4. A game begins with two such
-//! tiles and ends when no move changes the board.
+//! A move slides all tiles to one side as far as possible. Two equal tiles that meet merge into one of twice the value,
+//! starting with the pair nearest to that side; a tile merges at most once per move. The reward is the sum of the
+//! merged tiles. After a move that changes the board, a new tile appears on a uniformly random free cell: a 2 with
+//! probability 0.9, otherwise a 4. A game starts with two such tiles and ends when no move changes the board.
 //!
-//! A move that changes nothing is illegal and masked; if it is played all the same, nothing happens and no tile appears. A cell is
-//! the exponent of its tile, 0 if free: 11 is the tile 2048, and 17, the tile 131,072, the greatest that there can be.
+//! A move that would change nothing is illegal and masked. If it is chosen anyway, the board stays the same and no tile
+//! appears. A cell stores the exponent of its tile, 0 if free: 11 is the tile 2048, and 17 is 131,072, the largest tile
+//! that is possible.
 //!
-//! A move is arithmetic on 16 cells: conditional exchanges close the gaps of a line. A table of the 65,536 lines of four-bit
-//! exponents would stop at the tile 32,768, and would be a table of 256 KB in the emitted code.
+//! A move is computed with arithmetic on 16 cells: conditional exchanges close the gaps of a line. A table of the
+//! 65,536 lines of four-bit exponents would be limited to the tile 32,768 and would take 256 KB in the emitted code.
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::spec::names;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step, grid};
 
-/// Cells along a side.
+/// Cells per side.
 const SIDE: usize = 4;
-/// Cells of the board.
+/// Number of cells.
 const CELLS: usize = SIDE * SIDE;
-/// A bound of the exponents.
+/// Exclusive upper bound of the exponents.
 const BELOW: u32 = 18;
-/// Words of the observation: a byte a cell.
+/// Words of the observation: one byte per cell.
 const WORDS: usize = CELLS / 4;
-/// Chance that a new tile is a 4.
+/// Probability that a new tile is a 4.
 const FOUR: f64 = 0.1;
-/// Moves up, right, down and left; the others are odd or even.
+/// Numbers of the moves; left is 3.
 const UP: usize = 0;
 const RIGHT: usize = 1;
 const DOWN: usize = 2;
@@ -43,7 +44,7 @@ bundle! {
 #[derive(Debug, Clone, Default)]
 pub struct Game2048;
 
-/// The cell at `place` of a line, counted from the side to which a move in `direction` slides.
+/// The index of a cell in a line, counted from the side towards which `direction` slides.
 const fn cell(direction: usize, line: usize, place: usize) -> usize {
     match direction {
         UP => SIDE * place + line,
@@ -53,7 +54,7 @@ const fn cell(direction: usize, line: usize, place: usize) -> usize {
     }
 }
 
-/// Slides a line to its start: the line after it, and the sum of the merged tiles.
+/// Slides a line towards its start. Returns the new line and the sum of the merged tiles.
 #[inline(always)]
 fn slide<L: Lane>(mut line: [L::Uint; SIDE]) -> ([L::Uint; SIDE], L::Uint) {
     let u = L::Uint::splat;
@@ -77,7 +78,7 @@ fn slide<L: Lane>(mut line: [L::Uint; SIDE]) -> ([L::Uint; SIDE], L::Uint) {
     (line.map(|exponent| exponent.named("exponent")), merged.named("merged"))
 }
 
-/// Whether a move in `direction` changes the board: a tile has a free cell or an equal tile before it.
+/// Whether a move in `direction` changes the board: some tile has a free cell or an equal tile ahead of it.
 #[inline(always)]
 fn moves<L: Lane>(cells: &[L::Uint; CELLS], direction: usize) -> L::Mask {
     let mut any = L::Mask::splat(false);
@@ -92,7 +93,7 @@ fn moves<L: Lane>(cells: &[L::Uint; CELLS], direction: usize) -> L::Mask {
     any.named("moves")
 }
 
-/// A new tile on a free cell where `appears` holds.
+/// Adds a new tile on a free cell where `appears` holds.
 #[inline(always)]
 fn spawn<L: Lane>(cells: [L::Uint; CELLS], appears: L::Mask, draws: &mut Draws<L>) -> [L::Uint; CELLS] {
     let u = L::Uint::splat;

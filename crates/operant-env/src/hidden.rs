@@ -1,6 +1,7 @@
-//! Environments whose observations leave the velocities out: a policy needs memory to estimate them.
+//! Environments without velocities in their observations: a policy needs memory to estimate them.
 //!
-//! The option `hide = "velocity"` of an environment gives its [`Hidden`] form, which is also registered under a name of its own.
+//! The option `hide = "velocity"` of an environment selects its [`Hidden`] form, which is also registered under a
+//! separate name.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::{AnyEnv, Env, EnvOption, EnvOptions, EnvSpec, ObsSpace, Registry, Sce
 const OPTION: &str = "hide";
 const VELOCITY: &str = "velocity";
 
-/// The option of an environment that can hide its velocities.
+/// The option of environments that can hide velocities.
 pub(crate) fn option() -> EnvOption {
     EnvOption::word(
         OPTION,
@@ -22,18 +23,18 @@ pub(crate) fn option() -> EnvOption {
     )
 }
 
-/// Whether `name = value`, an option of `spec`, hides the velocities.
+/// Whether `name = value` hides the velocities. Checks the option against `spec`.
 pub(crate) fn hides(spec: &EnvSpec, name: &str, value: &OptionValue) -> Result<bool, OptionError> {
     spec.check_option(name, value)?;
     Ok(value.text() == VELOCITY)
 }
 
-/// The environment, or if it hides its velocities, the one that shows only the numbers `seen` of its observation.
+/// The environment, or, if `hides`, the environment whose observations have only the numbers `seen`.
 pub(crate) fn resolve<E: Env, const N: usize>(hides: bool, base: E, seen: [usize; N]) -> Arc<dyn AnyEnv> {
     if hides { Arc::new(Hidden { base, seen }) } else { Arc::new(base) }
 }
 
-/// Adds the hidden form of every environment that has one.
+/// Registers the hidden form of every environment that has the option.
 pub fn family(registry: Registry) -> Registry {
     let options = EnvOptions::from([(OPTION.to_owned(), VELOCITY.into())]);
     let hidden = |env: &Arc<dyn AnyEnv>| {
@@ -44,14 +45,14 @@ pub fn family(registry: Registry) -> Registry {
     all.into_iter().fold(registry, Registry::with_shared)
 }
 
-/// An environment that shows N of the real numbers that another one shows.
+/// An environment with N of the real numbers that the observations of `base` have.
 #[derive(Debug, Clone)]
 pub struct Hidden<E, const N: usize> {
     base: E,
     seen: [usize; N],
 }
 
-/// Keeps the floats at some places of an observation.
+/// A sink that keeps only the floats at certain indices.
 struct Pick<'a, L: Lane, const N: usize> {
     seen: &'a [usize; N],
     kept: [L::Float; N],

@@ -36,7 +36,7 @@ bundle! {
 /// The environment.
 #[derive(Debug, Clone, Default)]
 pub struct MountainCar {
-    /// Whether observations leave the velocities out.
+    /// Whether observations exclude the velocities.
     hides_velocity: bool,
 }
 

@@ -30,7 +30,7 @@ bundle! {
 /// The environment.
 #[derive(Debug, Clone, Default)]
 pub struct MountainCarContinuous {
-    /// Whether observations leave the velocities out.
+    /// Whether observations exclude the velocities.
     hides_velocity: bool,
 }
 

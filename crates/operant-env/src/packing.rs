@@ -1,7 +1,8 @@
-//! From an observation as it is stored to the features that a network sees.
+//! Converts a stored observation to the features that are the network's input.
 //!
-//! Reals and bits are stored as they are seen. Indices and bytes are packed: an index below n becomes n features of which one
-//! is 1, a byte its 255th part. Features are bits if all of them are 0 or 1, else floats.
+//! Real numbers and bits are stored as features. Indices and bytes are packed: an index below n becomes a one-hot
+//! vector of n features, and a byte is divided by 255. If all features are 0 or 1, they are stored as bits, otherwise
+//! as floats.
 
 use std::fmt::Write;
 
@@ -9,10 +10,10 @@ use operant_lane::{Lane, Mask, Uint};
 
 use crate::spec::ObsSpace;
 
-/// 1.0 by its bits.
+/// The bit pattern of 1.0.
 const ONE: u32 = 0x3f80_0000;
 
-/// The stored fields of an observation space, and the features that they become.
+/// The stored fields of an observation space and the features computed from them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packing {
     fields: Vec<Field>,
@@ -21,18 +22,18 @@ pub struct Packing {
     is_binary: bool,
 }
 
-/// Items of one kind, stored one after the other.
+/// Items of one kind that are stored consecutively.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Field {
     /// First word.
     word: usize,
-    /// Bits of an item: 1, 8, 16 or 32.
+    /// Bits per item: 1, 8, 16 or 32.
     bits: u32,
-    /// How many items.
+    /// Number of items.
     count: usize,
     /// First feature.
     feature: usize,
-    /// Features of each item, which repeat.
+    /// Number of features of each item; the list repeats.
     below: Vec<u32>,
     kind: Kind,
 }
@@ -60,7 +61,7 @@ impl Field {
 }
 
 impl ObsSpace {
-    /// How the features are made; None where they are stored as they are seen.
+    /// How to compute the features; `None` if the observation is stored as features.
     pub fn packing(&self) -> Option<Packing> {
         if matches!(self, ObsSpace::Box { .. } | ObsSpace::Binary { .. }) || self.is_real() {
             return None;
@@ -93,7 +94,7 @@ impl Packing {
         self.words
     }
 
-    /// Words that the features take: one for 32 if they are bits, else one for each.
+    /// Words of the features: one per 32 bits, or one per float.
     pub fn input_words(&self) -> usize {
         if self.is_binary { self.features.div_ceil(32) } else { self.features }
     }
@@ -103,7 +104,8 @@ impl Packing {
         self.is_binary
     }
 
-    /// Writes the features, bits or floats by their bits, of observations `obs`. Word k of both lies at `k * stride + at`.
+    /// Writes the features (packed bits, or the bit patterns of floats) of the observations `obs`. Word k of both
+    /// slices is at `k * stride + at`.
     #[inline(always)]
     pub fn expand<L: Lane>(&self, obs: &[L::Uint], input: &mut [L::Uint], stride: usize, at: usize) {
         if self.is_binary {
@@ -147,7 +149,8 @@ impl Packing {
         }
     }
 
-    /// `env_input` in CUDA C++, which does the same for one observation, and `env_feature`, one of its features as a float.
+    /// CUDA C++ of `env_input`, which does the same for one observation, and of `env_feature`, which returns one of its
+    /// features as a float.
     pub(crate) fn emit(&self) -> String {
         self.emit_input() + &self.emit_feature()
     }
@@ -214,7 +217,7 @@ impl Packing {
                 let offset = format!("input_offset_{number}(i % {period}u)");
                 put(2, &format!("const unsigned first = {feature}u + i / {period}u * {all}u + {offset};"));
                 helpers += &chain(&format!("input_offset_{number}"), &prefix_sums(below));
-                // The item of a feature, by the first feature of the next.
+                // Maps a feature to its item by comparing with the first feature of the next item.
                 let places: Vec<String> = prefix_sums(below)[1..]
                     .iter()
                     .enumerate()
@@ -259,7 +262,7 @@ impl Packing {
     }
 }
 
-/// Bytes as parts of 255, floats by their bits.
+/// Bit patterns of byte / 255 as floats.
 static PARTS_OF_255: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -274,7 +277,7 @@ fn prefix_sums(below: &[u32]) -> Vec<u32> {
     below.iter().scan(0, |sum, below| Some(std::mem::replace(sum, *sum + below))).collect()
 }
 
-/// A function of a small index, which the compiler folds.
+/// CUDA C++ of a constexpr function that maps a small index to its value.
 fn chain(name: &str, values: &[u32]) -> String {
     let (last, others) = values.split_last().expect("an index has a bound");
     let chain: String =
@@ -303,7 +306,7 @@ mod tests {
         ObsSpace::Parts(parts)
     }
 
-    /// The features from the numbers of the observation.
+    /// Computes the features from the unpacked numbers of the observation, as a reference.
     fn features(space: &ObsSpace, words: &[u32]) -> Vec<f32> {
         let mut numbers = space.unpack(words).into_iter();
         let mut features = Vec::new();

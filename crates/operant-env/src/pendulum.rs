@@ -44,7 +44,7 @@ bundle! {
 /// The environment.
 #[derive(Debug, Clone, Default)]
 pub struct Pendulum {
-    /// Whether observations leave the velocities out.
+    /// Whether observations exclude the velocities.
     hides_velocity: bool,
 }
 

@@ -1,83 +1,85 @@
 //! Pong: two paddles and a ball; the player on the right plays to 21 points against a scripted opponent.
 //!
-//! The court is 2 wide and 1.5 high, with the origin in its centre. A step is four frames of 1/60 s; in each frame
+//! The court is 2 wide and 1.5 high, with the origin in its centre. A step has four frames of 1/60 s. In each frame:
 //!
-//! 1. the player's paddle moves up or down by 0.03 or stays;
-//! 2. the opponent's paddle moves by at most 0.01: towards the ball's height while the ball comes to it, else back to the middle.
-//!    It aims to meet the ball off its own centre, by an amount that it draws for each serve;
-//! 3. spin bends the ball's path, and the ball moves; a wall above or below reflects it and takes its spin away;
-//! 4. a ball that passes a paddle's front within reach is hit. It leaves at an angle by where it was hit, straight from the middle
-//!    and steepest from the ends. It is 3% faster after a hit in the middle and 10% after one at an end, up to 0.05 a frame
-//!    sideways. A paddle in motion gives it spin;
-//! 5. a ball behind a paddle is a point, and the rest of the step passes without motion.
+//! 1. The player's paddle moves up or down by 0.03, or stays.
+//! 2. The opponent's paddle moves by at most 0.01: towards the height of the ball while the ball approaches it,
+//!    otherwise back to the middle. It aims to hit the ball off the centre of the paddle, by an offset that is drawn
+//!    for each serve.
+//! 3. Spin curves the ball's path, and the ball moves. The wall at the top or bottom reflects it and removes its spin.
+//! 4. A ball that passes the front of a paddle within reach is hit. The position on the paddle sets the angle:
+//!    horizontal from the middle, steepest from the ends. A hit in the middle makes the ball 3% faster and a hit at an
+//!    end 10%, up to a horizontal speed of 0.05 per frame. A moving paddle adds spin.
+//! 5. A ball behind a paddle scores a point, and nothing moves for the rest of the step.
 //!
-//! After a point the ball is served from the centre line, at a random height and angle, to a random side. The reward is 1 for a
-//! point of the player and -1 for one of the opponent, so the return is the difference in points, as in the Atari game.
+//! After a point the ball is served from the centre line, at a random height and angle, to a random side. The reward is
+//! 1 for a point of the player and -1 for one of the opponent, so the return is the difference in points, as in the
+//! Atari game.
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
 use crate::spec::names;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
 
-/// Frames of a step.
+/// Frames per step.
 const FRAMES: u32 = 4;
-/// Points that win.
+/// Points needed to win.
 const POINTS: u32 = 21;
 /// Half the height of the court.
 const COURT: f64 = 0.75;
 /// Radius of the ball.
 const RADIUS: f64 = 0.02;
-/// Height at which a wall reflects the ball's centre.
+/// Height at which a wall reflects the centre of the ball.
 const WALL: f64 = COURT - RADIUS;
 /// Half the length of a paddle.
 const PADDLE: f64 = 0.12;
-/// Greatest height of a paddle's centre.
+/// Maximum height of a paddle's centre.
 const HIGHEST: f64 = COURT - PADDLE;
-/// Distance of a paddle's front from the centre line.
+/// Distance from a paddle's front to the centre line.
 const FRONT: f64 = 0.9;
-/// Distance between the centres of ball and paddle within which the ball is hit.
+/// Maximum vertical distance between the centres of ball and paddle for a hit.
 const REACH: f64 = PADDLE + RADIUS;
-/// Motion of the player's paddle in a frame.
+/// Distance that the player's paddle moves per frame.
 const PLAYER_SPEED: f64 = 0.03;
-/// Greatest motion of the opponent's paddle in a frame.
+/// Maximum distance that the opponent's paddle moves per frame.
 const OPPONENT_SPEED: f64 = 0.01;
-/// Sideways speed of a serve, a frame.
+/// Horizontal speed of a serve, per frame.
 const SERVE: f64 = 0.02;
-/// Greatest sideways speed, a frame.
+/// Maximum horizontal speed, per frame.
 const FASTEST: f64 = 0.05;
-/// Factor by which a hit in the middle speeds the ball up.
+/// Factor by which a hit in the middle increases the speed.
 const FASTER: f64 = 1.03;
-/// What a hit at an end adds to that factor.
+/// Amount by which this factor is larger for a hit at an end.
 const FASTER_AT_END: f64 = 0.07;
-/// Vertical over sideways speed after a hit at an end.
+/// Ratio of vertical to horizontal speed after a hit at an end.
 const STEEP: f64 = 0.9;
-/// Spin, the change of the vertical speed in a frame, from a paddle's motion in a frame.
+/// Spin (change of the vertical speed per frame) per unit of the paddle's speed.
 const SPIN: f64 = 0.01;
-/// Greatest distance from the centre, in reaches, at which the opponent aims to meet the ball.
+/// Maximum offset from its centre at which the opponent aims to hit the ball, as a fraction of the reach.
 const AIM: f64 = 0.8;
 
 bundle! {
-    /// The court.
+    /// The state of the game.
     pub struct State {
-        /// Position of the ball, to the right.
+        /// x of the ball.
         x: Float,
-        /// Position of the ball, up.
+        /// y of the ball, upwards.
         y: Float,
-        /// Velocity of the ball to the right, a frame.
+        /// Horizontal velocity of the ball, per frame.
         dx: Float,
-        /// Velocity of the ball up, a frame.
+        /// Vertical velocity of the ball, per frame, upwards.
         dy: Float,
-        /// Change of `dy` in a frame.
+        /// Spin: change of `dy` per frame.
         spin: Float,
-        /// Height of the player's paddle.
+        /// y of the player's paddle.
         player: Float,
-        /// Its last motion.
+        /// Its motion in the last frame.
         player_dy: Float,
-        /// Height of the opponent's paddle.
+        /// y of the opponent's paddle.
         opponent: Float,
-        /// Its last motion.
+        /// Its motion in the last frame.
         opponent_dy: Float,
-        /// Where the opponent aims to meet the ball, in reaches from its centre.
+        /// Offset from its centre at which the opponent aims to hit the ball, as a fraction of the reach.
         aim: Float,
         /// Points of the player.
         points: Uint,
@@ -90,7 +92,7 @@ bundle! {
 #[derive(Debug, Clone, Default)]
 pub struct Pong;
 
-/// A serve from the centre line; the opponent draws its aim.
+/// Serves from the centre line and draws the opponent's aim.
 #[inline(always)]
 fn serve<L: Lane>(s: State<L>, draws: &mut Draws<L>) -> State<L> {
     let f = L::Float::splat;
@@ -100,7 +102,7 @@ fn serve<L: Lane>(s: State<L>, draws: &mut Draws<L>) -> State<L> {
     State { x: f(0.0), y, dx, dy, spin: f(0.0), aim: draws.between(-AIM, AIM), ..s }
 }
 
-/// One frame: the state after it, and who scored in it: 1 for the player, -1 for the opponent.
+/// Simulates one frame. Returns the new state and who scored: 1 for the player, -1 for the opponent, 0 for nobody.
 #[inline(always)]
 fn frame<L: Lane>(s: State<L>, push: L::Float) -> (State<L>, L::Int) {
     let (f, int) = (L::Float::splat, L::Int::splat);
@@ -161,7 +163,7 @@ impl Env for Pong {
                 .into(),
             reference: "Rules of its own, in the manner of the arcade game; tests hold them against a second implementation."
                 .into(),
-            // The opponent's velocity may exceed its limit by a rounding.
+            // Rounding may make the opponent's velocity slightly larger than its limit.
             obs: ObsSpace::symmetric(&[any, 1.0, 1.0, any, 1.0, 1.0, 1.0, 1.0, 1.001, 1.0, 1.0]),
             actions: ActionSpace::Discrete(vec![3]),
             action_names: names(["stay", "up", "down"]),
@@ -213,7 +215,7 @@ impl Env for Pong {
         }
     }
 
-    /// Everything but the opponent's aim, scaled to about one.
+    /// The state without the opponent's aim, scaled to a range of about -1 to 1.
     #[inline(always)]
     fn observe<L: Lane>(&self, s: &State<L>) -> [L::Float; 11] {
         let scaled = |value: L::Float, most: f64| value * L::Float::splat(1.0 / most);

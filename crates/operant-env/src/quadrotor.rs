@@ -1,18 +1,19 @@
 //! Quadrotor: a Crazyflie 2 flown by its four motors; hover from a random attitude, or follow a lemniscate.
 //!
-//! A rigid body with a quaternion, four rotors whose speeds follow the commands with a first-order lag, and drag that grows with
-//! the rotors' speeds; Runge-Kutta of fourth order at 100 Hz, and the quaternion is normalised after each step. The gyroscopic
-//! moment of the rotors, the ground and the battery are left out. Published numbers:
+//! The model is a rigid body with a quaternion attitude, four rotors whose speeds follow the commands with a
+//! first-order lag, and drag that grows with the rotor speeds. It is integrated with fourth-order Runge-Kutta at 100
+//! Hz, and the quaternion is normalised after each step. The gyroscopic moment of the rotors, the ground effect and the
+//! battery are not modelled. The parameters are published values:
 //!
 //! - mass 27 g: the manufacturer's data sheet;
 //! - moments of inertia and drag: Foerster, "System Identification of the Crazyflie 2.0 Nano Quadrocopter" (2015);
-//! - arm, thrust and torque by the square of the rotor's speed: Luis and Le Ny, "Design of a Trajectory Tracking Controller for a
-//!   Nanoquadcopter" (2016);
-//! - thrust at most 2.25 times the weight: Panerati et al., "Learning to Fly" (2021);
-//! - the motors' time constant: Eschmann et al., "Learning to Fly in Seconds" (2024).
+//! - arm length, thrust and torque per squared rotor speed: Luis and Le Ny, "Design of a Trajectory Tracking Controller
+//!   for a Nanoquadcopter" (2016);
+//! - maximum thrust of 2.25 times the weight: Panerati et al., "Learning to Fly" (2021);
+//! - motor time constant: Eschmann et al., "Learning to Fly in Seconds" (2024).
 //!
-//! The world's x is to the right, y away from the viewer and z up; the body's x is ahead, y left, z up. Rotors, in order: ahead
-//! right, behind right, behind left, ahead left; the first and third turn counterclockwise.
+//! World axes: x to the right, y away from the viewer, z up. Body axes: x forward, y left, z up. Rotors, in order:
+//! front right, rear right, rear left, front left; the first and third turn counterclockwise.
 
 use core::f64::consts::PI;
 
@@ -27,77 +28,77 @@ const GRAVITY: f64 = 9.81;
 const MASS: f64 = 0.027;
 /// Principal moments of inertia, kg m^2.
 const INERTIA: [f64; 3] = [1.657171e-5, 1.6655602e-5, 2.9261652e-5];
-/// From the centre to a rotor, m.
+/// Distance from the centre to a rotor, m.
 const ARM: f64 = 0.0397;
-/// Thrust of a rotor, N by the square of revolutions per minute.
+/// Thrust of a rotor, N per squared rpm.
 const THRUST: f64 = 3.16e-10;
-/// Its torque, N m by the square of revolutions per minute.
+/// Torque of a rotor, N m per squared rpm.
 const TORQUE: f64 = 7.94e-12;
-/// Greatest thrust of all rotors as a multiple of the weight.
+/// Maximum thrust of all rotors, as a multiple of the weight.
 const THRUST_TO_WEIGHT: f64 = 2.25;
-/// Greatest thrust of a rotor, N.
+/// Maximum thrust of a rotor, N.
 const MAX_THRUST: f64 = THRUST_TO_WEIGHT * MASS * GRAVITY / 4.0;
-/// Drag along the body's axes, N by the rotors' speeds (rad/s, summed) and the air's (m/s).
+/// Drag coefficients along the body axes: N per rad/s (sum of the rotor speeds) and per m/s (airspeed).
 const DRAG: [f64; 3] = [9.1785e-7, 9.1785e-7, 10.311e-7];
-/// Time constant of the motors, s.
+/// Motor time constant, s.
 const LAG: f64 = 0.15;
-/// Time between steps, s.
+/// Duration of a step, s.
 const DT: f64 = 0.01;
-/// The episode ends further than this from the target, m.
+/// Distance from the target at which the episode ends, m.
 const FURTHEST: f64 = 3.0;
-/// It ends when an axis turns faster than the gyroscope measures, 2,000 degrees per second, rad/s.
+/// Angular velocity of an axis at which the episode ends, rad/s: the range of the gyroscope, 2,000 degrees per second.
 const FASTEST: f64 = 2000.0 * PI / 180.0;
 /// Half the width of the lemniscate, m.
 const SIZE: f64 = 1.0;
-/// A step's cost: by m of distance, m/s of speed relative to the target's, rad/s of turning, and for commands off hover, squared and
-/// summed. The reward is 1 / (1 + cost).
+/// Coefficients of a step's cost: distance (m), speed relative to the target's (m/s), angular speed (rad/s), and the
+/// sum of the squared deviations of the commands from hover. The reward is 1 / (1 + cost).
 const COST: [f64; 4] = [10.0, 0.2, 0.05, 0.1];
-/// How far ahead a follower sees the lemniscate, s.
+/// How far ahead the observation includes points of the lemniscate, s.
 const AHEAD: [f64; 2] = [0.15, 0.4];
 
-/// Position, velocity, attitude, rates, rotors: a body's motion, in this order.
+/// The motion of the body: position, velocity, attitude, angular velocity and rotor speeds, in this order.
 type Motion<L> = [<L as Lane>::Float; 17];
-/// A vector.
+/// A vector in three dimensions.
 type Vector<L> = [<L as Lane>::Float; 3];
-/// A rotation matrix by rows: from the body to the world.
+/// The rows of a rotation matrix from body to world coordinates.
 type Rotation<L> = [Vector<L>; 3];
 
 bundle! {
-    /// The quadrotor.
+    /// The state of the quadrotor.
     pub struct State {
-        /// Position, m, and velocity, m/s, in the world; attitude, a quaternion from body to world, real part first; angular
-        /// velocity in the body, rad/s; speeds of the rotors, 0 .. 1 of the greatest.
+        /// Position, m, and velocity, m/s, in world coordinates; attitude, a quaternion from body to world, real part
+        /// first; angular velocity in body coordinates, rad/s; rotor speeds, as a fraction of the maximum.
         motion: [Float; 17],
-        /// Velocity of the air, m/s.
+        /// Wind velocity, m/s.
         wind: [Float; 3],
-        /// Factors of mass, inertia and thrust.
+        /// Factors that scale mass, inertia and thrust.
         factors: [Float; 3],
-        /// Angle on the lemniscate, rad; 0 while hovering.
+        /// Phase on the lemniscate, rad; 0 for the hover task.
         phase: Float,
     }
 }
 
-/// The environment; O numbers are seen: 22 to hover, 28 to follow the lemniscate.
+/// The environment. O is the length of the observation: 22 for hovering, 28 for the lemniscate.
 #[derive(Debug, Clone)]
 pub struct Quadrotor<const O: usize> {
-    /// Greatest tilt of a start, degrees.
+    /// Maximum initial tilt, degrees.
     tilt: f64,
-    /// Greatest component of the wind, m/s.
+    /// Maximum component of the wind, m/s.
     wind: f64,
-    /// How far mass, inertia and thrust may be off, as a part of them.
+    /// Maximum relative deviation of mass, inertia and thrust.
     vary: f64,
-    /// Time of a lemniscate, s.
+    /// Time per round of the lemniscate, s.
     period: f64,
-    /// Integration steps per step.
+    /// Integration steps per environment step.
     substeps: u32,
 }
 
-/// Hover at a point.
+/// The task of hovering at a point.
 pub type Hover = Quadrotor<22>;
-/// Follow a lemniscate.
+/// The task of following a lemniscate.
 pub type Lemniscate = Quadrotor<28>;
 
-/// Adds both tasks.
+/// Registers both tasks.
 pub fn family(registry: Registry) -> Registry {
     registry.with(Hover::default()).with(Lemniscate::default())
 }
@@ -124,19 +125,19 @@ fn norm<L: Lane>(a: &Vector<L>) -> L::Float {
     dot::<L>(a, a).sqrt()
 }
 
-/// A vector of the body in the world.
+/// Transforms a vector from body to world coordinates.
 #[inline(always)]
 fn outward<L: Lane>(rotation: &Rotation<L>, v: &Vector<L>) -> Vector<L> {
     core::array::from_fn(|row| dot::<L>(&rotation[row], v))
 }
 
-/// A vector of the world in the body.
+/// Transforms a vector from world to body coordinates.
 #[inline(always)]
 fn inward<L: Lane>(rotation: &Rotation<L>, v: &Vector<L>) -> Vector<L> {
     core::array::from_fn(|column| dot::<L>(&core::array::from_fn(|row| rotation[row][column]), v))
 }
 
-/// The matrix of a unit quaternion.
+/// The rotation matrix of the attitude, which is a unit quaternion.
 #[inline(always)]
 fn rotation<L: Lane>(motion: &Motion<L>) -> Rotation<L> {
     let [w, x, y, z] = [motion[6], motion[7], motion[8], motion[9]];
@@ -149,7 +150,7 @@ fn rotation<L: Lane>(motion: &Motion<L>) -> Rotation<L> {
     ]
 }
 
-/// A point on the lemniscate, and its velocity by the phase.
+/// A point on the lemniscate, and its derivative with respect to the phase.
 #[inline(always)]
 fn lemniscate<L: Lane>(phase: L::Float) -> (Vector<L>, Vector<L>) {
     let (sin, cos) = phase.sin_cos();
@@ -158,7 +159,7 @@ fn lemniscate<L: Lane>(phase: L::Float) -> (Vector<L>, Vector<L>) {
     ([size * sin, size * sin * cos, zero], [size * cos, size * (cos * cos - sin * sin), zero])
 }
 
-/// How a motion changes, by the second.
+/// The time derivative of a motion, per second.
 fn derivative<L: Lane>(
     motion: &Motion<L>,
     command: &[L::Float; 4],
@@ -169,7 +170,7 @@ fn derivative<L: Lane>(
     let speeds: [L::Float; 4] = core::array::from_fn(|k| motion[13 + k]);
     let turn = rotation::<L>(motion);
 
-    // Forces in the body, of which the mass is divided out.
+    // Forces in body coordinates, before the division by the mass.
     let [thrust_a, thrust_b, thrust_c, thrust_d] =
         speeds.map(|speed| speed * speed * f::<L>(MAX_THRUST) * factors[2]);
     let thrust = (thrust_a + thrust_b) + (thrust_c + thrust_d);
@@ -180,14 +181,14 @@ fn derivative<L: Lane>(
     let force = outward::<L>(&turn, &[drag[0], drag[1], drag[2] + thrust]);
     let mass = factors[0] * f::<L>(MASS);
 
-    // Torques in the body.
+    // Torques in body coordinates.
     let lever = f::<L>(ARM / core::f64::consts::SQRT_2);
     let torque = [
         ((thrust_c + thrust_d) - (thrust_a + thrust_b)) * lever,
         ((thrust_b + thrust_c) - (thrust_a + thrust_d)) * lever,
         ((thrust_b + thrust_d) - (thrust_a + thrust_c)) * f::<L>(TORQUE / THRUST),
     ];
-    // Euler's equations; a common factor of the moments does not change the coupling.
+    // Euler's equations. A common factor of the moments of inertia cancels in the coupling terms.
     let [p, q, r] = rate;
     let coupling = [(q * r, 1, 2), (r * p, 2, 0), (p * q, 0, 1)];
     let spin: Vector<L> = core::array::from_fn(|k| {
@@ -216,7 +217,7 @@ fn derivative<L: Lane>(
 impl<const O: usize> Quadrotor<O> {
     const FOLLOWS: bool = O > 22;
 
-    /// The target and its velocity.
+    /// The position and velocity of the target.
     #[inline(always)]
     fn target<L: Lane>(&self, phase: L::Float) -> (Vector<L>, Vector<L>) {
         if !Self::FOLLOWS {
@@ -226,7 +227,7 @@ impl<const O: usize> Quadrotor<O> {
         (point, change.map(|change| change * f::<L>(2.0 * PI / self.period)))
     }
 
-    /// The motion one step later.
+    /// The motion after one step.
     #[inline(always)]
     fn fly<L: Lane>(&self, s: &State<L>, command: &[L::Float; 4]) -> Motion<L> {
         let h = DT / f64::from(self.substeps);
@@ -327,7 +328,7 @@ impl<const O: usize> Env for Quadrotor<O> {
         let position: Vector<L> = core::array::from_fn(|k| point[k] + draws.between(-near, near));
         let velocity: Vector<L> = core::array::from_fn(|k| along[k] + draws.between(-speed, speed));
         let rate: Vector<L> = core::array::from_fn(|_| draws.between(-1.0, 1.0));
-        // A tilt around a horizontal axis after a turn around the vertical one: halves of the angles.
+        // Half angles of a yaw rotation followed by a tilt around a horizontal axis.
         let (lean, reach) =
             (draws.between(0.0, self.tilt * PI / 360.0).sin_cos(), draws.between(-PI, PI).sin_cos());
         let yaw = draws.between(-0.5 * PI, 0.5 * PI).sin_cos();
@@ -397,7 +398,7 @@ impl<const O: usize> Env for Quadrotor<O> {
     fn draw(&self, s: &State<f32>) -> Scene {
         let turn = rotation::<f32>(&s.motion);
         let middle: [f32; 3] = core::array::from_fn(|k| s.motion[k]);
-        // Seen from the front, a little from above; the body is drawn four times its size.
+        // Seen from the front and slightly from above; the body is drawn at four times its size.
         let screen = |[x, y, z]: [f32; 3]| -> Point { [x + 0.35 * y, z + 0.25 * y] };
         let place = |v: [f32; 3]| -> Point {
             let v = outward::<f32>(&turn, &v);
@@ -412,7 +413,7 @@ impl<const O: usize> Env for Quadrotor<O> {
             shapes.push(Shape::line(points.collect::<Vec<Point>>(), 0));
         }
         shapes.push(Shape::circle(screen(self.target::<f32>(s.phase).0), 0.04, 3));
-        // Where it is over the floor, so that its depth shows.
+        // The projection onto the floor shows the depth.
         let floor = [middle[0], middle[1], -1.0];
         shapes.push(Shape::line([screen(floor), screen(middle)], 4));
         shapes.push(Shape::circle(screen(floor), 0.04, 4));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::any::AnyEnv;
 use crate::spec::{EnvSpec, OptionError, OptionValue};
 
-/// Declares the modules of the environments, and [`crate::builtin`] as the list of them. A module with many has a function
-/// `family`, which adds them to a registry.
+/// Declares the modules of the environments, and [`crate::builtin`] as the list of them. A module with several
+/// environments has a function `family` that registers them.
 macro_rules! environments {
     ($($module:ident :: $env:ident),* $(,)?; $($family:ident),* $(,)?) => {
         $(pub mod $module;)*
@@ -79,8 +79,8 @@ impl Registry {
         &self.envs
     }
 
-    /// Some environments that together have every kind of space and rule: classic control, and the first of every other family.
-    /// For suites that would take too long with all.
+    /// A subset that contains every kind of space and rule: classic control, and the first environment of every other
+    /// family. For test suites that would take too long with all environments.
     #[must_use]
     pub fn of_each_kind(&self) -> Registry {
         let mut families = BTreeSet::new();

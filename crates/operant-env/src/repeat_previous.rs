@@ -1,30 +1,30 @@
-//! Repeat previous: name the symbol that was shown some steps ago.
+//! Repeat previous: name the symbol that was shown a fixed number of steps ago.
 //!
-//! The game of POPGym's RepeatPrevious (Morad et al., 2023), except that symbols are independent draws, not cards of a deck, and
-//! that a wrong answer costs nothing.
+//! Based on POPGym's RepeatPrevious (Morad et al., 2023), with two differences: symbols are drawn independently instead
+//! of from a deck of cards, and a wrong answer has no penalty.
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::spec::{OptionError, OptionValue};
 use crate::{ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, ObsSpace, PURPLE, RED, Scene, Shape, Step};
 
-/// Symbols, two bits each.
+/// Number of symbols; each takes two bits.
 const SYMBOLS: u32 = 4;
-/// Questions of an episode, each worth 1.
+/// Questions per episode, each worth 1.
 const QUESTIONS: u32 = 64;
-/// The longest delay.
+/// Maximum delay.
 const LONGEST: usize = 64;
-/// Words that the past takes.
+/// Words that store the previous symbols.
 const WORDS: usize = LONGEST / 16;
 
 bundle! {
-    /// What was shown.
+    /// The symbols that were shown.
     pub struct State {
-        /// The symbol that is shown now.
+        /// The current symbol.
         symbol: Uint,
-        /// The symbols before it, two bits each, the latest lowest.
+        /// The previous symbols, two bits each, the latest in the lowest bits.
         past: [Uint; 4],
-        /// Steps since the start.
+        /// Steps since the start of the episode.
         elapsed: Uint,
     }
 }
@@ -32,7 +32,7 @@ bundle! {
 /// The environment.
 #[derive(Debug, Clone)]
 pub struct RepeatPrevious {
-    /// How many steps ago the symbol was shown.
+    /// How many steps ago the requested symbol was shown.
     delay: u32,
 }
 
@@ -43,7 +43,7 @@ impl Default for RepeatPrevious {
 }
 
 impl RepeatPrevious {
-    /// The symbol that is asked for; valid once `delay` symbols are past.
+    /// The requested symbol; valid after `delay` steps.
     #[inline(always)]
     fn answer<L: Lane>(&self, s: &State<L>) -> L::Uint {
         let place = self.delay as usize - 1;
@@ -118,7 +118,7 @@ impl Env for RepeatPrevious {
         let shown = (s.elapsed.0 as usize).min(LONGEST).min(self.delay as usize);
         let past = |back: usize| s.past[back / 16].0 >> (2 * (back % 16)) & (SYMBOLS - 1);
         let width = self.delay as f32 + 1.0;
-        // The symbol of now at the right, the one that is asked for at the left in a frame.
+        // The current symbol is on the right, the requested one on the left in a frame.
         let mut shapes = vec![Shape::rectangle([width - 0.5, 0.0], 0.9, 0.9, tone(s.symbol.0))];
         shapes.extend((0..shown).map(|back| {
             let size = if back + 1 == self.delay as usize { 0.9 } else { 0.5 };

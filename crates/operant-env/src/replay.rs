@@ -319,7 +319,7 @@ impl<L: Readable> Sink<L> for Numbers {
     }
 }
 
-/// The words of an observation, of the first environment in the lane.
+/// The words of an observation; only the first environment of a lane.
 struct ObsWords(Vec<u32>);
 
 impl<L: Readable> Sink<L> for ObsWords {

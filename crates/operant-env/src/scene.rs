@@ -14,8 +14,8 @@ pub struct Scene {
     pub shapes: Vec<Shape>,
 }
 
-/// Something drawn. Tones are palette entries: 0 to 4 are ground, body, accent, target and faint; then the colours that rules
-/// name, [`RED`] to [`GREY`].
+/// A shape of a scene. Tones are palette entries: 0 to 4 are ground, body, accent, target and faint; the following ones
+/// are named colours, [`RED`] to [`GREY`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Connected line segments.
@@ -41,11 +41,11 @@ pub enum Shape {
         /// Palette entry.
         tone: u8,
     },
-    /// A few characters, such as the number of a tile; a terminal shows them as they are.
+    /// A short text, such as the number of a tile; terminals show it as characters.
     Text {
         /// Centre.
         center: Point,
-        /// The characters.
+        /// The text.
         text: String,
         /// Palette entry.
         tone: u8,
@@ -80,7 +80,7 @@ impl Shape {
         Shape::Polygon { points: points.into(), tone }
     }
 
-    /// A few characters centred on a point.
+    /// A short text centred on a point.
     pub fn text(center: Point, text: impl Into<String>, tone: u8) -> Self {
         Shape::Text { center, text: text.into(), tone }
     }

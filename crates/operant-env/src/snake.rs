@@ -1,32 +1,34 @@
 //! Snake: a snake grows with each food that it eats, on a board with walls.
 //!
-//! The board has 10 x 10 cells, or as many as the option `size` says. The snake starts with three cells in the middle of the board,
-//! its head to the right. A step moves the head one cell up, right, down or left; the opposite of its last motion is not possible and
-//! counts as straight ahead. The tail moves on in the same step, so the head may follow into its cell. Food is worth 1, lets
-//! the snake grow by a cell (the tail stays), and appears again on a free cell, each equally likely. The episode ends at a wall,
-//! at the snake itself, when the board is full, or by hunger: when the snake has not eaten for twice as many steps as the
-//! board has cells.
+//! The board has 10 x 10 cells, or the size set by the option `size`. The snake starts with three cells in the middle
+//! of the board, facing right. A step moves the head one cell up, right, down or left; an action opposite to the last
+//! motion counts as straight ahead. The tail moves in the same step, so the head may enter the cell that the tail
+//! leaves. Food gives a reward of 1 and makes the snake one cell longer (the tail stays); new food appears on a
+//! uniformly random free cell. The episode ends when the snake hits a wall or itself, when the board is full, or when
+//! the snake has not eaten for twice as many steps as the board has cells.
 //!
-//! The observation is egocentric, all bits: the 11 x 11 cells around the head in two planes, what is blocked (walls, and
-//! the snake except its last cell) and food; then in which directions food lies, up, right, down, left; then the head's direction.
+//! The observation is egocentric and consists of bits: two planes of the 11 x 11 cells around the head, one for blocked
+//! cells (walls, and the snake except its last cell) and one for food; then the directions towards the food (up, right,
+//! down, left); then the direction of the head.
 //!
-//! The board is three bit maps with a word a row: the snake, and the two bits of the direction in which it left each of its cells,
-//! along which the tail follows. The free cells are counted, and the k-th of them is found by halves of its row.
+//! The board is stored as three bit maps with one word per row: the snake, and the two bits of the direction in which
+//! the snake left each of its cells, which the tail follows. The k-th free cell is found by counting the free cells of
+//! each row and a binary search in the row.
 
 use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint, bundle};
 
 use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step, grid};
 
-/// Greatest number of cells along a side.
+/// Maximum board size, cells per side.
 const MOST: usize = 20;
-/// Cells of the snake at the start.
+/// Initial length of the snake.
 const START: u32 = 3;
-/// How far the snake sees.
+/// Distance that the view extends from the head, in cells.
 const SIGHT: u32 = 5;
-/// Cells along a side of its view.
+/// Cells per side of the view.
 const VIEW: usize = 2 * SIGHT as usize + 1;
-/// Words of its view, two planes.
+/// Words of the view's two planes.
 const WORDS: usize = (2 * VIEW * VIEW).div_ceil(32);
 /// Directions.
 const UP: u32 = 0;
@@ -35,7 +37,7 @@ const DOWN: u32 = 2;
 const LEFT: u32 = 3;
 
 bundle! {
-    /// The board.
+    /// The state of the game.
     pub struct State {
         /// Column of the head, 0 at the left.
         x: Uint,
@@ -51,15 +53,15 @@ bundle! {
         food_x: Uint,
         /// Row of the food.
         food_y: Uint,
-        /// Cells of the snake.
+        /// Length of the snake, in cells.
         length: Uint,
-        /// Steps since it last ate.
+        /// Steps since the snake last ate.
         hunger: Uint,
-        /// The snake, a row a word.
+        /// Cells of the snake, one word per row.
         body: (Memory MOST),
-        /// Low bit of the direction in which it left each of its cells.
+        /// Low bit of the direction in which the snake left each of its cells.
         low: (Memory MOST),
-        /// High bit.
+        /// High bit of this direction.
         high: (Memory MOST),
     }
 }
@@ -67,7 +69,7 @@ bundle! {
 /// The environment.
 #[derive(Debug, Clone)]
 pub struct Snake {
-    /// Cells along a side.
+    /// Cells per side.
     size: usize,
 }
 
@@ -90,7 +92,7 @@ fn put<L: Lane>(map: &mut L::Memory<MOST>, mask: L::Mask, x: L::Uint, y: L::Uint
     map.set(mask, y, others | bit.shl_by(x));
 }
 
-/// The cell next to (x, y) in a direction; beyond the board's edge it wraps to a great number.
+/// The cell next to (x, y) in a direction. Beyond the left or top edge the coordinate wraps around to a large number.
 #[inline(always)]
 fn next<L: Lane>(x: L::Uint, y: L::Uint, direction: L::Uint) -> (L::Uint, L::Uint) {
     let u = L::Uint::splat;
@@ -100,7 +102,7 @@ fn next<L: Lane>(x: L::Uint, y: L::Uint, direction: L::Uint) -> (L::Uint, L::Uin
     ((x + step(RIGHT, LEFT)).named("x"), (y + step(DOWN, UP)).named("y"))
 }
 
-/// The position of set bit number `k` of a word.
+/// The position of the set bit number `k` of a word.
 #[inline(always)]
 fn find<L: Lane>(word: L::Uint, k: L::Uint) -> L::Uint {
     let u = L::Uint::splat;
@@ -116,17 +118,17 @@ fn find<L: Lane>(word: L::Uint, k: L::Uint) -> L::Uint {
 }
 
 impl Snake {
-    /// The bits of a full row.
+    /// A row with all bits of the board set.
     fn row(&self) -> u32 {
         (1 << self.size) - 1
     }
 
-    /// The cells of the board.
+    /// Number of cells of the board.
     fn cells(&self) -> u32 {
         (self.size * self.size) as u32
     }
 
-    /// A free cell, each equally likely; there is one.
+    /// A uniformly random free cell. There must be at least one.
     fn place<L: Lane>(&self, body: &L::Memory<MOST>, length: L::Uint, draws: &mut Draws<L>) -> [L::Uint; 2] {
         let u = L::Uint::splat;
         let mut k = draws.below_each(u(self.cells()) - length).named("k");
@@ -256,7 +258,8 @@ impl Env for Snake {
 
     fn observe<L: Lane>(&self, s: &State<L>) -> Self::Obs<L> {
         let u = L::Uint::splat;
-        // A row with a margin of walls as wide as the view, of which the head's surroundings are the bits from its column on.
+        // Each row has a margin of walls as wide as the view distance, so the bits from the head's column on are the
+        // cells around the head.
         let (outside, margin) = (u(!self.row()), u((1 << SIGHT) - 1));
         let tail = u(1).shl_by(s.tail_x);
         let mut view = [u(0); WORDS];
@@ -298,7 +301,7 @@ impl Env for Snake {
             }
         }
         shapes.push(grid::square(side, s.food_x.0 as f32, s.food_y.0 as f32, RED));
-        // The head is an arrow; beyond the edge after a last step into a wall.
+        // The head is an arrow. After a step into a wall it lies beyond the edge.
         let (x, y) = (s.x.0 as i32 as f32 + 0.5, size - 0.5 - s.y.0 as i32 as f32);
         let (ahead, aside) = match s.heading.0 {
             UP => ([0.0, 0.45], [0.45, 0.0]),

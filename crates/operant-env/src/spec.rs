@@ -9,15 +9,16 @@ pub struct EnvSpec {
     pub name: String,
     /// Other names it answers to, Gymnasium's ids among them.
     pub aliases: Vec<String>,
-    /// The family under which lists group it; empty for an environment of one's own.
+    /// The family under which lists group the environment; empty for user-defined environments.
     pub family: String,
     /// One line for lists.
     pub summary: String,
     /// The rules in about two lines.
     pub rules: String,
-    /// What it reproduces, and in one line where it differs.
+    /// The reference that it reproduces, and the differences, in one line.
     pub reference: String,
-    /// The environment of which this is a variant, mostly of another size: it has that one's preset, unless it has its own.
+    /// The base environment if this is a variant, usually of another size. A variant without a preset uses the preset
+    /// of its base.
     pub variant_of: Option<String>,
     /// The observation space.
     pub obs: ObsSpace,
@@ -38,7 +39,7 @@ pub struct EnvSpec {
     pub preset: Option<String>,
 }
 
-/// No name and no spaces: the rest of a literal that gives what an environment has.
+/// Empty name and spaces. Use it with `..` for the fields that an environment does not set.
 impl Default for EnvSpec {
     fn default() -> Self {
         EnvSpec {
@@ -75,20 +76,21 @@ pub enum ObsSpace {
         /// Extents, outermost first.
         shape: Vec<usize>,
     },
-    /// Indices of a shape, each below a bound: symbols of a vocabulary, kinds of cells, a number of a state. Packed as bytes, four
-    /// to a word, or two to a word if a bound is above 256; the first lowest.
+    /// Indices with a shape, each below a bound: symbols of a vocabulary, kinds of cells, the number of a state. Packed
+    /// as bytes, four per word, or two per word if a bound is above 256; the first index is in the lowest bits.
     Index {
-        /// Extents, outermost first; none for a single index.
+        /// Dimensions, outermost first; empty for a single index.
         shape: Vec<usize>,
-        /// The bounds, which repeat over the indices: one for all, one for each of the last axis, or one for each index.
+        /// The exclusive upper bounds, which repeat over the indices: one for all, one per element of the last axis, or
+        /// one per index.
         below: Vec<u32>,
     },
-    /// Bytes of a shape, such as a small image: 0 ..= 255, packed four to a word, the first lowest.
+    /// Bytes with a shape, such as a small image: 0 ..= 255, packed four per word, the first in the lowest bits.
     Bytes {
-        /// Extents, outermost first.
+        /// Dimensions, outermost first.
         shape: Vec<usize>,
     },
-    /// Several observations with names, one after the other; each begins with a word of its own.
+    /// Named observations, one after the other. Each part starts at a new word.
     Parts(Vec<(String, ObsSpace)>),
 }
 
@@ -109,7 +111,7 @@ impl ObsSpace {
         }
     }
 
-    /// O: how many features a network sees. An index below n is n features, of which one is 1.
+    /// O: the number of input features of a network. An index below n becomes n one-hot features.
     pub fn features(&self) -> usize {
         match self {
             ObsSpace::Index { .. } => self.bounds().map(|below| below as usize).sum(),
@@ -129,13 +131,13 @@ impl ObsSpace {
         }
     }
 
-    /// The bound of each index, in order; empty for other kinds.
+    /// The bound of each index, in order; empty if the space has no indices.
     pub fn bounds(&self) -> impl Iterator<Item = u32> + '_ {
         let below: &[u32] = if let ObsSpace::Index { below, .. } = self { below } else { &[] };
         below.iter().copied().cycle().take(if below.is_empty() { 0 } else { self.size() })
     }
 
-    /// Whether every number is real: what can be normalised.
+    /// Whether all numbers are real, so that they can be normalised.
     pub fn is_real(&self) -> bool {
         match self {
             ObsSpace::Box { .. } => true,
@@ -153,7 +155,7 @@ impl ObsSpace {
         }
     }
 
-    /// The parts with their names, in order; a space without parts is one, without a name.
+    /// The parts with their names, in order. A space without parts counts as a single part with an empty name.
     pub fn parts(&self) -> Vec<(&str, &ObsSpace)> {
         match self {
             ObsSpace::Parts(parts) => parts.iter().map(|(name, part)| (name.as_str(), part)).collect(),
@@ -161,7 +163,7 @@ impl ObsSpace {
         }
     }
 
-    /// The numbers of an observation from its words.
+    /// The numbers of an observation, unpacked from its words.
     pub fn unpack(&self, words: &[u32]) -> Vec<f64> {
         let fields = |bits: usize| {
             let mask = u32::MAX >> (32 - bits);
@@ -205,7 +207,7 @@ impl std::fmt::Display for ObsSpace {
     }
 }
 
-/// Such as `2 choices`, `3x4 choices`, `2 reals`, or for one real number its bounds too.
+/// Such as `2 choices`, `3x4 choices`, `2 reals`; for one real number, the bounds are added.
 impl std::fmt::Display for ActionSpace {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -218,18 +220,27 @@ impl std::fmt::Display for ActionSpace {
     }
 }
 
+<<<<<<< HEAD
 /// The names of actions.
 pub fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }
 
 /// Extents such as `10x10x4`.
+=======
+/// A shape such as `10x10x4`.
+>>>>>>> w-prose
 fn by(extents: &[usize]) -> String {
     extents.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
+<<<<<<< HEAD
 /// How many indices with those bounds a word holds.
 pub fn indices_per_word(below: &[u32]) -> usize {
+=======
+/// How many indices with these bounds fit in a word.
+fn indices_per_word(below: &[u32]) -> usize {
+>>>>>>> w-prose
     if below.iter().all(|&below| below <= 256) { 4 } else { 2 }
 }
 
@@ -272,30 +283,30 @@ pub struct EnvOption {
     pub name: String,
     /// Its value unless set.
     pub default: OptionValue,
-    /// The values that it takes.
+    /// The allowed values.
     pub values: OptionValues,
     /// Its description.
     pub help: String,
 }
 
 impl EnvOption {
-    /// A number between bounds.
+    /// An option with a number in a range.
     pub fn number(name: &str, default: f64, low: f64, high: f64, help: &str) -> Self {
         Self::new(name, default.into(), OptionValues::Range(low, high), help)
     }
 
-    /// On (1) or off (0).
+    /// An option that is on (1) or off (0).
     pub fn flag(name: &str, default: bool, help: &str) -> Self {
         Self::number(name, f64::from(u8::from(default)), 0.0, 1.0, help)
     }
 
-    /// One of some words.
+    /// An option with one of a list of words.
     pub fn word(name: &str, default: &str, words: &[&str], help: &str) -> Self {
         let words = words.iter().map(|&word| word.to_owned()).collect();
         Self::new(name, default.into(), OptionValues::Words(words), help)
     }
 
-    /// The path of a file, or nothing.
+    /// An option with a file path, which may be empty.
     pub fn path(name: &str, help: &str) -> Self {
         Self::new(name, "".into(), OptionValues::Path, help)
     }
@@ -308,7 +319,7 @@ impl EnvOption {
 /// The value of an option.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
-    /// A number; truth values are 0 and 1.
+    /// A number; flags are 0 or 1.
     Number(f64),
     /// A word or a path.
     Word(String),
@@ -318,7 +329,7 @@ impl OptionValue {
     /// Whether a flag is on.
     ///
     /// # Panics
-    /// For a word.
+    /// If the value is a word.
     pub fn is_on(&self) -> bool {
         self.number() != 0.0
     }
@@ -326,7 +337,7 @@ impl OptionValue {
     /// The number.
     ///
     /// # Panics
-    /// For a word; [`EnvSpec::check_option`] has refused it if the option is a number.
+    /// If the value is a word; [`EnvSpec::check_option`] rejects words for options that are numbers.
     pub fn number(&self) -> f64 {
         match self {
             OptionValue::Number(number) => *number,
@@ -334,7 +345,7 @@ impl OptionValue {
         }
     }
 
-    /// The word; empty for a number.
+    /// The word; empty if the value is a number.
     pub fn text(&self) -> &str {
         match self {
             OptionValue::Number(_) => "",
@@ -364,14 +375,14 @@ impl std::fmt::Display for OptionValue {
     }
 }
 
-/// The values that an option takes.
+/// The allowed values of an option.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValues {
-    /// Numbers from the first to the second.
+    /// Numbers in a closed range.
     Range(f64, f64),
-    /// These words.
+    /// One of these words.
     Words(Vec<String>),
-    /// The path of a file; empty for none.
+    /// A file path; empty for none.
     Path,
 }
 
@@ -401,7 +412,7 @@ pub enum OptionError {
         /// The options that there are.
         known: Vec<String>,
     },
-    /// The value is none of the option's.
+    /// The option does not allow the value.
     #[error("{env}: option `{name}` = {value} {problem}")]
     Value {
         /// Environment.
@@ -410,9 +421,9 @@ pub enum OptionError {
         name: String,
         /// The requested value.
         value: OptionValue,
-        /// Why it is refused.
+        /// Why the value is rejected.
         problem: String,
-        /// What to do.
+        /// How to fix it.
         remedy: String,
     },
 }
@@ -442,9 +453,10 @@ impl OptionError {
 }
 
 impl EnvSpec {
-    /// The sets of options that the suites try: the defaults, and each option alone with another value: a number a tenth into
-    /// its range, or its least where that is the default; what a flag is not by default; every other word. Paths are left out.
-    /// Of a variant the defaults alone: the environment that it is a variant of has the same options.
+    /// The option sets that the test suites run: the defaults, and each option changed alone. A number changes to the
+    /// value at a tenth of its range, or to its minimum if that value is the default; a flag is flipped; a word takes
+    /// every other value. Paths are left out. A variant is tested with the defaults only, because its base has the same
+    /// options.
     pub fn variants(&self) -> Vec<EnvOptions> {
         if self.variant_of.is_some() {
             return vec![EnvOptions::new()];
@@ -469,10 +481,10 @@ impl EnvSpec {
         std::iter::once(EnvOptions::new()).chain(all).collect()
     }
 
-    /// The option `name`, if `value` is one of its values.
+    /// Returns the option `name` if it allows `value`.
     ///
     /// # Errors
-    /// When there is no such option, or it does not take the value.
+    /// When there is no such option, or it does not allow the value.
     pub fn check_option(&self, name: &str, value: &OptionValue) -> Result<&EnvOption, OptionError> {
         let option =
             self.options.iter().find(|option| option.name == name).ok_or(OptionError::unknown(self, name))?;
@@ -493,7 +505,7 @@ impl EnvSpec {
         }
     }
 
-    /// The error for a value of an option, such as a file that cannot be read.
+    /// The error for a value that is invalid for another reason, such as a file that cannot be read.
     pub fn refuse_option(&self, name: &str, value: &OptionValue, problem: &str, remedy: &str) -> OptionError {
         OptionError::Value {
             env: self.name.clone(),

@@ -1,18 +1,19 @@
-//! T-maze: a cue that is seen only at the start says which way to turn at the far end of a corridor.
+//! T-maze: a cue that is shown only at the start tells which way to turn at the far end of a corridor.
 //!
-//! After Bakker, "Reinforcement learning with long short-term memory" (2001): its actions and rewards. Its four vectors of three
-//! bits (011 and 110 at the start, 101 in the corridor, 010 at the junction) are here the indices 0 to 3.
+//! Actions and rewards follow Bakker, "Reinforcement learning with long short-term memory" (2001). Bakker's four
+//! vectors of three bits (011 and 110 at the start, 101 in the corridor, 010 at the junction) are the indices 0 to 3
+//! here.
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step};
 
-/// Reward of the right turn.
+/// Reward of the correct turn.
 const PRIZE: f64 = 4.0;
-/// Reward of the wrong turn, and of a step that moves nowhere.
+/// Reward of the wrong turn, and of a step that does not move.
 const BLUNDER: f64 = -0.1;
-/// Observations in the corridor and at the junction; below them is the cue.
+/// Observations in the corridor and at the junction; smaller values are cues.
 const CORRIDOR: u32 = 2;
 const JUNCTION: u32 = 3;
 /// Actions: north, east, south, west.
@@ -24,9 +25,9 @@ const WEST: u32 = 3;
 bundle! {
     /// The walker.
     pub struct State {
-        /// The cue: 0 where the prize is north of the junction, 1 where it is south.
+        /// The cue: 0 if the goal is north of the junction, 1 if it is south.
         cue: Uint,
-        /// Cells from the start; the junction is at the corridor's length.
+        /// Distance from the start; the junction is at the length of the corridor.
         position: Uint,
     }
 }

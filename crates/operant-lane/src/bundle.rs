@@ -38,7 +38,7 @@ pub trait Sink<L: Lane> {
     fn int(&mut self, value: L::Int);
     /// Next leaf, a truth value.
     fn mask(&mut self, value: L::Mask);
-    /// The next N leaves, unsigned integers.
+    /// The next N leaves as unsigned integers.
     #[inline(always)]
     fn memory<const N: usize>(&mut self, value: &L::Memory<N>) {
         (0..N).for_each(|k| self.uint(value.word(k)));
@@ -55,7 +55,7 @@ pub trait Source<L: Lane> {
     fn int(&mut self) -> L::Int;
     /// Next leaf, a truth value.
     fn mask(&mut self) -> L::Mask;
-    /// The next N leaves, unsigned integers.
+    /// The next N leaves as unsigned integers.
     #[inline(always)]
     fn memory<const N: usize>(&mut self) -> L::Memory<N> {
         L::Memory::<N>::from_words(core::array::from_fn(|_| self.uint()))
@@ -157,9 +157,9 @@ tuple_bundle!(A 0, B 1);
 tuple_bundle!(A 0, B 1, C 2);
 tuple_bundle!(A 0, B 1, C 2, D 3);
 
-/// Declares a structure of lane values, generic over the lane, whose fields keep their names in every lane. A field is a `Float`,
-/// `Uint`, `Int` or `Mask`, an array of them `[Uint; 8]`, or N words in memory `(Memory N)`; the structure may have one constant
-/// parameter: `struct Board<const N: usize>`.
+/// Declares a structure of lane values, generic over the lane, whose fields have the same names in every lane. A field
+/// is a `Float`, `Uint`, `Int` or `Mask`, an array such as `[Uint; 8]`, or N words of memory, `(Memory N)`. The
+/// structure may have one constant parameter: `struct Board<const N: usize>`.
 ///
 /// ```
 /// operant_lane::bundle! {

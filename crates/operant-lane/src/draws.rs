@@ -1,14 +1,14 @@
-//! Random draws of an environment: a stream of words named by (seed, environment, step, purpose) and by nothing else,
-//! so that threads, lane width and batch layout cannot change a result.
+//! Random draws of an environment: a stream of words that depends only on (seed, environment, step, purpose), so
+//! threads, lane width and batch layout cannot change a result.
 //!
-//! A stream counts its draws while the rule runs, so a rule that only some environments run, or that runs several times, takes
-//! its draws from a part of the stream that was set aside for it:
+//! A stream counts its draws while the rule runs. A rule that only some environments run, or that runs several times,
+//! therefore draws from a part of the stream that was reserved for it:
 //!
-//! | where the draws are made | take them from |
+//! | draws | come from |
 //! | --- | --- |
-//! | in every environment, once | the stream: [`Draws::unit`], [`Draws::below`], .. |
-//! | under [`Lane::when`] | [`Draws::reserve`], called outside |
-//! | in a turn of [`Lane::repeat`] | [`Turns::turn`] of [`Draws::turns`], called outside |
+//! | once in every environment | the stream: [`Draws::unit`], [`Draws::below`], .. |
+//! | inside [`Lane::when`] | [`Draws::reserve`], called outside |
+//! | in an iteration of [`Lane::repeat`] | [`Turns::turn`] of [`Draws::turns`], called outside |
 
 use crate::lane::{Float, Lane, Uint};
 use crate::philox::philox;
@@ -47,12 +47,12 @@ pub struct Draws<'a, L: Lane> {
     environment: L::Uint,
     step: [L::Uint; 2],
     tag: L::Uint,
-    /// The first block of this part of the stream, and what a loop's turn adds to it.
+    /// The first block of this part of the stream, and the offset of the loop iteration.
     first: u32,
     turn: Option<L::Uint>,
     words: [L::Uint; 4],
     drawn: u32,
-    /// Words that this part of the stream has.
+    /// Number of words in this part of the stream.
     limit: u32,
     // A constant in every caller except replay, so its branches vanish when a rule is inlined.
     script: Option<&'a Script>,
@@ -112,7 +112,7 @@ impl<'a, L: Lane> Draws<'a, L> {
         word
     }
 
-    /// The counter's last word for a block of this part of the stream.
+    /// The last word of the counter for a block of this part of the stream.
     #[inline(always)]
     fn block(&self, number: u32) -> L::Uint {
         let number = L::Uint::splat(self.first + number);
@@ -122,7 +122,7 @@ impl<'a, L: Lane> Draws<'a, L> {
         }
     }
 
-    /// Sets the next blocks of the stream aside, enough for `words` draws; returns the first.
+    /// Reserves the next blocks of the stream, enough for `words` draws. Returns the first one.
     #[inline(always)]
     fn set_aside(&mut self, words: u32) -> u32 {
         let first = self.drawn.div_ceil(4);
@@ -131,7 +131,7 @@ impl<'a, L: Lane> Draws<'a, L> {
         self.first + first
     }
 
-    /// Sets the next `words` draws aside for a rule that not every environment runs. What the stream draws afterwards does not
+    /// Reserves the next `words` draws for a rule that not every environment runs. Later draws of the stream do not
     /// depend on how many of them are used.
     #[inline(always)]
     #[must_use]
@@ -143,7 +143,7 @@ impl<'a, L: Lane> Draws<'a, L> {
         Self { first, drawn: 0, limit: words, ..*self }
     }
 
-    /// Sets draws aside for a loop: `words` for each of `count` turns.
+    /// Reserves draws for a loop: `words` for each of `count` iterations.
     #[inline(always)]
     #[must_use]
     pub fn turns(&mut self, count: u32, words: u32) -> Turns<'a, L> {
@@ -178,7 +178,8 @@ impl<'a, L: Lane> Draws<'a, L> {
         self.bits().mul_wide(L::Uint::splat(count)).0
     }
 
-    /// Uniform in 0 .. `count` of each environment, with the bias of [`Draws::below`]; 0 where `count` is 0.
+    /// Uniform in 0 .. `count`, with a separate `count` for each environment and the bias of [`Draws::below`]; 0 where
+    /// `count` is 0.
     #[inline(always)]
     pub fn below_each(&mut self, count: L::Uint) -> L::Uint {
         if let Some(script) = self.script {
@@ -188,15 +189,15 @@ impl<'a, L: Lane> Draws<'a, L> {
         self.bits().mul_wide(count).0
     }
 
-    /// A 0 that emitted code computes. A loop that begins with numbers known beforehand is unrolled there; with this one among them it
-    /// stays a loop.
+    /// A zero that is not a constant in emitted code. A loop whose initial values are all constants is unrolled there;
+    /// starting from this value prevents it.
     #[inline(always)]
     pub fn zero(&self) -> L::Uint {
         self.environment & L::Uint::splat(0)
     }
 
-    /// The next whole number of a script, in `low ..= high`; None where numbers are drawn. For a rule that draws by other numbers
-    /// than those by which a reference tells what it drew.
+    /// The next integer of a script, in `low ..= high`; `None` if numbers are drawn. For rules that draw different
+    /// numbers than the ones that the reference records.
     #[inline(always)]
     pub fn given(&mut self, low: u32, high: u32) -> Option<L::Uint> {
         self.script.map(|script| L::Uint::splat(script.whole(low, high)))
@@ -212,7 +213,7 @@ impl<'a, L: Lane> Draws<'a, L> {
     }
 }
 
-/// The draws of a loop, a part of a stream for each turn.
+/// The draws of a loop, with a part of the stream for each iteration.
 #[derive(Clone, Copy)]
 pub struct Turns<'a, L: Lane> {
     all: Draws<'a, L>,
@@ -220,7 +221,7 @@ pub struct Turns<'a, L: Lane> {
 }
 
 impl<'a, L: Lane> Turns<'a, L> {
-    /// The draws of turn number `index`, which may differ between environments.
+    /// The draws of iteration `index`, which may differ between environments.
     #[inline(always)]
     pub fn turn(&self, index: L::Uint) -> Draws<'a, L> {
         if self.all.script.is_some() {

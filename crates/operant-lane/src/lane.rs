@@ -26,7 +26,7 @@ pub trait Lane: Copy {
     type Int: Int<Mask = Self::Mask, Uint = Self::Uint> + Bundle<Self>;
     /// Truth values.
     type Mask: Mask + Bundle<Self>;
-    /// N unsigned integers in memory.
+    /// An array of N unsigned integers in memory.
     type Memory<const N: usize>: Memory<Self, N> + Debug;
 
     /// The cold path: `rule(value)` where `mask` holds and `value` elsewhere. `rule` costs nothing while no lane

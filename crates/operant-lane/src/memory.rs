@@ -1,7 +1,9 @@
-//! Arrays of an environment in memory: for boards of hundreds of cells, read and written at an index per environment.
+//! Arrays of an environment in memory, for boards of hundreds of cells. Each environment reads and writes at its own
+//! index.
 //!
-//! [`crate::array`] keeps its elements in registers and looks through all of them; that is faster up to about 32 elements.
-//! A [`Memory`] addresses one word: on SIMD lanes by a load for each environment, in CUDA as an array.
+//! [`crate::array`] keeps its elements in registers and selects among all of them, which is faster up to about 32
+//! elements. A [`Memory`] accesses only the addressed word: with one load per environment on SIMD lanes, and as an
+//! array in CUDA.
 //!
 //! ```
 //! use operant_lane::{Lane, Mask, Memory, Uint};
@@ -21,36 +23,37 @@
 use crate::bundle::{Bundle, Leaf, Sink, Source};
 use crate::lane::{Lane, Select, Uint};
 
-/// N words per environment. An index past the end reads the last word and writes nothing.
+/// N words per environment. Reading past the end returns the last word; writing past the end does nothing.
 pub trait Memory<L: Lane, const N: usize>: Bundle<L> + core::fmt::Debug {
-    /// The same words in all environments.
+    /// A memory with the same words in all environments.
     ///
     /// # Panics
-    /// When there are not N of them.
+    /// If `words` does not have length N.
     fn splat(words: &[u32]) -> Self;
 
-    /// From its words.
+    /// Creates a memory from its words.
     fn from_words(words: [L::Uint; N]) -> Self;
 
-    /// The word at `index`.
+    /// Reads the word at `index`.
     fn get(&self, index: L::Uint) -> L::Uint;
 
-    /// Writes `value` to `index` where `at` holds.
+    /// Writes `value` at `index` where `at` holds.
     fn set(&mut self, at: L::Mask, index: L::Uint, value: L::Uint);
 
-    /// The word at a constant index.
+    /// Reads the word at a constant index.
     fn word(&self, index: usize) -> L::Uint;
 
     /// Writes the word at a constant index.
     fn set_word(&mut self, index: usize, value: L::Uint);
 
-    /// Byte number `index`, four to a word, the lowest first; past the end, one of the last word.
+    /// Reads byte number `index`: four bytes per word, the lowest first. Past the end it returns a byte of the last
+    /// word.
     #[inline(always)]
     fn byte(&self, index: L::Uint) -> L::Uint {
         self.get(index.shr(2)).shr_by(shift::<L>(index)) & L::Uint::splat(255)
     }
 
-    /// Writes byte number `index` where `at` holds; `value` is below 256.
+    /// Writes byte number `index` where `at` holds. `value` must be below 256.
     #[inline(always)]
     fn set_byte(&mut self, at: L::Mask, index: L::Uint, value: L::Uint) {
         let (word, shift) = (index.shr(2), shift::<L>(index));
@@ -59,21 +62,21 @@ pub trait Memory<L: Lane, const N: usize>: Bundle<L> + core::fmt::Debug {
     }
 }
 
-/// Where a byte begins in its word.
+/// The bit offset of a byte in its word.
 #[inline(always)]
 fn shift<L: Lane>(index: L::Uint) -> L::Uint {
     (index & L::Uint::splat(3)).shl(3)
 }
 
-/// The memory of the lanes that compute: N words, each of all environments of the lane.
+/// The memory of lanes that compute: N words, each holding the values of all environments of the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Words<T, const N: usize>(pub(crate) [T; N]);
 
-/// Unsigned integers of a lane whose memory is a list of [`Words`].
+/// Unsigned integers of a lane whose memory is [`Words`].
 pub(crate) trait Addressed<M>: Copy {
-    /// The word at `index`, the last if it is past the end.
+    /// Reads the word at `index`, or the last word if the index is past the end.
     fn read<const N: usize>(words: &[Self; N], index: Self) -> Self;
-    /// Writes `value` to `index` where `at` holds and the index exists.
+    /// Writes `value` at `index` where `at` holds and the index is in range.
     fn write<const N: usize>(words: &mut [Self; N], at: M, index: Self, value: Self);
 }
 

@@ -134,7 +134,7 @@ macro_rules! simd_lane {
             }
             #[inline(always)]
             fn write<const N: usize>(words: &mut [Self; N], at: $mask, index: Self, value: Self) {
-                // Every lane writes, most of them what stands there.
+                // All lanes write; those that must not change write the current value.
                 let at = at & Uint::lt(index, Uint::splat(N as u32));
                 let value = at.select(value, Self::read(words, index));
                 let words: &mut [u32] = cast_slice_mut(words);

@@ -82,7 +82,7 @@ impl Job {
     }
 }
 
-/// The environments of the page.
+/// The environments that docs/results/kernels.md lists.
 const PAGE: [&str; 7] = [
     "cartpole",
     "mountain_car",

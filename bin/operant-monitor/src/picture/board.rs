@@ -1,12 +1,12 @@
-//! Boards: pictures whose shapes are squares of a small integer grid, and marks within one square.
+//! Detects boards: pictures that consist of squares on a small integer grid and of marks within one square.
 
 use operant_metrics::{Frame, Point, Primitive};
 
-/// Sides of a board, in squares.
+/// Allowed number of squares per side.
 const SIDES: std::ops::RangeInclusive<f32> = 3.0..=40.0;
-/// How far a square may stay within its cell: squares are often drawn a little smaller.
+/// Largest margin between a square and the border of its cell: squares are often drawn slightly smaller.
 const INSET: f32 = 0.25;
-/// Rounding of coordinates.
+/// Tolerance for rounded coordinates.
 const SLACK: f32 = 1e-3;
 
 /// A grid of squares.
@@ -22,16 +22,16 @@ pub(crate) struct Board {
     high: Point,
 }
 
-/// What a square shows.
+/// The content of a square.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Square {
-    /// Tone of the square itself.
+    /// Tone of the background.
     pub(super) tone: Option<u8>,
-    /// The last shape drawn within it.
+    /// The last shape drawn within the square, and its tone.
     pub(super) mark: Option<(Mark, u8)>,
 }
 
-/// The kind of a shape within a square.
+/// The symbol for a shape within a square.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     Up,
@@ -44,19 +44,19 @@ pub(super) enum Mark {
     Polygon,
 }
 
-/// What a shape is on a board.
+/// How a shape is shown on a board.
 enum Part {
-    /// Whole squares: columns and rows, from the upper left.
+    /// A rectangle of whole squares: column and row ranges, from the upper left.
     Squares([std::ops::Range<usize>; 2]),
     /// A shape within one square: its column and row.
     Mark([usize; 2]),
-    /// Characters.
+    /// Text.
     Text,
 }
 
 impl Board {
-    /// The board of these frames: their view is a small integer grid, at least one shape covers whole squares, and the others
-    /// are texts or lie within one square each.
+    /// Detects the board in these frames: the view is a small integer grid, at least one shape covers whole squares,
+    /// and every other shape is text or lies within one square.
     pub(crate) fn of<'a>(
         low: Point,
         high: Point,
@@ -85,7 +85,7 @@ impl Board {
         frame.iter().all(|shape| self.part(shape).is_some())
     }
 
-    /// What a shape is on this board; `None` if it is nothing of a board.
+    /// How a shape is shown on this board; `None` if it does not fit a board.
     fn part(&self, shape: &Primitive) -> Option<Part> {
         if let Primitive::Text { .. } = shape {
             return Some(Part::Text);
@@ -113,7 +113,7 @@ impl Board {
         (0..2).all(|axis| inside(axis) && on_board(axis)).then(|| Part::Mark(place.map(|at| at as usize)))
     }
 
-    /// Each square, row by row from the upper left.
+    /// The contents of the squares, row by row from the upper left.
     pub(super) fn squares(&self, frame: &Frame) -> Vec<Square> {
         let mut squares = vec![Square::default(); self.columns * self.rows];
         for shape in frame {
@@ -133,7 +133,7 @@ impl Board {
         squares
     }
 
-    /// The frame with its squares as large as their cells.
+    /// The frame with its squares enlarged to fill their cells.
     pub(super) fn without_gaps(&self, frame: &Frame) -> Frame {
         let grown = |shape: &Primitive| match (shape, self.part(shape)) {
             (Primitive::Rectangle { low, high, tone }, Some(Part::Squares(_))) => {
@@ -145,14 +145,14 @@ impl Board {
     }
 }
 
-/// Whether a side begins and ends near whole numbers.
+/// Whether a range starts and ends near whole numbers.
 fn is_whole(low: f32, high: f32) -> bool {
     let (start, end) = (low.round(), high.round());
     let inset = 0.0..=INSET;
     end > start && inset.contains(&(low - start + SLACK)) && inset.contains(&(end - high + SLACK))
 }
 
-/// The smallest box around a shape; `None` without one that is finite.
+/// The bounding box of a shape; `None` if it is empty or not finite.
 fn extent(shape: &Primitive) -> Option<(Point, Point)> {
     let points: &[Point] = match shape {
         Primitive::Line { points, .. } | Primitive::Polygon { points, .. } => points,
@@ -180,7 +180,8 @@ fn mark(shape: &Primitive) -> Mark {
     }
 }
 
-/// Where a triangle or an arrowhead points: away from the mean of its corners, as its tip is one of few.
+/// The direction in which a triangle or an arrowhead points: from the mean of its corners towards the centre of its
+/// bounding box.
 fn facing(points: &[Point]) -> Option<Mark> {
     let (low, high) = extent(&Primitive::Polygon { points: points.to_vec(), tone: 0 })?;
     let lean = [0, 1].map(|axis| {

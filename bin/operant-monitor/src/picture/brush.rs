@@ -1,4 +1,4 @@
-//! From tones and dots to terminal cells, in the glyphs and colours that the terminal has.
+//! Converts tones and dots to terminal cells, with the glyphs and colours that the terminal supports.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,15 +10,15 @@ use crate::symbols::{Marker, Symbols};
 use crate::theme::{TONES, Theme, ThemeName};
 use crate::ui::panel;
 
-/// Characters that tell the tones apart without colour: ground, body, accent, target, faint, and the initials of the colours
-/// that have names; grey is often a wall.
+/// Characters that distinguish the tones without colour: ground, body, accent, target and faint, then the initials of
+/// the named colours. Grey has a pattern instead, since walls are often grey.
 const LETTERS: [char; TONES] = ['=', '#', 'o', '*', ':', 'R', 'G', 'B', 'P', 'Y', '%'];
-/// The same as shades of a whole cell.
+/// The same, as shades that fill a cell.
 const SHADES: [char; TONES] = ['▒', '█', '▓', '▒', '░', 'R', 'G', 'B', 'P', 'Y', '▓'];
-/// Tones whose colour has a meaning: without colour a mark shows its initial.
+/// Tones that are named colours: without colour a mark shows the initial.
 const NAMED: std::ops::Range<u8> = 5..10;
 
-/// How a picture is painted.
+/// Theme, glyphs and marker for painting a picture.
 pub(crate) struct Brush<'a> {
     theme: &'a Theme,
     symbols: &'static Symbols,
@@ -27,12 +27,12 @@ pub(crate) struct Brush<'a> {
 
 impl<'a> Brush<'a> {
     pub(crate) fn new(theme: &'a Theme, symbols: &'static Symbols, marker: Marker) -> Self {
-        // A locale without braille has no blocks either.
+        // Locales without Unicode have neither braille nor block characters.
         let marker = if symbols.unicode { marker } else { Marker::Ascii };
         Brush { theme, symbols, marker }
     }
 
-    /// The same with another marker.
+    /// The same brush with a different marker.
     pub(super) fn with(&self, marker: Marker) -> Self {
         Brush { marker, ..*self }
     }
@@ -41,7 +41,7 @@ impl<'a> Brush<'a> {
         self.marker
     }
 
-    /// Whether colours alone tell tones apart.
+    /// Whether tones can be distinguished by colour alone.
     pub(super) fn has_colours(&self) -> bool {
         self.marker != Marker::Ascii && self.theme.name != ThemeName::None
     }
@@ -50,7 +50,7 @@ impl<'a> Brush<'a> {
         *glyphs.get(usize::from(tone)).unwrap_or(&glyphs[4])
     }
 
-    /// A mark in two cells, on a square of the tone `below`.
+    /// Draws a mark in two cells, on a square of the tone `below`.
     pub(super) fn mark(&self, mark: Mark, tone: u8, below: Option<u8>, at: (u16, u16), buffer: &mut Buffer) {
         let pairs = match (mark, self.marker) {
             (Mark::Up, Marker::Ascii) => "/\\",
@@ -80,7 +80,7 @@ impl<'a> Brush<'a> {
         }
     }
 
-    /// The style of a tone on a square of another.
+    /// The style of one tone on a background of another.
     fn on(&self, tone: u8, below: Option<u8>) -> Style {
         let style = self.theme.tone(tone);
         match below.and_then(|below| self.theme.tone(below).fg) {
@@ -90,7 +90,7 @@ impl<'a> Brush<'a> {
         }
     }
 
-    /// Characters around the middle of a cell, within `area`, on what is there.
+    /// Draws text centred on a cell and clipped to `area`, over the existing content.
     pub(super) fn text(
         &self,
         text: &str,
@@ -122,7 +122,7 @@ impl<'a> Brush<'a> {
         }
     }
 
-    /// A cell of a board with something on it.
+    /// Fills one cell of a board.
     pub(super) fn fill(&self, tone: u8, at: (u16, u16), buffer: &mut Buffer) {
         let glyph = match (self.marker, self.theme.name) {
             (Marker::Ascii, _) => self.glyph(LETTERS, tone),
@@ -132,19 +132,19 @@ impl<'a> Brush<'a> {
         buffer[at].set_char(glyph).set_style(self.theme.tone(tone));
     }
 
-    /// The middle of a square with nothing on it.
+    /// Draws the centre of an empty square.
     pub(super) fn empty(&self, at: (u16, u16), buffer: &mut Buffer) {
         let glyph = if self.marker == Marker::Ascii { '.' } else { '·' };
         buffer[at].set_char(glyph).set_style(self.theme.faint);
     }
 
-    /// The border of a board, around `inner`.
+    /// Draws the border of a board around `inner`.
     pub(super) fn border(&self, inner: Rect, buffer: &mut Buffer) {
         let around = Rect::new(inner.x - 1, inner.y - 1, inner.width + 2, inner.height + 2);
         panel::border(self.symbols, self.theme.faint, around, buffer);
     }
 
-    /// The dots of a canvas that covers `area`.
+    /// Draws the dots of a canvas that covers `area`.
     pub(super) fn dots(&self, raster: &Raster, area: Rect, buffer: &mut Buffer) {
         for row in 0..usize::from(area.height) {
             for column in 0..usize::from(area.width) {
@@ -164,7 +164,7 @@ impl<'a> Brush<'a> {
     }
 
     fn braille(&self, raster: &Raster, column: usize, row: usize) -> Option<(char, Style)> {
-        // Unicode numbers a cell's dots down the left column, then down the right, but for the lowest two.
+        // Braille code points number the dots down the left column, then down the right one, except for the lowest row.
         const BITS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
         let tone = raster.cell(column, row)?;
         let mut pattern = 0x2800;

@@ -1,5 +1,5 @@
-//! Draws a frame of an environment in terminal cells: whole cells for boards, dots for everything else. The scene panel, `operant
-//! play` and `operant envs` use it.
+//! Draws a frame of an environment in terminal cells: whole cells for boards, dots for everything else. Used by the
+//! scene panel, `operant play` and `operant envs`.
 
 mod board;
 mod brush;
@@ -17,7 +17,7 @@ pub use self::print::print;
 use self::raster::Raster;
 use crate::symbols::Marker;
 
-/// The view of some frames, and the board that they show, if they do.
+/// The view of a sequence of frames, and the board if the frames show one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
     low: Point,
@@ -26,12 +26,12 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// For the frames of an episode.
+    /// The picture for the frames of an episode.
     pub fn of(episode: &Episode) -> Self {
         Self::new(episode.low, episode.high, &episode.frames)
     }
 
-    /// For these frames, all with the view from `low` to `high`.
+    /// The picture for these frames, whose view extends from `low` to `high`.
     pub fn new(low: Point, high: Point, frames: &[Frame]) -> Self {
         Picture { low, high, board: Board::of(low, high, frames) }
     }
@@ -41,7 +41,7 @@ impl Picture {
         (self.low, self.high)
     }
 
-    /// Prepares for another frame: a picture that stops being a board stays none.
+    /// Checks another frame against the board. Once a frame does not fit, the picture is no longer drawn as a board.
     pub fn expect(&mut self, frame: &Frame) {
         self.board = self.board.filter(|board| board.holds(frame));
     }
@@ -54,7 +54,7 @@ impl Picture {
             if let Some(inner) = squares::draw(board, frame, brush, area, buffer) {
                 return self.texts(frame, brush, inner, buffer);
             }
-            // Too little room for whole cells: half blocks still show every square alike.
+            // Too small for whole cells: half blocks still give every square the same size.
             if brush.marker() != Marker::Ascii
                 && let Some(part) = squares::pixels(board, area)
             {
@@ -76,7 +76,7 @@ impl Picture {
         Raster::new(cells, brush.marker().dots(), self.low, self.high)
     }
 
-    /// The texts of a frame whose view covers `area`, over everything else.
+    /// Draws the texts of a frame whose view covers `area`, over everything else.
     fn texts(&self, frame: &Frame, brush: &Brush, area: Rect, buffer: &mut Buffer) {
         if !frame.iter().any(|shape| matches!(shape, Primitive::Text { .. })) {
             return;

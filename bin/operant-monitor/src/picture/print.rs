@@ -1,4 +1,4 @@
-//! A picture as text, for standard output.
+//! Prints a picture as text to standard output.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ use crate::headless::Style;
 use crate::symbols::{ASCII, Marker, UNICODE};
 use crate::theme::{Detected, Theme, ThemeName};
 
-/// Rows of the largest picture.
+/// Maximum number of rows of a picture.
 const ROWS: u16 = 20;
 
-/// The frame in at most 20 rows, each line indented by `indent` blanks; with colours where standard output is a terminal that
-/// has them.
+/// The frame in at most 20 rows, each indented by `indent` spaces; coloured if standard output is a terminal with
+/// colours.
 pub fn print(low: Point, high: Point, frame: &Frame, indent: usize) -> String {
     let style = Style::of_stdout(ThemeName::Auto);
     let theme =
@@ -55,8 +55,8 @@ fn lines(buffer: &Buffer, indent: usize) -> String {
     text
 }
 
-/// Parameters of the escape sequence for a cell's style, each after a semicolon. The theme without colour has none: its
-/// characters tell tones apart.
+/// Parameters of the escape sequence for a cell's style, each after a semicolon. Without colour there are none: the
+/// characters distinguish the tones.
 fn codes(cell: &Cell) -> String {
     let mut codes = String::new();
     if cell.fg != Color::Reset || cell.bg != Color::Reset {

@@ -1,4 +1,4 @@
-//! The canvas of a picture: shapes in scene units become dots, dots become terminal cells.
+//! The canvas of a picture: rasterises shapes in scene units to dots, and dots to terminal cells.
 //!
 //! A terminal cell is about twice as tall as it is wide, so braille dots (2 x 4 a cell) and half blocks (1 x 2) are square
 //! and a single character is not; [`Raster::new`] takes the dots of one cell and keeps the scene's proportions with either.
@@ -89,7 +89,7 @@ impl Raster {
                 let points: Vec<_> = points.iter().map(|point| point.map(f64::from)).collect();
                 self.polygon(&points, *tone);
             }
-            // Characters are none of dots.
+            // Text is not drawn with dots.
             Primitive::Text { .. } => {}
         }
     }
@@ -105,7 +105,7 @@ impl Raster {
         })
     }
 
-    /// Dots whose centre lies inside, and the outline: however thin, it is seen.
+    /// Fills the dots whose centre lies inside and draws the outline, so that thin polygons stay visible.
     fn polygon(&mut self, points: &[[f64; 2]], tone: u8) {
         if points.is_empty() || !points.iter().flatten().all(|value| value.is_finite()) {
             return;
@@ -394,7 +394,7 @@ mod tests {
         let lit = raster.dots.iter().filter(|dot| **dot > 0).count() as f64;
         assert!((lit / 1600.0 - 0.5).abs() < 0.04, "{lit}");
         assert_eq!((raster.dot(20, 20), raster.dot(1, 1)), (Some(4), None));
-        // Larger than the view on all sides; a sliver; nothing.
+        // Larger than the view on all sides; a sliver; an empty polygon.
         let far = polygon(&[[-9.0, -9.0], [9.0, -9.0], [9.0, 9.0], [-9.0, 9.0]]);
         assert!(canvas((4, 2), BRAILLE, view.0, view.1, &[far]).dots.iter().all(|dot| *dot > 0));
         let sliver = polygon(&[[-0.5, 0.0], [0.5, 0.0], [0.5, 1e-6]]);

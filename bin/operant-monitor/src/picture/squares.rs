@@ -9,16 +9,16 @@ use super::brush::Brush;
 use super::raster::Raster;
 use crate::symbols::Marker;
 
-/// Area that the board takes in half-block pixels where there is no room for whole cells: one pixel a square, so that
-/// every square has the same size. `None` when even that does not fit.
+/// The area of the board in half blocks, for areas that are too small for whole cells: one pixel per square, so that
+/// all squares have the same size. `None` if that does not fit either.
 pub(super) fn pixels(board: &Board, area: Rect) -> Option<Rect> {
     let (width, height) = (board.columns as u16, board.rows.div_ceil(2) as u16);
     (area.width >= width && area.height >= height && board.rows.is_multiple_of(2))
         .then(|| centered(area, width, height))
 }
 
-/// Draws a frame with squares of two columns a row, or a multiple, and gives the area of the board. `None` when there is no
-/// room.
+/// Draws a frame with squares of 2k columns by k rows for the largest k that fits, and returns the area of the board.
+/// `None` if none fits.
 pub(super) fn draw(
     board: &Board,
     frame: &Frame,
@@ -33,7 +33,7 @@ pub(super) fn draw(
     if bare == 0 {
         return None;
     }
-    // The border is worth nothing if it makes the squares smaller.
+    // Draw the border only if it does not make the squares smaller.
     let border = area.width > 2 && area.height > 2 && room(area.width - 2, area.height - 2) == bare;
     let (width, height) = (2 * bare * board.columns, bare * board.rows);
     let inner = centered(area, width as u16, height as u16);
@@ -46,14 +46,14 @@ pub(super) fn draw(
         let place = Rect::new(inner.x + x as u16, inner.y + y as u16, 2 * bare as u16, bare as u16);
         cells(square, brush, place, buffer);
     }
-    // Four by four half blocks show the shape of a mark.
+    // Squares of at least four columns by two rows show the shape of a mark in half blocks.
     if bare >= 2 && brush.has_colours() && squares.iter().any(|square| square.mark.is_some()) {
         shapes(board, frame, brush, inner, buffer);
     }
     Some(inner)
 }
 
-/// One square, with its mark as two characters.
+/// Draws one square, with its mark as two characters.
 fn cells(square: &Square, brush: &Brush, place: Rect, buffer: &mut Buffer) {
     let middle = (place.x + place.width / 2 - 1, place.y + place.height / 2);
     if let Some(tone) = square.tone {
@@ -61,20 +61,20 @@ fn cells(square: &Square, brush: &Brush, place: Rect, buffer: &mut Buffer) {
     }
     match square.mark {
         Some((mark, tone)) => brush.mark(mark, tone, square.tone, middle, buffer),
-        // One dot in the middle of an empty square, or left of it.
+        // One dot in the middle of an empty square, or left of the middle.
         None if square.tone.is_none() => brush.empty(middle, buffer),
         None => {}
     }
 }
 
-/// The shapes of the whole board in half blocks.
+/// Draws the shapes of the whole board in half blocks.
 fn shapes(board: &Board, frame: &Frame, brush: &Brush, inner: Rect, buffer: &mut Buffer) {
     let brush = brush.with(Marker::Block);
     let size = (usize::from(inner.width), usize::from(inner.height));
     let (low, high) = board.view();
     let Some(mut raster) = Raster::new(size, Marker::Block.dots(), low, high) else { return };
     board.without_gaps(frame).iter().for_each(|shape| raster.draw(shape));
-    // What was drawn as characters is drawn again.
+    // Clear the squares whose marks were drawn as characters.
     for (i, square) in board.squares(frame).iter().enumerate() {
         if square.mark.is_some() {
             let (width, height) = (inner.width / board.columns as u16, inner.height / board.rows as u16);
@@ -86,7 +86,7 @@ fn shapes(board: &Board, frame: &Frame, brush: &Brush, inner: Rect, buffer: &mut
     brush.dots(&raster, inner, buffer);
 }
 
-/// A rectangle of this size in the middle of a larger one.
+/// A rectangle of this size, centred in a larger one.
 fn centered(area: Rect, width: u16, height: u16) -> Rect {
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }

@@ -1,4 +1,4 @@
-//! `operant envs`: the environments by family, those that fit a word, or one in full.
+//! `operant envs`: lists the environments by family, filters them, or shows one in full.
 
 mod one;
 mod spaces;
@@ -34,7 +34,7 @@ Examples:
   operant envs CartPole-v1      one in full: spaces, rules, options, picture
   operant envs --json | jq .env";
 
-/// An environment of the list, with its configuration.
+/// A listed environment with its configuration.
 struct Listed {
     spec: EnvSpec,
     requested: Requested,
@@ -46,7 +46,7 @@ impl Listed {
         Ok(Listed { spec, requested })
     }
 
-    /// The return from which on it counts as solved, as its preset has it.
+    /// The return at which the environment counts as solved, from its preset.
     fn solved_at(&self) -> Option<f64> {
         self.requested.settings.run.solved_at
     }
@@ -72,7 +72,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The environments that fit `what`, and whether it is the name of one.
+/// The environments that match `what`, and whether `what` is the name of one of them.
 fn chosen(what: Option<&str>, registry: &Registry) -> operant_run::Result<(Vec<EnvSpec>, bool)> {
     let Some(what) = what else { return Ok((registry.specs(), false)) };
     let named = device::find(registry, what);
@@ -95,7 +95,7 @@ fn chosen(what: Option<&str>, registry: &Registry) -> operant_run::Result<(Vec<E
     }
 }
 
-/// The list for a person: under each family its environments, and under each its variants.
+/// The list for terminals: environments grouped by family, each followed by its variants.
 fn by_family(listed: &[Listed], width: usize) -> String {
     let names: BTreeSet<&str> = listed.iter().map(|env| env.spec.name.as_str()).collect();
     let is_variant = |spec: &EnvSpec| spec.variant_of.as_deref().is_some_and(|base| names.contains(base));
@@ -131,7 +131,7 @@ fn by_family(listed: &[Listed], width: usize) -> String {
     text + &format!("\n{count}; `operant envs NAME` shows one in full\n")
 }
 
-/// `variants: ..._5x5, ..._6x6`: names without what they share with their base.
+/// `variants: ..._5x5, ..._6x6`: the names without the prefix that they share with their base.
 fn variants_of(base: &str, variants: &[&str]) -> String {
     let short = |name: &&str| {
         let shared = name.bytes().zip(base.bytes()).take_while(|(a, b)| a == b).count();
@@ -143,7 +143,7 @@ fn variants_of(base: &str, variants: &[&str]) -> String {
     format!("variants: {}", variants.iter().map(short).collect::<Vec<_>>().join(", "))
 }
 
-/// A label, and a text in lines that all begin at `column`.
+/// A label and a text that is wrapped so that all its lines start at `column`.
 fn hanging(label: &str, column: usize, text: &str, width: usize) -> String {
     let mut lines = table::wrapped(text, width.saturating_sub(column).max(20)).into_iter();
     let mut out = match label.chars().count() {
@@ -159,7 +159,7 @@ fn hanging(label: &str, column: usize, text: &str, width: usize) -> String {
     out
 }
 
-/// The list for a program.
+/// The list as tab-separated values, for pipes.
 fn tabs(listed: &[Listed]) -> String {
     let columns = [
         Column::left("environment", 0),

@@ -1,4 +1,5 @@
-//! `operant play`: shows episodes of a trained agent, of a random one or of your own, in the terminal or as a film.
+//! `operant play`: shows episodes of a trained agent, of random actions or of the keyboard, in the terminal or as a
+//! film.
 
 mod canvas;
 mod episodes;
@@ -21,7 +22,7 @@ use self::keyboard::Keyboard;
 use self::window::{Numbers, Window};
 use crate::output;
 
-/// Episodes of which --best and --worst choose.
+/// Number of episodes that --best and --worst choose from.
 const CANDIDATES: u32 = 100;
 
 /// Show an agent, or play yourself
@@ -75,16 +76,16 @@ both an environment and a run is the environment; runs/NAME is the run.
 Exit codes: 0, 2 for bad usage, 1 for what cannot be read or written, 128 + N
 after signal N.";
 
-/// What is played: an environment with its agent.
+/// The environment and the agent that plays it.
 struct Cast {
     env: Arc<dyn AnyEnv>,
     agent: Agent,
-    /// Whose play it is.
+    /// The title of the window: environment and agent.
     title: String,
     seed: u64,
 }
 
-/// Plays, prints how the episodes ended, and returns the exit code.
+/// Plays, prints how the episodes ended and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if let Some(set) = args.set.iter().find(|set| !set.starts_with("env.")) {
         let error = Error::usage(format!("--set {set} is no option of an environment"));
@@ -116,7 +117,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// An environment failed.
+/// The error for an environment that failed.
 fn failed(error: operant_env::StepError) -> Error {
     Error::new(ErrorKind::Device, error.to_string())
 }
@@ -128,14 +129,14 @@ fn numbers(args: &Args, cast: &Cast) -> anyhow::Result<Numbers> {
         return Ok(Numbers::FromZero { count: args.episodes.or(one.then_some(1)) });
     }
     let mut ranked = episodes::play(cast, CANDIDATES).map_err(failed)?;
-    // Of equal ones the first comes first.
+    // Episodes with equal returns stay in order (the sort is stable).
     let sign = if args.best { -1.0 } else { 1.0 };
     ranked.sort_by(|a, b| (sign * a.episodic_return).total_cmp(&(sign * b.episodic_return)));
     let count = args.episodes.unwrap_or(1).min(CANDIDATES) as usize;
     Ok(Numbers::These(ranked[..count].iter().map(|outcome| outcome.number).collect()))
 }
 
-/// An environment with these options.
+/// Creates an environment with these options.
 fn made(registry: &Registry, name: &str, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, Error> {
     registry.make(name, options).map_err(|error| {
         Error::usage(error.to_string())
@@ -143,7 +144,7 @@ fn made(registry: &Registry, name: &str, options: &EnvOptions) -> Result<Arc<dyn
     })
 }
 
-/// The environment, or the run, that the arguments name.
+/// The environment, or the environment and policy of the run, that the arguments name.
 fn cast(args: &Args, registry: &Registry) -> anyhow::Result<Cast> {
     let mut line = CommandLine { set: args.set.clone(), ..CommandLine::default() };
     if let Some(dir) = &args.run_dir {

@@ -1,10 +1,12 @@
 //! MinAtar Asterix: a player collects gold and avoids enemies, which cross eight rows of a 10 x 10 grid.
 //!
-//! A row holds at most one thing, an enemy or gold. New things come from a side into an empty row; the player moves; then, every
-//! few steps, all things move by a cell. The player touches what is in the same cell before and after that move. Every 102 steps
-//! things come faster, and every other time they also move faster.
+//! A row holds at most one thing, an enemy or gold. In a step, a new thing enters an empty row from one side; the
+//! player moves; then, every few steps, all things move by one cell. The player touches a thing that is in the same
+//! cell before or after things move. Every 102 steps things appear more often, and every second time they also move
+//! faster.
 //!
-//! The things of all rows lie in a few words, a nibble for each of the rows 1 to 8, so that all move and are compared at once.
+//! The things of all rows are stored in a few words, one nibble for each of the rows 1 to 8, so all of them are moved
+//! and compared in parallel.
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
@@ -17,39 +19,39 @@ const ROWS: usize = 8;
 const CHANNELS: usize = 4;
 /// Words of the observation's 400 bits.
 const OBS_WORDS: usize = (CELLS * CHANNELS).div_ceil(32);
-/// The lowest bit of every nibble.
+/// The lowest bit of each nibble.
 const ONES: u32 = 0x1111_1111;
-/// Steps from one increase of speed to the next, less two.
+/// Steps between two increases of difficulty, minus two.
 const RAMP: i32 = 100;
 
 bundle! {
-    /// The board.
+    /// The state of the game.
     pub struct State {
         /// Row of the player, 1 to 8.
         y: Uint,
         /// Column of the player.
         x: Uint,
-        /// Steps until something new comes.
+        /// Steps until a new thing appears.
         spawn_timer: Uint,
-        /// Steps from one new thing to the next.
+        /// Interval at which new things appear, in steps.
         spawn_speed: Uint,
-        /// Steps until things move.
+        /// Steps until all things move.
         move_timer: Uint,
-        /// Steps from one move to the next.
+        /// Interval at which all things move, in steps.
         move_speed: Uint,
-        /// Steps until things become faster; they do one step after -1.
+        /// Steps until the difficulty increases, which happens one step after -1.
         ramp_timer: Int,
-        /// How often they became faster.
+        /// Number of difficulty increases so far.
         ramp_index: Uint,
-        /// The thing of each row: a nibble with its column.
+        /// Column of the thing in each row, one nibble per row.
         things: Uint,
-        /// A nibble of 1 for each row with an enemy.
+        /// One nibble per row, 1 for an enemy.
         enemies: Uint,
-        /// A nibble of 1 for each row with gold.
+        /// One nibble per row, 1 for gold.
         gold: Uint,
-        /// A nibble of 1 for each row whose thing goes to the right.
+        /// One nibble per row, 1 if its thing moves to the right.
         rightwards: Uint,
-        /// The action last executed, for sticky actions.
+        /// The previously executed action, for sticky actions.
         last_action: Uint,
     }
 }
@@ -58,21 +60,21 @@ bundle! {
 #[derive(Debug, Clone, Copy)]
 pub struct Asterix;
 
-/// The lowest bit of each nibble that equals the nibble `value`.
+/// The lowest bit of each nibble that equals `value`.
 #[inline(always)]
 fn equal<U: Uint>(nibbles: U, value: U) -> U {
     let differs = nibbles ^ (value * U::splat(ONES));
     !(differs | differs.shr(1) | differs.shr(2) | differs.shr(3)) & U::splat(ONES)
 }
 
-/// Lets something new come from a side into an empty row, if there is one.
+/// Adds a new thing to an empty row, if there is one.
 #[inline(always)]
 fn spawn<L: Lane>(s: State<L>, draws: &mut Draws<L>) -> State<L> {
     let u = L::Uint::splat;
     let right = draws.unit().lt(L::Float::splat(0.5)).named("right");
     let is_gold = draws.unit().lt(L::Float::splat(1.0 / 3.0)).named("is_gold");
     let empty = !(s.enemies | s.gold) & u(ONES);
-    // Each nibble has the number of empty rows up to its own.
+    // Each nibble holds the number of empty rows up to and including its own.
     let numbers = (empty * u(ONES)).named("numbers");
     let count = numbers.shr(28);
     let chosen = L::when(count.ne(u(0)), u(0), |_| draws.below_each(count));
@@ -87,7 +89,7 @@ fn spawn<L: Lane>(s: State<L>, draws: &mut Draws<L>) -> State<L> {
     }
 }
 
-/// Takes the gold in the player's cell; returns how much there was, and whether there is an enemy.
+/// Collects the gold in the player's cell. Returns its amount, and whether an enemy is there.
 #[inline(always)]
 fn touch<L: Lane>(s: &mut State<L>) -> (L::Uint, L::Mask) {
     let u = L::Uint::splat;
@@ -97,7 +99,7 @@ fn touch<L: Lane>(s: &mut State<L>) -> (L::Uint, L::Mask) {
     (gold.ne(u(0)).select(u(1), u(0)), (s.enemies & here).ne(u(0)))
 }
 
-/// Moves everything by a cell where `due`; what leaves the board is gone.
+/// Moves all things by one cell where `due`; things that leave the board are removed.
 #[inline(always)]
 fn advance<L: Lane>(s: &mut State<L>, due: L::Mask) {
     let u = L::Uint::splat;
@@ -110,7 +112,7 @@ fn advance<L: Lane>(s: &mut State<L>, due: L::Mask) {
     s.gold = s.gold & !gone;
 }
 
-/// Counts the steps to the next increase of speed.
+/// Counts down to the next increase of difficulty.
 #[inline(always)]
 fn ramp<L: Lane>(s: &mut State<L>) {
     let (u, int) = (L::Uint::splat, L::Int::splat);
@@ -173,7 +175,7 @@ impl Game for Asterix {
         let u = L::Uint::splat;
         let action = play.executed::<L>(action, s.last_action, draws);
 
-        // The draws of what comes are the last of a step, so no others depend on whether they are made.
+        // The draws for new things are the last ones of a step, so skipping them changes no other draw.
         let comes = s.spawn_timer.eq(u(0)).named("comes");
         let mut s = L::when(comes, *s, |s| spawn(s, draws));
         s.spawn_timer = comes.select(s.spawn_speed, s.spawn_timer) - u(1);
@@ -183,7 +185,7 @@ impl Game for Asterix {
         s.last_action = action;
         let (found, hit) = touch(&mut s);
 
-        // If nothing moves, the second touch is the first again.
+        // If nothing moves, the second test gives the same result as the first.
         let moves = s.move_timer.eq(u(0)).named("moves");
         advance(&mut s, moves);
         s.move_timer = moves.select(s.move_speed, s.move_timer) - u(1);
@@ -207,7 +209,7 @@ impl Game for Asterix {
             let thing = enemy.shl(1) | gold.shl(3);
             let behind = right.select(x - u(1), x + u(1));
             let trail = (thing.ne(u(0)) & behind.lt(u(SIDE))).select(u(4), u(0));
-            // A row is ten nibbles: a word and a quarter, which begin at a whole byte.
+            // A row takes ten nibbles (one and a quarter words) and starts at a byte boundary.
             let place = |bits: L::Uint, x: L::Uint| {
                 let (bits, first) = (bits.shl_by(x.shl(2)), x.lt(u(8)));
                 [first.select(bits, u(0)), first.select(u(0), bits)]
@@ -242,8 +244,9 @@ impl Game for Asterix {
         shapes
     }
 
-    /// player_y, player_x, spawn_timer, spawn_speed, move_timer, move_speed, ramp_timer, ramp_index, then for each row kind (0 none, 1
-    /// enemy, 2 gold), x and whether it goes right. The action before is not part of it and starts as 0.
+    /// player_y, player_x, spawn_timer, spawn_speed, move_timer, move_speed, ramp_timer, ramp_index, then for each row
+    /// kind (0 none, 1 enemy, 2 gold), x and whether it moves right. The previous action is not included and starts as
+    /// 0.
     fn unpack(public: &[f64]) -> Vec<f64> {
         let (head, rows) = public.split_at(8);
         let words = |nibble: fn(&[f64]) -> u32| {

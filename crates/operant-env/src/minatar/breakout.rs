@@ -1,8 +1,9 @@
 //! MinAtar Breakout: a paddle, a ball and three rows of bricks on a 10 x 10 grid.
 //!
-//! The paddle moves first; a side wall mirrors the ball and holds its column; then the first of ceiling, brick and bottom row
-//! applies. A broken brick sends the ball back in its row but not its column, and until it flies free again the ball
-//! passes other bricks unharmed. A cleared wall is rebuilt when the ball next reaches the bottom row, caught or lost.
+//! The paddle moves first. A side wall reflects the ball and keeps its column. Then the first of ceiling, brick and
+//! bottom row applies. A broken brick sends the ball back to its previous row but not to its previous column; until it
+//! has left the bricks, the ball passes other bricks without breaking them. A cleared wall is rebuilt when the ball
+//! next reaches the bottom row, whether it is caught or lost.
 //!
 //! Grids are bit maps: one bit a cell for the bricks, four for the observation.
 //!

@@ -94,7 +94,7 @@ impl Game for Freeway {
         channels: CHANNELS as usize,
         actions: &[0, UP, DOWN],
         ramps: false,
-        // No episode is that long.
+        // Larger than the length of any episode.
         time_limit: TIME as u32 + 2,
         preset: include_str!("../../presets/minatar_freeway.toml"),
     };

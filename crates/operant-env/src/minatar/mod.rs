@@ -1,11 +1,11 @@
-//! MinAtar (Young and Tian, "MinAtar", 2019): five small arcade games on a 10 x 10 grid, move for move as version 1.0.15 of
-//! the package, order of checks included.
+//! MinAtar (Young and Tian, "MinAtar", 2019): five small arcade games on a 10 x 10 grid. They follow version 1.0.15 of
+//! the package move for move, including the order of its checks.
 //!
-//! A game is a [`Game`]: its rules. [`MinAtar`] adds what all five share: the options, sticky actions, and the choice between all
-//! six actions (`MinAtar/X-v0`) and those that the game uses (`MinAtar/X-v1`).
+//! A [`Game`] has the rules of one game. [`MinAtar`] adds what all five share: the options, sticky actions, and the
+//! choice between all six actions (`MinAtar/X-v0`) and only those that the game uses (`MinAtar/X-v1`).
 //!
-//! Difference to the package: a new episode starts with no action executed before, where the package remembers the one of the
-//! episode before; and an episode of a game without a clock is truncated after 5,000 steps.
+//! Differences from the package: a new episode starts without a previous action, whereas the package keeps the last one
+//! of the previous episode; and games without a time limit of their own are truncated after 5,000 steps.
 
 mod asterix;
 mod breakout;
@@ -30,22 +30,22 @@ pub use freeway::Freeway;
 pub use seaquest::Seaquest;
 pub use space_invaders::SpaceInvaders;
 
-/// Cells along a side.
+/// Cells per side.
 const SIDE: u32 = 10;
-/// Cells of the board.
+/// Number of cells.
 const CELLS: usize = 100;
-/// Actions of the package, by their numbers.
+/// The package's actions, by number.
 const LEFT: u32 = 1;
 const UP: u32 = 2;
 const RIGHT: u32 = 3;
 const DOWN: u32 = 4;
 const FIRE: u32 = 5;
-/// Steps after which an episode of a game without a clock is truncated.
+/// Time limit of games that have none in the package.
 const TIME_LIMIT: u32 = 5000;
-/// Name of the option for rising difficulty.
+/// Name of the option for increasing difficulty.
 const DIFFICULTY_RAMPING: &str = "difficulty_ramping";
 
-/// The games, each with all actions and, where they are fewer, with its own.
+/// All games: each with all actions and, if the game uses fewer, also with those only.
 pub fn family(registry: Registry) -> Registry {
     add::<SpaceInvaders>(add::<Seaquest>(add::<Freeway>(add::<Breakout>(add::<Asterix>(registry)))))
 }
@@ -55,26 +55,26 @@ fn add<G: Game>(registry: Registry) -> Registry {
     if G::ABOUT.has_all_actions() { registry } else { registry.with(MinAtar::<G>::minimal()) }
 }
 
-/// What is known of a game apart from its rules.
+/// The description of a game.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
-    /// The package's name.
+    /// Name in the package.
     pub title: &'static str,
     /// The same in snake_case.
     pub name: &'static str,
-    /// One line for lists.
+    /// One-line summary for lists.
     pub summary: &'static str,
-    /// The rules in about two lines.
+    /// The rules, about two lines.
     pub rules: &'static str,
     /// Channels of the observation.
     pub channels: usize,
-    /// The actions that do something, by the package's numbers.
+    /// The actions that have an effect, by the package's numbers.
     pub actions: &'static [u32],
-    /// Whether it becomes harder.
+    /// Whether the difficulty increases.
     pub ramps: bool,
-    /// Steps after which an episode is truncated.
+    /// Time limit in steps.
     pub time_limit: u32,
-    /// The preset.
+    /// The training preset.
     pub preset: &'static str,
 }
 
@@ -86,17 +86,17 @@ impl About {
 
 /// The rules of a game.
 pub trait Game: Debug + Clone + Copy + Send + Sync + 'static {
-    /// The board, with the action last executed.
+    /// The state of the game, including the previously executed action.
     type State<L: Lane>: Bundle<L>;
-    /// The observation's words.
+    /// The observation as packed words.
     type Obs<L: Lane>: Bundle<L>;
-    /// Name, channels, actions.
+    /// The description of the game.
     const ABOUT: About;
 
-    /// A first state.
+    /// Draws an initial state.
     fn reset<L: Lane>(draws: &mut Draws<L>) -> Self::State<L>;
 
-    /// One step; `play` gives the executed action and the difficulty.
+    /// Computes one step; `play` holds the executed action and the difficulty option.
     fn step<L: Lane>(
         play: &MinAtar<Self>,
         state: &Self::State<L>,
@@ -125,11 +125,11 @@ pub trait Game: Debug + Clone + Copy + Send + Sync + 'static {
 /// A game as an environment.
 #[derive(Debug, Clone)]
 pub struct MinAtar<G> {
-    /// Chance that an action is replaced by the one before.
+    /// Probability that an action is replaced by the previous one.
     sticky_action_prob: f64,
-    /// Whether the game becomes harder.
+    /// Whether the difficulty increases.
     difficulty_ramping: bool,
-    /// Whether actions are numbered within those that the game uses.
+    /// Whether actions are numbered among only those that the game uses.
     minimal: bool,
     game: PhantomData<G>,
 }
@@ -151,7 +151,7 @@ impl<G: Game> MinAtar<G> {
         MinAtar { minimal: true, ..Self::default() }
     }
 
-    /// The action that is executed in place of `action`, by the package's numbers.
+    /// The action that is executed for `action`, as the package's number.
     #[inline(always)]
     fn executed<L: Lane>(&self, action: L::Uint, last: L::Uint, draws: &mut Draws<L>) -> L::Uint {
         let u = L::Uint::splat;
@@ -260,7 +260,7 @@ impl<G: Game> Env for MinAtar<G> {
     }
 }
 
-/// A column or row moved by one in `0 ..= high` where an action says so.
+/// Moves a column or row by one within `0 ..= high`, if the action says so.
 #[inline(always)]
 fn moved<L: Lane>(at: L::Uint, back: L::Mask, on: L::Mask, low: u32, high: u32) -> L::Uint {
     let u = L::Uint::splat;

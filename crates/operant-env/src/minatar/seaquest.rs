@@ -1,17 +1,18 @@
-//! MinAtar Seaquest: a submarine shoots fish and enemy submarines, collects divers and surfaces for air, on a 10 x 10 grid.
+//! MinAtar Seaquest: a submarine shoots fish and enemy submarines, collects divers and surfaces for air (10 x 10 grid).
 //!
-//! Row 0 is the surface, rows 1 to 8 are the sea, row 9 shows air and divers. Only the submarine's front cell can be hit. All
-//! things move in the order of the package: own bullets, divers, enemy submarines, their bullets, fish; where several
-//! compete for a bullet or a bullet for several, their ages decide.
+//! Row 0 is the surface, rows 1 to 8 are the sea, row 9 shows the air and the divers. Only the front cell of the
+//! submarine can be hit. Objects move in the order of the package: own bullets, divers, enemy submarines, enemy
+//! bullets, fish. If several objects hit the same bullet or one bullet hits several, their ages decide.
 //!
-//! Fish, enemy submarines and their bullets are lists in order of birth, held as bit planes: bit k of a word belongs to the k-th
-//! oldest, and a word holds one bit of all columns, rows or timers. So all move, count down and are compared with a cell at
-//! once, and the oldest or newest of some is their lowest or highest bit. What is gone leaves a hole, and holes are closed when a
-//! list nears its end.
+//! Fish, enemy submarines and enemy bullets are lists ordered by age and stored as bit planes: bit k of a word belongs
+//! to the k-th oldest, and a word holds one bit of all columns, rows or timers. All objects of a list therefore move,
+//! count down and are compared with a cell in parallel, and the oldest or newest of a set is the lowest or highest bit.
+//! A removed object leaves a hole; holes are closed when a list is nearly full.
 //!
-//! A list holds 32. Play never needs as many: an enemy crosses the board in 10 moves of at most 6 steps when one comes
-//! every 14 steps or more, and of 3 steps when one comes in every step, so that at most 31 are there, and about 9 bullets.
-//! A cannon fires every 5 steps and a bullet lives for 9, a diver comes every 30 steps and leaves after 60: two of each.
+//! A list holds 32 objects, which is more than the game can need: an enemy crosses the board in 10 moves of at most 6
+//! steps when one appears every 14 steps or more, and of 3 steps when one appears in every step, so there are at most
+//! 31 enemies, and about 9 bullets. The cannon fires every 5 steps and a bullet exists for 9 steps; a diver appears
+//! every 30 steps and leaves after 60. There are therefore at most two of each.
 
 use core::num::Wrapping;
 
@@ -25,7 +26,7 @@ use super::{About, DOWN, FIRE, Game, LEFT, MinAtar, RIGHT, SIDE, TIME_LIMIT, UP,
 use crate::replay::CaseError;
 use crate::{BLUE, GREEN, GREY, RED, Shape, Step, YELLOW, grid};
 
-/// Channels of the observation, of which the first are the front and the back of the submarine.
+/// Channels of the observation; the first two are the front and the back of the submarine.
 const CHANNELS: u32 = 10;
 const BULLET: u32 = 2;
 const TRAIL: u32 = 3;
@@ -39,59 +40,71 @@ const DIVER: u32 = 9;
 const OBS_WORDS: usize = 32;
 /// The lowest row.
 const DEEPEST: u32 = 8;
-/// Steps under water with a full tank.
+/// Steps under water with full oxygen.
 const OXYGEN: i32 = 200;
-/// Steps under water for a cell of the bar, and for a point when all divers are saved.
+/// Oxygen per cell of the air bar, and per point when six divers are rescued.
 const OXYGEN_PER_CELL: i32 = 20;
-/// Divers that the submarine has room for.
+/// Maximum number of divers on board.
 const FULL: i32 = 6;
-/// Steps from one shot to the next.
+/// Steps between two shots.
 const SHOT_PERIOD: u32 = 5;
-/// Steps from one diver to the next.
+/// Steps between two new divers.
 const DIVER_PERIOD: u32 = 30;
-/// Steps that a diver waits between two moves.
+/// Steps between two moves of a diver.
 const DIVER_TIMER: u32 = 5;
-/// Steps that an enemy submarine waits between two shots.
+/// Steps between two shots of an enemy submarine.
 const ENEMY_SHOT_TIMER: u32 = 10;
-/// Steps that enemies wait between two moves at the start, and at least.
+/// Steps between two moves of an enemy: initially, and at least.
 const MOVE_TIMER: u32 = 5;
 const LEAST_MOVE_TIMER: u32 = 2;
 
+<<<<<<< HEAD
 /// Bit planes of enemy bullets, of fish, of submarines.
+=======
+/// Bit planes of a list: presence, four bits of the column, three of the row minus one, the direction; for fish and
+/// submarines also three bits of the timer, and for submarines four of the shot timer.
+const THERE: usize = 0;
+const X: usize = 1;
+const Y: usize = 5;
+const RIGHTWARDS: usize = 8;
+const TIMER: usize = 9;
+const SHOT: usize = 12;
+>>>>>>> w-prose
 const BULLET_PLANES: usize = 9;
 const FISH_PLANES: usize = 12;
 const SUB_PLANES: usize = 16;
 
 bundle! {
-    /// The sea.
+    /// The state of the game.
     pub struct State {
         /// Row of the submarine, 0 at the surface.
         y: Uint,
-        /// Column of its front.
+        /// Column of its front cell.
         x: Uint,
         /// 1 if it faces right.
         faces_right: Uint,
-        /// Steps under water that are left.
+        /// Steps of oxygen left.
         oxygen: Int,
-        /// Divers on board, and -1 for a while after six were saved.
+        /// Divers on board; -1 for a while after six were rescued.
         carried: Int,
-        /// Steps until it can shoot.
+        /// Steps until the submarine can shoot.
         shot_timer: Uint,
-        /// Steps until an enemy comes.
+        /// Steps until an enemy appears.
         enemy_spawn_timer: Uint,
-        /// Steps from one enemy to the next.
+        /// Interval at which enemies appear, in steps.
         enemy_spawn_speed: Uint,
-        /// Steps until a diver comes.
+        /// Steps until a diver appears.
         diver_spawn_timer: Uint,
-        /// Steps that enemies wait between two moves.
+        /// Steps between two moves of an enemy.
         move_speed: Uint,
-        /// How often enemies became more and faster.
+        /// Number of difficulty increases so far.
         ramp_index: Uint,
-        /// 1 if it was at the surface before, too.
+        /// 1 if the submarine was already at the surface in the previous step.
         surfaced: Uint,
-        /// Own bullets, the older one first: column, row from bit 4, direction in bit 8, 1 in bit 9; 0 for none.
+        /// Own bullets, oldest first: column in the low bits, row from bit 4, direction in bit 8, 1 in bit 9; 0 for
+        /// none.
         bullets: [Uint; 2],
-        /// Divers in the same way, with a timer from bit 10 on.
+        /// Divers in the same format, with a timer from bit 10.
         divers: [Uint; 2],
         /// Bit planes of the enemies' bullets.
         enemy_bullets: [Uint; 9],
@@ -99,7 +112,7 @@ bundle! {
         fish: [Uint; 12],
         /// Bit planes of the enemy submarines.
         subs: [Uint; 16],
-        /// The action last executed, for sticky actions.
+        /// The previously executed action, for sticky actions.
         last_action: Uint,
     }
 }
@@ -108,7 +121,123 @@ bundle! {
 #[derive(Debug, Clone, Copy)]
 pub struct Seaquest;
 
+<<<<<<< HEAD
 /// An enemy comes from a side, unless one in its row goes the other way.
+=======
+/// All ones where `mask` holds, otherwise 0.
+#[inline(always)]
+fn all<L: Lane>(mask: L::Mask) -> L::Uint {
+    mask.select(L::Uint::splat(u32::MAX), L::Uint::splat(0))
+}
+
+/// All ones if bit number `bit` of `value` is set, otherwise 0.
+#[inline(always)]
+fn plane<L: Lane>(value: L::Uint, bit: usize) -> L::Uint {
+    value.shl(31 - bit as u32).to_int().shr(31).to_uint()
+}
+
+/// A cell for comparison with lists: a presence mask, then the bit planes of column and row.
+#[inline(always)]
+fn cell<L: Lane>(exists: L::Mask, x: L::Uint, y: L::Uint) -> [L::Uint; 8] {
+    // Objects in lists are never at the surface.
+    let there = all::<L>(exists & y.ne(L::Uint::splat(0))).named("cell_there");
+    let row = y - L::Uint::splat(1);
+    core::array::from_fn(|k| match k {
+        THERE => there,
+        X..Y => plane::<L>(x, k - X),
+        _ => plane::<L>(row, k - Y),
+    })
+}
+
+/// The members of a list that are in a cell.
+#[inline(always)]
+fn in_cell<U: Uint, const N: usize>(list: &[U; N], cell: &[U; 8]) -> U {
+    let differs = (X..RIGHTWARDS).fold(U::splat(0), |differs, k| differs | (list[k] ^ cell[k]));
+    list[THERE] & cell[THERE] & !differs
+}
+
+/// The lowest set bit: the oldest.
+#[inline(always)]
+fn lowest<U: Uint>(bits: U) -> U {
+    bits & (U::splat(0) - bits)
+}
+
+/// All bits from 0 to the highest set bit.
+#[inline(always)]
+fn filled<U: Uint>(bits: U) -> U {
+    [1, 2, 4, 8, 16].into_iter().fold(bits, |bits, shift| bits | bits.shr(shift))
+}
+
+/// The highest set bit: the newest.
+#[inline(always)]
+fn highest<U: Uint>(bits: U) -> U {
+    let filled = filled(bits);
+    filled ^ filled.shr(1)
+}
+
+/// Appends an object with these planes to a list where `there` is all ones.
+#[inline(always)]
+fn append<U: Uint, const N: usize>(list: &mut [U; N], there: U, planes: impl Fn(usize) -> U) {
+    let slot = (filled(list[THERE]) + U::splat(1)) & there;
+    for k in 0..N {
+        let value = if k == THERE { slot } else { planes(k) & slot };
+        list[k] = (list[k] & !slot) | value;
+    }
+}
+
+/// Moves the objects in `due` by one cell. Returns those that left the board: only -1 and 10 have both bits 1 and 3
+/// set.
+#[inline(always)]
+fn swim<U: Uint, const N: usize>(list: &mut [U; N], due: U) -> U {
+    let mut carry = due;
+    for k in X..X + 4 {
+        let before = list[k];
+        list[k] = before ^ carry;
+        carry = carry & !(before ^ list[RIGHTWARDS]);
+    }
+    due & list[X + 1] & list[X + 3]
+}
+
+/// Counts down the timers of `those`. Returns the objects whose timers were at 0, which restart at `again`.
+#[inline(always)]
+fn count_down<U: Uint>(timers: &mut [U], those: U, again: impl Fn(usize) -> U) -> U {
+    let due = timers.iter().fold(those, |due, timer| due & !*timer);
+    let mut borrow = those & !due;
+    for (bit, timer) in timers.iter_mut().enumerate() {
+        let before = *timer;
+        *timer = ((before ^ borrow) & !due) | (again(bit) & due);
+        borrow = borrow & !before;
+    }
+    due
+}
+
+/// Closes the holes of a list with the "compress" of Warren's "Hacker's Delight": shifts by 1, 2, 4, 8 and 16.
+#[inline(always)]
+fn compact<U: Uint, const N: usize>(list: [U; N]) -> [U; N] {
+    let mut there = list[THERE];
+    let mut list = list.map(|plane| plane & there);
+    let mut holes = (!there).shl(1);
+    for shift in [1, 2, 4, 8, 16] {
+        let odd = [1, 2, 4, 8, 16].into_iter().fold(holes, |odd, by| odd ^ odd.shl(by));
+        let moving = odd & there;
+        for plane in &mut list {
+            let part = *plane & moving;
+            *plane = (*plane ^ part) | part.shr(shift);
+        }
+        there = list[THERE];
+        holes = holes & !odd;
+    }
+    list
+}
+
+/// Closes the holes of a list that is nearly full.
+#[inline(always)]
+fn tidy<L: Lane, const N: usize>(list: [L::Uint; N]) -> [L::Uint; N] {
+    L::when(L::Uint::splat(1 << 24).le(list[THERE]), list, compact)
+}
+
+/// Adds an enemy at one side, unless another enemy in its row moves the opposite way.
+>>>>>>> w-prose
 #[inline(always)]
 fn spawn_enemy<L: Lane>(
     s: &State<L>,
@@ -138,14 +267,14 @@ fn spawn_enemy<L: Lane>(
     (fish, subs)
 }
 
-/// Fields of an own bullet or a diver.
+/// Column, row and direction of an own bullet or a diver.
 #[inline(always)]
 fn fields<U: Uint>(thing: U) -> (U, U, U::Mask) {
     let (x, y) = (thing & U::splat(15), thing.shr(4) & U::splat(15));
     (x, y, (thing & U::splat(1 << 8)).ne(U::splat(0)))
 }
 
-/// An own bullet or a diver moved by a cell; none where it left the board.
+/// Moves an own bullet or a diver by one cell; 0 if it left the board.
 #[inline(always)]
 fn drifted<U: Uint>(thing: U) -> U {
     let u = U::splat;
@@ -154,7 +283,7 @@ fn drifted<U: Uint>(thing: U) -> U {
     x.lt(u(SIDE)).select((thing & !u(15)) | x, u(0))
 }
 
-/// Puts something into the first free place, if there is one.
+/// Stores an object in the first free slot, if there is one.
 #[inline(always)]
 fn add<L: Lane>(things: [L::Uint; 2], thing: L::Uint) -> [L::Uint; 2] {
     let u = L::Uint::splat;
@@ -162,7 +291,7 @@ fn add<L: Lane>(things: [L::Uint; 2], thing: L::Uint) -> [L::Uint; 2] {
     [first.select(thing, things[0]), (!first & second).select(thing, things[1])]
 }
 
-/// The older one first where only one is left.
+/// Moves the only remaining object to the first slot, so that the older one comes first.
 #[inline(always)]
 fn in_order<L: Lane>(things: [L::Uint; 2]) -> [L::Uint; 2] {
     let u = L::Uint::splat;
@@ -170,20 +299,20 @@ fn in_order<L: Lane>(things: [L::Uint; 2]) -> [L::Uint; 2] {
     [gone.select(things[1], things[0]), gone.select(u(0), things[1])]
 }
 
-/// What a part of a step brings.
+/// Objects and events that the parts of a step share.
 struct Events<L: Lane> {
     /// The submarine's cell.
     submarine: [L::Uint; 8],
     /// The cells of the own bullets.
     bullets: [[L::Uint; 8]; 2],
-    /// Things shot.
+    /// Number of enemies shot.
     shot: L::Uint,
-    /// Not zero if the submarine was hit.
+    /// Nonzero if the submarine was hit.
     hit: L::Uint,
 }
 
 impl<L: Lane> Events<L> {
-    /// An own bullet takes one of those who are in its cell.
+    /// Removes a bullet that hit something, and counts the hit; `taken` is the enemy that it hit.
     #[inline(always)]
     fn shoot(&mut self, bullet: usize, taken: L::Uint) {
         let u = L::Uint::splat;
@@ -192,7 +321,8 @@ impl<L: Lane> Events<L> {
         self.bullets[bullet][THERE] = hits.select(u(0), self.bullets[bullet][THERE]);
     }
 
-    /// Moves fish or submarines: they meet the submarine before or after they move, and else own bullets after it, the newest first.
+    /// Moves fish or submarines. They collide with the submarine before or after they move; otherwise own bullets hit
+    /// them after the move, the newest first.
     #[inline(always)]
     fn advance<const N: usize>(&mut self, list: &mut [L::Uint; N], speed: &[L::Uint; 3]) {
         self.hit = self.hit | in_cell(list, &self.submarine);
@@ -210,7 +340,7 @@ impl<L: Lane> Events<L> {
     }
 }
 
-/// Appends a bullet for each submarine that fires, the newest first.
+/// Appends one bullet for each submarine that fires, the newest submarine first.
 #[inline(always)]
 fn fire<L: Lane>(
     bullets: [L::Uint; BULLET_PLANES],
@@ -230,7 +360,8 @@ fn fire<L: Lane>(
     shots.0
 }
 
-/// The own bullets fly, the newest first; each takes the oldest fish in its cell, or else the oldest submarine.
+/// Moves the own bullets, the newest first. Each hits the oldest fish in its cell or, if there is none, the oldest
+/// submarine.
 #[inline(always)]
 fn fly<L: Lane>(s: &mut State<L>, events: &mut Events<L>) {
     let u = L::Uint::splat;
@@ -249,7 +380,7 @@ fn fly<L: Lane>(s: &mut State<L>, events: &mut Events<L>) {
     }
 }
 
-/// The divers swim, the newest first; those who meet the submarine are taken on board while there is room.
+/// Moves the divers, the newest first. A diver that meets the submarine is taken on board if there is room.
 #[inline(always)]
 fn rescue<L: Lane>(s: &mut State<L>) {
     let u = L::Uint::splat;
@@ -270,7 +401,7 @@ fn rescue<L: Lane>(s: &mut State<L>) {
     s.divers = in_order::<L>(s.divers);
 }
 
-/// What the surface and the air bring: the reward, and whether the episode ends.
+/// Updates the oxygen and handles surfacing. Returns the reward, and whether the episode ends.
 #[inline(always)]
 fn breathe<L: Lane>(s: &mut State<L>, ramping: bool) -> (L::Uint, L::Mask) {
     let (u, int) = (L::Uint::splat, L::Int::splat);
@@ -298,20 +429,20 @@ fn breathe<L: Lane>(s: &mut State<L>, ramping: bool) -> (L::Uint, L::Mask) {
     (reward, suffocated | empty)
 }
 
-/// Cells of the bar of air; exact up to a full tank.
+/// Cells of the air bar: an integer division by multiplication, exact up to full oxygen.
 #[inline(always)]
 fn cells_of_air<L: Lane>(oxygen: L::Int) -> L::Uint {
     let part = (1 << 16) / OXYGEN_PER_CELL as u32 + 1;
     (oxygen.max(L::Int::splat(0)).to_uint() * L::Uint::splat(part)).shr(16)
 }
 
-/// Less by one, but not below zero.
+/// Decrements a timer, but not below zero.
 #[inline(always)]
 fn less_one<U: Uint>(timer: U) -> U {
     timer.max(U::splat(1)) - U::splat(1)
 }
 
-/// Everything new of a step: an enemy, a diver.
+/// Adds the new objects of a step: an enemy, a diver.
 #[inline(always)]
 fn spawn<L: Lane>(s: &mut State<L>, draws: &mut Draws<L>, diver_draws: &mut Draws<L>) {
     let u = L::Uint::splat;
@@ -331,7 +462,7 @@ fn spawn<L: Lane>(s: &mut State<L>, draws: &mut Draws<L>, diver_draws: &mut Draw
     s.diver_spawn_timer = diver.select(u(DIVER_PERIOD), s.diver_spawn_timer);
 }
 
-/// The submarine shoots or moves.
+/// Lets the submarine shoot or move.
 #[inline(always)]
 fn steer<L: Lane>(s: &mut State<L>, action: L::Uint) {
     let u = L::Uint::splat;
@@ -393,7 +524,7 @@ impl Game for Seaquest {
         draws: &mut Draws<L>,
     ) -> Step<L, State<L>> {
         let u = L::Uint::splat;
-        // A block of the stream for sticky actions and an enemy, the last draws of it, and one for a diver.
+        // Two blocks of the stream: one for the sticky action followed by the enemy, one for the diver.
         let (mut draws, mut diver_draws) = (draws.reserve(4), draws.reserve(2));
         let action = play.executed::<L>(action, s.last_action, &mut draws);
         let mut s = State { last_action: action, ..*s };
@@ -500,10 +631,10 @@ impl Game for Seaquest {
         shapes
     }
 
-    /// y, x, whether it faces right, oxygen, carried, shot_timer, enemy_spawn_timer, enemy_spawn_speed, diver_spawn_timer,
-    /// move_speed, ramp_index, surfaced; then five lists, each a count and its records, the oldest first: own bullets (y, x, right), enemy
-    /// bullets (y, x, right), fish (y, x, right, timer), submarines (y, x, right, timer, shot_timer), divers (y, x, right, timer). The
-    /// action before is not part of it and starts as 0.
+    /// y, x, whether it faces right, oxygen, carried, shot_timer, enemy_spawn_timer, enemy_spawn_speed,
+    /// diver_spawn_timer, move_speed, ramp_index, surfaced; then five lists, each a count and its records, oldest
+    /// first: own bullets (y, x, right), enemy bullets (y, x, right), fish (y, x, right, timer), submarines (y, x,
+    /// right, timer, shot_timer), divers (y, x, right, timer). The previous action is not included and starts as 0.
     fn unpack(public: &[f64]) -> Vec<f64> {
         let (lists, _) = lists(public).expect("the length was asked for");
         let pair = |list: &[&[f64]]| {
@@ -574,9 +705,9 @@ impl Game for Seaquest {
     }
 }
 
-/// Numbers of a public state before its lists.
+/// Length of a public state before its lists.
 const HEAD: usize = 12;
-/// The lists of a public state: the most that a state holds, numbers of a record, and that in words.
+/// The lists of a public state: the maximum number of records, the length of a record, and a description of the limit.
 const LISTS: [(usize, usize, &str); 5] = [
     (2, 3, "a count of at most 2 own bullets"),
     (32, 3, "a count of at most 32 enemy bullets"),
@@ -588,7 +719,8 @@ const LISTS: [(usize, usize, &str); 5] = [
 /// The records of each list.
 type Lists<'a> = [Vec<&'a [f64]>; 5];
 
-/// The records of each list of a public state, and how many numbers the state has by its counts.
+/// Splits the records of the lists of a public state, and returns them with the length of the state that the counts
+/// imply.
 fn lists(public: &[f64]) -> Result<(Lists<'_>, usize), CaseError> {
     let mut at = HEAD;
     let mut found = Lists::default();
@@ -605,7 +737,8 @@ fn lists(public: &[f64]) -> Result<(Lists<'_>, usize), CaseError> {
     Ok((found, at))
 }
 
-/// Column, row, direction, timer and shot timer of all in a list, the oldest first; what the list has not is 0.
+/// Column, row, direction, timer and shot timer of all objects of a list, oldest first; fields that the list does not
+/// have are 0.
 fn records(list: &[Wrapping<u32>]) -> Vec<[u32; 5]> {
     let number = |at: u32, from: usize, to: usize| {
         let planes = list.iter().take(to).skip(from).enumerate();
@@ -620,8 +753,12 @@ fn records(list: &[Wrapping<u32>]) -> Vec<[u32; 5]> {
         .collect()
 }
 
+<<<<<<< HEAD
 /// What is in the rows 1 to 8, but for the submarine, its bullets and divers.
 #[derive(Clone, Copy)]
+=======
+/// The bits of an observation under construction.
+>>>>>>> w-prose
 struct Picture<L: Lane> {
     /// A nibble for each of the columns 0 to 7 of a row: trail, enemy bullet, fish, submarine.
     rows: [L::Uint; 8],
@@ -630,7 +767,11 @@ struct Picture<L: Lane> {
 }
 
 impl<L: Lane> Picture<L> {
+<<<<<<< HEAD
     /// Adds something at column `x` of row `row` + 1, and its trail.
+=======
+    /// Sets the bit of a channel and a cell where `there` holds and the column is on the board.
+>>>>>>> w-prose
     #[inline(always)]
     fn put(&mut self, there: L::Mask, x: L::Uint, row: L::Uint, channel: u32, trail: Option<L::Mask>) {
         let u = L::Uint::splat;
@@ -656,7 +797,11 @@ impl<L: Lane> Picture<L> {
         }
     }
 
+<<<<<<< HEAD
     /// Adds everything of a list, four at a time while there are more.
+=======
+    /// Draws all objects of a list, with trails for fish and submarines: four at a time until all are drawn.
+>>>>>>> w-prose
     #[inline(always)]
     fn put_list<const N: usize>(&mut self, list: &[L::Uint; N], channel: u32) {
         let u = L::Uint::splat;

@@ -1,57 +1,57 @@
 //! MinAtar Space Invaders: a cannon below a block of aliens that marches, descends and shoots, on a 10 x 10 grid.
 //!
-//! Bullets move before aliens, and what is shot is tested once, after all moves: a bullet and an alien that swap cells miss each
-//! other. The fewer aliens are left, the faster they march. A wave that is shot down is followed by another, at most six times by
-//! a faster one.
+//! Bullets move before aliens. Hits are tested once, after all moves: a bullet and an alien that swap cells miss each
+//! other. The fewer aliens are left, the faster they march. A cleared wave is followed by another one; the first six
+//! new waves are faster than the one before.
 //!
-//! The three maps (aliens, own bullets, alien bullets) have a bit per cell, three rows to a word, so that a row or column is moved
-//! by shifts. Nothing is random.
+//! The three maps (aliens, own bullets, alien bullets) have one bit per cell and three rows per word, so rows and
+//! columns are moved with shifts. The game uses no randomness.
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
 use super::{About, CELLS, FIRE, Game, LEFT, MinAtar, RIGHT, SIDE, TIME_LIMIT, moved, square};
 use crate::{GREEN, RED, Shape, Step, YELLOW};
 
-/// Channels of the observation: cannon, alien, alien going left, alien going right, own bullet, alien bullet.
+/// Channels of the observation: cannon, aliens, aliens moving left, aliens moving right, own bullets, alien bullets.
 const CHANNELS: usize = 6;
 /// Words of the observation's 600 bits.
 const OBS_WORDS: usize = (CELLS * CHANNELS).div_ceil(32);
-/// Words of a map.
+/// Words per map.
 const WORDS: usize = 4;
-/// Bits of a word of a map: three rows; the last word has row 9 alone.
+/// Bits of a word of a map: three rows; the last word holds only row 9.
 const WORD_BITS: u32 = 3 * SIDE;
-/// The bits of a word that are cells.
+/// The bits of a word that represent cells.
 const WORD: u32 = (1 << WORD_BITS) - 1;
-/// The bits of a row in the lowest of its word.
+/// The bits of a row, for the lowest row of a word.
 const ROW: u32 = (1 << SIDE) - 1;
-/// Column 0 of the rows of a word.
+/// Column 0 of all rows of a word.
 const COLUMN: u32 = 1 | 1 << SIDE | 1 << (2 * SIDE);
 /// A new wave: rows 0 to 3, columns 2 to 7.
 const WAVE: [u32; WORDS] = [0xfc * COLUMN, 0xfc, 0, 0];
-/// Steps from one of the cannon's shots to the next.
+/// Steps between two shots of the cannon.
 const SHOT_PERIOD: u32 = 5;
-/// Steps from one of the aliens' shots to the next.
+/// Steps between two shots of the aliens.
 const ALIEN_SHOT_PERIOD: u32 = 10;
-/// Most steps from one move of the aliens to the next, at the start, and in the fastest wave.
+/// Maximum steps between two moves of the aliens: initially, and in the fastest wave.
 const MOVE_PERIOD: u32 = 12;
 const LEAST_MOVE_PERIOD: u32 = 6;
 
 bundle! {
-    /// The board.
+    /// The state of the game.
     pub struct State {
         /// Column of the cannon.
         x: Uint,
         /// Steps until the cannon can shoot.
         shot_timer: Uint,
-        /// -1 while the aliens go left, 1 while they go right.
+        /// -1 while the aliens move left, 1 while they move right.
         direction: Int,
         /// Steps until the aliens move.
         alien_move_timer: Uint,
         /// Steps until an alien shoots.
         alien_shot_timer: Uint,
-        /// Most steps from one move of the aliens to the next.
+        /// Maximum steps between two moves of the aliens.
         move_interval: Uint,
-        /// How often a wave was faster than the one before.
+        /// Number of speed increases so far.
         ramp_index: Uint,
         /// Map of the aliens.
         aliens: [Uint; 4],
@@ -59,7 +59,7 @@ bundle! {
         bullets: [Uint; 4],
         /// Map of the aliens' bullets.
         alien_bullets: [Uint; 4],
-        /// The action last executed, for sticky actions.
+        /// The previously executed action, for sticky actions.
         last_action: Uint,
     }
 }
@@ -71,7 +71,7 @@ pub struct SpaceInvaders;
 /// A bit per cell.
 type Map<L> = [<L as Lane>::Uint; WORDS];
 
-/// The map one row higher; row 0 is lost.
+/// Moves a map up by one row; row 0 is lost.
 #[inline(always)]
 fn up<U: Uint>(map: [U; WORDS]) -> [U; WORDS] {
     core::array::from_fn(|w| {
@@ -80,7 +80,7 @@ fn up<U: Uint>(map: [U; WORDS]) -> [U; WORDS] {
     })
 }
 
-/// The map one row lower; row 9 is lost.
+/// Moves a map down by one row; row 9 is lost.
 #[inline(always)]
 fn down<U: Uint>(map: [U; WORDS]) -> [U; WORDS] {
     core::array::from_fn(|w| {
@@ -90,26 +90,26 @@ fn down<U: Uint>(map: [U; WORDS]) -> [U; WORDS] {
     })
 }
 
-/// All words of a map in one.
+/// All words of a map combined with OR.
 #[inline(always)]
 fn any<U: Uint>(map: [U; WORDS]) -> U {
     map[0] | map[1] | map[2] | map[3]
 }
 
-/// The columns of a map in which there is something, as a row.
+/// The columns of a map with at least one set bit, as a row.
 #[inline(always)]
 fn columns<U: Uint>(map: [U; WORDS]) -> U {
     let rows = any(map);
     (rows | rows.shr(SIDE) | rows.shr(2 * SIDE)) & U::splat(ROW)
 }
 
-/// How many bits of a map are set.
+/// Number of set bits of a map.
 #[inline(always)]
 fn count<U: Uint>(map: [U; WORDS]) -> U {
     map[0].count_ones() + map[1].count_ones() + map[2].count_ones() + map[3].count_ones()
 }
 
-/// Moves all aliens a cell sideways, or down at a side; returns whether they were at the bottom.
+/// Moves all aliens by one cell: sideways, or down if they are at a side. Returns whether they were in the bottom row.
 #[inline(always)]
 fn march<L: Lane>(s: &State<L>) -> (Map<L>, L::Int, L::Mask) {
     let (u, int) = (L::Uint::splat, L::Int::splat);
@@ -120,19 +120,19 @@ fn march<L: Lane>(s: &State<L>) -> (Map<L>, L::Int, L::Mask) {
     let lower = down(s.aliens);
     let aliens = core::array::from_fn(|w| {
         let sideways = left.select(s.aliens[w].shr(1), s.aliens[w].shl(1));
-        // The bottom row comes back at the top.
+        // The bottom row wraps around to the top.
         let descended = if w == 0 { lower[0] | s.aliens[WORDS - 1] } else { lower[w] };
         turns.select(descended, sideways)
     });
     (aliens, turns.select(-s.direction, s.direction), turns & s.aliens[WORDS - 1].ne(u(0)))
 }
 
-/// The lowest alien in the column that is nearest to the cannon, the left one of two.
+/// The lowest alien in the column nearest to the cannon; the left column of two at the same distance.
 #[inline(always)]
 fn shooter<L: Lane>(s: &State<L>) -> Map<L> {
     let u = L::Uint::splat;
     let occupied = columns(s.aliens);
-    // The highest bit up to the cannon's column, and the lowest bit from there on.
+    // The highest set bit up to the cannon's column, and the lowest set bit from there on.
     let smear = occupied & (u(2).shl_by(s.x) - u(1));
     let smear = smear | smear.shr(1);
     let smear = smear | smear.shr(2);
@@ -251,12 +251,12 @@ impl Game for SpaceInvaders {
     fn observe<L: Lane>(s: &State<L>) -> [L::Uint; OBS_WORDS] {
         let u = L::Uint::splat;
         let left = s.direction.lt(L::Int::splat(0));
-        // An alien's channel 1, and 2 or 3.
+        // Channel 1 of an alien, and channel 2 or 3.
         let alien = left.select(u(0b0110), u(0b1010)).named("alien");
         let cannon = [u(0), u(0), u(0), u(1).shl_by(s.x)];
         let mut obs = [u(0); OBS_WORDS];
         for five in 0..CELLS / 5 {
-            // Five cells to every sixth bit: the product has them all apart.
+            // Moves five cells to every sixth bit: the product separates all of them.
             let spread = |map: &Map<L>| {
                 let cells = map[five / 6].shr(5 * (five as u32 % 6)) & u(31);
                 (cells * u(0x0010_8421)) & u(0x0104_1041)
@@ -287,8 +287,8 @@ impl Game for SpaceInvaders {
         shapes
     }
 
-    /// cannon_x, shot_timer, direction, alien_move_timer, alien_shot_timer, move_interval, ramp_index, then the aliens, own bullets
-    /// and alien bullets cell by cell. The action before is not part of it and starts as 0.
+    /// cannon_x, shot_timer, direction, alien_move_timer, alien_shot_timer, move_interval, ramp_index, then the aliens,
+    /// own bullets and alien bullets cell by cell. The previous action is not included and starts as 0.
     fn unpack(public: &[f64]) -> Vec<f64> {
         let mut leaves = public[..7].to_vec();
         for map in public[7..].chunks(CELLS) {

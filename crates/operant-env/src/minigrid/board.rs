@@ -1,7 +1,7 @@
-//! A grid that is being filled: how the cells of a layout are drawn.
+//! A grid under construction: draws the cells of a layout.
 //!
-//! The package draws cells until one is legal. Here the legal cells are counted and one of them is drawn: the same distribution,
-//! without a loop of unknown length.
+//! The package draws cells until one is legal. Here the legal cells are counted and one of them is drawn, which gives
+//! the same distribution without a loop of unknown length.
 
 use operant_lane::{Draws, Lane, Mask, Memory, Uint};
 
@@ -9,13 +9,13 @@ use super::State;
 use super::cell::{self, EMPTY, WALL};
 use super::tasks::EXTRA;
 
-/// A rectangle of cells that is known before anything is drawn: left, top, width, height.
+/// A rectangle of cells, not randomised: left, top, width, height.
 pub type Rect = [u32; 4];
 
-/// A cell's column and row.
+/// Column and row of a cell.
 pub type At<L> = (<L as Lane>::Uint, <L as Lane>::Uint);
 
-/// The first state of an episode, unfinished.
+/// The initial state of an episode, under construction.
 pub struct Board<L: Lane, const W: usize> {
     /// Columns of the grid.
     pub width: u32,
@@ -25,26 +25,26 @@ pub struct Board<L: Lane, const W: usize> {
     pub state: State<L, W>,
 }
 
-/// A cell that is known before anything is drawn.
+/// A cell at a constant position.
 #[inline(always)]
 pub fn at<L: Lane>(x: u32, y: u32) -> At<L> {
     (L::Uint::splat(x), L::Uint::splat(y))
 }
 
-/// No cell is refused.
+/// Refuses no cell.
 #[inline(always)]
 pub fn any<L: Lane>(_: At<L>) -> L::Mask {
     L::Mask::splat(false)
 }
 
-/// The distance of two numbers.
+/// The absolute difference.
 #[inline(always)]
 pub fn gap<U: Uint>(a: U, b: U) -> U {
     a.max(b) - a.min(b)
 }
 
 impl<L: Lane, const W: usize> Board<L, W> {
-    /// The grid with those cells, four to a word; the agent in the upper left corner looks right.
+    /// A grid with these cells, four per word; the agent is at (1, 1) and faces right.
     pub fn new(width: u32, height: u32, cells: &[u32]) -> Self {
         let zero = L::Uint::splat(0);
         let one = L::Uint::splat(1);
@@ -60,7 +60,7 @@ impl<L: Lane, const W: usize> Board<L, W> {
         Self { width, height, state }
     }
 
-    /// All cells.
+    /// The rectangle of all cells.
     pub fn all(&self) -> Rect {
         [0, 0, self.width, self.height]
     }
@@ -70,30 +70,30 @@ impl<L: Lane, const W: usize> Board<L, W> {
         y * L::Uint::splat(self.width) + x
     }
 
-    /// What stands in a cell.
+    /// The content of a cell.
     #[inline(always)]
     pub fn get(&self, at: At<L>) -> L::Uint {
         self.state.cells.byte(self.index(at))
     }
 
-    /// Puts something into a cell.
+    /// Sets the content of a cell.
     #[inline(always)]
     pub fn put(&mut self, at: At<L>, what: L::Uint) {
         self.put_where(L::Mask::splat(true), at, what);
     }
 
-    /// Puts something into a cell where `mask` holds.
+    /// Sets the content of a cell where `mask` holds.
     pub fn put_where(&mut self, mask: L::Mask, at: At<L>, what: L::Uint) {
         let index = self.index(at);
         self.state.cells.set_byte(mask, index, what);
     }
 
-    /// Puts the same thing of a constant colour into a cell.
+    /// Sets a cell to a constant content.
     pub fn put_fixed(&mut self, at: At<L>, what: u32) {
         self.put(at, L::Uint::splat(what));
     }
 
-    /// The cell after `at` in a rectangle, row by row.
+    /// The next cell of a rectangle, row by row.
     #[inline(always)]
     fn next([left, _, width, _]: Rect, (x, y): At<L>) -> At<L> {
         let u = L::Uint::splat;
@@ -102,7 +102,7 @@ impl<L: Lane, const W: usize> Board<L, W> {
         (over.select(u(left), x), over.select(y + u(1), y))
     }
 
-    /// One of the empty cells of a rectangle, all equally likely, but those that are refused.
+    /// A uniformly random cell among the empty cells of a rectangle that are not refused.
     pub fn place(
         &self,
         rect: Rect,
@@ -125,18 +125,18 @@ impl<L: Lane, const W: usize> Board<L, W> {
         chosen
     }
 
-    /// Places the agent in a rectangle, in any direction.
+    /// Places the agent in a rectangle, facing a random direction.
     pub fn place_agent(&mut self, rect: Rect, draws: &mut Draws<L>) {
         (self.state.x, self.state.y) = self.place(rect, draws, any::<L>);
         self.state.dir = draws.below(4);
     }
 
-    /// Where the agent is.
+    /// The position of the agent.
     pub fn agent(&self) -> At<L> {
         (self.state.x, self.state.y)
     }
 
-    /// Whether the agent can start in a cell and a direction: the cell is empty, the one in front is empty or a wall.
+    /// Whether the agent can start in a cell and direction: the cell is empty, and the one in front is empty or a wall.
     #[inline(always)]
     fn is_start(&self, at: At<L>, dir: u32) -> L::Mask {
         let u = L::Uint::splat;
@@ -150,7 +150,8 @@ impl<L: Lane, const W: usize> Board<L, W> {
         self.get(at).eq(u(EMPTY)) & (front.eq(u(EMPTY)) | cell::kind(front).eq(u(WALL & cell::KIND)))
     }
 
-    /// Places the agent in a room so that it does not face an object: all such pairs of cell and direction are equally likely.
+    /// Places the agent in a room so that it does not face an object. All such pairs of cell and direction have the
+    /// same probability.
     pub fn place_agent_in_room(&mut self, rect: Rect, draws: &mut Draws<L>) {
         let u = L::Uint::splat;
         let [left, top, width, height] = rect;
@@ -172,7 +173,8 @@ impl<L: Lane, const W: usize> Board<L, W> {
         (self.state.x, self.state.y, self.state.dir) = (x, y, dir);
     }
 
-    /// Puts an object into a room of a row of rooms, not within one step of the cell where the package keeps the agent meanwhile.
+    /// Places an object in a room of a task with several rooms, at least two steps from `kept`, where the package keeps
+    /// the agent while it places objects.
     pub fn put_in_room(&mut self, rect: Rect, what: L::Uint, kept: (u32, u32), draws: &mut Draws<L>) {
         let u = L::Uint::splat;
         let near = |(x, y): At<L>| (gap(x, u(kept.0)) + gap(y, u(kept.1))).lt(u(2));

@@ -1,5 +1,5 @@
-//! What stands in a cell, as one byte: the type in the low four bits, the colour in the next three, and a bit for what hides the
-//! cells behind it. A closed door is an open one that hides; a locked one has a type of its own, 12.
+//! The content of a cell in one byte: the type in the low four bits, the colour in the next three, and a bit for
+//! content that blocks the view. A closed door is an open door with this bit; a locked door has a separate type, 12.
 
 use operant_lane::{Lane, Mask, Uint};
 
@@ -8,7 +8,7 @@ pub const EMPTY: u32 = 0x01;
 pub const WALL: u32 = 0xd2;
 pub const GOAL: u32 = 0x18;
 pub const LAVA: u32 = 0x09;
-/// Things with a colour; see [`coloured`].
+/// Objects with a colour; see [`coloured`].
 pub const OPEN_DOOR: u32 = 0x04;
 pub const CLOSED_DOOR: u32 = 0x84;
 pub const LOCKED_DOOR: u32 = 0x8c;
@@ -16,35 +16,35 @@ pub const KEY: u32 = 0x05;
 pub const BALL: u32 = 0x06;
 pub const BOX: u32 = 0x07;
 
-/// Colours, of which there are six.
+/// The six colours.
 pub const COLOURS: u32 = 6;
 pub const RED: u32 = 0;
 pub const GREEN: u32 = 1;
 pub const BLUE: u32 = 2;
 pub const YELLOW: u32 = 4;
 
-/// The bits of a cell without its colour.
+/// The bits of a cell other than its colour.
 pub const KIND: u32 = 0x8f;
 
-/// Bit that says whether the cell hides what is behind it.
+/// The bit of content that blocks the view.
 pub const OPAQUE_BIT: u32 = 7;
 
-/// The package's numbers of types that have no constant here, because they are those of a cell's low bits.
+/// The package's numbers of the door types. The other types have the same numbers as the low bits of their cells.
 const DOOR_TYPE: u32 = 4;
 const LOCKED_TYPE: u32 = LOCKED_DOOR & 15;
 
-/// A thing of a constant colour.
+/// An object of a constant colour.
 pub const fn of(thing: u32, colour: u32) -> u32 {
     thing | colour << 4
 }
 
-/// A thing of a colour.
+/// An object of this colour.
 #[inline(always)]
 pub fn coloured<U: Uint>(thing: u32, colour: U) -> U {
     colour.shl(4) | U::splat(thing)
 }
 
-/// A cell without its colour: one of the constants.
+/// A cell without its colour: one of the constants above.
 #[inline(always)]
 pub fn kind<U: Uint>(cell: U) -> U {
     cell & U::splat(KIND)
@@ -56,7 +56,7 @@ pub fn colour<U: Uint>(cell: U) -> U {
     cell.shr(4) & U::splat(7)
 }
 
-/// Type, colour and state as the package numbers them, in the three lowest bytes.
+/// Type, colour and state with the package's numbers, in the three lowest bytes.
 #[inline(always)]
 pub fn shown<L: Lane>(cell: L::Uint) -> L::Uint {
     let u = L::Uint::splat;
@@ -72,7 +72,7 @@ pub fn numbers(cell: u32) -> [u32; 3] {
     [shown & 255, shown >> 8 & 255, shown >> 16]
 }
 
-/// The cell with those numbers.
+/// The cell with these type, colour and state numbers.
 pub fn from_numbers([number, colour, state]: [u32; 3]) -> u32 {
     let thing = match (number & 15, state) {
         (2, _) => WALL & KIND,

@@ -1,20 +1,22 @@
-//! KeyCorridor's rooms: a column on each side of a corridor, connected by doors that are drawn until every room can be reached.
+//! The rooms of KeyCorridor: one column of rooms on each side of a corridor. Doors are drawn until every room is
+//! reachable.
 
 use operant_lane::{Draws, Lane, Mask, Uint};
 
 use super::board::{At, Board, at};
 use super::cell::{self, BALL, CLOSED_DOOR, COLOURS, KEY, LOCKED_DOOR};
 
-/// A wall that may become a door.
+/// A wall that can become a door.
 struct Wall {
     x: u32,
     y: u32,
-    /// The rows of the rooms that it ends at, in the column on the right or on the left.
+    /// The rows of the adjacent rooms, in the column on the right or on the left.
     rows: Vec<u32>,
     is_right: bool,
 }
 
-/// The walls between rooms of `n` rows, without those across the corridor: first, row by row, those beside it.
+/// The walls that can become doors, for `n` rows of rooms: first, row by row, the walls between a room and the
+/// corridor, then those between two rooms of a column.
 fn walls(n: u32) -> Vec<Wall> {
     let beside = (0..n).flat_map(|row| {
         [(2, false), (4, true)].map(|(x, is_right)| Wall { x, y: 2 * row + 1, rows: vec![row], is_right })
@@ -30,7 +32,7 @@ fn walls(n: u32) -> Vec<Wall> {
     beside.chain(between).collect()
 }
 
-/// Whether every room can be reached if the walls whose bits are set in `doors` are doors. The locked room can.
+/// Whether every room is reachable if the walls whose bits are set in `doors` are doors. The locked room always is.
 fn is_connected<L: Lane>(walls: &[Wall], n: u32, doors: L::Uint, locked: L::Uint) -> L::Mask {
     let u = L::Uint::splat;
     let is_door = |wall: usize| (doors & u(1 << wall)).ne(u(0));
@@ -46,7 +48,7 @@ fn is_connected<L: Lane>(walls: &[Wall], n: u32, doors: L::Uint, locked: L::Uint
         if is_right {
             (0..n).for_each(|row| reached[row as usize] = reached[row as usize] | locked.eq(u(row)));
         }
-        // Down the column, and up.
+        // Propagate down the column, then up.
         let between: Vec<L::Mask> = of_side(2).map(|(wall, _)| is_door(wall)).collect();
         for (row, &door) in between.iter().enumerate() {
             reached[row + 1] = reached[row + 1] | (reached[row] & door);
@@ -74,7 +76,7 @@ pub fn lay<L: Lane, const W: usize>(b: &mut Board<L, W>, n: u32, draws: &mut Dra
     connect(b, n, locked, draws);
 }
 
-/// Turns walls into doors, any one that is left after the other, until every room can be reached.
+/// Turns randomly chosen walls into doors, one after the other, until every room is reachable.
 fn connect<L: Lane, const W: usize>(b: &mut Board<L, W>, n: u32, locked: L::Uint, draws: &mut Draws<L>) {
     let u = L::Uint::splat;
     let walls = walls(n);

@@ -1,4 +1,4 @@
-//! The first states: a fixed grid for each task, and what is drawn into it.
+//! Initial states: a fixed grid for each task, and the objects that are drawn into it.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::tasks::{Kind, Task};
 use super::{MiniGrid, SEEN, View, corridor, multiroom};
 use crate::AnyEnv;
 
-/// The two rooms of those tasks that have a locked door between them, and a cell that objects keep away from.
+/// The two rooms of the tasks with a locked door between two rooms, and a cell near which no object is placed.
 const LEFT_ROOM: Rect = [0, 0, 6, 6];
 const RIGHT_ROOM: Rect = [5, 0, 6, 6];
 const KEPT_FREE: (u32, u32) = (8, 3);
 
-/// What every first state of a task has, cell by cell.
+/// The cells that all initial states of a task share, row by row.
 pub fn fixed(task: &Task) -> Vec<u32> {
     let (right, bottom) = (task.width - 1, task.height - 1);
     let is_border = |x, y| x == 0 || y == 0 || x == right || y == bottom;
@@ -57,21 +57,22 @@ pub fn fixed(task: &Task) -> Vec<u32> {
     (0..task.height).flat_map(|y| (0..task.width).map(move |x| (x, y))).map(|(x, y)| cell(x, y)).collect()
 }
 
-/// The sizes of grids, by the words of their cells. Each has the layouts of its tasks alone, so that no others are compiled for it.
+/// Grid sizes, by the number of words that the cells take. Each size contains only the layouts of its own tasks, so
+/// that no others are compiled for it.
 pub trait Layouts: Clone + Send + Sync + 'static {
-    /// The environment of a task whose observations are of that kind.
+    /// The environment of a task with this kind of observation.
     fn of(task: &'static Task, view: View) -> Arc<dyn AnyEnv>;
 
     /// Draws the layout of a task.
     fn lay<L: Lane, const W: usize>(task: &Task, b: &mut Board<L, W>, draws: &mut Draws<L>);
 }
 
-/// Words of grids of up to 84 cells, 364 cells, and 25 x 25.
+/// Words of the cells of grids with up to 84 cells, up to 364 cells, and 25 x 25.
 const SMALL: usize = 21;
 const MEDIUM: usize = 91;
 const LARGE: usize = 157;
 
-/// Words of a full view of as many words of cells, with direction and mission.
+/// Words of a full view, with direction and mission, for a grid whose cells take `words` words.
 const fn full(words: usize) -> usize {
     3 * words + 2
 }
@@ -85,13 +86,13 @@ pub fn of(task: &'static Task, view: View) -> Arc<dyn AnyEnv> {
     }
 }
 
-/// Up to 84 cells.
+/// Grids of up to 84 cells.
 #[derive(Debug, Clone)]
 pub struct Small;
-/// Up to 364 cells.
+/// Grids of up to 364 cells.
 #[derive(Debug, Clone)]
 pub struct Medium;
-/// 625 cells.
+/// Grids of 625 cells.
 #[derive(Debug, Clone)]
 pub struct Large;
 
@@ -121,7 +122,7 @@ impl Layouts for Small {
             Kind::GoToDoor => go_to_door(b, draws),
             Kind::Fetch => fetch(b, draws),
             Kind::PutNear => put_near(b, draws),
-            // Nothing is drawn.
+            // This layout has no random part.
             _ => {}
         }
     }
@@ -189,7 +190,7 @@ fn door_key<L: Lane, const W: usize>(b: &mut Board<L, W>, n: u32, draws: &mut Dr
     b.put_fixed(key, cell::of(KEY, YELLOW));
 }
 
-/// Two rooms and a locked door, the key in the left one, and in the right one what is to be taken.
+/// Two rooms with a locked door between them, the key in the left room, and the object to be taken in the right room.
 fn locked_room<L: Lane, const W: usize>(
     b: &mut Board<L, W>,
     wanted: Option<u32>,
@@ -213,8 +214,8 @@ fn locked_room<L: Lane, const W: usize>(
     b.place_agent_in_room(LEFT_ROOM, draws);
 }
 
-/// A strip of lava or wall with one gap: a column from the first to the last of `columns`; or, where those are 0, one of the columns
-/// and rows 2, 4 and 6.
+/// A strip of lava or wall with one gap: a column between the first and the last of `columns`; if both are 0, one of
+/// the columns and rows 2, 4 and 6.
 fn strip<L: Lane, const W: usize>(
     b: &mut Board<L, W>,
     what: u32,
@@ -288,7 +289,7 @@ fn red_blue_doors<L: Lane, const W: usize>(b: &mut Board<L, W>, draws: &mut Draw
     }
 }
 
-/// The colours in a random order.
+/// A random permutation of the colours.
 fn shuffled_colours<L: Lane>(draws: &mut Draws<L>) -> [L::Uint; COLOURS as usize] {
     let u = L::Uint::splat;
     let mut colours: [L::Uint; COLOURS as usize] = core::array::from_fn(|k| u(k as u32));
@@ -328,7 +329,7 @@ fn fetch<L: Lane, const W: usize>(b: &mut Board<L, W>, draws: &mut Draws<L>) {
 
 fn put_near<L: Lane, const W: usize>(b: &mut Board<L, W>, draws: &mut Draws<L>) {
     let u = L::Uint::splat;
-    // Type and colour as one number, so that the second object is any but the first.
+    // Type and colour form one number, so that the second object can be drawn from all except the first.
     let first = draws.below(3 * COLOURS);
     let second = draws.below(3 * COLOURS - 1);
     let second = second + second.ge(first).select(u(1), u(0));

@@ -1,9 +1,9 @@
-//! MiniGrid: rooms, keys and doors on a grid of which the agent sees 7 x 7 cells in front of it.
+//! MiniGrid: grids with rooms, keys and doors. The agent sees 7 x 7 cells in front of it.
 //!
-//! Move for move the environments of the minigrid package (Chevalier-Boisvert et al., "Minigrid & Miniworld", 2023), the view
-//! included; layouts have the same distributions, and missions are numbers. A cell is a byte, and the grid is memory of the
-//! environment. Differences to the package: its generators give up after many rejected draws, and a layout whose drawing would take
-//! very long (chance below 10^-9) is a plain one here.
+//! The environments match those of the minigrid package (Chevalier-Boisvert et al., "Minigrid & Miniworld", 2023) move
+//! for move, including the view. Layouts have the same distributions, and missions are numbers. A cell takes a byte,
+//! and the grid is stored in `L::Memory`. Difference from the package: its generators give up after many rejected
+//! draws; here a layout that would need too many draws (probability below 10^-9) is replaced by a simple one.
 
 mod board;
 mod cell;
@@ -30,9 +30,9 @@ use layouts::Layouts;
 use tasks::{EXTRA, TASKS, Task};
 
 bundle! {
-    /// A grid of up to 4 N cells and the agent.
+    /// A grid of up to 4 W cells, and the agent.
     pub struct State<const N: usize> {
-        /// What stands in the cells, a byte each, row by row.
+        /// The contents of the cells, one byte each, row by row.
         cells: (Memory N),
         /// Column of the agent.
         x: Uint,
@@ -40,27 +40,27 @@ bundle! {
         y: Uint,
         /// Its direction: 0 right, 1 down, 2 left, 3 up.
         dir: Uint,
-        /// What it carries, as a cell; 0 for nothing.
+        /// The carried object, as a cell; 0 for none.
         carried: Uint,
-        /// Steps since the episode began.
+        /// Steps since the start of the episode.
         steps: Uint,
-        /// The numbers of the mission, and what else the task remembers.
+        /// The numbers of the mission, followed by other values that the task remembers.
         extra: [Uint; 8],
     }
 }
 
-/// Words of an observation of the view, direction and mission.
+/// Words of an observation with view, direction and mission.
 const SEEN: usize = (3 * view::CELLS).div_ceil(4) + 2;
 
-/// The option that selects what is observed.
+/// The name of the option that selects the observation.
 const VIEW: &str = "view";
 
-/// What is observed.
+/// The kind of observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// What the agent sees, as indices.
+    /// The agent's view, as indices.
     Indices,
-    /// The same as bits.
+    /// The agent's view, as bits.
     Bits,
     /// The whole grid, as indices.
     Full,
@@ -71,7 +71,7 @@ pub enum View {
 pub struct MiniGrid<S, const W: usize, const O: usize> {
     task: &'static Task,
     view: View,
-    /// What all first states have in common.
+    /// The cells that all initial states share.
     fixed: Arc<[u32]>,
     size: PhantomData<S>,
 }
@@ -83,27 +83,27 @@ impl<S: Layouts, const W: usize, const O: usize> MiniGrid<S, W, O> {
     }
 }
 
-/// Cells as words, four to a word; walls behind the last.
+/// Packs cells, four per word; fills the last words with walls.
 fn words(cells: &[u32], count: usize) -> Vec<u32> {
     let cell = |place: usize| cells.get(place).copied().unwrap_or(cell::WALL);
     (0..count).map(|word| (0..4).fold(0, |all, k| all | cell(4 * word + k) << (8 * k))).collect()
 }
 
-/// The cells of words.
+/// Unpacks cells.
 fn unpacked(words: impl Iterator<Item = u32>, count: usize) -> Vec<u32> {
     words.flat_map(|word| (0..4).map(move |k| word >> (8 * k) & 255)).take(count).collect()
 }
 
-/// Adds the environments of the family.
+/// Registers all tasks.
 pub fn family(registry: Registry) -> Registry {
     TASKS.iter().fold(registry, |registry, task| registry.with_shared(layouts::of(task, View::Indices)))
 }
 
-/// The space of observations: type, colour and state of each cell, the direction, and the numbers of the mission.
+/// The observation space: type, colour and state of each cell, the direction, and the numbers of the mission.
 fn space(task: &Task, view: View) -> ObsSpace {
     let numbers = |shape: Vec<usize>, below: &[u32]| match view {
         View::Bits => {
-            // The last axis is one of bits.
+            // The last axis holds the one-hot bits.
             let bits = below.iter().sum::<u32>() as usize;
             let outer = &shape[..shape.len().saturating_sub(1)];
             ObsSpace::Binary { shape: [outer, &[bits]].concat() }
@@ -111,7 +111,7 @@ fn space(task: &Task, view: View) -> ObsSpace {
         _ => ObsSpace::Index { shape, below: below.to_vec() },
     };
     let image = match view {
-        // The state of the agent's cell is its direction.
+        // In the agent's cell, the state is its direction.
         View::Full => numbers(vec![task.width as usize, task.height as usize, 3], &[view::TYPES, COLOURS, 4]),
         _ => numbers(vec![view::SIDE, view::SIDE, 3], &[view::TYPES, COLOURS, 3]),
     };
@@ -214,8 +214,8 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
         picture::draw(self.task.width, self.task.height, &unpacked(words, self.task.cells()), agent)
     }
 
-    /// Width, height, then type, colour and state of each cell; x, y, direction, type and colour of what is carried, steps; and the
-    /// task's extra numbers: the mission's first.
+    /// Width, height, then type, colour and state of each cell; x, y, direction, type and colour of the carried object,
+    /// steps; then the extra numbers of the task, mission first.
     fn unpack(&self, public: &[f64]) -> Vec<f64> {
         let whole: Vec<u32> = public.iter().map(|&number| number as u32).collect();
         let (cells, rest) = whole[2..].split_at(3 * self.task.cells());

@@ -1,26 +1,26 @@
-//! MultiRoom's chain of rooms: each begins at a door in a wall of the one before.
+//! The chain of rooms of MultiRoom: each room is entered through a door in a wall of the previous one.
 //!
-//! The package starts again from the first room when one cannot be placed in eight tries. Here a turn of one loop places a room,
-//! fails, or starts again, so that environments need not wait for each other's attempts; 512 turns are enough but for one layout in
-//! 10^9, which becomes a straight chain.
+//! The package starts again from the first room when it cannot place a room in eight tries. Here each iteration of a
+//! single loop places a room, fails or starts again, so environments do not wait for each other's attempts. 512
+//! iterations are enough except for one layout in 10^9, which becomes a straight chain.
 
 use operant_lane::{Draws, Lane, Mask, Uint, array, bundle};
 
 use super::board::Board;
 use super::cell::{self, CLOSED_DOOR, COLOURS, GOAL, WALL};
 
-/// Cells along a side of the grid.
+/// Cells per side of the grid.
 const SIDE: u32 = 25;
-/// Places of a first room's corner along an axis.
+/// Number of positions of the first room's corner along an axis.
 const CORNERS: u32 = 23;
-/// Tries to place a room after the first.
+/// Number of tries to place a room after the first.
 const TRIES: u32 = 8;
-/// Turns of the loop, in blocks that end when every environment has its rooms.
+/// Iterations of the loop, in blocks. No further block runs once every environment has its rooms.
 const BLOCKS: u32 = 32;
 const BLOCK: u32 = 16;
-/// Numbers drawn in a turn.
+/// Draws per iteration.
 const DRAWN: u32 = 7;
-/// The most rooms of a task.
+/// Maximum number of rooms of a task.
 const ROOMS: usize = 6;
 
 /// Sides of a room: right, bottom, left, top.
@@ -29,27 +29,27 @@ const LEFT: u32 = 2;
 const TOP: u32 = 3;
 
 bundle! {
-    /// Rooms placed so far.
+    /// The rooms placed so far.
     struct Chain {
-        /// How many.
+        /// Number of rooms.
         count: Uint,
-        /// Tries left to place the next.
+        /// Tries left for the next room.
         tries: Uint,
-        /// The side of the last room at which it is entered.
+        /// The side of the last room that has its entrance.
         entry: Uint,
         /// Upper left corners.
         x: [Uint; 6],
         y: [Uint; 6],
-        /// Extents.
+        /// Widths and heights.
         w: [Uint; 6],
         h: [Uint; 6],
-        /// The door at which each is entered.
+        /// The entrance door of each room.
         door_x: [Uint; 6],
         door_y: [Uint; 6],
     }
 }
 
-/// A room that may be placed: corner, extents, the door into it, and the side on which that is.
+/// A candidate for the next room: corner, size, entrance door, and the side of the entrance.
 struct Room<L: Lane> {
     corner: [L::Uint; 2],
     size: [L::Uint; 2],
@@ -58,7 +58,7 @@ struct Room<L: Lane> {
 }
 
 impl<L: Lane> Chain<L> {
-    /// A straight chain of small rooms, of which none counts yet.
+    /// A straight chain of small rooms, with `count` set to `none` (zero).
     fn straight(none: L::Uint) -> Self {
         let u = L::Uint::splat;
         let along: [L::Uint; ROOMS] = core::array::from_fn(|room| u(3 * room as u32));
@@ -76,7 +76,7 @@ impl<L: Lane> Chain<L> {
         }
     }
 
-    /// Draws the first room, or one behind a door of the last room.
+    /// Draws the first room, or a room behind a door of the last room.
     fn draw(&self, [smallest, largest]: [u32; 2], draws: &mut Draws<L>) -> Room<L> {
         let u = L::Uint::splat;
         let last = self.count - u(1);
@@ -91,7 +91,7 @@ impl<L: Lane> Chain<L> {
             x + is_upright.select(far(side.eq(u(RIGHT)), w), offset),
             y + is_upright.select(offset, far(side.ne(u(TOP)), h)),
         ];
-        // The door is no corner of the new room either.
+        // The door must not be at a corner of the new room either.
         let back = draws.below_each(is_upright.select(size[1], size[0]) - u(2)) + u(1);
         let beyond = |is_far: L::Mask, extent: L::Uint| is_far.select(u(0), extent - u(1));
         let corner = [
@@ -108,7 +108,8 @@ impl<L: Lane> Chain<L> {
         }
     }
 
-    /// Whether a room lies in the grid and apart from all but the last room; a room to the left of another or above it needs a gap.
+    /// Whether a room lies in the grid and does not overlap any room except the last one; a room to the left of another
+    /// one or above it needs a gap.
     fn fits(&self, room: &Room<L>) -> L::Mask {
         let u = L::Uint::splat;
         let ([x, y], [w, h]) = (room.corner, room.size);
@@ -123,7 +124,7 @@ impl<L: Lane> Chain<L> {
         })
     }
 
-    /// A turn of the loop: places one more room, or fails.
+    /// One iteration of the loop: places another room, or fails.
     fn turn(mut self, sizes: [u32; 2], draws: &mut Draws<L>) -> Self {
         let u = L::Uint::splat;
         let room = self.draw(sizes, draws);
@@ -147,7 +148,7 @@ impl<L: Lane> Chain<L> {
         self
     }
 
-    /// Draws a chain of that many rooms.
+    /// Draws a chain of `rooms` rooms.
     fn drawn(rooms: usize, sizes: [u32; 2], draws: &mut Draws<L>) -> Self {
         let u = L::Uint::splat;
         let turns = draws.turns(BLOCKS * BLOCK, DRAWN);
@@ -165,7 +166,7 @@ impl<L: Lane> Chain<L> {
     }
 }
 
-/// Draws the layout with so many rooms.
+/// Draws a layout with `rooms` rooms.
 pub fn lay<L: Lane, const W: usize>(
     b: &mut Board<L, W>,
     rooms: usize,
@@ -187,7 +188,7 @@ pub fn lay<L: Lane, const W: usize>(
             }
         }
         if room > 0 {
-            // Any colour but that of the door before.
+            // Any colour except that of the previous door.
             let next = if room == 1 { draws.below(COLOURS) } else { draws.below(COLOURS - 1) };
             colour = next + next.ge(colour).select(u(1), u(0));
             b.put((chain.door_x[room], chain.door_y[room]), cell::coloured(CLOSED_DOOR, colour));

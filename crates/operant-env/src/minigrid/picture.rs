@@ -1,15 +1,15 @@
-//! Draws a grid: cells in their colours, doors by how they stand, the agent as an arrowhead.
+//! Draws a grid: coloured cells, open, closed and locked doors, and the agent as an arrowhead.
 
 use super::cell::{self, BALL, BOX, CLOSED_DOOR, EMPTY, GOAL, KEY, KIND, LAVA, LOCKED_DOOR, OPEN_DOOR, WALL};
 use crate::scene::{BLUE, GREEN, GREY, PURPLE, RED, YELLOW};
 use crate::{Point, Scene, Shape};
 
-/// Palette entries of the colours.
+/// Palette entries of the six colours.
 const TONES: [u8; 6] = [RED, GREEN, BLUE, PURPLE, YELLOW, GREY];
-/// Palette entry of what is drawn upon a filled cell.
+/// Palette entry of details on a filled cell.
 const MARK: u8 = 0;
 
-/// The thing in a cell whose centre is `center`.
+/// Draws the content of a cell whose centre is `center`.
 fn thing(shapes: &mut Vec<Shape>, code: u32, center: Point) {
     let [x, y] = center;
     let tone = TONES[cell::colour(core::num::Wrapping(code)).0.min(5) as usize];
@@ -25,7 +25,7 @@ fn thing(shapes: &mut Vec<Shape>, code: u32, center: Point) {
             let wave = [-0.5, -0.25, 0.0, 0.25, 0.5].map(|dx: f32| [x + dx, y + (dx * 12.6).sin() * 0.2]);
             shapes.push(Shape::line(wave, YELLOW));
         }
-        // Open: a strip; closed: a frame with a handle; locked: filled, with a keyhole.
+        // An open door is a strip, a closed one a frame with a handle, a locked one a filled square with a keyhole.
         OPEN_DOOR => shapes.push(Shape::rectangle([x, y + 0.42], 1.0, 0.16, tone)),
         CLOSED_DOOR => {
             shapes.push(frame(0.42, tone));
@@ -49,7 +49,7 @@ fn thing(shapes: &mut Vec<Shape>, code: u32, center: Point) {
     }
 }
 
-/// The picture of a grid: its cells row by row, and the agent's column, row, direction and what it carries.
+/// The scene of a grid: its cells row by row, and the agent's column, row, direction and carried object.
 pub fn draw(width: u32, height: u32, cells: &[u32], [x, y, dir, carried]: [u32; 4]) -> Scene {
     let center = |x: u32, y: u32| [x as f32 + 0.5, (height - 1).wrapping_sub(y) as f32 + 0.5];
     let mut shapes = Vec::new();
@@ -65,7 +65,7 @@ pub fn draw(width: u32, height: u32, cells: &[u32], [x, y, dir, carried]: [u32; 
     };
     shapes.push(Shape::polygon([corner(0.4, 0.0), corner(-0.35, 0.3), corner(-0.35, -0.3)], 2));
     if carried != 0 {
-        // In its hands: a small mark in the object's colour.
+        // The carried object: a small mark in its colour.
         let tone = TONES[cell::colour(core::num::Wrapping(carried)).0.min(5) as usize];
         shapes.push(Shape::circle(corner(-0.1, 0.0), 0.15, tone));
     }

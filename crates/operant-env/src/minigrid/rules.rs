@@ -1,4 +1,4 @@
-//! One step: the actions that all tasks share, and what ends each task.
+//! The rules of a step: the actions that all tasks share, and the conditions that end an episode of each task.
 
 use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint};
 
@@ -10,22 +10,22 @@ use super::cell::{
 use super::tasks::{Kind, Task};
 use crate::Step;
 
-/// The actions, in the package's order; the last, `done`, does nothing but in one task.
+/// The actions, in the package's order. The last one, `done`, has an effect in one task only.
 const ACTIONS: [&str; 7] = ["left", "right", "forward", "pickup", "drop", "toggle", "done"];
 
-/// What an action did.
+/// The effects of an action.
 struct Acted<L: Lane> {
-    /// The action.
+    /// Which action it was, as one mask per action.
     is: [L::Mask; ACTIONS.len()],
-    /// The cell in front of the agent, before it acted.
+    /// The cell in front of the agent before the action.
     front: (L::Uint, L::Uint),
-    /// What stood there.
+    /// The content of that cell.
     seen: L::Uint,
     moved: L::Mask,
     dropped: L::Mask,
 }
 
-/// Which action: places in [`Acted::is`].
+/// Indices into [`Acted::is`].
 const FORWARD: usize = 2;
 const PICKUP: usize = 3;
 const DROP: usize = 4;
@@ -41,12 +41,12 @@ fn front<L: Lane, const W: usize>(s: &State<L, W>) -> (L::Uint, L::Uint) {
     (across.select(s.x + one, s.x), across.select(s.y, s.y + one))
 }
 
-/// The actions that all tasks share.
+/// Executes an action by the rules that all tasks share.
 fn act<L: Lane, const W: usize>(task: &Task, s: &mut State<L, W>, action: L::Uint) -> Acted<L> {
     let u = L::Uint::splat;
     let mut is: [L::Mask; ACTIONS.len()] = core::array::from_fn(|k| action.eq(u(k as u32)));
     if matches!(task.kind, Kind::Memory { .. }) {
-        // There `pickup` is another `toggle`.
+        // In this task `pickup` has the same effect as `toggle`.
         is[TOGGLE] = is[TOGGLE] | is[PICKUP];
         is[PICKUP] = L::Mask::splat(false);
     }
@@ -79,7 +79,7 @@ fn act<L: Lane, const W: usize>(task: &Task, s: &mut State<L, W>, action: L::Uin
     Acted { is, front, seen, moved, dropped }
 }
 
-/// Whether a door stands open in a column, in the rows 1 to 4; of one colour, if one is given.
+/// Whether there is an open door of one of these colours in a column, in the rows 1 to 4.
 fn open_door<L: Lane, const W: usize>(
     task: &Task,
     s: &State<L, W>,
@@ -92,7 +92,8 @@ fn open_door<L: Lane, const W: usize>(
     })
 }
 
-/// Moves the balls of Dynamic-Obstacles in their order, each to an empty one of its eight neighbours if it has one.
+/// Moves the balls of Dynamic-Obstacles one after the other, each to a random empty cell among its eight neighbours, if
+/// there is one.
 fn move_balls<L: Lane, const W: usize>(task: &Task, s: &mut State<L, W>, balls: usize, draws: &mut Draws<L>) {
     let u = L::Uint::splat;
     for ball in 0..balls {
@@ -123,7 +124,7 @@ fn move_balls<L: Lane, const W: usize>(task: &Task, s: &mut State<L, W>, balls: 
     }
 }
 
-/// What the task's own rule says after an action: success, which is worth the reward, and another end, which is worth nothing.
+/// Success (which gives the reward) and failure (which ends the episode without a reward) by the rules of the task.
 fn verdict<L: Lane, const W: usize>(
     task: &Task,
     before: &State<L, W>,
@@ -181,7 +182,7 @@ pub fn step<L: Lane, const W: usize>(
     let mut state = *before;
     let mut crash = L::Mask::splat(false);
     if let Kind::DynamicObstacles { balls } = task.kind {
-        // Judged by where the balls were, although they move first.
+        // A collision counts with the positions of the balls before their move, although the balls move first.
         let (x, y) = front(before);
         let seen = before.cells.byte(y * u(task.width) + x);
         crash = action.eq(u(FORWARD as u32)) & seen.ne(u(EMPTY)) & seen.ne(u(GOAL));

@@ -1,9 +1,9 @@
-//! The tasks: what the package calls environments, with their sizes and limits.
+//! The tasks (the package's environments), with their grid sizes and time limits.
 
-/// Numbers of a state beyond grid and agent, at most.
+/// Maximum number of extra values in a state, besides the grid and the agent.
 pub const EXTRA: usize = 8;
 
-/// The kinds of tasks: each has a layout and a rule of success.
+/// The kinds of tasks: each has its layout and its success rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Empty { random: bool },
@@ -30,16 +30,16 @@ pub enum Kind {
 /// A task.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
-    /// The environment's name without the family's.
+    /// The environment's name without the prefix of the family.
     pub name: &'static str,
     /// The package's id without `MiniGrid-`.
     pub id: &'static str,
     pub kind: Kind,
     pub width: u32,
     pub height: u32,
-    /// Steps after which an episode is truncated.
+    /// Time limit in steps.
     pub limit: u32,
-    /// The name of the task of which this is another size.
+    /// The name of the base task if this task is another size of it.
     pub variant_of: Option<&'static str>,
 }
 
@@ -126,7 +126,7 @@ pub static TASKS: [Task; 37] = {
 };
 
 impl Task {
-    /// Cells of the grid.
+    /// Number of cells of the grid.
     pub fn cells(&self) -> usize {
         (self.width * self.height) as usize
     }
@@ -137,24 +137,25 @@ impl Task {
         matches!(self.kind, Empty { .. } | DistShift | DynamicObstacles { .. } | GoToDoor | Fetch | PutNear)
     }
 
-    /// The numbers of the mission, each below this bound: the first of the state's extra numbers. None where the mission is always
-    /// the same.
+    /// The exclusive upper bounds of the mission's numbers, which are the first extra values of the state. Empty if the
+    /// mission is always the same.
     pub fn mission(&self) -> &'static [u32] {
         match self.kind {
             Kind::UnlockPickup | Kind::BlockedUnlockPickup | Kind::KeyCorridor | Kind::GoToDoor => &[6],
             Kind::LockedRoom => &[6, 6],
             // Syntax, colour, type.
             Kind::Fetch => &[5, 6, 7],
-            // Colour and type of what is moved, and of where.
+            // Colour and type of the object to move, and of the one to put it next to.
             Kind::PutNear => &[6, 8, 6, 8],
             _ => &[],
         }
     }
 
-    /// How many extra numbers a state has, those of the mission first.
+    /// Number of extra values in a state, including those of the mission, which come first.
     pub fn extra(&self) -> usize {
         match self.kind {
-            // The target's place; the cells of success and of failure; the balls.
+            // GoToDoor and PutNear: the target's position; Memory: the cells of success and of failure;
+            // DynamicObstacles: the balls.
             Kind::GoToDoor | Kind::PutNear => self.mission().len() + 2,
             Kind::Memory { .. } => 4,
             Kind::DynamicObstacles { balls } => 2 * balls,
@@ -162,14 +163,14 @@ impl Task {
         }
     }
 
-    /// Choices of an action.
+    /// Number of choices of an action.
     pub fn actions(&self) -> usize {
         if matches!(self.kind, Kind::DynamicObstacles { .. }) { 3 } else { 7 }
     }
 
-    /// Settings for training, the same for all sizes of a task.
+    /// The training preset; only the number of steps and the threshold depend on the task.
     pub fn preset(&self) -> String {
-        // Steps, and the return from which on the task counts as solved: nearly the best that can be had.
+        // Number of steps, and the return at which the task counts as solved, close to the maximum.
         let (steps, solved_at) = match self.kind {
             Kind::Empty { .. } | Kind::DistShift | Kind::LavaGap => (100_000, 0.9),
             Kind::DoorKey | Kind::Unlock | Kind::GoToDoor => (500_000, 0.9),
@@ -183,7 +184,7 @@ impl Task {
         format!("solved_at = {solved_at:?}\ntotal_timesteps = {steps}\n{common}")
     }
 
-    /// One line, and about two lines of rules.
+    /// A one-line summary, and about two lines of rules.
     pub fn text(&self) -> [&'static str; 2] {
         match self.kind {
             Kind::Empty { .. } => ["walk to the goal in an empty room", "Reach the green goal square."],

@@ -1,22 +1,22 @@
-//! What the agent sees: 7 x 7 cells in front of it, without those that walls and closed doors hide.
+//! The agent's view: 7 x 7 cells in front of it, except those that are hidden by walls and closed doors.
 
 use operant_lane::{Bundle, Lane, Leaf, Mask, Memory, Select, Sink, Source, Uint};
 
 use super::State;
 use super::cell::{self, COLOURS, EMPTY, OPAQUE_BIT, UNSEEN, WALL};
 
-/// Cells along a side of the view.
+/// Cells per side of the view.
 pub const SIDE: usize = 7;
-/// Cells of the view.
+/// Number of cells of the view.
 pub const CELLS: usize = SIDE * SIDE;
-/// Types of cells, with the agent's own.
+/// Number of cell types, including the agent's.
 pub const TYPES: u32 = 11;
-/// The type by which a full view shows the agent.
+/// The type of the agent's cell in a full view.
 const AGENT: u32 = 10;
-/// The agent's place in the view: the middle of the last row.
+/// The agent's position in the view: the middle of the last row.
 const OWN: usize = SIDE / 2;
 
-/// Up to O words, of which the first `count` are the observation: how many is the environment's.
+/// Up to O words, of which the first `count` are the observation. The count depends on the environment.
 #[derive(Debug, Clone, Copy)]
 pub struct Words<L: Lane, const O: usize> {
     words: [L::Uint; O],
@@ -24,20 +24,20 @@ pub struct Words<L: Lane, const O: usize> {
 }
 
 impl<L: Lane, const O: usize> Words<L, O> {
-    /// None yet.
+    /// An observation without words.
     #[inline(always)]
     pub fn new() -> Self {
         Self { words: [L::Uint::splat(0); O], count: 0 }
     }
 
-    /// Adds a word.
+    /// Appends a word.
     #[inline(always)]
     pub fn push(&mut self, word: L::Uint) {
         self.words[self.count] = word;
         self.count += 1;
     }
 
-    /// Adds bytes, four to a word.
+    /// Appends bytes, four per word.
     #[inline(always)]
     pub fn push_bytes(&mut self, bytes: &[L::Uint]) {
         for bytes in bytes.chunks(4) {
@@ -49,7 +49,7 @@ impl<L: Lane, const O: usize> Words<L, O> {
         }
     }
 
-    /// Adds cells as indices, each three bytes.
+    /// Appends cells as indices, three bytes per cell.
     #[inline(always)]
     pub fn push_cells(&mut self, count: usize, cell: impl Fn(usize) -> L::Uint) {
         for first in (0..count).step_by(4) {
@@ -65,7 +65,7 @@ impl<L: Lane, const O: usize> Words<L, O> {
         }
     }
 
-    /// Adds numbers of so many bits each, one after the other, as bits.
+    /// Appends numbers of `width` bits each, packed without gaps.
     #[inline(always)]
     pub fn push_bits(&mut self, width: usize, numbers: &[L::Uint]) {
         let first = self.count;
@@ -80,7 +80,7 @@ impl<L: Lane, const O: usize> Words<L, O> {
     }
 }
 
-/// The bits of a cell of the view: one of its type, one of its colour, one of its state.
+/// One-hot bits of a cell of the view: type, colour and state.
 #[inline(always)]
 pub fn one_hot<L: Lane>(shown: L::Uint) -> L::Uint {
     let u = L::Uint::splat;
@@ -110,10 +110,10 @@ impl<L: Lane, const O: usize> Bundle<L> for Words<L, O> {
     }
 }
 
-/// Cells of the view, column by column, the farthest first: the package's order.
+/// Cells of the view, column by column, farthest first, as in the package.
 pub type View<L> = [<L as Lane>::Uint; CELLS];
 
-/// The square of 7 x 7 cells of the grid that the agent looks at, row by row; walls where the grid has none.
+/// The 7 x 7 cells of the grid that are in view, row by row, not rotated; walls outside the grid.
 #[inline(always)]
 fn window<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32) -> [[L::Uint; SIDE]; SIDE] {
     let u = L::Uint::splat;
@@ -123,14 +123,14 @@ fn window<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32) -> 
     let (middle, last) = (SIDE as u32 / 2, SIDE as u32 - 1);
     let x0 = s.x - right.select(u(0), left.select(u(last), u(middle)));
     let y0 = s.y - down.select(u(0), up.select(u(last), u(middle)));
-    // Numbers below 0 wrap around, beyond any width.
+    // Negative numbers wrap around and exceed any width.
     let inside: [L::Mask; SIDE] = core::array::from_fn(|i| (x0 + u(i as u32)).lt(u(width)));
     core::array::from_fn(|j| {
         let y = y0 + u(j as u32);
         let first = y * u(width) + x0;
         let (word, shift) = (first.shr(2), (first & u(3)).shl(3));
         let words: [L::Uint; 3] = core::array::from_fn(|k| {
-            // A word number below 0 wraps around too.
+            // A negative word index wraps around too.
             s.cells.get((word + u(k as u32)) & u(u32::MAX >> 2))
         });
         let aligned: [L::Uint; 2] =
@@ -143,8 +143,9 @@ fn window<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32) -> 
     })
 }
 
-/// Which cells of each row are visible, a bit for each column. Light enters at the agent and spreads, row by row away from it,
-/// through cells that hide nothing: along the row to both sides, and to the three neighbours in the next row.
+/// The visible cells of each row, one bit per column. Visibility starts at the agent and spreads row by row away from
+/// it through cells that do not block the view: along the row to both sides, and to the three neighbours in the next
+/// row.
 #[inline(always)]
 fn visible<L: Lane>(cells: &View<L>) -> [L::Uint; SIDE] {
     let u = L::Uint::splat;
@@ -152,7 +153,7 @@ fn visible<L: Lane>(cells: &View<L>) -> [L::Uint; SIDE] {
     rows[SIDE - 1] = u(1 << OWN);
     for y in (0..SIDE).rev() {
         let hides = (0..SIDE).fold(u(0), |row, x| row | cells[SIDE * x + y].shr(OPAQUE_BIT).shl(x as u32));
-        // The first sweep goes right and leaves the last column out, the second goes left and leaves the first out.
+        // The first sweep goes right and excludes the last column; the second goes left and excludes the first.
         let mut clear = !hides & u(0x3f);
         let mut lit = rows[y] & clear;
         for step in [1, 2, 4] {
@@ -177,7 +178,7 @@ fn visible<L: Lane>(cells: &View<L>) -> [L::Uint; SIDE] {
     rows
 }
 
-/// The cells that the agent sees, as the package shows them: type, colour and state in three bytes.
+/// The cells in view as the package encodes them: type, colour and state in three bytes.
 pub fn view<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32, see_through: bool) -> View<L> {
     let u = L::Uint::splat;
     let window = window(s, width, height);
@@ -189,7 +190,7 @@ pub fn view<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32, s
         odd.select(vertical, back.select(window[across][y], window[x][along]))
     });
     let visible = if see_through { None } else { Some(visible::<L>(&cells)) };
-    // The agent sees what it carries, not what it stands on.
+    // The agent's cell shows the carried object instead of its own content.
     let own = SIDE * OWN + SIDE - 1;
     cells[own] = s.carried.eq(u(UNSEEN)).select(u(EMPTY), s.carried);
     core::array::from_fn(|place| {
@@ -204,7 +205,8 @@ pub fn view<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32, s
     })
 }
 
-/// The whole grid, column by column, with the agent in it: its type, red, and its direction. Cell number `place`.
+/// Cell number `place` of the whole grid, column by column. The agent's cell has its type, the colour red, and its
+/// direction as the state.
 #[inline(always)]
 pub fn full<L: Lane, const W: usize>(s: &State<L, W>, width: u32, height: u32, place: usize) -> L::Uint {
     let u = L::Uint::splat;

@@ -1,7 +1,7 @@
-//! Blackjack: reach a sum nearer to 21 than the dealer's, without passing it.
+//! Blackjack: get closer to 21 than the dealer without exceeding it.
 //!
-//! After Sutton and Barto, "Reinforcement Learning", example 5.1, with the rules and options of Gymnasium's Blackjack-v1. Cards are
-//! drawn with replacement from 13 ranks, of which four count 10.
+//! Based on Sutton and Barto, "Reinforcement Learning", example 5.1, with the rules and options of Gymnasium's
+//! Blackjack-v1. Cards are drawn with replacement from 13 ranks, four of which count as 10.
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
@@ -13,39 +13,39 @@ use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Shape, Step};
 const BEST: u32 = 21;
 /// The dealer draws below this sum.
 const DEALER: u32 = 17;
-/// No dealer draws more cards than this.
+/// Upper bound of the number of cards that the dealer draws.
 const DEALER_DRAWS: u32 = 10;
-/// No episode is longer: a hand grows by at least 1 a step, from at least 2 to at most 22.
+/// Upper bound of the episode length: a hand grows by at least 1 per step, from at least 2 to at most 22.
 const TIME_LIMIT: u32 = 20;
 
 bundle! {
     /// A hand of cards.
     pub struct Hand {
-        /// Sum, with an ace as 1.
+        /// Sum of the cards, with aces as 1.
         sum: Uint,
-        /// Whether there is an ace.
+        /// Whether the hand has an ace.
         ace: Mask,
-        /// How many cards it has.
+        /// Number of cards.
         cards: Uint,
     }
 }
 
 bundle! {
-    /// The table.
+    /// The hands of the player and the dealer.
     pub struct State {
-        /// Sum of the player's cards, with an ace as 1.
+        /// Sum of the player's cards, with aces as 1.
         player_sum: Uint,
         /// Whether the player has an ace.
         player_ace: Mask,
-        /// How many cards the player has.
+        /// Number of the player's cards.
         player_cards: Uint,
-        /// The dealer's open card.
+        /// The dealer's face-up card.
         open: Uint,
-        /// Sum of the dealer's cards, with an ace as 1.
+        /// Sum of the dealer's cards, with aces as 1.
         dealer_sum: Uint,
         /// Whether the dealer has an ace.
         dealer_ace: Mask,
-        /// How many cards the dealer has.
+        /// Number of the dealer's cards.
         dealer_cards: Uint,
     }
 }
@@ -58,7 +58,7 @@ impl<L: Lane> Hand<L> {
         Hand { sum: self.sum + card, ace: self.ace | card.eq(one), cards: self.cards + one }
     }
 
-    /// Whether an ace counts 11.
+    /// Whether an ace counts as 11.
     #[inline(always)]
     fn usable_ace(&self) -> L::Mask {
         self.ace & self.sum.le(L::Uint::splat(BEST - 10))
@@ -70,7 +70,7 @@ impl<L: Lane> Hand<L> {
         self.usable_ace().select(self.sum + L::Uint::splat(10), self.sum)
     }
 
-    /// Whether it is an ace and a ten.
+    /// Whether the hand is an ace and a card worth 10.
     #[inline(always)]
     fn natural(&self) -> L::Mask {
         self.cards.eq(L::Uint::splat(2)) & self.value().eq(L::Uint::splat(BEST))
@@ -102,7 +102,7 @@ impl<L: Lane> State<L> {
     }
 }
 
-/// A card: 1 for an ace, 10 for tens and faces.
+/// A card: 1 for an ace, 10 for tens and face cards.
 #[inline(always)]
 fn card<L: Lane>(draws: &mut Draws<L>) -> L::Uint {
     (draws.below(13) + L::Uint::splat(1)).min(L::Uint::splat(10)).named("card")
@@ -122,7 +122,7 @@ impl Default for Blackjack {
 }
 
 impl Blackjack {
-    /// The reward of a player who stops, against the dealer's final hand.
+    /// The reward of a player who sticks, given the dealer's final hand.
     #[inline(always)]
     fn reward<L: Lane>(&self, player: &Hand<L>, dealer: &Hand<L>) -> L::Float {
         let f = L::Float::splat;

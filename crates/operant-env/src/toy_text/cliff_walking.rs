@@ -15,16 +15,16 @@ const ROWS: u32 = 4;
 const START: u32 = COLUMNS * (ROWS - 1);
 /// The goal, in the lower right corner; the cliff lies between them.
 const GOAL: u32 = COLUMNS * ROWS - 1;
-/// Columns and rows that up, right, down and left go.
+/// Column and row offsets of up, right, down and left.
 const WAYS: [[i32; 2]; 4] = [[0, -1], [1, 0], [0, 1], [-1, 0]];
-/// Events of a cell.
+/// What happens in a cell.
 const FALL: u32 = 1;
 const ARRIVE: u32 = 2;
 
 bundle! {
     /// The walker.
     pub struct State {
-        /// Its cell, row by row.
+        /// The walker's cell, row by row.
         cell: Uint,
     }
 }

@@ -8,20 +8,20 @@ use super::{FAMILY, Moves, board, one_index, slipped};
 use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, GREY, Scene, Step};
 
-/// The holes of the maps, a bit a cell, row by row.
+/// The holes of the maps, one bit per cell, row by row.
 const HOLES_4: u64 = 1 << 5 | 1 << 7 | 1 << 11 | 1 << 12;
 const HOLES_8: u64 =
     1 << 19 | 1 << 29 | 1 << 35 | 1 << 41 | 1 << 42 | 1 << 46 | 1 << 49 | 1 << 52 | 1 << 54 | 1 << 59;
-/// Columns and rows that left, down, right and up go.
+/// Column and row offsets of left, down, right and up.
 const WAYS: [[i32; 2]; 4] = [[-1, 0], [0, 1], [1, 0], [0, -1]];
-/// Events of a cell.
+/// What happens in a cell.
 const HOLE: u32 = 1;
 const GOAL: u32 = 2;
 
 bundle! {
     /// The walker.
     pub struct State {
-        /// Its cell, row by row.
+        /// The walker's cell, row by row.
         cell: Uint,
     }
 }

@@ -1,7 +1,7 @@
-//! Toy text: Gymnasium's small worlds whose observation is the number of a state, and Blackjack.
+//! Toy text: Gymnasium's small environments whose observation is a state number, and Blackjack.
 //!
-//! The tabular ones draw one uniform number a step, as Gymnasium does, and pick by cumulative probability. Their public state is
-//! Gymnasium's number of a state.
+//! The tabular environments draw one uniform number per step, as Gymnasium does, and select the outcome by cumulative
+//! probability. Their public state is Gymnasium's state number.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ pub mod cliff_walking;
 pub mod frozen_lake;
 pub mod taxi;
 
-/// The name under which lists group them.
+/// The family name in lists.
 const FAMILY: &str = "toy text";
 
-/// Adds the family to a registry.
+/// Registers the environments of the family.
 pub fn family(registry: Registry) -> Registry {
     registry
         .with(frozen_lake::FrozenLake::four())
@@ -27,12 +27,12 @@ pub fn family(registry: Registry) -> Registry {
         .with(blackjack::Blackjack::default())
 }
 
-/// The observation of a tabular world: one index.
+/// The observation space of a tabular environment: one index.
 fn one_index(below: u32) -> ObsSpace {
     ObsSpace::Index { shape: Vec::new(), below: vec![below] }
 }
 
-/// A picture of a walker on a board of cells with tones.
+/// A scene with a walker on a board of cells; `tone` gives the tone of each cell.
 fn board(columns: u32, rows: u32, walker: u32, tone: impl Fn(u32) -> u8) -> Scene {
     let place = |cell: u32| [(cell % columns) as f32, (cell / columns) as f32];
     let square = |cell| {
@@ -45,16 +45,16 @@ fn board(columns: u32, rows: u32, walker: u32, tone: impl Fn(u32) -> u8) -> Scen
     Scene { low: [0.0, 0.0], high: [columns as f32, rows as f32], shapes }
 }
 
-/// Where each of four moves leads from each cell of a board, and what happens there.
+/// Transition table of four moves: the next cell and the event.
 #[derive(Debug, Clone)]
 struct Moves {
-    /// `(cells, 4)`: next cell, and an event from bit 16 on.
+    /// `(cells, 4)`: the next cell in the low 16 bits, and the event in the high ones.
     table: Arc<[u32]>,
 }
 
 impl Moves {
-    /// Of a board of `columns` columns; move number k goes by `ways[k]` columns and rows, and stops at the walls. `outcome` gives
-    /// the next cell and the event of the cell that is entered.
+    /// The table for a board of `columns` columns. Move k changes column and row by `ways[k]` and stops at the walls.
+    /// `outcome` maps the entered cell to the next cell and the event.
     fn new(cells: i32, columns: i32, ways: [[i32; 2]; 4], outcome: impl Fn(u32) -> (u32, u32)) -> Self {
         let entry = |cell: i32, [x, y]: [i32; 2]| {
             let column = (cell % columns + x).clamp(0, columns - 1);
@@ -73,8 +73,8 @@ impl Moves {
     }
 }
 
-/// The move that is made on slippery ground: `action`, or with the chance `aside` each the one before and the one after it in the
-/// order of the four. `aside` is None on firm ground.
+/// The executed move on slippery ground: `action`, or, each with probability `aside`, the previous or the next of the
+/// four moves in their order. `None` for `aside` means that the ground is not slippery.
 #[inline(always)]
 fn slipped<L: Lane>(aside: Option<f64>, success: f64, action: L::Uint, uniform: L::Float) -> L::Uint {
     let Some(aside) = aside else { return action };

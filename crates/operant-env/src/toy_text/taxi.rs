@@ -1,7 +1,7 @@
-//! Taxi: fetch a passenger and take it where it wants to go.
+//! Taxi: pick up a passenger and drop it off at its destination.
 //!
-//! After Dietterich, "Hierarchical reinforcement learning with the MAXQ value function decomposition" (2000), with the rules and
-//! the action mask of Gymnasium's Taxi.
+//! From Dietterich, "Hierarchical reinforcement learning with the MAXQ value function decomposition" (2000), with the
+//! rules and the action mask of Gymnasium's Taxi.
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
@@ -9,32 +9,32 @@ use super::{FAMILY, one_index};
 use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, GREY, RED, Scene, Shape, Step, YELLOW, grid};
 
-/// Cells along a side.
+/// Cells per side.
 const SIDE: u32 = 5;
-/// Cells with a wall on their right side, within the board.
+/// Cells with a wall on their right side; walls at the border are not included.
 const WALLS: u32 = 1 << 1 | 1 << 6 | 1 << 15 | 1 << 17 | 1 << 20 | 1 << 22;
-/// The four stands, as cells, four bytes in a word: red, green, yellow, blue.
+/// The four stands, one cell per byte: red, green, yellow, blue.
 const STANDS: u32 = 4 << 8 | 20 << 16 | 23 << 24;
-/// Where the passenger is when it is in the taxi.
+/// The passenger's location when it is in the taxi.
 const ABOARD: u32 = 4;
-/// Actions: four moves, then these.
+/// The action that picks up the passenger; the actions below it are moves.
 const PICK_UP: u32 = 4;
-/// Lets the passenger out.
+/// The action that drops off the passenger.
 const DROP_OFF: u32 = 5;
 /// The moves to the left and to the right of south, north, east and west, two bits each.
 const LEFT: u32 = 2 | 3 << 2 | 1 << 4;
 const RIGHT: u32 = 3 | 2 << 2 | 1 << 6;
 
 bundle! {
-    /// Taxi and passenger.
+    /// The state of the taxi and the passenger.
     pub struct State {
-        /// Cell of the taxi, row by row.
+        /// The taxi's cell, row by row.
         cell: Uint,
-        /// Stand of the passenger, or 4 in the taxi.
+        /// The passenger's stand, or 4 if it is in the taxi.
         passenger: Uint,
-        /// Stand where the passenger wants to go.
+        /// The stand that is the passenger's destination.
         destination: Uint,
-        /// Whether the passenger may change its mind.
+        /// Whether the passenger may still change its destination.
         fickle: Mask,
     }
 }
@@ -54,7 +54,7 @@ impl Default for Taxi {
     }
 }
 
-/// Cell of a stand.
+/// The cell of a stand.
 #[inline(always)]
 fn stand<U: Uint>(number: U) -> U {
     U::splat(STANDS).shr_by(number.shl(3)) & U::splat(255)
@@ -74,7 +74,8 @@ fn moved<U: Uint>(cell: U, way: U) -> U {
     south.select(cell + u(SIDE), north.select(cell - u(SIDE), across)).named("moved")
 }
 
-/// Whether the passenger waits where the taxi is, and whether it is in the taxi and the taxi at some stand.
+/// Whether the passenger can be picked up, and whether it can be dropped off (it is in the taxi, and the taxi is at a
+/// stand).
 #[inline(always)]
 fn chances<L: Lane>(s: &State<L>) -> (L::Mask, L::Mask) {
     let u = L::Uint::splat;
@@ -84,7 +85,7 @@ fn chances<L: Lane>(s: &State<L>) -> (L::Mask, L::Mask) {
 }
 
 impl Taxi {
-    /// The direction in which a taxi goes: in the rain it may turn to either side, unless the way ahead is blocked.
+    /// The direction of the move. In the rain the taxi may turn to either side, unless the cell ahead is blocked.
     #[inline(always)]
     fn way<L: Lane>(&self, cell: L::Uint, action: L::Uint, uniform: L::Float) -> L::Uint {
         if !self.is_rainy {
@@ -223,7 +224,7 @@ impl Env for Taxi {
         Scene { low: [0.0, 0.0], high: [SIDE as f32; 2], shapes }
     }
 
-    /// Gymnasium's number of the state, and whether the passenger may change its mind.
+    /// Gymnasium's state number, and whether the passenger may still change its destination.
     fn unpack(&self, public: &[f64]) -> Vec<f64> {
         let number = public[0];
         vec![(number / 20.0).floor(), (number / 4.0).floor() % 5.0, number % 4.0, public[1]]

@@ -12,10 +12,10 @@ use crate::bundle::{Kind, Source};
 /// A line longer than this is broken by naming a part of it.
 const LINE: usize = 88;
 
-/// The longest table that is put into constant memory.
+/// Maximum size of a table in constant memory.
 const CONSTANT_ENTRIES: usize = 1024;
 
-/// The longest loop that is unrolled.
+/// Maximum number of iterations of a loop that is unrolled.
 const UNROLLED: u32 = 16;
 
 /// Names that the emitted functions use for their arguments.
@@ -85,7 +85,7 @@ impl Graph {
             let kind = if matches!(table[0], Literal::Float(_)) { "float" } else { "unsigned" };
             let entries: Vec<String> = table.iter().map(|&entry| literal(entry)).collect();
             let (size, entries) = (table.len(), entries.join(", "));
-            // Constant memory has 64 KiB, and is fast where all threads read the same entry.
+            // Constant memory has 64 KiB and is fast if all threads read the same entry.
             let space = if size <= CONSTANT_ENTRIES { "__constant__" } else { "static __device__ const" };
             writeln!(text, "{space} {kind} {prefix}_table_{number}[{size}] = {{{entries}}};")
                 .expect("writing to a string");
@@ -140,7 +140,7 @@ fn literal(literal: Literal) -> String {
     }
 }
 
-/// A loop that copies an array.
+/// CUDA C++ of a loop that copies an array.
 fn copy(to: &str, from: &str, size: usize) -> String {
     format!("for (unsigned word = 0u; word < {size}u; ++word) {to}[word] = {from}[word];")
 }
@@ -150,7 +150,7 @@ struct Printer<'a> {
     prefix: &'a str,
     /// How often each live node is used, and in which region if only in one.
     uses: HashMap<u32, (usize, usize)>,
-    /// The last node that uses a node; none if its value is used at the end of a region.
+    /// The last node that uses a node; `None` if its value is used at the end of a region.
     last_use: HashMap<u32, Option<u32>>,
     /// The text of a node, and whether it binds tighter than any operator.
     texts: HashMap<u32, (String, bool)>,
@@ -178,7 +178,8 @@ impl<'a> Printer<'a> {
         printer
     }
 
-    /// Counts a use of `arg` in `region` by the node `user`, and on the first one the uses that follow from it.
+    /// Counts a use of `arg` in `region` by the node `user`; the first use also counts the uses by the argument's own
+    /// node.
     fn use_in(&mut self, arg: Arg, region: usize, user: Option<u32>) {
         let Arg::Node(id) = arg else { return };
         let last = self.last_use.entry(id).or_insert(user);
@@ -359,7 +360,7 @@ impl<'a> Printer<'a> {
                         }
                     }
                 };
-                // A later write may change an element.
+                // An element must be read before a later write changes it.
                 let stays = node.op != Op::Element || self.is_constant(node.args[0]);
                 if stays && count == 1 && user == node.region && node.name.is_none() && text.len() <= LINE {
                     self.texts.insert(id, (text, atom));
@@ -380,20 +381,20 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Words of the memory `arg`.
+    /// Number of words of the memory `arg`.
     fn size(&self, arg: Arg) -> usize {
         let Arg::Node(id) = arg else { unreachable!("memory is a node") };
         let Type::Memory(size) = self.inner.nodes[id as usize].kind else { unreachable!("it is memory") };
         size
     }
 
-    /// Whether nothing writes to the memory `arg`.
+    /// Whether the memory `arg` is never written.
     fn is_constant(&self, arg: Arg) -> bool {
         let Arg::Node(id) = arg else { unreachable!("memory is a node") };
         matches!(self.inner.nodes[id as usize].op, Op::Parameter(_) | Op::Memory(_))
     }
 
-    /// A node that makes memory: an array of its own, unless it only writes to one that nobody reads afterwards.
+    /// Emits a node that creates memory: a new array, unless it is a write to an array that is not read afterwards.
     fn memory(&mut self, id: u32, node: &Node, size: usize, depth: usize) {
         let texts: Vec<String> = node.args.iter().map(|&arg| self.text(arg).0).collect();
         let own = match &node.op {
@@ -441,7 +442,8 @@ impl<'a> Printer<'a> {
         self.texts.insert(id, (own, true));
     }
 
-    /// Whether the memory that `node`, number `id`, writes to is a local array that nothing else needs as it was.
+    /// Whether the memory that `node`, number `id`, writes to is a local array whose previous content is not needed any
+    /// more.
     fn is_last_use(&self, node: &Node, id: u32) -> bool {
         let Arg::Node(before) = node.args[0] else { unreachable!("memory is a node") };
         !self.is_constant(node.args[0])

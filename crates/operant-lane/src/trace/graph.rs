@@ -41,24 +41,25 @@ pub(super) enum Op {
     Carried(u32),
     /// The index of a loop.
     Index(u32),
-    /// Memory that holds table number `.0`.
+    /// Memory initialised from table number `.0`.
     Memory(usize),
-    /// Memory from its words, the arguments.
+    /// Memory whose words are the arguments.
     Words,
-    /// The word of a memory at an index.
+    /// One word of a memory: `(memory, index)`.
     Element,
-    /// A memory after `(memory, condition, index, value)`: the value is written to the index if the condition holds.
+    /// A memory after a write: `(memory, condition, index, value)`. The value is written at the index if the condition
+    /// holds.
     Store,
-    /// The second memory if the first argument holds, else the third.
+    /// The second argument if the first one holds, otherwise the third; both are memories.
     Choice,
 }
 
 /// The type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
-    /// A value.
+    /// A scalar of this kind.
     Scalar(Kind),
-    /// So many words of memory.
+    /// Memory with this number of words.
     Memory(usize),
 }
 
@@ -185,7 +186,7 @@ impl Graph {
 pub struct Outputs {
     pub(super) values: Vec<(String, Type, Arg)>,
     places: std::vec::IntoIter<String>,
-    /// Whether floats are stored by their bits.
+    /// Whether floats are stored as their bit patterns.
     as_words: bool,
 }
 
@@ -201,7 +202,7 @@ impl Outputs {
         bundle.store(self);
     }
 
-    /// The same to words: floats by their bits.
+    /// Stores `bundle` leaf by leaf to words: floats as their bit patterns.
     pub fn assign_words<'g, B: crate::Bundle<Trace<'g>>>(&mut self, bundle: &B, places: Vec<String>) {
         self.as_words = true;
         self.assign(bundle, places);
@@ -243,6 +244,7 @@ impl<'g> Sink<Trace<'g>> for Outputs {
     }
 }
 
+<<<<<<< HEAD
 /// The array that begins at `place`: `(obs + 8)` for `obs[8]`.
 fn array_at(place: &str) -> String {
     match place.strip_suffix(']').and_then(|rest| rest.rsplit_once('[')) {
@@ -253,6 +255,9 @@ fn array_at(place: &str) -> String {
 }
 
 /// The array of which `place` is the first element.
+=======
+/// The name of the array whose first element is `place`.
+>>>>>>> w-prose
 pub(super) fn array_name(place: &str) -> &str {
     place.strip_suffix("[0]").unwrap_or(place)
 }

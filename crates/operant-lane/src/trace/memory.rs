@@ -1,4 +1,4 @@
-//! Memory of the recording lane: a node stands for the whole array as it is after a write.
+//! Memory of the recording lane: each node stands for the content of the whole array after a write.
 
 use super::graph::{Arg, Graph, Literal, Op, Type};
 use super::values::{Trace, Value};
@@ -6,12 +6,12 @@ use crate::bundle::{Bundle, Leaf, Sink, Source};
 use crate::lane::{Lane, Select, Uint};
 use crate::memory::Memory;
 
-/// N words of the recording lane.
+/// N words on the recording lane.
 #[derive(Debug, Clone, Copy)]
 pub enum Recorded<'g, const N: usize> {
-    /// Known while recording.
+    /// Constant while recording.
     Constant([u32; N]),
-    /// As a node leaves it.
+    /// The result of a node.
     Node(&'g Graph, u32),
 }
 
@@ -23,7 +23,7 @@ impl<'g, const N: usize> Recorded<'g, N> {
         }
     }
 
-    /// The memory as an argument of a node of `graph`.
+    /// The memory as an argument of a node in `graph`.
     pub(super) fn arg(&self, graph: &Graph) -> Arg {
         Arg::Node(match *self {
             Recorded::Node(_, id) => id,

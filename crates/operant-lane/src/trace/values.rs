@@ -77,7 +77,7 @@ impl<'g, T: Constant> Value<'g, T> {
 }
 
 impl<'g> Value<'g, f32> {
-    /// The bits.
+    /// The bit pattern.
     pub(super) fn to_bits(self) -> Value<'g, u32> {
         unary(self, f32::to_bits, "__float_as_uint($0)")
     }
@@ -410,7 +410,8 @@ struct Collect<'g> {
 }
 
 impl<'g> Collect<'g> {
-    /// The leaves of `bundle`. Constant memory becomes a node, if there is a graph: one of the leaves', or the one given.
+    /// The leaves of `bundle`. Constant memory becomes a node if a graph is known: the graph of another leaf, or
+    /// `graph`.
     fn of<B: Bundle<Trace<'g>>>(graph: Option<&'g Graph>, bundle: &B) -> Self {
         let mut found = Self { graph, leaves: Vec::new() };
         bundle.store(&mut found);

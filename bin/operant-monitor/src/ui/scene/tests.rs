@@ -59,7 +59,7 @@ fn breakout() -> Episode {
     }
 }
 
-/// A grid world: walls, a locked door with its keyhole, a key, a ball, a goal with a letter, and an agent that faces right.
+/// A grid world: walls, a locked door with a keyhole, a key, a ball, a goal with a letter, and an agent facing right.
 fn rooms() -> Episode {
     let square = |x: f32, y: f32, tone| block([x + 0.05, y + 0.05], [x + 0.95, y + 0.95], tone);
     let mut frame: Frame = Vec::new();
@@ -91,7 +91,7 @@ fn numbers() -> Episode {
     Episode { low: [0.0, 0.0], high: [4.0, 4.0], frames: vec![frame], ..cartpole() }
 }
 
-/// Every shape off the grid, as a quadrotor with its thrust may draw them.
+/// Every shape at positions off the grid, such as a quadrotor with thrust lines.
 fn flight() -> Episode {
     let frame = vec![
         line(&[[-1.0, 0.0], [1.0, 0.0]], 0),

@@ -1,4 +1,4 @@
-//! One environment in full.
+//! Prints one environment in full.
 
 use operant_env::{AnyEnv, EnvOption, EnvSpec, LaneWidth, TileSpec};
 use operant_run::Requested;
@@ -7,12 +7,12 @@ use toml::Value;
 
 use super::{Listed, hanging, spaces, variants_of};
 
-/// Where the second column begins.
+/// Column where the values start.
 const COLUMN: usize = 16;
-/// Blanks before a picture.
+/// Indentation of the picture.
 const INDENT: usize = 2;
 
-/// Everything about an environment; `specs` are those of the registry.
+/// The description of an environment; `specs` are all specifications of the registry.
 pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) -> String {
     let spec = &listed.spec;
     let mut text = hanging(&spec.name, COLUMN.max(spec.name.chars().count() + 2), &spec.summary, width);
@@ -57,7 +57,7 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) 
     text + &format!("\nTrain it:  operant train {name}\nPlay it:   operant play {name} --keyboard\n")
 }
 
-/// The settings of these origins whose values are not the defaults.
+/// The settings from these origins that differ from the defaults.
 fn preset(requested: &Requested, is_of: impl Fn(&Origin) -> bool) -> String {
     let defaults = toml::Table::try_from(operant_learn::Config::default()).unwrap_or_default();
     let shown = keys().filter(|key| requested.origin(key.name).is_some_and(&is_of)).filter_map(|key| {
@@ -69,7 +69,7 @@ fn preset(requested: &Requested, is_of: impl Fn(&Origin) -> bool) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// The picture of a first state; none where the environment cannot be made.
+/// A picture of an initial state; `None` if the environment cannot be created.
 fn first_state(env: &dyn AnyEnv) -> Option<String> {
     let tile = TileSpec { evaluation: true, lanes: LaneWidth::One, ..TileSpec::new(1, 0, 16) };
     let stepper = env.stepper(tile).ok()?;

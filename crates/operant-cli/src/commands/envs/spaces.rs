@@ -1,9 +1,9 @@
-//! Spaces as words and as JSON.
+//! Describes spaces in words and as JSON.
 
 use operant_env::{ActionSpace, ObsSpace};
 use serde_json::{Value, json};
 
-/// Observations in a few words.
+/// The observation space in a few words.
 pub fn observations(space: &ObsSpace) -> String {
     match space {
         ObsSpace::Box { low, .. } if low.len() == 1 => "1 real".to_owned(),
@@ -20,12 +20,12 @@ pub fn observations(space: &ObsSpace) -> String {
     }
 }
 
-/// Extents as `10x10x4`.
+/// A shape as `10x10x4`.
 fn by(shape: &[usize]) -> String {
     shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// Actions in a few words.
+/// The action space in a few words.
 pub fn actions(space: &ActionSpace) -> String {
     match space {
         ActionSpace::Discrete(choices) if choices.len() == 1 => format!("{} choices", choices[0]),
@@ -38,7 +38,7 @@ pub fn actions(space: &ActionSpace) -> String {
     }
 }
 
-/// The observation space as JSON. Infinite bounds become null, which JSON has instead.
+/// The observation space as JSON. Infinite bounds become null, since JSON has no infinity.
 pub fn obs_to_json(space: &ObsSpace) -> Value {
     match space {
         ObsSpace::Box { low, high } => json!({"type": "box", "shape": [low.len()], "low": low, "high": high}),

@@ -1,4 +1,5 @@
-//! The list, filters and the page of one environment, with a family that has variants and a world that draws every shape.
+//! Tests of the list, the filters and the page of one environment, with a family that has variants and an environment
+//! that draws every shape.
 
 use operant_env::lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use operant_env::{
@@ -9,7 +10,7 @@ use operant_env::{
 use super::*;
 
 bundle! {
-    /// Where the frog is.
+    /// The position of the frog.
     pub struct State {
         /// Its column.
         x: Uint,
@@ -117,13 +118,13 @@ fn a_word_filters_and_a_name_shows_one() {
 fn the_list_fits_80_columns_and_has_variants_under_their_base() {
     let text = by_family(&listed(None), 80);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    // The widest name decides where the second column begins.
+    // The longest name determines where the second column starts.
     let words: Vec<String> =
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     let pond = "Ponds\npond_5x5 jump from pad to pad\nvariants: ..._7x7, ..._12x12";
     assert!(words.join("\n").contains(pond), "{text}");
     assert!(text.contains("\nclassic control\n") || text.starts_with("classic control\n"), "{text}");
-    // A variant whose base is not listed stands by itself.
+    // A variant whose base is not listed is listed on its own line.
     assert!(by_family(&listed(Some("12x")), 80).contains("  pond_12x12  jump"), "{text}");
     let narrow = by_family(&listed(None), 40);
     assert!(
@@ -156,13 +157,13 @@ fn one_environment_is_shown_in_full() {
         "  preset        gamma=0.5, solved_at=3.5\n",
         "  on a GPU      num_envs=64",
         "operant train pond_5x5",
-        // The picture: the agent on a pad, and the word.
+        // The picture: the agent on a lily pad, and the text.
         "pond",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    // A variant has the preset of its base.
+    // A variant uses the preset of its base.
     let text = page("pond_12x12");
     assert!(text.contains("variant of    pond_5x5") && text.contains("gamma=0.5"), "{text}");
 }

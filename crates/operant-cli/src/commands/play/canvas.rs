@@ -1,4 +1,4 @@
-//! Scenes as pixels: the shapes of an environment with a line of text above them.
+//! Renders scenes as pixels: the shapes of an environment with a line of text above them.
 
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 use operant_env::{Point, Scene, Shape};
@@ -7,15 +7,15 @@ use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform,
 };
 
-/// Largest width and height of the picture, in pixels.
+/// Maximum width and height of the picture, in pixels.
 const LARGEST: [f32; 2] = [480.0, 400.0];
-/// Least width of the canvas: the line of text has room.
+/// Minimum width of the canvas, so that the line of text fits.
 const LEAST_WIDTH: u32 = 320;
 /// Height of the line of text.
 const HEADER: u32 = 28;
 /// Pixels around the picture.
 const MARGIN: u32 = 8;
-/// Width of lines.
+/// Stroke width.
 const LINE_WIDTH: f32 = 3.0;
 
 /// The layout of a film: every frame has the same size.
@@ -32,7 +32,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// For scenes with this view; one without a size is shown as a unit square.
+    /// The layout for scenes with this view; a view without a size becomes a unit square.
     pub fn of(low: Point, high: Point) -> Self {
         let size = [high[0] - low[0], high[1] - low[1]];
         let has_size =
@@ -44,13 +44,13 @@ impl Layout {
         Layout { width, height: even(size[1] * scale) + HEADER + MARGIN, low, high, scale }
     }
 
-    /// Where a point of the scene lies.
+    /// The pixel position of a point of the scene.
     fn place(&self, [x, y]: Point) -> Point {
         let margin = (self.width as f32 - (self.high[0] - self.low[0]) * self.scale) / 2.0;
         [margin + (x - self.low[0]) * self.scale, HEADER as f32 + (self.high[1] - y) * self.scale]
     }
 
-    /// A frame: `left` and `right` are the ends of the line of text.
+    /// Renders a frame; `left` and `right` are the two ends of the line of text.
     pub fn draw(&self, scene: &Scene, left: &str, right: &str) -> Pixmap {
         let mut pixels = Pixmap::new(self.width, self.height).expect("a layout has a size");
         let (background, text, _) = FILM;
@@ -58,7 +58,7 @@ impl Layout {
         for shape in &scene.shapes {
             self.shape(shape, &mut pixels);
         }
-        // Shapes outside the view end at the line of text.
+        // Clip shapes that extend above the view at the line of text.
         fill_rect(&mut pixels, [0.0, 0.0], [self.width as f32, HEADER as f32], background);
         let (size, margin) = (RasterHeight::Size16, MARGIN as i32);
         let width = text_width(right, size) as i32;
@@ -91,7 +91,7 @@ impl Layout {
             }
             Shape::Circle { center, radius, tone } => {
                 let [x, y] = self.place(*center);
-                // However small, it is seen.
+                // Small circles stay visible.
                 let radius = (radius.abs() * self.scale).max(1.5);
                 if let Some(path) = PathBuilder::from_circle(x, y, radius) {
                     fill(&path, *tone, pixels);
@@ -107,7 +107,7 @@ impl Layout {
                 );
             }
             Shape::Text { center, text, tone } => {
-                // The largest that fits a square of the board.
+                // The largest font size that fits a square of the board.
                 let size = [RasterHeight::Size32, RasterHeight::Size24, RasterHeight::Size16]
                     .into_iter()
                     .find(|size| size.val() as f32 <= 0.8 * self.scale)
@@ -127,7 +127,7 @@ impl Layout {
         if closed {
             path.close();
         }
-        // None where it is not finite.
+        // `None` if a coordinate is not finite.
         path.finish()
     }
 }
@@ -137,7 +137,7 @@ fn tone_of(tone: u8) -> Rgb {
     *tones.get(usize::from(tone)).unwrap_or(&tones[4])
 }
 
-/// A colour without transparency.
+/// An opaque colour.
 pub fn colour((red, green, blue): Rgb) -> Color {
     Color::from_rgba8(red, green, blue, 255)
 }
@@ -167,7 +167,7 @@ fn text_width(text: &str, size: RasterHeight) -> usize {
     text.chars().count() * get_raster_width(FontWeight::Regular, size)
 }
 
-/// Characters from `x` on, around the height `y`; what the font lacks is a question mark.
+/// Writes text from `x` on, vertically centred on `y`; a character that the font does not have becomes a question mark.
 fn write(pixels: &mut Pixmap, text: &str, size: RasterHeight, [x, y]: [i32; 2], rgb: Rgb) {
     let (width, height) = (pixels.width() as i32, pixels.height() as i32);
     let data = pixels.data_mut();
@@ -235,7 +235,7 @@ mod tests {
         assert!(is(tone_of(YELLOW)) > 20, "the text");
         let header = &pixels.pixels()[..(HEADER * layout.width) as usize];
         assert!(header.iter().filter(|pixel| pixel.red() > 128).count() > 40, "the line of text");
-        // A shape that reaches out of the view ends below the header.
+        // A shape that extends out of the view ends below the header.
         assert_eq!(pixels.pixel(200, 2).map(|p| (p.red(), p.green(), p.blue())), Some(FILM.0));
     }
 

@@ -1,4 +1,4 @@
-//! Episodes of an agent, stepped by the engine: 16 at a time, of which one is shown.
+//! Steps episodes of an agent, 16 at a time. The first one is shown.
 
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvSpec, LaneWidth, Scene, StepError, Stepper, TileSpec};
@@ -6,32 +6,32 @@ use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 
 use super::Cast;
 
-/// Environments of a tile, the fewest.
+/// Environments of a tile: the smallest size that a tile can have.
 const ROWS: usize = 16;
 
-/// Who acts.
+/// The source of actions.
 pub enum Agent {
     /// Uniformly random actions.
     Random,
-    /// The likeliest action of a policy.
+    /// The most likely action of a policy.
     Policy(Box<Inference>),
 }
 
-/// How an episode ended.
+/// The result of an episode so far, or at its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Its number under the seed, from 0.
+    /// Number of the episode under this seed, from 0.
     pub number: u32,
-    /// Undiscounted.
+    /// Undiscounted return.
     pub episodic_return: f64,
     /// Length in steps.
     pub steps: u32,
-    /// Why it ended; None if it was left.
+    /// Why the episode ended; `None` if it did not end.
     pub end: Option<&'static str>,
 }
 
 impl Outcome {
-    /// `episode 1  step 12  return 12`, for a picture.
+    /// `episode 1  step 12  return 12`, for the window and films.
     pub fn note(&self) -> String {
         format!("episode {}  step {}  return {}", self.number + 1, self.steps, shown(self.episodic_return))
     }
@@ -54,7 +54,7 @@ fn shown(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Environments in the middle of their episodes, and the actions of an agent.
+/// A tile of environments and the agent that plays them.
 pub struct Tile<'a> {
     env: &'a dyn AnyEnv,
     agent: &'a Agent,
@@ -62,23 +62,23 @@ pub struct Tile<'a> {
     stepper: Box<dyn Stepper>,
     outputs: Outputs,
     random: RandomActions,
-    /// `(components, R)`.
+    /// Actions, `(components, R)`.
     actions: Vec<f32>,
     step: u64,
-    /// How the episode of each row ended.
+    /// The outcome of each row's episode once it has ended.
     ended: [Option<Outcome>; ROWS],
     first: u32,
 }
 
 impl<'a> Tile<'a> {
-    /// The episodes from number `first` on, before their first step: those of `operant eval`.
+    /// The episodes with the numbers `first` and up, before the first step: the same as those of `operant eval`.
     ///
     /// # Errors
-    /// When the environments cannot be made.
+    /// When the environments cannot be created.
     pub fn new(env: &'a dyn AnyEnv, seed: u64, first: u32, agent: &'a Agent) -> Result<Self, StepError> {
         let spec = env.spec();
         let lanes = LaneWidth::WIDEST;
-        // An ended episode stays as it is until the next step, so that its last state can be drawn.
+        // With this mode, the last state of an episode remains until the next step, so it can be drawn.
         let autoreset = Autoreset::NextStep;
         let tile = TileSpec { evaluation: true, lanes, autoreset, ..TileSpec::new(seed, first, ROWS) };
         let mut stepper = env.stepper(tile)?;
@@ -95,7 +95,7 @@ impl<'a> Tile<'a> {
         &self.spec
     }
 
-    /// Steps every row; the first with the action `own`, if there is one.
+    /// Steps all rows. `own` replaces the action of the first row.
     ///
     /// # Errors
     /// When an environment failed.
@@ -143,12 +143,12 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// Whether a choice of the first component is legal in the shown episode now.
+    /// Whether a choice of the first action component is legal in the episode that is shown.
     pub fn is_legal(&self, choice: usize) -> bool {
         self.outputs.legal.get(choice / 32 * ROWS).is_none_or(|word| word >> (choice % 32) & 1 == 1)
     }
 
-    /// How far the episode of a row is.
+    /// The episode of a row so far.
     fn outcome(&self, row: usize) -> Outcome {
         let started = self.step > 0;
         Outcome {
@@ -159,12 +159,12 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// How the shown episode ended, or how far it is.
+    /// The outcome of the episode that is shown, or its progress.
     pub fn shown(&self) -> Outcome {
         self.ended[0].clone().unwrap_or_else(|| self.outcome(0))
     }
 
-    /// The picture of the shown episode.
+    /// The scene of the episode that is shown.
     pub fn scene(&self) -> Scene {
         let mut words = vec![0; self.env.leaves().len()];
         self.stepper.state(0, &mut words);
@@ -172,7 +172,7 @@ impl<'a> Tile<'a> {
     }
 }
 
-/// Plays the first `count` episodes.
+/// Plays the first `count` episodes to the end.
 ///
 /// # Errors
 /// When an environment failed.

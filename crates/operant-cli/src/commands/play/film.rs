@@ -1,4 +1,4 @@
-//! Films of episodes: GIF, MP4 by ffmpeg, or a sheet of frames as PNG.
+//! Writes films of episodes: GIF, MP4 with ffmpeg, or a sheet of frames as PNG.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,16 +14,16 @@ use tiny_skia::Pixmap;
 use super::canvas::{Layout, colour};
 use super::episodes::Outcome;
 
-/// Frames of a sheet: across and in all.
+/// Frames of a sheet: per row, and in total.
 const SHEET: (usize, usize) = (4, 12);
-/// Shades of each colour of a GIF, from the background.
+/// Number of shades from the background to each colour of a GIF.
 const SHADES: usize = 20;
-/// The colour of a GIF that leaves a pixel as it was.
+/// Palette index of a GIF pixel that did not change.
 const UNCHANGED: u8 = 255;
-/// How long the last frame of an episode stays, in hundredths of a second.
+/// How long the last frame of an episode is shown, in hundredths of a second.
 const LAST_FRAME: u16 = 100;
 
-/// A format, by the ending of the file's name.
+/// A file format, chosen by the file extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Gif,
@@ -32,10 +32,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a file, before anything is played.
+    /// The format of a file. Called before anything is played.
     ///
     /// # Errors
-    /// When the ending is none of them, the directory does not exist, or ffmpeg is not there.
+    /// When the extension is unknown, the directory does not exist, or ffmpeg is not installed.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         let format = match ending.as_deref() {
@@ -80,9 +80,9 @@ impl Format {
 /// A frame of a film.
 struct Shot {
     scene: Scene,
-    /// The end of its line of text.
+    /// The right end of the line of text.
     note: String,
-    /// Whether it is the last one of its episode.
+    /// Whether this is the last frame of its episode.
     is_last: bool,
 }
 
@@ -94,13 +94,13 @@ pub struct Film {
 }
 
 impl Film {
-    /// Without frames.
+    /// A film without frames.
     pub fn new(spec: &EnvSpec) -> Self {
         let fps = if spec.fps.is_finite() { spec.fps.clamp(1.0, 100.0) } else { 30.0 };
         Film { env: spec.name.clone(), fps, shots: Vec::new() }
     }
 
-    /// Adds the state of an episode.
+    /// Adds the current state of an episode.
     pub fn add(&mut self, scene: Scene, outcome: &Outcome) {
         let note = outcome.note();
         self.shots.push(Shot { scene, note, is_last: outcome.end.is_some() });
@@ -115,7 +115,7 @@ impl Film {
         layout.draw(&shot.scene, &self.env, &shot.note)
     }
 
-    /// Writes it, and says what was written.
+    /// Writes the film and returns a message about what was written.
     ///
     /// # Errors
     /// When the file cannot be written, or ffmpeg fails.
@@ -145,7 +145,7 @@ impl Film {
         Ok(format!("{}: {frames} frames, {width} x {height}\n", path.display()))
     }
 
-    /// One palette for all frames; of each frame only what changed.
+    /// Encodes a GIF: one palette for all frames; each frame stores only the pixels that changed.
     fn gif(&self, layout: &Layout) -> Result<Vec<u8>, gif::EncodingError> {
         let palette = palette();
         let mut nearest = Nearest { palette: &palette, known: HashMap::new() };
@@ -165,7 +165,7 @@ impl Film {
                     .map(|(now, old)| if now == old { UNCHANGED } else { *now })
                     .collect(),
             };
-            // Rounded so that the whole film has the right length.
+            // Rounded so that the total duration is correct.
             let hundredths = |frame: usize| (frame as f64 * 100.0 / f64::from(self.fps)).round();
             let delay = match shot.is_last {
                 true => LAST_FRAME,
@@ -185,7 +185,7 @@ impl Film {
         encoder.into_inner()
     }
 
-    /// Up to twelve frames, evenly from the first to the last, four to a row.
+    /// Up to twelve frames, evenly spaced from the first to the last, four per row.
     fn sheet(&self, layout: &Layout) -> Pixmap {
         let count = self.shots.len().clamp(1, SHEET.1);
         let (columns, rows) = (count.min(SHEET.0), count.div_ceil(SHEET.0));
@@ -208,7 +208,7 @@ impl Film {
         sheet
     }
 
-    /// Raw frames into ffmpeg.
+    /// Pipes raw frames into ffmpeg.
     fn mp4(&self, layout: &Layout, path: &Path) -> Result<(), Error> {
         let failed = |what: String| Error::new(ErrorKind::Disk, what).at(path.display().to_string());
         let (size, fps) = (format!("{}x{}", layout.width, layout.height), self.fps.to_string());
@@ -229,7 +229,7 @@ impl Film {
                 "-",
             ])
             .args(["-pix_fmt", "yuv420p", "-movflags", "+faststart"])
-            // A name that begins with a dash is no option.
+            // A file name that begins with a dash must not be read as an option.
             .arg(Path::new(".").join(path))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -237,7 +237,7 @@ impl Film {
             .spawn()
             .map_err(|error| failed(format!("ffmpeg cannot be started: {error}")))?;
         let mut input = child.stdin.take().expect("a pipe");
-        // When ffmpeg ends early, its own words say why.
+        // If ffmpeg ends early, its error output gives the reason.
         let _ = self.shots.iter().try_for_each(|shot| input.write_all(self.pixels(layout, shot).data()));
         drop(input);
         let output = child.wait_with_output().map_err(|error| failed(format!("ffmpeg: {error}")))?;
@@ -249,7 +249,7 @@ impl Film {
     }
 }
 
-/// Every colour of a film in shades from the background: what edges of shapes and letters are made of.
+/// All colours of a film blended with the background: the antialiased edges of shapes and letters need these shades.
 fn palette() -> Vec<[u8; 3]> {
     let (background, text, tones) = FILM;
     let shade = |to: u8, from: u8, k: usize| {
@@ -269,7 +269,7 @@ fn palette() -> Vec<[u8; 3]> {
     palette
 }
 
-/// Finds colours of the palette.
+/// Finds the nearest palette entry of a colour.
 struct Nearest<'a> {
     palette: &'a [[u8; 3]],
     known: HashMap<[u8; 3], u8>,
@@ -324,7 +324,7 @@ mod tests {
         }
         assert_eq!((delays.len(), delays[30]), (31, LAST_FRAME));
         assert_eq!(delays[..30].iter().sum::<u16>(), 100);
-        // What adds up is the last frame, in the colours of the palette.
+        // The frames of the GIF applied in order give the last frame, in palette colours.
         let last = film.pixels(&layout, &film.shots[30]);
         let most = last
             .pixels()

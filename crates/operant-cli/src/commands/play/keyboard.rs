@@ -1,27 +1,28 @@
-//! Which key is which action.
+//! Maps keys to actions.
 
 use operant_env::{ActionSpace, EnvSpec};
 use operant_monitor::player::Key;
 use operant_run::Error;
 
-/// The keys of an environment.
+/// The key bindings of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Keyboard {
-    /// Keys with their actions, arrows first.
+    /// Keys and their actions, arrows first.
     keys: Vec<(Key, f32)>,
-    /// The action while no key is pressed; None if every step waits for one.
+    /// The action while no key is pressed; `None` if every step waits for a key.
     pub idle: Option<f32>,
 }
 
 impl Keyboard {
-    /// The keys for an environment with one choice of at most ten, or one real number.
+    /// The key bindings for an environment with one discrete action of at most ten choices, or one real number.
     ///
-    /// Environments do not name their actions. Arrows follow the orders of Gymnasium's and MinAtar's environments: two actions
-    /// are left and right; three left, none, right; four left, down, right, up; five and six none, left, up, right, down; seven
-    /// left, right, up as in MiniGrid. Digits are the actions' numbers.
+    /// Environments do not name their actions. The arrow keys follow the action orders of Gymnasium's and MinAtar's
+    /// environments. Two actions: left, right. Three: left, none, right. Four: left, down, right, up. Five and six:
+    /// none, left, up, right, down. Seven: left, right, up, as in MiniGrid. A digit selects the action with that
+    /// number.
     ///
     /// # Errors
-    /// When keys cannot give its actions.
+    /// When the keyboard cannot select the actions of the environment.
     pub fn of(spec: &EnvSpec) -> Result<Self, Error> {
         use Key::{Down, Left, Right, Up};
         let digits = |count: usize| (0..count).map(|i| (Key::Digit(i as u8), i as f32));
@@ -63,7 +64,7 @@ impl Keyboard {
         }
     }
 
-    /// The action of a key; None for a key without one.
+    /// The action of a key; `None` if the key has no action.
     pub fn action(&self, key: Key) -> Option<f32> {
         self.keys.iter().find(|(known, _)| *known == key).map(|(_, action)| *action)
     }

@@ -1,4 +1,4 @@
-//! The episodes one after the other: in the terminal's window, or as fast as they go for a film.
+//! Shows episodes one after the other: in the terminal's window, or without a window for a film.
 
 use operant_env::StepError;
 use operant_metrics::{Frame, Point};
@@ -12,9 +12,9 @@ use super::{Cast, failed};
 
 /// Which episodes are shown.
 pub enum Numbers {
-    /// From the first on; without a count until the user quits.
+    /// Consecutive episodes from the first; without `count`, until the user quits.
     FromZero { count: Option<u32> },
-    /// These.
+    /// The episodes with these numbers.
     These(Vec<u32>),
 }
 
@@ -32,25 +32,25 @@ impl Numbers {
     }
 }
 
-/// What is shown now, and what has been.
+/// The episode that is shown and the ones shown before.
 pub struct Window<'a> {
     cast: &'a Cast,
     tile: Tile<'a>,
     numbers: Numbers,
     keyboard: Option<Keyboard>,
-    /// How many episodes were begun before this one.
+    /// Number of episodes that were started before this one.
     index: u32,
     frame: Frame,
     view: (Point, Point),
     error: Option<StepError>,
-    /// Episodes that ended or were left, in the order in which they were shown.
+    /// Episodes that ended or were skipped, in the order shown.
     pub outcomes: Vec<Outcome>,
     /// The film, if one is recorded.
     pub film: Option<Film>,
 }
 
 impl<'a> Window<'a> {
-    /// Before the first step of the first episode.
+    /// A window before the first step of the first episode.
     pub fn new(
         cast: &'a Cast,
         tile: Tile<'a>,
@@ -65,7 +65,7 @@ impl<'a> Window<'a> {
         window
     }
 
-    /// Shows the episodes in the terminal. Gives the exit code.
+    /// Shows the episodes in the terminal. Returns the exit code.
     ///
     /// # Errors
     /// When the terminal or an environment failed.
@@ -77,7 +77,7 @@ impl<'a> Window<'a> {
         self.checked(code)
     }
 
-    /// Plays all episodes without a terminal. Gives the exit code.
+    /// Plays all episodes without a terminal. Returns the exit code.
     ///
     /// # Errors
     /// When an environment failed.
@@ -97,7 +97,7 @@ impl<'a> Window<'a> {
         self.error.take().map_or(Ok(code), |error| Err(failed(error)))
     }
 
-    /// Notes an episode that is left before its end.
+    /// Records the outcome of an episode that is skipped before its end.
     fn leave(&mut self) {
         let outcome = self.tile.shown();
         if outcome.steps > 0 && self.outcomes.len() <= self.index as usize {
@@ -105,7 +105,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Draws the state as it is, also into the film.
+    /// Draws the current state, and adds it to the film.
     fn draw(&mut self) {
         let scene = self.tile.scene();
         (self.frame, self.view) = (ring_frame(&scene), (scene.low, scene.high));
@@ -135,7 +135,7 @@ impl<'a> Window<'a> {
         Ok(Progress::Running)
     }
 
-    /// What it leads to; an error ends the play.
+    /// Unwraps the progress. An error is stored and ends the show.
     fn noted(&mut self, outcome: Result<Progress, StepError>) -> Progress {
         outcome.unwrap_or_else(|error| {
             self.error = Some(error);
@@ -179,7 +179,7 @@ impl Show for Window<'_> {
         if let Some(keyboard) = &self.keyboard {
             let legal = |action: &f32| *action < 0.0 || self.tile.is_legal(*action as usize);
             own = key.and_then(|key| keyboard.action(key)).filter(legal).or(keyboard.idle);
-            // A key without an action.
+            // The key has no action.
             if own.is_none() {
                 return Progress::Running;
             }
