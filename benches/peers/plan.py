@@ -241,8 +241,8 @@ def worlds() -> list[Comparison]:
             single = Peer(package, f"{package}, one environment", package, "env_single.py")
             peers = [replace(single, arguments=("--package", package, "--env", id))]
             if package == "gymnasium":
-                id = id.replace("CliffWalking-v1", "CliffWalking-v0")  # EnvPool has the version before
-                peers.append(Peer("envpool", "EnvPool, all cores", "envpool", "env_envpool.py", ("--env", id)))
+                older = id.replace("CliffWalking-v1", "CliffWalking-v0")  # EnvPool has the version before
+                peers.append(Peer("envpool", "EnvPool, all cores", "envpool", "env_envpool.py", ("--env", older)))
             command = (*bench_env(name), "--threads", "1")
             comparisons.append(Comparison(f"world-{name}", f"{id} alone", SPEED, command, tuple(peers)))
     return comparisons

@@ -172,7 +172,9 @@ __device__ __forceinline__ constexpr unsigned fragment_offset(unsigned chain, un
 }
 
 // Words of weights that each lane holds in registers.
-constexpr unsigned HELD_WORDS = WEIGHTS_AT == REGISTERS ? fragment_offset(CHAINS - 1u, LAYERS + 1u) : 1u;
+constexpr unsigned ALL_FRAGMENTS = fragment_offset(CHAINS - 1u, LAYERS + 1u);
+// At least one: an array has an element.
+constexpr unsigned HELD_WORDS = WEIGHTS_AT == REGISTERS && ALL_FRAGMENTS > 0u ? ALL_FRAGMENTS : 1u;
 
 // The location of the weights: all of them in memory, and each lane's fragments in registers if they fit.
 struct Weights {

@@ -102,14 +102,14 @@ __device__ __forceinline__ void forward_kept(const Weights& weights, const unsig
     }
 }
 
-// A chain from the warp's rows on.
-template <unsigned CHAIN>
+// A chain from the warp's rows on. The first layer is a parameter because only what depends on one is left out when a branch is not taken.
+template <unsigned CHAIN, unsigned FIRST = 0u>
 __device__ __forceinline__ void forward_chain(const Weights& weights, float* rows, unsigned* features, unsigned sample, unsigned lane) {
     float* out = rows + (OUTPUTS_AT + output_row(CHAIN)) * ROW;
-    if constexpr (!is_bag(0u)) {
-        unsigned a[padded_inputs(0u) / 8u * A_WORDS];
-        load_operands<padded_inputs(0u)>(rows, lane, a);
-        forward_kept<CHAIN, 0u>(weights, a, out, features, sample, lane);
+    if constexpr (!is_bag(FIRST)) {
+        unsigned a[padded_inputs(FIRST) / 8u * A_WORDS];
+        load_operands<padded_inputs(FIRST)>(rows, lane, a);
+        forward_kept<CHAIN, FIRST>(weights, a, out, features, sample, lane);
     } else if constexpr (LAYERS > 0u) {
         constexpr unsigned COLUMNS = padded_outputs(CHAIN, 0u);
         float* y = rows + READ_ROWS * ROW;
@@ -206,7 +206,8 @@ constexpr unsigned TILES_A_WARP = tiles_before(CHAINS - 1u, LAYERS + 1u);
 // Gradients of small networks stay in registers over all tiles of a block; others are accumulated in memory. tf32 operands leave
 // too few registers for them.
 constexpr bool HELD = PRECISION == BF16 && TILES_A_WARP <= 16u;
-constexpr unsigned HELD_TILES = HELD ? TILES_A_WARP : 1u;
+// At least one: an array has an element.
+constexpr unsigned HELD_TILES = HELD && TILES_A_WARP > 0u ? TILES_A_WARP : 1u;
 
 // Adds delta^T x over the block's samples for tile (m, n).
 __device__ __forceinline__ void add_tile(const unsigned* delta, const unsigned* x, unsigned m, unsigned n, unsigned lane, float (&c)[4]) {

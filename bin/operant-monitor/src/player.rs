@@ -198,9 +198,10 @@ impl<'a> Window<'a> {
             KeyCode::Char(' ') => self.paused = !self.paused,
             KeyCode::Char('n') => self.next(),
             code => {
-                self.key = Key::of(code).or(self.key);
+                let Some(key) = Key::of(code).filter(|_| !self.paused) else { return };
+                self.key = Some(key);
                 // Step immediately: ticks do not advance the episode here.
-                if self.show.waits_for_keys() && self.key.is_some() && !self.paused {
+                if self.show.waits_for_keys() {
                     self.advance();
                 }
             }

@@ -126,7 +126,8 @@ fn an_mp4_goes_through_ffmpeg() {
     let (width, height) = size.split_once('x').expect("width x height");
     let bytes = 4 * width.parse::<u64>().expect("a number") * height.parse::<u64>().expect("a number");
     let written = std::fs::metadata(place.path().join("a.mp4")).expect("written").len();
-    assert_eq!(written, bytes * (steps(&stdout) as u64 + 1), "{stdout}");
+    // The last state is shown for a second, 15 frames.
+    assert_eq!(written, bytes * (steps(&stdout) as u64 + 15), "{stdout}");
 
     place.write("ffmpeg", "#!/bin/sh\n[ \"$1\" = -version ] && exit 0\necho no such codec >&2\nexit 3\n");
     let failed = place.command(&play).env("PATH", &path).output().expect("started");
@@ -138,14 +139,22 @@ fn an_mp4_goes_through_ffmpeg() {
 fn bad_requests_are_refused_before_anything_is_played() {
     let place = Place::new();
     for (args, parts) in [
-        (&["play", "cartpole"][..], &["in a terminal", "--record FILE.gif"][..]),
+        (&["play", "cartpole"][..], &["not a terminal", "--record FILE.gif"][..]),
         (
             &["play", "cartpol", "--record", "a.gif"],
-            &["neither an environment nor a run", "did you mean \"cartpole\""],
+            &["no environment or run is named", "did you mean \"cartpole\""],
         ),
-        (&["play", "cartpole", "--record", "a.avi"], &["none of .gif, .mp4 and .png"]),
-        (&["play", "cartpole", "--set", "gamma=1", "--record", "a.gif"], &["gamma=1", "no option"]),
+        (&["play", "cartpole", "--record", "a.avi"], &["must be .gif, .mp4 or .png"]),
+        (
+            &["play", "cartpole", "--set", "gamma=1", "--record", "a.gif"],
+            &["gamma=1", "not an environment option"],
+        ),
         (&["play", "cartpole", "--set", "env.wind=1", "--record", "a.gif"], &["wind"]),
+        (
+            &["play", "cartpole", "--best", "--episodes", "101", "--record", "a.gif"],
+            &["--episodes 101", "at most 100"],
+        ),
+        (&["play", "cartpole", "--keyboard"], &["not a terminal", "remove --keyboard"]),
     ] {
         place.operant(args).assert_error(2, parts);
     }
@@ -153,7 +162,7 @@ fn bad_requests_are_refused_before_anything_is_played() {
     assert!(!place.path().join("a.gif").exists());
     trained(&place);
     let nothing = ["play", "runs/mine/checkpoints", "--record", "a.gif"];
-    assert_ne!(place.operant(&nothing).code, Some(0));
+    place.operant(&nothing).assert_error(1, &["checkpoints"]);
 }
 
 #[test]
@@ -170,9 +179,10 @@ fn a_terminal_shows_episodes_pauses_and_is_given_back() {
         "n next episode",
     ]);
     terminal.press(" ");
-    terminal.wait_for(&["space continue"]);
+    let paused = terminal.wait_for(&["space continue"]);
+    let number = paused.split("episode ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
     terminal.press("n");
-    terminal.wait_for(&["episode 2  step 0"]);
+    terminal.wait_for(&[&format!("episode {}  step 0", number.expect("a number") + 1)]);
     terminal.press(" ");
     terminal.wait_for(&["space pause"]);
     // A key that comes together with a resize is not lost, whichever is seen first.
@@ -192,11 +202,22 @@ fn a_terminal_shows_episodes_pauses_and_is_given_back() {
 }
 
 #[test]
+fn every_episode_that_was_shown_is_printed_once() {
+    let place = Place::new();
+    let left =
+        Terminal::start(&place.command(&["play", "cartpole", "--episodes", "2"]), &[], (80, 24)).finish();
+    assert_eq!((left.code, left.restored), (0, true));
+    for line in ["episode 1: return", "episode 2: return"] {
+        assert_eq!(left.raw.matches(line).count(), 1, "{line}");
+    }
+}
+
+#[test]
 fn keys_play_and_the_window_names_them() {
     let place = Place::new();
     let play = ["play", "cartpole", "--keyboard", "--episodes", "1", "--record", "own.gif"];
     let mut terminal = Terminal::start(&place.command(&play), &[], (80, 24));
-    terminal.wait_for(&["cartpole: your keys", "step 0", "← 0  → 1  0-1"]);
+    terminal.wait_for(&["cartpole: keyboard", "step 0", "← →"]);
     terminal.press("\u{1b}[C");
     terminal.wait_for(&["step 1"]);
     terminal.press("0");

@@ -53,5 +53,7 @@ pub use packing::Packing;
 pub use registry::{EnvError, EnvOptions, Registry, UnknownEnv};
 pub use rows::{Rows, RowsMut, set_rows};
 pub use scene::{BLUE, GREEN, GREY, PURPLE, Point, RED, Scene, Shape, YELLOW};
-pub use spec::{ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues};
+pub use spec::{
+    ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues, indices_per_word,
+};
 pub use vector::{Autoreset, Clock, Current, Transition, numbers};

@@ -10,6 +10,7 @@ use operant_env::{
     cartpole::CartPole,
     minatar::{Breakout, MinAtar},
     pendulum::Pendulum,
+    t_maze::TMaze,
 };
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
@@ -21,10 +22,10 @@ use operant_learn::{Config, Precision};
 
 const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
 
-/// Every program of an environment for a small network.
-fn programs(env: &dyn AnyEnv, precision: Precision) -> Vec<Program> {
-    let config = Config { hidden: vec![64, 64], norm_obs: true, norm_reward: true, ..Config::default() };
-    let bits = matches!(env.spec().obs, operant_env::ObsSpace::Binary { .. });
+/// Every program of an environment for a network with these hidden layers.
+fn programs(env: &dyn AnyEnv, hidden: &[usize], precision: Precision) -> Vec<Program> {
+    let config = Config { hidden: hidden.to_vec(), norm_obs: true, norm_reward: true, ..Config::default() };
+    let bits = !env.spec().obs.is_real();
     let config = Config { norm_obs: !bits, ..config };
     let kernel_env = KernelEnv::of(env).expect("CUDA source");
     let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
@@ -58,9 +59,13 @@ fn every_kernel_compiles_without_a_warning() {
     };
     let compiler =
         Compiler::find_at(&SearchPaths::only(&[directory]), None).expect("a compiler").cached_in(None);
-    let mut all = programs(&CartPole::default(), Precision::F32);
-    all.extend(programs(&Pendulum::default(), Precision::Bf16));
-    all.extend(programs(&MinAtar::<Breakout>::default(), Precision::Tf32));
+    let mut all = programs(&CartPole::default(), &[64, 64], Precision::F32);
+    all.extend(programs(&Pendulum::default(), &[64, 64], Precision::Bf16));
+    all.extend(programs(&MinAtar::<Breakout>::default(), &[64, 64], Precision::Tf32));
+    all.extend(programs(&MinAtar::<Breakout>::default(), &[], Precision::Bf16));
+    // Few one-hot inputs.
+    all.extend(programs(&TMaze::default(), &[64, 64], Precision::Bf16));
+    all.extend(programs(&TMaze::default(), &[], Precision::Tf32));
     for program in all {
         let image = compiler.compile(&program, 90).unwrap_or_else(|error| panic!("{error}"));
         assert!(!image.log.contains("warning"), "{}: {}", program.name, image.log);

@@ -181,8 +181,8 @@ fn tabs(listed: &[Listed]) -> String {
         let cells = vec![
             spec.name.clone(),
             spec.family.clone(),
-            spaces::observations(&spec.obs),
-            spaces::actions(&spec.actions),
+            spec.obs.to_string(),
+            spec.actions.to_string(),
             spec.time_limit.to_string(),
             env.solved_at().map_or_else(|| "-".to_string(), |threshold| threshold.to_string()),
         ];
@@ -203,6 +203,7 @@ fn to_json(env: &Listed) -> Value {
         "variant_of": spec.variant_of,
         "obs": spaces::obs_to_json(&spec.obs),
         "actions": spaces::actions_to_json(&spec.actions),
+        "action_names": spec.action_names,
         "time_limit": spec.time_limit,
         "solved_at": env.solved_at(),
         "options": spec.options.iter().map(option_to_json).collect::<Vec<Value>>(),

@@ -4,7 +4,7 @@
 mod canvas;
 mod episodes;
 mod film;
-mod keyboard;
+pub mod keyboard;
 mod window;
 
 use std::io::IsTerminal;
@@ -18,18 +18,18 @@ use operant_run::{CommandLine, Error, ErrorKind, SavedPolicy, dir};
 
 use self::episodes::{Agent, Outcome, Tile};
 use self::film::{Film, Format};
-use self::keyboard::Keyboard;
+pub use self::keyboard::Keyboard;
 use self::window::{Numbers, Window};
 use crate::output;
 
 /// Number of episodes that --best and --worst choose from.
 const CANDIDATES: u32 = 100;
 
-/// Show an agent, or play yourself
+/// Show an agent playing, or play with the keyboard
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// An environment, in which actions are random; or a run's name or path (its latest checkpoint plays), or the path of a checkpoint
+    /// A run's name or path (plays its latest checkpoint), a checkpoint's path, or an environment's name (random actions)
     #[arg(value_name = "RUN|ENV")]
     what: String,
     /// Act with the arrow keys and digits
@@ -60,18 +60,19 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  operant play first                        the agent of a run, greedily
+  operant play first                        the greedy policy of a run
   operant play first --worst                its worst episode of 100
-  operant play cartpole --keyboard          your own hands on the pole
+  operant play cartpole --keyboard          play with the keyboard
   operant play minatar_breakout             random actions
   operant play first --best --record a.gif  a film; needs no terminal
 
 Keys: q quits, space pauses, n goes to the next episode. With --keyboard the
-window shows which key is which action. Where an action does nothing, the
-environment runs by itself; else every step waits for a key.
+window shows which key is which action. If one of the actions does nothing, the
+environment keeps running with it; otherwise every step waits for a key.
 
-A run's episodes are those of `operant eval`, from the first on. A name that is
-both an environment and a run is the environment; runs/NAME is the run.
+A run's episodes are those of `operant eval`, starting with the first. If a name
+is both an environment and a run, the environment is used; give runs/NAME for
+the run.
 
 Exit codes: 0, 2 for bad usage, 1 for what cannot be read or written, 128 + N
 after signal N.";
@@ -88,20 +89,31 @@ struct Cast {
 /// Plays, prints how the episodes ended and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if let Some(set) = args.set.iter().find(|set| !set.starts_with("env.")) {
-        let error = Error::usage(format!("--set {set} is no option of an environment"));
+        let error = Error::usage(format!("--set {set} is not an environment option"));
         return Err(error.remedy("give env.NAME=VALUE; `operant envs ENV` lists the options").into());
     }
     let format = args.record.as_deref().map(Format::of).transpose()?;
+    if let Some(episodes) = args.episodes.filter(|&count| (args.best || args.worst) && count > CANDIDATES) {
+        let error = Error::usage(format!("--best and --worst choose among {CANDIDATES} episodes"));
+        return Err(error
+            .at(format!("--episodes {episodes}"))
+            .remedy(format!("give at most {CANDIDATES}"))
+            .into());
+    }
     let needs_window = args.record.is_none() || args.keyboard;
     if needs_window && !std::io::stdout().is_terminal() {
-        let error = Error::usage("episodes are shown in a terminal, and standard output is none");
-        return Err(error.remedy("write a film instead: --record FILE.gif").into());
+        let error = Error::usage("standard output is not a terminal, in which episodes are shown");
+        let remedy = match args.keyboard {
+            true => "run it in a terminal, or remove --keyboard",
+            false => "record a film instead: --record FILE.gif",
+        };
+        return Err(error.remedy(remedy).into());
     }
     let mut cast = cast(args, registry)?;
     let spec = cast.env.spec();
     let keyboard = args.keyboard.then(|| Keyboard::of(&spec)).transpose()?;
     if keyboard.is_some() {
-        cast.title = format!("{}: your keys", spec.name);
+        cast.title = format!("{}: keyboard", spec.name);
     }
     let numbers = numbers(args, &cast)?;
     let tile = Tile::new(&*cast.env, cast.seed, numbers.first(), &cast.agent).map_err(failed)?;
@@ -109,11 +121,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut window = Window::new(&cast, tile, numbers, keyboard, film);
     let code = if needs_window { window.show()? } else { window.play_all()? };
     let Window { outcomes, film, .. } = window;
-    let mut text: String = outcomes.iter().map(Outcome::line).collect();
+    output::print(&outcomes.iter().map(Outcome::line).collect::<String>())?;
     if let (Some(film), Some(format), Some(path)) = (film, format, &args.record) {
-        text.push_str(&film.write(format, path)?);
+        output::print(&film.write(format, path)?)?;
     }
-    output::print(&text)?;
     Ok(code)
 }
 
@@ -132,7 +143,7 @@ fn numbers(args: &Args, cast: &Cast) -> anyhow::Result<Numbers> {
     // Episodes with equal returns stay in order (the sort is stable).
     let sign = if args.best { -1.0 } else { 1.0 };
     ranked.sort_by(|a, b| (sign * a.episodic_return).total_cmp(&(sign * b.episodic_return)));
-    let count = args.episodes.unwrap_or(1).min(CANDIDATES) as usize;
+    let count = args.episodes.unwrap_or(1) as usize;
     Ok(Numbers::These(ranked[..count].iter().map(|outcome| outcome.number).collect()))
 }
 
@@ -164,9 +175,8 @@ fn cast(args: &Args, registry: &Registry) -> anyhow::Result<Cast> {
     let parent = config::run_dir(registry.known(), &line)?;
     if !Path::new(&args.what).is_dir() && dir::find(&parent, &args.what).is_err() {
         let hint = unknown.nearest.map_or_else(String::new, |name| format!(" (did you mean \"{name}\"?)"));
-        let what = format!("there is neither an environment nor a run \"{}\"{hint}", args.what);
-        let remedy =
-            "`operant envs` lists the environments, `operant runs` the runs; --run-dir looks elsewhere";
+        let what = format!("no environment or run is named \"{}\"{hint}", args.what);
+        let remedy = "`operant envs` lists the environments, `operant runs` the runs; --run-dir sets the directory of the runs";
         return Err(Error::usage(what).remedy(remedy).into());
     }
     let saved = SavedPolicy::load_with(registry, &parent, &args.what, &line)?;

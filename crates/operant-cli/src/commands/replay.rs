@@ -65,8 +65,8 @@ fn on(text: &str) -> Result<On, String> {
 fn option(text: &str) -> Result<(String, OptionValue), String> {
     let parts = text.strip_prefix("env.").and_then(|text| text.split_once('='));
     let (name, value) = parts.ok_or_else(|| "give env.NAME=VALUE".to_owned())?;
-    let number = value.parse().map(OptionValue::Number);
-    Ok((name.to_owned(), number.unwrap_or_else(|_| value.into())))
+    let value = config::option_value(name, value).map_err(|error| error.what)?;
+    Ok((name.to_owned(), value))
 }
 
 /// Replays standard input.

@@ -244,7 +244,6 @@ impl<'g> Sink<Trace<'g>> for Outputs {
     }
 }
 
-<<<<<<< HEAD
 /// The array that begins at `place`: `(obs + 8)` for `obs[8]`.
 fn array_at(place: &str) -> String {
     match place.strip_suffix(']').and_then(|rest| rest.rsplit_once('[')) {
@@ -255,9 +254,6 @@ fn array_at(place: &str) -> String {
 }
 
 /// The array of which `place` is the first element.
-=======
-/// The name of the array whose first element is `place`.
->>>>>>> w-prose
 pub(super) fn array_name(place: &str) -> &str {
     place.strip_suffix("[0]").unwrap_or(place)
 }

@@ -1,6 +1,6 @@
 //! Observations as Python has them: rows of numbers, made from the words of a tile.
 
-use operant_env::ObsSpace;
+use operant_env::{ObsSpace, indices_per_word};
 
 /// The type of a part's numbers in Python's arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn parts_of(space: &ObsSpace) -> &[(String, ObsSpace)] {
 
 /// Whether indices with these bounds are packed as bytes, four to a word; else two are.
 pub fn is_small(below: &[u32]) -> bool {
-    below.iter().all(|&bound| bound <= 256)
+    indices_per_word(below) == 4
 }
 
 /// Observations of N environments: `(N, numbers)`, or as much for each part.

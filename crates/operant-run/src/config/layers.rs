@@ -258,18 +258,7 @@ impl Layers {
 
     /// An environment option: a number, a word, or a boolean for 0 or 1.
     fn option(&mut self, name: &str, value: Value, origin: Origin) -> Result<()> {
-        #[allow(clippy::cast_precision_loss)] // options are reals
-        let value = match value {
-            Value::Boolean(on) => Value::Float(f64::from(u8::from(on))),
-            Value::Integer(n) => Value::Float(n as f64),
-            Value::Float(x) if x.is_finite() => Value::Float(x),
-            Value::String(word) => Value::String(word),
-            other => {
-                return Err(Error::usage(format!("env.{name} = {other} is not a finite number or a word"))
-                    .at(origin.to_string())
-                    .remedy("environment options are numbers, words, or true and false"));
-            }
-        };
+        let value = normalised(name, value, &origin)?;
         self.options.insert(name.to_string(), Entry { value, origin });
         Ok(())
     }
@@ -291,6 +280,29 @@ impl Layers {
     fn unknown(&self, name: &str, origin: &Origin) -> Error {
         unknown_key(name, origin)
     }
+}
+
+/// The value of an environment option: a number, a word, or a boolean for 0 or 1.
+fn normalised(name: &str, value: Value, origin: &Origin) -> Result<Value> {
+    #[allow(clippy::cast_precision_loss)] // options are reals
+    match value {
+        Value::Boolean(on) => Ok(Value::Float(f64::from(u8::from(on)))),
+        Value::Integer(n) => Ok(Value::Float(n as f64)),
+        Value::Float(x) if x.is_finite() => Ok(Value::Float(x)),
+        Value::String(word) => Ok(Value::String(word)),
+        other => Err(Error::usage(format!("env.{name} = {other} is not a finite number or a word"))
+            .at(origin.to_string())
+            .remedy("environment options are numbers, words, or true and false")),
+    }
+}
+
+/// The value of `--set env.NAME=TEXT`.
+///
+/// # Errors
+/// When the text is a list, a table or not finite.
+pub fn option_value(name: &str, text: &str) -> Result<OptionValue> {
+    let value = normalised(name, keys::parse_value(text.trim()), &Origin::Flag("--set".to_owned()))?;
+    Ok(option_of_toml(&value).expect("a number or a word"))
 }
 
 /// An option's value as TOML.

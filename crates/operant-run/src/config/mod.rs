@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 pub use device_request::{DeviceName, DeviceRequest};
 pub use doc::{insert_tables, python_types, tables};
 pub use keys::{find, keys};
-pub use layers::Layers;
+pub use layers::{Layers, option_value};
 pub use operant_learn::setting::{Flag, Group, Key};
 pub use origin::{Entry, EnvFacts, Origin};
 pub use requested::Requested;

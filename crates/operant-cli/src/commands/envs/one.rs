@@ -5,6 +5,8 @@ use operant_run::Requested;
 use operant_run::config::{Origin, keys};
 use toml::Value;
 
+use crate::commands::play::Keyboard;
+
 use super::{Listed, hanging, spaces, variants_of};
 
 /// Column where the values start.
@@ -35,9 +37,13 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) 
     }
     line("rules", &spec.rules);
     line("reference", &spec.reference);
-    line("observations", &spaces::observations(&spec.obs));
-    let masked = if env.masked() { ", of which some may be illegal" } else { "" };
-    line("actions", &format!("{}{masked}", spaces::actions(&spec.actions)));
+    line("observations", &spec.obs.to_string());
+    let names = match spec.action_names.as_slice() {
+        [] => String::new(),
+        names => format!(": {}", names.join(", ")),
+    };
+    let masked = if env.masked() { "; illegal ones are masked" } else { "" };
+    line("actions", &format!("{}{names}{masked}", spec.actions));
     line("time limit", &format!("{} steps", spec.time_limit));
     line("solved at", &listed.solved_at().map_or_else(String::new, |threshold| threshold.to_string()));
     for (at, EnvOption { name, default, values, help }) in spec.options.iter().enumerate() {
@@ -45,7 +51,7 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) 
         line(label, &format!("env.{name} = {default} ({values}): {help}"));
     }
     let on_cpu = preset(&listed.requested, |origin| matches!(origin, Origin::Preset(_)));
-    let none = "none: the defaults (operant config shows them)";
+    let none = "none; uses the defaults (see `operant config`)";
     line("preset", if listed.requested.settings.has_preset() { &on_cpu } else { none });
     if let Some(gpu) = listed.requested.has_gpu_preset().then(|| listed.requested.on_gpu().ok()).flatten() {
         line("on a GPU", &preset(&gpu, |origin| matches!(origin, Origin::PresetGpu(_))));
@@ -54,7 +60,8 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) 
         text.push_str(&format!("\nA first state:\n\n{picture}"));
     }
     let name = &spec.name;
-    text + &format!("\nTrain it:  operant train {name}\nPlay it:   operant play {name} --keyboard\n")
+    let keyboard = if Keyboard::of(spec).is_ok() { " --keyboard" } else { "" };
+    text + &format!("\nTrain it:  operant train {name}\nPlay it:   operant play {name}{keyboard}\n")
 }
 
 /// The settings from these origins that differ from the defaults.

@@ -3,41 +3,6 @@
 use operant_env::{ActionSpace, ObsSpace};
 use serde_json::{Value, json};
 
-/// The observation space in a few words.
-pub fn observations(space: &ObsSpace) -> String {
-    match space {
-        ObsSpace::Box { low, .. } if low.len() == 1 => "1 real".to_owned(),
-        ObsSpace::Box { low, .. } => format!("{} reals", low.len()),
-        ObsSpace::Binary { shape } => format!("{} bits", by(shape)),
-        ObsSpace::Bytes { shape } => format!("{} bytes", by(shape)),
-        ObsSpace::Index { shape, below } if shape.is_empty() => format!("1 of {}", below[0]),
-        ObsSpace::Index { shape, .. } => format!("{} indices", by(shape)),
-        ObsSpace::Parts(parts) => {
-            let parts: Vec<String> =
-                parts.iter().map(|(name, part)| format!("{name} {}", observations(part))).collect();
-            parts.join(", ")
-        }
-    }
-}
-
-/// A shape as `10x10x4`.
-fn by(shape: &[usize]) -> String {
-    shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
-}
-
-/// The action space in a few words.
-pub fn actions(space: &ActionSpace) -> String {
-    match space {
-        ActionSpace::Discrete(choices) if choices.len() == 1 => format!("{} choices", choices[0]),
-        ActionSpace::Discrete(choices) => {
-            let choices: Vec<String> = choices.iter().map(ToString::to_string).collect();
-            format!("{} choices", choices.join("x"))
-        }
-        ActionSpace::Box { low, high } if low.len() == 1 => format!("1 real, {} to {}", low[0], high[0]),
-        ActionSpace::Box { low, .. } => format!("{} reals", low.len()),
-    }
-}
-
 /// The observation space as JSON. Infinite bounds become null, since JSON has no infinity.
 pub fn obs_to_json(space: &ObsSpace) -> Value {
     match space {

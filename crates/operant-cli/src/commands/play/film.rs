@@ -20,6 +20,8 @@ const SHEET: (usize, usize) = (4, 12);
 const SHADES: usize = 20;
 /// Palette index of a GIF pixel that did not change.
 const UNCHANGED: u8 = 255;
+/// Maximum number of frames, because all of them are in memory until the film is written.
+const MOST_FRAMES: usize = 20_000;
 /// How long the last frame of an episode is shown, in hundredths of a second.
 const LAST_FRAME: u16 = 100;
 
@@ -43,22 +45,22 @@ impl Format {
             Some("mp4") => Format::Mp4,
             Some("png") => Format::Png,
             _ => {
-                let what = format!("{} ends in none of .gif, .mp4 and .png", path.display());
+                let what = format!("{}: the extension must be .gif, .mp4 or .png", path.display());
                 return Err(Error::usage(what)
                     .at("--record")
                     .remedy("name the file after the format, such as film.gif"));
             }
         };
-        if path.parent().is_some_and(|parent| !parent.as_os_str().is_empty() && !parent.is_dir())
-            || path.is_dir()
-        {
-            let error = Error::new(
-                ErrorKind::Disk,
-                "the film cannot be written: there is no such directory, or it is one itself",
-            );
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let problem = match parent {
+            Some(parent) if !parent.is_dir() => Some("its directory does not exist"),
+            _ => path.is_dir().then_some("the path is a directory"),
+        };
+        if let Some(problem) = problem {
+            let error = Error::new(ErrorKind::Disk, format!("the film cannot be written: {problem}"));
             return Err(error
                 .at(path.display().to_string())
-                .remedy("name a file in a directory that exists"));
+                .remedy("give the name of a file in a directory that exists"));
         }
         let has_ffmpeg = || {
             Command::new("ffmpeg")
@@ -100,8 +102,16 @@ impl Film {
         Film { env: spec.name.clone(), fps, shots: Vec::new() }
     }
 
-    /// Adds the current state of an episode.
+    /// Whether nothing can be added any more.
+    pub fn is_full(&self) -> bool {
+        self.shots.len() >= MOST_FRAMES
+    }
+
+    /// Adds the current state of an episode; a full film stays as it is.
     pub fn add(&mut self, scene: Scene, outcome: &Outcome) {
+        if self.is_full() {
+            return;
+        }
         let note = outcome.note();
         self.shots.push(Shot { scene, note, is_last: outcome.end.is_some() });
     }
@@ -142,7 +152,8 @@ impl Film {
                 (layout.width, layout.height)
             }
         };
-        Ok(format!("{}: {frames} frames, {width} x {height}\n", path.display()))
+        let cut = if self.is_full() { ", the most of a film" } else { "" };
+        Ok(format!("{}: {frames} frames{cut}, {width} x {height}\n", path.display()))
     }
 
     /// Encodes a GIF: one palette for all frames; each frame stores only the pixels that changed.
@@ -210,7 +221,10 @@ impl Film {
 
     /// Pipes raw frames into ffmpeg.
     fn mp4(&self, layout: &Layout, path: &Path) -> Result<(), Error> {
-        let failed = |what: String| Error::new(ErrorKind::Disk, what).at(path.display().to_string());
+        let failed = |what: String| {
+            let error = Error::new(ErrorKind::Disk, what).at(path.display().to_string());
+            error.remedy("check that the file can be written, or record a .gif")
+        };
         let (size, fps) = (format!("{}x{}", layout.width, layout.height), self.fps.to_string());
         let mut child = Command::new("ffmpeg")
             .args([
@@ -238,7 +252,12 @@ impl Film {
             .map_err(|error| failed(format!("ffmpeg cannot be started: {error}")))?;
         let mut input = child.stdin.take().expect("a pipe");
         // If ffmpeg ends early, its error output gives the reason.
-        let _ = self.shots.iter().try_for_each(|shot| input.write_all(self.pixels(layout, shot).data()));
+        let seconds = f32::from(LAST_FRAME) / 100.0;
+        let _ = self.shots.iter().try_for_each(|shot| {
+            let pixels = self.pixels(layout, shot);
+            let times = if shot.is_last { (seconds * self.fps).round().max(1.0) as usize } else { 1 };
+            (0..times).try_for_each(|_| input.write_all(pixels.data()))
+        });
         drop(input);
         let output = child.wait_with_output().map_err(|error| failed(format!("ffmpeg: {error}")))?;
         if output.status.success() {
@@ -365,7 +384,7 @@ mod tests {
         assert_eq!(Format::of(Path::new("a.b.png")), Ok(Format::Png));
         for bad in ["film", "film.avi"] {
             let error = Format::of(Path::new(bad)).expect_err("no format");
-            assert!(error.exit_code() == 2 && error.what.contains("none of .gif"), "{error}");
+            assert!(error.exit_code() == 2 && error.what.contains("must be .gif"), "{error}");
         }
         assert_eq!(Format::of(Path::new("/nowhere/at/all/a.gif")).expect_err("no directory").exit_code(), 1);
     }

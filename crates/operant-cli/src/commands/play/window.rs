@@ -1,6 +1,6 @@
 //! Shows episodes one after the other: in the terminal's window, or without a window for a film.
 
-use operant_env::StepError;
+use operant_env::{ActionSpace, StepError};
 use operant_metrics::{Frame, Point};
 use operant_monitor::player::{self, Key, Progress, Show};
 use operant_run::{Error, ErrorKind, ring_frame};
@@ -71,7 +71,8 @@ impl<'a> Window<'a> {
     /// When the terminal or an environment failed.
     pub fn show(&mut self) -> Result<u8, Error> {
         let code = player::play(self).map_err(|error| {
-            Error::new(ErrorKind::Disk, error.what()).remedy("try another terminal, or --record FILE.gif")
+            Error::new(ErrorKind::Disk, error.what())
+                .remedy("use another terminal, or record a film with --record FILE.gif")
         })?;
         self.leave();
         self.checked(code)
@@ -84,10 +85,12 @@ impl<'a> Window<'a> {
     pub fn play_all(&mut self) -> Result<u8, Error> {
         loop {
             let progress = match self.step(None) {
+                _ if self.film.as_ref().is_some_and(Film::is_full) => Progress::Over,
                 Progress::Ended => self.next(),
                 other => other,
             };
             if progress == Progress::Over {
+                self.leave();
                 return self.checked(0);
             }
         }
@@ -100,7 +103,7 @@ impl<'a> Window<'a> {
     /// Records the outcome of an episode that is skipped before its end.
     fn leave(&mut self) {
         let outcome = self.tile.shown();
-        if outcome.steps > 0 && self.outcomes.len() <= self.index as usize {
+        if outcome.steps > 0 && self.outcomes.last().is_none_or(|last| last.number != outcome.number) {
             self.outcomes.push(outcome);
         }
     }
@@ -177,8 +180,9 @@ impl Show for Window<'_> {
     fn step(&mut self, key: Option<Key>) -> Progress {
         let mut own = None;
         if let Some(keyboard) = &self.keyboard {
-            let legal = |action: &f32| *action < 0.0 || self.tile.is_legal(*action as usize);
-            own = key.and_then(|key| keyboard.action(key)).filter(legal).or(keyboard.idle);
+            let is_choice = matches!(self.tile.spec().actions, ActionSpace::Discrete(_));
+            let legal = |action: &f32| !is_choice || self.tile.is_legal(*action as usize);
+            own = key.and_then(|key| keyboard.action(key)).filter(legal).or(keyboard.idle.filter(legal));
             // The key has no action.
             if own.is_none() {
                 return Progress::Running;

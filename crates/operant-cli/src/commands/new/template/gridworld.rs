@@ -42,6 +42,7 @@ impl Env for GridWorld {
             summary: "walk to a treasure on a board of 8 x 8 cells; 1 for it, -0.01 a step".into(),
             obs: ObsSpace::Binary { shape: vec![2, SIDE as usize, SIDE as usize] },
             actions: ActionSpace::Discrete(vec![4]),
+            action_names: ["left", "right", "up", "down"].map(String::from).to_vec(),
             time_limit: 64,
             fps: 8.0,
             preset: Some(include_str!("../preset.toml").into()),
