@@ -275,7 +275,7 @@ impl<'a> Window<'a> {
         };
         hint("q", "quit");
         hint("space", if self.paused { "continue" } else { "pause" });
-        hint("n", "next episode");
+        hint("n", "next");
         let keys = self.show.keys(symbols.unicode);
         if self.progress == Progress::Ended && self.show.waits_for_keys() {
             hint("any action", "next episode");

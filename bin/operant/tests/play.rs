@@ -162,7 +162,7 @@ fn bad_requests_are_refused_before_anything_is_played() {
     assert!(!place.path().join("a.gif").exists());
     trained(&place);
     let nothing = ["play", "runs/mine/checkpoints", "--record", "a.gif"];
-    place.operant(&nothing).assert_error(1, &["checkpoints"]);
+    place.operant(&nothing).assert_error(2, &["checkpoints"]);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_terminal_shows_episodes_pauses_and_is_given_back() {
         "episode 1  step",
         "return",
         "q quit",
-        "n next episode",
+        "n next",
     ]);
     terminal.press(" ");
     let paused = terminal.wait_for(&["space continue"]);

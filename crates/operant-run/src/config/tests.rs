@@ -315,8 +315,11 @@ fn broken_files_are_refused_with_their_line() {
 
 #[test]
 fn every_preset_is_valid_for_its_environment_on_every_device() {
-    for spec in operant_env::builtin().specs() {
-        let (name, preset) = (spec.name.as_str(), spec.preset.as_ref().expect("a preset"));
+    let registry = operant_env::builtin();
+    for spec in registry.specs() {
+        // A variant has the preset of its environment.
+        let preset = EnvFacts::of(&spec, &registry).preset.expect("a preset");
+        let (name, preset) = (spec.name.as_str(), &preset);
         for device in ["cpu", "auto", "cuda"] {
             let facts = EnvFacts { name: name.to_string(), preset: Some(preset.clone()), ..facts() };
             let line = set(&[&format!("device={device}")]);

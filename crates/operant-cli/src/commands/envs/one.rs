@@ -7,7 +7,7 @@ use toml::Value;
 
 use crate::commands::play::Keyboard;
 
-use super::{Listed, hanging, spaces, variants_of};
+use super::{Listed, hanging, variants_of};
 
 /// Column where the values start.
 const COLUMN: usize = 16;

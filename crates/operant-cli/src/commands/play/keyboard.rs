@@ -131,7 +131,7 @@ mod tests {
         for spec in operant_env::builtin().specs() {
             let ActionSpace::Discrete(choices) = &spec.actions else { continue };
             let line = format!(
-                " q quit  space continue  n next episode  {}",
+                " q quit  space continue  n next  {}",
                 Keyboard::of(&spec).map_or(String::new(), |keys| keys.shown(true))
             );
             assert!(choices[0] > 10 || Keyboard::of(&spec).is_ok(), "{}", spec.name);
