@@ -1,5 +1,5 @@
-//! `cargo xtask learning [--gpu-presets] [ENV]..`: what the shipped presets learn, seed by seed, against the thresholds that they
-//! promise. Presets are tuned on seeds 1 to 10; seeds 101 to 110 are for checking alone. With `--gpu-presets` the CPU trains with
+//! `cargo xtask learning [--gpu-presets] [--seeds A..B] [--set KEY=VALUE].. [ENV]..`: what the shipped presets learn, seed by seed,
+//! against the thresholds that they promise. Without ENV all presets with a threshold are measured. Presets are tuned on seeds 1 to 10; seeds 101 to 110 are for checking alone. With `--gpu-presets` the CPU trains with
 //! the settings that a GPU takes: it computes the same, so that they can be tuned, and checked, where no GPU is.
 
 use std::ops::RangeInclusive;
@@ -14,33 +14,80 @@ use crate::operant::{Operant, machine};
 /// Presets of more steps than this take minutes a run, so fewer seeds are tried.
 const LONG: u64 = 2_000_000;
 
-/// The claim of a preset: every seed reaches `solved_at` within `total_timesteps` steps.
+/// The claim of a preset: every seed reaches `solved_at`, if there is one, within `total_timesteps` steps.
 struct PresetClaim {
     env: String,
-    threshold: f64,
+    threshold: Option<f64>,
     steps: u64,
 }
 
+/// What the command line asks for.
+#[derive(Default)]
+struct Request {
+    /// Train on the CPU with the settings for GPUs.
+    for_gpu: bool,
+    /// The environments; empty for all with a threshold.
+    only: Vec<String>,
+    /// Seeds in place of the usual ones.
+    seeds: Option<RangeInclusive<u64>>,
+    /// Settings in place of the preset's, for `--set`; the thresholds are of the preset alone.
+    set: Vec<String>,
+}
+
+impl Request {
+    fn of(args: &[&str]) -> Result<Self> {
+        let mut request = Request::default();
+        let mut args = args.iter().copied();
+        while let Some(arg) = args.next() {
+            match arg {
+                "--gpu-presets" => request.for_gpu = true,
+                "--seeds" => {
+                    let text = args.next().context("--seeds needs a range such as 1..3")?;
+                    let (first, last) = text.split_once("..").context("give seeds as 1..3")?;
+                    request.seeds = Some(first.parse()?..=last.parse()?);
+                }
+                "--set" => request.set.push(args.next().context("--set needs KEY=VALUE")?.to_owned()),
+                env => request.only.push(env.to_owned()),
+            }
+        }
+        Ok(request)
+    }
+
+    fn measures(&self, claim: &PresetClaim) -> bool {
+        if self.only.is_empty() { claim.threshold.is_some() } else { self.only.contains(&claim.env) }
+    }
+}
+
 impl PresetClaim {
-    /// The claim of an environment's preset; None without a threshold.
+    /// The claim of an environment's preset; None without a preset.
     fn of(spec: &EnvSpec) -> Result<Option<Self>> {
         let env = spec.name.clone();
-        let preset: Table =
-            spec.preset.as_deref().unwrap_or_default().parse().with_context(|| env.clone())?;
+        let Some(preset) = &spec.preset else { return Ok(None) };
+        let preset: Table = preset.parse().with_context(|| env.clone())?;
         let steps = preset.get("total_timesteps").and_then(toml::Value::as_integer).unwrap_or_default();
         let threshold = preset.get("solved_at").and_then(toml::Value::as_float);
-        Ok(threshold.map(|threshold| PresetClaim { env, threshold, steps: steps.unsigned_abs() }))
+        Ok(Some(PresetClaim { env, threshold, steps: steps.unsigned_abs() }))
     }
 
     /// Seeds to try; the settings for GPUs take longer on a CPU.
-    fn seeds(&self, for_gpu: bool) -> &'static [RangeInclusive<u64>] {
+    fn seeds(&self, for_gpu: bool) -> Vec<RangeInclusive<u64>> {
         match (self.steps > LONG, for_gpu) {
-            (false, false) => &[1..=10, 101..=110],
-            (false, true) => &[1..=5, 101..=105],
-            (true, false) => &[1..=3],
-            (true, true) => &[1..=2],
+            (false, false) => vec![1..=10, 101..=110],
+            (false, true) => vec![1..=5, 101..=105],
+            (true, false) => vec![1..=3],
+            (true, true) => vec![1..=2],
         }
     }
+
+    /// The threshold as text.
+    fn promised(&self) -> String {
+        self.threshold.map_or_else(|| "-".to_owned(), |threshold| threshold.to_string())
+    }
+}
+
+/// A return: three decimals where it is small.
+fn shown(value: f64) -> String {
+    if value.abs() < 10.0 { format!("{value:.3}") } else { format!("{value:.1}") }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -54,15 +101,12 @@ fn median(mut values: Vec<f64>) -> f64 {
 ///
 /// A run that fails, or one that ends below its threshold.
 pub fn run(args: &[&str]) -> Result<()> {
-    let for_gpu = args.contains(&"--gpu-presets");
-    let only: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--gpu-presets").collect();
+    let request = Request::of(args)?;
+    let for_gpu = request.for_gpu;
     let promises = builtin().specs().iter().map(PresetClaim::of).collect::<Result<Vec<_>>>()?;
     let promises: Vec<PresetClaim> = promises.into_iter().flatten().collect();
-    for name in &only {
-        ensure!(
-            promises.iter().any(|promise| promise.env == *name),
-            "{name} has no preset that promises a return"
-        );
+    for name in &request.only {
+        ensure!(promises.iter().any(|promise| promise.env == *name), "{name} has no preset");
     }
     let operant = Operant::build("learning")?;
     if for_gpu {
@@ -74,7 +118,8 @@ pub fn run(args: &[&str]) -> Result<()> {
         );
         println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     } else {
-        println!("Greedy evaluation over 100 episodes after training with the shipped preset.");
+        let changed = request.set.iter().map(|set| format!(" and {set}")).collect::<String>();
+        println!("Greedy evaluation over 100 episodes after training with the shipped preset{changed}.");
         println!("{}.\n", machine());
         println!(
             "| environment, steps | seeds | promised | worst seed | median | solved: median steps | median s | wall s |"
@@ -82,10 +127,11 @@ pub fn run(args: &[&str]) -> Result<()> {
         println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     }
     let mut broken = Vec::new();
-    for promise in promises.iter().filter(|promise| only.is_empty() || only.contains(&&*promise.env)) {
+    for promise in promises.iter().filter(|promise| request.measures(promise)) {
         let gpu = if for_gpu { Some(GpuPreset::of(&operant, &promise.env)?) } else { None };
-        for seeds in promise.seeds(for_gpu) {
-            let results = train(&operant, promise, gpu.as_ref(), seeds, &mut broken)?;
+        let seeds = request.seeds.clone().map_or_else(|| promise.seeds(for_gpu), |seeds| vec![seeds]);
+        for seeds in &seeds {
+            let results = train(&operant, promise, gpu.as_ref(), &request.set, seeds, &mut broken)?;
             match &gpu {
                 Some(preset) => preset.row(promise, seeds, &results),
                 None => row(promise, seeds, &results)?,
@@ -100,6 +146,7 @@ fn train(
     operant: &Operant,
     promise: &PresetClaim,
     gpu: Option<&GpuPreset>,
+    set: &[String],
     seeds: &RangeInclusive<u64>,
     broken: &mut Vec<String>,
 ) -> Result<Vec<Value>> {
@@ -110,11 +157,13 @@ fn train(
         if let Some(preset) = gpu {
             args.extend(["--config", &preset.file]);
         }
+        args.extend(set.iter().flat_map(|set| ["--set", set.as_str()]));
         let result = operant.train(&args)?;
         let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
-        eprintln!("{} seed {seed}: {mean:.1}, solved at {}", promise.env, result["solved_at_step"]);
-        if mean.is_nan() || mean < promise.threshold {
-            broken.push(format!("{} seed {seed}: {mean:.1}", promise.env));
+        eprintln!("{} seed {seed}: {}, solved at {}", promise.env, shown(mean), result["solved_at_step"]);
+        let missed = promise.threshold.is_some_and(|threshold| set.is_empty() && mean < threshold);
+        if mean.is_nan() || missed {
+            broken.push(format!("{} seed {seed}: {}", promise.env, shown(mean)));
         }
         results.push(result);
     }
@@ -132,13 +181,13 @@ fn row(promise: &PresetClaim, seeds: &RangeInclusive<u64>, results: &[Value]) ->
     // A run is whole updates; the last may pass the budget by less than one.
     ensure!(most < promise.steps as f64 * 1.02, "{} took {most} steps", promise.env);
     println!(
-        "| {}, {most:.0} | {}-{} | {} | {:.1} | {:.1} | {:.0} | {:.2} | {:.2} |",
+        "| {}, {most:.0} | {}-{} | {} | {} | {} | {:.0} | {:.2} | {:.2} |",
         promise.env,
         seeds.start(),
         seeds.end(),
-        promise.threshold,
-        means.iter().copied().fold(f64::INFINITY, f64::min),
-        median(means.clone()),
+        promise.promised(),
+        shown(means.iter().copied().fold(f64::INFINITY, f64::min)),
+        shown(median(means.clone())),
         median(all(results, "solved_at_step")),
         median(all(results, "solved_at_s")),
         median(all(results, "wall_s")),
@@ -186,7 +235,7 @@ impl GpuPreset {
             format!("{:.0}", solved.iter().copied().fold(0.0, f64::max))
         };
         println!(
-            "| {} | {} x {} | {}, {} | {updates:.0}, {:.0} | {}-{} | {} | {:.1} | {:.1} | {:.0} | {last} | {:.1} |",
+            "| {} | {} x {} | {}, {} | {updates:.0}, {:.0} | {}-{} | {} | {} | {} | {:.0} | {last} | {:.1} |",
             promise.env,
             self.num_envs,
             self.num_steps,
@@ -195,9 +244,9 @@ impl GpuPreset {
             updates * (self.num_minibatches * self.update_epochs) as f64,
             seeds.start(),
             seeds.end(),
-            promise.threshold,
-            means.iter().copied().fold(f64::INFINITY, f64::min),
-            median(means.clone()),
+            promise.promised(),
+            shown(means.iter().copied().fold(f64::INFINITY, f64::min)),
+            shown(median(means.clone())),
             median(solved.clone()),
             median(all(results, "wall_s")),
         );

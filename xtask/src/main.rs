@@ -39,7 +39,7 @@ Chores:
           Writes the tables of docs/configuration.md from the rows of the settings.
   worlds-doc
           Writes docs/worlds.md from the specifications of the environments.
-  learning [--gpu-presets] [ENV]..
+  learning [--gpu-presets] [--seeds A..B] [--set KEY=VALUE].. [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md; with --gpu-presets on the CPU with the settings for GPUs, and the table of
           docs/results/learning-gpu-presets.md.

@@ -171,13 +171,7 @@ fn a_terminal_shows_episodes_pauses_and_is_given_back() {
     trained(&place);
     let play = ["play", "mine"];
     let mut terminal = Terminal::start(&place.command(&play), &[], (80, 24));
-    terminal.wait_for(&[
-        "cartpole: mine at 4096 steps",
-        "episode 1  step",
-        "return",
-        "q quit",
-        "n next",
-    ]);
+    terminal.wait_for(&["cartpole: mine at 4096 steps", "episode 1  step", "return", "q quit", "n next"]);
     terminal.press(" ");
     let paused = terminal.wait_for(&["space continue"]);
     let number = paused.split("episode ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
