@@ -220,27 +220,18 @@ impl std::fmt::Display for ActionSpace {
     }
 }
 
-<<<<<<< HEAD
 /// The names of actions.
 pub fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }
 
-/// Extents such as `10x10x4`.
-=======
 /// A shape such as `10x10x4`.
->>>>>>> w-prose
 fn by(extents: &[usize]) -> String {
     extents.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
-<<<<<<< HEAD
-/// How many indices with those bounds a word holds.
-pub fn indices_per_word(below: &[u32]) -> usize {
-=======
 /// How many indices with these bounds fit in a word.
 fn indices_per_word(below: &[u32]) -> usize {
->>>>>>> w-prose
     if below.iter().all(|&below| below <= 256) { 4 } else { 2 }
 }
 

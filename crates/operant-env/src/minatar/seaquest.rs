@@ -58,18 +58,7 @@ const ENEMY_SHOT_TIMER: u32 = 10;
 const MOVE_TIMER: u32 = 5;
 const LEAST_MOVE_TIMER: u32 = 2;
 
-<<<<<<< HEAD
-/// Bit planes of enemy bullets, of fish, of submarines.
-=======
-/// Bit planes of a list: presence, four bits of the column, three of the row minus one, the direction; for fish and
-/// submarines also three bits of the timer, and for submarines four of the shot timer.
-const THERE: usize = 0;
-const X: usize = 1;
-const Y: usize = 5;
-const RIGHTWARDS: usize = 8;
-const TIMER: usize = 9;
-const SHOT: usize = 12;
->>>>>>> w-prose
+/// The number of bit planes of enemy bullets, fish and submarines.
 const BULLET_PLANES: usize = 9;
 const FISH_PLANES: usize = 12;
 const SUB_PLANES: usize = 16;
@@ -121,123 +110,7 @@ bundle! {
 #[derive(Debug, Clone, Copy)]
 pub struct Seaquest;
 
-<<<<<<< HEAD
-/// An enemy comes from a side, unless one in its row goes the other way.
-=======
-/// All ones where `mask` holds, otherwise 0.
-#[inline(always)]
-fn all<L: Lane>(mask: L::Mask) -> L::Uint {
-    mask.select(L::Uint::splat(u32::MAX), L::Uint::splat(0))
-}
-
-/// All ones if bit number `bit` of `value` is set, otherwise 0.
-#[inline(always)]
-fn plane<L: Lane>(value: L::Uint, bit: usize) -> L::Uint {
-    value.shl(31 - bit as u32).to_int().shr(31).to_uint()
-}
-
-/// A cell for comparison with lists: a presence mask, then the bit planes of column and row.
-#[inline(always)]
-fn cell<L: Lane>(exists: L::Mask, x: L::Uint, y: L::Uint) -> [L::Uint; 8] {
-    // Objects in lists are never at the surface.
-    let there = all::<L>(exists & y.ne(L::Uint::splat(0))).named("cell_there");
-    let row = y - L::Uint::splat(1);
-    core::array::from_fn(|k| match k {
-        THERE => there,
-        X..Y => plane::<L>(x, k - X),
-        _ => plane::<L>(row, k - Y),
-    })
-}
-
-/// The members of a list that are in a cell.
-#[inline(always)]
-fn in_cell<U: Uint, const N: usize>(list: &[U; N], cell: &[U; 8]) -> U {
-    let differs = (X..RIGHTWARDS).fold(U::splat(0), |differs, k| differs | (list[k] ^ cell[k]));
-    list[THERE] & cell[THERE] & !differs
-}
-
-/// The lowest set bit: the oldest.
-#[inline(always)]
-fn lowest<U: Uint>(bits: U) -> U {
-    bits & (U::splat(0) - bits)
-}
-
-/// All bits from 0 to the highest set bit.
-#[inline(always)]
-fn filled<U: Uint>(bits: U) -> U {
-    [1, 2, 4, 8, 16].into_iter().fold(bits, |bits, shift| bits | bits.shr(shift))
-}
-
-/// The highest set bit: the newest.
-#[inline(always)]
-fn highest<U: Uint>(bits: U) -> U {
-    let filled = filled(bits);
-    filled ^ filled.shr(1)
-}
-
-/// Appends an object with these planes to a list where `there` is all ones.
-#[inline(always)]
-fn append<U: Uint, const N: usize>(list: &mut [U; N], there: U, planes: impl Fn(usize) -> U) {
-    let slot = (filled(list[THERE]) + U::splat(1)) & there;
-    for k in 0..N {
-        let value = if k == THERE { slot } else { planes(k) & slot };
-        list[k] = (list[k] & !slot) | value;
-    }
-}
-
-/// Moves the objects in `due` by one cell. Returns those that left the board: only -1 and 10 have both bits 1 and 3
-/// set.
-#[inline(always)]
-fn swim<U: Uint, const N: usize>(list: &mut [U; N], due: U) -> U {
-    let mut carry = due;
-    for k in X..X + 4 {
-        let before = list[k];
-        list[k] = before ^ carry;
-        carry = carry & !(before ^ list[RIGHTWARDS]);
-    }
-    due & list[X + 1] & list[X + 3]
-}
-
-/// Counts down the timers of `those`. Returns the objects whose timers were at 0, which restart at `again`.
-#[inline(always)]
-fn count_down<U: Uint>(timers: &mut [U], those: U, again: impl Fn(usize) -> U) -> U {
-    let due = timers.iter().fold(those, |due, timer| due & !*timer);
-    let mut borrow = those & !due;
-    for (bit, timer) in timers.iter_mut().enumerate() {
-        let before = *timer;
-        *timer = ((before ^ borrow) & !due) | (again(bit) & due);
-        borrow = borrow & !before;
-    }
-    due
-}
-
-/// Closes the holes of a list with the "compress" of Warren's "Hacker's Delight": shifts by 1, 2, 4, 8 and 16.
-#[inline(always)]
-fn compact<U: Uint, const N: usize>(list: [U; N]) -> [U; N] {
-    let mut there = list[THERE];
-    let mut list = list.map(|plane| plane & there);
-    let mut holes = (!there).shl(1);
-    for shift in [1, 2, 4, 8, 16] {
-        let odd = [1, 2, 4, 8, 16].into_iter().fold(holes, |odd, by| odd ^ odd.shl(by));
-        let moving = odd & there;
-        for plane in &mut list {
-            let part = *plane & moving;
-            *plane = (*plane ^ part) | part.shr(shift);
-        }
-        there = list[THERE];
-        holes = holes & !odd;
-    }
-    list
-}
-
-/// Closes the holes of a list that is nearly full.
-#[inline(always)]
-fn tidy<L: Lane, const N: usize>(list: [L::Uint; N]) -> [L::Uint; N] {
-    L::when(L::Uint::splat(1 << 24).le(list[THERE]), list, compact)
-}
-
 /// Adds an enemy at one side, unless another enemy in its row moves the opposite way.
->>>>>>> w-prose
 #[inline(always)]
 fn spawn_enemy<L: Lane>(
     s: &State<L>,
@@ -753,12 +626,8 @@ fn records(list: &[Wrapping<u32>]) -> Vec<[u32; 5]> {
         .collect()
 }
 
-<<<<<<< HEAD
-/// What is in the rows 1 to 8, but for the submarine, its bullets and divers.
+/// The objects in the rows 1 to 8, without the submarine, its bullets and divers.
 #[derive(Clone, Copy)]
-=======
-/// The bits of an observation under construction.
->>>>>>> w-prose
 struct Picture<L: Lane> {
     /// A nibble for each of the columns 0 to 7 of a row: trail, enemy bullet, fish, submarine.
     rows: [L::Uint; 8],
@@ -767,11 +636,7 @@ struct Picture<L: Lane> {
 }
 
 impl<L: Lane> Picture<L> {
-<<<<<<< HEAD
-    /// Adds something at column `x` of row `row` + 1, and its trail.
-=======
-    /// Sets the bit of a channel and a cell where `there` holds and the column is on the board.
->>>>>>> w-prose
+    /// Adds an object at column `x` of row `row` + 1, and its trail.
     #[inline(always)]
     fn put(&mut self, there: L::Mask, x: L::Uint, row: L::Uint, channel: u32, trail: Option<L::Mask>) {
         let u = L::Uint::splat;
@@ -797,11 +662,7 @@ impl<L: Lane> Picture<L> {
         }
     }
 
-<<<<<<< HEAD
-    /// Adds everything of a list, four at a time while there are more.
-=======
-    /// Draws all objects of a list, with trails for fish and submarines: four at a time until all are drawn.
->>>>>>> w-prose
+    /// Adds all objects of a list, four at a time until all are added.
     #[inline(always)]
     fn put_list<const N: usize>(&mut self, list: &[L::Uint; N], channel: u32) {
         let u = L::Uint::splat;
