@@ -356,9 +356,9 @@ impl Game for Seaquest {
     const ABOUT: About = About {
         title: "Seaquest",
         name: "seaquest",
-        summary: "shoot, dive and surface on a 10x10 grid; 1 an enemy, up to 9 for six divers",
-        rules: "A submarine shoots fish and submarines, 1 each, and collects divers. It must surface for air, with a diver on \
-                board; six pay for the air that is left. A touch or a bullet ends the episode.",
+        summary: "shoot, dive and surface on a 10x10 grid; +1 per enemy, up to 9 for rescuing six divers",
+        rules: "A submarine shoots fish and submarines, 1 each, and collects divers. It must surface for air with at least one \
+                diver on board; with six, the remaining oxygen gives a bonus. A collision or a bullet ends the episode.",
         channels: CHANNELS as usize,
         actions: &[0, LEFT, UP, RIGHT, DOWN, FIRE],
         ramps: true,
@@ -601,7 +601,7 @@ fn lists(public: &[f64]) -> Result<(Lists<'_>, usize), CaseError> {
         let count = public.get(at).copied().unwrap_or(0.0);
         if count.fract() != 0.0 || !(0.0..=most as f64).contains(&count) {
             let env = format!("minatar_{}", Seaquest::ABOUT.name);
-            return Err(CaseError::Entry { env, index: at, value: count, what });
+            return Err(CaseError::Entry { env, index: at, value: count, what: what.to_owned() });
         }
         let end = at + 1 + count as usize * length;
         *list = public.get(at + 1..end).map_or_else(Vec::new, |records| records.chunks(length).collect());
