@@ -145,8 +145,8 @@ impl Registry {
     }
 }
 
-/// Environments that [`Registry::of_each_kind`] always has: bit maps that change, given lists of draws, and a layout that is
-/// drawn.
+/// Environments that [`Registry::of_each_kind`] always includes for their rules: two more MinAtar games, and a MiniGrid layout
+/// that is drawn room by room.
 const OWN_RULES: [&str; 3] = ["minatar_breakout", "minatar_freeway", "minigrid_multiroom_n4_s5"];
 
 /// The kinds of observations, actions and masks of an environment.
