@@ -1,4 +1,4 @@
-// acrobot: swing a two-link arm above a line; -1 a step.
+// acrobot: swing a two-link arm above a line; -1 per step.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

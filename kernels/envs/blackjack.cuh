@@ -1,4 +1,4 @@
-// blackjack: draw cards up to 21 against a dealer; 1 for a win, -1 for a loss.
+// blackjack: draw cards up to 21 against a dealer; +1 for a win, -1 for a loss.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 
@@ -198,7 +198,7 @@ __device__ __forceinline__ void env_observe(
     obs[0] = t2;
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 2u;
 __device__ __forceinline__ constexpr unsigned input_offset_0(unsigned k) { return k == 0u ? 0u : k == 1u ? 32u : 43u; }

@@ -272,7 +272,7 @@ __device__ __forceinline__ void env_observe(
     obs[10] = state.bricks[3];
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 0   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 115u;
 __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {

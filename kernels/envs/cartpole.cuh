@@ -1,4 +1,4 @@
-// cartpole: balance a pole on a cart; 1 a step.
+// cartpole: balance a pole on a cart; +1 per step.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

@@ -1,4 +1,4 @@
-// cliff_walking: walk along a cliff; -1 a step, -100 for a fall.
+// cliff_walking: walk along a cliff; -1 per step, -100 for a fall.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 
@@ -49,7 +49,7 @@ __device__ __forceinline__ void env_observe(
     obs[0] = state.cell;
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 2u;
 __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {

@@ -1,4 +1,4 @@
-// frozen_lake: cross 4 x 4 cells of ice with holes; 1 at the goal.
+// frozen_lake: cross 4 x 4 cells of ice with holes; +1 at the goal.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 
@@ -72,7 +72,7 @@ __device__ __forceinline__ void env_observe(
     obs[0] = state.cell;
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 1u;
 __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {

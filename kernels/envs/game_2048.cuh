@@ -511,7 +511,7 @@ __device__ __forceinline__ void env_observe(
     obs[3] = t4;
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 9u;
 __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {

@@ -1,4 +1,4 @@
-// minatar_asterix: collect gold between enemies on a 10x10 grid; 1 a piece.
+// minatar_asterix: collect gold between enemies on a 10x10 grid; +1 per piece.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

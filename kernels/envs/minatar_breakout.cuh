@@ -1,4 +1,4 @@
-// minatar_breakout: break bricks with a ball on a 10x10 grid; 1 a brick.
+// minatar_breakout: break bricks with a ball on a 10x10 grid; +1 per brick.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

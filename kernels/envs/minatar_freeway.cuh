@@ -1,4 +1,4 @@
-// minatar_freeway: cross a road with cars on a 10x10 grid; 1 a crossing.
+// minatar_freeway: cross a road with cars on a 10x10 grid; +1 per crossing.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

@@ -1,4 +1,4 @@
-// minatar_seaquest: shoot, dive and surface on a 10x10 grid; 1 an enemy, up to 9 for six divers.
+// minatar_seaquest: shoot, dive and surface on a 10x10 grid; +1 per enemy, up to 9 for rescuing six divers.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

@@ -1,4 +1,4 @@
-// minatar_space_invaders: shoot marching aliens on a 10x10 grid; 1 an alien.
+// minatar_space_invaders: shoot marching aliens on a 10x10 grid; +1 per alien.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

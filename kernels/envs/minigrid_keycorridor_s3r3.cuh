@@ -1509,7 +1509,7 @@ __device__ __forceinline__ void env_observe(
     obs[38] = 0u | (state.extra[0] << 0u);
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 31u;
 __device__ __forceinline__ constexpr unsigned input_offset_0(unsigned k) { return k == 0u ? 0u : k == 1u ? 11u : 17u; }

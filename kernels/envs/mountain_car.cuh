@@ -1,4 +1,4 @@
-// mountain_car: rock a weak car up a hill; -1 a step.
+// mountain_car: rock a weak car up a hill; -1 per step.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

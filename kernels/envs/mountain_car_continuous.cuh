@@ -1,4 +1,4 @@
-// mountain_car_continuous: rock a weak car up a hill with little fuel; 100 at the flag.
+// mountain_car_continuous: rock a weak car up a hill with little fuel; +100 at the flag.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

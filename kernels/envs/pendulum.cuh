@@ -1,4 +1,4 @@
-// pendulum: swing a pendulum up with a weak motor; 0 at best.
+// pendulum: swing a pendulum up with a weak motor; at most 0 per step.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

@@ -1,4 +1,4 @@
-// pong: beat a scripted opponent to 21 points; 1 a point, -1 a point of the opponent.
+// pong: beat a scripted opponent to 21 points; +1 per point scored, -1 per point conceded.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

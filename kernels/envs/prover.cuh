@@ -1,4 +1,4 @@
-// prover: prove a query by backward chaining; 1 for a proof.
+// prover: prove a query by backward chaining; +1 for a proof.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 
@@ -1036,7 +1036,7 @@ __device__ __forceinline__ void env_observe(
     for (unsigned word = 0u; word < 150u; ++word) (obs + 8)[word] = state.choices[word];
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 690u;
 __device__ __forceinline__ constexpr unsigned input_offset_0(unsigned k) { return k == 0u ? 0u : k == 1u ? 15u : 60u; }

@@ -1,4 +1,4 @@
-// quadrotor_hover: hover at a point from a random attitude; 1 a step at best.
+// quadrotor_hover: hover at a point from a random attitude; at most 1 per step.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

@@ -1,4 +1,4 @@
-// quadrotor_lemniscate: fly along a lemniscate; 1 a step at best.
+// quadrotor_lemniscate: fly along a lemniscate; at most 1 per step.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 

@@ -1,4 +1,4 @@
-// repeat_previous: name the symbol shown k steps ago; 64 at best, 16 by chance.
+// repeat_previous: name the symbol shown k steps ago; maximum 64, random policy 16.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 
@@ -112,7 +112,7 @@ __device__ __forceinline__ void env_observe(
     obs[0] = state.symbol;
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 1u;
 __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {

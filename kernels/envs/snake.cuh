@@ -1,4 +1,4 @@
-// snake: eat and grow without hitting the walls or yourself; 1 a food.
+// snake: eat and grow without hitting the walls or yourself; +1 per food.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 
@@ -582,7 +582,7 @@ __device__ __forceinline__ void env_observe(
     obs[9] = 1u << (state.heading & 31u);
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 8u;
 __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {

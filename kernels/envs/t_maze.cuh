@@ -1,4 +1,4 @@
-// t_maze: recall a cue from the start at the end of a corridor; 4 for the right turn.
+// t_maze: recall a cue from the start at the end of a corridor; 4 for the correct turn.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 
@@ -77,7 +77,7 @@ __device__ __forceinline__ void env_observe(
     obs[0] = (state.position == 0u) ? state.cue : ((state.position == 10u) ? 3u : 2u);
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 1u;
 __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {

@@ -1,4 +1,4 @@
-// taxi: take a passenger to its destination; 20 there, -1 a step, -10 for a wrong stop.
+// taxi: take a passenger to its destination; +20 for the drop-off, -1 per step, -10 for an illegal pick-up or drop-off.
 // Emitted from the environment's Rust source by `operant emit`; do not edit.
 #pragma once
 
@@ -99,7 +99,7 @@ __device__ __forceinline__ void env_observe(
     obs[0] = (((state.cell * 5u) + state.passenger) * 4u) + state.destination;
 }
 
-#define ENV_PACKED 1   // env_input makes what the network sees
+#define ENV_PACKED 1   // env_input computes the network input
 #define ENV_INPUT_BITS 1   // bits, or floats by their bits
 constexpr unsigned ENV_INPUT_WORDS = 16u;
 __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {

@@ -90,11 +90,11 @@ impl Env for Acrobot {
             name: "acrobot".into(),
             aliases: vec!["Acrobot-v1".into(), "Acrobot".into()],
             family: "classic control".into(),
-            summary: "swing a two-link arm above a line; -1 a step".into(),
+            summary: "swing a two-link arm above a line; -1 per step".into(),
             rules: "Two links hang from a joint; torque is applied between them. Every step costs 1 \
                     until the end swings above one link over the joint."
                 .into(),
-            reference: "Gymnasium's Acrobot-v1, equal up to float rounding.".into(),
+            reference: "Identical to Gymnasium's Acrobot-v1 up to float rounding.".into(),
             variant_of: None,
             obs: ObsSpace::symmetric(&[1.0, 1.0, 1.0, 1.0, MAX_SPEED[0], MAX_SPEED[1]]),
             actions: ActionSpace::Discrete(vec![3]),

@@ -167,7 +167,7 @@ pub trait AnyEnv: Send + Sync + 'static {
     /// The environment with these options set.
     ///
     /// # Errors
-    /// When an option is unknown or out of range.
+    /// When an option is unknown or out of range, or the observation space is invalid.
     fn with_options(&self, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, OptionError>;
 
     /// A tile of environments at the start of their first episodes.
@@ -254,7 +254,9 @@ impl<E: Env> AnyEnv for E {
         for (name, value) in options {
             env.set_option(name, value)?;
         }
-        Ok(env.resolve())
+        let env = env.resolve();
+        env.spec().check()?;
+        Ok(env)
     }
 
     fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError> {

@@ -214,10 +214,10 @@ impl Env for BreakoutLarge {
             aliases: vec!["Breakout-Large".into()],
             family: "arcade".into(),
             summary: "break two walls of 108 bricks with five balls; 864 points".into(),
-            rules: "Stay, move left or move right to keep the ball in play. Rows are worth 7, 7, 4, 4, 1 and 1 points a brick, and the \
-                    ball is faster after hits and high rows. The episode ends with the fifth ball or the second wall."
+            rules: "Stay, move left or move right to keep the ball in play. Bricks are worth 7, 7, 4, 4, 1 and 1 points by row; the \
+                    ball speeds up after hits and in high rows. The episode ends when the fifth ball is lost or the second wall is cleared."
                 .into(),
-            reference: "Rules of its own with the bricks and points of the Atari game; tests hold them against a second implementation."
+            reference: "No external reference, with the bricks and points of the Atari game; tests compare with a second implementation."
                 .into(),
             obs: ObsSpace::Parts(vec![
                 ("motion".into(), ObsSpace::symmetric(&[1.0; 7])),

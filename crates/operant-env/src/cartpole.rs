@@ -62,11 +62,11 @@ impl Env for CartPole {
             name: "cartpole".into(),
             aliases: vec!["CartPole-v1".into(), "CartPole".into()],
             family: "classic control".into(),
-            summary: "balance a pole on a cart; 1 a step".into(),
+            summary: "balance a pole on a cart; +1 per step".into(),
             rules: "A cart on a track carries a pole; push it left or right at 50 Hz. The episode ends \
                     when the pole leans 12 degrees or the cart is 2.4 m from the centre."
                 .into(),
-            reference: "Gymnasium's CartPole-v1, equal up to float rounding.".into(),
+            reference: "Identical to Gymnasium's CartPole-v1 up to float rounding.".into(),
             variant_of: None,
             obs: ObsSpace::symmetric(&[2.0 * X_LIMIT, f64::INFINITY, 2.0 * THETA_LIMIT, f64::INFINITY]),
             actions: ActionSpace::Discrete(vec![2]),

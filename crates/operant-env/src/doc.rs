@@ -21,8 +21,8 @@ pub fn markdown(registry: &Registry) -> String {
          operant envs minigrid             # one family\n\
          operant envs cartpole             # one environment: spaces, rules, options, preset, a picture\n\
          ```\n\n\
-         {} environments in {} families. *Exactness* says what an environment reproduces and where it differs.\n\n\
-         This file is made from the specifications in `crates/operant-env/src` by `cargo xtask worlds-doc`.\n",
+         {} environments in {} families. *Reference* names what each environment reproduces, and the differences.\n\n\
+         Generated from the specifications in `crates/operant-env/src` by `cargo xtask worlds-doc`; do not edit.\n",
         specs.len(),
         families.len(),
     );
@@ -39,13 +39,14 @@ pub fn markdown(registry: &Registry) -> String {
 }
 
 fn section(text: &mut String, spec: &EnvSpec, variants: &[&EnvSpec]) {
-    let EnvSpec { name, summary, rules, reference, obs, actions, time_limit, options, .. } = spec;
+    let EnvSpec { name, summary, rules, reference, obs, actions, options, .. } = spec;
     let _ = write!(
         text,
         "\n### `{name}`\n\n{}. {rules}\n\n\
-         - observations: {obs}; actions: {actions}; time limit: {time_limit} steps\n\
-         - exactness: {reference}\n",
+         - observations: {obs}; actions: {actions}; time limit: {}\n\
+         - reference: {reference}\n",
         capitalised(summary),
+        spec.time_limit_text(),
     );
     if !spec.aliases.is_empty() {
         let _ = writeln!(text, "- also known as {}", spec.aliases.join(", "));

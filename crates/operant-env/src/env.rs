@@ -43,7 +43,7 @@ pub trait Env: Clone + Send + Sync + 'static {
     fn observe<L: Lane>(&self, state: &Self::State<L>) -> Self::Obs<L>;
 
     /// Whether choice `choice` of action component `component` is legal in `state`; at least one choice of each
-    /// component must be. Asked only when [`Env::MASKED`].
+    /// component must be legal, except in a terminal state. Asked only when [`Env::MASKED`].
     fn legal<L: Lane>(&self, _state: &Self::State<L>, _component: usize, _choice: usize) -> L::Mask {
         L::Mask::splat(true)
     }

@@ -123,9 +123,9 @@ impl Env for Game2048 {
             family: "arcade".into(),
             summary: "slide and merge tiles on a 4x4 board; the reward is the sum of merged tiles".into(),
             rules: "Slide all tiles up, right, down or left; equal tiles that meet merge. After each move a 2 (90%) or a 4 appears on \
-                    a free cell. Moves that change nothing are masked; the game ends when there is no other."
+                    a free cell. Moves without effect are masked; the game ends when no move changes the board."
                 .into(),
-            reference: "The rules of the original game; tests hold them against a second implementation.".into(),
+            reference: "No external reference, with the rules of the original game; tests compare with a second implementation.".into(),
             obs: ObsSpace::Index { shape: vec![SIDE, SIDE], below: vec![BELOW] },
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),

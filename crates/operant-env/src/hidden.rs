@@ -19,7 +19,7 @@ pub(crate) fn option() -> EnvOption {
         OPTION,
         "nothing",
         &["nothing", VELOCITY],
-        "what observations leave out, so that a policy needs memory",
+        "what to remove from observations; without velocities a policy needs memory",
     )
 }
 
@@ -43,6 +43,14 @@ pub fn family(registry: Registry) -> Registry {
     };
     let all: Vec<_> = registry.envs().iter().filter_map(hidden).collect();
     all.into_iter().fold(registry, Registry::with_shared)
+}
+
+/// The preset of the base, without its threshold and the comment about it: solving the environment requires a policy with
+/// memory.
+fn without_threshold(base: &str, preset: &str) -> String {
+    let settings = preset.lines().skip_while(|line| line.starts_with('#') || line.starts_with("solved_at"));
+    let settings: String = settings.map(|line| format!("{line}\n")).collect();
+    format!("# The settings of {base}. Solving it requires a policy with memory.\n{settings}")
 }
 
 /// An environment with N of the real numbers that the observations of `base` have.
@@ -93,20 +101,30 @@ impl<E: Env, const N: usize> Env for Hidden<E, N> {
         let obs =
             ObsSpace::Box { low: self.seen.map(|k| low[k]).into(), high: self.seen.map(|k| high[k]).into() };
         let id = &base.aliases[0];
+        let option =
+            EnvOption::word(OPTION, VELOCITY, &[VELOCITY], "velocities are removed from observations");
         EnvSpec {
             name: format!("{}_no_velocity", base.name),
             aliases: vec![id.replace("-v", "NoVel-v")],
             family: "memory".into(),
             summary: format!("{}; velocities are hidden", base.summary),
+            rules: format!("{} Solving it requires a policy with memory.", base.rules),
             reference: format!(
-                "As {}, and rl-zoo's mask of velocities, which shows zeros where this leaves them out.",
+                "{} without velocities, like rl-zoo's velocity mask, which sets them to zero instead of removing them.",
                 base.name
             ),
+            preset: base.preset.as_deref().map(|preset| without_threshold(&base.name, preset)),
             variant_of: Some(base.name),
             obs,
-            options: Vec::new(),
+            options: vec![option],
             ..base
         }
+    }
+
+    /// Accepts `hide = "velocity"`, which changes nothing here, so that the name and the options of a run make it again.
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        Env::spec(self).check_option(name, value)?;
+        Ok(())
     }
 
     #[inline(always)]

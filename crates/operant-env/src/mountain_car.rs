@@ -87,11 +87,11 @@ impl Env for MountainCar {
             name: "mountain_car".into(),
             aliases: vec!["MountainCar-v0".into(), "MountainCar".into()],
             family: "classic control".into(),
-            summary: "rock a weak car up a hill; -1 a step".into(),
+            summary: "rock a weak car up a hill; -1 per step".into(),
             rules: "A car too weak for the hill accelerates left, not at all or right. \
                     Every step costs 1 until it passes the flag at 0.5."
                 .into(),
-            reference: "Gymnasium's MountainCar-v0, equal up to float rounding.".into(),
+            reference: "Identical to Gymnasium's MountainCar-v0 up to float rounding.".into(),
             variant_of: None,
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
             actions: ActionSpace::Discrete(vec![3]),

@@ -44,11 +44,11 @@ impl Env for MountainCarContinuous {
             name: "mountain_car_continuous".into(),
             aliases: vec!["MountainCarContinuous-v0".into(), "MountainCarContinuous".into()],
             family: "classic control".into(),
-            summary: "rock a weak car up a hill with little fuel; 100 at the flag".into(),
+            summary: "rock a weak car up a hill with little fuel; +100 at the flag".into(),
             rules: "A car too weak for the hill is pushed with a force of -1 to 1. Reaching the \
                     flag at 0.45 gives 100; force costs 0.1 times its square."
                 .into(),
-            reference: "Gymnasium's MountainCarContinuous-v0, equal up to float rounding.".into(),
+            reference: "Identical to Gymnasium's MountainCarContinuous-v0 up to float rounding.".into(),
             variant_of: None,
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
             actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },

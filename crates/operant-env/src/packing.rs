@@ -254,7 +254,7 @@ impl Packing {
         }
         let (words, bits) = (self.input_words(), u8::from(self.is_binary));
         format!(
-            "\n#define ENV_PACKED 1   // env_input makes what the network sees\n\
+            "\n#define ENV_PACKED 1   // env_input computes the network input\n\
              #define ENV_INPUT_BITS {bits}   // bits, or floats by their bits\n\
              constexpr unsigned ENV_INPUT_WORDS = {words}u;\n{helpers}\
              __device__ __forceinline__ void env_input(const unsigned* obs, unsigned* input) {{\n{body}}}\n"

@@ -65,11 +65,11 @@ impl Env for Pendulum {
             name: "pendulum".into(),
             aliases: vec!["Pendulum-v1".into(), "Pendulum".into()],
             family: "classic control".into(),
-            summary: "swing a pendulum up with a weak motor; 0 at best".into(),
+            summary: "swing a pendulum up with a weak motor; at most 0 per step".into(),
             rules: "A pendulum that hangs down is swung up and held with a torque of -2 to 2. \
                     Each step costs its angle, speed and torque, squared and weighted."
                 .into(),
-            reference: "Gymnasium's Pendulum-v1, equal up to float rounding.".into(),
+            reference: "Identical to Gymnasium's Pendulum-v1 up to float rounding.".into(),
             variant_of: None,
             obs: ObsSpace::symmetric(&[1.0, 1.0, MAX_SPEED]),
             actions: ActionSpace::Box { low: vec![-MAX_TORQUE], high: vec![MAX_TORQUE] },

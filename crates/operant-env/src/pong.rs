@@ -157,11 +157,11 @@ impl Env for Pong {
             name: "pong".into(),
             aliases: vec!["Pong".into()],
             family: "arcade".into(),
-            summary: "beat a scripted opponent to 21 points; 1 a point, -1 a point of the opponent".into(),
+            summary: "beat a scripted opponent to 21 points; +1 per point scored, -1 per point conceded".into(),
             rules: "Stay, move up or move down to hit the ball past the opponent's paddle. Where a paddle hits the ball sets its \
                     angle and speed, and a moving paddle gives it spin. The first to 21 points wins."
                 .into(),
-            reference: "Rules of its own, in the manner of the arcade game; tests hold them against a second implementation."
+            reference: "No external reference, similar to the arcade game; tests compare with a second implementation."
                 .into(),
             // Rounding may make the opponent's velocity slightly larger than its limit.
             obs: ObsSpace::symmetric(&[any, 1.0, 1.0, any, 1.0, 1.0, 1.0, 1.0, 1.001, 1.0, 1.0]),

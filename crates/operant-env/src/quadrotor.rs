@@ -259,43 +259,45 @@ impl<const O: usize> Env for Quadrotor<O> {
         let (name, summary, task, preset) = if Self::FOLLOWS {
             let task = "Follow a lemniscate 2 m wide";
             let preset = include_str!("../presets/quadrotor_lemniscate.toml");
-            ("quadrotor_lemniscate", "fly along a lemniscate; 1 a step at best", task, preset)
+            ("quadrotor_lemniscate", "fly along a lemniscate; at most 1 per step", task, preset)
         } else {
             let task = "Fly to a point from a random place and attitude, and stay there";
             let preset = include_str!("../presets/quadrotor_hover.toml");
-            ("quadrotor_hover", "hover at a point from a random attitude; 1 a step at best", task, preset)
+            ("quadrotor_hover", "hover at a point from a random attitude; at most 1 per step", task, preset)
         };
         let mut options = vec![
-            EnvOption::number("tilt", Self::default().tilt, 0.0, 180.0, "greatest tilt of a start, degrees"),
-            EnvOption::number("wind", 0.0, 0.0, 5.0, "greatest component of the wind of an episode, m/s"),
+            EnvOption::number("tilt", Self::default().tilt, 0.0, 180.0, "maximum initial tilt, degrees"),
+            EnvOption::number("wind", 0.0, 0.0, 5.0, "maximum wind speed per axis, m/s, drawn per episode"),
             EnvOption::number(
                 "vary",
                 0.0,
                 0.0,
                 0.3,
-                "how far mass, inertia and thrust of an episode may be off, as a part",
+                "maximum relative deviation of mass, inertia and thrust, drawn per episode",
             ),
-            EnvOption::number("substeps", 1.0, 1.0, 16.0, "integration steps per step"),
+            EnvOption::whole("substeps", 1, 1, 16, "integration steps per environment step"),
         ];
         if Self::FOLLOWS {
-            options.push(EnvOption::number("period", 5.5, 3.0, 30.0, "time of a lemniscate, s"));
+            options.push(EnvOption::number("period", 5.5, 3.0, 30.0, "time per lap of the lemniscate, s"));
         }
-        let mut high = [FURTHEST; 3].to_vec();
-        high.extend([1.0; 9]);
+        // The last observation of an episode exceeds a limit; rounding may make rotation entries and rotor speeds slightly
+        // larger than 1. The points ahead are at most 2 SIZE from the target.
+        let mut high = [2.0 * FURTHEST; 3].to_vec();
+        high.extend([1.001; 9]);
         high.extend([f64::INFINITY; 3]);
-        high.extend([FASTEST; 3]);
-        high.extend([1.0; 4]);
-        high.resize(O, 2.0 * SIZE);
+        high.extend([2.0 * FASTEST; 3]);
+        high.extend([1.001; 4]);
+        high.resize(O, 2.0 * FURTHEST + 2.0 * SIZE);
         EnvSpec {
             name: name.into(),
             aliases: Vec::new(),
             family: "flight".into(),
             summary: summary.into(),
             rules: format!(
-                "{task}, with four motor commands at 100 Hz. The reward falls with the distance, speed, turning and throttle; \
-                 the episode ends 3 m off the target or when it turns faster than 2,000 degrees per second."
+                "{task}, with four motor commands at 100 Hz. The reward decreases with distance, speed, angular velocity and deviation \
+                 from hover throttle; the episode ends more than 3 m from the target or above 2,000 degrees per second."
             ),
-            reference: "A Crazyflie 2 with published mass, inertia, thrust, drag and motor lag; a test holds it to double precision."
+            reference: "A Crazyflie 2 with published mass, inertia, thrust, drag and motor lag; tests compare with a second implementation in double precision."
                 .into(),
             variant_of: None,
             obs: ObsSpace::symmetric(&high),
@@ -310,13 +312,12 @@ impl<const O: usize> Env for Quadrotor<O> {
 
     fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
         self.spec().check_option(name, value)?;
-        let number = value.number();
         match name {
-            "tilt" => self.tilt = number,
-            "wind" => self.wind = number,
-            "vary" => self.vary = number,
-            "period" => self.period = number,
-            _ => self.substeps = number as u32,
+            "tilt" => self.tilt = value.number(),
+            "wind" => self.wind = value.number(),
+            "vary" => self.vary = value.number(),
+            "period" => self.period = value.number(),
+            _ => self.substeps = value.whole(),
         }
         Ok(())
     }

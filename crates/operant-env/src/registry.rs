@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::any::AnyEnv;
-use crate::spec::{EnvSpec, OptionError, OptionValue};
+use crate::spec::{ActionSpace, EnvSpec, ObsSpace, OptionError, OptionValue};
 
 /// Declares the modules of the environments, and [`crate::builtin`] as the list of them. A module with several
 /// environments has a function `family` that registers them.
@@ -53,7 +53,7 @@ pub enum EnvError {
     /// There is none of that name.
     #[error(transparent)]
     Unknown(#[from] UnknownEnv),
-    /// An option is unknown or out of range.
+    /// An option is unknown or out of range, or the specification is invalid.
     #[error(transparent)]
     Option(#[from] OptionError),
 }
@@ -79,14 +79,22 @@ impl Registry {
         &self.envs
     }
 
-    /// A subset that contains every kind of space and rule: classic control, and the first environment of every other
-    /// family. For test suites that would take too long with all environments.
+    /// A subset for test suites that would take too long with all environments: classic control, the first environment of
+    /// every other family, every environment that is the first with a kind of observation, action or mask, and three with
+    /// rules that the others lack.
     #[must_use]
     pub fn of_each_kind(&self) -> Registry {
-        let mut families = BTreeSet::new();
+        let (mut families, mut kinds) = (BTreeSet::new(), BTreeSet::new());
         let is_chosen = |env: &&Arc<dyn AnyEnv>| {
-            let family = env.spec().family;
-            family == "classic control" || families.insert(family)
+            let env: &dyn AnyEnv = &***env;
+            let spec = env.spec();
+            // Both sets have to record every chosen environment.
+            let is_new_kind = kinds_of(env).into_iter().filter(|kind| kinds.insert(*kind)).count() > 0;
+            let is_new_family = families.insert(spec.family.clone());
+            spec.family == "classic control"
+                || is_new_family
+                || is_new_kind
+                || OWN_RULES.contains(&spec.name.as_str())
         };
         Registry { envs: self.envs.iter().filter(is_chosen).cloned().collect() }
     }
@@ -129,8 +137,43 @@ impl Registry {
     /// The environment of that name or alias with those options.
     ///
     /// # Errors
-    /// When there is none, or an option is unknown or out of range.
+    /// When there is none, an option is unknown or out of range, or the observation space is invalid.
     pub fn make(&self, name: &str, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, EnvError> {
-        Ok(self.find(name)?.with_options(options)?)
+        let env = self.find(name)?.with_options(options)?;
+        env.spec().check()?;
+        Ok(env)
     }
+}
+
+/// Environments that [`Registry::of_each_kind`] always includes for their rules: two more MinAtar games, and a MiniGrid layout
+/// that is drawn room by room.
+const OWN_RULES: [&str; 3] = ["minatar_breakout", "minatar_freeway", "minigrid_multiroom_n4_s5"];
+
+/// The kinds of observations, actions and masks of an environment.
+fn kinds_of(env: &dyn AnyEnv) -> Vec<&'static str> {
+    let spec = env.spec();
+    let kind = |part: &ObsSpace| match part {
+        ObsSpace::Box { .. } => "reals",
+        ObsSpace::Binary { .. } => "bits",
+        ObsSpace::Index { below, .. } if below.iter().any(|&below| below > 256) => "indices of 16 bits",
+        ObsSpace::Index { .. } => "indices of 8 bits",
+        ObsSpace::Bytes { .. } => "bytes",
+        ObsSpace::Parts(_) => "nested parts",
+    };
+    let mut kinds: Vec<&str> = spec.obs.parts().into_iter().map(|(_, part)| kind(part)).collect();
+    if let ObsSpace::Parts(parts) = &spec.obs {
+        let reals = parts.iter().filter(|(_, part)| part.is_real()).count();
+        kinds.push(match reals {
+            0 => "parts without reals",
+            _ if reals == parts.len() => "parts of reals",
+            _ => "parts with and without reals",
+        });
+    }
+    kinds.push(match &spec.actions {
+        ActionSpace::Discrete(choices) if choices.len() == 1 => "one choice",
+        ActionSpace::Discrete(_) => "several choices",
+        ActionSpace::Box { .. } => "real actions",
+    });
+    kinds.push(if env.masked() { "masked" } else { "unmasked" });
+    kinds
 }

@@ -5,7 +5,7 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, ObsSpace, PURPLE, RED, Scene, Shape, Step};
 
 /// Number of symbols; each takes two bits.
@@ -57,21 +57,21 @@ impl Env for RepeatPrevious {
     type Action<L: Lane> = L::Uint;
 
     fn spec(&self) -> EnvSpec {
-        let delay =
-            EnvOption::number("k", 4.0, 1.0, LONGEST as f64, "how many steps ago the symbol was shown");
+        let delay = EnvOption::whole("k", 4, 1, LONGEST as u32, "how many steps ago the symbol was shown");
         EnvSpec {
             name: "repeat_previous".into(),
             aliases: Vec::new(),
             family: "memory".into(),
-            summary: "name the symbol shown k steps ago; 64 at best, 16 by chance".into(),
-            rules: "Each step shows one of four symbols, drawn uniformly; the action names the one shown k steps ago, for 1 \
-                    if right. The first k steps ask nothing; then come 64 questions. It waits for a policy with memory."
+            summary: "name the symbol shown k steps ago; maximum 64, random policy 16".into(),
+            rules: "Each step shows one of four symbols, drawn uniformly; the action names the one shown k steps ago, for a \
+                    reward of 1 if correct. The first k steps have no question, the next 64 do. Solving it requires a policy \
+                    with memory."
                 .into(),
-            reference: "POPGym's RepeatPrevious, with independent symbols; a wrong answer costs nothing.".into(),
+            reference: "POPGym's RepeatPrevious, but symbols are drawn independently and wrong answers have no penalty.".into(),
             variant_of: None,
-            obs: ObsSpace::Index { shape: vec![1], below: vec![SYMBOLS] },
+            obs: ObsSpace::index(SYMBOLS),
             actions: ActionSpace::Discrete(vec![SYMBOLS as usize]),
-            action_names: Vec::new(),
+            action_names: names(["red", "green", "blue", "purple"]),
             time_limit: LONGEST as u32 + QUESTIONS,
             fps: 4.0,
             options: vec![delay],
@@ -81,7 +81,7 @@ impl Env for RepeatPrevious {
 
     fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
         self.spec().check_option(name, value)?;
-        self.delay = value.number() as u32;
+        self.delay = value.whole();
         Ok(())
     }
 

@@ -73,8 +73,8 @@ pub enum CaseError {
         index: usize,
         /// The number.
         value: f64,
-        /// The value.
-        what: &'static str,
+        /// The values that are allowed there.
+        what: String,
     },
     /// Wrong number of action components, or a choice that does not exist.
     #[error("`actions[{index}]` = {got:?}")]
@@ -148,8 +148,9 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
     }
     // In the public form integer leaves, packed ones included, are whole numbers.
     let whole = |index: usize| leaves.get(index).is_none_or(|leaf| leaf.kind != Kind::Float);
-    let refused = |index: usize, what| {
-        Err(CaseError::Entry { env: spec.name.clone(), index, value: case.state[index], what })
+    let refused = |index: usize, what: &str| {
+        let (env, value) = (spec.name.clone(), case.state[index]);
+        Err(CaseError::Entry { env, index, value, what: what.to_owned() })
     };
     for (index, value) in case.state.iter().enumerate() {
         if !value.is_finite() {

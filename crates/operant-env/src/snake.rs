@@ -157,11 +157,11 @@ impl Env for Snake {
             name: "snake".into(),
             aliases: vec!["Snake".into()],
             family: "arcade".into(),
-            summary: "eat and grow without hitting the walls or yourself; 1 a food".into(),
-            rules: "Move up, right, down or left. Food is worth 1 and makes the snake a cell longer. The episode ends at a wall, at the \
-                    snake itself, when the board is full, or after 2 size^2 steps without food."
+            summary: "eat and grow without hitting the walls or yourself; +1 per food".into(),
+            rules: "Move up, right, down or left. Food gives 1 and makes the snake one cell longer. The episode ends when the \
+                    snake hits a wall or itself, when the board is full, or after 2 size^2 steps without food."
                 .into(),
-            reference: "Rules of its own; tests hold them against a second implementation.".into(),
+            reference: "No external reference; tests compare with a second implementation.".into(),
             obs: ObsSpace::Parts(vec![
                 ("view".into(), bits(&[2, VIEW, VIEW])),
                 ("food".into(), bits(&[4])),
@@ -170,19 +170,15 @@ impl Env for Snake {
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),
             fps: 10.0,
-            options: vec![EnvOption::number("size", 10.0, 10.0, MOST as f64, "cells along a side, a whole number")],
+            options: vec![EnvOption::whole("size", 10, 10, MOST as u32, "cells per side")],
             preset: Some(include_str!("../presets/snake.toml").into()),
             ..EnvSpec::default()
         }
     }
 
     fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
-        let spec = self.spec();
-        spec.check_option(name, value)?;
-        if value.number().fract() != 0.0 {
-            return Err(spec.refuse_option(name, value, "is not whole", "give a whole number of cells"));
-        }
-        self.size = value.number() as usize;
+        self.spec().check_option(name, value)?;
+        self.size = value.whole() as usize;
         Ok(())
     }
 

@@ -61,6 +61,12 @@ impl Default for EnvSpec {
     }
 }
 
+/// The maximum of an index bound: an index takes at most 16 bits.
+const MAX_BELOW: u32 = 1 << 16;
+
+/// Names that parts of an observation cannot have: other inputs and outputs of exported networks.
+const RESERVED_NAMES: [&str; 6] = ["action", "logits", "value", "mean", "log_std", "action_mask"];
+
 /// Observations.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObsSpace {
@@ -81,8 +87,8 @@ pub enum ObsSpace {
     Index {
         /// Dimensions, outermost first; empty for a single index.
         shape: Vec<usize>,
-        /// The exclusive upper bounds, which repeat over the indices: one for all, one per element of the last axis, or
-        /// one per index.
+        /// The exclusive upper bounds, from 1 to 65,536, which repeat over the indices: one for all, one per element of the
+        /// last axis, or one per index.
         below: Vec<u32>,
     },
     /// Bytes with a shape, such as a small image: 0 ..= 255, packed four per word, the first in the lowest bits.
@@ -90,7 +96,7 @@ pub enum ObsSpace {
         /// Dimensions, outermost first.
         shape: Vec<usize>,
     },
-    /// Named observations, one after the other. Each part starts at a new word.
+    /// Named observations, one after the other. Each part starts at a new word. A part cannot have parts.
     Parts(Vec<(String, ObsSpace)>),
 }
 
@@ -98,6 +104,70 @@ impl ObsSpace {
     /// A box that is symmetric around zero.
     pub fn symmetric(high: &[f64]) -> Self {
         ObsSpace::Box { low: high.iter().map(|h| -h).collect(), high: high.to_vec() }
+    }
+
+    /// A single index below a bound, such as the number of a state.
+    pub fn index(below: u32) -> Self {
+        ObsSpace::Index { shape: Vec::new(), below: vec![below] }
+    }
+
+    /// Whether the space is valid.
+    ///
+    /// # Errors
+    /// A description of the problem.
+    pub fn check(&self) -> Result<(), String> {
+        let has_extents = |shape: &[usize]| {
+            if shape.contains(&0) { Err(format!("the shape {shape:?} has an extent of 0")) } else { Ok(()) }
+        };
+        match self {
+            ObsSpace::Box { low, high } if low.len() != high.len() => {
+                Err(format!("a box has {} lower and {} upper bounds", low.len(), high.len()))
+            }
+            ObsSpace::Box { low, .. } if low.is_empty() => Err("a box has no numbers".into()),
+            ObsSpace::Box { low, high } => match low.iter().zip(high).find(|(low, high)| !low.le(high)) {
+                Some((low, high)) => {
+                    Err(format!("a box has the lower bound {low} and the upper bound {high}"))
+                }
+                None => Ok(()),
+            },
+            ObsSpace::Binary { shape } | ObsSpace::Bytes { shape } => has_extents(shape),
+            ObsSpace::Index { shape, below } => {
+                has_extents(shape)?;
+                if let Some(bound) = below.iter().find(|bound| !(1..=MAX_BELOW).contains(*bound)) {
+                    return Err(format!("the index bound {bound} is not from 1 to {MAX_BELOW}"));
+                }
+                if ![1, shape.last().copied().unwrap_or(1), self.size()].contains(&below.len()) {
+                    return Err(format!(
+                        "indices of shape {shape:?} have {} bounds; give one, one per element of the last axis, or one per index",
+                        below.len()
+                    ));
+                }
+                Ok(())
+            }
+            ObsSpace::Parts(parts) => {
+                if parts.is_empty() {
+                    return Err("the observation has no parts".into());
+                }
+                for (place, (name, part)) in parts.iter().enumerate() {
+                    let problem = match part {
+                        _ if name.is_empty() => Some("has no name".to_owned()),
+                        _ if name.contains('.') => Some("has a name with a dot".to_owned()),
+                        _ if RESERVED_NAMES.contains(&name.as_str()) => {
+                            Some("has a reserved name".to_owned())
+                        }
+                        _ if parts[..place].iter().any(|(other, _)| other == name) => {
+                            Some("has the name of another part".to_owned())
+                        }
+                        ObsSpace::Parts(_) => Some("has parts, which cannot be nested".to_owned()),
+                        _ => part.check().err().map(|problem| format!("is invalid: {problem}")),
+                    };
+                    if let Some(problem) = problem {
+                        return Err(format!("the part \"{name}\" {problem}"));
+                    }
+                }
+                Ok(())
+            }
+        }
     }
 
     /// How many numbers an observation has.
@@ -225,12 +295,12 @@ pub fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }
 
-/// Extents such as `10x10x4`.
+/// A shape such as `10x10x4`.
 fn by(extents: &[usize]) -> String {
     extents.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// How many indices with those bounds a word holds.
+/// How many indices with these bounds fit in a word.
 pub fn indices_per_word(below: &[u32]) -> usize {
     if below.iter().all(|&below| below <= 256) { 4 } else { 2 }
 }
@@ -286,9 +356,14 @@ impl EnvOption {
         Self::new(name, default.into(), OptionValues::Range(low, high), help)
     }
 
+    /// An option with a whole number in a range, which includes `high`.
+    pub fn whole(name: &str, default: u32, low: u32, high: u32, help: &str) -> Self {
+        Self::new(name, f64::from(default).into(), OptionValues::Whole(low, high), help)
+    }
+
     /// An option that is on (1) or off (0).
     pub fn flag(name: &str, default: bool, help: &str) -> Self {
-        Self::number(name, f64::from(u8::from(default)), 0.0, 1.0, help)
+        Self::whole(name, default.into(), 0, 1, help)
     }
 
     /// An option with one of a list of words.
@@ -336,6 +411,14 @@ impl OptionValue {
         }
     }
 
+    /// The number as an integer.
+    ///
+    /// # Panics
+    /// If the value is a word.
+    pub fn whole(&self) -> u32 {
+        self.number() as u32
+    }
+
     /// The word; empty if the value is a number.
     pub fn text(&self) -> &str {
         match self {
@@ -371,6 +454,8 @@ impl std::fmt::Display for OptionValue {
 pub enum OptionValues {
     /// Numbers in a closed range.
     Range(f64, f64),
+    /// Whole numbers in a closed range; 0 to 1 for a flag.
+    Whole(u32, u32),
     /// One of these words.
     Words(Vec<String>),
     /// A file path; empty for none.
@@ -381,6 +466,8 @@ impl std::fmt::Display for OptionValues {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             OptionValues::Range(low, high) => write!(formatter, "a number from {low} to {high}"),
+            OptionValues::Whole(0, 1) => write!(formatter, "0 or 1"),
+            OptionValues::Whole(low, high) => write!(formatter, "a whole number from {low} to {high}"),
             OptionValues::Words(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 write!(formatter, "{}", quoted.join(" or "))
@@ -390,7 +477,7 @@ impl std::fmt::Display for OptionValues {
     }
 }
 
-/// An option that cannot be set so.
+/// An environment cannot be made with these options.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OptionError {
     /// There is no such option.
@@ -417,6 +504,14 @@ pub enum OptionError {
         /// How to fix it.
         remedy: String,
     },
+    /// The specification of the environment is invalid.
+    #[error("{env}: {problem}")]
+    Spec {
+        /// Environment.
+        env: String,
+        /// What is invalid.
+        problem: String,
+    },
 }
 
 impl OptionError {
@@ -426,9 +521,10 @@ impl OptionError {
         OptionError::Unknown { env: spec.name.clone(), name: name.to_owned(), known }
     }
 
-    /// The option's name.
+    /// The option's name; empty if the error does not depend on an option.
     pub fn option(&self) -> &str {
         match self {
+            OptionError::Spec { .. } => "",
             OptionError::Unknown { name, .. } | OptionError::Value { name, .. } => name,
         }
     }
@@ -439,14 +535,31 @@ impl OptionError {
             OptionError::Unknown { known, .. } if known.is_empty() => "leave it out: it has none".to_owned(),
             OptionError::Unknown { known, .. } => format!("it has {}", known.join(", ")),
             OptionError::Value { remedy, .. } => remedy.clone(),
+            OptionError::Spec { .. } => {
+                "correct the observation space in the environment's `spec`".to_owned()
+            }
         }
     }
 }
 
 impl EnvSpec {
+    /// Whether the observation space is valid. [`crate::AnyEnv::with_options`] of an [`crate::Env`] and
+    /// [`crate::Registry::make`] check it.
+    ///
+    /// # Errors
+    /// When it is not, with a description of the problem.
+    pub fn check(&self) -> Result<(), OptionError> {
+        self.obs.check().map_err(|problem| OptionError::Spec { env: self.name.clone(), problem })
+    }
+
+    /// The time limit for people: `500 steps`, or `none` if no episode can reach it.
+    pub fn time_limit_text(&self) -> String {
+        if self.time_limit >= u32::MAX - 1 { "none".into() } else { format!("{} steps", self.time_limit) }
+    }
+
     /// The option sets that the test suites run: the defaults, and each option changed alone. A number changes to the
-    /// value at a tenth of its range, or to its minimum if that value is the default; a flag is flipped; a word takes
-    /// every other value. Paths are left out. A variant is tested with the defaults only, because its base has the same
+    /// value at a tenth of its range (rounded down if it is whole), or to its minimum if that value is the default; a flag
+    /// is flipped; a word takes every other value. Paths are left out. A variant is tested with the defaults only, because its base has the same
     /// options.
     pub fn variants(&self) -> Vec<EnvOptions> {
         if self.variant_of.is_some() {
@@ -454,8 +567,11 @@ impl EnvSpec {
         }
         let others = |option: &EnvOption| -> Vec<OptionValue> {
             let values = match &option.values {
-                OptionValues::Range(0.0, 1.0) if option.default == 0.0.into() => vec![1.0.into()],
-                OptionValues::Range(0.0, 1.0) if option.default == 1.0.into() => vec![0.0.into()],
+                OptionValues::Whole(0, 1) => vec![f64::from(u8::from(!option.default.is_on())).into()],
+                OptionValues::Whole(low, high) => {
+                    let tenth = f64::from(low + (high - low) / 10);
+                    vec![if option.default == tenth.into() { f64::from(*low) } else { tenth }.into()]
+                }
                 OptionValues::Range(low, high) => {
                     let tenth = low + (high - low) / 10.0;
                     vec![if option.default == tenth.into() { *low } else { tenth }.into()]
@@ -487,10 +603,22 @@ impl EnvSpec {
             {
                 refused("is out of range")
             }
-            (OptionValues::Range(..), OptionValue::Word(_)) => refused("is not a number"),
-            (OptionValues::Words(_) | OptionValues::Path, OptionValue::Number(_)) => refused("is not a word"),
+            (OptionValues::Whole(..), OptionValue::Number(number)) if number.fract() != 0.0 => {
+                refused("is not a whole number")
+            }
+            (OptionValues::Whole(low, high), OptionValue::Number(number))
+                if !(f64::from(*low)..=f64::from(*high)).contains(number) =>
+            {
+                refused("is out of range")
+            }
+            (OptionValues::Range(..) | OptionValues::Whole(..), OptionValue::Word(_)) => {
+                refused("is not a number")
+            }
+            (OptionValues::Words(_) | OptionValues::Path, OptionValue::Number(_)) => {
+                refused("must be a word or a path")
+            }
             (OptionValues::Words(words), OptionValue::Word(word)) if !words.contains(word) => {
-                refused("is not one of its words")
+                refused("is not an allowed value")
             }
             _ => Ok(option),
         }

@@ -50,18 +50,18 @@ impl Env for TMaze {
     type Action<L: Lane> = L::Uint;
 
     fn spec(&self) -> EnvSpec {
-        let length = EnvOption::number("length", 10.0, 2.0, 1000.0, "cells from the start to the junction");
+        let length = EnvOption::whole("length", 10, 2, 1000, "cells from the start to the junction");
         EnvSpec {
             name: "t_maze".into(),
             aliases: Vec::new(),
             family: "memory".into(),
-            summary: "recall a cue from the start at the end of a corridor; 4 for the right turn".into(),
-            rules: "The first cell shows a cue. At the junction at the far end, the turn that the cue named gives 4, the \
-                    other -0.1; both end the episode. A step that moves nowhere costs 0.1. It waits for a policy with memory."
+            summary: "recall a cue from the start at the end of a corridor; 4 for the correct turn".into(),
+            rules: "The first cell shows a cue. At the junction at the far end, the cued turn gives 4 and the other \
+                    -0.1; both end the episode. A step that does not move costs 0.1. Solving it requires a policy with memory."
                 .into(),
-            reference: "Bakker (2001), with indices in place of its bits; truncated after 10 steps a cell.".into(),
+            reference: "Bakker (2001), but observations are indices instead of bit vectors; truncated after 10 steps per cell.".into(),
             variant_of: None,
-            obs: ObsSpace::Index { shape: vec![1], below: vec![4] },
+            obs: ObsSpace::index(4),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["north", "east", "south", "west"]),
             time_limit: 10 * (self.length + 1),
@@ -73,7 +73,7 @@ impl Env for TMaze {
 
     fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
         self.spec().check_option(name, value)?;
-        self.length = value.number() as u32;
+        self.length = value.whole();
         Ok(())
     }
 

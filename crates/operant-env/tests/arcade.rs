@@ -111,6 +111,7 @@ where
         score += reward;
         state = after.state;
         if terminated {
+            close(&leaves(&state), &reference.leaves(), &format!("{what}, the terminal state"));
             played.push(Played { score, last: leaves(&state) });
             score = 0.0;
             state = env.reset(&mut draws(step, Purpose::Reset));

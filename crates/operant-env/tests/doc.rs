@@ -1,6 +1,6 @@
 //! docs/worlds.md matches the specifications, and they say what lists and readers need.
 
-use operant_env::builtin;
+use operant_env::{ActionSpace, EnvSpec, builtin};
 
 #[test]
 fn docs_worlds_md_is_current() {
@@ -19,18 +19,31 @@ fn every_world_is_described() {
     for spec in &specs {
         let texts = [&spec.family, &spec.summary, &spec.rules, &spec.reference];
         assert!(texts.iter().all(|text| !text.is_empty()), "{}", spec.name);
-        // ONNX models have inputs and outputs of these names.
-        let reserved = ["action", "logits", "value", "mean", "log_std", "action_mask"];
-        let parts = spec.obs.parts();
-        assert!(
-            parts.iter().all(|(part, _)| !reserved.contains(part) && !part.contains('.')),
-            "{}",
-            spec.name
-        );
+        assert_eq!(spec.check(), Ok(()));
         if let Some(base) = &spec.variant_of {
             assert!(specs.iter().any(|other| other.name == *base), "{} is a variant of {base}", spec.name);
         }
     }
+}
+
+#[test]
+fn actions_have_names() {
+    for EnvSpec { name, actions, action_names, .. } in builtin().specs() {
+        match actions {
+            ActionSpace::Discrete(choices) if choices.len() == 1 => {
+                let is_unnamed = choices[0] > 10 && action_names.is_empty();
+                assert!(is_unnamed || action_names.len() == choices[0], "{name}: {action_names:?}");
+            }
+            _ => assert!(action_names.is_empty(), "{name}: {action_names:?}"),
+        }
+    }
+}
+
+#[test]
+fn time_limits_that_no_episode_reaches_are_not_numbers() {
+    let text = |time_limit| EnvSpec { time_limit, ..EnvSpec::default() }.time_limit_text();
+    assert_eq!([text(500), text(u32::MAX - 1), text(u32::MAX)], ["500 steps", "none", "none"]);
+    assert_eq!(EnvSpec::default().time_limit_text(), "none");
 }
 
 #[test]

@@ -1,8 +1,13 @@
 //! The quadrotor against mechanics in double precision: vectors, a rotation matrix and sums over the rotors, in place of the
 //! quaternion and the signs that the environment has.
 
+#[path = "support/bounds.rs"]
+mod bounds;
+
+use std::sync::Arc;
+
 use operant_env::replay::{Arithmetic, Case};
-use operant_env::{EnvOptions, builtin};
+use operant_env::{AnyEnv, EnvOptions, TileSpec, builtin};
 
 type Vector = [f64; 3];
 type Matrix = [Vector; 3];
@@ -142,15 +147,19 @@ impl Body {
     }
 }
 
+fn make(name: &str, options: &[(&str, f64)]) -> Arc<dyn AnyEnv> {
+    let options: EnvOptions =
+        options.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+    builtin().make(name, &options).expect("known options")
+}
+
 fn replay(
     options: &[(&str, f64)],
     state: &[f64],
     actions: &[[f64; 4]],
     arithmetic: Arithmetic,
 ) -> Vec<Vec<f64>> {
-    let options: EnvOptions =
-        options.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-    let env = builtin().make("quadrotor_hover", &options).expect("known options");
+    let env = make("quadrotor_hover", options);
     let actions = actions.iter().map(|action| action.to_vec()).collect();
     let outcome =
         env.replay(arithmetic, &Case { state: state.to_vec(), actions, draws: None }).expect("a case");
@@ -261,4 +270,116 @@ fn a_flight_in_single_precision_is_the_same_on_all_lanes() {
     assert_eq!(single, wide);
     let off = single[39].iter().zip(&double[39]).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(off < 1e-3, "single precision is off by {off:e}");
+}
+
+/// First states of 4,096 episodes.
+fn starts(name: &str, options: &[(&str, f64)]) -> Vec<Vec<f64>> {
+    let env = make(name, options);
+    let leaves = env.leaves().len();
+    let mut all = Vec::new();
+    for first in (0..4096).step_by(256) {
+        let stepper = env.stepper(TileSpec::new(1, first, 256)).expect("made of lanes");
+        for row in 0..256 {
+            let mut words = vec![0; leaves];
+            stepper.state(row, &mut words);
+            all.push(words.into_iter().map(|word| f64::from(f32::from_bits(word))).collect());
+        }
+    }
+    all
+}
+
+/// The least and the greatest value of a function of the first states.
+fn range(starts: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> [f64; 2] {
+    let values = starts.iter().map(|state| of(state));
+    values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| [low.min(value), high.max(value)])
+}
+
+/// Whether a range is within `low` and `high`, and covers at least 95% of it.
+fn fills([least, greatest]: [f64; 2], low: f64, high: f64) -> bool {
+    let slack = 1e-6 * (1.0 + high.abs());
+    least >= low - slack && greatest <= high + slack && greatest - least >= 0.95 * (high - low)
+}
+
+#[test]
+fn starts_are_drawn_from_the_ranges_of_the_options() {
+    // The angle between the vertical axes of body and world, degrees.
+    let tilt = |state: &[f64]| of_quaternion(&state[6..10])[2][2].clamp(-1.0, 1.0).acos().to_degrees();
+    for (name, own) in [("quadrotor_hover", 90.0), ("quadrotor_lemniscate", 30.0)] {
+        let plain = starts(name, &[]);
+        assert!(fills(range(&plain, tilt), 0.0, own), "{name}: {:?}", range(&plain, tilt));
+        for degrees in [40.0, 180.0] {
+            let tilted = range(&starts(name, &[("tilt", degrees)]), tilt);
+            // Single precision gives the angle of nearly parallel axes to about 0.05 degrees.
+            assert!(fills(tilted, -0.1, degrees + 0.1), "{name}: {tilted:?}");
+        }
+        assert!(range(&starts(name, &[("tilt", 0.0)]), tilt)[1] < 0.1, "{name}: upright");
+
+        let (windy, varied) = (starts(name, &[("wind", 2.5)]), starts(name, &[("vary", 0.2)]));
+        for axis in 0..3 {
+            let wind = |state: &[f64]| state[17 + axis];
+            assert_eq!(range(&plain, wind), [0.0, 0.0], "{name}");
+            assert!(fills(range(&windy, wind), -2.5, 2.5), "{name}: {:?}", range(&windy, wind));
+            let factor = |state: &[f64]| state[20 + axis];
+            assert_eq!(range(&plain, factor), [1.0, 1.0], "{name}");
+            assert!(fills(range(&varied, factor), 0.8, 1.2), "{name}: {:?}", range(&varied, factor));
+        }
+        let phase = range(&plain, |state| state[23]);
+        let highest = if name == "quadrotor_hover" { 0.0 } else { std::f64::consts::TAU };
+        assert!(fills(phase, 0.0, highest), "{name}: {phase:?}");
+    }
+}
+
+#[test]
+fn observations_stay_in_bounds_with_extreme_options() {
+    let extreme = [("tilt", 180.0), ("wind", 5.0), ("vary", 0.3), ("substeps", 2.0)];
+    bounds::observations_stay_in_bounds(&*make("quadrotor_hover", &extreme), 2000);
+    for period in [3.0, 30.0] {
+        let options = [&extreme[..], &[("period", period)]].concat();
+        bounds::observations_stay_in_bounds(&*make("quadrotor_lemniscate", &options), 2000);
+    }
+}
+
+/// A point of the lemniscate and its derivative by the phase.
+fn lemniscate(phase: f64) -> [Vector; 2] {
+    let (sin, cos) = phase.sin_cos();
+    [[sin, 0.5 * (2.0 * phase).sin(), 0.0], [cos, (2.0 * phase).cos(), 0.0]]
+}
+
+#[test]
+fn a_lemniscate_step_has_the_reward_and_the_targets_of_the_formula() {
+    let length = |v: Vector| v.iter().map(|part| part * part).sum::<f64>().sqrt();
+    let less = |a: Vector, b: Vector| [0, 1, 2].map(|k| a[k] - b[k]);
+    for (period, phase) in [(5.5, 1.0), (3.0, 6.27), (30.0, 4.0)] {
+        let mut state = tumbling();
+        state[..3].copy_from_slice(&lemniscate(phase)[0]);
+        state[0] += 0.2;
+        state[23] = phase;
+        let action = [0.4, -0.2, 0.1, 0.9];
+        let case = Case { state, actions: vec![action.to_vec()], draws: None };
+        let env = make("quadrotor_lemniscate", &[("period", period)]);
+        let outcome = env.replay(Arithmetic::F64, &case).expect("a case");
+        let (state, obs) = (&outcome.state[0], &outcome.obs[0]);
+        let after = (phase + std::f64::consts::TAU * DT / period) % std::f64::consts::TAU;
+        assert!((state[23] - after).abs() < 1e-12, "phase {}, not {after}", state[23]);
+
+        let (body, _) = Body::of(state);
+        let [target, along] = lemniscate(after);
+        let along = along.map(|part| part * std::f64::consts::TAU / period);
+        let hover = 2.0 * (1.0f64 / 2.25).sqrt() - 1.0;
+        let throttle: f64 = action.iter().map(|part| (part - hover) * (part - hover)).sum();
+        let cost = 10.0 * length(less(body.position, target))
+            + 0.2 * length(less(body.velocity, along))
+            + 0.05 * length(body.rate)
+            + 0.1 * throttle;
+        let reward = 1.0 / (1.0 + cost);
+        assert!((outcome.reward[0] - reward).abs() < 1e-12, "reward {}, not {reward}", outcome.reward[0]);
+
+        for (first, ahead) in [(0, 0.0), (22, 0.15), (25, 0.4)] {
+            let point = lemniscate(after + std::f64::consts::TAU * ahead / period)[0];
+            let seen = times(&transposed(&body.turn), less(point, body.position));
+            for k in 0..3 {
+                assert!((obs[first + k] - seen[k]).abs() < 1e-6, "{ahead} s ahead: {obs:?}, not {seen:?}");
+            }
+        }
+    }
 }

@@ -37,7 +37,10 @@ fn case(line: &Value) -> Case {
 /// The digest of all that an episode shows, step by step.
 fn digest(outcome: &Outcome) -> u64 {
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
-    let mut fold = |number: f64| digest = (digest ^ number as u64).wrapping_mul(0x0100_0000_01b3);
+    let mut fold = |number: f64| {
+        assert!(number >= 0.0 && number.fract() == 0.0, "{number} is not a whole number of at least 0");
+        digest = (digest ^ number as u64).wrapping_mul(0x0100_0000_01b3);
+    };
     for step in 0..outcome.reward.len() {
         outcome.obs[step].iter().chain(&outcome.state[step]).for_each(|&number| fold(number));
         [outcome.terminated[step], outcome.truncated[step]]

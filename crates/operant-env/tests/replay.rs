@@ -2,7 +2,7 @@
 //! rules draw is refused.
 
 use operant_env::replay::{Arithmetic, Case, CaseError};
-use operant_env::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step};
+use operant_env::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step, builtin};
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
 bundle! {
@@ -123,4 +123,51 @@ fn a_negative_number_is_refused_where_the_state_has_no_sign() {
         Err("`state[1]` = -1; dice has a whole number of at least 0 there".into())
     );
     assert_eq!(error([0.5, 0.0, 0.0]), Err("`state[0]` = 0.5; dice has a whole number there".into()));
+}
+
+#[test]
+fn a_state_that_no_grid_of_minigrid_has_is_refused() {
+    let message = |env: &str, changes: &[(usize, f64)]| {
+        let env = builtin().find(env).expect("a task").clone();
+        let width = if env.spec().name.ends_with("5x5") { 5 } else { 6 };
+        let extra = if env.spec().name.contains("obstacles") { 4 } else { 8 };
+        let mut state = vec![width as f64; 2];
+        (0..width * width).for_each(|_| state.extend([1.0, 0.0, 0.0]));
+        state.extend([1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+        let mission = if extra == 4 { vec![2.0; 4] } else { vec![1.0, 5.0, 2.0, 6.0, 3.0, 3.0] };
+        state.extend(mission);
+        for &(index, value) in changes {
+            state[index] = value;
+        }
+        let case = Case { state, actions: vec![vec![0.0]], draws: None };
+        env.replay(Arithmetic::F64, &case).map(|_| ()).map_err(|error| format!("{error}; {}", error.remedy()))
+    };
+    let (put, obstacles) = ("minigrid_putnear_6x6_n2", "minigrid_dynamic_obstacles_5x5");
+    assert_eq!(message(put, &[]), Ok(()));
+    assert_eq!(message(obstacles, &[]), Ok(()));
+    let agent = 2 + 3 * 36;
+    let bad = [
+        (0, 5.0, "the width 6"),
+        (1, 7.0, "the height 6"),
+        (2, 3.0, "a type of 1, 2 or 4 to 9"),
+        (2, 10.0, "a type of 1, 2 or 4 to 9"),
+        (3, 6.0, "a colour from 0 to 5"),
+        (4, 3.0, "a state from 0 to 2"),
+        (agent, 6.0, "a column from 0 to 5"),
+        (agent + 1, -1.0, "a row from 0 to 5"),
+        (agent + 2, 4.0, "a direction from 0 to 3"),
+        (agent + 3, 4.0, "a carried type of 0 or 5 to 7"),
+        (agent + 4, 6.0, "a colour from 0 to 5"),
+        (agent + 6, 6.0, "a number from 0 to 5"),
+        (agent + 7, 0.5, "a number from 0 to 7"),
+    ];
+    for (index, value, what) in bad {
+        let expected = format!("`state[{index}]` = {value}; {put} has {what} there");
+        assert_eq!(message(put, &[(index, value)]), Err(expected));
+    }
+    let ball = 2 + 3 * 25 + 6;
+    for (index, name) in [(ball, "column"), (ball + 1, "row"), (ball + 2, "column")] {
+        let expected = format!("`state[{index}]` = 4; {obstacles} has a {name} from 1 to 3 there");
+        assert_eq!(message(obstacles, &[(index, 4.0)]), Err(expected));
+    }
 }

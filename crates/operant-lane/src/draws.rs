@@ -102,7 +102,7 @@ impl<'a, L: Lane> Draws<'a, L> {
         if let Some(script) = self.script {
             return L::Uint::splat(script.whole(0, u32::MAX));
         }
-        assert!(self.drawn < self.limit, "more draws than the {} that were set aside", self.limit);
+        assert!(self.drawn < self.limit, "more draws than the {} that were reserved", self.limit);
         if self.drawn.is_multiple_of(4) {
             let tag = self.block(self.drawn / 4);
             self.words = philox::<L>([self.environment, self.step[0], self.step[1], tag], self.seed);
@@ -127,7 +127,7 @@ impl<'a, L: Lane> Draws<'a, L> {
     fn set_aside(&mut self, words: u32) -> u32 {
         let first = self.drawn.div_ceil(4);
         self.drawn = 4 * (first + words.div_ceil(4));
-        assert!(self.drawn <= self.limit, "more draws than the {} that were set aside", self.limit);
+        assert!(self.drawn <= self.limit, "more draws than the {} that were reserved", self.limit);
         self.first + first
     }
 

@@ -146,6 +146,9 @@ pub fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult
         let default = PyOption::from(default.clone());
         match values {
             OptionValues::Range(low, high) => options.set_item(name, (default, low, high, help))?,
+            OptionValues::Whole(low, high) => {
+                options.set_item(name, (default, f64::from(*low), f64::from(*high), help))?;
+            }
             OptionValues::Words(words) => options.set_item(name, (default, words, help))?,
             OptionValues::Path => options.set_item(name, (default, help))?,
         }

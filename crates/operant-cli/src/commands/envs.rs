@@ -222,6 +222,9 @@ fn option_to_json(option: &EnvOption) -> Value {
         OptionValues::Range(low, high) => {
             (all["low"], all["high"]) = (json!(low), json!(high));
         }
+        OptionValues::Whole(low, high) => {
+            (all["low"], all["high"]) = (json!(f64::from(*low)), json!(f64::from(*high)));
+        }
         OptionValues::Words(words) => all["words"] = json!(words),
         OptionValues::Path => all["path"] = json!(true),
     }

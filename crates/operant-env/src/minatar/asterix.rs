@@ -135,8 +135,8 @@ impl Game for Asterix {
     const ABOUT: About = About {
         title: "Asterix",
         name: "asterix",
-        summary: "collect gold between enemies on a 10x10 grid; 1 a piece",
-        rules: "Enemies and gold cross eight rows, faster and faster. Gold is worth 1; an enemy's touch \
+        summary: "collect gold between enemies on a 10x10 grid; +1 per piece",
+        rules: "Enemies and gold cross eight rows with increasing speed. Gold gives 1; touching an enemy \
                 ends the episode.",
         channels: CHANNELS,
         actions: &[0, LEFT, UP, RIGHT, DOWN],

@@ -59,9 +59,9 @@ impl Game for Breakout {
     const ABOUT: About = About {
         title: "Breakout",
         name: "breakout",
-        summary: "break bricks with a ball on a 10x10 grid; 1 a brick",
-        rules: "A paddle bounces a ball into three rows of bricks; each is worth 1, and a cleared \
-                wall comes back. The episode ends when the ball is lost.",
+        summary: "break bricks with a ball on a 10x10 grid; +1 per brick",
+        rules: "A paddle bounces a ball into three rows of bricks; each gives 1, and a cleared \
+                wall is rebuilt. The episode ends when the ball is lost.",
         channels: CHANNELS,
         actions: &[0, LEFT, RIGHT],
         ramps: false,

@@ -88,9 +88,9 @@ impl Game for Freeway {
     const ABOUT: About = About {
         title: "Freeway",
         name: "freeway",
-        summary: "cross a road with cars on a 10x10 grid; 1 a crossing",
-        rules: "A chicken crosses eight lanes of traffic, 1 a crossing; a car sends it back to the \
-                start. An episode is 2,501 steps.",
+        summary: "cross a road with cars on a 10x10 grid; +1 per crossing",
+        rules: "A chicken crosses eight lanes of traffic; a car sends it back to the start; \
+                each crossing gives 1; an episode has 2,501 steps.",
         channels: CHANNELS as usize,
         actions: &[0, UP, DOWN],
         ramps: false,

@@ -183,9 +183,9 @@ impl<G: Game> Env for MinAtar<G> {
         }
         let truncated = if time_limit == TIME_LIMIT { " Truncated after 5,000 steps." } else { "" };
         let harder = if ramps {
-            "1 makes the game faster as it goes on, 0 keeps its speed"
+            "the difficulty increases during an episode"
         } else {
-            "accepted as by the package, whose game has a single level: it changes nothing"
+            "no effect: this game has one difficulty level (the package accepts the option too)"
         };
         let all = names(["none", "left", "up", "right", "down", "fire"]);
         let action_names = match self.minimal {
@@ -197,13 +197,13 @@ impl<G: Game> Env for MinAtar<G> {
             aliases,
             family: "minatar".into(),
             summary: if self.minimal {
-                format!("{summary}; only the actions that do something")
+                format!("{summary}; with the minimal action set")
             } else {
                 summary.into()
             },
             rules: rules.into(),
             reference: format!(
-                "MinAtar 1.0.15, move for move. A new episode has no action before it.{truncated}"
+                "Identical to MinAtar 1.0.15, move for move. Each episode starts without a previous sticky action.{truncated}"
             ),
             variant_of: self.minimal.then_some(name),
             obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, channels] },
@@ -211,17 +211,14 @@ impl<G: Game> Env for MinAtar<G> {
             action_names,
             time_limit,
             fps: 15.0,
-            options: vec![
-                sticky::sticky_action_prob(),
-                EnvOption::number(DIFFICULTY_RAMPING, 1.0, 0.0, 1.0, harder),
-            ],
+            options: vec![sticky::sticky_action_prob(), EnvOption::flag(DIFFICULTY_RAMPING, true, harder)],
             preset: (!self.minimal).then(|| preset.into()),
         }
     }
 
     fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
         match self.spec().check_option(name, value)?.name.as_str() {
-            DIFFICULTY_RAMPING => self.difficulty_ramping = value.number() >= 0.5,
+            DIFFICULTY_RAMPING => self.difficulty_ramping = value.is_on(),
             _ => self.sticky_action_prob = value.number(),
         }
         Ok(())

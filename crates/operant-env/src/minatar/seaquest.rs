@@ -58,7 +58,7 @@ const ENEMY_SHOT_TIMER: u32 = 10;
 const MOVE_TIMER: u32 = 5;
 const LEAST_MOVE_TIMER: u32 = 2;
 
-/// Bit planes of enemy bullets, of fish, of submarines.
+/// The number of bit planes of enemy bullets, fish and submarines.
 const BULLET_PLANES: usize = 9;
 const FISH_PLANES: usize = 12;
 const SUB_PLANES: usize = 16;
@@ -110,7 +110,7 @@ bundle! {
 #[derive(Debug, Clone, Copy)]
 pub struct Seaquest;
 
-/// An enemy comes from a side, unless one in its row goes the other way.
+/// Adds an enemy at one side, unless another enemy in its row moves the opposite way.
 #[inline(always)]
 fn spawn_enemy<L: Lane>(
     s: &State<L>,
@@ -356,9 +356,9 @@ impl Game for Seaquest {
     const ABOUT: About = About {
         title: "Seaquest",
         name: "seaquest",
-        summary: "shoot, dive and surface on a 10x10 grid; 1 an enemy, up to 9 for six divers",
-        rules: "A submarine shoots fish and submarines, 1 each, and collects divers. It must surface for air, with a diver on \
-                board; six pay for the air that is left. A touch or a bullet ends the episode.",
+        summary: "shoot, dive and surface on a 10x10 grid; +1 per enemy, up to 9 for rescuing six divers",
+        rules: "A submarine shoots fish and submarines, 1 each, and collects divers. It must surface for air with at least one \
+                diver on board; with six, the remaining oxygen gives a bonus. A collision or a bullet ends the episode.",
         channels: CHANNELS as usize,
         actions: &[0, LEFT, UP, RIGHT, DOWN, FIRE],
         ramps: true,
@@ -601,7 +601,7 @@ fn lists(public: &[f64]) -> Result<(Lists<'_>, usize), CaseError> {
         let count = public.get(at).copied().unwrap_or(0.0);
         if count.fract() != 0.0 || !(0.0..=most as f64).contains(&count) {
             let env = format!("minatar_{}", Seaquest::ABOUT.name);
-            return Err(CaseError::Entry { env, index: at, value: count, what });
+            return Err(CaseError::Entry { env, index: at, value: count, what: what.to_owned() });
         }
         let end = at + 1 + count as usize * length;
         *list = public.get(at + 1..end).map_or_else(Vec::new, |records| records.chunks(length).collect());
@@ -626,7 +626,7 @@ fn records(list: &[Wrapping<u32>]) -> Vec<[u32; 5]> {
         .collect()
 }
 
-/// What is in the rows 1 to 8, but for the submarine, its bullets and divers.
+/// The objects in the rows 1 to 8, without the submarine, its bullets and divers.
 #[derive(Clone, Copy)]
 struct Picture<L: Lane> {
     /// A nibble for each of the columns 0 to 7 of a row: trail, enemy bullet, fish, submarine.
@@ -636,7 +636,7 @@ struct Picture<L: Lane> {
 }
 
 impl<L: Lane> Picture<L> {
-    /// Adds something at column `x` of row `row` + 1, and its trail.
+    /// Adds an object at column `x` of row `row` + 1, and its trail.
     #[inline(always)]
     fn put(&mut self, there: L::Mask, x: L::Uint, row: L::Uint, channel: u32, trail: Option<L::Mask>) {
         let u = L::Uint::splat;
@@ -662,7 +662,7 @@ impl<L: Lane> Picture<L> {
         }
     }
 
-    /// Adds everything of a list, four at a time while there are more.
+    /// Adds all objects of a list, four at a time until all are added.
     #[inline(always)]
     fn put_list<const N: usize>(&mut self, list: &[L::Uint; N], channel: u32) {
         let u = L::Uint::splat;

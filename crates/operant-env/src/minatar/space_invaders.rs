@@ -161,9 +161,9 @@ impl Game for SpaceInvaders {
     const ABOUT: About = About {
         title: "SpaceInvaders",
         name: "space_invaders",
-        summary: "shoot marching aliens on a 10x10 grid; 1 an alien",
+        summary: "shoot marching aliens on a 10x10 grid; +1 per alien",
         rules: "A cannon shoots at a block of aliens, which march, descend and shoot back, faster when fewer are left; \
-                each is worth 1. A bullet's or an alien's touch ends the episode.",
+                each gives 1. Touching a bullet or an alien ends the episode.",
         channels: CHANNELS,
         actions: &[0, LEFT, RIGHT, FIRE],
         ramps: true,

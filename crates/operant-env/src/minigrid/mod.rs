@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use operant_lane::{Draws, Lane, Uint, bundle};
 
+use crate::replay::CaseError;
 use crate::spec::names;
 use crate::{
     ActionSpace, AnyEnv, Env, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, Registry, Scene, Step,
@@ -27,7 +28,7 @@ use crate::{
 use board::Board;
 use cell::COLOURS;
 use layouts::Layouts;
-use tasks::{EXTRA, TASKS, Task};
+use tasks::{EXTRA, Kind, TASKS, Task};
 
 bundle! {
     /// A grid of up to 4 W cells, and the agent.
@@ -131,15 +132,23 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
     fn spec(&self) -> EnvSpec {
         let task = self.task;
         let [summary, rules] = task.text();
+        let (others, difference) = if matches!(task.kind, Kind::DynamicObstacles { .. }) {
+            let difference = " A ball with a free neighbouring cell always moves; in the package it stays after 101 rejected \
+                              draws (7 in a million moves with one free cell of nine).";
+            ("all other steps without a crash", difference)
+        } else {
+            ("all other steps", "")
+        };
         EnvSpec {
             name: format!("minigrid_{}", task.name),
             aliases: vec![format!("MiniGrid-{}", task.id)],
             family: "minigrid".into(),
             summary: summary.into(),
-            rules: format!("{rules} Success is worth 1 - 0.9 t / {}, other steps 0.", task.limit),
-            reference:
-                "minigrid 3.2.0, move for move; layouts from the same distributions; the mission as numbers."
-                    .into(),
+            rules: format!("{rules} Success at step t gives 1 - 0.9 t / {}; {others} give 0.", task.limit),
+            reference: format!(
+                "minigrid 3.2.0: identical move for move; layouts have the same distributions; missions are encoded as \
+                 numbers.{difference}"
+            ),
             variant_of: task.variant_of.map(|name| format!("minigrid_{name}")),
             obs: space(task, self.view),
             actions: ActionSpace::Discrete(vec![task.actions()]),
@@ -152,7 +161,7 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
                 VIEW,
                 "indices",
                 &["indices", "bits", "full"],
-                "what is observed: what the agent sees as indices, or as bits; or the whole grid as indices",
+                "the observation: the agent's view as indices or as bits, or the whole grid as indices",
             )],
             preset: Some(task.preset()),
         }
@@ -226,6 +235,48 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
         leaves.extend([rest[0], rest[1], rest[2], carried, rest[5]]);
         leaves.extend((0..EXTRA).map(|k| rest.get(6 + k).copied().unwrap_or(0)));
         leaves.into_iter().map(f64::from).collect()
+    }
+
+    /// The length is constant; refuses numbers that no grid of the task has.
+    fn public_len(&self, public: &[f64]) -> Result<usize, CaseError> {
+        let Task { width, height, .. } = *self.task;
+        let cells = 3 * self.task.cells();
+        let mission = self.task.mission();
+        let is_balls = matches!(self.task.kind, Kind::DynamicObstacles { .. });
+        let whole = |value: f64, low: u32, high: u32| {
+            value.fract() == 0.0 && (f64::from(low)..=f64::from(high)).contains(&value)
+        };
+        let range = |low: u32, high: u32, name: &str| -> (Vec<[u32; 2]>, String) {
+            (vec![[low, high]], format!("a {name} from {low} to {high}"))
+        };
+        for (index, &value) in public.iter().enumerate() {
+            let cell = index.wrapping_sub(2);
+            let (allowed, what) = match index {
+                0 => (vec![[width; 2]], format!("the width {width}")),
+                1 => (vec![[height; 2]], format!("the height {height}")),
+                _ if cell < cells => match cell % 3 {
+                    0 => (vec![[1, 2], [4, 9]], "a type of 1, 2 or 4 to 9".to_owned()),
+                    1 => range(0, COLOURS - 1, "colour"),
+                    _ => range(0, 2, "state"),
+                },
+                _ => match cell - cells {
+                    0 => range(0, width - 1, "column"),
+                    1 => range(0, height - 1, "row"),
+                    2 => range(0, 3, "direction"),
+                    3 => (vec![[0, 0], [5, 7]], "a carried type of 0 or 5 to 7".to_owned()),
+                    4 => range(0, COLOURS - 1, "colour"),
+                    // The balls stay inside the walls.
+                    k if k >= 6 && is_balls && k % 2 == 0 => range(1, width - 2, "column"),
+                    k if k >= 6 && is_balls => range(1, height - 2, "row"),
+                    k if k >= 6 && k - 6 < mission.len() => range(0, mission[k - 6] - 1, "number"),
+                    _ => continue,
+                },
+            };
+            if !allowed.iter().any(|&[low, high]| whole(value, low, high)) {
+                return Err(CaseError::Entry { env: Env::spec(self).name, index, value, what });
+            }
+        }
+        Ok(2 + cells + 6 + self.task.extra())
     }
 
     fn pack(&self, leaves: &[f64]) -> Vec<f64> {

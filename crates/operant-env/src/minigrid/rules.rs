@@ -93,7 +93,7 @@ fn open_door<L: Lane, const W: usize>(
 }
 
 /// Moves the balls of Dynamic-Obstacles one after the other, each to a random empty cell among its eight neighbours, if
-/// there is one.
+/// there is one. In the package, a ball stays if 101 random cells among the nine are rejected.
 fn move_balls<L: Lane, const W: usize>(task: &Task, s: &mut State<L, W>, balls: usize, draws: &mut Draws<L>) {
     let u = L::Uint::splat;
     for ball in 0..balls {

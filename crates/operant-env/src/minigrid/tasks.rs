@@ -237,7 +237,8 @@ impl Task {
             ],
             Kind::Memory { .. } => [
                 "remember an object and go to the same one",
-                "See an object in the start room, walk down the hallway, and turn to the side where the same object lies.",
+                "See an object in the start room, walk down the hallway, and turn to the side where the same object lies. Solving it \
+                 requires a policy with memory.",
             ],
             Kind::DynamicObstacles { .. } => [
                 "walk to the goal among moving balls",
@@ -248,8 +249,8 @@ impl Task {
                 "Open the red door first and then the blue door with toggle. Opening blue first ends the episode with 0.",
             ],
             Kind::GoToDoor => [
-                "say done next to the door of a given colour",
-                "Four doors; the mission names a colour. Act `done` beside that door; toggle ends the episode with 0.",
+                "use `done` next to the door of a given colour",
+                "Four doors; the mission names a colour. Use the action `done` next to that door; toggle ends the episode with 0.",
             ],
             Kind::Fetch => [
                 "pick up the object that the mission names",
@@ -261,7 +262,7 @@ impl Task {
             ],
             Kind::LockedRoom => [
                 "find the key to a locked room and reach the goal in it",
-                "Six rooms beside a corridor. The mission names the locked room's colour and the colour of the room with its key.",
+                "Six rooms along a corridor. The mission names the locked room's colour and the colour of the room with its key.",
             ],
         }
     }

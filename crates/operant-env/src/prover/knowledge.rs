@@ -2,39 +2,39 @@
 
 use std::sync::Arc;
 
-/// Most atoms of a state.
+/// Maximum number of atoms in a state.
 pub const ATOMS: usize = 10;
-/// Variables of a state: two for each atom.
+/// Maximum number of variables in a state: two per atom.
 pub const VARIABLES: u32 = 2 * ATOMS as u32;
-/// Most atoms in the body of a rule.
+/// Maximum number of atoms in the body of a rule.
 pub const BODY: usize = 4;
-/// Most constants and predicates: an index and its marks fit into a byte.
+/// Maximum number of constants and predicates: their codes, with the special codes below, fit in a byte.
 const CONSTANTS: usize = 200;
 const PREDICATES: usize = 100;
-/// Most facts and rules, and most entries of the lists of them.
+/// Maximum number of clauses, and of entries of the lists of clauses.
 const CLAUSES: usize = 4000;
 const ENTRIES: usize = 1 << 20;
 
-/// In a head: a variable that stands there first, and one that the first argument is, too.
+/// Codes in a head: any term (a variable at its first occurrence), and the same term as the first argument.
 pub const ANY: u32 = 255;
 pub const SAME: u32 = 254;
-/// In a body: the arguments of the goal, and the first of the variables that only the body has.
+/// Codes in a body: the two arguments of the goal, and the first variable that occurs only in the body.
 pub const FIRST: u32 = 255;
 pub const SECOND: u32 = 254;
 pub const FRESH: u32 = 254 - 2 * BODY as u32;
 /// Words of a clause in [`Tables::clauses`].
 pub const CLAUSE_WORDS: u32 = 1 + BODY as u32;
-/// An entry of [`Tables::index`] holds a length in this many low bits, and where the list begins above them.
+/// An entry of [`Tables::index`] holds the length of a list in this many low bits, and its start in the bits above.
 pub const LENGTH_BITS: u32 = 12;
 
 const NOTATION: &str = "write facts and rules as `ancestor(X, Y) :- parent(X, Z), ancestor(Z, Y).`";
 
-/// What is wrong with a knowledge base.
+/// An error in a knowledge base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The problem, with the number of the line.
+    /// The problem, with the line number.
     pub what: String,
-    /// What to do.
+    /// How to fix it.
     pub remedy: String,
 }
 
@@ -66,31 +66,31 @@ struct Clause {
     body: Vec<Atom>,
 }
 
-/// Facts and rules, with the names of what they are about in the order in which those occur.
+/// Facts and rules, and the names of predicates and constants in the order of their first occurrence.
 #[derive(Debug, Clone, Default)]
 pub struct Knowledge {
-    /// Names and numbers of arguments.
+    /// Names, and numbers of arguments.
     predicates: Vec<(String, usize)>,
     constants: Vec<String>,
     clauses: Vec<Clause>,
 }
 
-/// What the lanes read.
+/// The tables that the lanes read.
 #[derive(Debug, Clone)]
 pub struct Tables {
-    /// `(clauses, CLAUSE_WORDS)`: the head's two arguments and the number of atoms in the body, a byte each; then the body's atoms,
-    /// of predicate and two arguments.
+    /// `(clauses, CLAUSE_WORDS)`: the two arguments of the head and the number of atoms in the body, one byte each; then the atoms of
+    /// the body, each with predicate and two arguments.
     pub clauses: Arc<[u32]>,
-    /// Where clauses begin in `clauses`: lists in the order of the knowledge base.
+    /// Lists of the positions of clauses in `clauses`, in the order of the knowledge base.
     pub lists: Arc<[u32]>,
-    /// `(predicates, 2, 1 + constants)`: the list of the clauses whose first, or second, argument may be a constant; of all clauses
-    /// at 0.
+    /// `(predicates, 2, 1 + constants)`: the list of the clauses whose first or second argument matches a constant; entry 0 is the list
+    /// of all clauses.
     pub index: Arc<[u32]>,
     /// Length of the longest list.
     pub longest: u32,
 }
 
-/// A piece of the text.
+/// A token of the text.
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
     Name(String),
@@ -133,12 +133,12 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Problem> {
     Ok(tokens)
 }
 
-/// Reads clauses.
+/// The parser of clauses.
 struct Parser {
     tokens: std::iter::Peekable<std::vec::IntoIter<(usize, Token)>>,
     line: usize,
     known: Knowledge,
-    /// Variables of the clause; an `_` is one of its own.
+    /// Variables of the clause; each `_` is a separate variable.
     variables: Vec<String>,
 }
 
@@ -275,17 +275,17 @@ impl Knowledge {
         Ok(())
     }
 
-    /// How many constants there are.
+    /// Number of constants.
     pub fn constants(&self) -> u32 {
         self.constants.len() as u32
     }
 
-    /// How many predicates there are.
+    /// Number of predicates.
     pub fn predicates(&self) -> u32 {
         self.predicates.len() as u32
     }
 
-    /// The clauses that may match, by predicate, argument and constant: [`Tables::index`].
+    /// The clauses that may match, by predicate, argument and constant; see [`Tables::index`].
     fn lists(&self) -> Vec<Vec<u32>> {
         let mut lists = Vec::new();
         for predicate in 1..=self.predicates() {
@@ -307,7 +307,7 @@ impl Knowledge {
         lists
     }
 
-    /// What the lanes read.
+    /// The tables that the lanes read.
     pub fn tables(&self) -> Tables {
         let mut entries = Vec::new();
         let mut index = Vec::new();
@@ -324,8 +324,8 @@ impl Knowledge {
         }
     }
 
-    /// Atoms without variables that may be asked: of the predicates that have a rule, or of all if none has; at most `most`, evenly
-    /// spread. Each is a word of predicate and two arguments.
+    /// Atoms without variables that may become queries: of the predicates that have a rule, or of all if none has; at most `most`,
+    /// evenly spaced. Each is a word of predicate and two arguments.
     pub fn questions(&self, most: usize) -> Vec<u32> {
         let has_rule = |predicate: u32| {
             self.clauses.iter().any(|clause| clause.head.predicate == predicate && !clause.body.is_empty())

@@ -1,7 +1,7 @@
 //! A prover: choose the steps of a proof by backward chaining over facts and rules.
 //!
-//! A state is a conjunction of at most ten atoms that are left to prove. Its successors resolve the first atom with every fact and
-//! rule that matches, in the order of the knowledge base. Variables are numbered in the order in which they occur.
+//! A state is a conjunction of at most ten atoms that remain to be proved. Each successor resolves the first atom with one matching
+//! fact or rule, in the order of the knowledge base. Variables are numbered in the order in which they occur.
 
 use core::num::Wrapping;
 use std::collections::HashSet;
@@ -16,34 +16,34 @@ mod knowledge;
 
 use knowledge::{ANY, ATOMS, BODY, FIRST, FRESH, Knowledge, LENGTH_BITS, SAME, SECOND, Tables, VARIABLES};
 
-/// Successors of a state that can be chosen; more are cut and counted.
+/// Maximum number of successors of a state; further ones are dropped and counted.
 const CHOICES: usize = 20;
 /// Words of a conjunction: ten atoms of three bytes.
 const STATE_WORDS: usize = (3 * ATOMS).div_ceil(4);
 /// Words of all successors.
 const CHOICE_WORDS: usize = CHOICES * 3 * ATOMS / 4;
-/// Variables of a state, and those that a rule adds.
+/// Maximum number of variables in a state and in the rule that is applied.
 const NAMES: usize = VARIABLES as usize + 2 * BODY;
-/// Stands for no term.
+/// No term.
 const NONE: u32 = 255;
-/// Atoms that are tried as queries, and conjunctions that the search for an answer expands for each.
+/// Maximum number of atoms tried as queries, and of conjunctions that the search for a proof expands for each.
 const QUESTIONS: usize = 20_000;
 const EXPANSIONS: usize = 2_000;
-/// Of so many queries one is for tests.
+/// One in `TEST_SHARE` queries is a test query.
 const TEST_SHARE: usize = 5;
 
 bundle! {
-    /// A conjunction and its successors, as they are observed.
+    /// A conjunction and its successors, as observed.
     pub struct State {
         /// Its atoms.
         atoms: [Uint; STATE_WORDS],
         /// Its successors.
         choices: (Memory CHOICE_WORDS),
-        /// How many successors there are.
+        /// Number of successors.
         count: Uint,
-        /// How many more were cut.
+        /// Number of successors that were dropped.
         cut: Uint,
-        /// Steps so far.
+        /// Steps since the start of the episode.
         steps: Uint,
     }
 }
@@ -53,16 +53,16 @@ bundle! {
     struct Successors {
         /// Their atoms.
         choices: (Memory CHOICE_WORDS),
-        /// How many there are.
+        /// Number of successors.
         count: Uint,
-        /// How many more were cut.
+        /// Number of successors that were dropped.
         cut: Uint,
     }
 }
 
 /// Ten atoms, each predicate and two arguments as bytes of a word.
 type Atoms<L> = [<L as Lane>::Uint; ATOMS];
-/// The same in eight words, three bytes an atom.
+/// The same in eight words, three bytes per atom.
 type Packed<L> = [<L as Lane>::Uint; STATE_WORDS];
 
 /// The environment.
@@ -73,11 +73,11 @@ pub struct Prover {
     max_depth: u32,
     queries: Queries,
     unprovable: bool,
-    /// The queries as atoms, once they are needed.
+    /// The queries as atoms, computed at first use.
     asked: Arc<OnceLock<Vec<u32>>>,
 }
 
-/// Which part of the queries is asked.
+/// Which queries are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Queries {
     Train,
@@ -139,7 +139,7 @@ fn unpack<L: Lane>(words: &Packed<L>) -> Atoms<L> {
     })
 }
 
-/// Where successor `index` begins: its word, and by how many bits it is shifted there.
+/// The first word of successor `index`, and the number of bits by which it is shifted.
 #[inline(always)]
 fn place<U: Uint>(index: U) -> (U, U) {
     let odd = index & U::splat(1);
@@ -159,7 +159,7 @@ fn read<L: Lane>(choices: &L::Memory<CHOICE_WORDS>, index: L::Uint) -> Packed<L>
     })
 }
 
-/// Writes successor `index` where `at` holds, after those before it.
+/// Writes successor `index` where `at` holds. Successors are written in order.
 #[inline(always)]
 fn write<L: Lane>(choices: &mut L::Memory<CHOICE_WORDS>, at: L::Mask, index: L::Uint, words: &Packed<L>) {
     let u = L::Uint::splat;
@@ -172,7 +172,7 @@ fn write<L: Lane>(choices: &mut L::Memory<CHOICE_WORDS>, at: L::Mask, index: L::
     }
 }
 
-/// What a match binds: variables of the goal, one after the other, each to another term.
+/// The bindings of a match: variables of the goal, in order, each with the term that replaces it.
 #[derive(Clone, Copy)]
 struct Bindings<U> {
     from: [U; 2],
@@ -180,7 +180,7 @@ struct Bindings<U> {
 }
 
 impl<U: Uint> Bindings<U> {
-    /// The term for which a term stands.
+    /// The term after replacement by the bindings.
     #[inline(always)]
     fn of(&self, term: U) -> U {
         let once = term.eq(self.from[0]).select(self.to[0], term);
@@ -212,7 +212,7 @@ impl Prover {
         let from = binds.select(first, u(NONE));
         let second = second.eq(from).select(head[0], second);
 
-        // The second argument of the head: anything, a constant, or what the first one is.
+        // The second argument of the head: any term, a constant, or the same as the first.
         let open = head[1].eq(u(ANY));
         let same = head[1].eq(u(SAME));
         let other = same.select(first, head[1]);
@@ -249,7 +249,7 @@ impl Prover {
         })
     }
 
-    /// Adds what comes of the first atom and the clause at `clause`, if they match.
+    /// Adds the successor that resolves the first atom with the clause at `clause`, if they match.
     #[inline(always)]
     fn resolve<L: Lane>(&self, atoms: &Atoms<L>, clause: L::Uint, found: Successors<L>) -> Successors<L> {
         let u = L::Uint::splat;
@@ -268,7 +268,7 @@ impl Prover {
         let rest: Atoms<L> = core::array::from_fn(|k| if k == 0 { u(0) } else { bindings.atom(atoms[k]) });
         let length = rest.iter().fold(body, |sum, atom| atom.eq(u(0)).select(sum, sum + u(1)));
         let joined: Atoms<L> = core::array::from_fn(|k| {
-            // With b atoms in the body, atom k is the body's, or the rest's at k - b + 1.
+            // With b atoms in the body, atom k is atom k of the body, or atom k - b + 1 of the state.
             (0..=BODY).fold(u(0), |atom, b| {
                 let own = match k.checked_sub(b) {
                     None => body_atoms[k],
@@ -351,12 +351,12 @@ impl Prover {
         Some(false)
     }
 
-    /// The queries: those of the training or the test part that have a proof, and as many that have none.
+    /// The queries of the selected part: those with a proof, and the same number without one.
     fn asked(&self) -> &[u32] {
         self.asked.get_or_init(|| {
             let mut parts = [Vec::new(), Vec::new()];
             let mut questions = self.knowledge.questions(QUESTIONS);
-            // In an order that mixes predicates and constants.
+            // An order that mixes predicates and constants.
             questions
                 .sort_by_key(|atom| atom.wrapping_mul(0x9E37_79B1).rotate_left(15).wrapping_mul(0x85EB_CA6B));
             for atom in questions {
@@ -373,7 +373,7 @@ impl Prover {
         })
     }
 
-    /// The queries of the chosen part; of a handful, all.
+    /// The queries of the selected part; all if there are fewer than `TEST_SHARE`.
     fn part(&self, all: &[u32]) -> Vec<u32> {
         let is_test = |place: usize| place % TEST_SHARE == TEST_SHARE - 1;
         let wanted = |place: usize| match self.queries {
@@ -409,12 +409,12 @@ impl Env for Prover {
             name: "prover".into(),
             aliases: Vec::new(),
             family: "reasoning".into(),
-            summary: "prove a query by backward chaining; 1 for a proof".into(),
-            rules: "Choose among the conjunctions that come of the first atom with each matching fact or rule. The empty one is a \
-                    proof; without a successor, or after max_depth steps, the episode ends with 0."
+            summary: "prove a query by backward chaining; +1 for a proof".into(),
+            rules: "Each choice replaces the first atom of the conjunction by the body of a matching fact or rule. An empty \
+                    conjunction is a proof; without a matching clause, or after max_depth steps, the episode ends with 0."
                 .into(),
-            reference: "none; at most 10 atoms of 2 arguments, 20 successors, 200 constants, 100 predicates, 4,000 facts and \
-                        rules with at most 4 atoms after `:-`."
+            reference: "No external reference; tests compare with a second implementation. At most 10 atoms with 2 arguments, 20 \
+                        successors, 200 constants, 100 predicates, and 4,000 facts and rules with at most 4 atoms after `:-`."
                 .into(),
             variant_of: None,
             obs: ObsSpace::Parts(vec![
@@ -426,10 +426,10 @@ impl Env for Prover {
             time_limit: 101,
             fps: 1.0,
             options: vec![
-                EnvOption::path("knowledge", "facts and rules in Prolog's notation; none for a family of 24 people"),
-                EnvOption::number("max_depth", 12.0, 1.0, 100.0, "steps of the longest proof"),
-                EnvOption::word("queries", "train", &["train", "test", "all"], "which queries are asked; every fifth is for tests"),
-                EnvOption::flag("unprovable", true, "whether half of the queries have no proof"),
+                EnvOption::path("knowledge", "file of facts and rules in Prolog notation; empty for the built-in family of 24 people"),
+                EnvOption::whole("max_depth", 12, 1, 100, "maximum number of steps of a proof"),
+                EnvOption::word("queries", "train", &["train", "test", "all"], "which queries are drawn; one in five is a test query"),
+                EnvOption::flag("unprovable", true, "whether half of the queries are unprovable"),
             ],
             preset: Some(include_str!("../../presets/prover.toml").into()),
         }
@@ -452,7 +452,7 @@ impl Env for Prover {
                 self.tables = Arc::new(knowledge.tables());
                 self.knowledge = Arc::new(knowledge);
             }
-            "max_depth" => self.max_depth = value.number() as u32,
+            "max_depth" => self.max_depth = value.whole(),
             "queries" => {
                 self.queries = match value.text() {
                     "train" => Queries::Train,
@@ -489,7 +489,7 @@ impl Env for Prover {
 
     #[inline(always)]
     fn legal<L: Lane>(&self, s: &State<L>, _component: usize, choice: usize) -> L::Mask {
-        // The first is legal even where the episode has ended without a successor.
+        // Choice 0 is also legal in a terminal state without successors.
         L::Uint::splat(choice as u32).lt(s.count.max(L::Uint::splat(1)))
     }
 
@@ -506,12 +506,12 @@ impl Env for Prover {
             shapes.push(line(index as f32 + 2.0, format!("{index}: {text}"), 1));
         }
         if s.cut.0 > 0 {
-            shapes.push(line(rows - 1.0, format!("and {} more", s.cut), 4));
+            shapes.push(line(rows - 1.0, format!("{} more not shown", s.cut), 4));
         }
         Scene { low: [0.0, 0.0], high: [40.0, rows], shapes }
     }
 
-    /// Predicate and arguments of the ten atoms, 0 where there is none, and the steps so far.
+    /// Predicate and arguments of the ten atoms (0 for none), and the steps since the start.
     fn unpack(&self, public: &[f64]) -> Vec<f64> {
         let byte = |k: usize| Wrapping(public[k] as u32 & 255);
         let atoms = core::array::from_fn(|k| byte(3 * k) | byte(3 * k + 1) << 8 | byte(3 * k + 2) << 16);

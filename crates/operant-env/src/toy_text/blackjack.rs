@@ -150,11 +150,11 @@ impl Env for Blackjack {
             name: "blackjack".into(),
             aliases: vec!["Blackjack-v1".into(), "Blackjack".into()],
             family: FAMILY.into(),
-            summary: "draw cards up to 21 against a dealer; 1 for a win, -1 for a loss".into(),
+            summary: "draw cards up to 21 against a dealer; +1 for a win, -1 for a loss".into(),
             rules: "Stick (0) or take a card (1). Above 21 the player loses; after a stick the dealer draws up to 17 or more, and \
-                    the larger sum wins. An ace counts 11 where that does not pass 21."
+                    the larger sum wins. An ace counts as 11 unless the sum would exceed 21."
                 .into(),
-            reference: "Gymnasium's Blackjack-v1, equal, with its options. Gymnasium has no time limit; no episode has \
+            reference: "Identical to Gymnasium's Blackjack-v1, with its options. Gymnasium has no time limit; no episode has \
                         more than 20 steps."
                 .into(),
             variant_of: None,
@@ -164,7 +164,7 @@ impl Env for Blackjack {
             time_limit: TIME_LIMIT,
             fps: 2.0,
             options: vec![
-                EnvOption::flag("natural", false, "whether winning with an ace and a ten pays 1.5; without sab only"),
+                EnvOption::flag("natural", false, "whether winning with an ace and a ten pays 1.5; ignored if sab is on"),
                 EnvOption::flag("sab", true, "Sutton and Barto's rule: an ace and a ten win unless the dealer has them too"),
             ],
             preset: Some(include_str!("../../presets/blackjack.toml").into()),

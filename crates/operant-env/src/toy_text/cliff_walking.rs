@@ -4,9 +4,9 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use super::{FAMILY, Moves, board, one_index, slipped};
+use super::{FAMILY, Moves, board, slipped};
 use crate::spec::{OptionError, OptionValue, names};
-use crate::{ActionSpace, Env, EnvOption, EnvSpec, GREEN, GREY, RED, Scene, Step};
+use crate::{ActionSpace, Env, EnvOption, EnvSpec, GREEN, GREY, ObsSpace, RED, Scene, Step};
 
 /// Columns and rows of the board.
 const COLUMNS: u32 = 12;
@@ -57,15 +57,15 @@ impl Env for CliffWalking {
             name: "cliff_walking".into(),
             aliases: vec!["CliffWalking-v1".into(), "CliffWalking".into()],
             family: FAMILY.into(),
-            summary: "walk along a cliff; -1 a step, -100 for a fall".into(),
+            summary: "walk along a cliff; -1 per step, -100 for a fall".into(),
             rules: "Walk up, right, down or left on 12 x 4 cells from the lower left corner to the lower right one. The cells \
                     between them are a cliff: a fall costs 100 and leads back to the start."
                 .into(),
-            reference: "Gymnasium's CliffWalking-v1, equal, and CliffWalkingSlippery-v1 with is_slippery = 1. Gymnasium \
-                        has no time limit; 200 steps here."
+            reference: "Identical to Gymnasium's CliffWalking-v1, and to CliffWalkingSlippery-v1 with is_slippery = 1, except \
+                        for the time limit of 200 steps: Gymnasium has none."
                 .into(),
             variant_of: None,
-            obs: one_index(COLUMNS * ROWS),
+            obs: ObsSpace::index(COLUMNS * ROWS),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),
             time_limit: 200,
@@ -73,7 +73,7 @@ impl Env for CliffWalking {
             options: vec![EnvOption::flag(
                 "is_slippery",
                 false,
-                "whether a move goes to either side instead, with a chance of 1/3 each",
+                "whether a move slips to either side, with probability 1/3 each",
             )],
             preset: Some(include_str!("../../presets/cliff_walking.toml").into()),
         }

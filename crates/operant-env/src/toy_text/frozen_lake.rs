@@ -4,9 +4,9 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use super::{FAMILY, Moves, board, one_index, slipped};
+use super::{FAMILY, Moves, board, slipped};
 use crate::spec::{OptionError, OptionValue, names};
-use crate::{ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, GREY, Scene, Step};
+use crate::{ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, GREY, ObsSpace, Scene, Step};
 
 /// The holes of the maps, one bit per cell, row by row.
 const HOLES_4: u64 = 1 << 5 | 1 << 7 | 1 << 11 | 1 << 12;
@@ -72,29 +72,29 @@ impl Env for FrozenLake {
             name: if is_four { "frozen_lake" } else { "frozen_lake_8x8" }.into(),
             aliases: aliases.iter().map(|&alias| alias.into()).collect(),
             family: FAMILY.into(),
-            summary: format!("cross {0} x {0} cells of ice with holes; 1 at the goal", self.side),
-            rules: "Walk left, down, right or up to the goal in the opposite corner. On slippery ice a move goes astray to \
-                    either side, by default with a chance of 1/3 each. A hole ends the episode."
+            summary: format!("cross {0} x {0} cells of ice with holes; +1 at the goal", self.side),
+            rules: "Walk left, down, right or up to the goal in the opposite corner. On slippery ice a move may slip to \
+                    either side, by default with probability 1/3 each. A hole ends the episode."
                 .into(),
             reference: format!(
-                "Gymnasium's FrozenLake-v1, map {0}x{0}, equal; the time limit is Gymnasium's. Other maps and reward \
-                 schedules are left out.",
+                "Identical to Gymnasium's FrozenLake-v1 with map {0}x{0}, including the time limit. Other maps and \
+                 reward schedules are not supported.",
                 self.side
             ),
             variant_of: (!is_four).then(|| "frozen_lake".into()),
-            obs: one_index(self.side * self.side),
+            obs: ObsSpace::index(self.side * self.side),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["left", "down", "right", "up"]),
             time_limit: if is_four { 100 } else { 200 },
             fps: 6.0,
             options: vec![
-                EnvOption::flag("is_slippery", true, "whether moves go astray"),
+                EnvOption::flag("is_slippery", true, "whether moves can slip"),
                 EnvOption::number(
                     "success_rate",
                     1.0 / 3.0,
                     0.0,
                     1.0,
-                    "chance that a move on slippery ice is the intended one",
+                    "probability that a move on slippery ice is the intended one",
                 ),
             ],
             preset: Some(preset.into()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use operant_lane::{Float, Lane, Mask, Uint};
 
-use crate::{ObsSpace, Registry, Scene, Shape, grid};
+use crate::{Registry, Scene, Shape, grid};
 
 pub mod blackjack;
 pub mod cliff_walking;
@@ -25,11 +25,6 @@ pub fn family(registry: Registry) -> Registry {
         .with(cliff_walking::CliffWalking::default())
         .with(taxi::Taxi::default())
         .with(blackjack::Blackjack::default())
-}
-
-/// The observation space of a tabular environment: one index.
-fn one_index(below: u32) -> ObsSpace {
-    ObsSpace::Index { shape: Vec::new(), below: vec![below] }
 }
 
 /// A scene with a walker on a board of cells; `tone` gives the tone of each cell.

@@ -5,9 +5,11 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use super::{FAMILY, one_index};
+use super::FAMILY;
 use crate::spec::{OptionError, OptionValue, names};
-use crate::{ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, GREY, RED, Scene, Shape, Step, YELLOW, grid};
+use crate::{
+    ActionSpace, BLUE, Env, EnvOption, EnvSpec, GREEN, GREY, ObsSpace, RED, Scene, Shape, Step, YELLOW, grid,
+};
 
 /// Cells per side.
 const SIDE: u32 = 5;
@@ -112,22 +114,22 @@ impl Env for Taxi {
             name: "taxi".into(),
             aliases: vec!["Taxi-v3".into(), "Taxi-v4".into(), "Taxi".into()],
             family: FAMILY.into(),
-            summary: "take a passenger to its destination; 20 there, -1 a step, -10 for a wrong stop".into(),
+            summary: "take a passenger to its destination; +20 for the drop-off, -1 per step, -10 for an illegal pick-up or drop-off".into(),
             rules: "Drive south, north, east or west on 5 x 5 cells with walls, pick up the passenger at one of four stands, and \
-                    drop it off at another. The mask allows the actions that change something."
+                    drop it off at another. Actions without effect are masked."
                 .into(),
-            reference: "Gymnasium's Taxi-v4 and its action mask, equal; Taxi-v3 too, but for its rain.".into(),
+            reference: "Identical to Gymnasium's Taxi-v4 with action mask; identical to Taxi-v3 except for rain.".into(),
             variant_of: None,
-            obs: one_index(500),
+            obs: ObsSpace::index(500),
             actions: ActionSpace::Discrete(vec![6]),
             action_names: names(["south", "north", "east", "west", "pick up", "drop off"]),
             time_limit: 200,
             fps: 6.0,
             options: vec![
-                EnvOption::flag("is_rainy", false, "whether the taxi may turn aside"),
-                EnvOption::number("rainy_probability", 0.8, 0.0, 1.0, "chance that it goes straight on in the rain"),
-                EnvOption::flag("fickle_passenger", false, "whether passengers may change their destination on the way"),
-                EnvOption::number("fickle_probability", 0.3, 0.0, 1.0, "chance that a fickle passenger does"),
+                EnvOption::flag("is_rainy", false, "whether it rains: a move may turn to either side"),
+                EnvOption::number("rainy_probability", 0.8, 0.0, 1.0, "probability of moving straight ahead in the rain"),
+                EnvOption::flag("fickle_passenger", false, "whether passengers may change their destination during the ride"),
+                EnvOption::number("fickle_probability", 0.3, 0.0, 1.0, "probability that a fickle passenger changes the destination"),
             ],
             preset: Some(include_str!("../../presets/taxi.toml").into()),
         }

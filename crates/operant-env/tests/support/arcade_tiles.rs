@@ -154,7 +154,8 @@ impl Reference for Snake {
         let ([x, y], [tail_x, tail_y]) = (self.cells[0], self.cells[self.cells.len() - 1]);
         let [food_x, food_y] = self.food;
         let mut all: Vec<f64> =
-            [x, y, self.heading as i32, tail_x, tail_y, food_x, food_y].map(f64::from).into();
+            // A head beyond the left or top edge has coordinates that wrapped around.
+            [x, y, self.heading as i32, tail_x, tail_y, food_x, food_y].map(|place| f64::from(place as u32)).into();
         all.extend([self.cells.len() as f64, f64::from(self.hunger)]);
         let bits = |bit: &dyn Fn([i32; 2]) -> bool| {
             (0..20)

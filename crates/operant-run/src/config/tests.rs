@@ -313,17 +313,35 @@ fn broken_files_are_refused_with_their_line() {
     assert_eq!(error_of(&line).place.as_deref(), Some("/nonexistent/x.toml"));
 }
 
+/// The environments whose presets have no `solved_at`.
+const WITHOUT_THRESHOLD: [&str; 13] = [
+    "blackjack",
+    "cartpole_no_velocity",
+    "game_2048",
+    "minatar_asterix",
+    "minatar_asterix_minimal",
+    "minatar_seaquest",
+    "minatar_space_invaders",
+    "minatar_space_invaders_minimal",
+    "mountain_car_continuous_no_velocity",
+    "mountain_car_no_velocity",
+    "pendulum_no_velocity",
+    "prover",
+    "snake",
+];
+
 #[test]
 fn every_preset_is_valid_for_its_environment_on_every_device() {
     let registry = operant_env::builtin();
     for spec in registry.specs() {
-        // A variant has the preset of its environment.
-        let preset = EnvFacts::of(&spec, &registry).preset.expect("a preset");
-        let (name, preset) = (spec.name.as_str(), &preset);
+        let name = spec.name.as_str();
+        let preset = &EnvFacts::of(&spec, &registry).preset.expect("a preset, or that of the base");
         for device in ["cpu", "auto", "cuda"] {
             let facts = EnvFacts { name: name.to_string(), preset: Some(preset.clone()), ..facts() };
             let line = set(&[&format!("device={device}")]);
             let requested = layered(facts, &line, None, None, Path::new("/nonexistent"), []).expect(name);
+            let has_threshold = requested.settings.run.solved_at.is_some();
+            assert_eq!(has_threshold, !WITHOUT_THRESHOLD.contains(&name), "{name}");
             let on_gpu = requested.on_gpu().expect("valid");
             let has_gpu = operant_learn::presets::has_gpu(preset);
             assert_eq!(requested.has_gpu_preset(), has_gpu, "{name}");
