@@ -237,6 +237,8 @@ pub struct Theme {
     curves: [Style; CURVES],
     tints: [Option<Color>; CURVES],
     tones: [Style; TONES],
+    /// Text on a filled cell of each tone.
+    on_tones: [Style; TONES],
     ramp: Option<[Rgb; 3]>,
     heat: Option<[Rgb; 3]>,
 }
@@ -284,6 +286,10 @@ impl Theme {
             curves: palette.curves.map(style),
             tints: palette.curves.map(tint),
             tones: palette.tones.map(style),
+            on_tones: palette.tones.map(|tone| {
+                let text = contrasting(tone, palette.background, palette.strong);
+                style(text).bg(color(tone, depth)).add_modifier(Modifier::BOLD)
+            }),
             ramp: Some(palette.ramp),
             heat: Some(palette.heat),
         }
@@ -320,20 +326,11 @@ impl Theme {
             ]
             .map(style),
             tints: [None; CURVES],
-            tones: [
-                Color::DarkGray,
-                Color::Cyan,
-                Color::Yellow,
-                Color::Green,
-                Color::DarkGray,
-                Color::LightRed,
-                Color::LightGreen,
-                Color::LightBlue,
-                Color::LightMagenta,
-                Color::LightYellow,
-                Color::Gray,
-            ]
-            .map(style),
+            tones: TONES_OF_16.map(style),
+            on_tones: TONES_OF_16.map(|tone| {
+                let text = if tone == Color::DarkGray { Color::White } else { Color::Black };
+                style(text).bg(tone)
+            }),
             ramp: None,
             heat: None,
         }
@@ -362,6 +359,7 @@ impl Theme {
             curves: [bold, plain, dim, bold, plain, dim, bold, plain],
             tints: [None; CURVES],
             tones: [dim, bold, plain, bold, dim, plain, plain, plain, plain, plain, dim],
+            on_tones: [plain; TONES],
             ramp: None,
             heat: None,
         }
@@ -381,6 +379,12 @@ impl Theme {
     /// numbers are faint.
     pub fn tone(&self, tone: u8) -> Style {
         *self.tones.get(usize::from(tone)).unwrap_or(&self.tones[4])
+    }
+
+    /// Text on a cell that is filled with this colour; None for a colour that is no tone.
+    pub fn on_tone(&self, ground: Color) -> Option<Style> {
+        let tone = self.tones.iter().position(|tone| tone.fg == Some(ground))?;
+        Some(self.on_tones[tone])
     }
 
     /// A colour for a share of 0 to 1 of which more is neither good nor bad.
@@ -406,6 +410,28 @@ fn along(stops: &[Rgb; 3], share: f64) -> Rgb {
     let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) * 2.0 };
     if share < 1.0 { mix(stops[0], stops[1], share) } else { mix(stops[1], stops[2], share - 1.0) }
 }
+
+/// The one of two colours that is easier to read on `ground`.
+pub fn contrasting(ground: Rgb, dark: Rgb, light: Rgb) -> Rgb {
+    let luminance = |(r, g, b): Rgb| 0.299 * f32::from(r) + 0.587 * f32::from(g) + 0.114 * f32::from(b);
+    let distance = |rgb: Rgb| (luminance(rgb) - luminance(ground)).abs();
+    if distance(dark) > distance(light) { dark } else { light }
+}
+
+/// The tones in the terminal's own 16 colours.
+const TONES_OF_16: [Color; TONES] = [
+    Color::DarkGray,
+    Color::Cyan,
+    Color::Yellow,
+    Color::Green,
+    Color::DarkGray,
+    Color::LightRed,
+    Color::LightGreen,
+    Color::LightBlue,
+    Color::LightMagenta,
+    Color::LightYellow,
+    Color::Gray,
+];
 
 fn mix(from: Rgb, to: Rgb, share: f64) -> Rgb {
     let channel = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;

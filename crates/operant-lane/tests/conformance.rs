@@ -508,7 +508,7 @@ fn parts_of_a_stream_are_disjoint_and_fixed() {
 }
 
 #[test]
-#[should_panic(expected = "more draws than the 2 that were set aside")]
+#[should_panic(expected = "more draws than the 2 that were reserved")]
 fn a_part_of_a_stream_ends() {
     let mut draws = operant_lane::Draws::<f32>::at(7, core::num::Wrapping(3), 11, Purpose::Step);
     let mut part = draws.reserve(2);

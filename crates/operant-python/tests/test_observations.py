@@ -199,8 +199,8 @@ def test_a_word_as_an_option_changes_the_space():
     with pytest.raises(ValueError, match='expected options'):
         operant.make_vec("test_cells", 4).set_state(bits.get_state())
     for bad, error, says in [
-        ("pixels", ValueError, 'view` = "pixels" is not one of its words; give "indices" or "bits"'),
-        (1, ValueError, "is not a word"),
+        ("pixels", ValueError, 'view` = "pixels" is not an allowed value; give "indices" or "bits"'),
+        (1, ValueError, "must be a word or a path"),
         (None, TypeError, "view: expected a number, a word or a path, got None"),
         (["bits"], TypeError, "view: expected a number, a word or a path"),
     ]:

@@ -113,10 +113,10 @@ impl<'a> Brush<'a> {
                 "▀" | "▄" if cell.bg != ratatui::style::Color::Reset => Some(cell.bg),
                 _ => None,
             };
-            let mut style = self.theme.tone(tone);
-            if let Some(ground) = ground.filter(|_| self.has_colours()) {
-                style = if style.fg == Some(ground) { self.theme.strong } else { style }.bg(ground);
-            }
+            let on_ground = ground
+                .filter(|_| self.has_colours())
+                .map(|ground| self.theme.on_tone(ground).unwrap_or_else(|| self.theme.strong.bg(ground)));
+            let style = on_ground.unwrap_or_else(|| self.theme.tone(tone));
             cell.reset();
             cell.set_char(glyph).set_style(style);
         }

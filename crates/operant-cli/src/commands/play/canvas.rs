@@ -2,7 +2,7 @@
 
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 use operant_env::{Point, Scene, Shape};
-use operant_monitor::theme::{FILM, Rgb};
+use operant_monitor::theme::{FILM, Rgb, contrasting};
 use tiny_skia::{
     Color, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform,
 };
@@ -113,7 +113,16 @@ impl Layout {
                     .find(|size| size.val() as f32 <= 0.8 * self.scale)
                     .unwrap_or(RasterHeight::Size16);
                 let [x, y] = self.place(*center).map(|x| x.round() as i32);
-                write(pixels, text, size, [x - text_width(text, size) as i32 / 2, y], tone_of(*tone));
+                // On a filled shape, what can be read there.
+                let (background, light, _) = FILM;
+                let below =
+                    u32::try_from(x).ok().zip(u32::try_from(y).ok()).and_then(|(x, y)| pixels.pixel(x, y));
+                let ground = below.map_or(background, |pixel| (pixel.red(), pixel.green(), pixel.blue()));
+                let rgb = match ground == background {
+                    true => tone_of(*tone),
+                    false => contrasting(ground, background, light),
+                };
+                write(pixels, text, size, [x - text_width(text, size) as i32 / 2, y], rgb);
             }
         }
     }
