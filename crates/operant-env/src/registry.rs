@@ -79,24 +79,23 @@ impl Registry {
         &self.envs
     }
 
-    /// A subset for test suites that would take too long with all environments: classic control, the first environment of
-    /// every other family, every environment that is the first with a kind of observation, action or mask, and three with
-    /// rules that the others lack.
+    /// A subset for test suites that would take too long with all environments: classic control and those of [`OWN_RULES`], then
+    /// whatever adds a family or a kind of observation, action or mask.
     #[must_use]
     pub fn of_each_kind(&self) -> Registry {
-        let (mut families, mut kinds) = (BTreeSet::new(), BTreeSet::new());
-        let is_chosen = |env: &&Arc<dyn AnyEnv>| {
-            let env: &dyn AnyEnv = &***env;
-            let spec = env.spec();
-            // Both sets have to record every chosen environment.
-            let is_new_kind = kinds_of(env).into_iter().filter(|kind| kinds.insert(*kind)).count() > 0;
-            let is_new_family = families.insert(spec.family.clone());
-            spec.family == "classic control"
-                || is_new_family
-                || is_new_kind
-                || OWN_RULES.contains(&spec.name.as_str())
+        let is_first =
+            |spec: &EnvSpec| spec.family == "classic control" || OWN_RULES.contains(&spec.name.as_str());
+        let (first, rest): (Vec<_>, Vec<_>) = self.envs.iter().partition(|env| is_first(&env.spec()));
+        let mut known = BTreeSet::new();
+        let mut adds = |env: &Arc<dyn AnyEnv>| {
+            let kinds = kinds_of(&**env).into_iter().map(str::to_owned).chain([env.spec().family]);
+            kinds.filter(|kind| known.insert(kind.clone())).count() > 0
         };
-        Registry { envs: self.envs.iter().filter(is_chosen).cloned().collect() }
+        for env in &first {
+            adds(env);
+        }
+        let rest: Vec<_> = rest.into_iter().filter(|env| adds(env)).collect();
+        Registry { envs: first.into_iter().chain(rest).cloned().collect() }
     }
 
     /// The specifications of all environments.
@@ -145,9 +144,16 @@ impl Registry {
     }
 }
 
-/// Environments that [`Registry::of_each_kind`] always includes for their rules: two more MinAtar games, and a MiniGrid layout
-/// that is drawn room by room.
-const OWN_RULES: [&str; 3] = ["minatar_breakout", "minatar_freeway", "minigrid_multiroom_n4_s5"];
+/// Environments that [`Registry::of_each_kind`] always includes for their rules: two MinAtar games, a MiniGrid layout that is drawn
+/// room by room, a board with memory, real numbers beside bits, and a mask.
+const OWN_RULES: [&str; 6] = [
+    "minatar_breakout",
+    "minatar_freeway",
+    "minigrid_multiroom_n4_s5",
+    "game_2048",
+    "breakout_large",
+    "taxi",
+];
 
 /// The kinds of observations, actions and masks of an environment.
 fn kinds_of(env: &dyn AnyEnv) -> Vec<&'static str> {

@@ -130,7 +130,7 @@ pub struct RolloutParity {
     pub logprobs: Norm,
     /// Values.
     pub values: Norm,
-    /// One-step advantages of equal actions, which depend on reward, bootstrap and next value.
+    /// One-step advantages of equal actions, which depend on reward, bootstrap and next value; relative to advantages and values.
     pub advantages: Norm,
     /// Means and variances of normalised quantities.
     pub statistics: Norm,
@@ -268,7 +268,9 @@ impl RolloutParity {
         }
         self.logprobs.add(float(&got, layout.logprob), float(&expected, layout.logprob));
         self.values.add(float(&got, layout.value), float(&expected, layout.value));
+        // A difference of values: its rounding error goes by their size, not by its own.
         self.advantages.add(float(&got, layout.advantage), float(&expected, layout.advantage));
+        self.advantages.reference += float(&expected, layout.value).powi(2);
         true
     }
 }
