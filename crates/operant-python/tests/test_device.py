@@ -227,8 +227,19 @@ def compare(given, expected):
     return int(ended.sum())
 
 
+# The kinds of observations that a GPU writes.
+ON_DEVICE = [spec["name"] for spec in _core.specs() if spec["obs"][0] in ("box", "binary")]
+CPU_ONLY = [name for name in operant.envs.names() if name not in ON_DEVICE]
+
+
+@pytest.mark.parametrize("name", CPU_ONLY)
+def test_other_kinds_of_observations_are_refused(name):
+    with pytest.raises(ValueError, match=f"the observations of {name} are indices, bytes or parts"):
+        operant.make_vec(name, 37, device="cuda")
+
+
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", operant.envs.names())
+@pytest.mark.parametrize("name", ON_DEVICE)
 def test_same_bits_as_on_the_cpu(name, mode):
     ours, cpu = pair(name, seed=5, autoreset_mode=mode)
     assert ours.single_observation_space == cpu.single_observation_space
