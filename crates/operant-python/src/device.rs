@@ -371,7 +371,7 @@ fn refused(bad: &BadAction, step: u64) -> PyErr {
 
 /// Refuses observations that the kernels of a step do not write.
 fn check_space(spec: &EnvSpec, device: &str) -> PyResult<()> {
-    if matches!(spec.obs, ObsSpace::Box { .. } | ObsSpace::Binary { .. }) {
+    if CudaEnvs::writes(&spec.obs) {
         return Ok(());
     }
     Err(PyValueError::new_err(format!(

@@ -200,11 +200,19 @@ pub struct CudaEnvs {
 }
 
 impl CudaEnvs {
+    /// Whether the kernels of a step write these observations: real numbers and bits.
+    pub fn writes(obs: &ObsSpace) -> bool {
+        matches!(obs, ObsSpace::Box { .. } | ObsSpace::Binary { .. })
+    }
+
     /// N environments, which [`CudaEnvs::reseed`] starts. `sets` is how often [`CudaEnvs::arrays`] will be called: a device without
     /// room for all of them is refused here.
     ///
     /// # Errors
     /// When the kernels do not compile, or the device has no room.
+    ///
+    /// # Panics
+    /// When the kernels do not write the observations ([`CudaEnvs::writes`]).
     pub fn new(
         device: &Device,
         env: &dyn AnyEnv,
@@ -214,6 +222,7 @@ impl CudaEnvs {
     ) -> Result<Self, LearnError> {
         let kernel_env = KernelEnv::of(env)?;
         let spec = kernel_env.spec.clone();
+        assert!(Self::writes(&spec.obs), "the observations of {} are written on the CPU only", spec.name);
         let (is_float, has_final) =
             (matches!(spec.obs, ObsSpace::Box { .. }), autoreset == Autoreset::SameStep);
         let sizes = EnvSizes {
