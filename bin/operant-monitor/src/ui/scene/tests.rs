@@ -197,7 +197,10 @@ fn marks_and_texts_have_the_colour_of_their_square_behind_them() {
     for size in [(40, 10), (40, 16)] {
         let buffer = drawn(Some(&rooms()), 0, size, &theme, |_| {});
         let letter = buffer.content.iter().find(|cell| cell.symbol() == "G").expect("the goal's letter");
-        assert_eq!((Some(letter.fg), Some(letter.bg)), (theme.tone(0).fg, theme.tone(6).fg));
+        let ground = theme.tone(6).fg.expect("a colour");
+        let readable = theme.on_tone(ground).expect("text on a tone");
+        assert_eq!((Some(letter.fg), letter.bg), (readable.fg, ground));
+        assert_ne!(letter.fg, letter.bg);
         let has = |tone: u8| buffer.content.iter().any(|cell| Some(cell.fg) == theme.tone(tone).fg);
         assert!((5..=10).all(has), "{size:?}");
     }
