@@ -29,6 +29,8 @@ const NONE: u32 = 255;
 /// Maximum number of atoms tried as queries, and of conjunctions that the search for a proof expands for each.
 const QUESTIONS: usize = 20_000;
 const EXPANSIONS: usize = 2_000;
+/// Maximum number of clauses tried in the search for queries: some seconds. The atoms that it leaves are not asked.
+const SEARCH: usize = 100_000_000;
 /// One in `TEST_SHARE` queries is a test query.
 const TEST_SHARE: usize = 5;
 
@@ -325,13 +327,15 @@ impl Prover {
         core::array::from_fn(|k| if k == 0 { atom } else { L::Uint::splat(0) })
     }
 
-    /// Whether a proof of an atom has at most `max_depth` steps, by breadth-first search; None if the atom has no successors.
-    fn provable(&self, atom: u32) -> Option<bool> {
+    /// Whether a proof of an atom has at most `max_depth` steps, by breadth-first search; None if the atom has no successors,
+    /// or if more than `left` clauses would be tried.
+    fn provable(&self, atom: u32, left: &mut usize) -> Option<bool> {
         let start = Self::query::<f32>(Wrapping(atom));
         let (mut known, mut layer) = (HashSet::from([start]), vec![start]);
         for depth in 0..self.max_depth {
             let mut next = Vec::new();
             for atoms in &layer {
+                *left = left.checked_sub(self.tables.longest as usize)?;
                 let found = self.successors::<f32>(atoms);
                 if depth == 0 && found.count.0 == 0 {
                     return None;
@@ -359,8 +363,9 @@ impl Prover {
             // An order that mixes predicates and constants.
             questions
                 .sort_by_key(|atom| atom.wrapping_mul(0x9E37_79B1).rotate_left(15).wrapping_mul(0x85EB_CA6B));
+            let mut left = SEARCH;
             for atom in questions {
-                if let Some(provable) = self.provable(atom) {
+                if let Some(provable) = self.provable(atom, &mut left) {
                     parts[usize::from(!provable)].push(atom);
                 }
             }
