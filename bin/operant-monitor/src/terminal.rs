@@ -148,7 +148,7 @@ impl Drop for Screen {
     }
 }
 
-/// Whether a shell of this session waits for the monitor's process group, to continue it after a stop: its leader's
+/// Whether a shell of the same POSIX session waits for the process group of the monitor, to continue it after a stop: its leader's
 /// parent is in the same session and another group.
 fn has_job_control() -> bool {
     let shell = || {
