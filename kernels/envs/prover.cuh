@@ -403,10 +403,11 @@ __device__ __forceinline__ void env_reset(
         const unsigned v0_cut_before = v0_cut;
         const unsigned v1_before = v1;
         const bool t9 = v1_before < end;
-        unsigned choices[150];
-        for (unsigned word = 0u; word < 150u; ++word) choices[word] = words[word];
-        unsigned count = v0_count_before;
-        unsigned cut = v0_cut_before;
+        unsigned v0_choices_2[150];
+        for (unsigned word = 0u; word < 150u; ++word) v0_choices_2[word] = words[word];
+        unsigned v0_count_2 = v0_count_before;
+        unsigned v0_cut_2 = v0_cut_before;
+        unsigned v1_2 = v1_before;
         if (t9) {
             const unsigned clause = env_reset_table_3[min(v1_before, 1367u)];
             const unsigned t10 = env_reset_table_4[min(clause + 0u, 329u)];
@@ -632,14 +633,15 @@ __device__ __forceinline__ void env_reset(
             if (t78 && (t199 + 5u) < 150u) words_3[t199 + 5u] = t200 ? ((t194 >> 16u) | (t195 << 16u)) : t195;
             if (t78 && (t199 + 6u) < 150u) words_3[t199 + 6u] = t200 ? ((t195 >> 16u) | (t196 << 16u)) : t196;
             if (t78 && (t199 + 7u) < 150u) words_3[t199 + 7u] = t200 ? ((t196 >> 16u) | (t197 << 16u)) : t197;
-            for (unsigned word = 0u; word < 150u; ++word) choices[word] = words_3[word];
-            count = t78 ? (v0_count_before + 1u) : v0_count_before;
-            cut = (t77 && (!t78)) ? (v0_cut_before + 1u) : v0_cut_before;
+            for (unsigned word = 0u; word < 150u; ++word) v0_choices_2[word] = words_3[word];
+            v0_count_2 = t78 ? (v0_count_before + 1u) : v0_count_before;
+            v0_cut_2 = (t77 && (!t78)) ? (v0_cut_before + 1u) : v0_cut_before;
+            v1_2 = v1_before + 1u;
         }
-        for (unsigned word = 0u; word < 150u; ++word) v0_choices[word] = choices[word];
-        v0_count = count;
-        v0_cut = cut;
-        v1 = v1_before + 1u;
+        for (unsigned word = 0u; word < 150u; ++word) v0_choices[word] = v0_choices_2[word];
+        v0_count = v0_count_2;
+        v0_cut = v0_cut_2;
+        v1 = v1_2;
     }
     next.atoms[0] = t1;
     next.atoms[1] = 0u;
@@ -716,10 +718,11 @@ __device__ __forceinline__ void env_step(
         const unsigned v0_cut_before = v0_cut;
         const unsigned v1_before = v1;
         const bool t36 = v1_before < end;
-        unsigned choices[150];
-        for (unsigned word = 0u; word < 150u; ++word) choices[word] = words[word];
-        unsigned count = v0_count_before;
-        unsigned cut = v0_cut_before;
+        unsigned v0_choices_2[150];
+        for (unsigned word = 0u; word < 150u; ++word) v0_choices_2[word] = words[word];
+        unsigned v0_count_2 = v0_count_before;
+        unsigned v0_cut_2 = v0_cut_before;
+        unsigned v1_2 = v1_before;
         if (t36) {
             const unsigned clause = env_step_table_2[min(v1_before, 1367u)];
             const unsigned t37 = env_step_table_3[min(clause + 0u, 329u)];
@@ -997,14 +1000,15 @@ __device__ __forceinline__ void env_step(
             if (t140 && (t278 + 5u) < 150u) words_3[t278 + 5u] = t279 ? ((t273 >> 16u) | (t274 << 16u)) : t274;
             if (t140 && (t278 + 6u) < 150u) words_3[t278 + 6u] = t279 ? ((t274 >> 16u) | (t275 << 16u)) : t275;
             if (t140 && (t278 + 7u) < 150u) words_3[t278 + 7u] = t279 ? ((t275 >> 16u) | (t276 << 16u)) : t276;
-            for (unsigned word = 0u; word < 150u; ++word) choices[word] = words_3[word];
-            count = t140 ? (v0_count_before + 1u) : v0_count_before;
-            cut = (t139 && (!t140)) ? (v0_cut_before + 1u) : v0_cut_before;
+            for (unsigned word = 0u; word < 150u; ++word) v0_choices_2[word] = words_3[word];
+            v0_count_2 = t140 ? (v0_count_before + 1u) : v0_count_before;
+            v0_cut_2 = (t139 && (!t140)) ? (v0_cut_before + 1u) : v0_cut_before;
+            v1_2 = v1_before + 1u;
         }
-        for (unsigned word = 0u; word < 150u; ++word) v0_choices[word] = choices[word];
-        v0_count = count;
-        v0_cut = cut;
-        v1 = v1_before + 1u;
+        for (unsigned word = 0u; word < 150u; ++word) v0_choices[word] = v0_choices_2[word];
+        v0_count = v0_count_2;
+        v0_cut = v0_cut_2;
+        v1 = v1_2;
     }
     const bool proved = exists && (t12 == 0u);
     next.atoms[0] = t12;

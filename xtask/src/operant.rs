@@ -43,15 +43,24 @@ impl Operant {
     ///
     /// A run that fails, with its own words.
     pub fn train(&self, args: &[&str]) -> Result<Value> {
-        let output = Command::new(&self.binary)
-            .arg("train")
-            .args(args)
-            .args(["--json", "--quiet", "--run-dir"])
-            .arg(&self.runs)
-            .output()
-            .context("cannot start operant")?;
+        self.json("train", &[args, &["--quiet"]].concat())
+    }
+
+    /// Runs `operant eval` with `args`, and reads its result.
+    ///
+    /// # Errors
+    ///
+    /// An evaluation that fails, with its message.
+    pub fn eval(&self, args: &[&str]) -> Result<Value> {
+        self.json("eval", args)
+    }
+
+    fn json(&self, command: &str, args: &[&str]) -> Result<Value> {
+        let mut operant = Command::new(&self.binary);
+        let output = operant.arg(command).args(args).args(["--json", "--run-dir"]).arg(&self.runs).output();
+        let output = output.context("cannot start operant")?;
         let words = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "operant train {} failed:\n{words}", args.join(" "));
+        ensure!(output.status.success(), "operant {command} {} failed:\n{words}", args.join(" "));
         serde_json::from_slice(&output.stdout).context("operant printed no JSON object")
     }
 

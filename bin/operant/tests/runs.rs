@@ -111,6 +111,12 @@ fn an_evaluation_reproduces_the_runs_own() {
     assert_eq!((&by_path["run"], &by_path["env"]), (&"mine".into(), &"cartpole".into()));
     let human = place.operant(&["eval", "runs/mine"]);
     assert!(human.code == Some(0) && human.stdout.contains("over 100 greedy episodes"), "{human:#?}");
+    assert_eq!((&by_name["eval_actions"], &by_name["solved"]), (&"greedy".into(), &false.into()));
+    let sampled = place.operant(&["eval", "mine", "--sample", "--episodes", "5", "--json"]).json();
+    assert_eq!((&sampled["eval_actions"], &sampled["solved"]), (&"sampled".into(), &serde_json::Value::Null));
+    assert_ne!(sampled["eval_return_mean"], result["eval_return_mean"]);
+    let human = place.operant(&["eval", "mine", "--sample"]);
+    assert!(human.code == Some(0) && human.stdout.contains("over 100 sampled episodes"), "{human:#?}");
     place
         .operant(&["eval", "mine", "--episodes", "0"])
         .assert_error(2, &["eval_episodes = 0", "where: --episodes"]);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use operant_env::AnyEnv;
+use operant_learn::EvalActions;
 use operant_run::Result;
 use operant_run::config::{Requested, Settings};
 use operant_run::device::{self, Built, Device};
@@ -63,7 +64,8 @@ pub fn seconds_to_solve(
     // Round 0 is reserved for the last evaluation.
     let (mut attempts, mut round) = (EvalSchedule::default(), 1);
     let solves = |driver: &mut Driver, round| -> Result<bool> {
-        let evaluation = driver.backend().evaluate(0..settings.run.eval_episodes, round)?;
+        let evaluation =
+            driver.backend().evaluate(0..settings.run.eval_episodes, round, EvalActions::Greedy)?;
         Ok(EvalSummary::of(&evaluation).solves(threshold))
     };
     while !driver.is_done() && begin.elapsed() < limit {

@@ -37,6 +37,8 @@ pub enum Purpose {
     EvalReset = 9,
     /// Chance inside an evaluation step.
     EvalStep = 10,
+    /// Sampling of the policy's action in an evaluation.
+    EvalAction = 11,
 }
 
 /// A stream of random words: Philox with key = seed and counter = (environment, step low, step high,

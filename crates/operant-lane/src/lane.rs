@@ -42,6 +42,18 @@ pub trait Lane: Copy {
 
     /// The bounded loop: folds `rule(0, value)`, `rule(1, ..)`, .. `count` times.
     fn repeat<B: Bundle<Self>>(count: u32, value: B, rule: impl Fn(Self::Uint, B) -> B) -> B;
+
+    /// [`Lane::repeat`] with [`Lane::when`]: an environment keeps its value from the first turn on in which `active` does not hold
+    /// for it. On the CPU the loop ends when `active` holds for none, so `count` may be much larger than what is common.
+    #[inline(always)]
+    fn repeat_while<B: Bundle<Self>>(
+        count: u32,
+        value: B,
+        active: impl Fn(&B) -> Self::Mask,
+        rule: impl Fn(Self::Uint, B) -> B,
+    ) -> B {
+        Self::repeat(count, value, |turn, value| Self::when(active(&value), value, |value| rule(turn, value)))
+    }
 }
 
 /// A rule for [`Lane::when_rule`]; mark `apply` `#[inline(always)]`.

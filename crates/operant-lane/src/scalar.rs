@@ -209,6 +209,21 @@ macro_rules! scalar_lane {
                 }
                 value
             }
+            #[inline(always)]
+            fn repeat_while<B: Bundle<Self>>(
+                count: u32,
+                mut value: B,
+                active: impl Fn(&B) -> Self::Mask,
+                rule: impl Fn(Self::Uint, B) -> B,
+            ) -> B {
+                for i in 0..count {
+                    if !active(&value) {
+                        break;
+                    }
+                    value = rule(Wrapping(i), value);
+                }
+                value
+            }
         }
 
         leaf_bundle!($float, $float, float, Float);

@@ -278,6 +278,22 @@ macro_rules! simd_lane {
                 }
                 value
             }
+            #[inline(always)]
+            fn repeat_while<B: Bundle<Self>>(
+                count: u32,
+                mut value: B,
+                active: impl Fn(&B) -> Self::Mask,
+                rule: impl Fn(Self::Uint, B) -> B,
+            ) -> B {
+                for i in 0..count {
+                    let mask = active(&value);
+                    if !mask.0.any() {
+                        break;
+                    }
+                    value = B::select(mask, rule($uint::splat(i), value), value);
+                }
+                value
+            }
         }
 
         impl Packed for Wide<$width> {

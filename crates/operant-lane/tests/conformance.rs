@@ -165,6 +165,14 @@ impl Program for Control {
             (sum, b + L::Float::from_uint(turns & L::Uint::splat(255)))
         });
         let swapped = L::repeat(5, (x, y), |_, (x, y)| (y, x + one));
+        // Each environment counts down from a number of its own; the last turns are for none.
+        let u = L::Uint::splat;
+        let (left, turns) = L::repeat_while(
+            12,
+            (i.u & u(7), u(0)),
+            |(left, _)| left.ne(u(0)),
+            |turn, (left, turns)| (left - u(1), turns * u(3) + turn),
+        );
         let list = [i.a, i.b, i.c, one];
         let list = array::set(&list, i.v & L::Uint::splat(7), x);
         Output {
@@ -178,7 +186,7 @@ impl Program for Control {
                 list[2],
                 L::when(L::Mask::splat(true), y, |y| y + one),
             ],
-            word: [i.u; 8],
+            word: [left, turns, i.u, i.u, i.u, i.u, i.u, i.u],
         }
     }
 }

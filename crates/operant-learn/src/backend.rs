@@ -1,5 +1,6 @@
 //! The interface between the training loop and a device.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -111,6 +112,24 @@ pub enum LearnError {
     Cuda(#[from] operant_cuda::CudaError),
 }
 
+/// How the actions of an evaluation are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EvalActions {
+    /// The most probable action, or the mean of a Gaussian.
+    Greedy,
+    /// Drawn from the policy, as in training.
+    Sampled,
+}
+
+impl fmt::Display for EvalActions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EvalActions::Greedy => "greedy",
+            EvalActions::Sampled => "sampled",
+        })
+    }
+}
+
 /// A device that trains. It is asynchronous, because a GPU must never wait for the host: the loop enqueues updates and
 /// collects finished ones. Annealing, `target_kl` and the non-finite guard are part of the backend.
 ///
@@ -120,9 +139,14 @@ pub trait Backend: Send {
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError>;
     /// The oldest finished update that is not collected yet. With `wait` it blocks until there is one, if any is enqueued.
     fn poll(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError>;
-    /// Plays the greedy episodes of these numbers from fresh states; `round` selects the random stream. An episode depends on its number
+    /// Plays the episodes of these numbers from fresh states; `round` selects the random stream. An episode depends on its number
     /// and the round alone, so a caller may split an evaluation into parts.
-    fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError>;
+    fn evaluate(
+        &mut self,
+        episodes: Range<usize>,
+        round: u64,
+        actions: EvalActions,
+    ) -> Result<Evaluation, LearnError>;
     /// The choices made for the device, in one line; None if there were none.
     fn how(&self) -> Option<String> {
         None

@@ -1,22 +1,23 @@
-//! Greedy evaluation: one episode from a fresh state in each of many environments, the likeliest action every step.
+//! Evaluation: one episode from a fresh state in each of many environments, with greedy or sampled actions.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use operant_env::play::Outputs;
-use operant_env::{AnyEnv, TileSpec};
+use operant_env::{AnyEnv, TileSpec, numbers};
+use operant_lane::{ActionDraws, Purpose, Wide};
 use rayon::prelude::*;
 use wide::{bytemuck, f32x16, u32x16};
 
-use crate::backend::{Evaluation, LearnError};
+use crate::backend::{EvalActions, Evaluation, LearnError};
 use crate::cpu::batch::expand;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, splat};
-use crate::cpu::rollout::{PULSE_STEPS, clip, normalised, observation};
+use crate::cpu::rollout::{PULSE_STEPS, clip, draw_uniforms, normalised, observation};
 
 /// The inputs of an evaluation.
-pub struct GreedyEvaluation<'a> {
+pub struct EvalInputs<'a> {
     pub env: &'a dyn AnyEnv,
     pub policy: &'a Policy,
     pub seed: u64,
@@ -24,6 +25,7 @@ pub struct GreedyEvaluation<'a> {
     pub obs_norm: &'a [(f32, f32)],
     pub clip_obs: f64,
     pub pulse: &'a AtomicU64,
+    pub actions: EvalActions,
 }
 
 /// Plays the episodes of these numbers; `round` sets the random streams of one evaluation apart from another's.
@@ -31,14 +33,14 @@ pub struct GreedyEvaluation<'a> {
 /// # Errors
 /// When an environment failed.
 pub fn evaluate(
-    greedy: &GreedyEvaluation<'_>,
+    inputs: &EvalInputs<'_>,
     episodes: Range<usize>,
     round: u64,
 ) -> Result<Evaluation, LearnError> {
     let count = episodes.len();
     let firsts: Vec<usize> = episodes.step_by(LANES).collect();
     let outcomes: Vec<[Outcome; LANES]> =
-        firsts.par_iter().map(|&first| sixteen(greedy, first as u32, round)).collect::<Result<_, _>>()?;
+        firsts.par_iter().map(|&first| sixteen(inputs, first as u32, round)).collect::<Result<_, _>>()?;
     let outcomes = || outcomes.iter().flatten().take(count);
     Ok(Evaluation {
         returns: outcomes().map(|outcome| outcome.episodic_return).collect(),
@@ -57,17 +59,19 @@ struct Outcome {
 }
 
 /// Plays 16 episodes in parallel until the last one has ended.
-fn sixteen(greedy: &GreedyEvaluation<'_>, first: u32, round: u64) -> Result<[Outcome; LANES], LearnError> {
-    let (env, network) = (greedy.env, greedy.policy.network());
+fn sixteen(inputs: &EvalInputs<'_>, first: u32, round: u64) -> Result<[Outcome; LANES], LearnError> {
+    let (env, network) = (inputs.env, inputs.policy.network());
     let spec = env.spec();
     let start = round << 32;
-    let tile = TileSpec { step: start, evaluation: true, ..TileSpec::new(greedy.seed, first, LANES) };
+    let tile = TileSpec { step: start, evaluation: true, ..TileSpec::new(inputs.seed, first, LANES) };
     let mut stepper = env.stepper(tile)?;
     let head = &network.architecture.head;
     let mut activations = Activations::<1>::new(network);
     let mut policy_head = PolicyHead::<1>::new(head);
     let mut actions = vec![splat::<1>(0.0); head.components()];
     let mut clipped = actions.clone();
+    let mut draws = [ActionDraws::new(inputs.seed, numbers::<Wide<16>>(first), Purpose::EvalAction)];
+    let mut uniforms = vec![splat::<1>(0.0); head.uniforms()];
     let mut outputs = Outputs::new(&spec, env.masked(), LANES);
     let mut mask = vec![[u32x16::ZERO; 1]; outputs.legal.len() / LANES];
     let mut obs = vec![f32x16::ZERO; spec.obs.words()];
@@ -79,7 +83,7 @@ fn sixteen(greedy: &GreedyEvaluation<'_>, first: u32, round: u64) -> Result<[Out
     stepper.observe(outputs.seen())?;
     for step in 0..u64::from(spec.time_limit) {
         if step % PULSE_STEPS == 0 {
-            greedy.pulse.fetch_add(1, Ordering::Relaxed);
+            inputs.pulse.fetch_add(1, Ordering::Relaxed);
         }
         for (i, outcome) in outcomes.iter_mut().enumerate().filter(|(i, _)| playing >> i & 1 == 1) {
             for word in outputs.obs.iter().skip(i).step_by(LANES) {
@@ -88,17 +92,23 @@ fn sixteen(greedy: &GreedyEvaluation<'_>, first: u32, round: u64) -> Result<[Out
             }
         }
         bytemuck::cast_slice_mut::<f32x16, u32>(&mut obs).copy_from_slice(&outputs.obs);
-        for (x, (shift, scale)) in obs.iter_mut().zip(greedy.obs_norm) {
-            *x = normalised(*x, *shift, *scale, greedy.clip_obs);
+        for (x, (shift, scale)) in obs.iter_mut().zip(inputs.obs_norm) {
+            *x = normalised(*x, *shift, *scale, inputs.clip_obs);
         }
         if let Some(packing) = packing {
             expand::<1>(packing, bytemuck::cast_slice(&obs), bytemuck::cast_slice_mut(&mut seen));
         }
         let seen = if packing.is_some() { &seen } else { &obs };
-        greedy.policy.actor(observation(greedy.policy, seen), &mut activations);
+        inputs.policy.actor(observation(inputs.policy, seen), &mut activations);
         bytemuck::cast_slice_mut::<_, u32>(mask.as_flattened_mut()).copy_from_slice(&outputs.legal);
         policy_head.set_mask(&mask);
-        policy_head.greedy(activations.policy(), &mut actions);
+        match inputs.actions {
+            EvalActions::Greedy => policy_head.greedy(activations.policy(), &mut actions),
+            EvalActions::Sampled => {
+                draw_uniforms(&mut draws, start | step, &mut uniforms);
+                policy_head.sample(activations.policy(), inputs.policy.log_std(), &uniforms, &mut actions);
+            }
+        }
         clip(&spec.actions, &actions, &mut clipped);
         stepper.submit(bytemuck::cast_slice(clipped.as_flattened()), start | step)?;
         stepper.collect(outputs.stepped())?;

@@ -22,7 +22,7 @@ pub mod snapshot;
 mod state;
 pub mod trained;
 
-pub use backend::{Backend, EpisodeRecording, Evaluation, LearnError, Ticket, UpdateStats};
+pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{Activation, Config};
 pub use in_flight::InFlight;
 pub use precision::Precision;

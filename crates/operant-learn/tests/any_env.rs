@@ -11,7 +11,7 @@ use operant_env::{
 };
 use operant_lane::{Draws, Kind, Leaf, Purpose};
 use operant_learn::cpu::backend;
-use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats};
+use operant_learn::{Backend, Config, EvalActions, LearnError, Snapshot, UpdateStats};
 
 /// Copy a word bit by bit: the policy sees the bit under the cursor, 1 for each bit that it repeats.
 #[derive(Debug, Clone)]
@@ -272,7 +272,7 @@ fn an_environment_that_answers_late_learns_and_threads_change_no_bit() {
     assert_eq!((first.episodes, first.episodic_length_mean), (80, 6.0));
     let last = (0..20).map(|_| update(&mut *backend)).last().expect("an update");
     assert!(last.episodic_return_mean > 5.5, "{last:?}");
-    let evaluation = backend.evaluate(0..20, 0).expect("an evaluation");
+    let evaluation = backend.evaluate(0..20, 0, EvalActions::Greedy).expect("an evaluation");
     assert_eq!((evaluation.returns, evaluation.lengths), (vec![6.0; 20], vec![6; 20]));
     assert!(after(copyist(6), 1, 3) == after(copyist(6), 5, 3), "threads change bits");
 }

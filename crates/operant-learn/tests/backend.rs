@@ -15,7 +15,7 @@ use operant_env::minatar::{Breakout, MinAtar};
 use operant_env::pendulum::Pendulum;
 use operant_env::{AnyEnv, ObsSpace, builtin};
 use operant_learn::cpu::backend;
-use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats};
+use operant_learn::{Backend, Config, EvalActions, LearnError, Snapshot, UpdateStats};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
@@ -133,14 +133,22 @@ fn evaluation_disturbs_nothing_and_repeats() {
     let mut backend = backend(shared(CartPole::default()), &config, 2).expect("a good configuration");
     update(&mut *backend);
     let before = backend.save().expect("a snapshot");
-    let first = backend.evaluate(0..21, 1).expect("an evaluation");
+    let first = backend.evaluate(0..21, 1, EvalActions::Greedy).expect("an evaluation");
     assert_eq!(first.returns.len(), 21);
     assert!(first.returns.iter().zip(&first.lengths).all(|(r, l)| *r == *l as f64 && *r >= 8.0), "{first:?}");
-    assert_eq!(backend.evaluate(0..21, 1).expect("an evaluation"), first, "the same round");
-    assert_ne!(backend.evaluate(0..21, 2).expect("an evaluation"), first, "another round");
-    let more = backend.evaluate(0..40, 1).expect("an evaluation");
+    assert_eq!(
+        backend.evaluate(0..21, 1, EvalActions::Greedy).expect("an evaluation"),
+        first,
+        "the same round"
+    );
+    assert_ne!(
+        backend.evaluate(0..21, 2, EvalActions::Greedy).expect("an evaluation"),
+        first,
+        "another round"
+    );
+    let more = backend.evaluate(0..40, 1, EvalActions::Greedy).expect("an evaluation");
     assert_eq!(more.returns[..21], first.returns, "more episodes begin with the same ones");
-    let rest = backend.evaluate(32..40, 1).expect("an evaluation");
+    let rest = backend.evaluate(32..40, 1, EvalActions::Greedy).expect("an evaluation");
     assert_eq!(more.traces[32..], rest.traces, "a part of an evaluation is that part");
     let distinct: std::collections::HashSet<u64> = more.traces.iter().copied().collect();
     assert_eq!(distinct.len(), 40, "every start of CartPole is another episode");
@@ -148,14 +156,30 @@ fn evaluation_disturbs_nothing_and_repeats() {
 }
 
 #[test]
+fn a_sampled_evaluation_draws_actions_from_the_policy() {
+    for env in [shared(CartPole::default()), shared(Pendulum::default()), shared(Cards)] {
+        let mut backend = backend(env, &config(17), 2).expect("a good configuration");
+        let mut play = |episodes, actions| backend.evaluate(episodes, 1, actions).expect("an evaluation");
+        let sampled = play(0..40, EvalActions::Sampled);
+        assert_eq!(sampled, play(0..40, EvalActions::Sampled), "the same draws");
+        assert_eq!(
+            sampled.traces[16..],
+            play(16..40, EvalActions::Sampled).traces,
+            "a part of an evaluation is that part"
+        );
+        assert_ne!(sampled, play(0..40, EvalActions::Greedy), "other actions");
+    }
+}
+
+#[test]
 fn packed_observations_are_expanded_for_an_evaluation() {
     for env in [shared(Cards), shared(MixedCards)] {
         let mut backend = backend(env, &config(32), 2).expect("a good configuration");
-        let untrained = backend.evaluate(0..100, 0).expect("an evaluation").returns;
+        let untrained = backend.evaluate(0..100, 0, EvalActions::Greedy).expect("an evaluation").returns;
         (0..40).for_each(|_| {
             update(&mut *backend);
         });
-        let trained = backend.evaluate(0..100, 0).expect("an evaluation").returns;
+        let trained = backend.evaluate(0..100, 0, EvalActions::Greedy).expect("an evaluation").returns;
         let sum = |returns: &[f64]| returns.iter().sum::<f64>();
         assert!(sum(&trained) > sum(&untrained), "{} and {}", sum(&trained), sum(&untrained));
     }
@@ -197,7 +221,7 @@ fn the_pulse_moves_within_an_update_and_rests_with_the_device() {
     update(&mut *backend);
     let after_update = read();
     assert!(after_update > 50, "{after_update}");
-    backend.evaluate(0..40, 1).expect("an evaluation");
+    backend.evaluate(0..40, 1, EvalActions::Greedy).expect("an evaluation");
     assert!(read() > after_update);
 }
 
@@ -228,7 +252,7 @@ fn cartpole_is_learned() {
         );
         last = stats.env_steps;
     }
-    let returns = backend.evaluate(0..100, 0).expect("an evaluation").returns;
+    let returns = backend.evaluate(0..100, 0, EvalActions::Greedy).expect("an evaluation").returns;
     let mean = returns.iter().sum::<f64>() / 100.0;
     assert!(mean >= 475.0, "mean return {mean}");
 }
@@ -252,7 +276,7 @@ fn a_policy_is_evaluated_on_indices_as_it_was_trained() {
     let env = builtin().make("frozen_lake", &options).expect("a known environment");
     let mut backend = backend(env, &config, 2).expect("a good configuration");
     while update(&mut *backend).env_steps < config.total_timesteps {}
-    let evaluation = backend.evaluate(0..16, 0).expect("an evaluation");
+    let evaluation = backend.evaluate(0..16, 0, EvalActions::Greedy).expect("an evaluation");
     assert!(evaluation.returns.iter().all(|&sum| sum == 1.0), "{:?}", evaluation.returns);
 }
 
@@ -275,7 +299,7 @@ fn masks_and_several_components_are_learned() {
     for _ in 1..config.total_timesteps / (64 * 32) {
         update(&mut *backend);
     }
-    let returns = backend.evaluate(0..100, 0).expect("an evaluation").returns;
+    let returns = backend.evaluate(0..100, 0, EvalActions::Greedy).expect("an evaluation").returns;
     let mean = returns.iter().sum::<f64>() / 100.0;
     // At random about one lock opens; a good hand opens three in seven or eight turns.
     assert!(first < 2.0 && mean > 2.6, "from {first} to {mean}");

@@ -12,7 +12,7 @@ use locks::Locks;
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
 use operant_learn::cuda::GpuOptions;
-use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats, cpu, cuda};
+use operant_learn::{Backend, Config, EvalActions, LearnError, Snapshot, UpdateStats, cpu, cuda};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
@@ -136,9 +136,9 @@ fn evaluation_and_scene_serve_the_loop() {
     let Some(device) = device(1) else { return };
     let mut backend = on_gpu(&device, shared(Locks), &config());
     assert!(backend.poll(false).expect("nothing yet").is_none());
-    let before = backend.evaluate(0..8, 1).expect("episodes");
+    let before = backend.evaluate(0..8, 1, EvalActions::Greedy).expect("episodes");
     assert_eq!((before.returns.len(), before.lengths.len()), (8, 8));
-    assert_eq!(before, backend.evaluate(0..8, 1).expect("the same again"));
+    assert_eq!(before, backend.evaluate(0..8, 1, EvalActions::Greedy).expect("the same again"));
     assert!(backend.scene().is_none());
     let pulse = backend.pulse().load(std::sync::atomic::Ordering::Relaxed);
     let stats = run(&mut *backend, 6);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use operant_env::{AnyEnv, Registry};
+use operant_learn::EvalActions;
 use operant_metrics::{METRICS, Record};
 use operant_run::config::{self, EnvFacts, Requested};
 use operant_run::error::did_you_mean;
@@ -403,10 +404,11 @@ pub fn list_runs<'py>(
     PyList::new(py, all?)
 }
 
-/// Plays greedy episodes of a run's latest checkpoint, as `operant eval` does; JSON text.
+/// Plays episodes of a run's latest checkpoint, as `operant eval` does; JSON text.
 #[pyfunction]
-#[pyo3(signature = (run, episodes))]
-pub fn evaluate(py: Python<'_>, run: String, episodes: usize) -> PyResult<String> {
+#[pyo3(signature = (run, episodes, deterministic))]
+pub fn evaluate(py: Python<'_>, run: String, episodes: usize, deterministic: bool) -> PyResult<String> {
+    let actions = if deterministic { EvalActions::Greedy } else { EvalActions::Sampled };
     let registry = crate::registry();
     let played = || {
         let target = EvalTarget::find(Path::new("runs"), &run)?;
@@ -416,7 +418,7 @@ pub fn evaluate(py: Python<'_>, run: String, episodes: usize) -> PyResult<String
         line.flags.push(("eval_episodes", "episodes", episodes.to_string()));
         let resumed = Some((target.run.as_str(), target.checkpoint.config.as_str()));
         let requested = config::requested(facts, &line, resumed)?;
-        eval::evaluate(&target, &requested, requested.settings.run.eval_episodes, |requested| {
+        eval::evaluate(&target, &requested, requested.settings.run.eval_episodes, actions, |requested| {
             operant_run::backend(env, requested, &Device::cpu())
         })
     };

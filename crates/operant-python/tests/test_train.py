@@ -56,6 +56,9 @@ def test_a_run_leaves_what_the_command_leaves(place):
     evaluation = run.eval(10)
     assert set(evaluation) == set(Evaluation.__annotations__)
     assert evaluation["eval_return_mean"] == result["eval_return_mean"]
+    sampled = run.eval(10, deterministic=False)
+    assert (evaluation["eval_actions"], sampled["eval_actions"]) == ("greedy", "sampled")
+    assert sampled["eval_return_mean"] != evaluation["eval_return_mean"]
 
 
 def test_metrics_are_a_structured_array():

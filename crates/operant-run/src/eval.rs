@@ -1,7 +1,8 @@
-//! Greedy evaluation of a run's latest checkpoint, or of any checkpoint.
+//! Evaluation of a run's latest checkpoint, or of any checkpoint.
 
 use std::path::{Path, PathBuf};
 
+use operant_learn::EvalActions;
 use serde::Serialize;
 
 use crate::checkpoint::{self, Checkpoint};
@@ -77,16 +78,18 @@ pub struct EvalResult {
     pub eval_return_max: f64,
     /// Mean length in steps.
     pub eval_length_mean: f64,
+    /// How actions were chosen: `greedy` or `sampled`.
+    pub eval_actions: String,
     /// Episodes played.
     pub eval_episodes: usize,
     /// Distinct episodes among them.
     pub eval_distinct: usize,
-    /// Whether the mean reaches the environment's threshold; null if it has none.
+    /// Whether the mean of greedy episodes reaches the environment's threshold; null if it has none, or if actions were sampled.
     pub solved: Option<bool>,
 }
 
-/// Plays `episodes` greedy episodes of a checkpoint, on the random stream of a run's final evaluation: with the same
-/// number of episodes, it reproduces a finished run's result exactly.
+/// Plays `episodes` episodes of a checkpoint, on the random stream of a run's final evaluation: greedy ones of the same
+/// number reproduce a finished run's result exactly.
 ///
 /// # Errors
 /// When the backend refuses the request or the checkpoint.
@@ -94,12 +97,13 @@ pub fn evaluate(
     target: &EvalTarget,
     requested: &Requested,
     episodes: usize,
+    actions: EvalActions,
     make_backend: impl FnOnce(&Requested) -> Result<Built>,
 ) -> Result<EvalResult> {
     let Built { mut backend, settings, .. } = make_backend(requested)?;
     let place = || target.path.display().to_string();
     backend.load(&target.checkpoint.snapshot).map_err(|error| Error::from(error).at(place()))?;
-    let summary = EvalSummary::of(&backend.evaluate(0..episodes, FINAL_ROUND)?);
+    let summary = EvalSummary::of(&backend.evaluate(0..episodes, FINAL_ROUND, actions)?);
     Ok(EvalResult {
         run: target.run.clone(),
         env: target.checkpoint.env.clone(),
@@ -110,8 +114,10 @@ pub fn evaluate(
         eval_return_min: summary.min,
         eval_return_max: summary.max,
         eval_length_mean: summary.length,
+        eval_actions: actions.to_string(),
         eval_episodes: summary.episodes,
         eval_distinct: summary.distinct,
-        solved: settings.run.solved_at.map(|threshold| summary.mean >= threshold),
+        solved: (settings.run.solved_at.filter(|_| actions == EvalActions::Greedy))
+            .map(|threshold| summary.mean >= threshold),
     })
 }

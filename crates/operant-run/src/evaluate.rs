@@ -1,9 +1,9 @@
-//! Greedy evaluations: their summary, and their schedule during training.
+//! Evaluations: their summary, and the schedule of greedy ones during training.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use operant_learn::{Backend, Evaluation, UpdateStats};
+use operant_learn::{Backend, EvalActions, Evaluation, UpdateStats};
 use operant_metrics::Record;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 /// Episodes over which the training mean is taken.
 const WINDOW_EPISODES: u64 = 100;
 
-/// Summary of greedy episodes.
+/// Summary of the episodes of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EvalSummary {
     /// Episodes played.
@@ -57,13 +57,13 @@ impl EvalSummary {
     }
 
     /// `9.50 +- 1.00 over 100 greedy episodes`, and how many were distinct, if not all were.
-    pub fn shown(mean: f64, std: f64, episodes: usize, distinct: usize) -> String {
+    pub fn shown(mean: f64, std: f64, episodes: usize, distinct: usize, actions: EvalActions) -> String {
         let repeated = match distinct {
             0 => String::new(),
             _ if distinct == episodes => String::new(),
             _ => format!(" ({distinct} distinct)"),
         };
-        format!("{mean:.2} +- {std:.2} over {episodes} greedy episodes{repeated}")
+        format!("{mean:.2} +- {std:.2} over {episodes} {actions} episodes{repeated}")
     }
 
     /// Whether this evaluation solves the environment.
@@ -96,7 +96,7 @@ pub(crate) fn play(
             return Ok(None);
         }
         let (first, begun) = (all.returns.len(), Instant::now());
-        let block = backend.evaluate(first..episodes.min(first + size), round)?;
+        let block = backend.evaluate(first..episodes.min(first + size), round, EvalActions::Greedy)?;
         all.returns.extend(block.returns);
         all.lengths.extend(block.lengths);
         all.traces.extend(block.traces);

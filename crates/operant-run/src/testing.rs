@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use operant_env::{Scene, Shape};
 use operant_learn::{
-    Backend, Dtype, EpisodeRecording, Evaluation, LearnError, Snapshot, Tensor, Ticket, UpdateStats,
+    Backend, Dtype, EpisodeRecording, EvalActions, Evaluation, LearnError, Snapshot, Tensor, Ticket,
+    UpdateStats,
 };
 
 /// Statistics of update `ticket` in which `episodes` ended with mean return `mean`.
@@ -117,7 +118,12 @@ impl Backend for Quadratic {
         Ok(if self.lags && !wait { None } else { self.finished.pop_front() })
     }
 
-    fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError> {
+    fn evaluate(
+        &mut self,
+        episodes: Range<usize>,
+        round: u64,
+        _: EvalActions,
+    ) -> Result<Evaluation, LearnError> {
         assert!(self.finished.is_empty(), "evaluated while an update was in flight");
         self.log(format!("evaluate {round} after {}", self.updates));
         let traces: Vec<u64> = episodes.map(|i| i as u64).collect();

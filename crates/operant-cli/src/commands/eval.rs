@@ -1,6 +1,7 @@
-//! `operant eval`: plays greedy episodes with a trained agent.
+//! `operant eval`: plays episodes with a trained agent.
 
 use operant_env::Registry;
+use operant_learn::EvalActions;
 use operant_run::config::{self, EnvFacts};
 use operant_run::device;
 use operant_run::eval::{self, EvalResult, EvalTarget};
@@ -9,7 +10,7 @@ use operant_run::{CommandLine, Error};
 
 use crate::output;
 
-/// Play greedy episodes with a trained agent
+/// Play episodes with a trained agent
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -19,6 +20,10 @@ pub struct Args {
     /// Episodes to play
     #[arg(long, value_name = "N", default_value = "100", allow_negative_numbers = true)]
     episodes: String,
+    /// Draw actions from the policy, as in training, instead of the most
+    /// probable one
+    #[arg(long)]
+    sample: bool,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -32,8 +37,8 @@ Examples:
   operant eval cartpole-1-20260101-120000
   operant eval runs/mine/checkpoints/step_000000204800 --episodes 1000 --json
 
-The episodes are those of a run's final evaluation: with the same number, a
-finished run's result is reproduced exactly.";
+Without --sample the episodes are those of a run's final evaluation: with the
+same number, a finished run's result is reproduced exactly.";
 
 /// Evaluates, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
@@ -51,14 +56,16 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         .map_err(|error| Error { place: Some(target.path.display().to_string()), ..error })?;
     let facts = EnvFacts::of(&env.spec(), registry);
     let requested = config::requested(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
-    let result = eval::evaluate(&target, &requested, requested.settings.run.eval_episodes, |requested| {
-        // Greedy episodes are few, so the CPU plays them whatever device trained.
+    let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
+    let episodes = requested.settings.run.eval_episodes;
+    let result = eval::evaluate(&target, &requested, episodes, actions, |requested| {
+        // The episodes are few, so the CPU plays them whatever device trained.
         operant_run::backend(env, requested, &operant_run::Device::cpu())
     })?;
     output::print(&if args.json {
         json(&result)?
     } else {
-        summary(&result, requested.settings.run.solved_at)
+        summary(&result, actions, requested.settings.run.solved_at)
     })?;
     Ok(0)
 }
@@ -67,7 +74,7 @@ fn json(result: &EvalResult) -> anyhow::Result<String> {
     Ok(serde_json::to_string(result)? + "\n")
 }
 
-fn summary(result: &EvalResult, threshold: Option<f64>) -> String {
+fn summary(result: &EvalResult, actions: EvalActions, threshold: Option<f64>) -> String {
     let verdict = match (result.solved, threshold) {
         (Some(true), Some(threshold)) => format!(", solved (at {threshold})"),
         (Some(false), Some(threshold)) => format!(", not solved (at {threshold})"),
@@ -83,7 +90,8 @@ fn summary(result: &EvalResult, threshold: Option<f64>) -> String {
             result.eval_return_mean,
             result.eval_return_std,
             result.eval_episodes,
-            result.eval_distinct
+            result.eval_distinct,
+            actions,
         ),
         result.eval_return_min,
         result.eval_return_max,

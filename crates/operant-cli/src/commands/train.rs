@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use operant_env::{AnyEnv, Registry};
+use operant_learn::EvalActions;
 use operant_run::config::{self, EnvFacts};
 use operant_run::evaluate::EvalSummary;
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
@@ -205,7 +206,8 @@ fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> St
         ),
     ];
     if let (Some(mean), Some(std)) = (result.eval_return_mean, result.eval_return_std) {
-        let shown = EvalSummary::shown(mean, std, result.eval_episodes, result.eval_distinct);
+        let shown =
+            EvalSummary::shown(mean, std, result.eval_episodes, result.eval_distinct, EvalActions::Greedy);
         lines.push(format!("  return      {shown}"));
     }
     match (result.solved_at_step, result.solved_at_s, threshold) {

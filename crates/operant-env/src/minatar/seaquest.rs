@@ -222,13 +222,16 @@ fn fire<L: Lane>(
 ) -> [L::Uint; BULLET_PLANES] {
     let none = L::Uint::splat(0);
     let shots = L::when(fires.ne(none), (bullets, fires), |shots| {
-        L::repeat(32, shots, |_, shots| {
-            L::when(shots.1.ne(none), shots, |(mut bullets, rest)| {
+        L::repeat_while(
+            32,
+            shots,
+            |(_, rest)| rest.ne(none),
+            |_, (mut bullets, rest)| {
                 let one = highest(rest);
                 append(&mut bullets, all::<L>(rest.ne(none)), |k| all::<L>((subs[k] & one).ne(none)));
                 (bullets, rest & !one)
-            })
-        })
+            },
+        )
     });
     shots.0
 }

@@ -29,8 +29,8 @@ const NONE: u32 = 255;
 /// Maximum number of atoms tried as queries, and of conjunctions that the search for a proof expands for each.
 const QUESTIONS: usize = 20_000;
 const EXPANSIONS: usize = 2_000;
-/// Maximum number of clauses tried in the search for queries: some seconds. The atoms that it leaves are not asked.
-const SEARCH: usize = 100_000_000;
+/// Maximum number of clauses tried in the search for queries: seconds. The atoms that it does not reach are not asked.
+const SEARCH: u32 = 10_000_000;
 /// One in `TEST_SHARE` queries is a test query.
 const TEST_SHARE: usize = 5;
 
@@ -287,11 +287,11 @@ impl Prover {
         Successors { choices, count: one_more(at, count), cut: one_more(fits & !at, cut) }
     }
 
-    /// The successors of a conjunction.
-    fn successors<L: Lane>(&self, atoms: &Packed<L>) -> Successors<L> {
+    /// The clauses that may match the first atom: the first of them in the lists, and their number.
+    #[inline(always)]
+    fn clauses<L: Lane>(&self, goal: L::Uint) -> (L::Uint, L::Uint) {
         let u = L::Uint::splat;
-        let atoms = unpack::<L>(atoms);
-        let [predicate, first, second] = fields(atoms[0]);
+        let [predicate, first, second] = fields(goal);
         let constant = |term: L::Uint| (term - u(1)).lt(u(self.knowledge.constants()));
         let by_first = constant(first);
         let by_second = constant(second).select(second, u(0));
@@ -300,24 +300,29 @@ impl Prover {
         let list = L::Uint::gather(&self.tables.index, key);
         let length = list & u((1 << LENGTH_BITS) - 1);
         let length = predicate.eq(u(0)).select(u(0), length).named("length");
-        let begin = list.shr(LENGTH_BITS).named("begin");
+        (list.shr(LENGTH_BITS).named("begin"), length)
+    }
+
+    /// The successors of a conjunction whose first atom has at most `most` clauses.
+    fn successors<L: Lane>(&self, atoms: &Packed<L>, most: u32) -> Successors<L> {
+        let u = L::Uint::splat;
+        let atoms = unpack::<L>(atoms);
+        let (begin, length) = self.clauses::<L>(atoms[0]);
         let choices = <L::Memory<CHOICE_WORDS> as Memory<L, CHOICE_WORDS>>::splat(&[0; CHOICE_WORDS]);
         let none = Successors { choices, count: u(0), cut: u(0) };
         let end = (begin + length).named("end");
+        let more = |(_, place): &(Successors<L>, L::Uint)| place.lt(end);
         let turn = |_, (found, place): (Successors<L>, L::Uint)| {
-            let found = L::when(place.lt(end), found, |found| {
-                let clause = L::Uint::gather(&self.tables.lists, place).named("clause");
-                self.resolve::<L>(&atoms, clause, found)
-            });
-            (found, place + L::Uint::splat(1))
+            let clause = L::Uint::gather(&self.tables.lists, place).named("clause");
+            (self.resolve::<L>(&atoms, clause, found), place + u(1))
         };
-        L::repeat(self.tables.longest, (none, begin), turn).0
+        L::repeat_while(most, (none, begin), more, turn).0
     }
 
     /// The state of a conjunction.
     #[inline(always)]
     fn state<L: Lane>(&self, atoms: Packed<L>, steps: L::Uint) -> State<L> {
-        let Successors { choices, count, cut } = self.successors::<L>(&atoms);
+        let Successors { choices, count, cut } = self.successors::<L>(&atoms, self.tables.longest);
         State { atoms, choices, count, cut, steps }
     }
 
@@ -329,14 +334,15 @@ impl Prover {
 
     /// Whether a proof of an atom has at most `max_depth` steps, by breadth-first search; None if the atom has no successors,
     /// or if more than `left` clauses would be tried.
-    fn provable(&self, atom: u32, left: &mut usize) -> Option<bool> {
+    fn provable(&self, atom: u32, left: &mut u32) -> Option<bool> {
         let start = Self::query::<f32>(Wrapping(atom));
         let (mut known, mut layer) = (HashSet::from([start]), vec![start]);
         for depth in 0..self.max_depth {
             let mut next = Vec::new();
             for atoms in &layer {
-                *left = left.checked_sub(self.tables.longest as usize)?;
-                let found = self.successors::<f32>(atoms);
+                let (_, clauses) = self.clauses::<f32>(unpack::<f32>(atoms)[0]);
+                *left = left.checked_sub(clauses.0)?;
+                let found = self.successors::<f32>(atoms, clauses.0);
                 if depth == 0 && found.count.0 == 0 {
                     return None;
                 }

@@ -198,10 +198,8 @@ impl Env for Blackjack {
 
         let turns = draws.turns(DEALER_DRAWS, 1);
         let dealer = L::when(!hits, s.dealer(), |hand| {
-            L::repeat(DEALER_DRAWS, hand, |turn, hand| {
-                let draws_on = hand.value().lt(u(DEALER));
-                L::when(draws_on, hand, |hand| hand.with(card(&mut turns.turn(turn))))
-            })
+            let draws_on = |hand: &Hand<L>| hand.value().lt(u(DEALER));
+            L::repeat_while(DEALER_DRAWS, hand, draws_on, |turn, hand| hand.with(card(&mut turns.turn(turn))))
         });
         let stuck = self.reward(&player, &dealer);
         let reward = hits.select(bust.select(f(-1.0), f(0.0)), stuck);

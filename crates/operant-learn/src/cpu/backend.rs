@@ -9,7 +9,7 @@ use operant_env::{ActionSpace, AnyEnv};
 use rayon::prelude::*;
 
 use crate::LearnerState;
-use crate::backend::{Backend, EpisodeRecording, Evaluation, LearnError, Ticket, UpdateStats};
+use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
@@ -19,7 +19,7 @@ use crate::cpu::rollout::{Horizon, Tile};
 use crate::cpu::threads::pool::{CpuOptions, pool};
 use crate::cpu::threads::timers::PartTimes;
 use crate::cpu::update::Learner;
-use crate::evaluate::{GreedyEvaluation, evaluate};
+use crate::evaluate::{EvalInputs, evaluate};
 use crate::network::{Architecture, Network, init_params};
 use crate::normalise::RunningNorm;
 use crate::sample::SampleLayout;
@@ -270,17 +270,23 @@ impl<const V: usize> Backend for CpuBackend<V> {
         Ok(self.finished.pop_front())
     }
 
-    fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError> {
+    fn evaluate(
+        &mut self,
+        episodes: Range<usize>,
+        round: u64,
+        actions: EvalActions,
+    ) -> Result<Evaluation, LearnError> {
         self.policy.pack(&self.state.params);
-        let greedy = GreedyEvaluation {
+        let inputs = EvalInputs {
             env: &*self.env,
             policy: &self.policy,
             seed: self.config.seed,
             obs_norm: &self.obs_scales(),
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
+            actions,
         };
-        self.pool.install(|| evaluate(&greedy, episodes, round))
+        self.pool.install(|| evaluate(&inputs, episodes, round))
     }
 
     fn pulse(&self) -> Arc<AtomicU64> {

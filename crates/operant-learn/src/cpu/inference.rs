@@ -6,7 +6,6 @@
 use std::sync::{Mutex, PoisonError};
 
 use operant_env::{ObsSpace, numbers};
-use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Purpose, Wide};
 use wide::{bytemuck, f32x16, u32x16};
 
@@ -14,7 +13,7 @@ use crate::cpu::batch::expand;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, splat};
-use crate::cpu::rollout::{clip, normalised, observation};
+use crate::cpu::rollout::{clip, draw_uniforms, normalised, observation};
 use crate::trained::TrainedPolicy;
 
 /// Observations in row-major order, `(N, O)`.
@@ -294,14 +293,10 @@ impl Inference {
         match choice {
             Choice::Greedy => block.head.greedy(outputs, &mut block.unclipped),
             Choice::Sampled { seed, first, step } => {
-                let count = block.uniforms.len() as u32;
-                for v in 0..V {
-                    let environment = numbers::<Wide<16>>(first + (v * LANES) as u32);
-                    let mut draws = ActionDraws::<Wide<16>>::new(seed, environment, Purpose::Action);
-                    for (component, uniform) in block.uniforms.iter_mut().enumerate() {
-                        uniform[v] = unit::<Wide<16>>(draws.bits(step, component as u32, count));
-                    }
-                }
+                let mut draws: [_; V] = core::array::from_fn(|v| {
+                    ActionDraws::new(seed, numbers::<Wide<16>>(first + (v * LANES) as u32), Purpose::Action)
+                });
+                draw_uniforms(&mut draws, step, &mut block.uniforms);
                 let log_std = self.policy.log_std();
                 block.head.sample(outputs, log_std, &block.uniforms, &mut block.unclipped);
             }

@@ -50,11 +50,11 @@ use super::learner::CudaLearner;
 use super::rollout::CudaRollout;
 use super::slots::{SLOTS, Slot};
 use crate::LearnerState;
-use crate::backend::{Backend, EpisodeRecording, Evaluation, LearnError, Ticket, UpdateStats};
+use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::Config;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::threads::pool;
-use crate::evaluate::{GreedyEvaluation, evaluate};
+use crate::evaluate::{EvalInputs, evaluate};
 use crate::network::{Architecture, Network, init_params};
 use crate::normalise::RunningNorm;
 use crate::recorder::Recorder;
@@ -379,20 +379,26 @@ impl Backend for CudaBackend {
         }
     }
 
-    fn evaluate(&mut self, episodes: Range<usize>, round: u64) -> Result<Evaluation, LearnError> {
+    fn evaluate(
+        &mut self,
+        episodes: Range<usize>,
+        round: u64,
+        actions: EvalActions,
+    ) -> Result<Evaluation, LearnError> {
         let state = self.learner.state(self.learn())?;
         self.policy.pack(&state.params);
         let (obs, _) = self.norms()?;
         let obs_norm = if self.config.norm_obs { obs.shift_scale() } else { Vec::new() };
-        let greedy = GreedyEvaluation {
+        let inputs = EvalInputs {
             env: &*self.env,
             policy: &self.policy,
             seed: self.config.seed,
             obs_norm: &obs_norm,
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
+            actions,
         };
-        self.pool.install(|| evaluate(&greedy, episodes, round))
+        self.pool.install(|| evaluate(&inputs, episodes, round))
     }
 
     fn how(&self) -> Option<String> {

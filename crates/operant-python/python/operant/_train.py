@@ -50,7 +50,7 @@ class Result(TypedDict):
 
 
 class Evaluation(TypedDict):
-    """Greedy episodes of a policy, as `operant eval --json` prints them."""
+    """Episodes of a policy, as `operant eval --json` prints them."""
 
     run: str
     env: str
@@ -61,6 +61,7 @@ class Evaluation(TypedDict):
     eval_return_min: float
     eval_return_max: float
     eval_length_mean: float
+    eval_actions: Literal["greedy", "sampled"]
     eval_episodes: int
     eval_distinct: int
     solved: bool | None
@@ -115,11 +116,14 @@ class Run:
         dtype = np.dtype([(name, np.float64) for name in names])
         return values.view(dtype).reshape(-1)
 
-    def eval(self, episodes: int = 100) -> Evaluation:
-        """Plays greedy episodes with the latest checkpoint; the same ones as `operant eval` with as many episodes."""
+    def eval(self, episodes: int = 100, *, deterministic: bool = True) -> Evaluation:
+        """Plays episodes with the latest checkpoint; the same ones as `operant eval` with as many episodes.
+
+        With `deterministic=False` actions are drawn from the policy (`operant eval --sample`).
+        """
         if isinstance(episodes, bool) or not isinstance(episodes, (int, np.integer)) or not 1 <= episodes < 2**31:
             raise ValueError(f"episodes: expected a whole number of at least 1, got {episodes!r}")
-        evaluation: Evaluation = json.loads(_core.evaluate(os.fspath(self.dir), episodes))
+        evaluation: Evaluation = json.loads(_core.evaluate(os.fspath(self.dir), episodes, deterministic))
         return evaluation
 
     def __repr__(self) -> str:

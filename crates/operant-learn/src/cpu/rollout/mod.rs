@@ -243,12 +243,8 @@ impl<const V: usize> Tile<V> {
         horizon.policy.forward(observation(horizon.policy, seen), &mut self.activations);
         self.timer.end(Part::Policy);
 
-        let (step, count) = (horizon.step + t as u64, self.uniforms.len() as u32);
-        for (component, row) in self.uniforms.iter_mut().enumerate() {
-            for (uniform, draws) in row.iter_mut().zip(&mut self.draws) {
-                *uniform = unit::<Wide<16>>(draws.bits(step, component as u32, count));
-            }
-        }
+        let step = horizon.step + t as u64;
+        draw_uniforms(&mut self.draws, step, &mut self.uniforms);
         self.head.set_mask(&self.mask);
         let log_std = horizon.policy.log_std();
         let logprob =
@@ -410,6 +406,20 @@ pub fn observation<'a, const V: usize>(policy: &Policy, obs: &'a [f32x16]) -> Ob
     match policy.network().architecture.input {
         Input::Dense(_) => Observation::Dense(obs.as_chunks::<V>().0),
         Input::Bits(_) => Observation::Bits(bytemuck::cast_slice::<_, u32x16>(obs).as_chunks::<V>().0),
+    }
+}
+
+/// Numbers in [0, 1) for [`PolicyHead::sample`] at `step`, `[component]`, from the draws of each 16 environments.
+pub fn draw_uniforms<const V: usize>(
+    draws: &mut [ActionDraws<Wide<16>>],
+    step: u64,
+    uniforms: &mut [Row<V>],
+) {
+    let count = uniforms.len() as u32;
+    for (component, row) in uniforms.iter_mut().enumerate() {
+        for (uniform, draws) in row.iter_mut().zip(draws.iter_mut()) {
+            *uniform = unit::<Wide<16>>(draws.bits(step, component as u32, count));
+        }
     }
 }
 
