@@ -55,12 +55,12 @@ def shooter(rng):
     return policy
 
 
+def at(x=5, shot=0, direction=-1, move=5, fire=5, interval=12, ramps=0, aliens=cells((0, 0)), own=cells(), theirs=cells()):
+    return [x, shot, direction, move, fire, interval, ramps, *aliens, *own, *theirs]
+
+
 def cases(c, rng):
     env = c.env
-
-    def at(x=5, shot=0, direction=-1, move=5, fire=5, interval=12, ramps=0, aliens=cells((0, 0)), own=cells(), theirs=cells()):
-        return [x, shot, direction, move, fire, interval, ramps, *aliens, *own, *theirs]
-
     two = cells((2, 3), (2, 6))
     # state, action, what must come of it: (reward, terminated, x, shot_timer, direction, alien_move_timer, alien_shot_timer, interval),
     # and cells of aliens, of own and of alien bullets

@@ -104,16 +104,17 @@ class MinAtar:
     package = "MinAtar 1.0.15"
     seed = 0  # of what is drawn after `start`
 
-    def __init__(self, name, time_limit, sticky_action_prob, module=None):
+    def __init__(self, name, time_limit, sticky_action_prob, module=None, ramping=True, env=None):
         self.name, self.time_limit, self.sticky_action_prob = name, time_limit, sticky_action_prob
-        self.module = module or name.lower()
+        self.module, self.ramping, self.of = module or name.lower(), ramping, env
 
     def facts(self):
-        """Id, options, time limit and spaces."""
+        """Id, options, time limit and spaces; the name of operant's environment where several references are of one."""
         env = minatar.Environment(self.module)
         return {
             "id": f"MinAtar/{self.name}-v0",
-            "options": {"sticky_action_prob": self.sticky_action_prob},
+            **({"env": self.of} if self.of else {}),
+            "options": {"sticky_action_prob": self.sticky_action_prob, **({} if self.ramping else {"difficulty_ramping": 0})},
             "time_limit": self.time_limit,
             "obs": env.state_shape(),
             "actions": {"discrete": env.num_actions()},
@@ -125,7 +126,7 @@ class MinAtar:
 
     def reset(self, seed):
         # A new object, since the action executed last survives a reset.
-        self.env = minatar.Environment(self.module, sticky_action_prob=self.sticky_action_prob)
+        self.env = minatar.Environment(self.module, self.sticky_action_prob, self.ramping)
         self.env.random = self.game.random = self.random = Recorder(seed)
         self.env.reset()
         self.steps = 0
