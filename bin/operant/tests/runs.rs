@@ -221,3 +221,39 @@ fn training_cartpole_stays_below_100_mb() {
         assert!(bytes > 0.0 && bytes < 100e6, "{bytes} bytes");
     }
 }
+
+#[test]
+fn a_run_remembers_the_file_that_its_environment_was_made_from() {
+    let place = Place::new();
+    place.write("base.pl", "p(a, b).\np(b, c).\nq(X, Y) :- p(X, Y).\nq(X, Z) :- p(X, Y), q(Y, Z).\n");
+    let knowledge = ["train", "prover", "--name", "mine", "--set", "env.knowledge=base.pl", "--steps", "512"];
+    let trained = place.operant(&[&knowledge, SMALL].concat());
+    assert_eq!(trained.code, Some(0), "{trained:#?}");
+    let first = place.operant(&["eval", "mine", "--json"]).json();
+    // From another directory.
+    std::fs::create_dir(place.path().join("elsewhere")).expect("a directory");
+    let mut command = place.command(&["eval", "../runs/mine", "--json"]);
+    let elsewhere =
+        Finished::of(command.current_dir(place.path().join("elsewhere")).output().expect("started"));
+    assert_eq!(elsewhere.json()["eval_return_mean"], first["eval_return_mean"]);
+
+    place.write("base.pl", "p(a, c).\np(b, c).\nq(X, Y) :- p(X, Y).\nq(X, Z) :- p(X, Y), q(Y, Z).\n");
+    for command in [
+        &["eval", "mine"][..],
+        &["train", "--resume", "mine", "--steps", "1024"],
+        &["export", "mine", "--onnx", "x.onnx"],
+    ] {
+        place
+            .operant(command)
+            .assert_error(2, &["another content than in training", "where: ", "--set env.*"]);
+    }
+}
+
+#[test]
+fn replay_refuses_keys_that_it_does_not_know() {
+    let place = Place::new();
+    place.write("case.jsonl", "{\"state\":[0],\"actions\":[1],\"draw\":[[0.1]]}\n");
+    let file = std::fs::File::open(place.path().join("case.jsonl")).expect("a file");
+    let output = place.command(&["replay", "frozen_lake"]).stdin(file).output().expect("started");
+    Finished::of(output).assert_error(2, &["unknown key \"draw\"", "where: standard input, line 1"]);
+}

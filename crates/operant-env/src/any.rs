@@ -164,6 +164,11 @@ pub trait AnyEnv: Send + Sync + 'static {
         false
     }
 
+    /// A hash of the files that the environment was made from; None without files. A checkpoint made with other files is refused.
+    fn content(&self) -> Option<u64> {
+        None
+    }
+
     /// The environment with these options set.
     ///
     /// # Errors
@@ -247,6 +252,10 @@ impl<E: Env> AnyEnv for E {
 
     fn masked(&self) -> bool {
         E::MASKED
+    }
+
+    fn content(&self) -> Option<u64> {
+        Env::content(self)
     }
 
     fn with_options(&self, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, OptionError> {

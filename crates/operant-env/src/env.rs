@@ -56,6 +56,11 @@ pub trait Env: Clone + Send + Sync + 'static {
         Err(OptionError::unknown(&self.spec(), name))
     }
 
+    /// A hash of the files that the environment was made from; None without files. A checkpoint made with other files is refused.
+    fn content(&self) -> Option<u64> {
+        None
+    }
+
     /// The environment after its options are set: itself, or an environment of another type if the options change the
     /// number of words of an observation.
     fn resolve(self) -> Arc<dyn AnyEnv> {

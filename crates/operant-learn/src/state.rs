@@ -100,9 +100,24 @@ fn read_doubles(data: &[u8]) -> Vec<f64> {
     data.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
 }
 
+/// The counter with the hash of the environment's files.
+const CONTENT: &str = "env_content";
+
 fn counter(snapshot: &Snapshot, name: &str) -> Result<u64, LearnError> {
     let value = snapshot.counters.get(name).copied();
     value.ok_or_else(|| LearnError::Snapshot(format!("it has no counter {name}")))
+}
+
+/// Whether the environment was made from the files that the snapshot's environment was made from.
+///
+/// # Errors
+/// When the files differ.
+pub(crate) fn check_content(snapshot: &Snapshot, env: &dyn AnyEnv) -> Result<(), LearnError> {
+    if snapshot.counters.get(CONTENT).copied() == env.content() {
+        return Ok(());
+    }
+    let what = "the environment was made from a file with another content than in training";
+    Err(LearnError::Snapshot(what.to_owned()))
 }
 
 /// The network's flat vector of `prefix`, which is `params` or one of Adam's moments.
@@ -204,7 +219,8 @@ impl BackendState {
             ("adam_step", self.learner.step),
             ("nonfinite_in_a_row", self.nonfinite_in_a_row),
         ];
-        Snapshot { tensors, counters: counters.map(|(name, value)| (name.to_owned(), value)).into() }
+        let counters = counters.into_iter().chain(env.content().map(|hash| (CONTENT, hash)));
+        Snapshot { tensors, counters: counters.map(|(name, value)| (name.to_owned(), value)).collect() }
     }
 
     /// Reads a snapshot of the same network and environments, with this many normalised features of observations.
@@ -218,6 +234,7 @@ impl BackendState {
         config: &Config,
         features: usize,
     ) -> Result<Self, LearnError> {
+        check_content(snapshot, env)?;
         let read = |prefix| read_params(snapshot, prefix, network);
         let (params, exp_avg, exp_avg_sq) = (read("params")?, read("exp_avg")?, read("exp_avg_sq")?);
 

@@ -6,7 +6,7 @@ use crate::backend::LearnError;
 use crate::config::Config;
 use crate::network::{Architecture, Network};
 use crate::snapshot::Snapshot;
-use crate::state::{read_norm, read_params};
+use crate::state::{check_content, read_norm, read_params};
 
 /// A policy and value network with the statistics and bounds that it is used with.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +57,7 @@ impl TrainedPolicy {
     pub fn from_snapshot(env: &dyn AnyEnv, config: &Config, snapshot: &Snapshot) -> Result<Self, LearnError> {
         let spec = env.spec();
         let network = Network::new(Architecture::of(&spec, config)?);
+        check_content(snapshot, env)?;
         let params = read_params(snapshot, "params", &network)?;
         let obs_norm = if config.norm_obs {
             let norm = read_norm(snapshot, "norm_obs", spec.obs.size())?;

@@ -80,7 +80,7 @@ fn first_states(name: &str) -> Vec<(f64, Vec<f64>)> {
 impl World {
     fn new(name: &str, options: &EnvOptions) -> Self {
         assert!(
-            !options.contains_key("fickle_passenger"),
+            options.get("fickle_passenger").is_none_or(|value| !value.is_on()),
             "a passenger's mind is not observed: leave fickle_passenger out"
         );
         let env = builtin().make(name, options).expect("a toy-text environment");

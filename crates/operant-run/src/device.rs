@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use operant_cuda::{Cuda, DeviceProperties};
-use operant_env::{AnyEnv, EnvSpec, Registry, UnknownEnv};
+use operant_env::{AnyEnv, EnvSpec, OptionValues, Registry, UnknownEnv};
 use operant_learn::cpu::backend_with;
 use operant_learn::cuda::{self, GpuOptions, KernelChoice, NetworkOptions};
 use operant_learn::network::{Architecture, Network};
@@ -253,7 +253,9 @@ impl EnvFacts {
             spec.options.iter().map(|option| (option.name.clone(), option.default.clone())).collect();
         let base = || registry.find(spec.variant_of.as_deref()?).ok()?.spec().preset;
         let preset = spec.preset.clone().or_else(base);
-        EnvFacts { name: spec.name.clone(), preset, options, known }
+        let paths = spec.options.iter().filter(|option| option.values == OptionValues::Path);
+        let paths = paths.map(|option| option.name.clone()).collect();
+        EnvFacts { name: spec.name.clone(), preset, options, paths, known }
     }
 
     /// The same for an environment of the registry, by name or alias.

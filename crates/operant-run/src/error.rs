@@ -102,7 +102,7 @@ impl From<LearnError> for Error {
                 Error::usage(format!("{key}: {problem}")).remedy(remedy)
             }
             LearnError::Snapshot(problem) => Error::usage(format!("the checkpoint does not fit: {problem}"))
-                .remedy("resume with the environment and network that it was trained with"),
+                .remedy("use the environment that it was trained with, with the same options (--set env.*), files and network"),
             LearnError::Environment(error) => Error::new(ErrorKind::Device, error.to_string()),
             LearnError::Cuda(error) => error.into(),
         }

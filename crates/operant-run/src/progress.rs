@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Progress of training.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -135,7 +135,7 @@ impl Bar {
     /// A bar for a run of `total` environment steps.
     pub fn new(total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
-        let style = "{bar:32} {percent:>3}%  {human_pos} steps  {msg}  {eta} left";
+        let style = "{wide_bar} {percent:>3}%  {human_pos} steps{msg}";
         if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -145,10 +145,12 @@ impl Bar {
 
 impl Progress for Bar {
     fn tick(&mut self, tick: &Tick) {
-        self.bar.set_message(format!("{}/s  return {}", short(tick.sps), tick.episodic_return()));
         // Final only once the device has been chosen.
         self.bar.set_length(tick.total);
         self.bar.set_position(tick.env_steps);
+        let left = HumanDuration(self.bar.eta());
+        let speed = short(tick.sps);
+        self.bar.set_message(format!("  {speed}/s  return {}  {left:#} left", tick.episodic_return()));
     }
 
     fn note(&mut self, line: &str) {

@@ -199,6 +199,10 @@ fn parse(line: &str) -> Result<Case, Error> {
     const SHAPE: &str = "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}, and \"draws\":[lists of numbers] to fix random numbers";
     let bad = |what: String| Error::usage(what).remedy(SHAPE);
     let value: Value = serde_json::from_str(line).map_err(|error| bad(format!("it is not JSON: {error}")))?;
+    let unknown = |key: &&String| !["state", "actions", "draws"].contains(&key.as_str());
+    if let Some(key) = value.as_object().and_then(|object| object.keys().find(unknown)) {
+        return Err(bad(format!("it has an unknown key \"{key}\"")));
+    }
     let list = |key: &str| {
         let list = value.get(key).and_then(Value::as_array);
         list.ok_or_else(|| bad(format!("it has no list \"{key}\"")))

@@ -186,12 +186,17 @@ impl Task {
             Kind::DoorKey if self.width == 5 => "solved_at = 0.95\n",
             _ => "",
         };
-        let batches = match steps <= 1_000_000 {
-            true => "num_envs = 16\nnum_steps = 128\nnum_minibatches = 16\nupdate_epochs = 8\n",
-            false => "num_envs = 64\nnum_steps = 64\nnum_minibatches = 8\nupdate_epochs = 4\n",
+        let ([envs, horizon, minibatches, epochs], entropy) = match steps {
+            0..=100_000 => ([8, 128, 16, 10], 0.001),
+            100_001..=500_000 => ([16, 128, 16, 8], 0.01),
+            500_001..=1_000_000 => ([64, 64, 8, 4], 0.02),
+            _ => ([64, 64, 8, 4], 0.01),
         };
         let common = include_str!("../../presets/minigrid.toml");
-        format!("{solved_at}total_timesteps = {steps}\n{batches}{common}")
+        format!(
+            "{solved_at}total_timesteps = {steps}\nnum_envs = {envs}\nnum_steps = {horizon}\n\
+             num_minibatches = {minibatches}\nupdate_epochs = {epochs}\nent_coef = {entropy:?}\n{common}"
+        )
     }
 
     /// A one-line summary, and about two lines of rules.

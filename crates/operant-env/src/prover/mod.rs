@@ -75,6 +75,8 @@ pub struct Prover {
     max_depth: u32,
     queries: Queries,
     unprovable: bool,
+    /// The hash of the file that the knowledge base was read from.
+    content: Option<u64>,
     /// The queries as atoms, computed at first use.
     asked: Arc<OnceLock<Vec<u32>>>,
 }
@@ -95,6 +97,7 @@ impl Prover {
             max_depth: 12,
             queries: Queries::Train,
             unprovable: true,
+            content: None,
             asked: Arc::default(),
         }
     }
@@ -451,7 +454,7 @@ impl Env for Prover {
         match spec.check_option(name, value)?.name.as_str() {
             "knowledge" if value.text().is_empty() => {
                 let family = Prover::default();
-                (self.knowledge, self.tables) = (family.knowledge, family.tables);
+                (self.knowledge, self.tables, self.content) = (family.knowledge, family.tables, None);
             }
             "knowledge" => {
                 let refuse = |problem: &str, remedy: &str| spec.refuse_option(name, value, problem, remedy);
@@ -462,6 +465,9 @@ impl Env for Prover {
                     Knowledge::parse(&text).map_err(|error| refuse(&error.what, &error.remedy))?;
                 self.tables = Arc::new(knowledge.tables());
                 self.knowledge = Arc::new(knowledge);
+                // FNV-1a.
+                let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+                self.content = Some(text.bytes().fold(0xcbf2_9ce4_8422_2325, hash));
             }
             "max_depth" => self.max_depth = value.whole(),
             "queries" => {
@@ -475,6 +481,10 @@ impl Env for Prover {
         }
         self.asked = Arc::default();
         Ok(())
+    }
+
+    fn content(&self) -> Option<u64> {
+        self.content
     }
 
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {

@@ -258,7 +258,13 @@ impl Layers {
 
     /// An environment option: a number, a word, or a boolean for 0 or 1.
     fn option(&mut self, name: &str, value: Value, origin: Origin) -> Result<()> {
-        let value = normalised(name, value, &origin)?;
+        let mut value = normalised(name, value, &origin)?;
+        if let Value::String(path) = &mut value
+            && self.facts.paths.contains(name)
+            && let Ok(absolute) = std::path::absolute(&path)
+        {
+            *path = absolute.to_string_lossy().into_owned();
+        }
         self.options.insert(name.to_string(), Entry { value, origin });
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A value of the configuration and its origin, and the facts about its environment.
 
 use operant_env::EnvOptions;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -64,6 +64,8 @@ pub struct EnvFacts {
     pub preset: Option<String>,
     /// Its options with their defaults.
     pub options: EnvOptions,
+    /// Those of its options that are paths; a relative path is stored as an absolute one, so that the run works in every directory.
+    pub paths: BTreeSet<String>,
     /// The environments whose tables an `operant.toml` may hold: every name and alias, with the name that it refers to.
     pub known: BTreeMap<String, String>,
 }
