@@ -90,12 +90,16 @@ fn the_best_and_the_worst_are_those_of_the_evaluation() {
     trained(&place);
     let evaluated = place.operant(&["eval", "mine", "--episodes", "100", "--json"]);
     let evaluated: serde_json::Value = serde_json::from_str(&evaluated.stdout).expect("JSON");
-    let extreme = |flag: &str| {
-        let played = place.operant(&["play", "mine", flag, "--episodes", "2", "--record", "a.png"]);
+    let play = |more: &[&str]| {
+        let played = place.operant(&[&["play", "mine", "--record", "a.png"], more].concat());
         assert_eq!(played.code, Some(0), "{played:#?}");
         returns(&played.stdout)
     };
+    let extreme = |flag: &str| play(&[flag, "--episodes", "2"]);
     let (best, worst) = (extreme("--best"), extreme("--worst"));
+    let sampled = place.operant(&["eval", "mine", "--sample", "--json"]).json();
+    assert_eq!(Some(play(&["--best", "--sample"])[0]), sampled["eval_return_max"].as_f64());
+    assert_eq!(Some(play(&["--worst", "--sample"])[0]), sampled["eval_return_min"].as_f64());
     assert_eq!(Some(best[0]), evaluated["eval_return_max"].as_f64());
     assert_eq!(Some(worst[0]), evaluated["eval_return_min"].as_f64());
     assert!(best[0] >= best[1] && worst[0] <= worst[1] && best[1] >= worst[1], "{best:?} {worst:?}");
@@ -155,6 +159,8 @@ fn bad_requests_are_refused_before_anything_is_played() {
             &["--episodes 101", "at most 100"],
         ),
         (&["play", "cartpole", "--keyboard"], &["not a terminal", "remove --keyboard"]),
+        (&["play", "cartpole", "--sample", "--record", "a.gif"], &["has no policy", "where: --sample"]),
+        (&["play", "nothing"], &["no environment or run is named \"nothing\""]),
     ] {
         place.operant(args).assert_error(2, parts);
     }

@@ -49,9 +49,7 @@ fn hint(given: &str) -> Option<String> {
         ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, hint)| (*hint).to_string());
     let key = name.replace('-', "_");
     let setting = config::keys().find(|known| known.name == key).map(|key| match key.flag {
-        Some(config::Flag::Value(flag, _) | config::Flag::Switch(flag, _)) => {
-            format!("{flag} sets {}", key.name)
-        }
+        Some(flag) => format!("{} sets {}", flag.name(), key.name),
         None => format!("{0} is a setting: --set {0}=VALUE", key.name),
     });
     elsewhere.or(setting)

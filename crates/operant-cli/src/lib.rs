@@ -24,7 +24,7 @@ use operant_run::invocation;
 pub use operant_env as env;
 pub use operant_env::builtin;
 
-/// Trains reinforcement-learning agents at the speed of the machine.
+/// Trains reinforcement-learning agents with PPO on CPUs and NVIDIA GPUs.
 #[derive(Debug, Parser)]
 #[command(name = "operant", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {

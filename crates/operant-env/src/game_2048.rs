@@ -15,7 +15,7 @@
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::spec::names;
-use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step, grid};
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
 
 /// Cells per side.
 const SIDE: usize = 4;
@@ -188,14 +188,11 @@ impl Env for Game2048 {
 
     fn draw(&self, s: &State<f32>) -> Scene {
         let mut shapes = Vec::new();
-        for (at, cell) in s.cells.iter().enumerate() {
-            let (x, y) = ((at % SIDE) as f32, (at / SIDE) as f32);
-            let tone = if cell.0 == 0 { 4 } else { [1, 7, 6, 9, 5, 8][(cell.0 as usize - 1) / 2 % 6] };
-            shapes.push(grid::square(SIDE as u32, x, y, tone));
-            if cell.0 > 0 {
-                let number = 1u64 << cell.0;
-                shapes.push(Shape::text([x + 0.5, SIDE as f32 - 0.5 - y], number.to_string(), 0));
-            }
+        for (at, cell) in s.cells.iter().enumerate().filter(|(_, cell)| cell.0 > 0) {
+            let center = [(at % SIDE) as f32 + 0.5, SIDE as f32 - 0.5 - (at / SIDE) as f32];
+            let tone = [1, 7, 6, 9, 5, 8][(cell.0 as usize - 1) / 2 % 6];
+            shapes.push(Shape::rectangle(center, 0.9, 0.9, tone));
+            shapes.push(Shape::text(center, (1u64 << cell.0).to_string(), 0));
         }
         Scene { low: [0.0, 0.0], high: [SIDE as f32, SIDE as f32], shapes }
     }

@@ -55,7 +55,7 @@ pub enum CaseError {
         env: String,
     },
     /// Wrong number of state entries.
-    #[error("`state` has {got} numbers")]
+    #[error("`state` has {}", counted(*got, "number"))]
     State {
         /// Environment.
         env: String,
@@ -87,7 +87,7 @@ pub enum CaseError {
         expected: String,
     },
     /// The draws are not one list for each action.
-    #[error("`draws` has {got} lists for {expected} actions")]
+    #[error("`draws` has {} for {}", counted(*got, "list"), counted(*expected, "action"))]
     DrawsCount {
         /// Lists given.
         got: usize,
@@ -107,6 +107,11 @@ pub enum CaseError {
     /// Given draws reach only the lanes of the host.
     #[error("a GPU cannot replay `draws`")]
     DrawsOnDevice,
+}
+
+/// Such as `1 list` or `2 lists`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 impl CaseError {

@@ -259,18 +259,20 @@ impl ObsSpace {
     }
 }
 
-/// Such as `4 reals`, `10x10x4 bits`, or for parts `image 7x7x3 indices, direction 1 of 4`.
+/// Such as `4 reals`, `10x10x4 bits`, `1 index below 16`, or for parts `image: 7x7x3 indices, direction: 1 index below 4`.
 impl std::fmt::Display for ObsSpace {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ObsSpace::Box { low, .. } if low.len() == 1 => formatter.write_str("1 real"),
             ObsSpace::Box { low, .. } => write!(formatter, "{} reals", low.len()),
             ObsSpace::Binary { shape } => write!(formatter, "{} bits", by(shape)),
-            ObsSpace::Index { shape, below } if shape.is_empty() => write!(formatter, "1 of {}", below[0]),
+            ObsSpace::Index { below, .. } if self.size() == 1 => {
+                write!(formatter, "1 index below {}", below[0])
+            }
             ObsSpace::Index { shape, .. } => write!(formatter, "{} indices", by(shape)),
             ObsSpace::Bytes { shape } => write!(formatter, "{} bytes", by(shape)),
             ObsSpace::Parts(parts) => {
-                let parts: Vec<String> = parts.iter().map(|(name, part)| format!("{name} {part}")).collect();
+                let parts: Vec<String> = parts.iter().map(|(name, part)| format!("{name}: {part}")).collect();
                 formatter.write_str(&parts.join(", "))
             }
         }

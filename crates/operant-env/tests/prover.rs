@@ -236,6 +236,17 @@ fn successors_are_those_of_a_plain_prover() {
 }
 
 #[test]
+fn many_facts_and_no_rule_leave_some_query() {
+    let facts: String = (0..100).map(|k| format!("edge(a{k}, b{k}).\n")).collect();
+    let path = file("edges", &facts);
+    let knowledge: OptionValue = path.to_str().expect("a path in UTF-8").into();
+    let env =
+        builtin().make("prover", &EnvOptions::from([("knowledge".to_owned(), knowledge)])).expect("valid");
+    env.stepper(TileSpec::new(1, 0, 16)).expect("environments with a query");
+    std::fs::remove_file(path).expect("the temporary file");
+}
+
+#[test]
 fn a_bad_knowledge_base_is_refused_with_its_line() {
     let bad = [
         ("p(a).\nq(X) :- p(X)\nr(a).", "has in line 3: `r` instead of `,` or `.`"),

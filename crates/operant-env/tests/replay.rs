@@ -80,13 +80,13 @@ fn given_draws_are_taken_in_order_on_every_lane() {
 
 #[test]
 fn draws_that_the_rules_do_not_make_are_refused() {
-    let missing = "the step draws a whole number from 0 to 5 as number 2";
+    let missing = "number 2 of this step is drawn from the whole numbers 0 to 5";
     let bad: [(&[f64], &str); 6] = [
-        (&[], "the step draws a whole number from 1 to 5 as number 1"),
+        (&[], "number 1 of this step is drawn from the whole numbers 1 to 5"),
         (&[2.0], missing),
         (&[2.0, 6.0], missing),
-        (&[0.5, 0.0], "the step draws a whole number from 1 to 5 as number 1"),
-        (&[5.0, 0.0, 1.0], "the step draws a number from 0 to below 1 as number 3"),
+        (&[0.5, 0.0], "number 1 of this step is drawn from the whole numbers 1 to 5"),
+        (&[5.0, 0.0, 1.0], "number 3 of this step is drawn from [0, 1)"),
         (&[2.0, 0.0, 0.5], "the step draws 2 numbers"),
     ];
     for (draws, expected) in bad {
@@ -98,6 +98,7 @@ fn draws_that_the_rules_do_not_make_are_refused() {
     short.actions.push(vec![1.0]);
     let error = Dice.replay(Arithmetic::F64, &short).expect_err("a list is missing");
     assert_eq!(error, CaseError::DrawsCount { got: 1, expected: 2 });
+    assert_eq!(error.to_string(), "`draws` has 1 list for 2 actions");
     assert_eq!(Dice.case_words(&case(&[])), Err(CaseError::DrawsOnDevice));
 }
 

@@ -172,10 +172,10 @@ fn idle_workers_of_small_rollouts_are_reported() {
     };
     let plan = with(64, None);
     assert_eq!((plan.rollout_tile, setting(&plan, "envs_per_worker").0), (Some(16), "8"));
-    because(&plan, "rollout_tile", &["64 environments are 4 tiles for 8 workers, so 4 have none"]);
+    because(&plan, "rollout_tile", &["64 environments take 4 tiles: 4 of 8 threads idle during rollouts"]);
     let plan = with(8192, None);
     assert_eq!((plan.rollout_tile, setting(&plan, "envs_per_worker").0), (Some(64), "1024"));
-    because(&plan, "rollout_tile", &["128 tiles for 8 workers"]);
+    because(&plan, "rollout_tile", &["128 tiles for 8 threads"]);
     // Four tiles of 64 might all fall to the slow cores; of 32 every core takes one.
     assert_eq!((with(256, None).rollout_tile, with(384, None).rollout_tile), (Some(32), Some(32)));
     let plan = with(8192, Some(16));

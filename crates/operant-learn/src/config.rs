@@ -19,8 +19,8 @@ settings! {
         flag("--seed", "S"), fixed("the run's random streams are keyed by it");
     /// Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood
     total_timesteps: u64 [COUNT] = 500_000, flag("--steps", "N");
-    /// N: environments stepped in parallel. `auto`: on a GPU as many as fit `memory_fraction` of its free memory and leave 100 updates
-    /// within `total_timesteps`, since more would not learn; on the CPU as many as the preset has
+    /// N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory and leave 100
+    /// updates within `total_timesteps` (with more, it would have fewer than 100); on the CPU as many as the preset has
     num_envs: usize [Kind::CountOrAuto { least: 1, most: MAX_ENVS }] = 16,
         flag("--envs", "N"), fixed("the checkpoint holds the states of that many environments");
     /// T: steps of each environment per update

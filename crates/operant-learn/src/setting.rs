@@ -140,15 +140,17 @@ pub enum Group {
 pub enum Flag {
     /// A flag with a value; the second word is the value's name in the help.
     Value(&'static str, &'static str),
-    /// A flag without a value, which sets the key to the second word.
-    Switch(&'static str, &'static str),
+    /// A flag without a value, which sets a switch to true.
+    Switch(&'static str),
+    /// A flag without a value, which sets a switch to false; the second text describes the flag in the help.
+    SwitchOff(&'static str, &'static str),
 }
 
 impl Flag {
     /// The flag itself, such as `--seed`.
     pub fn name(self) -> &'static str {
         match self {
-            Flag::Value(name, _) | Flag::Switch(name, _) => name,
+            Flag::Value(name, _) | Flag::Switch(name) | Flag::SwitchOff(name, _) => name,
         }
     }
 }
@@ -184,10 +186,16 @@ impl Key {
         Key { flag: Some(Flag::Value(flag, value_name)), ..self }
     }
 
-    /// Adds a flag that sets this value.
+    /// Adds a flag that sets the key to true.
     #[must_use]
-    pub const fn switch(self, flag: &'static str, value: &'static str) -> Self {
-        Key { flag: Some(Flag::Switch(flag, value)), ..self }
+    pub const fn switch(self, flag: &'static str) -> Self {
+        Key { flag: Some(Flag::Switch(flag)), ..self }
+    }
+
+    /// Adds a flag that sets the key to false, with its own description, since the key's describes the opposite.
+    #[must_use]
+    pub const fn switch_off(self, flag: &'static str, help: &'static str) -> Self {
+        Key { flag: Some(Flag::SwitchOff(flag, help)), ..self }
     }
 
     /// Fixed for a run, for this reason.

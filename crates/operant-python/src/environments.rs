@@ -349,7 +349,12 @@ impl Environments {
                 trained.env, batch.spec.name
             )));
         }
-        let choice = draw.map_or(Choice::Greedy, |(seed, step)| Choice::Sampled { seed, first: 0, step });
+        let choice = draw.map_or(Choice::Greedy, |(seed, step)| Choice::Sampled {
+            seed,
+            first: 0,
+            step,
+            evaluation: false,
+        });
         let per_step = batch.num_envs * batch.spec.actions.components();
         let mut taken = TakenActions::of(actions, &batch.spec.actions, per_step * steps)?;
         let choices = batch.choices;

@@ -123,7 +123,12 @@ impl Policy {
             )));
         }
         let components = self.saved.policy.actions.components();
-        let choice = draw.map_or(Choice::Greedy, |(seed, step)| Choice::Sampled { seed, first: 0, step });
+        let choice = draw.map_or(Choice::Greedy, |(seed, step)| Choice::Sampled {
+            seed,
+            first: 0,
+            step,
+            evaluation: false,
+        });
         let mut actions = vec![0.0; count * components];
         guarded(|| {
             py.detach(|| self.share(rows, legal, choice, &mut actions));

@@ -212,7 +212,7 @@ mod tests {
             applied.note.split("; lane_width: ").next(),
             Some("plan: 4 threads (one per usable core); waiting: spin (every thread has a CPU)")
         );
-        let tile = "; rollout_tile: 64 (1024 environments are 16 tiles for 4 workers)";
+        let tile = "; rollout_tile: 64 (1024 environments take 16 tiles for 4 threads)";
         assert!(applied.note.ends_with(tile), "{}", applied.note);
         // With a GPU the plan sets neither waiting nor pinning.
         let (_, on_gpu) = planned(&with(&base), true);

@@ -394,7 +394,7 @@ impl Training<'_> {
         self.publisher.state(RunState::Stopping, "");
         self.note(&match signal {
             CALLER => format!("stopped by {CALLER}: saving a checkpoint"),
-            _ => format!("{signal}: saving a checkpoint; a second signal ends the process at once"),
+            _ => format!("{signal}: saving a checkpoint"),
         });
         match self.save(None) {
             Ok(()) => Ok(ExitReason::Stopped(signal)),

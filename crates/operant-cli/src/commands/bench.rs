@@ -70,7 +70,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   operant bench --envs 8192            a minute: environments, rollout, training
-  operant bench train --profile             where the time of an update goes
+  operant bench train --profile        where the time of an update goes
   operant bench env --env all --json > before.jsonl
   operant bench env --env all --compare before.jsonl
   operant bench train --envs 1024,8192,65536 --threads 1,2 --plot out.svg

@@ -19,7 +19,8 @@ use crate::table::{self, Column};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// An environment's name or alias, which shows it in full; or a family, the beginning of names, or a word, which lists those that have it
+    /// An environment's name or alias, which shows it in full. Without an exact name, lists the environments whose family, name or
+    /// description contains this text
     #[arg(value_name = "NAME|FILTER")]
     what: Option<String>,
     /// Print one JSON object per environment
@@ -30,7 +31,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   operant envs                  all environments, by family
-  operant envs minatar          those of a family, or whose names begin so
+  operant envs minatar          those whose family or name contains it
   operant envs CartPole-v1      one in full: spaces, rules, options, picture
   operant envs --json | jq .env";
 

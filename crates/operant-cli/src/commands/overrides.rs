@@ -44,8 +44,12 @@ fn argument(key: &'static Key, flag: Flag) -> Option<Arg> {
             let help = format!("{} ({})", key.meaning(), key.name);
             Some(long(flag)?.value_name(name).help(help).allow_negative_numbers(true))
         }
-        Flag::Switch(flag, value) => {
-            let help = format!("Set {} = {value}: {}", key.name, key.meaning());
+        Flag::Switch(flag) => {
+            let help = format!("{} ({} = true)", key.meaning(), key.name);
+            Some(long(flag)?.help(help).action(ArgAction::SetTrue))
+        }
+        Flag::SwitchOff(flag, help) => {
+            let help = format!("{help} ({} = false)", key.name);
             Some(long(flag)?.help(help).action(ArgAction::SetTrue))
         }
     }
@@ -55,8 +59,9 @@ impl clap::FromArgMatches for Overrides {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = |key: &'static Key| match key.flag? {
             Flag::Value(flag, _) => Some((key.name, flag, matches.get_one::<String>(key.name)?.clone())),
-            Flag::Switch(flag, value) => {
-                matches.get_flag(key.name).then(|| (key.name, flag, value.to_owned()))
+            Flag::Switch(flag) => matches.get_flag(key.name).then(|| (key.name, flag, "true".to_owned())),
+            Flag::SwitchOff(flag, _) => {
+                matches.get_flag(key.name).then(|| (key.name, flag, "false".to_owned()))
             }
         };
         let config = matches.get_one("config").cloned();

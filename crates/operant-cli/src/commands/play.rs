@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, EnvOptions, Registry};
+use operant_learn::EvalActions;
 use operant_learn::cpu::inference::Inference;
 use operant_run::config::{self, EnvFacts};
 use operant_run::{CommandLine, Error, ErrorKind, SavedPolicy, dir};
@@ -47,6 +48,10 @@ pub struct Args {
     /// Show the episodes with the lowest returns of 100
     #[arg(long)]
     worst: bool,
+    /// Draw actions from the policy, as in training, instead of the most
+    /// probable one
+    #[arg(long)]
+    sample: bool,
     /// Write a film: .gif, .mp4 (needs ffmpeg), or .png, a sheet of up to 12 frames
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -67,8 +72,9 @@ Examples:
   operant play first --best --record a.gif  a film; needs no terminal
 
 Keys: q quits, space pauses, n goes to the next episode. With --keyboard the
-window shows which key is which action. If one of the actions does nothing, the
-environment keeps running with it; otherwise every step waits for a key.
+window shows which key is which action. If an action is named none or stay, it
+is taken while no key is pressed; otherwise every step waits for a key. An
+action that is one real number is 0 while no key is pressed.
 
 A run's episodes are those of `operant eval`, starting with the first. If a name
 is both an environment and a run, the environment is used; give runs/NAME for
@@ -100,6 +106,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .remedy(format!("give at most {CANDIDATES}"))
             .into());
     }
+    let mut cast = cast(args, registry)?;
     let needs_window = args.record.is_none() || args.keyboard;
     if needs_window && !std::io::stdout().is_terminal() {
         let error = Error::usage("standard output is not a terminal, in which episodes are shown");
@@ -109,7 +116,6 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         };
         return Err(error.remedy(remedy).into());
     }
-    let mut cast = cast(args, registry)?;
     let spec = cast.env.spec();
     let keyboard = args.keyboard.then(|| Keyboard::of(&spec)).transpose()?;
     if keyboard.is_some() {
@@ -166,6 +172,15 @@ fn cast(args: &Args, registry: &Registry) -> anyhow::Result<Cast> {
             let spec = env.spec();
             let settings = config::requested(EnvFacts::of(&spec, registry), &line, None)?.settings;
             let env = made(registry, &spec.name, &settings.env_options)?;
+            if args.sample {
+                let error = Error::usage(format!("{} is an environment, which has no policy", args.what));
+                return Err(error.at("--sample").remedy("give a run, such as runs/NAME").into());
+            }
+            let runs = config::run_dir(registry.known(), &line)?;
+            if dir::find(&runs, &args.what).is_ok() {
+                let run = runs.join(&args.what);
+                output::warn(&format!("{} is also a run; to play it, give {}", args.what, run.display()));
+            }
             let title = format!("{}: random actions", spec.name);
             let seed = args.seed.unwrap_or(settings.learner.seed);
             return Ok(Cast { agent: Agent::Random, env, title, seed });
@@ -183,7 +198,10 @@ fn cast(args: &Args, registry: &Registry) -> anyhow::Result<Cast> {
     saved.warnings.iter().for_each(|warning| output::warn(warning));
     let SavedPolicy { run, env_steps, policy, env_options, seed, .. } = saved;
     let env = made(registry, &policy.env, &env_options)?;
-    let title = format!("{}: {run} at {env_steps} steps", policy.env);
+    let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
+    let sampled = if args.sample { ", sampled" } else { "" };
+    let title = format!("{}: {run} at {env_steps} steps{sampled}", policy.env);
     let seed = args.seed.unwrap_or(seed);
-    Ok(Cast { agent: Agent::Policy(Box::new(Inference::new(policy))), env, title, seed })
+    let agent = Agent::Policy { inference: Box::new(Inference::new(policy)), actions };
+    Ok(Cast { agent, env, title, seed })
 }

@@ -1,5 +1,5 @@
 //! MinAtar (Young and Tian, "MinAtar", 2019): five small arcade games on a 10 x 10 grid. They follow version 1.0.15 of
-//! the package move for move, including the order of its checks.
+//! the package step by step, including the order of its checks.
 //!
 //! A [`Game`] has the rules of one game. [`MinAtar`] adds what all five share: the options, sticky actions, and the
 //! choice between all six actions (`MinAtar/X-v0`) and only those that the game uses (`MinAtar/X-v1`).
@@ -203,7 +203,7 @@ impl<G: Game> Env for MinAtar<G> {
             },
             rules: rules.into(),
             reference: format!(
-                "Identical to MinAtar 1.0.15, move for move. Each episode starts without a previous sticky action.{truncated}"
+                "Identical to MinAtar 1.0.15, step by step. Each episode starts without a previous sticky action.{truncated}"
             ),
             variant_of: self.minimal.then_some(name),
             obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, channels] },

@@ -146,7 +146,7 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
             summary: summary.into(),
             rules: format!("{rules} Success at step t gives 1 - 0.9 t / {}; {others} give 0.", task.limit),
             reference: format!(
-                "minigrid 3.2.0: identical move for move; layouts have the same distributions; missions are encoded as \
+                "minigrid 3.2.0: identical step by step; layouts have the same distributions; missions are encoded as \
                  numbers.{difference}"
             ),
             variant_of: task.variant_of.map(|name| format!("minigrid_{name}")),
@@ -220,7 +220,10 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
         use operant_lane::Memory;
         let words = (0..W).map(|word| Memory::<f32, W>::word(&s.cells, word).0);
         let agent = [s.x, s.y, s.dir, s.carried].map(|number| number.0);
-        picture::draw(self.task.width, self.task.height, &unpacked(words, self.task.cells()), agent)
+        let mission: Vec<u32> =
+            self.task.mission().iter().zip(&s.extra).map(|(_, number)| number.0).collect();
+        let text = self.task.mission_text(&mission);
+        picture::draw(self.task.width, self.task.height, &unpacked(words, self.task.cells()), agent, text)
     }
 
     /// Width, height, then type, colour and state of each cell; x, y, direction, type and colour of the carried object,

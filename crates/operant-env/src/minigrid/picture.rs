@@ -6,6 +6,8 @@ use crate::{Point, Scene, Shape};
 
 /// Palette entries of the six colours.
 const TONES: [u8; 6] = [RED, GREEN, BLUE, PURPLE, YELLOW, GREY];
+/// Palette entry of the mission.
+const BODY: u8 = 1;
 /// Palette entry of details on a filled cell.
 const MARK: u8 = 0;
 
@@ -49,8 +51,15 @@ fn thing(shapes: &mut Vec<Shape>, code: u32, center: Point) {
     }
 }
 
-/// The scene of a grid: its cells row by row, and the agent's column, row, direction and carried object.
-pub fn draw(width: u32, height: u32, cells: &[u32], [x, y, dir, carried]: [u32; 4]) -> Scene {
+/// The scene of a grid: its cells row by row, the agent's column, row, direction and carried object, and above the grid the
+/// mission, if it has one.
+pub fn draw(
+    width: u32,
+    height: u32,
+    cells: &[u32],
+    [x, y, dir, carried]: [u32; 4],
+    mission: String,
+) -> Scene {
     let center = |x: u32, y: u32| [x as f32 + 0.5, (height - 1).wrapping_sub(y) as f32 + 0.5];
     let mut shapes = Vec::new();
     for (place, &code) in cells.iter().enumerate().filter(|&(_, &code)| code != EMPTY) {
@@ -69,5 +78,10 @@ pub fn draw(width: u32, height: u32, cells: &[u32], [x, y, dir, carried]: [u32; 
         let tone = TONES[cell::colour(core::num::Wrapping(carried)).0.min(5) as usize];
         shapes.push(Shape::circle(corner(-0.1, 0.0), 0.15, tone));
     }
-    Scene { low: [0.0, 0.0], high: [width as f32, height as f32], shapes }
+    let (width, height) = (width as f32, height as f32);
+    if mission.is_empty() {
+        return Scene { low: [0.0, 0.0], high: [width, height], shapes };
+    }
+    shapes.push(Shape::Text { center: [width / 2.0, height + 0.5], text: mission, tone: BODY });
+    Scene { low: [0.0, 0.0], high: [width, height + 1.0], shapes }
 }

@@ -27,6 +27,9 @@ pub enum Kind {
     LockedRoom,
 }
 
+/// The package's names of the colours, by number.
+const COLOUR_NAMES: [&str; 6] = ["red", "green", "blue", "purple", "yellow", "grey"];
+
 /// A task.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
@@ -151,6 +154,30 @@ impl Task {
         }
     }
 
+    /// The mission in words from its numbers; empty if the mission is always the same.
+    pub fn mission_text(&self, numbers: &[u32]) -> String {
+        let colour = |number: u32| COLOUR_NAMES[number.min(5) as usize];
+        let thing = |colour_of: u32, kind: u32| {
+            let kind = ["key", "ball", "box"].get(kind.wrapping_sub(5) as usize).copied().unwrap_or("object");
+            format!("{} {kind}", colour(colour_of))
+        };
+        match (self.kind, numbers) {
+            (Kind::GoToDoor, &[door]) => format!("go to the {} door", colour(door)),
+            (Kind::KeyCorridor, &[ball]) => format!("pick up the {} ball", colour(ball)),
+            (Kind::UnlockPickup | Kind::BlockedUnlockPickup, &[target]) => {
+                format!("pick up the {} box", colour(target))
+            }
+            (Kind::LockedRoom, &[door, room]) => {
+                format!("get the {} key from the {} room", colour(door), colour(room))
+            }
+            (Kind::Fetch, &[_, of, kind]) => format!("fetch a {}", thing(of, kind)),
+            (Kind::PutNear, &[of, kind, near, near_kind]) => {
+                format!("put the {} near the {}", thing(of, kind), thing(near, near_kind))
+            }
+            _ => String::new(),
+        }
+    }
+
     /// Number of extra values in a state, including those of the mission, which come first.
     pub fn extra(&self) -> usize {
         match self.kind {
@@ -265,7 +292,8 @@ impl Task {
             ],
             Kind::GoToDoor => [
                 "use `done` next to the door of a given colour",
-                "Four doors; the mission names a colour. Use the action `done` next to that door; toggle ends the episode with 0.",
+                "Four doors; the mission names a colour. Use the action `done` next to that door; `done` elsewhere, or toggle \
+                 anywhere, ends the episode with 0.",
             ],
             Kind::Fetch => [
                 "pick up the object that the mission names",

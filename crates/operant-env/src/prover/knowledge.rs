@@ -1,5 +1,6 @@
 //! Knowledge bases: facts and rules in Prolog's notation, and the tables of them that lanes read.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Maximum number of atoms in a state.
@@ -325,14 +326,16 @@ impl Knowledge {
     }
 
     /// Atoms without variables that may become queries: of the predicates that have a rule, or of all if none has; at most `most`,
-    /// evenly spaced. Each is a word of predicate and two arguments.
+    /// evenly spaced, and one that matches the head of each clause, so that some query can be asked. Each is a word of predicate and two
+    /// arguments.
     pub fn questions(&self, most: usize) -> Vec<u32> {
         let has_rule = |predicate: u32| {
             self.clauses.iter().any(|clause| clause.head.predicate == predicate && !clause.body.is_empty())
         };
         let some_rule = (1..=self.predicates()).any(has_rule);
+        let is_asked = |predicate: u32| !some_rule || has_rule(predicate);
         let mut all = Vec::new();
-        for predicate in (1..=self.predicates()).filter(|&predicate| !some_rule || has_rule(predicate)) {
+        for predicate in (1..=self.predicates()).filter(|&predicate| is_asked(predicate)) {
             let arity = self.predicates[predicate as usize - 1].1;
             let values = |place: usize| if place < arity { 1..=self.constants() } else { 0..=0 };
             for first in values(0) {
@@ -340,7 +343,17 @@ impl Knowledge {
             }
         }
         let stride = all.len().div_ceil(most);
-        all.into_iter().step_by(stride).collect()
+        let heads = self.clauses.iter().map(|clause| &clause.head).filter(|head| is_asked(head.predicate));
+        let matching = heads.map(|head| {
+            let argument = |place: usize| match head.arguments.get(place) {
+                Some(Term::Constant(number)) => *number,
+                Some(Term::Variable(_)) => 1,
+                None => 0,
+            };
+            head.predicate | argument(0) << 8 | argument(1) << 16
+        });
+        let questions: BTreeSet<u32> = all.into_iter().step_by(stride).chain(matching).collect();
+        questions.into_iter().collect()
     }
 
     /// The text of an atom.

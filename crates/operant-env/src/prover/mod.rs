@@ -424,11 +424,14 @@ impl Env for Prover {
             aliases: Vec::new(),
             family: "reasoning".into(),
             summary: "prove a query by backward chaining; +1 for a proof".into(),
-            rules: "Each choice replaces the first atom of the conjunction by the body of a matching fact or rule. An empty \
-                    conjunction is a proof; without a matching clause, or after max_depth steps, the episode ends with 0."
+            rules: "The state is a conjunction of atoms. An action selects a fact or rule whose head unifies with the first atom; the \
+                    atom is replaced by the body. An empty conjunction is a proof; without a matching clause, or after max_depth \
+                    steps, the episode ends with 0."
                 .into(),
-            reference: "No external reference; tests compare with a second implementation. At most 10 atoms with 2 arguments, 20 \
-                        successors, 200 constants, 100 predicates, and 4,000 facts and rules with at most 4 atoms after `:-`."
+            reference: "No external reference; tests compare with a second implementation. A conjunction has at most 10 atoms; a \
+                        clause that would make it longer cannot be selected. A step offers at most 20 clauses: the first that \
+                        match, in the order of the file. A knowledge base has at most 200 constants, 100 predicates with at most 2 \
+                        arguments, and 4,000 facts and rules with at most 4 atoms after `:-`."
                 .into(),
             variant_of: None,
             obs: ObsSpace::Parts(vec![
@@ -442,8 +445,8 @@ impl Env for Prover {
             options: vec![
                 EnvOption::path("knowledge", "file of facts and rules in Prolog notation; empty for the built-in family of 24 people"),
                 EnvOption::whole("max_depth", 12, 1, 100, "maximum number of steps of a proof"),
-                EnvOption::word("queries", "train", &["train", "test", "all"], "which queries are drawn; one in five is a test query"),
-                EnvOption::flag("unprovable", true, "whether half of the queries are unprovable"),
+                EnvOption::word("queries", "train", &["train", "test", "all"], "which queries are drawn; one in five is a test query. If fewer than five queries have a proof (or have none), train and test both hold all of these"),
+                EnvOption::flag("unprovable", true, "with 1, up to half of the queries have no proof; with 0, all have one"),
             ],
             preset: Some(include_str!("../../presets/prover.toml").into()),
         }

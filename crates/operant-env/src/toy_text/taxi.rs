@@ -208,13 +208,14 @@ impl Env for Taxi {
         for cell in 0..SIDE * SIDE {
             let [x, y] = [(cell % SIDE) as f32, (cell / SIDE) as f32];
             let stand = (0..4).find(|&number| cell_of(number) == cell);
-            let tone = stand.map_or(GREY, |number| [RED, GREEN, YELLOW, BLUE][number as usize]);
-            shapes.push(grid::square(SIDE, x, y, tone));
+            let tones = [RED, GREEN, YELLOW, BLUE];
+            shapes.extend(stand.map(|number| grid::square(SIDE, x, y, tones[number as usize])));
             if WALLS >> cell & 1 == 1 {
-                let top = SIDE as f32 - y;
-                shapes.push(Shape::line([[x + 1.0, top], [x + 1.0, top - 1.0]], 1));
+                shapes.push(Shape::rectangle([x + 1.0, SIDE as f32 - 0.5 - y], 0.1, 1.0, GREY));
             }
         }
+        let side = SIDE as f32;
+        shapes.push(Shape::line([[0.0, 0.0], [side, 0.0], [side, side], [0.0, side], [0.0, 0.0]], GREY));
         let [x, y] = center(s.cell.0);
         shapes.push(Shape::rectangle([x, y], 0.6, 0.4, 2));
         if s.passenger.0 == ABOARD {
@@ -223,7 +224,7 @@ impl Env for Taxi {
             shapes.push(Shape::circle(center(cell_of(s.passenger.0)), 0.2, 1));
         }
         shapes.push(Shape::text(center(cell_of(s.destination.0)), "to", 3));
-        Scene { low: [0.0, 0.0], high: [SIDE as f32; 2], shapes }
+        Scene { low: [0.0, 0.0], high: [side; 2], shapes }
     }
 
     /// Gymnasium's state number, and whether the passenger may still change its destination.

@@ -114,16 +114,16 @@ pub(super) fn rollout_tile(
     let threads = speeds.len();
     let describe = |tile: usize, num_envs: usize| {
         let tiles = num_envs.div_ceil(tile.max(1));
-        let waiting = match threads.saturating_sub(tiles) {
-            0 => String::new(),
-            1 => ", so 1 has none in a rollout".to_string(),
-            idle => format!(", so {idle} have none in a rollout"),
+        let envs =
+            if num_envs == 1 { "1 environment takes" } else { &format!("{num_envs} environments take") };
+        let tiles_text = if tiles == 1 { "one tile" } else { &format!("{tiles} tiles") };
+        let rest = match threads.saturating_sub(tiles) {
+            0 if threads == 1 => " for 1 thread".to_owned(),
+            0 => format!(" for {threads} threads"),
+            1 => format!(": 1 of {threads} threads idles during rollouts"),
+            idle => format!(": {idle} of {threads} threads idle during rollouts"),
         };
-        let (a_tile, workers) = (
-            if tiles == 1 { "1 tile" } else { &format!("{tiles} tiles") },
-            if threads == 1 { "worker" } else { "workers" },
-        );
-        format!("{num_envs} environments are {a_tile} for {threads} {workers}{waiting}")
+        format!("{envs} {tiles_text}{rest}")
     };
     match (request.rollout_tile, work.num_envs) {
         (Some(asked), None) => (Some(asked), "requested".to_owned()),

@@ -72,6 +72,8 @@ pub enum Choice {
         first: u32,
         /// Steps count the draws of a row.
         step: u64,
+        /// Whether the draws are those of an evaluation with sampled actions.
+        evaluation: bool,
     },
 }
 
@@ -81,7 +83,9 @@ impl Choice {
     pub fn from_row(self, row: u32) -> Self {
         match self {
             Choice::Greedy => Choice::Greedy,
-            Choice::Sampled { seed, first, step } => Choice::Sampled { seed, first: first + row, step },
+            Choice::Sampled { seed, first, step, evaluation } => {
+                Choice::Sampled { seed, first: first + row, step, evaluation }
+            }
         }
     }
 
@@ -90,7 +94,9 @@ impl Choice {
     pub fn at_step(self, steps: u64) -> Self {
         match self {
             Choice::Greedy => Choice::Greedy,
-            Choice::Sampled { seed, first, step } => Choice::Sampled { seed, first, step: step + steps },
+            Choice::Sampled { seed, first, step, evaluation } => {
+                Choice::Sampled { seed, first, step: step + steps, evaluation }
+            }
         }
     }
 }
@@ -292,9 +298,10 @@ impl Inference {
         let outputs = block.activations.policy();
         match choice {
             Choice::Greedy => block.head.greedy(outputs, &mut block.unclipped),
-            Choice::Sampled { seed, first, step } => {
+            Choice::Sampled { seed, first, step, evaluation } => {
+                let purpose = if evaluation { Purpose::EvalAction } else { Purpose::Action };
                 let mut draws: [_; V] = core::array::from_fn(|v| {
-                    ActionDraws::new(seed, numbers::<Wide<16>>(first + (v * LANES) as u32), Purpose::Action)
+                    ActionDraws::new(seed, numbers::<Wide<16>>(first + (v * LANES) as u32), purpose)
                 });
                 draw_uniforms(&mut draws, step, &mut block.uniforms);
                 let log_std = self.policy.log_std();
@@ -468,7 +475,7 @@ mod tests {
             policy(ObsSpace::Binary { shape: vec![5, 8] }, ActionSpace::Discrete(vec![3, 4]), None);
         let obs: Vec<bool> = (0..40 * 150).map(|i| i * 7 % 5 < 2).collect();
         let legal: Vec<i8> = (0..7 * 150).map(|i| i8::from(i % 7 == 1 || i % 7 == 4 || i % 3 == 0)).collect();
-        for choice in [Choice::Greedy, Choice::Sampled { seed: 3, first: 0, step: 9 }] {
+        for choice in [Choice::Greedy, Choice::Sampled { seed: 3, first: 0, step: 9, evaluation: false }] {
             let mut together = vec![0.0; 2 * 150];
             inference.act(ObsRows::Bits(&obs), Some(&legal), choice, &mut together);
             for row in 0..150 {
@@ -492,7 +499,7 @@ mod tests {
             inference.act(
                 ObsRows::Floats(&obs),
                 None,
-                Choice::Sampled { seed, first: 0, step },
+                Choice::Sampled { seed, first: 0, step, evaluation: false },
                 &mut actions,
             );
             actions

@@ -1,4 +1,4 @@
-"""operant: reinforcement learning at the speed of the machine.
+"""operant: reinforcement learning with PPO on CPUs and NVIDIA GPUs.
 
     import operant
 

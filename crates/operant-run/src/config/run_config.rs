@@ -15,9 +15,9 @@ settings! {
     /// change what a rollout plays.
     pub struct RunConfig in Run;
 
-    /// What trains: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or several in order, of which the first
-    /// available one that can train this is used: `cuda:1,cuda:0,cpu`. `auto` uses a GPU if one is usable and the
-    /// environment has a preset for GPUs, else the CPU, and prints the reason
+    /// Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference
+    /// (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment
+    /// has a preset for GPUs, else the CPU, and prints the reason
     device: DeviceRequest = DeviceRequest::Auto, flag("--device", "DEVICE");
     /// Precision of the network's matrix products: `f32`, or on a GPU `tf32` or `bf16`
     precision: Precision = Precision::F32, flag("--precision", "PRECISION");
@@ -26,7 +26,7 @@ settings! {
     /// Share of a GPU's free memory that a run may take
     memory_fraction: f64 [Kind::Real(Range::Unit)] = 0.9;
     /// On a GPU, overlap each rollout with the update before it, using weights that are one update old
-    overlap: bool = false, switch("--overlap", "true");
+    overlap: bool = false, switch("--overlap");
     /// Worker threads; 0 leaves it to the plan: every usable hardware thread, up to 32
     threads: usize [Kind::Count { least: 0, most: 4096 }] = 0;
     /// Environments that a thread steps together; 0 leaves it to the plan, which minimizes the time of the slowest thread
@@ -61,8 +61,9 @@ settings! {
     csv: bool = true;
     /// Write a TensorBoard event file
     tensorboard: bool = true;
-    /// Publish metrics into shared memory, where monitors read them
-    ring: bool = true, switch("--no-ring", "false");
+    /// Publish metrics in shared memory, where monitors read them
+    ring: bool = true,
+        switch_off("--no-ring", "Do not publish metrics in shared memory; monitors read metrics.csv and show no scene");
     /// Let members of the user's group read them too
     ring_group: bool = false;
 }

@@ -2,6 +2,7 @@
 
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvSpec, LaneWidth, Scene, StepError, Stepper, TileSpec};
+use operant_learn::EvalActions;
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 
 use super::Cast;
@@ -13,8 +14,8 @@ const ROWS: usize = 16;
 pub enum Agent {
     /// Uniformly random actions.
     Random,
-    /// The most likely action of a policy.
-    Policy(Box<Inference>),
+    /// Actions of a policy: the most probable ones, or drawn ones.
+    Policy { inference: Box<Inference>, actions: EvalActions },
 }
 
 /// The result of an episode so far, or at its end.
@@ -64,6 +65,7 @@ pub struct Tile<'a> {
     random: RandomActions,
     /// Actions, `(components, R)`.
     actions: Vec<f32>,
+    seed: u64,
     step: u64,
     /// The outcome of each row's episode once it has ended.
     ended: [Option<Outcome>; ROWS],
@@ -87,7 +89,7 @@ impl<'a> Tile<'a> {
         let random = RandomActions::new(spec.actions.clone(), seed, first, ROWS);
         let actions = vec![0.0; spec.actions.components() * ROWS];
         let ended = std::array::from_fn(|_| None);
-        Ok(Tile { env, agent, spec, stepper, outputs, random, actions, step: 0, ended, first })
+        Ok(Tile { env, agent, spec, stepper, outputs, random, actions, seed, step: 0, ended, first })
     }
 
     /// Its environment.
@@ -119,7 +121,7 @@ impl<'a> Tile<'a> {
 
     /// Chooses the actions of all rows.
     fn act(&mut self) {
-        let Agent::Policy(inference) = self.agent else {
+        let Agent::Policy { inference, actions: choose } = self.agent else {
             return self.random.fill(self.step, &self.outputs.legal, &mut self.actions);
         };
         let words = self.spec.obs.words();
@@ -137,7 +139,13 @@ impl<'a> Tile<'a> {
         let components = self.spec.actions.components();
         let mut actions = vec![0.0; ROWS * components];
         let legal = (choices > 0).then_some(legal.as_slice());
-        inference.act(ObsRows::Words(&obs), legal, Choice::Greedy, &mut actions);
+        let choice = match choose {
+            EvalActions::Greedy => Choice::Greedy,
+            EvalActions::Sampled => {
+                Choice::Sampled { seed: self.seed, first: self.first, step: self.step, evaluation: true }
+            }
+        };
+        inference.act(ObsRows::Words(&obs), legal, choice, &mut actions);
         for (row, of_row) in actions.chunks_exact(components).enumerate() {
             of_row.iter().enumerate().for_each(|(k, action)| self.actions[k * ROWS + row] = *action);
         }
