@@ -185,9 +185,10 @@ fn command_substitution_does_not_wait_for_the_daemon() {
     shell.args(["-c", "output=$(\"$0\" \"$@\" 2>&1); echo \"$output\" | tail -n 1"]);
     shell.arg(operant.get_program()).args(operant.get_args()).current_dir(place.path());
     for (name, value) in operant.get_envs() {
-        if let Some(value) = value {
-            shell.env(name, value);
-        }
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
     }
     let finished = Finished::of(shell.output().expect("started"));
     let daemon = Daemon(finished.json());

@@ -556,7 +556,12 @@ impl EnvSpec {
 
     /// The time limit for people: `500 steps`, or `none` if no episode can reach it.
     pub fn time_limit_text(&self) -> String {
-        if self.time_limit >= u32::MAX - 1 { "none".into() } else { format!("{} steps", self.time_limit) }
+        if self.has_time_limit() { format!("{} steps", self.time_limit) } else { "none".into() }
+    }
+
+    /// Whether episodes are truncated: a limit that no episode reaches is none.
+    pub fn has_time_limit(&self) -> bool {
+        self.time_limit < u32::MAX - 1
     }
 
     /// The option sets that the test suites run: the defaults, and each option changed alone. A number changes to the

@@ -81,7 +81,7 @@ fn chosen(what: Option<&str>, registry: &Registry) -> operant_run::Result<(Vec<E
         return Ok((vec![env.spec()], true));
     }
     let word = what.trim().to_lowercase();
-    let of_family = |spec: &EnvSpec| spec.family.to_lowercase() == word;
+    let of_family = |spec: &EnvSpec| spec.family.to_lowercase() == word.replace('_', " ");
     let has_word = |spec: &EnvSpec| {
         let names = std::iter::once(&spec.name).chain(&spec.aliases).chain([&spec.family, &spec.summary]);
         names.map(|name| name.to_lowercase()).any(|name| name.contains(&word))
@@ -121,7 +121,7 @@ fn by_family(listed: &[Listed], width: usize) -> String {
                 .map(|other| other.name.as_str())
                 .collect();
             if !variants.is_empty() {
-                text.push_str(&hanging("", column, &variants_of(&spec.name, &variants), width));
+                text.push_str(&hanging("", column, &format!("variants: {}", variants.join(", ")), width));
             }
         }
     }
@@ -130,18 +130,6 @@ fn by_family(listed: &[Listed], width: usize) -> String {
         count => format!("{count} environments"),
     };
     text + &format!("\n{count}; `operant envs NAME` shows one in full\n")
-}
-
-/// `variants: ..._5x5, ..._6x6`: the names without the prefix that they share with their base.
-fn variants_of(base: &str, variants: &[&str]) -> String {
-    let short = |name: &&str| {
-        let shared = name.bytes().zip(base.bytes()).take_while(|(a, b)| a == b).count();
-        match name[..shared].rfind('_') {
-            Some(at) if at > 0 => format!("...{}", &name[at..]),
-            _ => (*name).to_owned(),
-        }
-    };
-    format!("variants: {}", variants.iter().map(short).collect::<Vec<_>>().join(", "))
 }
 
 /// A label and a text that is wrapped so that all its lines start at `column`.
@@ -184,7 +172,7 @@ fn tabs(listed: &[Listed]) -> String {
             spec.family.clone(),
             spec.obs.to_string(),
             spec.actions.to_string(),
-            spec.time_limit.to_string(),
+            if spec.has_time_limit() { spec.time_limit.to_string() } else { "-".to_owned() },
             env.solved_at().map_or_else(|| "-".to_string(), |threshold| threshold.to_string()),
         ];
         table::Row { cells, note: about.join("\n") }

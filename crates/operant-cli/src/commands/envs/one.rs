@@ -7,7 +7,7 @@ use toml::Value;
 
 use crate::commands::play::Keyboard;
 
-use super::{Listed, hanging, variants_of};
+use super::{Listed, hanging};
 
 /// Column where the values start.
 const COLUMN: usize = 16;
@@ -33,7 +33,7 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) 
         .map(|other| other.name.as_str())
         .collect();
     if !variants.is_empty() {
-        line("variants", variants_of(&spec.name, &variants).trim_start_matches("variants: "));
+        line("variants", &variants.join(", "));
     }
     line("rules", &spec.rules);
     line("reference", &spec.reference);
