@@ -19,6 +19,7 @@ use core::f64::consts::PI;
 
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
+use crate::scene::RED;
 use crate::spec::{OptionError, OptionValue};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Point, Registry, Scene, Shape, Step};
 
@@ -28,6 +29,8 @@ const GRAVITY: f64 = 9.81;
 const MASS: f64 = 0.027;
 /// Principal moments of inertia, kg m^2.
 const INERTIA: [f64; 3] = [1.657171e-5, 1.6655602e-5, 2.9261652e-5];
+/// Distances from the origin, m, up to which the picture shows the quadrotor where it is.
+const EDGE: [f32; 3] = [1.2, 0.8, 1.05];
 /// Distance from the centre to a rotor, m.
 const ARM: f64 = 0.0397;
 /// Thrust of a rotor, N per squared rpm.
@@ -398,7 +401,9 @@ impl<const O: usize> Env for Quadrotor<O> {
 
     fn draw(&self, s: &State<f32>) -> Scene {
         let turn = rotation::<f32>(&s.motion);
-        let middle: [f32; 3] = core::array::from_fn(|k| s.motion[k]);
+        // Beyond the view it is drawn at its edge, and the height turns red.
+        let at: [f32; 3] = core::array::from_fn(|k| s.motion[k]);
+        let middle: [f32; 3] = core::array::from_fn(|k| at[k].clamp(-EDGE[k], EDGE[k]));
         // Seen from the front and slightly from above; the body is drawn at four times its size.
         let screen = |[x, y, z]: [f32; 3]| -> Point { [x + 0.35 * y, z + 0.25 * y] };
         let place = |v: [f32; 3]| -> Point {
@@ -425,8 +430,9 @@ impl<const O: usize> Env for Quadrotor<O> {
         }
         let nose = [[1.6 * arm, 0.0, 0.0], [arm, 0.35 * arm, 0.0], [arm, -0.35 * arm, 0.0]];
         shapes.push(Shape::polygon(nose.map(place), 2));
-        let height = format!("{:+.2} m", middle[2]);
-        shapes.push(Shape::text([low[0] + 0.3, low[1] + 0.15], height, 4));
-        Scene { low, high: [1.6, 1.3], shapes }
+        let high = [1.6, 1.3];
+        let tone = if at == middle { 4 } else { RED };
+        shapes.push(Shape::text([low[0] + 0.5, high[1] - 0.15], format!("height {:+.2} m", at[2]), tone));
+        Scene { low, high, shapes }
     }
 }

@@ -520,18 +520,15 @@ impl Env for Prover {
     fn draw(&self, s: &State<f32>) -> Scene {
         let rows = CHOICES as f32 + 3.0;
         let line = |row: f32, text: String, tone| Shape::text([20.0, rows - 0.5 - row], text, tone);
-        let mut shapes = vec![
-            line(0.0, format!("step {} of {}", s.steps, self.max_depth), 4),
-            line(1.0, self.text(&s.atoms), 2),
-            Shape::line([[1.0, rows - 2.0], [39.0, rows - 2.0]], 0),
-        ];
+        // The conjunction, and below a line its successors.
+        let mut shapes =
+            vec![line(0.0, self.text(&s.atoms), 2), Shape::line([[1.0, rows - 1.5], [39.0, rows - 1.5]], 0)];
         for index in 0..s.count.0 {
             let text = self.text(&read::<f32>(&s.choices, Wrapping(index)));
             shapes.push(line(index as f32 + 2.0, format!("{index}: {text}"), 1));
         }
-        if s.cut.0 > 0 {
-            shapes.push(line(rows - 1.0, format!("{} more not shown", s.cut), 4));
-        }
+        let cut = if s.cut.0 > 0 { format!(", {} more successors", s.cut) } else { String::new() };
+        shapes.push(line(rows - 1.0, format!("step {} of {}{cut}", s.steps, self.max_depth), 4));
         Scene { low: [0.0, 0.0], high: [40.0, rows], shapes }
     }
 
