@@ -169,15 +169,17 @@ fn train(
         }
         args.extend(set.iter().flat_map(|set| ["--set", set.as_str()]));
         let mut result = operant.train(&args)?;
-        let run = result["run"].as_str().context("a result without the run's name")?;
-        result[SAMPLED] = operant.eval(&[run, "--sample"])?["eval_return_mean"].take();
+        if gpu.is_none() {
+            let run = result["run"].as_str().context("a result without the run's name")?;
+            result[SAMPLED] = operant.eval(&[run, "--sample"])?["eval_return_mean"].take();
+        }
         let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
+        let solved = &result["solved_at_step"];
         eprintln!(
-            "{} seed {seed}: {}, sampled {}, solved at {}",
+            "{} seed {seed}: {}, sampled {}, solved at {solved}",
             promise.env,
             shown(mean),
-            shown(result[SAMPLED].as_f64().unwrap_or(f64::NAN)),
-            result["solved_at_step"]
+            result[SAMPLED]
         );
         let missed = promise.threshold.is_some_and(|threshold| set.is_empty() && mean < threshold);
         if mean.is_nan() || missed {

@@ -243,17 +243,16 @@ fn a_run_remembers_the_file_that_its_environment_was_made_from() {
         &["train", "--resume", "mine", "--steps", "1024"],
         &["export", "mine", "--onnx", "x.onnx"],
     ] {
-        place
-            .operant(command)
-            .assert_error(2, &["another content than in training", "where: ", "--set env.*"]);
+        place.operant(command).assert_error(2, &["another file than in training", "where: ", "--set env.*"]);
     }
 }
 
 #[test]
-fn replay_refuses_keys_that_it_does_not_know() {
+fn replay_refuses_misspelled_keys() {
     let place = Place::new();
     place.write("case.jsonl", "{\"state\":[0],\"actions\":[1],\"draw\":[[0.1]]}\n");
     let file = std::fs::File::open(place.path().join("case.jsonl")).expect("a file");
     let output = place.command(&["replay", "frozen_lake"]).stdin(file).output().expect("started");
-    Finished::of(output).assert_error(2, &["unknown key \"draw\"", "where: standard input, line 1"]);
+    Finished::of(output)
+        .assert_error(2, &["a key \"draw\" (did you mean \"draws\"?)", "where: standard input, line 1"]);
 }

@@ -66,7 +66,7 @@ enum Command {
     Stop(commands::stop::Args),
     /// Request a checkpoint of a live run and print its path
     Checkpoint(commands::checkpoint::Args),
-    /// Play greedy episodes with a trained agent
+    /// Play episodes with a trained agent and print their mean return
     Eval(commands::eval::Args),
     /// Show an agent, or play yourself
     Play(commands::play::Args),

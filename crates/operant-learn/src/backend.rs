@@ -76,7 +76,7 @@ pub struct EpisodeRecording {
     pub episodic_return: f64,
 }
 
-/// The outcome of greedy episodes.
+/// The outcome of the episodes of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     /// Return of each episode, by episode number.

@@ -116,7 +116,7 @@ pub(crate) fn check_content(snapshot: &Snapshot, env: &dyn AnyEnv) -> Result<(),
     if snapshot.counters.get(CONTENT).copied() == env.content() {
         return Ok(());
     }
-    let what = "the environment was made from a file with another content than in training";
+    let what = "the environment was made from another file than in training, or the file has changed";
     Err(LearnError::Snapshot(what.to_owned()))
 }
 

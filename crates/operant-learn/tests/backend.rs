@@ -157,7 +157,8 @@ fn evaluation_disturbs_nothing_and_repeats() {
 
 #[test]
 fn a_sampled_evaluation_draws_actions_from_the_policy() {
-    for env in [shared(CartPole::default()), shared(Pendulum::default()), shared(Cards)] {
+    let envs = [shared(CartPole::default()), shared(Pendulum::default()), shared(Cards), shared(Locks)];
+    for env in envs {
         let mut backend = backend(env, &config(17), 2).expect("a good configuration");
         let mut play = |episodes, actions| backend.evaluate(episodes, 1, actions).expect("an evaluation");
         let sampled = play(0..40, EvalActions::Sampled);

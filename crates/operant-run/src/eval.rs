@@ -68,7 +68,7 @@ pub struct EvalResult {
     pub checkpoint: String,
     /// Environment steps that it had trained for.
     pub env_steps: u64,
-    /// Mean return of the greedy episodes.
+    /// Mean return.
     pub eval_return_mean: f64,
     /// Standard deviation of the returns.
     pub eval_return_std: f64,

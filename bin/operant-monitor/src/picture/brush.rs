@@ -90,7 +90,7 @@ impl<'a> Brush<'a> {
         }
     }
 
-    /// Draws text centred on a cell and clipped to `area`, over the existing content.
+    /// Draws text over the existing content: centred on a cell, or as near to it as `area` allows, and clipped to `area`.
     pub(super) fn text(
         &self,
         text: &str,
@@ -101,7 +101,9 @@ impl<'a> Brush<'a> {
     ) {
         let shown: Vec<char> =
             text.chars().map(|c| if self.symbols.unicode || c.is_ascii() { c } else { '?' }).collect();
-        let first = column - (shown.len() as i32 - 1) / 2;
+        let length = shown.len() as i32;
+        let last_first = i32::from(area.right()) - length;
+        let first = (column - (length - 1) / 2).min(last_first).max(i32::from(area.x));
         for (x, glyph) in (first..).zip(shown) {
             let (Ok(x), Ok(y)) = (u16::try_from(x), u16::try_from(row)) else { continue };
             if !area.contains((x, y).into()) {

@@ -52,7 +52,7 @@ impl Picture {
         let mut pixels = None;
         if let Some(board) = &self.board {
             if let Some(inner) = squares::draw(board, frame, brush, area, buffer) {
-                return self.texts(frame, brush, inner, buffer);
+                return self.texts(frame, brush, inner, area, buffer);
             }
             // Too small for whole cells: half blocks still give every square the same size.
             if brush.marker() != Marker::Ascii
@@ -67,7 +67,7 @@ impl Picture {
         frame.iter().for_each(|shape| raster.draw(shape));
         brush.dots(&raster, area, buffer);
         if pixels.is_none() {
-            self.texts(frame, brush, area, buffer);
+            self.texts(frame, brush, area, area, buffer);
         }
     }
 
@@ -76,16 +76,16 @@ impl Picture {
         Raster::new(cells, brush.marker().dots(), self.low, self.high)
     }
 
-    /// Draws the texts of a frame whose view covers `area`, over everything else.
-    fn texts(&self, frame: &Frame, brush: &Brush, area: Rect, buffer: &mut Buffer) {
+    /// Draws the texts of a frame whose view covers `view`, over everything else. A text that is wider may cover all of `area`.
+    fn texts(&self, frame: &Frame, brush: &Brush, view: Rect, area: Rect, buffer: &mut Buffer) {
         if !frame.iter().any(|shape| matches!(shape, Primitive::Text { .. })) {
             return;
         }
-        let Some(raster) = self.raster(brush, area) else { return };
+        let Some(raster) = self.raster(brush, view) else { return };
         for shape in frame {
             let Primitive::Text { center, text, tone } = shape else { continue };
             if let Some([column, row]) = raster.cell_of(*center) {
-                let at = [i32::from(area.x) + column as i32, i32::from(area.y) + row as i32];
+                let at = [i32::from(view.x) + column as i32, i32::from(view.y) + row as i32];
                 brush.text(text, *tone, at, area, buffer);
             }
         }

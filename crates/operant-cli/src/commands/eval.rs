@@ -8,6 +8,7 @@ use operant_run::eval::{self, EvalResult, EvalTarget};
 use operant_run::evaluate::EvalSummary;
 use operant_run::{CommandLine, Error};
 
+use super::play::options_only;
 use crate::output;
 
 /// Play episodes with a trained agent
@@ -24,6 +25,9 @@ pub struct Args {
     /// probable one
     #[arg(long)]
     sample: bool,
+    /// Set an option of the environment, such as the path of a file that was moved; repeatable
+    #[arg(long, value_name = "env.NAME=VALUE")]
+    set: Vec<String>,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -42,7 +46,8 @@ same number, a finished run's result is reproduced exactly.";
 
 /// Evaluates, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let mut line = CommandLine::default();
+    options_only(&args.set)?;
+    let mut line = CommandLine { set: args.set.clone(), ..CommandLine::default() };
     if let Some(dir) = &args.run_dir {
         line.flags.push(("run_dir", "--run-dir", dir.clone()));
     }

@@ -50,7 +50,7 @@ pub struct Args {
     worst: bool,
     /// Draw actions from the policy, as in training, instead of the most
     /// probable one
-    #[arg(long)]
+    #[arg(long, conflicts_with = "keyboard")]
     sample: bool,
     /// Write a film: .gif, .mp4 (needs ffmpeg), or .png, a sheet of up to 12 frames
     #[arg(long, value_name = "FILE")]
@@ -92,12 +92,18 @@ struct Cast {
     seed: u64,
 }
 
+/// Refuses everything but options of the environment.
+pub fn options_only(set: &[String]) -> Result<(), Error> {
+    match set.iter().find(|set| !set.starts_with("env.")) {
+        Some(set) => Err(Error::usage(format!("--set {set} is not an environment option"))
+            .remedy("give env.NAME=VALUE; `operant envs ENV` lists the options")),
+        None => Ok(()),
+    }
+}
+
 /// Plays, prints how the episodes ended and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    if let Some(set) = args.set.iter().find(|set| !set.starts_with("env.")) {
-        let error = Error::usage(format!("--set {set} is not an environment option"));
-        return Err(error.remedy("give env.NAME=VALUE; `operant envs ENV` lists the options").into());
-    }
+    options_only(&args.set)?;
     let format = args.record.as_deref().map(Format::of).transpose()?;
     if let Some(episodes) = args.episodes.filter(|&count| (args.best || args.worst) && count > CANDIDATES) {
         let error = Error::usage(format!("--best and --worst choose among {CANDIDATES} episodes"));
@@ -177,8 +183,7 @@ fn cast(args: &Args, registry: &Registry) -> anyhow::Result<Cast> {
                 return Err(error.at("--sample").remedy("give a run, such as runs/NAME").into());
             }
             let runs = config::run_dir(registry.known(), &line)?;
-            if dir::find(&runs, &args.what).is_ok() {
-                let run = runs.join(&args.what);
+            if let Ok(run) = dir::find(&runs, &args.what) {
                 output::warn(&format!("{} is also a run; to play it, give {}", args.what, run.display()));
             }
             let title = format!("{}: random actions", spec.name);

@@ -6,6 +6,7 @@ use operant_cuda::Device;
 use operant_env::OptionValue;
 use operant_env::replay::{Arithmetic, Case, CaseWords, Outcome};
 use operant_env::{AnyEnv, Registry};
+use operant_run::error::nearest;
 use operant_run::{Error, config, device, gpu};
 use serde_json::{Value, json};
 
@@ -199,9 +200,12 @@ fn parse(line: &str) -> Result<Case, Error> {
     const SHAPE: &str = "give {\"state\":[numbers],\"actions\":[numbers, or lists of numbers]}, and \"draws\":[lists of numbers] to fix random numbers";
     let bad = |what: String| Error::usage(what).remedy(SHAPE);
     let value: Value = serde_json::from_str(line).map_err(|error| bad(format!("it is not JSON: {error}")))?;
-    let unknown = |key: &&String| !["state", "actions", "draws"].contains(&key.as_str());
-    if let Some(key) = value.as_object().and_then(|object| object.keys().find(unknown)) {
-        return Err(bad(format!("it has an unknown key \"{key}\"")));
+    // Other keys are ignored, unless they look like a misspelled one.
+    const KEYS: [&str; 3] = ["state", "actions", "draws"];
+    for key in value.as_object().into_iter().flat_map(serde_json::Map::keys) {
+        if let Some(meant) = nearest(key, KEYS).filter(|_| !KEYS.contains(&key.as_str())) {
+            return Err(bad(format!("it has a key \"{key}\" (did you mean \"{meant}\"?)")));
+        }
     }
     let list = |key: &str| {
         let list = value.get(key).and_then(Value::as_array);

@@ -325,9 +325,20 @@ impl Knowledge {
         }
     }
 
+    /// For each clause an atom without variables that matches its head.
+    pub fn matching(&self) -> impl Iterator<Item = u32> {
+        self.clauses.iter().map(|Clause { head, .. }| {
+            let argument = |place: usize| match head.arguments.get(place) {
+                Some(Term::Constant(number)) => *number,
+                Some(Term::Variable(_)) => 1,
+                None => 0,
+            };
+            head.predicate | argument(0) << 8 | argument(1) << 16
+        })
+    }
+
     /// Atoms without variables that may become queries: of the predicates that have a rule, or of all if none has; at most `most`,
-    /// evenly spaced, and one that matches the head of each clause, so that some query can be asked. Each is a word of predicate and two
-    /// arguments.
+    /// evenly spaced, and one that matches the head of each clause. Each is a word of predicate and two arguments.
     pub fn questions(&self, most: usize) -> Vec<u32> {
         let has_rule = |predicate: u32| {
             self.clauses.iter().any(|clause| clause.head.predicate == predicate && !clause.body.is_empty())
@@ -343,15 +354,7 @@ impl Knowledge {
             }
         }
         let stride = all.len().div_ceil(most);
-        let heads = self.clauses.iter().map(|clause| &clause.head).filter(|head| is_asked(head.predicate));
-        let matching = heads.map(|head| {
-            let argument = |place: usize| match head.arguments.get(place) {
-                Some(Term::Constant(number)) => *number,
-                Some(Term::Variable(_)) => 1,
-                None => 0,
-            };
-            head.predicate | argument(0) << 8 | argument(1) << 16
-        });
+        let matching = self.matching().filter(|atom| is_asked(atom & 255));
         let questions: BTreeSet<u32> = all.into_iter().step_by(stride).chain(matching).collect();
         questions.into_iter().collect()
     }

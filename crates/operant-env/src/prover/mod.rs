@@ -29,7 +29,7 @@ const NONE: u32 = 255;
 /// Maximum number of atoms tried as queries, and of conjunctions that the search for a proof expands for each.
 const QUESTIONS: usize = 20_000;
 const EXPANSIONS: usize = 2_000;
-/// Maximum number of clauses tried in the search for queries: seconds. The atoms that it does not reach are not asked.
+/// Maximum number of clauses tried in the search for queries, which takes seconds. The atoms that it does not reach are not asked.
 const SEARCH: u32 = 10_000_000;
 /// One in `TEST_SHARE` queries is a test query.
 const TEST_SHARE: usize = 5;
@@ -378,6 +378,10 @@ impl Prover {
                     parts[usize::from(!provable)].push(atom);
                 }
             }
+            if parts.iter().all(Vec::is_empty) {
+                // The search ended before a clause matched: the query that matches the first clause has some successor.
+                parts[1].extend(self.knowledge.matching().next());
+            }
             let [mut with_proof, mut without] = parts.map(|all| self.part(&all));
             if with_proof.is_empty() || self.unprovable {
                 without.truncate(with_proof.len().max(1));
@@ -446,7 +450,7 @@ impl Env for Prover {
                 EnvOption::path("knowledge", "file of facts and rules in Prolog notation; empty for the built-in family of 24 people"),
                 EnvOption::whole("max_depth", 12, 1, 100, "maximum number of steps of a proof"),
                 EnvOption::word("queries", "train", &["train", "test", "all"], "which queries are drawn; one in five is a test query. If fewer than five queries have a proof (or have none), train and test both hold all of these"),
-                EnvOption::flag("unprovable", true, "with 1, up to half of the queries have no proof; with 0, all have one"),
+                EnvOption::flag("unprovable", true, "with 1, up to half of the queries have no proof; with 0, none if any query has one"),
             ],
             preset: Some(include_str!("../../presets/prover.toml").into()),
         }

@@ -262,8 +262,9 @@ impl Layers {
         if let Value::String(path) = &mut value
             && self.facts.paths.contains(name)
             && let Ok(absolute) = std::path::absolute(&path)
+            && let Some(absolute) = absolute.to_str()
         {
-            *path = absolute.to_string_lossy().into_owned();
+            *path = absolute.to_owned();
         }
         self.options.insert(name.to_string(), Entry { value, origin });
         Ok(())

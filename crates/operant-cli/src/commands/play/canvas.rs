@@ -107,11 +107,15 @@ impl Layout {
                 );
             }
             Shape::Text { center, text, tone } => {
-                // The largest font size that fits a square of the board.
+                // The largest font size that fits a square of the board and the width of the film.
                 let size = [RasterHeight::Size32, RasterHeight::Size24, RasterHeight::Size16]
                     .into_iter()
-                    .find(|size| size.val() as f32 <= 0.8 * self.scale)
+                    .find(|size| {
+                        let fits = text_width(text, *size) <= self.width as usize;
+                        fits && size.val() as f32 <= 0.8 * self.scale
+                    })
                     .unwrap_or(RasterHeight::Size16);
+                let width = text_width(text, size) as i32;
                 let [x, y] = self.place(*center).map(|x| x.round() as i32);
                 // On a filled shape, what can be read there.
                 let (background, light, _) = FILM;
@@ -122,7 +126,8 @@ impl Layout {
                     true => tone_of(*tone),
                     false => contrasting(ground, background, light),
                 };
-                write(pixels, text, size, [x - text_width(text, size) as i32 / 2, y], rgb);
+                let first = (x - width / 2).min(self.width as i32 - width).max(0);
+                write(pixels, text, size, [first, y], rgb);
             }
         }
     }
