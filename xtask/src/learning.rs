@@ -174,12 +174,13 @@ fn train(
             result[SAMPLED] = operant.eval(&[run, "--sample"])?["eval_return_mean"].take();
         }
         let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
-        let solved = &result["solved_at_step"];
+        let sampled =
+            result[SAMPLED].as_f64().map_or_else(String::new, |mean| format!("sampled {}, ", shown(mean)));
         eprintln!(
-            "{} seed {seed}: {}, sampled {}, solved at {solved}",
+            "{} seed {seed}: {}, {sampled}solved at {}",
             promise.env,
             shown(mean),
-            result[SAMPLED]
+            result["solved_at_step"]
         );
         let missed = promise.threshold.is_some_and(|threshold| set.is_empty() && mean < threshold);
         if mean.is_nan() || missed {

@@ -236,6 +236,16 @@ fn a_run_remembers_the_file_that_its_environment_was_made_from() {
     let elsewhere =
         Finished::of(command.current_dir(place.path().join("elsewhere")).output().expect("started"));
     assert_eq!(elsewhere.json()["eval_return_mean"], first["eval_return_mean"]);
+    // After the file was moved.
+    let rename = |from: &str, to: &str| std::fs::rename(place.path().join(from), place.path().join(to));
+    rename("base.pl", "moved.pl").expect("renamed");
+    place.operant(&["eval", "mine"]).assert_error(2, &["base.pl", "cannot be read"]);
+    let moved = ["--set", "env.knowledge=moved.pl"];
+    let again = place.operant(&[&["eval", "mine", "--json"], &moved[..]].concat());
+    assert_eq!(again.json()["eval_return_mean"], first["eval_return_mean"]);
+    let exported = place.operant(&[&["export", "mine", "--onnx", "x.onnx"], &moved[..]].concat());
+    assert_eq!(exported.code, Some(0), "{exported:#?}");
+    place.operant(&["eval", "mine", "--set", "gamma=1"]).assert_error(2, &["not an environment option"]);
 
     place.write("base.pl", "p(a, c).\np(b, c).\nq(X, Y) :- p(X, Y).\nq(X, Z) :- p(X, Y), q(Y, Z).\n");
     for command in [

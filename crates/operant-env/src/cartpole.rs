@@ -69,6 +69,7 @@ impl Env for CartPole {
             reference: "Identical to Gymnasium's CartPole-v1 up to float rounding.".into(),
             variant_of: None,
             obs: ObsSpace::symmetric(&[2.0 * X_LIMIT, f64::INFINITY, 2.0 * THETA_LIMIT, f64::INFINITY]),
+            obs_names: names(["position (m)", "velocity (m/s)", "angle (rad)", "angular velocity (rad/s)"]),
             actions: ActionSpace::Discrete(vec![2]),
             action_names: names(["left", "right"]),
             time_limit: 500,

@@ -29,23 +29,40 @@ pub fn markdown(registry: &Registry) -> String {
     for family in families {
         let _ = write!(text, "\n## {}\n", capitalised(family));
         let of_family: Vec<&EnvSpec> = specs.iter().filter(|spec| spec.family == family).collect();
+        let mut explained: Vec<String> = Vec::new();
         for spec in of_family.iter().filter(|spec| spec.variant_of.is_none()) {
             let variants: Vec<&EnvSpec> =
                 specs.iter().filter(|other| other.variant_of.as_ref() == Some(&spec.name)).collect();
-            section(&mut text, spec, &variants);
+            section(&mut text, spec, &variants, &mut explained);
         }
     }
     text
 }
 
-fn section(text: &mut String, spec: &EnvSpec, variants: &[&EnvSpec]) {
-    let EnvSpec { name, summary, rules, reference, obs, actions, options, .. } = spec;
+/// What the numbers of an observation mean. Parts that another environment of the family has too are explained once.
+fn meaning(spec: &EnvSpec, explained: &mut Vec<String>) -> String {
+    let mut spec = spec.clone();
+    let is_known = |name: &String| name.contains(':') && explained.contains(name);
+    let as_above = if spec.obs_names.iter().any(is_known) { "as above" } else { "" };
+    spec.obs_names.retain(|name| !is_known(name));
+    let new = spec.obs_names_text().unwrap_or_default();
+    explained.append(&mut spec.obs_names);
+    let texts: Vec<&str> = [as_above, &new].into_iter().filter(|text| !text.is_empty()).collect();
+    if texts.is_empty() { String::new() } else { format!(" ({})", texts.join("; ")) }
+}
+
+fn section(text: &mut String, spec: &EnvSpec, variants: &[&EnvSpec], explained: &mut Vec<String>) {
+    let EnvSpec { name, summary, rules, reference, obs, actions, options, action_names, .. } = spec;
+    let names =
+        if action_names.is_empty() { String::new() } else { format!(" ({})", action_names.join(", ")) };
     let _ = write!(
         text,
         "\n### `{name}`\n\n{}. {rules}\n\n\
-         - observations: {obs}; actions: {actions}; time limit: {}\n\
+         - observations: {obs}{}\n\
+         - actions: {actions}{names}; time limit: {}\n\
          - reference: {reference}\n",
         capitalised(summary),
+        meaning(spec, explained),
         spec.time_limit_text(),
     );
     if !spec.aliases.is_empty() {

@@ -127,6 +127,7 @@ impl Env for Game2048 {
                 .into(),
             reference: "No external reference, with the rules of the original game; tests compare with a second implementation.".into(),
             obs: ObsSpace::Index { shape: vec![SIDE, SIDE], below: vec![BELOW] },
+            obs_names: names(["of each cell, row by row: 0 if empty, otherwise the binary logarithm of its tile"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),
             fps: 4.0,

@@ -116,6 +116,7 @@ impl<E: Env, const N: usize> Env for Hidden<E, N> {
             preset: base.preset.as_deref().map(|preset| without_threshold(&base.name, preset)),
             variant_of: Some(base.name),
             obs,
+            obs_names: self.seen.map(|k| base.obs_names[k].clone()).into(),
             options: vec![option],
             ..base
         }

@@ -94,6 +94,7 @@ impl Env for MountainCar {
             reference: "Identical to Gymnasium's MountainCar-v0 up to float rounding.".into(),
             variant_of: None,
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
+            obs_names: names(["position", "velocity per step"]),
             actions: ActionSpace::Discrete(vec![3]),
             action_names: names(["left", "none", "right"]),
             time_limit: 200,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
 use crate::mountain_car::{MAX_POSITION, MAX_SPEED, MIN_POSITION, State, picture, roll, valley};
+use crate::spec::names;
 use crate::spec::{OptionError, OptionValue};
 use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step, hidden};
 
@@ -51,6 +52,7 @@ impl Env for MountainCarContinuous {
             reference: "Identical to Gymnasium's MountainCarContinuous-v0 up to float rounding.".into(),
             variant_of: None,
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
+            obs_names: names(["position", "velocity per step"]),
             actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
             action_names: Vec::new(),
             time_limit: 999,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
+use crate::spec::names;
 use crate::spec::{OptionError, OptionValue};
 use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Shape, Step, hidden};
 
@@ -72,6 +73,7 @@ impl Env for Pendulum {
             reference: "Identical to Gymnasium's Pendulum-v1 up to float rounding.".into(),
             variant_of: None,
             obs: ObsSpace::symmetric(&[1.0, 1.0, MAX_SPEED]),
+            obs_names: names(["cosine of the angle from upright", "its sine", "angular velocity (rad/s)"]),
             actions: ActionSpace::Box { low: vec![-MAX_TORQUE], high: vec![MAX_TORQUE] },
             action_names: Vec::new(),
             time_limit: 200,

@@ -165,6 +165,7 @@ impl Env for Pong {
                 .into(),
             // Rounding may make the opponent's velocity slightly larger than its limit.
             obs: ObsSpace::symmetric(&[any, 1.0, 1.0, any, 1.0, 1.0, 1.0, 1.0, 1.001, 1.0, 1.0]),
+            obs_names: names(["the ball's x (-1 to 1)", "its y", "its velocity in x", "in y", "its spin", "y of the own paddle", "its velocity", "y of the opponent's paddle", "its velocity", "own points", "the opponent's points (each number but x divided by its maximum)"]),
             actions: ActionSpace::Discrete(vec![3]),
             action_names: names(["stay", "up", "down"]),
             time_limit: 10_000,

@@ -20,7 +20,7 @@ use core::f64::consts::PI;
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
 use crate::scene::RED;
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Point, Registry, Scene, Shape, Step};
 
 /// Gravity, m/s^2.
@@ -58,6 +58,17 @@ const SIZE: f64 = 1.0;
 const COST: [f64; 4] = [10.0, 0.2, 0.05, 0.1];
 /// How far ahead the observation includes points of the lemniscate, s.
 const AHEAD: [f64; 2] = [0.15, 0.4];
+
+/// What the numbers of an observation mean.
+const OBSERVED: [&str; 7] = [
+    "1-3: the target's position relative to the body, in body axes (m)",
+    "4-12: the rotation matrix from body to world, row by row",
+    "13-15: velocity in body axes (m/s)",
+    "16-18: angular velocity in body axes (rad/s)",
+    "19-22: rotor speeds (fractions of the maximum)",
+    "23-25: the target's position in 0.15 s",
+    "26-28: the target's position in 0.4 s",
+];
 
 /// The motion of the body: position, velocity, attitude, angular velocity and rotor speeds, in this order.
 type Motion<L> = [<L as Lane>::Float; 17];
@@ -304,6 +315,7 @@ impl<const O: usize> Env for Quadrotor<O> {
                 .into(),
             variant_of: None,
             obs: ObsSpace::symmetric(&high),
+            obs_names: names(OBSERVED)[..if Self::FOLLOWS { 7 } else { 5 }].to_vec(),
             actions: ActionSpace::Box { low: vec![-1.0; 4], high: vec![1.0; 4] },
             action_names: Vec::new(),
             time_limit: if Self::FOLLOWS { 1100 } else { 500 },

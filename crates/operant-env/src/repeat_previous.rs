@@ -70,6 +70,7 @@ impl Env for RepeatPrevious {
             reference: "POPGym's RepeatPrevious, but symbols are drawn independently and wrong answers have no penalty.".into(),
             variant_of: None,
             obs: ObsSpace::index(SYMBOLS),
+            obs_names: names(["the symbol"]),
             actions: ActionSpace::Discrete(vec![SYMBOLS as usize]),
             action_names: names(["red", "green", "blue", "purple"]),
             time_limit: LONGEST as u32 + QUESTIONS,

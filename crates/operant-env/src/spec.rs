@@ -22,6 +22,9 @@ pub struct EnvSpec {
     pub variant_of: Option<String>,
     /// The observation space.
     pub obs: ObsSpace,
+    /// What the numbers of an observation mean, in order and with units: one entry for each real number, channel of bits or index,
+    /// or for each part. May be empty.
+    pub obs_names: Vec<String>,
     /// The action space.
     pub actions: ActionSpace,
     /// What the choices are called, if an action is one choice. `operant play` gives the arrow keys to `left`, `right`, `up`, `down`
@@ -51,6 +54,7 @@ impl Default for EnvSpec {
             reference: String::new(),
             variant_of: None,
             obs: ObsSpace::Box { low: Vec::new(), high: Vec::new() },
+            obs_names: Vec::new(),
             actions: ActionSpace::Discrete(Vec::new()),
             action_names: Vec::new(),
             time_limit: u32::MAX - 1,
@@ -552,6 +556,12 @@ impl EnvSpec {
     /// When it is not, with a description of the problem.
     pub fn check(&self) -> Result<(), OptionError> {
         self.obs.check().map_err(|problem| OptionError::Spec { env: self.name.clone(), problem })
+    }
+
+    /// What the numbers of an observation mean, for people; `None` if nothing is said about them.
+    pub fn obs_names_text(&self) -> Option<String> {
+        let is_list = self.obs_names.iter().all(|name| !name.contains([',', ':']));
+        (!self.obs_names.is_empty()).then(|| self.obs_names.join(if is_list { ", " } else { "; " }))
     }
 
     /// The time limit for people: `500 steps`, or `none` if no episode can reach it.

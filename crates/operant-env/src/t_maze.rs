@@ -62,6 +62,7 @@ impl Env for TMaze {
             reference: "Bakker (2001), but observations are indices instead of bit vectors; truncated after 10 steps per cell.".into(),
             variant_of: None,
             obs: ObsSpace::index(4),
+            obs_names: names(["0 or 1 for the cue (north, south), 2 in the corridor, 3 at the junction"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["north", "east", "south", "west"]),
             time_limit: 10 * (self.length + 1),

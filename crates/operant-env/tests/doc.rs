@@ -1,6 +1,6 @@
 //! docs/worlds.md matches the specifications, and they say what lists and readers need.
 
-use operant_env::{ActionSpace, EnvSpec, builtin};
+use operant_env::{ActionSpace, EnvSpec, ObsSpace, builtin};
 
 #[test]
 fn docs_worlds_md_is_current() {
@@ -20,8 +20,17 @@ fn every_world_is_described() {
         let texts = [&spec.family, &spec.summary, &spec.rules, &spec.reference];
         assert!(texts.iter().all(|text| !text.is_empty()), "{}", spec.name);
         assert_eq!(spec.check(), Ok(()));
+        assert!(spec.obs_names_text().is_some(), "{}: what do observations mean?", spec.name);
         if let Some(base) = &spec.variant_of {
             assert!(specs.iter().any(|other| other.name == *base), "{} is a variant of {base}", spec.name);
+        }
+        let count = spec.obs_names.len();
+        match &spec.obs {
+            ObsSpace::Binary { shape } => assert_eq!(Some(&count), shape.last(), "{}", spec.name),
+            ObsSpace::Box { low, .. } if spec.family != "flight" => {
+                assert_eq!(count, low.len(), "{}", spec.name)
+            }
+            _ => {}
         }
     }
 }

@@ -254,8 +254,11 @@ fn cartpole_is_learned() {
         last = stats.env_steps;
     }
     let returns = backend.evaluate(0..100, 0, EvalActions::Greedy).expect("an evaluation").returns;
-    let mean = returns.iter().sum::<f64>() / 100.0;
-    assert!(mean >= 475.0, "mean return {mean}");
+    let mean = |returns: &[f64]| returns.iter().sum::<f64>() / 100.0;
+    assert!(mean(&returns) >= 475.0, "mean return {}", mean(&returns));
+    // Sampled actions come from the same policy: uniformly random ones last 22 steps.
+    let sampled = backend.evaluate(0..100, 0, EvalActions::Sampled).expect("an evaluation").returns;
+    assert!(mean(&sampled) >= 300.0, "mean return {} with sampled actions", mean(&sampled));
 }
 
 /// The walker sees one index below 16, which is stored in a byte and seen as 16 bits.

@@ -2,13 +2,13 @@
 
 use operant_env::Registry;
 use operant_learn::EvalActions;
+use operant_run::Error;
 use operant_run::config::{self, EnvFacts};
 use operant_run::device;
 use operant_run::eval::{self, EvalResult, EvalTarget};
 use operant_run::evaluate::EvalSummary;
-use operant_run::{CommandLine, Error};
 
-use super::play::options_only;
+use super::overrides::RunFlags;
 use crate::output;
 
 /// Play episodes with a trained agent
@@ -25,15 +25,11 @@ pub struct Args {
     /// probable one
     #[arg(long)]
     sample: bool,
-    /// Set an option of the environment, such as the path of a file that was moved; repeatable
-    #[arg(long, value_name = "env.NAME=VALUE")]
-    set: Vec<String>,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
-    /// Directory that holds the runs [default: runs]
-    #[arg(long, value_name = "DIR")]
-    run_dir: Option<String>,
+    #[command(flatten)]
+    of_run: RunFlags,
 }
 
 const AFTER_HELP: &str = "\
@@ -46,11 +42,7 @@ same number, a finished run's result is reproduced exactly.";
 
 /// Evaluates, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    options_only(&args.set)?;
-    let mut line = CommandLine { set: args.set.clone(), ..CommandLine::default() };
-    if let Some(dir) = &args.run_dir {
-        line.flags.push(("run_dir", "--run-dir", dir.clone()));
-    }
+    let mut line = args.of_run.command_line()?;
     let parent = config::run_dir(registry.known(), &line)?;
     line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
     let target = EvalTarget::find(&parent, &args.run)?;

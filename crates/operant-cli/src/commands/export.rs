@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use operant_env::Registry;
-use operant_run::{CommandLine, Error, SavedPolicy, config, export};
+use operant_run::{Error, SavedPolicy, config, export};
 
-use super::play::options_only;
+use super::overrides::RunFlags;
 use crate::output;
 
 /// Write a trained policy as ONNX or safetensors
@@ -21,12 +21,8 @@ pub struct Args {
     /// Write the policy's arrays, named as in PyTorch, as a safetensors file
     #[arg(long, value_name = "FILE")]
     safetensors: Option<PathBuf>,
-    /// Set an option of the environment, such as the path of a file that was moved; repeatable
-    #[arg(long, value_name = "env.NAME=VALUE")]
-    set: Vec<String>,
-    /// Directory that holds the runs [default: runs]
-    #[arg(long, value_name = "DIR")]
-    run_dir: Option<String>,
+    #[command(flatten)]
+    of_run: RunFlags,
 }
 
 const AFTER_HELP: &str = "\
@@ -45,9 +41,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .remedy("give --onnx FILE or --safetensors FILE, or both")
             .into());
     }
-    options_only(&args.set)?;
-    let mut line = CommandLine { set: args.set.clone(), ..CommandLine::default() };
-    line.flags.extend(args.run_dir.clone().map(|dir| ("run_dir", "--run-dir", dir)));
+    let line = args.of_run.command_line()?;
     let parent = config::run_dir(registry.known(), &line)?;
     let saved = SavedPolicy::load_with(registry, &parent, &args.run, &line)?;
     for warning in &saved.warnings {

@@ -1,8 +1,8 @@
 //! The flags that change the configuration, shared by every command that has one; the settings declare them.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use operant_run::CommandLine;
 use operant_run::config::{Flag, Key, keys};
+use operant_run::{CommandLine, Error};
 
 /// Flags, which override every other layer of configuration.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +14,37 @@ impl Overrides {
     /// The command line's part of the configuration.
     pub fn command_line(&self) -> CommandLine {
         self.line.clone()
+    }
+}
+
+/// The flags of commands that load a run.
+#[derive(Debug, clap::Args)]
+pub struct RunFlags {
+    /// Set an option of the environment, such as the path of a file that was
+    /// moved; repeatable
+    #[arg(long, value_name = "env.NAME=VALUE")]
+    set: Vec<String>,
+    /// Directory that holds the runs [default: runs]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<String>,
+}
+
+impl RunFlags {
+    /// The command line's part of the configuration.
+    ///
+    /// # Errors
+    /// When `--set` names something else than an option of the environment.
+    pub fn command_line(&self) -> Result<CommandLine, Error> {
+        if let Some(set) = self.set.iter().find(|set| !set.starts_with("env.")) {
+            let error = Error::usage(format!("--set {set} is not an environment option"));
+            return Err(error.remedy("give env.NAME=VALUE; `operant envs ENV` lists the options"));
+        }
+        let flags = self.run_dir.clone().map(|dir| ("run_dir", "--run-dir", dir));
+        Ok(CommandLine {
+            set: self.set.clone(),
+            flags: flags.into_iter().collect(),
+            ..CommandLine::default()
+        })
     }
 }
 

@@ -21,6 +21,7 @@ use self::episodes::{Agent, Outcome, Tile};
 use self::film::{Film, Format};
 pub use self::keyboard::Keyboard;
 use self::window::{Numbers, Window};
+use super::overrides::RunFlags;
 use crate::output;
 
 /// Number of episodes that --best and --worst choose from.
@@ -55,12 +56,8 @@ pub struct Args {
     /// Write a film: .gif, .mp4 (needs ffmpeg), or .png, a sheet of up to 12 frames
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Set an option of the environment; repeatable
-    #[arg(long, value_name = "env.NAME=VALUE")]
-    set: Vec<String>,
-    /// Directory that holds the runs [default: runs]
-    #[arg(long, value_name = "DIR")]
-    run_dir: Option<String>,
+    #[command(flatten)]
+    of_run: RunFlags,
 }
 
 const AFTER_HELP: &str = "\
@@ -92,18 +89,9 @@ struct Cast {
     seed: u64,
 }
 
-/// Refuses everything but options of the environment.
-pub fn options_only(set: &[String]) -> Result<(), Error> {
-    match set.iter().find(|set| !set.starts_with("env.")) {
-        Some(set) => Err(Error::usage(format!("--set {set} is not an environment option"))
-            .remedy("give env.NAME=VALUE; `operant envs ENV` lists the options")),
-        None => Ok(()),
-    }
-}
-
 /// Plays, prints how the episodes ended and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    options_only(&args.set)?;
+    let line = args.of_run.command_line()?;
     let format = args.record.as_deref().map(Format::of).transpose()?;
     if let Some(episodes) = args.episodes.filter(|&count| (args.best || args.worst) && count > CANDIDATES) {
         let error = Error::usage(format!("--best and --worst choose among {CANDIDATES} episodes"));
@@ -112,7 +100,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .remedy(format!("give at most {CANDIDATES}"))
             .into());
     }
-    let mut cast = cast(args, registry)?;
+    let mut cast = cast(args, &line, registry)?;
     let needs_window = args.record.is_none() || args.keyboard;
     if needs_window && !std::io::stdout().is_terminal() {
         let error = Error::usage("standard output is not a terminal, in which episodes are shown");
@@ -168,21 +156,17 @@ fn made(registry: &Registry, name: &str, options: &EnvOptions) -> Result<Arc<dyn
 }
 
 /// The environment, or the environment and policy of the run, that the arguments name.
-fn cast(args: &Args, registry: &Registry) -> anyhow::Result<Cast> {
-    let mut line = CommandLine { set: args.set.clone(), ..CommandLine::default() };
-    if let Some(dir) = &args.run_dir {
-        line.flags.push(("run_dir", "--run-dir", dir.clone()));
-    }
+fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<Cast> {
     let unknown = match registry.find(&args.what) {
         Ok(env) => {
             let spec = env.spec();
-            let settings = config::requested(EnvFacts::of(&spec, registry), &line, None)?.settings;
+            let settings = config::requested(EnvFacts::of(&spec, registry), line, None)?.settings;
             let env = made(registry, &spec.name, &settings.env_options)?;
             if args.sample {
                 let error = Error::usage(format!("{} is an environment, which has no policy", args.what));
                 return Err(error.at("--sample").remedy("give a run, such as runs/NAME").into());
             }
-            let runs = config::run_dir(registry.known(), &line)?;
+            let runs = config::run_dir(registry.known(), line)?;
             if let Ok(run) = dir::find(&runs, &args.what) {
                 output::warn(&format!("{} is also a run; to play it, give {}", args.what, run.display()));
             }
@@ -192,14 +176,14 @@ fn cast(args: &Args, registry: &Registry) -> anyhow::Result<Cast> {
         }
         Err(unknown) => unknown,
     };
-    let parent = config::run_dir(registry.known(), &line)?;
+    let parent = config::run_dir(registry.known(), line)?;
     if !Path::new(&args.what).is_dir() && dir::find(&parent, &args.what).is_err() {
         let hint = unknown.nearest.map_or_else(String::new, |name| format!(" (did you mean \"{name}\"?)"));
         let what = format!("no environment or run is named \"{}\"{hint}", args.what);
         let remedy = "`operant envs` lists the environments, `operant runs` the runs; --run-dir sets the directory of the runs";
         return Err(Error::usage(what).remedy(remedy).into());
     }
-    let saved = SavedPolicy::load_with(registry, &parent, &args.what, &line)?;
+    let saved = SavedPolicy::load_with(registry, &parent, &args.what, line)?;
     saved.warnings.iter().for_each(|warning| output::warn(warning));
     let SavedPolicy { run, env_steps, policy, env_options, seed, .. } = saved;
     let env = made(registry, &policy.env, &env_options)?;

@@ -138,7 +138,7 @@ impl Game for Asterix {
         summary: "collect gold between enemies on a 10x10 grid; +1 per piece",
         rules: "Enemies and gold cross eight rows with increasing speed. Gold gives 1; touching an enemy \
                 ends the episode.",
-        channels: CHANNELS,
+        channels: &["player", "enemies", "trails of enemies and gold", "gold"],
         actions: &[0, LEFT, UP, RIGHT, DOWN],
         ramps: true,
         time_limit: TIME_LIMIT,

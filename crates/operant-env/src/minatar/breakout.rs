@@ -62,7 +62,7 @@ impl Game for Breakout {
         summary: "break bricks with a ball on a 10x10 grid; +1 per brick",
         rules: "A paddle bounces a ball into three rows of bricks; each gives 1, and a cleared \
                 wall is rebuilt. The episode ends when the ball is lost.",
-        channels: CHANNELS,
+        channels: &["paddle", "ball", "the ball's last cell", "bricks"],
         actions: &[0, LEFT, RIGHT],
         ramps: false,
         time_limit: TIME_LIMIT,

@@ -91,7 +91,15 @@ impl Game for Freeway {
         summary: "cross a road with cars on a 10x10 grid; +1 per crossing",
         rules: "A chicken crosses eight lanes of traffic; a car sends it back to the start; \
                 each crossing gives 1; an episode has 2,501 steps.",
-        channels: CHANNELS as usize,
+        channels: &[
+            "chicken",
+            "cars",
+            "trails of cars that move every step",
+            "trails of cars that move every second step",
+            "trails of cars that move every third step",
+            "trails of cars that move every fourth step",
+            "trails of cars that move every fifth step",
+        ],
         actions: &[0, UP, DOWN],
         ramps: false,
         // Larger than the length of any episode.

@@ -66,8 +66,8 @@ pub struct About {
     pub summary: &'static str,
     /// The rules, about two lines.
     pub rules: &'static str,
-    /// Channels of the observation.
-    pub channels: usize,
+    /// What each channel of the observation shows.
+    pub channels: &'static [&'static str],
     /// The actions that have an effect, by the package's numbers.
     pub actions: &'static [u32],
     /// Whether the difficulty increases.
@@ -206,7 +206,8 @@ impl<G: Game> Env for MinAtar<G> {
                 "Identical to MinAtar 1.0.15, step by step. Each episode starts without a previous sticky action.{truncated}"
             ),
             variant_of: self.minimal.then_some(name),
-            obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, channels] },
+            obs: ObsSpace::Binary { shape: vec![SIDE as usize, SIDE as usize, channels.len()] },
+            obs_names: channels.iter().map(|&name| name.into()).collect(),
             actions: ActionSpace::Discrete(vec![action_names.len()]),
             action_names,
             time_limit,

@@ -164,7 +164,14 @@ impl Game for SpaceInvaders {
         summary: "shoot marching aliens on a 10x10 grid; +1 per alien",
         rules: "A cannon shoots at a block of aliens, which march, descend and shoot back, faster when fewer are left; \
                 each gives 1. Touching a bullet or an alien ends the episode.",
-        channels: CHANNELS,
+        channels: &[
+            "cannon",
+            "aliens",
+            "aliens while they move left",
+            "aliens while they move right",
+            "own bullets",
+            "alien bullets",
+        ],
         actions: &[0, LEFT, RIGHT, FIRE],
         ramps: true,
         time_limit: TIME_LIMIT,

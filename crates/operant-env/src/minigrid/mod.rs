@@ -78,6 +78,32 @@ pub struct MiniGrid<S, const W: usize, const O: usize> {
 }
 
 impl<S: Layouts, const W: usize, const O: usize> MiniGrid<S, W, O> {
+    /// What the parts of an observation mean.
+    fn obs_names(&self) -> Vec<String> {
+        let image = match self.view {
+            View::Full => {
+                "image: object, colour and state of each cell of the grid, column by column from the left"
+            }
+            _ => {
+                "image: object, colour and state of the 7 x 7 cells in view, column by column from the left, with the agent in the \
+                  middle of the last row"
+            }
+        };
+        let agent = if self.view == View::Full { ", the agent's direction" } else { "" };
+        let coding = if self.view == View::Bits { ", all one-hot" } else { "" };
+        let mut names = vec![
+            image.to_owned(),
+            "objects: 0 unseen, 1 empty, 2 wall, 3 floor, 4 door, 5 key, 6 ball, 7 box, 8 goal, 9 lava, 10 agent".to_owned(),
+            "colours: 0 red, 1 green, 2 blue, 3 purple, 4 yellow, 5 grey".to_owned(),
+            format!("states: of a door 0 open, 1 closed, 2 locked{agent}, otherwise 0"),
+            format!("direction: 0 right, 1 down, 2 left, 3 up{coding}"),
+        ];
+        if !self.task.mission().is_empty() {
+            names.push(format!("mission: {}", self.task.mission_names()));
+        }
+        names
+    }
+
     fn new(task: &'static Task, view: View) -> Self {
         let fixed = words(&layouts::fixed(task), W);
         MiniGrid { task, view, fixed: fixed.into(), size: PhantomData }
@@ -151,6 +177,7 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
             ),
             variant_of: task.variant_of.map(|name| format!("minigrid_{name}")),
             obs: space(task, self.view),
+            obs_names: self.obs_names(),
             actions: ActionSpace::Discrete(vec![task.actions()]),
             action_names: names(["left", "right", "forward", "pick up", "drop", "toggle", "done"])
                 [..task.actions()]

@@ -154,6 +154,19 @@ impl Task {
         }
     }
 
+    /// What the mission's numbers mean; empty if the mission is always the same.
+    pub fn mission_names(&self) -> &'static str {
+        match self.kind {
+            Kind::UnlockPickup | Kind::BlockedUnlockPickup => "colour of the box",
+            Kind::KeyCorridor => "colour of the ball",
+            Kind::GoToDoor => "colour of the door",
+            Kind::LockedRoom => "colour of the locked door and its key, colour of the room with the key",
+            Kind::Fetch => "wording (0 to 4, without effect), colour and object to pick up",
+            Kind::PutNear => "colour and object to move, colour and object to put it next to",
+            _ => "",
+        }
+    }
+
     /// The mission in words from its numbers; empty if the mission is always the same.
     pub fn mission_text(&self, numbers: &[u32]) -> String {
         let colour = |number: u32| COLOUR_NAMES[number.min(5) as usize];
@@ -307,6 +320,33 @@ impl Task {
                 "find the key to a locked room and reach the goal in it",
                 "Six rooms along a corridor. The mission names the locked room's colour and the colour of the room with its key.",
             ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missions_have_the_words_of_the_package() {
+        let text = |name: &str, numbers: &[u32]| {
+            let task = TASKS.iter().find(|task| task.name == name).expect("a task");
+            assert_eq!(task.mission().len(), numbers.len());
+            task.mission_text(numbers)
+        };
+        assert_eq!(text("gotodoor_5x5", &[2]), "go to the blue door");
+        assert_eq!(text("keycorridor_s3r1", &[1]), "pick up the green ball");
+        assert_eq!(text("unlockpickup", &[0]), "pick up the red box");
+        assert_eq!(text("blockedunlockpickup", &[4]), "pick up the yellow box");
+        assert_eq!(text("lockedroom", &[3, 5]), "get the purple key from the grey room");
+        assert_eq!(text("fetch_5x5_n2", &[2, 5, 5]), "fetch a grey key");
+        assert_eq!(text("putnear_6x6_n2", &[3, 6, 2, 5]), "put the purple ball near the blue key");
+        assert_eq!(text("putnear_6x6_n2", &[0, 7, 4, 7]), "put the red box near the yellow box");
+        for task in TASKS {
+            let numbers: Vec<u32> = task.mission().iter().map(|below| below - 1).collect();
+            assert_eq!(task.mission_text(&numbers).is_empty(), numbers.is_empty(), "{}", task.name);
+            assert_eq!(task.mission_names().is_empty(), numbers.is_empty(), "{}", task.name);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint, bundle};
 
-use crate::spec::{OptionError, OptionValue};
+use crate::spec::{OptionError, OptionValue, names};
 use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Scene, Shape, Step};
 
 mod knowledge;
@@ -441,6 +441,11 @@ impl Env for Prover {
             obs: ObsSpace::Parts(vec![
                 ("state".into(), conjunctions(vec![ATOMS, 3])),
                 ("successors".into(), conjunctions(vec![CHOICES, ATOMS, 3])),
+            ]),
+            obs_names: names([
+                "an atom is three indices",
+                "predicate: 0 for no atom, then the predicates in the order of their first use",
+                "arguments: 0 for none, then the constants in the order of their first use, then 20 variables",
             ]),
             actions: ActionSpace::Discrete(vec![CHOICES]),
             action_names: Vec::new(),

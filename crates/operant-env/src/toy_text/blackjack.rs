@@ -159,6 +159,7 @@ impl Env for Blackjack {
                 .into(),
             variant_of: None,
             obs: ObsSpace::Index { shape: vec![3], below: vec![32, 11, 2] },
+            obs_names: names(["the player's sum", "the dealer's open card (ace 1)", "whether the player has an ace that counts as 11"]),
             actions: ActionSpace::Discrete(vec![2]),
             action_names: names(["stick", "hit"]),
             time_limit: TIME_LIMIT,

@@ -66,6 +66,7 @@ impl Env for CliffWalking {
                 .into(),
             variant_of: None,
             obs: ObsSpace::index(COLUMNS * ROWS),
+            obs_names: names(["row * 12 + column"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),
             time_limit: 200,

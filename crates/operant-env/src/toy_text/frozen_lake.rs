@@ -83,6 +83,7 @@ impl Env for FrozenLake {
             ),
             variant_of: (!is_four).then(|| "frozen_lake".into()),
             obs: ObsSpace::index(self.side * self.side),
+            obs_names: names(["row * side + column"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["left", "down", "right", "up"]),
             time_limit: if is_four { 100 } else { 200 },

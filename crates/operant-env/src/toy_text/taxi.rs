@@ -121,6 +121,7 @@ impl Env for Taxi {
             reference: "Identical to Gymnasium's Taxi-v4 with action mask; identical to Taxi-v3 except for rain.".into(),
             variant_of: None,
             obs: ObsSpace::index(500),
+            obs_names: names(["((row * 5 + column) * 5 + passenger) * 4 + destination", "stands are 0 red, 1 green, 2 yellow, 3 blue; passenger 4 is in the taxi"]),
             actions: ActionSpace::Discrete(vec![6]),
             action_names: names(["south", "north", "east", "west", "pick up", "drop off"]),
             time_limit: 200,

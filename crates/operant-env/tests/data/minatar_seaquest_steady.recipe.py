@@ -1,6 +1,6 @@
 """MinAtar's Seaquest with sticky actions and without ramping, in whole episodes."""
 
-from reference import first, recipe, rollout
+from reference import recipe, steady
 
 base = recipe("minatar_seaquest")
 SEED, STEP_NOISE, REFERENCE = 1_019, 0.0, base.REFERENCE
@@ -11,14 +11,5 @@ def environment():
 
 
 def cases(c, rng):
-    env = c.env
-    start = env.reset_state(1)
-    for env.seed in (2, 3):
-        first(20, lambda _: c.episode(start, [int(a) for a in rng.integers(0, 6, 400)], (True, False)))
-    best = 0
-    for env.seed in range(10, 90):
-        actions = rollout(env, start, base.captain(env, rng, True), 5_000)
-        if len(actions) > best and c.long_episode(start, actions, (True, False)):
-            best = len(actions)
-    # Long enough that speeds would have risen.
-    assert best > 200, best
+    best = steady(c, rng, lambda: base.captain(c.env, rng, True), range(10, 90))
+    assert best > 200, best  # long enough that speeds would have risen

@@ -1,6 +1,6 @@
 """MinAtar's Space Invaders with sticky actions and without ramping, in whole episodes."""
 
-from reference import first, recipe, rollout
+from reference import longest, recipe, steady
 
 base = recipe("minatar_space_invaders")
 SEED, STEP_NOISE, REFERENCE = 1_018, 0.0, base.REFERENCE
@@ -11,18 +11,11 @@ def environment():
 
 
 def cases(c, rng):
-    env = c.env
-    start = env.reset_state(1)
-    for env.seed in (2, 3):
-        first(20, lambda _: c.episode(start, [int(a) for a in rng.integers(0, 6, 400)], (True, False)))
+    player = lambda: base.shooter(rng)
+    steady(c, rng, player, range(10, 40))
     # The last aliens of a wave, then the next wave, which would be faster.
     few = base.at(aliens=base.cells((2, 5), (3, 4)), own=base.cells((8, 5)), interval=12, ramps=0)
-    for state in (start, few):
-        best = 0
-        for env.seed in range(10, 40):
-            actions = rollout(env, state, base.shooter(rng), 5_000)
-            if len(actions) > best and c.long_episode(state, actions, (True, False)):
-                best = len(actions)
+    longest(c, few, player, range(10, 40))
     finals = [line["final_state"] for line in c.long if line["return"] > 2]
     assert finals and max(line["return"] for line in c.long if line["state"] == few) > 2
     assert {final[5] for final in finals} == {12}, "the interval stays"

@@ -286,6 +286,26 @@ def first(tries, attempt):
     sys.exit(f"make_reference.py: no case of the required kind in {tries} tries")
 
 
+def steady(c, rng, policy, seeds):
+    """Adds whole episodes of a game of MinAtar: of random actions, and each that is longer than those before of the policies
+    that `policy()` makes, one a seed. Returns the length of the longest."""
+    env = c.env
+    start = env.reset_state(1)
+    for env.seed in (2, 3):
+        first(20, lambda _: c.episode(start, [int(a) for a in rng.integers(0, 6, 400)], (True, False)))
+    return longest(c, start, policy, seeds)
+
+
+def longest(c, start, policy, seeds):
+    """Adds each episode from `start` that is longer than those before; returns the length of the longest."""
+    best = 0
+    for c.env.seed in seeds:
+        actions = rollout(c.env, start, policy(), c.env.time_limit)
+        if len(actions) > best and c.long_episode(start, actions, (True, False)):
+            best = len(actions)
+    return best
+
+
 def rollout(env, state, policy, limit):
     """The actions that a policy (state -> action) takes from a state until the episode ends."""
     env.start(state)

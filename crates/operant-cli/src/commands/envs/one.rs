@@ -38,6 +38,7 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) 
     line("rules", &spec.rules);
     line("reference", &spec.reference);
     line("observations", &spec.obs.to_string());
+    line("", &spec.obs_names_text().unwrap_or_default());
     let names = match spec.action_names.as_slice() {
         [] => String::new(),
         names => format!(": {}", names.join(", ")),

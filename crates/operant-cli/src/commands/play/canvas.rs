@@ -107,15 +107,7 @@ impl Layout {
                 );
             }
             Shape::Text { center, text, tone } => {
-                // The largest font size that fits a square of the board and the width of the film.
-                let size = [RasterHeight::Size32, RasterHeight::Size24, RasterHeight::Size16]
-                    .into_iter()
-                    .find(|size| {
-                        let fits = text_width(text, *size) <= self.width as usize;
-                        fits && size.val() as f32 <= 0.8 * self.scale
-                    })
-                    .unwrap_or(RasterHeight::Size16);
-                let width = text_width(text, size) as i32;
+                let (size, first) = self.place_text(text, center[0]);
                 let [x, y] = self.place(*center).map(|x| x.round() as i32);
                 // On a filled shape, what can be read there.
                 let (background, light, _) = FILM;
@@ -126,10 +118,23 @@ impl Layout {
                     true => tone_of(*tone),
                     false => contrasting(ground, background, light),
                 };
-                let first = (x - width / 2).min(self.width as i32 - width).max(0);
                 write(pixels, text, size, [first, y], rgb);
             }
         }
+    }
+
+    /// The size of a text, and where it begins: centred on `x` of the scene, or as near to it as the width of the film allows.
+    fn place_text(&self, text: &str, x: f32) -> (RasterHeight, i32) {
+        // The largest font size that fits a square of the board and the width of the film.
+        let size = [RasterHeight::Size32, RasterHeight::Size24, RasterHeight::Size16]
+            .into_iter()
+            .find(|size| {
+                text_width(text, *size) <= self.width as usize && size.val() as f32 <= 0.8 * self.scale
+            })
+            .unwrap_or(RasterHeight::Size16);
+        let width = text_width(text, size) as i32;
+        let middle = self.place([x, 0.0])[0].round() as i32;
+        (size, (middle - width / 2).min(self.width as i32 - width).max(0))
     }
 
     fn path(&self, points: &[Point], closed: bool) -> Option<Path> {
@@ -215,6 +220,23 @@ mod tests {
         let [x, y] = layout.place(point).map(|x| x as u32);
         let pixel = pixels.pixel(x, y).expect("inside");
         (pixel.red(), pixel.green(), pixel.blue())
+    }
+
+    #[test]
+    fn a_text_stays_within_the_film() {
+        let layout = Layout::of([0.0, 0.0], [6.0, 7.0]);
+        let width = |text: &str, size| text_width(text, size) as i32;
+        for (text, x) in
+            [("put the yellow ball near the purple key", 3.0), ("height +0.12 m", 0.1), ("end", 6.0)]
+        {
+            let (size, first) = layout.place_text(text, x);
+            assert!(
+                first >= 0 && first + width(text, size) <= layout.width as i32,
+                "{text}: {size:?} at {first}"
+            );
+        }
+        let (size, first) = layout.place_text("7", 3.0);
+        assert_eq!((size, first + width("7", size) / 2), (RasterHeight::Size32, layout.width as i32 / 2));
     }
 
     #[test]
