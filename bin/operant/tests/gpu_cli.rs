@@ -441,6 +441,18 @@ fn every_way_to_name_a_device_leads_to_its_preset() {
 }
 
 #[test]
+fn convolutions_are_for_the_cpu() {
+    let Some(operant) = Operant::with_stand_in("convolutions") else { return };
+    let train = ["train", "minatar_breakout", "--set", "conv=[[16, 3, 1]]", "--set", "ring=false"];
+    operant
+        .run(&[&train[..], &["--device", "cuda"]].concat(), "")
+        .assert_error(2, &["no GPU kernel computes convolutions", "device = \"cpu\""]);
+    let few = ["--device", "auto", "--steps", "4096", "--set", "eval_episodes=1", "--json"];
+    let finished = operant.run(&[&train[..], &few].concat(), "");
+    assert_eq!(finished.json()["device"], "cpu", "{finished:#?}");
+}
+
+#[test]
 fn an_unwritable_cache_is_reported_and_costs_only_time() {
     let Some(operant) = Operant::with_stand_in("a cache that cannot be written") else { return };
     let operant = operant.with("OPERANT_CACHE_DIR", "/proc/nope");

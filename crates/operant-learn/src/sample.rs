@@ -74,6 +74,7 @@ mod tests {
         Architecture {
             input: Input::Dense(features),
             packing: None,
+            conv: vec![],
             hidden: vec![],
             activation: Activation::Tanh,
             shared_trunk: true,

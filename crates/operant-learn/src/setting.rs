@@ -33,6 +33,8 @@ pub enum Kind {
     Text(&'static Syntax),
     /// A list of 1 to [`MAX_LAYERS`] layer widths from 1 to [`MAX_WIDTH`].
     Widths,
+    /// A list of up to [`MAX_LAYERS`] convolutions: channels up to [`MAX_WIDTH`], kernel and stride up to [`MAX_KERNEL`].
+    Convs,
 }
 
 /// Maximum number of hidden layers.
@@ -40,6 +42,9 @@ pub const MAX_LAYERS: usize = 16;
 
 /// Maximum width of a hidden layer.
 pub const MAX_WIDTH: i64 = 1 << 14;
+
+/// Maximum kernel and stride of a convolution.
+pub const MAX_KERNEL: i64 = 64;
 
 /// A range of finite real numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +127,10 @@ impl fmt::Display for Kind {
             Kind::Choice(words) => write!(f, "`{}`", words.join("`, `")),
             Kind::Text(syntax) => f.write_str(syntax.about),
             Kind::Widths => write!(f, "1 to {MAX_LAYERS} widths from 1 to {MAX_WIDTH}"),
+            Kind::Convs => write!(
+                f,
+                "up to {MAX_LAYERS} lists of channels (1 to {MAX_WIDTH}), kernel and stride (1 to {MAX_KERNEL})"
+            ),
         }
     }
 }
@@ -233,6 +242,10 @@ impl Setting for bool {
 
 impl Setting for Vec<usize> {
     const KIND: Kind = Kind::Widths;
+}
+
+impl Setting for Vec<[usize; 3]> {
+    const KIND: Kind = Kind::Convs;
 }
 
 impl Setting for PathBuf {

@@ -158,6 +158,16 @@ fn first_line(error: &Error) -> &str {
     error.what.lines().next().unwrap_or_default()
 }
 
+/// The network that these settings give an environment.
+///
+/// # Errors
+/// When the settings do not fit the environment.
+pub fn network(env: &dyn AnyEnv, settings: &Settings) -> Result<Network> {
+    Architecture::of(&with_options(env, settings)?.spec(), &settings.learner)
+        .map(Network::new)
+        .map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))
+}
+
 /// The kernels that would run this environment's network on that device; None on the CPU.
 ///
 /// # Errors
@@ -165,12 +175,10 @@ fn first_line(error: &Error) -> &str {
 pub fn kernels(env: &dyn AnyEnv, settings: &Settings, device: &Device) -> Result<Option<KernelChoice>> {
     let Some((cuda, ordinal)) = &device.cuda else { return Ok(None) };
     let Some(gpu) = cuda.devices()?.into_iter().nth(*ordinal) else { return Ok(None) };
-    let choose = || {
-        let network = Network::new(Architecture::of(&env.spec(), &settings.learner)?);
-        let options = network_options(settings);
-        cuda::choose(&network, &settings.learner, options, (&gpu).into(), || cuda.has_blas())
-    };
-    choose().map(Some).map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))
+    let (network, options) = (network(env, settings)?, network_options(settings));
+    cuda::choose(&network, &settings.learner, options, (&gpu).into(), || cuda.has_blas())
+        .map(Some)
+        .map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))
 }
 
 fn network_options(settings: &Settings) -> NetworkOptions {
@@ -336,7 +344,7 @@ pub(crate) fn with_options(env: &dyn AnyEnv, settings: &Settings) -> Result<Arc<
 }
 
 /// The learner's error, at the origin of the invalid key.
-fn learn_error(error: LearnError, origin: impl FnOnce(&str) -> Option<Origin>) -> Error {
+pub(crate) fn learn_error(error: LearnError, origin: impl FnOnce(&str) -> Option<Origin>) -> Error {
     let origin = match &error {
         LearnError::Config { key, .. } => origin(key).map(|origin| origin.to_string()),
         LearnError::Environment(_) | LearnError::Snapshot(_) | LearnError::Cuda(_) => None,

@@ -7,6 +7,7 @@ use operant_learn::Config;
 use operant_learn::cpu::{self, CpuOptions, Footprint};
 
 use crate::config::{RunConfig, Settings, WaitingRequest};
+use crate::device::learn_error;
 use crate::error::{Error, Result};
 
 /// Assumed bytes per sample of a small environment: a cache line.
@@ -92,7 +93,8 @@ fn workload(learner: &Config, num_envs: Option<usize>) -> Workload {
 /// With the needed and the available memory, and the largest number of environments that fits.
 pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Result<()> {
     let learner = &settings.learner;
-    let footprint = Footprint::of(env, learner, threads).map_err(Error::from)?;
+    let footprint = Footprint::of(env, learner, threads)
+        .map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
     let needed = footprint.bytes(learner.num_envs);
     let Some(memory) = operant_host::machine::memory().filter(|memory| needed > memory.available) else {
         return Ok(());

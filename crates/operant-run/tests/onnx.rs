@@ -6,7 +6,7 @@ use std::process::Command;
 
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
-use operant_learn::network::{Architecture, Head, Input, Network, init_params};
+use operant_learn::network::{Architecture, Conv, Head, Image, Input, Network, init_params};
 use operant_learn::{Activation, ObsNorm, TrainedPolicy};
 use operant_run::{SavedPolicy, export};
 
@@ -38,6 +38,9 @@ fn saved(obs: ObsSpace, actions: ActionSpace, masked: bool, shared_trunk: bool) 
     let network = Network::new(Architecture {
         input,
         packing: obs.packing(),
+        conv: Image::of(&obs)
+            .and_then(|image| Conv::stack(image, &[[5, 2, 1], [3, 1, 1]]))
+            .unwrap_or_default(),
         hidden,
         activation,
         shared_trunk,
@@ -178,6 +181,7 @@ fn onnxruntime_computes_what_the_engine_does() {
         (index(&[3], &[32, 11, 2]), four(), false, false),
         (index(&[2, 5], &[1000]), four(), true, false),
         (image, four(), false, true),
+        (parts(&[("cells", &cells), ("direction", &index(&[], &[4]))]), four(), true, false),
         (all, four(), true, false),
         (symbols, four(), false, false),
         (numbers, bounds.clone(), false, true),

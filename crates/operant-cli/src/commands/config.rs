@@ -1,6 +1,7 @@
 //! `operant config`: the effective configuration of an environment, with the origin of each value.
 
 use operant_env::Registry;
+use operant_learn::network::{Conv, Form, Network};
 use operant_run::config::{self, EnvFacts};
 use operant_run::device::{self, Device};
 
@@ -18,7 +19,8 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
-The output is itself a valid --config file:
+The output begins with the network, layer by layer (FLOP of the products of one
+forward pass), and is itself a valid --config file:
   operant config cartpole > a.toml && operant train cartpole --config a.toml
 
 An operant.toml may hold tables named after environments, whose values override
@@ -52,6 +54,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     }
     // A GPU that is requested by name need not exist.
     let device = auto.or_else(|| device::choose(&requested, None).ok().map(|(_, device)| device));
+    output::print(&network(&device::network(&**env, &requested.settings)?))?;
     match device.map(|device| device::kernels(&**env, &requested.settings, &device)) {
         Some(Ok(Some(choice))) => output::print(&format!("# {choice}\n"))?,
         Some(Err(error)) => output::print(&format!("# kernels: none; {}\n", error.what))?,
@@ -59,4 +62,32 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     }
     output::print(&requested.to_toml(true))?;
     Ok(0)
+}
+
+/// The network as comments: a line for each layer.
+fn network(network: &Network) -> String {
+    let layers = network.layers().map(|layer| {
+        let form = match &layer.form {
+            Form::Dense => format!("{} -> {}", layer.inputs, layer.outputs),
+            Form::Conv(conv) => {
+                let ([rows, columns], Conv { image: [height, width, depth], channels, kernel, stride, .. }) =
+                    (conv.extents(), conv);
+                format!("{height}x{width}x{depth} -> {rows}x{columns}x{channels}, {kernel}x{kernel}, stride {stride}")
+            }
+        };
+        let parameters = layer.weight_range().len() + layer.bias_range().len();
+        [layer.name.clone(), form, parameters.to_string(), layer.flops().to_string()]
+    });
+    let total =
+        ["all", "", &network.len().to_string(), &network.forward_flops().to_string()].map(str::to_owned);
+    let header = ["layer", "shape", "parameters", "FLOP"].map(str::to_owned);
+    let rows: Vec<[String; 4]> = [header].into_iter().chain(layers).chain([total]).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; 4] = core::array::from_fn(width);
+    let line = |row: &[String; 4]| {
+        let [layer, shape, parameters, flops] = row;
+        let [a, b, c, d] = widths;
+        format!("#   {layer:a$}  {shape:b$}  {parameters:>c$}  {flops:>d$}\n")
+    };
+    format!("# Network {}:\n{}#\n", network.architecture, rows.iter().map(line).collect::<String>())
 }

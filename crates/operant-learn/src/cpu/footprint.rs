@@ -40,14 +40,15 @@ impl Footprint {
         let architecture = Architecture::of(&spec, config)?;
         let layout = SampleLayout::new(&architecture, env.masked());
         let network = Network::new(architecture);
-        let outputs: usize =
-            network.chains.iter().flat_map(|chain| &chain.layers).map(|layer| layer.outputs).sum();
+        let outputs: usize = network.layers().map(|layer| layer.outputs).sum();
+        // A convolution's scratch space is about as large as its outputs, for 16 environments and for a tile.
+        let convs: usize = network.architecture.conv.iter().map(|conv| conv.outputs() + conv.patch()).sum();
         let minibatch = (config.num_envs * config.num_steps).div_ceil(config.num_minibatches.max(1));
         let chunks = chunk_count(minibatch.div_ceil(TILE), network.len());
         let gradients = chunks + threads + 1;
         let parameters = (COPIES + SAVED + gradients) * network.len();
-        let activations = 2 * TILE * outputs * (threads + 1);
-        let state = 4 * running_words(env) + 8 * spec.obs.words() + 2 * outputs + OTHER;
+        let activations = 2 * TILE * (outputs + convs) * (threads + 1);
+        let state = 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + convs) + OTHER;
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
         Ok(Footprint {
             network: bytes(parameters + activations),

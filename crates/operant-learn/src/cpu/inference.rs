@@ -379,6 +379,7 @@ mod tests {
         let architecture = Architecture {
             input,
             packing: obs.packing(),
+            conv: vec![],
             hidden: vec![32, 20],
             activation: Activation::Tanh,
             shared_trunk: false,

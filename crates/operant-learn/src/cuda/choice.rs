@@ -91,6 +91,13 @@ pub fn choose(
     limits: Limits,
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
+    if !config.conv.is_empty() {
+        return Err(LearnError::Config {
+            key: "conv",
+            problem: format!("{:?}, and no GPU kernel computes convolutions yet", config.conv),
+            remedy: "set device = \"cpu\", or conv = []".to_owned(),
+        });
+    }
     let NetworkOptions { precision, kernels } = options;
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };

@@ -23,7 +23,9 @@ pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
             values.fill(network.architecture.log_std_init as f32);
         } else if tensor.name.ends_with(".weight") {
             let mut normals = Normals::new(seed, index as u32);
-            let matrix = orthogonal(tensor.shape[0], tensor.shape[1], &mut normals);
+            // Weights with more than two extents are a matrix of the first and all others, as in PyTorch.
+            let columns = tensor.shape[1..].iter().product();
+            let matrix = orthogonal(tensor.shape[0], columns, &mut normals);
             let gain = gain(tensor);
             for (value, element) in values.iter_mut().zip(matrix) {
                 *value = (gain * element) as f32;
@@ -115,6 +117,7 @@ mod tests {
         let network = Network::new(Architecture {
             input: Input::Dense(4),
             packing: None,
+            conv: vec![],
             hidden: vec![64, 33],
             activation: Activation::Tanh,
             shared_trunk: false,

@@ -1,6 +1,6 @@
 //! The layout of parameters in the flat vector that Adam, checkpoints and devices share.
 
-use super::{Architecture, Head};
+use super::{Architecture, Conv, Head};
 use crate::config::Activation;
 
 /// A named block of parameters.
@@ -31,9 +31,13 @@ impl TensorSpec {
     }
 }
 
-/// A fully connected layer: `y = activation(W x + b)`, W row-major `(outputs, inputs)`.
+/// A layer: `y = activation(W x + b)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dense {
+pub struct LayerSpec {
+    /// Name of its parameters, such as `trunk.0`; the last layer of a shared trunk has two, `policy` and `value`.
+    pub name: String,
+    /// What W is applied to.
+    pub form: Form,
     /// Input features.
     pub inputs: usize,
     /// Output features.
@@ -46,15 +50,53 @@ pub struct Dense {
     pub activation: Option<Activation>,
 }
 
-impl Dense {
+/// What the weights of a layer are applied to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// All inputs: W is row-major `(outputs, inputs)`.
+    Dense,
+    /// Patches of an image: W is row-major `(channels, depth, kernel, kernel)`, as in PyTorch.
+    Conv(Conv),
+}
+
+impl LayerSpec {
+    /// Rows of W, which is the length of b.
+    pub fn rows(&self) -> usize {
+        match &self.form {
+            Form::Dense => self.outputs,
+            Form::Conv(conv) => conv.channels,
+        }
+    }
+
+    /// Elements of a row of W.
+    pub fn columns(&self) -> usize {
+        match &self.form {
+            Form::Dense => self.inputs,
+            Form::Conv(conv) => conv.patch(),
+        }
+    }
+
+    /// How many times W is applied to one sample.
+    fn places(&self) -> usize {
+        match &self.form {
+            Form::Dense => 1,
+            Form::Conv(conv) => conv.places(),
+        }
+    }
+
+    /// Multiply-adds x 2 of the products with W of one sample.
+    pub fn flops(&self) -> u64 {
+        2 * (self.rows() * self.columns() * self.places()) as u64
+    }
+
     /// W's place in the flat vector.
     pub fn weight_range(&self) -> core::ops::Range<usize> {
-        self.weight..self.weight + self.inputs * self.outputs
+        self.weight..self.weight + self.rows() * self.columns()
     }
 
     /// b's place in the flat vector.
     pub fn bias_range(&self) -> core::ops::Range<usize> {
-        self.bias..self.bias + self.outputs
+        self.bias..self.bias + self.rows()
     }
 }
 
@@ -62,7 +104,7 @@ impl Dense {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     /// First to last.
-    pub layers: Vec<Dense>,
+    pub layers: Vec<LayerSpec>,
 }
 
 /// The layers of an architecture and their parameters.
@@ -118,17 +160,18 @@ impl Network {
 
     /// Multiply-adds x 2 of the matrices in one forward pass of one sample; biases and nonlinearities are not counted.
     pub fn forward_flops(&self) -> u64 {
-        2 * self.layers().map(|layer| (layer.inputs * layer.outputs) as u64).sum::<u64>()
+        self.layers().map(LayerSpec::flops).sum()
     }
 
     /// The same for one forward and one backward pass: every layer's weight gradient, and the input gradient of every
     /// layer but the first.
     pub fn forward_backward_flops(&self) -> u64 {
-        let first: u64 = self.chains.iter().map(|c| (c.layers[0].inputs * c.layers[0].outputs) as u64).sum();
-        3 * self.forward_flops() - 2 * first
+        let first: u64 = self.chains.iter().map(|chain| chain.layers[0].flops()).sum();
+        3 * self.forward_flops() - first
     }
 
-    fn layers(&self) -> impl Iterator<Item = &Dense> {
+    /// The layers of all chains.
+    pub fn layers(&self) -> impl Iterator<Item = &LayerSpec> {
         self.chains.iter().flat_map(|chain| &chain.layers)
     }
 
@@ -141,11 +184,23 @@ impl Network {
     fn lay_chain(&mut self, trunk: &str, heads: &[(&str, usize)]) -> Chain {
         let mut inputs = self.architecture.input.features();
         let mut layers = Vec::new();
-        for (k, outputs) in self.architecture.hidden.clone().into_iter().enumerate() {
-            let weight = self.lay(format!("{trunk}.{k}.weight"), vec![outputs, inputs]);
-            let bias = self.lay(format!("{trunk}.{k}.bias"), vec![outputs]);
+        let convs = self.architecture.conv.clone().into_iter().enumerate();
+        let convs = convs.map(|(k, conv)| (format!("{trunk}.conv.{k}"), 0, Form::Conv(conv)));
+        let hidden = self.architecture.hidden.clone().into_iter().enumerate();
+        let hidden = hidden.map(|(k, outputs)| (format!("{trunk}.{k}"), outputs, Form::Dense));
+        for (name, outputs, form) in convs.chain(hidden) {
+            let (outputs, shape) = match &form {
+                Form::Dense => (outputs, vec![outputs, inputs]),
+                Form::Conv(conv) => {
+                    let Conv { image: [_, _, depth], kernel, channels, .. } = *conv;
+                    (conv.outputs() + inputs - conv.image_len(), vec![channels, depth, kernel, kernel])
+                }
+            };
+            let rows = shape[0];
+            let weight = self.lay(format!("{name}.weight"), shape);
+            let bias = self.lay(format!("{name}.bias"), vec![rows]);
             let activation = Some(self.architecture.activation);
-            layers.push(Dense { inputs, outputs, weight, bias, activation });
+            layers.push(LayerSpec { name, form, inputs, outputs, weight, bias, activation });
             inputs = outputs;
         }
         let (weight, bias) = {
@@ -160,7 +215,8 @@ impl Network {
             (weight, bias)
         };
         let outputs = heads.iter().map(|(_, outputs)| outputs).sum();
-        layers.push(Dense { inputs, outputs, weight, bias, activation: None });
+        let name = heads.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(", ");
+        layers.push(LayerSpec { name, form: Form::Dense, inputs, outputs, weight, bias, activation: None });
         Chain { layers }
     }
 }
@@ -168,13 +224,14 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Input;
+    use crate::network::{Image, Input};
 
     fn architecture(shared_trunk: bool, hidden: Vec<usize>, head: Head) -> Architecture {
         let activation = Activation::Tanh;
         Architecture {
             input: Input::Dense(4),
             packing: None,
+            conv: vec![],
             hidden,
             activation,
             shared_trunk,
@@ -189,6 +246,32 @@ mod tests {
         assert_eq!(network.len(), 4_675);
         assert_eq!(network.forward_flops(), 9_088);
         assert_eq!(network.forward_backward_flops(), 26_752);
+    }
+
+    #[test]
+    fn convolutions_and_what_passes_them() {
+        let image = Image { first: 3, extents: [10, 8, 4] };
+        let conv = Conv::stack(image, &[[16, 3, 1], [6, 4, 2]]).expect("they fit");
+        let mut architecture = architecture(true, vec![5], Head::MultiDiscrete(vec![2]));
+        (architecture.input, architecture.conv) = (Input::Bits(3 + 320 + 2), conv);
+        assert_eq!(architecture.to_string(), "325-conv(8x6x16)-conv(3x2x6)-5-(2+1)");
+        let network = Network::new(architecture);
+        let outputs: Vec<usize> = network.layers().map(|layer| layer.outputs).collect();
+        assert_eq!(outputs, [8 * 6 * 16 + 5, 3 * 2 * 6 + 5, 5, 3]);
+        let shapes: Vec<&[usize]> = network.tensors.iter().map(|tensor| &tensor.shape[..]).collect();
+        assert_eq!(shapes[..4], [&[16, 4, 3, 3][..], &[16], &[6, 16, 4, 4], &[6]]);
+        let flops = [48 * 16 * 36, 6 * 6 * 256, 5 * 41, 3 * 5].map(|products| 2 * products);
+        assert_eq!(network.forward_flops(), flops.iter().sum());
+        assert_eq!(network.forward_backward_flops(), 3 * flops.iter().sum::<u64>() - flops[0]);
+        for (convs, problem) in [
+            (&[[4, 9, 1]][..], "kernel 9"),
+            (&[[4, 3, 1], [4, 7, 1]], "convolution 1"),
+            (&[[4, 0, 1]], "kernel 0"),
+            (&[[4, 1, 0]], "stride 0"),
+        ] {
+            let error = Conv::stack(image, convs).expect_err("refused");
+            assert!(error.contains(problem), "{error}");
+        }
     }
 
     #[test]

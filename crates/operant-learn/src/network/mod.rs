@@ -1,11 +1,13 @@
 //! The actor-critic network: architecture, parameter layout and initialisation. It is device-neutral; the CPU and GPU backends
 //! each have their own implementation.
 
+mod conv;
 mod init;
 mod layout;
 
+pub use conv::{Conv, Image};
 pub use init::init_params;
-pub use layout::{Chain, Dense, Network, TensorSpec};
+pub use layout::{Chain, Form, LayerSpec, Network, TensorSpec};
 
 use operant_env::{ActionSpace, EnvSpec, Packing};
 
@@ -81,13 +83,15 @@ impl Head {
     }
 }
 
-/// The shape of an actor-critic MLP.
+/// The shape of an actor-critic network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
     /// The input.
     pub input: Input,
     /// How the input is made from a stored observation; None where it is stored as it is.
     pub packing: Option<Packing>,
+    /// Convolutions over the image of the input, before the hidden layers.
+    pub conv: Vec<Conv>,
     /// Widths of the hidden layers; none makes it linear.
     pub hidden: Vec<usize>,
     /// Nonlinearity after each hidden layer.
@@ -119,7 +123,18 @@ impl Architecture {
             ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
             ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
         };
-        Ok(Self { packing: spec.obs.packing(), ..Self::new(config, input, head) })
+        let conv = match config.conv.as_slice() {
+            [] => Vec::new(),
+            convs => Image::of(&spec.obs).and_then(|image| Conv::stack(image, convs)).map_err(|problem| {
+                LearnError::Config {
+                    key: "conv",
+                    problem: format!("{convs:?}, but {problem}; {} has {}", spec.name, spec.obs),
+                    remedy: "give [channels, kernel, stride] of convolutions that fit, or conv = []"
+                        .to_owned(),
+                }
+            })?,
+        };
+        Ok(Self { packing: spec.obs.packing(), conv, ..Self::new(config, input, head) })
     }
 
     /// 32-bit words of an observation as samples hold it.
@@ -127,11 +142,12 @@ impl Architecture {
         self.packing.as_ref().map_or(self.input.words(), Packing::words)
     }
 
-    /// The network of `config` between `input` and `head`.
+    /// The network of `config` between `input` and `head`, without convolutions.
     pub fn new(config: &Config, input: Input, head: Head) -> Self {
         Self {
             input,
             packing: None,
+            conv: Vec::new(),
             hidden: config.hidden.clone(),
             activation: config.activation,
             shared_trunk: config.shared_trunk,
@@ -141,10 +157,15 @@ impl Architecture {
     }
 }
 
-/// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`.
+/// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`. A convolution is
+/// the extents of its output: `400-conv(8x8x16)-128-(6+1)`.
 impl std::fmt::Display for Architecture {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut trunk = self.input.features().to_string();
+        for conv in &self.conv {
+            let [height, width] = conv.extents();
+            trunk.push_str(&format!("-conv({height}x{width}x{})", conv.channels));
+        }
         self.hidden.iter().for_each(|width| trunk.push_str(&format!("-{width}")));
         let outputs = self.head.outputs();
         if self.shared_trunk {

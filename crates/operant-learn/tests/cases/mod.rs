@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use operant_learn::cpu::batch::Batch;
-use operant_learn::network::{Architecture, Head, Input, Network, init_params};
+use operant_learn::network::{Architecture, Conv, Head, Image, Input, Network, init_params};
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Activation, Config};
 
@@ -60,6 +60,7 @@ pub fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Conf
         adam_eps: 1e-5,
         adam_beta1: 0.9,
         adam_beta2: 0.999,
+        conv: vec![],
         hidden: vec![64, 64],
         activation: Activation::Tanh,
         shared_trunk: true,
@@ -74,7 +75,19 @@ pub fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Conf
 
 impl Case {
     pub fn new(name: &'static str, config: Config, input: Input, head: Head, masked: bool) -> Self {
-        let architecture = Architecture::new(&config, input, head);
+        Self::with_conv(name, config, input, head, masked, vec![])
+    }
+
+    /// With convolutions.
+    pub fn with_conv(
+        name: &'static str,
+        config: Config,
+        input: Input,
+        head: Head,
+        masked: bool,
+        conv: Vec<Conv>,
+    ) -> Self {
+        let architecture = Architecture { conv, ..Architecture::new(&config, input, head) };
         let layout = SampleLayout::new(&architecture, masked);
         let network = Network::new(architecture);
         let mut random = Random(name.len() as u64 * 1_000 + 17);
@@ -146,6 +159,36 @@ fn random_batch(
     batch
 }
 
+/// Convolutions.
+fn convolutions() -> Vec<Case> {
+    let conv = |first, extents, convs: &[[usize; 3]]| {
+        Conv::stack(Image { first, extents }, convs).expect("convolutions that fit")
+    };
+    let mut over_bits = config(6, 44, 2);
+    (over_bits.hidden, over_bits.activation) = (vec![24], Activation::Relu);
+    let mut over_numbers = config(5, 30, 1);
+    (over_numbers.hidden, over_numbers.shared_trunk) = (vec![], false);
+    let discrete = |counts: &[usize]| Head::MultiDiscrete(counts.to_vec());
+    vec![
+        Case::with_conv(
+            "convolutions over bits, some of which are not of the image, relu, masked",
+            over_bits,
+            Input::Bits(3 + 7 * 6 * 2 + 5),
+            discrete(&[5]),
+            true,
+            conv(3, [7, 6, 2], &[[17, 3, 1], [4, 2, 2]]),
+        ),
+        Case::with_conv(
+            "a convolution over numbers, separate, tanh",
+            over_numbers,
+            Input::Dense(2 + 5 * 5 * 3),
+            discrete(&[2, 3]),
+            false,
+            conv(2, [5, 5, 3], &[[6, 2, 1]]),
+        ),
+    ]
+}
+
 /// Every shape.
 pub fn all() -> Vec<Case> {
     let discrete = |counts: &[usize]| Head::MultiDiscrete(counts.to_vec());
@@ -153,7 +196,7 @@ pub fn all() -> Vec<Case> {
         change(&mut config);
         config
     };
-    vec![
+    let mut cases = vec![
         Case::new("cartpole", config(16, 32, 4), Input::Dense(4), discrete(&[2]), false),
         Case::new(
             "one environment, separate, relu",
@@ -206,5 +249,7 @@ pub fn all() -> Vec<Case> {
             Head::DiagonalGaussian(1),
             false,
         ),
-    ]
+    ];
+    cases.extend(convolutions());
+    cases
 }

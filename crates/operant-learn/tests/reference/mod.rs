@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use operant_learn::cpu::batch::Batch;
-use operant_learn::network::{Head, Input, Network};
+use operant_learn::network::{Conv, Head, Input, Network};
 use operant_learn::shuffle::Shuffle;
 use operant_learn::{Activation, Config};
 
@@ -54,13 +54,22 @@ pub fn unpack(network: &Network, batch: &Batch, index: usize) -> Sample {
     }
 }
 
-/// A matrix-vector layer named by its tensors.
+/// A layer named by its tensors, as all products that it consists of.
 struct Layer {
-    weight: usize,
-    bias: usize,
+    /// Input, output and parameter of each weight's every use.
+    products: Vec<[usize; 3]>,
+    /// The parameter that is added to each output.
+    biases: Vec<usize>,
+    /// The input that is an output as it is, of outputs after those.
+    passed: Vec<usize>,
     inputs: usize,
-    outputs: usize,
     hidden: bool,
+}
+
+impl Layer {
+    fn outputs(&self) -> usize {
+        self.biases.len() + self.passed.len()
+    }
 }
 
 fn layer(network: &Network, weight: &str, hidden: bool) -> Layer {
@@ -68,12 +77,50 @@ fn layer(network: &Network, weight: &str, hidden: bool) -> Layer {
         |name: &str| network.tensors.iter().find(|t| t.name == name).unwrap_or_else(|| panic!("no {name}"));
     let tensor = find(weight);
     let bias = find(&weight.replace(".weight", ".bias"));
+    let (outputs, inputs) = (tensor.shape[0], tensor.shape[1]);
+    let products = (0..outputs).flat_map(|j| (0..inputs).map(move |i| [i, j, j * inputs + i]));
     Layer {
-        weight: tensor.offset,
-        bias: bias.offset,
-        inputs: tensor.shape[1],
-        outputs: tensor.shape[0],
+        products: products.map(|[i, j, w]| [i, j, tensor.offset + w]).collect(),
+        biases: (0..outputs).map(|j| bias.offset + j).collect(),
+        passed: vec![],
+        inputs,
         hidden,
+    }
+}
+
+/// A convolution: PyTorch's Conv2d over the image, whose channels are last; then the other inputs.
+fn conv_layer(network: &Network, name: &str, conv: &Conv, inputs: usize) -> Layer {
+    let offset = |of: &str| network.tensors.iter().find(|t| t.name == format!("{name}.{of}")).unwrap().offset;
+    let (weight, bias) = (offset("weight"), offset("bias"));
+    let Conv { first, image: [height, width, depth], channels, kernel, stride } = *conv;
+    let (rows, columns) = ((height - kernel) / stride + 1, (width - kernel) / stride + 1);
+    let mut products = vec![];
+    for y in 0..rows {
+        for x in 0..columns {
+            for o in 0..channels {
+                for c in 0..depth {
+                    for ky in 0..kernel {
+                        for kx in 0..kernel {
+                            let input = first + ((y * stride + ky) * width + x * stride + kx) * depth + c;
+                            let output = (y * columns + x) * channels + o;
+                            products.push([
+                                input,
+                                output,
+                                weight + ((o * depth + c) * kernel + ky) * kernel + kx,
+                            ]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let image = first..first + height * width * depth;
+    Layer {
+        products,
+        biases: (0..rows * columns * channels).map(|k| bias + k % channels).collect(),
+        passed: (0..inputs).filter(|i| !image.contains(i)).collect(),
+        inputs,
+        hidden: true,
     }
 }
 
@@ -84,9 +131,13 @@ fn path(network: &Network, head: &str) -> Vec<Layer> {
         (false, "policy") => "actor",
         _ => "critic",
     };
-    let mut layers: Vec<Layer> = (0..network.architecture.hidden.len())
-        .map(|k| layer(network, &format!("{trunk}.{k}.weight"), true))
-        .collect();
+    let mut layers: Vec<Layer> = vec![];
+    for (k, conv) in network.architecture.conv.iter().enumerate() {
+        let inputs = layers.last().map_or(network.architecture.input.features(), Layer::outputs);
+        layers.push(conv_layer(network, &format!("{trunk}.conv.{k}"), conv, inputs));
+    }
+    let hidden = 0..network.architecture.hidden.len();
+    layers.extend(hidden.map(|k| layer(network, &format!("{trunk}.{k}.weight"), true)));
     layers.push(layer(network, &format!("{head}.weight"), false));
     layers
 }
@@ -96,16 +147,16 @@ fn forward(network: &Network, params: &[f64], layers: &[Layer], obs: &[f64]) -> 
     let mut outputs = vec![obs.to_vec()];
     for l in layers {
         let x = outputs.last().unwrap();
-        let y = (0..l.outputs).map(|j| {
-            let z: f64 = params[l.bias + j]
-                + (0..l.inputs).map(|i| params[l.weight + j * l.inputs + i] * x[i]).sum::<f64>();
-            match network.architecture.activation {
-                _ if !l.hidden => z,
-                Activation::Tanh => z.tanh(),
-                Activation::Relu => z.max(0.0),
-            }
+        let mut z: Vec<f64> = l.biases.iter().map(|&bias| params[bias]).collect();
+        for &[input, output, weight] in &l.products {
+            z[output] += params[weight] * x[input];
+        }
+        let y = z.into_iter().map(|z| match network.architecture.activation {
+            _ if !l.hidden => z,
+            Activation::Tanh => z.tanh(),
+            Activation::Relu => z.max(0.0),
         });
-        let y = y.collect();
+        let y = y.chain(l.passed.iter().map(|&i| x[i])).collect();
         outputs.push(y);
     }
     outputs
@@ -123,7 +174,7 @@ fn backward(
     let mut delta = delta.to_vec();
     for (k, l) in layers.iter().enumerate().rev() {
         if l.hidden {
-            for (d, y) in delta.iter_mut().zip(&outputs[k + 1]) {
+            for (d, y) in delta.iter_mut().zip(&outputs[k + 1]).take(l.biases.len()) {
                 *d *= match network.architecture.activation {
                     Activation::Tanh => 1.0 - y * y,
                     Activation::Relu => f64::from(*y > 0.0),
@@ -131,12 +182,15 @@ fn backward(
             }
         }
         let mut below = vec![0.0; l.inputs];
-        for j in 0..l.outputs {
-            gradient[l.bias + j] += delta[j];
-            for i in 0..l.inputs {
-                gradient[l.weight + j * l.inputs + i] += delta[j] * outputs[k][i];
-                below[i] += delta[j] * params[l.weight + j * l.inputs + i];
-            }
+        for (&bias, delta) in l.biases.iter().zip(&delta) {
+            gradient[bias] += delta;
+        }
+        for &[input, output, weight] in &l.products {
+            gradient[weight] += delta[output] * outputs[k][input];
+            below[input] += delta[output] * params[weight];
+        }
+        for (&input, delta) in l.passed.iter().zip(&delta[l.biases.len()..]) {
+            below[input] += delta;
         }
         delta = below;
     }

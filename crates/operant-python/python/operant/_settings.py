@@ -30,6 +30,7 @@ class Settings(TypedDict, total=False):
     adam_eps: float
     adam_beta1: float
     adam_beta2: float
+    conv: Sequence[Sequence[int]]
     hidden: Sequence[int]
     activation: Literal["tanh", "relu"]
     shared_trunk: bool

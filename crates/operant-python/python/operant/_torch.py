@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,23 @@ class Part(nn.Module):
         return x.to(dtype) / 255 if self.type == "bytes" else x.to(dtype)
 
 
+class Conv(nn.Module):
+    """A convolution over the part of the features `(N, features)` that is an image; the others follow its outputs."""
+
+    def __init__(self, shape: dict[str, Any]) -> None:
+        super().__init__()
+        self.first: int = shape["first"]
+        self.image: list[int] = shape["image"]
+        made = torch.nn.Conv2d(self.image[2], shape["channels"], shape["kernel"], shape["stride"])
+        self.weight, self.bias, self.stride = made.weight, made.bias, made.stride
+
+    def forward(self, x: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+        end = self.first + math.prod(self.image)
+        image = x[:, self.first : end].reshape(-1, *self.image).permute(0, 3, 1, 2)
+        made = activation(nn.functional.conv2d(image, self.weight, self.bias, self.stride))
+        return torch.cat([made.permute(0, 2, 3, 1).flatten(1), x[:, : self.first], x[:, end:]], 1)
+
+
 class ActorCritic(nn.Module):
     """The network of a policy, its normalisation and its bounds. `operant.load(...).to_torch()` makes it.
 
@@ -74,8 +91,9 @@ class ActorCritic(nn.Module):
 
         self.trunks = ["trunk", "trunk"] if metadata["shared_trunk"] else ["actor", "critic"]
         for trunk in dict.fromkeys(self.trunks):
-            layers = [dense(f"{trunk}.{k}") for k in range(len(metadata["hidden"]))]
-            self.add_module(trunk, nn.ModuleList(layers))
+            layers: dict[str, nn.Module] = {"conv": nn.ModuleList(Conv(shape) for shape in metadata["conv"])}
+            layers |= {f"{k}": dense(f"{trunk}.{k}") for k in range(len(metadata["hidden"]))}
+            self.add_module(trunk, nn.ModuleDict(layers))
         self.policy, self.value = dense("policy"), dense("value")
         if "log_std" in arrays:
             self.log_std = nn.Parameter(torch.zeros(len(arrays["log_std"])))
@@ -91,7 +109,10 @@ class ActorCritic(nn.Module):
         return self.policy(actor), self.value(critic).squeeze(1)
 
     def _hidden(self, trunk: str, x: Tensor) -> Tensor:
-        for layer in self.get_submodule(trunk).children():
+        convs, *layers = self.get_submodule(trunk).children()
+        for conv in convs.children():
+            x = conv(x, self.activation)
+        for layer in layers:
             x = self.activation(layer(x))
         return x
 

@@ -11,6 +11,8 @@ SETTINGS = {
     "pendulum": {"norm_obs": True, "activation": "relu"},
     "acrobot": {"shared_trunk": True},
     "minatar_breakout": {"hidden": [64], "num_envs": 16},
+    "minatar_asterix": {"conv": [[8, 3, 1]], "hidden": [32], "num_envs": 16},
+    "minigrid_fetch_5x5_n2": {"conv": [[8, 3, 1], [4, 2, 2]], "activation": "relu", "num_envs": 16},
 }
 # Environments of the tests, one for each kind of observation.
 SETTINGS |= {

@@ -73,5 +73,6 @@ fn python_type(kind: Kind) -> String {
         Kind::Choice(words) => format!("Literal[\"{}\"]", words.join("\", \"")),
         Kind::Text(_) => "str | os.PathLike[str]".to_owned(),
         Kind::Widths => "Sequence[int]".to_owned(),
+        Kind::Convs => "Sequence[Sequence[int]]".to_owned(),
     }
 }

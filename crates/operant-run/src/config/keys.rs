@@ -1,7 +1,7 @@
 //! Every configuration key, and the parsing and checking of values.
 
 use operant_learn::Config;
-use operant_learn::setting::{Key, Kind, MAX_LAYERS, MAX_WIDTH, Range, Refusal};
+use operant_learn::setting::{Key, Kind, MAX_KERNEL, MAX_LAYERS, MAX_WIDTH, Range, Refusal};
 use toml::Value;
 
 use super::RunConfig;
@@ -49,6 +49,7 @@ pub(super) fn accept(key: &Key, value: Value) -> Checked {
             _ => Err(Refusal::new("is not a string", "give a non-empty string in quotes")),
         },
         Kind::Widths => widths(value),
+        Kind::Convs => convs(value),
     }
 }
 
@@ -124,6 +125,36 @@ fn widths(value: Value) -> Checked {
     match widths.iter().find(|width| !fits(width)) {
         Some(other) => Err(Refusal::new(format!("has a layer of width {other}"), remedy())),
         None => Ok(Value::Array(widths)),
+    }
+}
+
+fn convs(value: Value) -> Checked {
+    let remedy = || "give a list of [channels, kernel, stride], such as [[16, 3, 1]], or []".to_owned();
+    let layers = match value {
+        Value::Array(layers) => layers,
+        _ => return Err(Refusal::new("is not a list of convolutions", remedy())),
+    };
+    // One convolution without the outer brackets.
+    let layers = if layers.iter().any(Value::is_integer) { vec![Value::Array(layers)] } else { layers };
+    if layers.len() > MAX_LAYERS {
+        return Err(Refusal::new(format!("is a list of more than {MAX_LAYERS} convolutions"), remedy()));
+    }
+    let most = [MAX_WIDTH, MAX_KERNEL, MAX_KERNEL];
+    let fits = |layer: &&Value| {
+        let numbers = layer.as_array().map_or(&[][..], Vec::as_slice);
+        let is_number =
+            |(value, most): (&Value, i64)| value.as_integer().is_some_and(|n| (1..=most).contains(&n));
+        numbers.len() == most.len() && numbers.iter().zip(most).all(is_number)
+    };
+    match layers.iter().find(|layer| !fits(layer)) {
+        Some(other) => {
+            let most = format!("up to {MAX_WIDTH}, {MAX_KERNEL} and {MAX_KERNEL}");
+            Err(Refusal::new(
+                format!("has {other}, which is not [channels, kernel, stride], {most}"),
+                remedy(),
+            ))
+        }
+        None => Ok(Value::Array(layers)),
     }
 }
 

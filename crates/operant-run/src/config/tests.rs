@@ -203,6 +203,11 @@ fn values_out_of_range_are_refused() {
         "hidden=[64, 0]",
         "hidden=[]",
         "hidden=wide",
+        "conv=16",
+        "conv=[[16, 3]]",
+        "conv=[[16, 3, 0]]",
+        "conv=[[16, 100, 1]]",
+        "conv=[[0, 3, 1], [16, 3, 1]]",
         "activation=sigmoid",
         "anneal_lr=1",
         "update_epochs=0",
@@ -270,6 +275,10 @@ fn lenient_spellings_are_accepted() {
     assert_eq!(requested.settings.learner.total_timesteps, 200_000);
     assert_eq!((requested.settings.learner.gamma, requested.settings.learner.num_envs), (1.0, 16));
     assert_eq!(requested.settings.learner.hidden, [32, 16]);
+    for one in ["conv=[16, 3, 1]", "conv=[[16,3,1]]"] {
+        let conv = with_files("", "", &set(&[one]), &[]).expect("valid").settings.learner.conv;
+        assert_eq!(conv, [[16, 3, 1]]);
+    }
 }
 
 #[test]

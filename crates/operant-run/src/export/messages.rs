@@ -10,6 +10,8 @@ pub const BOOL: i32 = 9;
 
 /// Types of attributes.
 const INT: i32 = 2;
+/// The same for lists of whole numbers.
+const INTS: i32 = 7;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Model {
@@ -77,6 +79,8 @@ pub struct Attribute {
     pub name: String,
     #[prost(int64, tag = "3")]
     pub i: i64,
+    #[prost(int64, repeated, packed = "false", tag = "8")]
+    pub ints: Vec<i64>,
     #[prost(int32, tag = "20")]
     pub r#type: i32,
 }
@@ -84,7 +88,13 @@ pub struct Attribute {
 impl Attribute {
     /// A whole number.
     pub fn int(name: &str, i: i64) -> Self {
-        Attribute { name: name.to_owned(), i, r#type: INT }
+        Attribute { name: name.to_owned(), i, ints: Vec::new(), r#type: INT }
+    }
+
+    /// Whole numbers.
+    pub fn ints(name: &str, ints: &[usize]) -> Self {
+        let ints = ints.iter().map(|&n| n as i64).collect();
+        Attribute { name: name.to_owned(), i: 0, ints, r#type: INTS }
     }
 }
 

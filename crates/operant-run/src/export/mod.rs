@@ -8,6 +8,7 @@ use std::path::Path;
 
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::TrainedPolicy;
+use operant_learn::network::Conv;
 use safetensors::tensor::{self, Dtype, TensorView};
 use serde_json::{Value, json};
 
@@ -69,6 +70,12 @@ fn part((name, space): (&str, &ObsSpace)) -> Value {
     part
 }
 
+/// A convolution: its image, as the first of its features and height, width and depth, and its shape.
+fn conv(conv: &Conv) -> Value {
+    let Conv { first, image, channels, kernel, stride } = conv;
+    json!({"first": first, "image": image, "channels": channels, "kernel": kernel, "stride": stride})
+}
+
 /// Spaces and network as JSON, so that a file describes itself.
 pub fn metadata(saved: &SavedPolicy) -> String {
     let TrainedPolicy { env, obs, actions, masked, network, obs_norm, .. } = &saved.policy;
@@ -84,6 +91,7 @@ pub fn metadata(saved: &SavedPolicy) -> String {
             ActionSpace::Discrete(choices) => choices.clone(),
         },
         "action_mask": masked,
+        "conv": architecture.conv.iter().map(conv).collect::<Vec<_>>(),
         "hidden": architecture.hidden,
         "activation": architecture.activation.name(),
         "shared_trunk": architecture.shared_trunk,

@@ -10,6 +10,7 @@
 //! ```
 
 use operant_env::{ActionSpace, ObsSpace};
+use operant_learn::network::{Form, LayerSpec};
 use operant_learn::{Activation, TrainedPolicy};
 use prost::Message;
 
@@ -166,6 +167,38 @@ impl Builder {
         self.node("Gemm", &[x, &weight, &bias], output, vec![Attribute::int("transB", 1)])
     }
 
+    /// The features of a convolution, whose images have their channels last.
+    fn conv(&mut self, layer: &LayerSpec, op: &str, x: &str, output: &str) {
+        let Form::Conv(conv) = &layer.form else { return };
+        let name = &layer.name;
+        let own = |what: &str| format!("{name}.{what}");
+        let axis = vec![Attribute::int("axis", 1)];
+        let image = conv.first..conv.first + conv.image_len();
+        let columns = self.ints(&own("image_columns"), &image.collect::<Vec<_>>());
+        let flat = self.node("Gather", &[x, &columns], &own("image"), axis.clone());
+        // 0 keeps the batch.
+        let shape = self.ints(&own("shape"), &[&[0], &conv.image[..]].concat());
+        let image = self.node("Reshape", &[&flat, &shape], &own("pixels"), vec![]);
+        let turned = |of: &mut Self, x: &str, order: &[usize], what: &str| {
+            of.node("Transpose", &[x], &own(what), vec![Attribute::ints("perm", order)])
+        };
+        let image = turned(self, &image, &[0, 3, 1, 2], "channels_first");
+        let (weight, bias) = (own("weight"), own("bias"));
+        let strides = vec![Attribute::ints("strides", &[conv.stride, conv.stride])];
+        let sums = self.node("Conv", &[&image, &weight, &bias], &own("sum"), strides);
+        let sums = self.node(op, &[&sums], &own("channels"), vec![]);
+        let sums = turned(self, &sums, &[0, 2, 3, 1], "channels_last");
+        let passed: Vec<usize> = conv.passed(layer.inputs).collect();
+        if passed.is_empty() {
+            self.node("Flatten", &[&sums], output, axis);
+            return;
+        }
+        let made = self.node("Flatten", &[&sums], &own("made"), axis.clone());
+        let columns = self.ints(&own("passed_columns"), &passed);
+        let passed = self.node("Gather", &[x, &columns], &own("passed"), axis.clone());
+        self.node("Concat", &[&made, &passed], output, axis);
+    }
+
     /// The hidden layers of `trunk`, unless another head has added them.
     fn hidden(&mut self, policy: &TrainedPolicy, trunk: &str, obs: &str) -> String {
         let architecture = &policy.network.architecture;
@@ -174,6 +207,14 @@ impl Builder {
             Activation::Relu => "Relu",
         };
         let mut x = obs.to_owned();
+        let layers = policy.network.layers();
+        for layer in layers.filter(|layer| layer.name.starts_with(&format!("{trunk}.conv."))) {
+            let output = format!("{}.out", layer.name);
+            if !self.graph.node.iter().any(|node| node.name == output) {
+                self.conv(layer, op, &x, &output);
+            }
+            x = output;
+        }
         for k in 0..architecture.hidden.len() {
             let output = format!("{trunk}.{k}.out");
             if !self.graph.node.iter().any(|node| node.name == output) {

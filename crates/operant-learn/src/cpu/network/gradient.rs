@@ -4,16 +4,17 @@ use operant_lane::{Float, Mask};
 use wide::f32x16;
 
 use crate::config::Activation;
-use crate::cpu::network::policy::{Activations, Layer, Observation, Policy};
+use crate::cpu::network::conv::ConvGradient;
+use crate::cpu::network::policy::{Activations, Backward, Layer, Observation, Policy};
 use crate::cpu::network::tile::{Row, TILE_VECTORS, fma};
 use crate::cpu::network::weight_gradient::{LayerInput, WeightGradient, add_up};
-use crate::network::{Input, Network};
+use crate::network::{Form, Input, LayerSpec, Network};
 
 /// Running sums of the gradient of every parameter over the tiles of a chunk.
 #[derive(Debug, Clone)]
 pub(crate) struct Gradient {
     /// `[chain][layer]`.
-    chains: Vec<Vec<WeightGradient>>,
+    chains: Vec<Vec<LayerGradient>>,
     /// The log standard deviations' sums of a Gaussian head, `[action]`, samples in lanes.
     pub log_std: Vec<f32x16>,
 }
@@ -27,7 +28,7 @@ impl Gradient {
                 .layers
                 .iter()
                 .enumerate()
-                .map(|(k, layer)| WeightGradient::new(layer, packed && k == 0))
+                .map(|(k, layer)| LayerGradient::new(layer, packed && k == 0))
                 .collect()
         });
         let deviations = network.log_std.map_or(0, |_| network.policy_outputs());
@@ -36,7 +37,7 @@ impl Gradient {
 
     /// Resets all sums.
     pub fn clear(&mut self) {
-        self.chains.iter_mut().flatten().for_each(WeightGradient::clear);
+        self.chains.iter_mut().flatten().for_each(LayerGradient::clear);
         self.log_std.fill(f32x16::ZERO);
     }
 
@@ -49,8 +50,8 @@ impl Gradient {
         activations: &Activations<TILE_VECTORS>,
         deltas: &mut Activations<TILE_VECTORS>,
     ) {
-        let chains =
-            policy.chains.iter().zip(&mut self.chains).zip(activations.chains.iter().zip(&mut deltas.chains));
+        let Activations { chains, scratch, .. } = deltas;
+        let chains = policy.chains.iter().zip(&mut self.chains).zip(activations.chains.iter().zip(chains));
         for ((layers, sums), (y, deltas)) in chains {
             for k in (0..layers.len()).rev() {
                 let (before, after) = deltas.split_at_mut(k);
@@ -61,10 +62,21 @@ impl Gradient {
                 };
                 let x = &y[k - 1][..];
                 sums[k].add(LayerInput::Dense(x), dz);
-                let panels = layers[k].backward.as_ref().expect("later layers have a way back");
-                match activation(&layers[k - 1]) {
-                    Activation::Tanh => panels.apply(dz, dx, |i, sum| tanh_gradient(&x[i], sum)),
-                    Activation::Relu => panels.apply(dz, dx, |i, sum| relu_gradient(&x[i], sum)),
+                let activation = activation(&layers[k - 1]);
+                match layers[k].backward.as_ref().expect("later layers have a way back") {
+                    Backward::Dense(panels) => match activation {
+                        Activation::Tanh => panels.apply(dz, dx, |i, sum| tanh_gradient(&x[i], sum)),
+                        Activation::Relu => panels.apply(dz, dx, |i, sum| relu_gradient(&x[i], sum)),
+                    },
+                    Backward::Conv(panels) => {
+                        panels.gradient(dz, dx, scratch);
+                        for (dx, x) in dx.iter_mut().zip(x) {
+                            *dx = match activation {
+                                Activation::Tanh => tanh_gradient(x, *dx),
+                                Activation::Relu => relu_gradient(x, *dx),
+                            };
+                        }
+                    }
                 }
             }
         }
@@ -76,11 +88,48 @@ impl Gradient {
             for (layer, sums) in chain.layers.iter().zip(sums) {
                 // Weights and bias are disjoint, biases later.
                 let (head, tail) = flat.split_at_mut(layer.bias);
-                sums.finish(&mut head[layer.weight_range()], &mut tail[..layer.outputs]);
+                sums.finish(&mut head[layer.weight_range()], &mut tail[..layer.rows()]);
             }
         }
         if let Some(start) = network.log_std {
             add_up(&self.log_std, &mut flat[start..start + self.log_std.len()]);
+        }
+    }
+}
+
+/// The sums of one layer.
+#[derive(Debug, Clone)]
+enum LayerGradient {
+    Dense(WeightGradient),
+    Conv(ConvGradient),
+}
+
+impl LayerGradient {
+    fn new(layer: &LayerSpec, bits: bool) -> Self {
+        match &layer.form {
+            Form::Dense => Self::Dense(WeightGradient::new(layer.inputs, layer.outputs, bits)),
+            Form::Conv(conv) => Self::Conv(ConvGradient::new(layer, conv, bits)),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Dense(sums) => sums.clear(),
+            Self::Conv(sums) => sums.clear(),
+        }
+    }
+
+    fn add(&mut self, x: LayerInput<'_>, dz: &[Row<TILE_VECTORS>]) {
+        match self {
+            Self::Dense(sums) => sums.add(x, dz),
+            Self::Conv(sums) => sums.add(x, dz),
+        }
+    }
+
+    fn finish(&self, weight: &mut [f32], bias: &mut [f32]) {
+        match self {
+            Self::Dense(sums) => sums.finish(weight, bias),
+            Self::Conv(sums) => sums.finish(weight, bias),
         }
     }
 }

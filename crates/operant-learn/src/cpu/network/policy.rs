@@ -8,9 +8,10 @@ use wide::f32x16;
 
 use crate::config::Activation;
 use crate::cpu::network::bits::BitWeights;
+use crate::cpu::network::conv::{self, ConvBits, ConvPanels};
 use crate::cpu::network::dense::Panels;
 use crate::cpu::network::tile::{BitRow, Row, map, splat};
-use crate::network::{Dense, Input, Network};
+use crate::network::{Form, Input, LayerSpec, Network};
 
 /// Observations of V x 16 environments or samples.
 #[derive(Debug, Clone, Copy)]
@@ -28,17 +29,30 @@ pub(crate) enum Weights {
     Dense(Panels),
     /// Packed bits.
     Bits(BitWeights),
+    /// A convolution over numbers.
+    Conv(ConvPanels),
+    /// A convolution over packed bits.
+    ConvBits(ConvBits),
+}
+
+/// The transposed weights of a layer.
+#[derive(Debug, Clone)]
+pub(crate) enum Backward {
+    /// Dense.
+    Dense(Panels),
+    /// A convolution.
+    Conv(ConvPanels),
 }
 
 /// A layer and its packed weights.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     /// Shape and place of its parameters.
-    pub spec: Dense,
+    pub spec: LayerSpec,
     /// For the forward pass.
     pub forward: Weights,
     /// The transpose, for the gradient of the inputs; the first layer does not need it.
-    pub backward: Option<Panels>,
+    pub backward: Option<Backward>,
 }
 
 /// The actor-critic with its weights packed. Pack once per horizon or Adam step, then run any number of tiles.
@@ -56,6 +70,8 @@ pub struct Policy {
 pub struct Activations<const V: usize> {
     /// `[chain][layer][output]`.
     pub(crate) chains: Vec<Vec<Vec<Row<V>>>>,
+    /// Scratch space of convolutions.
+    pub(crate) scratch: Vec<f32x16>,
     policy_outputs: usize,
 }
 
@@ -67,7 +83,8 @@ impl<const V: usize> Activations<V> {
             .iter()
             .map(|chain| chain.layers.iter().map(|layer| vec![splat(0.0); layer.outputs]).collect())
             .collect();
-        Self { chains, policy_outputs: network.policy_outputs() }
+        let scratch = network.architecture.conv.iter().map(conv::scratch::<V>).max().unwrap_or(0);
+        Self { chains, scratch: vec![f32x16::ZERO; scratch], policy_outputs: network.policy_outputs() }
     }
 
     /// `[output]`: logits over all components, or means.
@@ -104,13 +121,20 @@ impl Policy {
             .chains
             .iter()
             .map(|chain| {
-                let layer = |(k, spec): (usize, &Dense)| Layer {
-                    spec: spec.clone(),
-                    forward: match network.architecture.input {
-                        Input::Bits(_) if k == 0 => Weights::Bits(BitWeights::new(spec.inputs, spec.outputs)),
-                        _ => Weights::Dense(Panels::new(spec.inputs, spec.outputs)),
-                    },
-                    backward: (k > 0).then(|| Panels::new(spec.outputs, spec.inputs)),
+                let layer = |(k, spec): (usize, &LayerSpec)| {
+                    let bits = k == 0 && matches!(network.architecture.input, Input::Bits(_));
+                    let (inputs, outputs) = (spec.inputs, spec.outputs);
+                    let forward = match &spec.form {
+                        Form::Dense if bits => Weights::Bits(BitWeights::new(inputs, outputs)),
+                        Form::Dense => Weights::Dense(Panels::new(inputs, outputs)),
+                        Form::Conv(conv) if bits => Weights::ConvBits(ConvBits::new(conv, inputs)),
+                        Form::Conv(conv) => Weights::Conv(ConvPanels::forward(conv)),
+                    };
+                    let backward = (k > 0).then(|| match &spec.form {
+                        Form::Dense => Backward::Dense(Panels::new(outputs, inputs)),
+                        Form::Conv(conv) => Backward::Conv(ConvPanels::backward(conv)),
+                    });
+                    Layer { spec: spec.clone(), forward, backward }
                 };
                 chain.layers.iter().enumerate().map(layer).collect()
             })
@@ -136,6 +160,8 @@ impl Policy {
             match &mut layer.forward {
                 Weights::Dense(panels) => panels.pack(weight, bias),
                 Weights::Bits(bits) => bits.pack(weight, bias),
+                Weights::Conv(panels) => panels.pack(weight, bias),
+                Weights::ConvBits(bits) => bits.pack(weight, bias),
             }
         }
         if let Some(start) = self.network.log_std {
@@ -148,8 +174,11 @@ impl Policy {
     pub(crate) fn pack_for_update(&mut self, params: &[f32]) {
         self.pack(params);
         for layer in self.chains.iter_mut().flatten() {
-            if let Some(backward) = &mut layer.backward {
-                backward.pack_transposed(&params[layer.spec.weight_range()]);
+            let weight = &params[layer.spec.weight_range()];
+            match &mut layer.backward {
+                None => {}
+                Some(Backward::Dense(panels)) => panels.pack_transposed(weight),
+                Some(Backward::Conv(panels)) => panels.pack_transposed(weight),
             }
         }
     }
@@ -176,19 +205,30 @@ impl Policy {
         observation: Observation<'_, V>,
         out: &mut Activations<V>,
     ) {
-        for (chain, out) in self.chains[chains.clone()].iter().zip(&mut out.chains[chains]) {
+        let Activations { chains: out, scratch, .. } = out;
+        for (chain, out) in self.chains[chains.clone()].iter().zip(&mut out[chains]) {
             for (k, layer) in chain.iter().enumerate() {
                 let (before, after) = out.split_at_mut(k);
                 let y = &mut after[0][..];
-                match (&layer.forward, before.last(), observation) {
-                    (Weights::Dense(panels), Some(x), _) => dense(panels, x, y, layer.spec.activation),
-                    (Weights::Dense(panels), None, Observation::Dense(x)) => {
+                let x = before.last().map_or(observation, |x| Observation::Dense(x));
+                match (&layer.forward, x) {
+                    (Weights::Dense(panels), Observation::Dense(x)) => {
                         dense(panels, x, y, layer.spec.activation)
                     }
-                    (Weights::Bits(bits), None, Observation::Bits(x)) => match layer.spec.activation {
+                    (Weights::Bits(bits), Observation::Bits(x)) => match layer.spec.activation {
                         None => bits.apply(x, y, |sum| sum),
                         Some(Activation::Tanh) => bits.apply(x, y, tanh),
                         Some(Activation::Relu) => bits.apply(x, y, relu),
+                    },
+                    (Weights::Conv(panels), Observation::Dense(x)) => match layer.spec.activation {
+                        None => panels.apply(x, y, scratch, |sum| sum),
+                        Some(Activation::Tanh) => panels.apply(x, y, scratch, tanh),
+                        Some(Activation::Relu) => panels.apply(x, y, scratch, relu),
+                    },
+                    (Weights::ConvBits(bits), Observation::Bits(x)) => match layer.spec.activation {
+                        None => bits.apply(x, y, scratch, |sum| sum),
+                        Some(Activation::Tanh) => bits.apply(x, y, scratch, tanh),
+                        Some(Activation::Relu) => bits.apply(x, y, scratch, relu),
                     },
                     _ => panic!("the observation's form is not the one the network was laid out for"),
                 }

@@ -12,7 +12,6 @@ use wide::f32x16;
 
 use crate::cpu::network::bits::for_each_bit;
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, fma, lane_sums, turn};
-use crate::network::Dense;
 
 /// Largest number of weights summed in the lanes form: half a first-level cache of sums.
 const LANES_WEIGHTS: usize = 512;
@@ -56,9 +55,8 @@ pub(crate) struct WeightGradient {
 }
 
 impl WeightGradient {
-    /// Zero sums for `layer`; `bits` if its inputs are packed.
-    pub fn new(layer: &Dense, bits: bool) -> Self {
-        let (inputs, outputs) = (layer.inputs, layer.outputs);
+    /// Zero sums of this shape; `bits` if the inputs are packed.
+    pub fn new(inputs: usize, outputs: usize, bits: bool) -> Self {
         let panels = inputs.div_ceil(PANEL_INPUTS);
         let zero = [f32x16::ZERO; PANEL_VECTORS];
         let sums = if bits {

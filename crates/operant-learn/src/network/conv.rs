@@ -1,0 +1,184 @@
+//! The geometry of convolutions: no padding, square kernels, images with their channels last.
+
+use operant_env::ObsSpace;
+
+/// The part of the input features that is an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image {
+    /// Its first feature.
+    pub first: usize,
+    /// Height, width and depth; feature `(y width + x) depth + c` is channel c of the pixel (x, y).
+    pub extents: [usize; 3],
+}
+
+impl Image {
+    /// The image among the features of an observation: bits, bytes or indices with two or three dimensions, of which indices
+    /// are one-hot along the depth.
+    ///
+    /// # Errors
+    /// A description of the problem if there is none, or more than one.
+    pub fn of(space: &ObsSpace) -> Result<Self, String> {
+        let (mut first, mut images) = (0, Vec::new());
+        for (_, part) in space.parts() {
+            let extents = match part {
+                ObsSpace::Binary { shape } | ObsSpace::Bytes { shape } => match shape[..] {
+                    [height, width] => Some([height, width, 1]),
+                    [height, width, depth] => Some([height, width, depth]),
+                    _ => None,
+                },
+                ObsSpace::Index { shape, .. } if matches!(shape.len(), 2 | 3) => {
+                    // With two dimensions each index is a pixel; with three, all indices along the last are one.
+                    Some([shape[0], shape[1], part.features() / (shape[0] * shape[1])])
+                }
+                _ => None,
+            };
+            images.extend(extents.map(|extents| Image { first, extents }));
+            first += part.features();
+        }
+        match images[..] {
+            [image] => Ok(image),
+            [] => Err("no part of the observation is an image".to_owned()),
+            _ => Err("more than one part of the observation is an image".to_owned()),
+        }
+    }
+}
+
+/// A convolution over the part of a layer's inputs that is an image. Its outputs are an image `(height, width, channels)`, then
+/// the inputs that are not of the image, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conv {
+    /// The image's first input.
+    pub first: usize,
+    /// The image's height, width and depth.
+    pub image: [usize; 3],
+    /// Output channels.
+    pub channels: usize,
+    /// Height and width of a patch.
+    pub kernel: usize,
+    /// Distance between patches, in pixels.
+    pub stride: usize,
+}
+
+impl Conv {
+    /// Convolutions `[channels, kernel, stride]`, one after the other.
+    ///
+    /// # Errors
+    /// A description of the problem if one does not fit into its image.
+    pub fn stack(image: Image, convs: &[[usize; 3]]) -> Result<Vec<Self>, String> {
+        let Image { mut first, extents: mut image } = image;
+        let mut stack = Vec::new();
+        for (k, &[channels, kernel, stride]) in convs.iter().enumerate() {
+            let [height, width, depth] = image;
+            if channels == 0 || kernel == 0 || stride == 0 || kernel > height.min(width) {
+                return Err(format!(
+                    "convolution {k} has {channels} channels, kernel {kernel} and stride {stride}, and its image is \
+                     {height}x{width}x{depth}"
+                ));
+            }
+            let conv = Conv { first, image, channels, kernel, stride };
+            let [height, width] = conv.extents();
+            (first, image) = (0, [height, width, channels]);
+            stack.push(conv);
+        }
+        Ok(stack)
+    }
+
+    /// Height and width of the output.
+    pub fn extents(&self) -> [usize; 2] {
+        let [height, width, _] = self.image;
+        [height, width].map(|extent| (extent - self.kernel) / self.stride + 1)
+    }
+
+    /// Pixels of the output.
+    pub fn places(&self) -> usize {
+        self.extents().iter().product()
+    }
+
+    /// Inputs of a patch: kernel x kernel x depth.
+    pub fn patch(&self) -> usize {
+        self.kernel * self.kernel * self.image[2]
+    }
+
+    /// Inputs of the image.
+    pub fn image_len(&self) -> usize {
+        self.image.iter().product()
+    }
+
+    /// Outputs of the image: those that the weights make.
+    pub fn outputs(&self) -> usize {
+        self.places() * self.channels
+    }
+
+    /// Of the patch of output pixel `place`, the inputs of each row: the first of `kernel x depth` neighbours.
+    pub fn runs(&self, place: usize) -> impl Iterator<Item = usize> + use<> {
+        let Conv { first, image: [_, width, depth], kernel, stride, .. } = *self;
+        let columns = self.extents()[1];
+        let (y, x) = (place / columns * stride, place % columns * stride);
+        (0..kernel).map(move |row| first + ((y + row) * width + x) * depth)
+    }
+
+    /// The inputs that are not of the image, of `inputs` in all.
+    pub fn passed(&self, inputs: usize) -> impl Iterator<Item = usize> + use<> {
+        (0..self.first).chain(self.first + self.image_len()..inputs)
+    }
+
+    /// Reorders W from `(channels, depth, kernel, kernel)` to `(channels, kernel, kernel, depth)`, the order of a patch's inputs.
+    pub fn to_patches(&self, weight: &[f32], out: &mut [f32]) {
+        self.reorder(|patched, given| out[patched] = weight[given]);
+    }
+
+    /// The reverse.
+    pub fn from_patches(&self, patched: &[f32], out: &mut [f32]) {
+        self.reorder(|from, to| out[to] = patched[from]);
+    }
+
+    /// Calls `f` with the index of each weight in the order of patches, and in PyTorch's.
+    fn reorder(&self, mut f: impl FnMut(usize, usize)) {
+        let (area, depth) = (self.kernel * self.kernel, self.image[2]);
+        for channel in 0..self.channels {
+            for pixel in 0..area {
+                for c in 0..depth {
+                    f((channel * area + pixel) * depth + c, (channel * depth + c) * area + pixel);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_found_among_parts() {
+        let bits = |shape: &[usize]| ObsSpace::Binary { shape: shape.to_vec() };
+        let parts = |parts: &[ObsSpace]| {
+            ObsSpace::Parts(parts.iter().enumerate().map(|(k, part)| (k.to_string(), part.clone())).collect())
+        };
+        let cells = ObsSpace::Index { shape: vec![7, 7, 3], below: vec![11, 6, 3] };
+        let reals = ObsSpace::symmetric(&[1.0; 5]);
+        let found = |space: &ObsSpace| Image::of(space).map(|image| (image.first, image.extents));
+        assert_eq!(found(&bits(&[10, 9, 4])), Ok((0, [10, 9, 4])));
+        assert_eq!(found(&parts(&[reals.clone(), bits(&[6, 18])])), Ok((5, [6, 18, 1])));
+        assert_eq!(found(&parts(&[ObsSpace::index(4), cells.clone()])), Ok((4, [7, 7, 20])));
+        assert!(found(&reals).is_err_and(|problem| problem.contains("no part")));
+        assert!(
+            found(&parts(&[cells, bits(&[3, 3])])).is_err_and(|problem| problem.contains("more than one"))
+        );
+    }
+
+    #[test]
+    fn patches_lie_where_they_should() {
+        let conv = Conv { first: 2, image: [5, 7, 3], channels: 4, kernel: 2, stride: 3 };
+        assert_eq!((conv.extents(), conv.places(), conv.patch()), ([2, 2], 4, 12));
+        assert_eq!(conv.runs(3).collect::<Vec<_>>(), [2 + (3 * 7 + 3) * 3, 2 + (4 * 7 + 3) * 3]);
+        assert_eq!(conv.passed(109).collect::<Vec<_>>(), [0, 1, 107, 108]);
+        let weight: Vec<f32> = (0..48).map(|k| k as f32).collect();
+        let (mut patched, mut back) = (vec![0.0; 48], vec![0.0; 48]);
+        conv.to_patches(&weight, &mut patched);
+        // Channel 1, row 1, column 0, depth 2.
+        assert_eq!(patched[12 + 2 * 3 + 2], weight[12 + 2 * 4 + 2]);
+        conv.from_patches(&patched, &mut back);
+        assert_eq!(back, weight);
+    }
+}
