@@ -213,9 +213,11 @@ MINATAR = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 TOY_TEXT = {
     "frozen_lake": "FrozenLake-v1",
     "cliff_walking": "CliffWalking-v1",
-    "taxi": "Taxi-v3",
+    "taxi": "Taxi-v4",
     "blackjack": "Blackjack-v1",
 }
+ENVPOOL_HAS = {"CliffWalking-v1": "CliffWalking-v0", "Taxi-v4": "Taxi-v3"}
+"""Where EnvPool has the version before."""
 MINIGRID = {
     "minigrid_empty_8x8": "MiniGrid-Empty-8x8-v0",
     "minigrid_doorkey_8x8": "MiniGrid-DoorKey-8x8-v0",
@@ -241,8 +243,8 @@ def worlds() -> list[Comparison]:
             single = Peer(package, f"{package}, one environment", package, "env_single.py")
             peers = [replace(single, arguments=("--package", package, "--env", id))]
             if package == "gymnasium":
-                older = id.replace("CliffWalking-v1", "CliffWalking-v0")  # EnvPool has the version before
-                peers.append(Peer("envpool", "EnvPool, all cores", "envpool", "env_envpool.py", ("--env", older)))
+                of_envpool = ("--env", ENVPOOL_HAS.get(id, id))
+                peers.append(Peer("envpool", "EnvPool, all cores", "envpool", "env_envpool.py", of_envpool))
             command = (*bench_env(name), "--threads", "1")
             comparisons.append(Comparison(f"world-{name}", f"{id} alone", SPEED, command, tuple(peers)))
     return comparisons
