@@ -223,7 +223,7 @@ impl Env for BreakoutLarge {
                 ("motion".into(), ObsSpace::symmetric(&[1.0; 7])),
                 ("bricks".into(), ObsSpace::Binary { shape: vec![ROWS, COLUMNS] }),
             ]),
-            obs_names: names(["motion: ball's x and y, its velocity in x and y, the paddle's x (each -1 to 1), balls left, whether this is the second wall", "bricks: 1 where one is, by row from the top"]),
+            obs_names: names(["motion: ball's x and y, its velocity in x and y, the paddle's x (each -1 to 1, y downwards), balls left (fraction of 5), whether this is the second wall", "bricks: 1 where one is, by row from the top"]),
             actions: ActionSpace::Discrete(vec![3]),
             action_names: names(["stay", "left", "right"]),
             time_limit: 10_000,

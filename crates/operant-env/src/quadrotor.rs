@@ -61,13 +61,13 @@ const AHEAD: [f64; 2] = [0.15, 0.4];
 
 /// What the numbers of an observation mean.
 const OBSERVED: [&str; 7] = [
-    "1-3: the target's position relative to the body, in body axes (m)",
+    "numbers 1-3: the target's position relative to the body, in body axes (m)",
     "4-12: the rotation matrix from body to world, row by row",
     "13-15: velocity in body axes (m/s)",
     "16-18: angular velocity in body axes (rad/s)",
     "19-22: rotor speeds (fractions of the maximum)",
-    "23-25: the target's position in 0.15 s",
-    "26-28: the target's position in 0.4 s",
+    "23-25: the same for the target in 0.15 s",
+    "26-28: the same for the target in 0.4 s",
 ];
 
 /// The motion of the body: position, velocity, attitude, angular velocity and rotor speeds, in this order.

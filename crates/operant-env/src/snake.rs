@@ -167,7 +167,7 @@ impl Env for Snake {
                 ("food".into(), bits(&[4])),
                 ("heading".into(), bits(&[4])),
             ]),
-            obs_names: names(["view: 11 x 11 cells around the head, first where walls and body are, then where the food is", "food: whether it is above, to the right, below, to the left", "heading: up, right, down, left"]),
+            obs_names: names(["view: 11 x 11 cells around the head, first where walls and body are (without the end of the tail), then where the food is", "food: whether it is above, to the right, below, to the left", "heading: up, right, down, left"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),
             fps: 10.0,

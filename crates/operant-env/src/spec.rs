@@ -22,8 +22,8 @@ pub struct EnvSpec {
     pub variant_of: Option<String>,
     /// The observation space.
     pub obs: ObsSpace,
-    /// What the numbers of an observation mean, in order and with units: one entry for each real number, channel of bits or index,
-    /// or for each part. May be empty.
+    /// What the numbers of an observation mean, in order and with units, for people: of real numbers and channels of bits one entry
+    /// each where possible, otherwise phrases that name what they are about. May be empty.
     pub obs_names: Vec<String>,
     /// The action space.
     pub actions: ActionSpace,

@@ -57,8 +57,8 @@ settings! {
     adam_beta1: f64 [Kind::Real(Range::BelowOne)] = 0.9;
     /// Adam's decay of the second moment
     adam_beta2: f64 [Kind::Real(Range::BelowOne)] = 0.999;
-    /// Convolutions over the image among the observations, before the hidden layers: a list of [channels, kernel, stride], without
-    /// padding. What is not of the image passes them by. On the CPU only so far
+    /// Convolutions over the image in the observation: a list of [channels, kernel, stride], without padding. Other inputs skip them
+    /// and enter the first hidden layer. CPU only
     conv: Vec<[usize; 3]> = vec![], fixed("the checkpoint holds weights of that shape");
     /// Widths of the hidden layers
     hidden: Vec<usize> = vec![64, 64], fixed("the checkpoint holds weights of that shape");

@@ -37,7 +37,7 @@ pub enum Kind {
     Convs,
 }
 
-/// Maximum number of hidden layers.
+/// Maximum number of hidden layers, and of convolutions.
 pub const MAX_LAYERS: usize = 16;
 
 /// Maximum width of a hidden layer.

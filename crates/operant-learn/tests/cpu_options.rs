@@ -6,9 +6,9 @@ use std::sync::Arc;
 mod locks;
 
 use locks::Locks;
-use operant_env::AnyEnv;
 use operant_env::cartpole::CartPole;
 use operant_env::pendulum::Pendulum;
+use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::{
     CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, StartedBackend, WaitStrategy, backend, backend_with,
 };
@@ -86,7 +86,10 @@ fn options_never_change_a_bit() {
         check(shared(CartPole::default()), &config);
         check(shared(Locks), &config);
         // Real-valued rewards and observations, whose sums depend on the order of addition.
-        check(shared(Pendulum::default()), &Config { norm_obs: true, num_steps: 210, ..config });
+        check(shared(Pendulum::default()), &Config { norm_obs: true, num_steps: 210, ..config.clone() });
+        // Convolutions over bits and over numbers, with channels that fill no vector.
+        let breakout = builtin().find("minatar_breakout").expect("it is built in").clone();
+        check(breakout, &Config { conv: vec![[5, 3, 1], [17, 3, 2]], hidden: vec![16], ..config });
     }
 }
 

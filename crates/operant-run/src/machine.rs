@@ -78,7 +78,7 @@ fn workload(learner: &Config, num_envs: Option<usize>) -> Workload {
         num_envs,
         rollout_tiles: &ROLLOUT_TILES,
         lane_widths: &cpu::LANE_WIDTHS,
-        layers: learner.hidden.len(),
+        layers: learner.conv.len() + learner.hidden.len(),
         networks: if learner.shared_trunk { 1 } else { 2 },
         sample_bytes: SAMPLE_BYTES,
         max_chunks: cpu::update::MAX_CHUNKS,
@@ -103,8 +103,9 @@ pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Re
     let available = gib(memory.available);
     let of_network = footprint.network > memory.available / 2;
     let (what, key) = if of_network {
-        let widths = settings.assignment("hidden");
-        (format!("{widths} needs {} of memory, and {available} are available", gib(needed)), "hidden")
+        let key = if learner.conv.is_empty() { "hidden" } else { "conv" };
+        let layers = settings.assignment(key);
+        (format!("{layers} needs {} of memory, and {available} are available", gib(needed)), key)
     } else {
         let need = gib(needed);
         (
@@ -113,7 +114,7 @@ pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Re
         )
     };
     let remedy = match (of_network, footprint.most_envs(memory.available)) {
-        (true, _) => "use narrower or fewer hidden layers".to_string(),
+        (true, _) => "use narrower or fewer layers".to_string(),
         (false, 0) => "lower num_steps".to_string(),
         (false, most) => format!("use at most {most} environments, or lower num_steps"),
     };

@@ -24,7 +24,13 @@ for output, value in zip(session.get_outputs(), session.run(None, feed)):
     value.astype('f4').tofile(output.name)
 ";
 
-fn saved(obs: ObsSpace, actions: ActionSpace, masked: bool, shared_trunk: bool) -> SavedPolicy {
+fn saved(
+    obs: ObsSpace,
+    actions: ActionSpace,
+    masked: bool,
+    shared_trunk: bool,
+    conv: Option<&[[usize; 3]]>,
+) -> SavedPolicy {
     let features = obs.features();
     let input = if obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
     let obs_norm =
@@ -38,9 +44,9 @@ fn saved(obs: ObsSpace, actions: ActionSpace, masked: bool, shared_trunk: bool) 
     let network = Network::new(Architecture {
         input,
         packing: obs.packing(),
-        conv: Image::of(&obs)
-            .and_then(|image| Conv::stack(image, &[[5, 2, 1], [3, 1, 1]]))
-            .unwrap_or_default(),
+        conv: conv.map_or_else(Vec::new, |convs| {
+            Conv::stack(Image::of(&obs).expect("an image"), convs).expect("convolutions that fit")
+        }),
         hidden,
         activation,
         shared_trunk,
@@ -181,7 +187,6 @@ fn onnxruntime_computes_what_the_engine_does() {
         (index(&[3], &[32, 11, 2]), four(), false, false),
         (index(&[2, 5], &[1000]), four(), true, false),
         (image, four(), false, true),
-        (parts(&[("cells", &cells), ("direction", &index(&[], &[4]))]), four(), true, false),
         (all, four(), true, false),
         (symbols, four(), false, false),
         (numbers, bounds.clone(), false, true),
@@ -190,6 +195,20 @@ fn onnxruntime_computes_what_the_engine_does() {
         (bits, ActionSpace::Discrete(vec![3, 6, 4]), true, true),
         (floats, bounds, false, false),
     ] {
-        compare(Path::new(&python), &saved(obs, actions, masked, shared_trunk));
+        compare(Path::new(&python), &saved(obs, actions, masked, shared_trunk, None));
+    }
+    let planes = ObsSpace::Binary { shape: vec![7, 6, 2] };
+    let pixels = ObsSpace::Bytes { shape: vec![9, 9, 3] };
+    let cells = parts(&[
+        ("speed", &index(&[], &[3])),
+        ("cells", &index(&[5, 4, 3], &[11, 6, 3])),
+        ("direction", &index(&[], &[4])),
+    ]);
+    for (obs, masked, shared_trunk, conv) in [
+        (planes, false, true, &[[5, 3, 2]][..]),
+        (pixels, false, false, &[[4, 3, 2], [17, 2, 1]]),
+        (cells, true, true, &[[6, 2, 1], [3, 2, 2]]),
+    ] {
+        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, Some(conv)));
     }
 }

@@ -72,6 +72,7 @@ impl Case {
             num_steps: *num_steps,
             num_minibatches: *num_minibatches,
             update_epochs: *update_epochs,
+            conv: self.config.conv.clone(),
             hidden: self.config.hidden.clone(),
             shared_trunk: self.config.shared_trunk,
             total_timesteps: self.config.total_timesteps,

@@ -19,8 +19,8 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
-The output begins with the network, layer by layer (FLOP of the products of one
-forward pass), and is itself a valid --config file:
+Comments show the network, layer by layer, with the FLOP of the products for
+one observation. The output is itself a valid --config file:
   operant config cartpole > a.toml && operant train cartpole --config a.toml
 
 An operant.toml may hold tables named after environments, whose values override
@@ -78,10 +78,13 @@ fn network(network: &Network) -> String {
         let parameters = layer.weight_range().len() + layer.bias_range().len();
         [layer.name.clone(), form, parameters.to_string(), layer.flops().to_string()]
     });
+    let log_std = network
+        .log_std
+        .map(|_| ["log_std".to_owned(), String::new(), network.policy_outputs().to_string(), "0".to_owned()]);
     let total =
         ["all", "", &network.len().to_string(), &network.forward_flops().to_string()].map(str::to_owned);
     let header = ["layer", "shape", "parameters", "FLOP"].map(str::to_owned);
-    let rows: Vec<[String; 4]> = [header].into_iter().chain(layers).chain([total]).collect();
+    let rows: Vec<[String; 4]> = [header].into_iter().chain(layers).chain(log_std).chain([total]).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: [usize; 4] = core::array::from_fn(width);
     let line = |row: &[String; 4]| {

@@ -17,6 +17,8 @@ use crate::{Shape, Step, YELLOW, grid};
 const ROWS: usize = 8;
 /// Channels of the observation: player, enemy, trail, gold.
 const CHANNELS: usize = 4;
+/// What each of them shows.
+const CHANNEL_NAMES: [&str; CHANNELS] = ["player", "enemies", "trails of enemies and gold", "gold"];
 /// Words of the observation's 400 bits.
 const OBS_WORDS: usize = (CELLS * CHANNELS).div_ceil(32);
 /// The lowest bit of each nibble.
@@ -138,7 +140,7 @@ impl Game for Asterix {
         summary: "collect gold between enemies on a 10x10 grid; +1 per piece",
         rules: "Enemies and gold cross eight rows with increasing speed. Gold gives 1; touching an enemy \
                 ends the episode.",
-        channels: &["player", "enemies", "trails of enemies and gold", "gold"],
+        channels: &CHANNEL_NAMES,
         actions: &[0, LEFT, UP, RIGHT, DOWN],
         ramps: true,
         time_limit: TIME_LIMIT,

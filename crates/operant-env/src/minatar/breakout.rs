@@ -17,6 +17,8 @@ use crate::{Shape, Step, grid};
 
 /// Channels of the observation: paddle, ball, trail, brick.
 const CHANNELS: usize = 4;
+/// What each of them shows.
+const CHANNEL_NAMES: [&str; CHANNELS] = ["paddle", "ball", "the ball's last cell", "bricks"];
 /// Words of the observation's 400 bits.
 const OBS_WORDS: usize = (CELLS * CHANNELS).div_ceil(32);
 /// Words of the brick map's 100 bits.
@@ -62,7 +64,7 @@ impl Game for Breakout {
         summary: "break bricks with a ball on a 10x10 grid; +1 per brick",
         rules: "A paddle bounces a ball into three rows of bricks; each gives 1, and a cleared \
                 wall is rebuilt. The episode ends when the ball is lost.",
-        channels: &["paddle", "ball", "the ball's last cell", "bricks"],
+        channels: &CHANNEL_NAMES,
         actions: &[0, LEFT, RIGHT],
         ramps: false,
         time_limit: TIME_LIMIT,

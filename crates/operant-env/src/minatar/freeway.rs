@@ -24,6 +24,16 @@ const TIME: i32 = 2500;
 const SLOWEST: u32 = 5;
 /// Channels of the observation: chicken, car, and a trail for each speed.
 const CHANNELS: u32 = 7;
+/// What each of them shows.
+const CHANNEL_NAMES: [&str; CHANNELS as usize] = [
+    "chicken",
+    "cars",
+    "trails of cars that move every second step",
+    "trails of cars that move every third step",
+    "trails of cars that move every fourth step",
+    "trails of cars that move every fifth step",
+    "trails of cars that move every sixth step",
+];
 /// Bits of a row of the observation.
 const ROW_BITS: u32 = SIDE * CHANNELS;
 /// Words of the observation.
@@ -91,15 +101,7 @@ impl Game for Freeway {
         summary: "cross a road with cars on a 10x10 grid; +1 per crossing",
         rules: "A chicken crosses eight lanes of traffic; a car sends it back to the start; \
                 each crossing gives 1; an episode has 2,501 steps.",
-        channels: &[
-            "chicken",
-            "cars",
-            "trails of cars that move every step",
-            "trails of cars that move every second step",
-            "trails of cars that move every third step",
-            "trails of cars that move every fourth step",
-            "trails of cars that move every fifth step",
-        ],
+        channels: &CHANNEL_NAMES,
         actions: &[0, UP, DOWN],
         ramps: false,
         // Larger than the length of any episode.

@@ -28,6 +28,19 @@ use crate::{BLUE, GREEN, GREY, RED, Shape, Step, YELLOW, grid};
 
 /// Channels of the observation; the first two are the front and the back of the submarine.
 const CHANNELS: u32 = 10;
+/// What each of them shows.
+const CHANNEL_NAMES: [&str; CHANNELS as usize] = [
+    "front of the submarine",
+    "its back",
+    "own bullets",
+    "trails of fish, submarines and divers",
+    "enemy bullets",
+    "fish",
+    "enemy submarines",
+    "oxygen (bottom row)",
+    "divers on board (bottom row)",
+    "divers",
+];
 const BULLET: u32 = 2;
 const TRAIL: u32 = 3;
 const ENEMY_BULLET: u32 = 4;
@@ -362,18 +375,7 @@ impl Game for Seaquest {
         summary: "shoot, dive and surface on a 10x10 grid; +1 per enemy, up to 9 for rescuing six divers",
         rules: "A submarine shoots fish and submarines, 1 each, and collects divers. It must surface for air with at least one \
                 diver on board; with six, the remaining oxygen gives a bonus. A collision or a bullet ends the episode.",
-        channels: &[
-            "front of the submarine",
-            "its back",
-            "own bullets",
-            "trails of fish, submarines and divers",
-            "enemy bullets",
-            "fish",
-            "enemy submarines",
-            "oxygen (bottom row)",
-            "divers on board (bottom row)",
-            "divers",
-        ],
+        channels: &CHANNEL_NAMES,
         actions: &[0, LEFT, UP, RIGHT, DOWN, FIRE],
         ramps: true,
         time_limit: TIME_LIMIT,

@@ -14,6 +14,15 @@ use crate::{GREEN, RED, Shape, Step, YELLOW};
 
 /// Channels of the observation: cannon, aliens, aliens moving left, aliens moving right, own bullets, alien bullets.
 const CHANNELS: usize = 6;
+/// What each of them shows.
+const CHANNEL_NAMES: [&str; CHANNELS] = [
+    "cannon",
+    "aliens",
+    "aliens while they move left",
+    "aliens while they move right",
+    "own bullets",
+    "alien bullets",
+];
 /// Words of the observation's 600 bits.
 const OBS_WORDS: usize = (CELLS * CHANNELS).div_ceil(32);
 /// Words per map.
@@ -164,14 +173,7 @@ impl Game for SpaceInvaders {
         summary: "shoot marching aliens on a 10x10 grid; +1 per alien",
         rules: "A cannon shoots at a block of aliens, which march, descend and shoot back, faster when fewer are left; \
                 each gives 1. Touching a bullet or an alien ends the episode.",
-        channels: &[
-            "cannon",
-            "aliens",
-            "aliens while they move left",
-            "aliens while they move right",
-            "own bullets",
-            "alien bullets",
-        ],
+        channels: &CHANNEL_NAMES,
         actions: &[0, LEFT, RIGHT, FIRE],
         ramps: true,
         time_limit: TIME_LIMIT,

@@ -85,17 +85,21 @@ impl<S: Layouts, const W: usize, const O: usize> MiniGrid<S, W, O> {
                 "image: object, colour and state of each cell of the grid, column by column from the left"
             }
             _ => {
-                "image: object, colour and state of the 7 x 7 cells in view, column by column from the left, with the agent in the \
-                  middle of the last row"
+                "image: object, colour and state of the 7 x 7 cells in view, column by column from the left; the agent, in the middle \
+                  of the last row, is not shown, but the object it carries is"
             }
         };
-        let agent = if self.view == View::Full { ", the agent's direction" } else { "" };
+        let is_full = self.view == View::Full;
+        let agent = if is_full { ", 10 agent" } else { "" };
+        let direction = if is_full { "of the agent its direction, " } else { "" };
         let coding = if self.view == View::Bits { ", all one-hot" } else { "" };
         let mut names = vec![
             image.to_owned(),
-            "objects: 0 unseen, 1 empty, 2 wall, 3 floor, 4 door, 5 key, 6 ball, 7 box, 8 goal, 9 lava, 10 agent".to_owned(),
+            format!(
+                "objects: 0 unseen, 1 empty, 2 wall, 3 floor, 4 door, 5 key, 6 ball, 7 box, 8 goal, 9 lava{agent}"
+            ),
             "colours: 0 red, 1 green, 2 blue, 3 purple, 4 yellow, 5 grey".to_owned(),
-            format!("states: of a door 0 open, 1 closed, 2 locked{agent}, otherwise 0"),
+            format!("states: of a door 0 open, 1 closed, 2 locked, {direction}otherwise 0"),
             format!("direction: 0 right, 1 down, 2 left, 3 up{coding}"),
         ];
         if !self.task.mission().is_empty() {

@@ -443,7 +443,7 @@ impl Env for Prover {
                 ("successors".into(), conjunctions(vec![CHOICES, ATOMS, 3])),
             ]),
             obs_names: names([
-                "an atom is three indices",
+                "state: the atoms to prove; successors: the atoms after each action, zeros where there is none; an atom is three indices",
                 "predicate: 0 for no atom, then the predicates in the order of their first use",
                 "arguments: 0 for none, then the constants in the order of their first use, then 20 variables",
             ]),

@@ -4,7 +4,8 @@ use operant_env::{AnyEnv, running_words};
 
 use crate::backend::LearnError;
 use crate::config::Config;
-use crate::cpu::network::tile::TILE;
+use crate::cpu::network::conv;
+use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
 use crate::cpu::update::chunk_count;
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
@@ -41,14 +42,16 @@ impl Footprint {
         let layout = SampleLayout::new(&architecture, env.masked());
         let network = Network::new(architecture);
         let outputs: usize = network.layers().map(|layer| layer.outputs).sum();
-        // A convolution's scratch space is about as large as its outputs, for 16 environments and for a tile.
-        let convs: usize = network.architecture.conv.iter().map(|conv| conv.outputs() + conv.patch()).sum();
+        let [in_rollout, in_update] =
+            [conv::scratch::<1>(&network.architecture), conv::scratch::<TILE_VECTORS>(&network.architecture)];
+        let tables = 2 * network.chains.len() * conv::tap_words(&network.architecture);
+        let convs = 2 * LANES * in_update + network.chains.len() * conv::update_words(&network.architecture);
         let minibatch = (config.num_envs * config.num_steps).div_ceil(config.num_minibatches.max(1));
         let chunks = chunk_count(minibatch.div_ceil(TILE), network.len());
         let gradients = chunks + threads + 1;
         let parameters = (COPIES + SAVED + gradients) * network.len();
-        let activations = 2 * TILE * (outputs + convs) * (threads + 1);
-        let state = 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + convs) + OTHER;
+        let activations = (2 * TILE * outputs + convs) * (threads + 1) + tables;
+        let state = 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + in_rollout) + OTHER;
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
         Ok(Footprint {
             network: bytes(parameters + activations),

@@ -80,6 +80,21 @@ impl std::fmt::Display for KernelChoice {
     }
 }
 
+/// Refuses networks with layers that no kernel computes.
+///
+/// # Errors
+/// When there are convolutions.
+pub(crate) fn check_layers(config: &Config) -> Result<(), LearnError> {
+    if config.conv.is_empty() {
+        return Ok(());
+    }
+    Err(LearnError::Config {
+        key: "conv",
+        problem: format!("{:?}, and no GPU kernel computes convolutions yet", config.conv),
+        remedy: "set device = \"cpu\", or conv = []".to_owned(),
+    })
+}
+
 /// Chooses the kernels for a network. `blas` checks for cuBLASLt, and is called only if that matters.
 ///
 /// # Errors
@@ -91,13 +106,7 @@ pub fn choose(
     limits: Limits,
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
-    if !config.conv.is_empty() {
-        return Err(LearnError::Config {
-            key: "conv",
-            problem: format!("{:?}, and no GPU kernel computes convolutions yet", config.conv),
-            remedy: "set device = \"cpu\", or conv = []".to_owned(),
-        });
-    }
+    check_layers(config)?;
     let NetworkOptions { precision, kernels } = options;
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };

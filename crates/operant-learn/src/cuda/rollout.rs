@@ -3,7 +3,7 @@
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Stream};
 use operant_env::AnyEnv;
 
-use super::choice::{Kernels, NetworkOptions, choose};
+use super::choice::{Kernels, NetworkOptions, check_layers, choose};
 use super::common::env::KernelEnv;
 use super::common::gae::{GaeBuffers, advantages};
 use super::common::horizon::{HorizonMemory, HorizonSizes};
@@ -65,6 +65,7 @@ impl Policy {
         of: &RolloutSetup<'_>,
     ) -> Result<(Self, HorizonSizes), LearnError> {
         let RolloutSetup { device, kernel_env, network, config, options, follows } = *of;
+        check_layers(config)?;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
             Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,

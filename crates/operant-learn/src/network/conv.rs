@@ -12,11 +12,11 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image among the features of an observation: bits, bytes or indices with two or three dimensions, of which indices
-    /// are one-hot along the depth.
+    /// The image among the features of an observation: bits, bytes or indices with dimensions (height, width) or (height, width,
+    /// channels). Indices are one-hot along the channels, and every pixel has the same bounds.
     ///
     /// # Errors
-    /// A description of the problem if there is none, or more than one.
+    /// A description of the problem if there is none, or more than one, or if its channels come first.
     pub fn of(space: &ObsSpace) -> Result<Self, String> {
         let (mut first, mut images) = (0, Vec::new());
         for (_, part) in space.parts() {
@@ -27,11 +27,21 @@ impl Image {
                     _ => None,
                 },
                 ObsSpace::Index { shape, .. } if matches!(shape.len(), 2 | 3) => {
-                    // With two dimensions each index is a pixel; with three, all indices along the last are one.
-                    Some([shape[0], shape[1], part.features() / (shape[0] * shape[1])])
+                    let bounds: Vec<u32> = part.bounds().collect();
+                    let pixel = &bounds[..shape.get(2).copied().unwrap_or(1)];
+                    let is_regular = bounds.chunks(pixel.len()).all(|bounds| bounds == pixel);
+                    is_regular.then(|| [shape[0], shape[1], pixel.iter().sum::<u32>() as usize])
                 }
                 _ => None,
             };
+            if let (ObsSpace::Binary { .. } | ObsSpace::Bytes { .. }, Some([planes, height, width])) =
+                (part, extents)
+                && planes < height.min(width)
+            {
+                return Err(format!(
+                    "the {planes} planes of {height}x{width} have their channels first, not last"
+                ));
+            }
             images.extend(extents.map(|extents| Image { first, extents }));
             first += part.features();
         }
@@ -104,12 +114,12 @@ impl Conv {
         self.image.iter().product()
     }
 
-    /// Outputs of the image: those that the weights make.
+    /// Outputs without the inputs that skip the convolution: places x channels.
     pub fn outputs(&self) -> usize {
         self.places() * self.channels
     }
 
-    /// Of the patch of output pixel `place`, the inputs of each row: the first of `kernel x depth` neighbours.
+    /// The rows of the patch of output pixel `place`: the first of the `kernel x depth` adjacent inputs of each.
     pub fn runs(&self, place: usize) -> impl Iterator<Item = usize> + use<> {
         let Conv { first, image: [_, width, depth], kernel, stride, .. } = *self;
         let columns = self.extents()[1];
@@ -127,7 +137,7 @@ impl Conv {
         self.reorder(|patched, given| out[patched] = weight[given]);
     }
 
-    /// The reverse.
+    /// Reorders W from `(channels, kernel, kernel, depth)` to `(channels, depth, kernel, kernel)`.
     pub fn from_patches(&self, patched: &[f32], out: &mut [f32]) {
         self.reorder(|from, to| out[to] = patched[from]);
     }
@@ -161,6 +171,12 @@ mod tests {
         assert_eq!(found(&bits(&[10, 9, 4])), Ok((0, [10, 9, 4])));
         assert_eq!(found(&parts(&[reals.clone(), bits(&[6, 18])])), Ok((5, [6, 18, 1])));
         assert_eq!(found(&parts(&[ObsSpace::index(4), cells.clone()])), Ok((4, [7, 7, 20])));
+        let regular = |shape: &[usize]| ObsSpace::Index { shape: shape.to_vec(), below: vec![18] };
+        assert_eq!(found(&regular(&[4, 5])), Ok((0, [4, 5, 18])));
+        assert_eq!(found(&regular(&[4, 5, 2])), Ok((0, [4, 5, 36])));
+        let irregular = ObsSpace::Index { shape: vec![10, 3], below: vec![9, 30, 30] };
+        assert!(found(&irregular).is_err_and(|problem| problem.contains("no part")));
+        assert!(found(&bits(&[2, 11, 11])).is_err_and(|problem| problem.contains("channels first")));
         assert!(found(&reals).is_err_and(|problem| problem.contains("no part")));
         assert!(
             found(&parts(&[cells, bits(&[3, 3])])).is_err_and(|problem| problem.contains("more than one"))

@@ -254,7 +254,7 @@ mod tests {
         let conv = Conv::stack(image, &[[16, 3, 1], [6, 4, 2]]).expect("they fit");
         let mut architecture = architecture(true, vec![5], Head::MultiDiscrete(vec![2]));
         (architecture.input, architecture.conv) = (Input::Bits(3 + 320 + 2), conv);
-        assert_eq!(architecture.to_string(), "325-conv(8x6x16)-conv(3x2x6)-5-(2+1)");
+        assert_eq!(architecture.to_string(), "325-conv3/1(8x6x16)-conv4/2(3x2x6)-5-(2+1)");
         let network = Network::new(architecture);
         let outputs: Vec<usize> = network.layers().map(|layer| layer.outputs).collect();
         assert_eq!(outputs, [8 * 6 * 16 + 5, 3 * 2 * 6 + 5, 5, 3]);

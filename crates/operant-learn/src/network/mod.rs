@@ -157,14 +157,14 @@ impl Architecture {
     }
 }
 
-/// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`. A convolution is
-/// the extents of its output: `400-conv(8x8x16)-128-(6+1)`.
+/// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`. A convolution has
+/// its kernel, its stride and the extents of its output: `400-conv3/1(8x8x16)-128-(6+1)`.
 impl std::fmt::Display for Architecture {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut trunk = self.input.features().to_string();
         for conv in &self.conv {
-            let [height, width] = conv.extents();
-            trunk.push_str(&format!("-conv({height}x{width}x{})", conv.channels));
+            let ([height, width], Conv { kernel, stride, channels, .. }) = (conv.extents(), conv);
+            trunk.push_str(&format!("-conv{kernel}/{stride}({height}x{width}x{channels})"));
         }
         self.hidden.iter().for_each(|width| trunk.push_str(&format!("-{width}")));
         let outputs = self.head.outputs();

@@ -1,7 +1,7 @@
 //! The requested configuration, and its resolution for a device: sources -> requested -> resolved. No step changes a
 //! value in place.
 
-use operant_learn::Precision;
+use operant_learn::{Config, Precision};
 use toml::{Table, Value};
 
 use super::device_request::{DeviceName, DeviceRequest};
@@ -162,8 +162,14 @@ impl Requested {
             Error::usage(format!("the checkpoint's configuration is not valid TOML: {}", error.message()))
                 .at(run.to_string())
         })?;
+        let defaults = Table::try_from(Config::default()).unwrap_or_default();
         for (key, reason) in keys().filter_map(|key| Some((key.name, key.fixed?))) {
-            let (Some(entry), Some(old)) = (self.settings.entries.get(key), saved.get(key)) else { continue };
+            // A key that the checkpoint's version did not know has its default.
+            let (Some(entry), Some(old)) =
+                (self.settings.entries.get(key), saved.get(key).or_else(|| defaults.get(key)))
+            else {
+                continue;
+            };
             if entry.value != *old {
                 let what =
                     format!("{key} = {} cannot resume a run with {key} = {old}: {reason}", entry.value);

@@ -9,11 +9,32 @@ use crate::cpu::network::bits::for_each_bit;
 use crate::cpu::network::dense::Panels;
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE_VECTORS, turn};
 use crate::cpu::network::weight_gradient::{LayerInput, WeightGradient, add_up};
-use crate::network::{Conv, LayerSpec};
+use crate::network::{Architecture, Conv, Input, LayerSpec};
 
-/// Vectors of scratch space that a convolution needs for V x 16 samples.
-pub(crate) fn scratch<const V: usize>(conv: &Conv) -> usize {
-    (V * conv.patch()).max(LANES * slots(conv))
+/// Vectors of scratch space that the convolutions of a network need for V x 16 samples.
+pub(crate) fn scratch<const V: usize>(network: &Architecture) -> usize {
+    let of = |(k, conv): (usize, &Conv)| match network.input {
+        Input::Bits(_) if k == 0 => LANES * slots(conv),
+        _ => V * conv.patch(),
+    };
+    network.conv.iter().enumerate().map(of).max().unwrap_or(0)
+}
+
+/// Words of memory that the update of a thread needs for convolutions apart from activations, scratch space and parameters.
+pub(crate) fn update_words(network: &Architecture) -> usize {
+    match (&network.input, network.conv.first()) {
+        (Input::Bits(_), Some(conv)) => LANES * LANES * slots(conv) + tap_words(network),
+        (_, Some(conv)) => TILE_VECTORS * LANES * conv.patch(),
+        (_, None) => 0,
+    }
+}
+
+/// Words of memory that the table of a convolution over bits takes.
+pub(crate) fn tap_words(network: &Architecture) -> usize {
+    match (&network.input, network.conv.first()) {
+        (&Input::Bits(inputs), Some(conv)) => 2 * conv.places() * conv.patch() + inputs,
+        _ => 0,
+    }
 }
 
 /// Vectors of output channels of all pixels of a sample.
@@ -104,9 +125,10 @@ impl ConvPanels {
 struct Taps {
     conv: Conv,
     inputs: usize,
-    /// Vectors of output channels.
+    /// Vectors of output channels. The slots of a sample are those of all output pixels.
     vectors: usize,
-    /// Of bit b, `taps[starts[b]..starts[b + 1]]`: the first slot of an output pixel, and the first of the weights that it meets there.
+    /// `taps[starts[b]..starts[b + 1]]` belong to bit b: for each output pixel whose patch contains it, the pixel's first slot and the
+    /// row of weights.
     taps: Vec<[u32; 2]>,
     starts: Vec<u32>,
 }
@@ -226,19 +248,9 @@ impl ConvBits {
 #[derive(Debug, Clone)]
 pub(crate) enum ConvGradient {
     /// Over numbers: those of a dense layer over the patches of all pixels.
-    Dense {
-        /// The convolution.
-        conv: Conv,
-        /// The sums, in the order of patches.
-        sums: WeightGradient,
-        /// A patch.
-        patch: Vec<Row<TILE_VECTORS>>,
-    },
-    /// Over packed bits: those of the weights that each set bit meets, channels in lanes.
-    Bits {
-        /// Where bits go.
-        taps: Box<TapSums>,
-    },
+    Dense { conv: Conv, sums: WeightGradient, patch: Vec<Row<TILE_VECTORS>> },
+    /// Over packed bits: each set bit adds to the sums of its rows of weights, channels in lanes.
+    Bits { taps: Box<TapSums> },
 }
 
 /// The sums over packed bits.
@@ -386,7 +398,7 @@ mod tests {
             let (weight, bias) = (numbers(conv.channels * conv.patch(), 1), numbers(conv.channels, 2));
             let (packed, floats) = bits(inputs);
             let outputs = conv.outputs() + inputs - conv.image_len();
-            let mut scratch = vec![f32x16::ZERO; scratch::<TILE_VECTORS>(&conv)];
+            let mut scratch = vec![f32x16::ZERO; (LANES * slots(&conv)).max(TILE_VECTORS * conv.patch())];
             let mut y = [vec![splat::<TILE_VECTORS>(0.0); outputs], vec![splat(0.0); outputs]];
             let mut panels = ConvPanels::forward(&conv);
             panels.pack(&weight, &bias);

@@ -1,7 +1,7 @@
 //! The network on the CPU: tiles of 16, 32 or 64 samples along the lanes, forward and backward.
 
 mod bits;
-mod conv;
+pub(crate) mod conv;
 mod dense;
 pub(crate) mod gradient;
 pub mod heads;

@@ -38,9 +38,9 @@ pub(crate) enum Weights {
 /// The transposed weights of a layer.
 #[derive(Debug, Clone)]
 pub(crate) enum Backward {
-    /// Dense.
+    /// Of a fully connected layer.
     Dense(Panels),
-    /// A convolution.
+    /// Of a convolution over numbers.
     Conv(ConvPanels),
 }
 
@@ -83,7 +83,7 @@ impl<const V: usize> Activations<V> {
             .iter()
             .map(|chain| chain.layers.iter().map(|layer| vec![splat(0.0); layer.outputs]).collect())
             .collect();
-        let scratch = network.architecture.conv.iter().map(conv::scratch::<V>).max().unwrap_or(0);
+        let scratch = conv::scratch::<V>(&network.architecture);
         Self { chains, scratch: vec![f32x16::ZERO; scratch], policy_outputs: network.policy_outputs() }
     }
 
