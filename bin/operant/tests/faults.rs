@@ -53,7 +53,9 @@ fn memory_is_checked_before_it_is_allocated() {
     assert!(most > 10_000 && most < 4_194_304, "{error:#?}");
     let widths = format!("hidden={}", ["16384"; 16].join(","));
     let error = limited(&place, "-v 16777216", &["train", "cartpole", "--set", &widths]);
-    error.assert_error(2, &["hidden = [", "needs", "use narrower or fewer hidden layers"]);
+    error.assert_error(2, &["hidden = [", "needs", "use narrower or fewer layers"]);
+    let large = ["train", "minatar_breakout", "--set", "conv=[[16384, 3, 1], [16384, 3, 1]]"];
+    place.operant(&large).assert_error(2, &["conv = [[", "needs", "use narrower or fewer layers"]);
     assert!(!place.path().join("runs").exists(), "nothing is left behind");
 }
 
