@@ -73,3 +73,13 @@ fn runs_of_350bba2_resume_to_the_weights_that_350bba2_reached() {
         assert!(!dir.join("metrics.1.csv").exists(), "nothing was renamed");
     }
 }
+
+#[test]
+fn a_key_that_350bba2_did_not_have_is_its_default_there() {
+    let place = runs_of("350bba2");
+    let resume = ["train", "--resume", "grid", "--steps", "5120", "--quiet", "--set"];
+    place
+        .operant(&[&resume[..], &["conv=[[16, 3, 1]]"]].concat())
+        .assert_error(2, &["conv = [[16, 3, 1]] cannot resume a run with conv = []", "where: --set"]);
+    assert_eq!(place.operant(&[&resume[..], &["conv=[]"]].concat()).code, Some(0));
+}
