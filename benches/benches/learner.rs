@@ -101,7 +101,7 @@ fn forward(policy: &Policy, network: &Network, samples: usize) {
         let tiles = samples / 64;
         for tile in context.index() * tiles / threads..(context.index() + 1) * tiles / threads {
             obs[0][0] = f32x16::splat(tile as f32 * 1e-6);
-            policy.forward(Observation::Dense(black_box(&obs)), &mut activations);
+            policy.forward(Observation::Dense(black_box(&obs)), &[], &mut activations);
             black_box(activations.value());
         }
     });

@@ -1,4 +1,4 @@
-//! Networks with convolutions: shown, trained, resumed, evaluated and exported; descriptions that do not fit are refused.
+//! Networks with convolutions and with memory: shown, trained, resumed, evaluated and exported; descriptions that do not fit are refused.
 
 mod common;
 
@@ -56,6 +56,81 @@ fn a_network_with_convolutions_trains_resumes_and_is_exported() {
     assert_eq!(film.code, Some(0), "{film:#?}");
 }
 
+/// A run in environments that need memory.
+const REMEMBER: &[&str] = &[
+    "train",
+    "minigrid_memory_s7",
+    "--envs",
+    "16",
+    "--quiet",
+    "--set",
+    "core=lstm",
+    "--set",
+    "core_layers=2",
+    "--set",
+    "hidden=[12]",
+    "--set",
+    "num_steps=32",
+    "--set",
+    "sequence_length=16",
+    "--set",
+    "anneal_lr=false",
+    "--set",
+    "eval_episodes=8",
+    "--set",
+    "ring=false",
+];
+
+#[test]
+fn a_network_with_memory_trains_resumes_and_is_played() {
+    let place = Place::new();
+    let train = |args: &[&str]| {
+        let finished = place.operant(&[REMEMBER, &["--json"], args].concat());
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        finished.json()
+    };
+    train(&["--name", "whole", "--steps", "2048", "--set", "threads=1"]);
+    train(&["--name", "parts", "--steps", "1024", "--set", "threads=2"]);
+    // The first part ended within episodes, which go on as they were remembered.
+    let resumed = place.operant(&["train", "--resume", "parts", "--steps", "2048", "--quiet", "--json"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:#?}");
+    assert!(place.final_state("whole") == place.final_state("parts"));
+    let evaluated = place.operant(&["eval", "parts", "--episodes", "8", "--json"]);
+    assert_eq!(evaluated.json()["eval_return_mean"], resumed.json()["eval_return_mean"]);
+    let played = place.operant(&["play", "whole", "--episodes", "8", "--json"]);
+    assert_eq!(played.code, Some(0), "{played:#?}");
+    place
+        .operant(&["train", "--resume", "parts", "--steps", "4096", "--set", "core=gru"])
+        .assert_error(2, &["core = \"gru\" cannot resume", "where: --set"]);
+    let exported = place.operant(&["export", "whole", "--onnx", "m.onnx", "--safetensors", "m.safetensors"]);
+    assert_eq!(exported.code, Some(0), "{exported:#?}");
+}
+
+#[test]
+fn memory_is_shown_and_measured() {
+    let place = Place::new();
+    let sets = ["--set", "core=gru", "--set", "core_width=32", "--set", "shared_trunk=true"];
+    let shown = place.operant(&[&["config", "cartpole"], &sets[..]].concat());
+    assert_eq!(shown.code, Some(0), "{shown:#?}");
+    let lines: Vec<Vec<&str>> = shown.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    for line in [
+        "# Network 4-64-64-gru(32)-(2+1):",
+        "# trunk.core.0 64 -> 32, gru 9408 18432",
+        "# policy, value 32 -> 3 99 192",
+    ] {
+        assert!(lines.contains(&line.split_whitespace().collect()), "{line}: {}", shown.stdout);
+    }
+    let bench =
+        ["bench", "train", "--env", "cartpole", "--envs", "64", "--threads", "1", "--budget", "1", "--json"];
+    let measured =
+        place.operant(&[&bench[..], &["--core", "mingru", "--hidden", "16", "--steps", "16"]].concat());
+    assert_eq!(measured.code, Some(0), "{measured:#?}");
+    assert!(
+        measured.json()["work"].as_str().is_some_and(|work| work.contains("mingru(16)")),
+        "{measured:#?}"
+    );
+}
+
 #[test]
 fn the_network_is_shown_layer_by_layer() {
     let place = Place::new();
@@ -92,6 +167,21 @@ fn networks_that_do_not_fit_are_refused() {
         let set = format!("conv={conv}");
         for command in ["train", "config"] {
             let args = [command, env, "--set", &set];
+            place.operant(&args).assert_error(2, &[parts[0], parts[1], "where: --set"]);
+        }
+    }
+    for (sets, parts) in [
+        (&["sequence_length=32"][..], ["core = \"mlp\" has no memory", "mingru, gru or lstm"]),
+        (&["core_width=32"], ["core = \"mlp\" has no memory", "core_width = 0"]),
+        (&["core_layers=2"], ["core = \"mlp\" has no memory", "core_layers = 1"]),
+        (&["core=rnn"], ["not one of the choices", "mlp, mingru, gru, lstm"]),
+        (&["core=mingru", "core_width=32"], ["highway gate", "core_width = 0"]),
+        (&["core=gru", "sequence_length=48"], ["48 does not divide num_steps", "divisor"]),
+        (&["core=lstm", "num_minibatches=32"], ["does not divide the 16 x 1 = 16 sequences of 64", "16"]),
+    ] {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+        for command in ["train", "config"] {
+            let args = [&[command, "cartpole"], &sets[..]].concat();
             place.operant(&args).assert_error(2, &[parts[0], parts[1], "where: --set"]);
         }
     }

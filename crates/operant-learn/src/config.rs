@@ -62,6 +62,18 @@ settings! {
     conv: Vec<[usize; 3]> = vec![], fixed("the checkpoint holds weights of that shape");
     /// Widths of the hidden layers
     hidden: Vec<usize> = vec![64, 64], fixed("the checkpoint holds weights of that shape");
+    /// What stands between the hidden layers and the heads: nothing (`mlp`), or layers with memory, whose state each environment carries
+    /// from step to step of an episode. CPU only, apart from `mlp`
+    core: CoreKind = CoreKind::Mlp, fixed("the checkpoint holds weights of that shape");
+    /// Units of each layer of the core; 0 is the width of the last hidden layer
+    core_width: usize [Kind::Count { least: 0, most: crate::setting::MAX_WIDTH }] = 0,
+        fixed("the checkpoint holds weights of that shape");
+    /// Layers of the core
+    core_layers: usize [Kind::Count { least: 1, most: crate::setting::MAX_LAYERS as i64 }] = 1,
+        fixed("the checkpoint holds weights of that shape");
+    /// Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each
+    /// starting from the state that the rollout had there; 0 is `num_steps`
+    sequence_length: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
     /// Nonlinearity of the hidden layers
     activation: Activation = Activation::Tanh, fixed("the weights were trained for it");
     /// One trunk for policy and value, or a network for each
@@ -85,6 +97,29 @@ impl Config {
     pub fn discounts(&self) -> [f32; 2] {
         let gamma = self.gamma as f32;
         [gamma, gamma * self.gae_lambda as f32]
+    }
+
+    /// Steps of a sequence: what a minibatch is made of. 1 without memory.
+    pub fn sequence(&self) -> usize {
+        match (self.core, self.sequence_length) {
+            (CoreKind::Mlp, _) => 1,
+            (_, 0) => self.num_steps,
+            (_, length) => length,
+        }
+    }
+}
+
+choice! {
+    /// What stands between the hidden layers and the heads.
+    pub enum CoreKind {
+        /// Nothing.
+        Mlp = "mlp",
+        /// Minimal gated recurrent units with a highway gate.
+        MinGru = "mingru",
+        /// Gated recurrent units.
+        Gru = "gru",
+        /// Long short-term memory.
+        Lstm = "lstm",
     }
 }
 

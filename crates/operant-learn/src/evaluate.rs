@@ -67,6 +67,7 @@ fn sixteen(inputs: &EvalInputs<'_>, first: u32, round: u64) -> Result<[Outcome; 
     let mut stepper = env.stepper(tile)?;
     let head = &network.architecture.head;
     let mut activations = Activations::<1>::new(network);
+    let mut memory = activations.after().to_vec();
     let mut policy_head = PolicyHead::<1>::new(head);
     let mut actions = vec![splat::<1>(0.0); head.components()];
     let mut clipped = actions.clone();
@@ -99,7 +100,8 @@ fn sixteen(inputs: &EvalInputs<'_>, first: u32, round: u64) -> Result<[Outcome; 
             expand::<1>(packing, bytemuck::cast_slice(&obs), bytemuck::cast_slice_mut(&mut seen));
         }
         let seen = if packing.is_some() { &seen } else { &obs };
-        inputs.policy.actor(observation(inputs.policy, seen), &mut activations);
+        inputs.policy.actor(observation(inputs.policy, seen), &memory, &mut activations);
+        memory.copy_from_slice(activations.after());
         bytemuck::cast_slice_mut::<_, u32>(mask.as_flattened_mut()).copy_from_slice(&outputs.legal);
         policy_head.set_mask(&mask);
         match inputs.actions {

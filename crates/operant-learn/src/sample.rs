@@ -1,7 +1,7 @@
 //! The layout of a sample, on every device.
 //!
 //! ```text
-//! sample: obs (O floats, bit words or packed words) | actions | logprob | value | advantage | mask words | padding
+//! sample: obs (O floats, bit words or packed words) | actions | logprob | value | advantage | keep | mask words | padding
 //! ```
 
 use crate::network::Architecture;
@@ -26,6 +26,8 @@ pub struct SampleLayout {
     pub value: usize,
     /// Advantage; the return is advantage + value.
     pub advantage: usize,
+    /// 1, or 0 where the step begins an episode: the state before it counts for nothing. Only networks with memory have it.
+    pub keep: Option<usize>,
     /// First word of the action mask.
     pub mask: usize,
     /// Words of the action mask; 0 if every action is always legal.
@@ -41,7 +43,9 @@ impl SampleLayout {
         let components = architecture.head.components();
         let logprob = obs_words + components;
         let mask_words = if masked { architecture.head.mask_words() } else { 0 };
-        let words = logprob + 3 + mask_words;
+        let keep = architecture.core.map(|_| logprob + 3);
+        let mask = logprob + 3 + usize::from(keep.is_some());
+        let words = mask + mask_words;
         let stride = if words <= LINE { words.next_power_of_two() } else { words.next_multiple_of(LINE / 2) };
         Self {
             obs: 0,
@@ -51,7 +55,8 @@ impl SampleLayout {
             logprob,
             value: logprob + 1,
             advantage: logprob + 2,
-            mask: logprob + 3,
+            keep,
+            mask,
             mask_words,
             stride,
         }
@@ -76,6 +81,7 @@ mod tests {
             packing: None,
             conv: vec![],
             hidden: vec![],
+            core: None,
             activation: Activation::Tanh,
             shared_trunk: true,
             head,

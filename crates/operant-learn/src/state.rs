@@ -44,6 +44,8 @@ pub(crate) struct BackendState {
     pub reward_norm: RunningNorm,
     /// `(N)`: discounted return of each environment.
     pub discounted: Vec<f32>,
+    /// `(N, states)`: the state of layers with memory.
+    pub memory: Vec<f32>,
     /// Updates done.
     pub updates: u64,
     /// Consecutive updates with a non-finite minibatch, up to the last.
@@ -51,6 +53,9 @@ pub(crate) struct BackendState {
     /// Flat parameters of the next rollout, if older than the learner's (with overlap).
     pub playing: Option<Vec<f32>>,
 }
+
+/// The tensor of [`BackendState::memory`].
+const MEMORY: &str = "core.state";
 
 /// The tensor of [`BackendState::playing`].
 const PLAYING: &str = "rollout.params";
@@ -208,6 +213,10 @@ impl BackendState {
         }
         let discounted = self.discounted.iter().map(|x| x.to_bits());
         tensors.push(words("norm_reward.return".to_owned(), Dtype::F32, vec![environments], discounted));
+        if network.states > 0 {
+            let bits = self.memory.iter().map(|x| x.to_bits());
+            tensors.push(words(MEMORY.to_owned(), Dtype::F32, vec![environments, network.states], bits));
+        }
         if let Some(playing) = &self.playing {
             let bits = playing.iter().map(|x| x.to_bits());
             tensors.push(words(PLAYING.to_owned(), Dtype::F32, vec![playing.len()], bits));
@@ -253,9 +262,14 @@ impl BackendState {
             true => Some(read_floats(find(snapshot, PLAYING, Dtype::F32, &[network.len()])?)),
             false => None,
         };
+        let memory = match network.states {
+            0 => Vec::new(),
+            states => read_floats(find(snapshot, MEMORY, Dtype::F32, &[count, states])?),
+        };
         Ok(Self {
             playing,
             environments,
+            memory,
             obs_norm: read_norm(snapshot, "norm_obs", features)?,
             reward_norm: read_norm(snapshot, "norm_reward", 1)?,
             discounted: read_floats(find(snapshot, "norm_reward.return", Dtype::F32, &[count])?),

@@ -15,7 +15,7 @@ use operant_env::minatar::{Breakout, MinAtar};
 use operant_env::pendulum::Pendulum;
 use operant_env::{AnyEnv, ObsSpace, builtin};
 use operant_learn::cpu::backend;
-use operant_learn::{Backend, Config, EvalActions, LearnError, Snapshot, UpdateStats};
+use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, Snapshot, UpdateStats};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
@@ -108,6 +108,9 @@ fn a_loaded_snapshot_continues_bit_for_bit() {
     check(shared(Pendulum::default()), config(300));
     check(shared(MinAtar::<Breakout>::default()), config(65));
     check(shared(Locks), config(20));
+    for core in [CoreKind::MinGru, CoreKind::Lstm] {
+        check(shared(Locks), Config { core, sequence_length: 8, ..config(39) });
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::{
     CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, StartedBackend, WaitStrategy, backend, backend_with,
 };
-use operant_learn::{Backend, Config, Snapshot};
+use operant_learn::{Backend, Config, CoreKind, Snapshot};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
@@ -89,7 +89,11 @@ fn options_never_change_a_bit() {
         check(shared(Pendulum::default()), &Config { norm_obs: true, num_steps: 210, ..config.clone() });
         // Convolutions over bits and over numbers, with channels that fill no vector.
         let breakout = builtin().find("minatar_breakout").expect("it is built in").clone();
-        check(breakout, &Config { conv: vec![[5, 3, 1], [17, 3, 2]], hidden: vec![16], ..config });
+        check(breakout, &Config { conv: vec![[5, 3, 1], [17, 3, 2]], hidden: vec![16], ..config.clone() });
+        // Memory, with masks, in sequences that end within episodes and begin within others.
+        for core in [CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm] {
+            check(shared(Locks), &Config { core, sequence_length: 8, num_minibatches: 2, ..config.clone() });
+        }
     }
 }
 

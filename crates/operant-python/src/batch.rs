@@ -138,6 +138,8 @@ pub struct Batch {
     scratch: Vec<Mutex<Scratch>>,
     /// None for one thread.
     pool: Option<rayon::ThreadPool>,
+    /// The policy whose memory the tiles hold.
+    remembers: Option<u64>,
 }
 
 struct Tile {
@@ -146,6 +148,10 @@ struct Tile {
     count: usize,
     rows: usize,
     stepper: Box<dyn Stepper>,
+    /// `(R, states)`: what a policy with memory carries from step to step of its rollouts here; zero before an episode.
+    memory: Vec<f32>,
+    /// Environments whose next step begins an episode and takes no action (with next-step resets).
+    resetting: Vec<bool>,
 }
 
 /// Buffers of one tile's step: columns are environments.
@@ -212,6 +218,7 @@ impl Batch {
             step: 0,
             tiles: Vec::new(),
             pool,
+            remembers: None,
         };
         batch.start()?;
         Ok(batch)
@@ -231,7 +238,7 @@ impl Batch {
             let (autoreset, time_limit) = (self.autoreset, Some(self.spec.time_limit));
             let tile = TileSpec { autoreset, time_limit, ..TileSpec::new(self.seed, first as u32, rows) };
             let stepper = self.env.stepper(tile)?;
-            Ok(Tile { first, count, rows, stepper })
+            Ok(Tile { first, count, rows, stepper, memory: Vec::new(), resetting: vec![false; rows] })
         };
         let tiles: Result<_, StepError> = (0..self.num_envs).step_by(rows).map(tile).collect();
         self.tiles = tiles.map_err(|error| error.to_string())?;
@@ -241,6 +248,7 @@ impl Batch {
         };
         self.scratch = (0..self.threads()).map(|_| scratch()).collect();
         self.step = 0;
+        self.remembers = None;
         Ok(())
     }
 
@@ -252,6 +260,7 @@ impl Batch {
 
     /// New episodes in the environments that are chosen, or in all; with seeds, those have their own from now on.
     pub fn restart(&mut self, chosen: Option<&[bool]>, seeds: Option<&[u64]>) -> Result<(), String> {
+        self.remembers = None;
         // Each restart draws at a step of its own, so that a second one begins other episodes.
         self.step = if seeds.is_some() && chosen.is_none() { 0 } else { self.step + 1 };
         if let Some(seeds) = seeds {
@@ -358,6 +367,7 @@ impl Batch {
 
     /// One step of every environment with checked actions; returns how many episodes ended.
     pub fn step(&mut self, actions: Actions<'_>, arrays: Arrays<'_>) -> Result<usize, String> {
+        self.remembers = None;
         let (pool, tiles, job) = self.job();
         let ended = match pool {
             Some(pool) => pool.install(|| job.run(tiles, arrays, actions)),
@@ -396,6 +406,7 @@ impl Batch {
 
     /// Continues from a state of as many environments of this kind.
     pub fn load(&mut self, state: &State) -> Result<(), String> {
+        self.remembers = None;
         let words = running_words(&*self.env);
         if state.words.len() != words * self.num_envs {
             return Err(format!(

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use numpy::{
-    Element, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
+    Element, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArray1, PyUntypedArray,
+    PyUntypedArrayMethods,
 };
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
@@ -101,18 +102,26 @@ impl Policy {
         tensors.map(|t| (t.name, t.shape, PyArray1::from_vec(py, t.values))).collect()
     }
 
+    /// Numbers of state that it carries from step to step: 0 without memory.
+    #[getter]
+    fn states(&self) -> usize {
+        self.inference.states()
+    }
+
     /// The actions of observations, an array `(N, numbers)` for each part: float32, bool, or for indices and bytes uint8, uint16 or
     /// int64. Flat: `(N * components)` int64 or float32. `draw` is `(seed, step)` of a sample; without it the most probable
-    /// actions are returned.
-    #[pyo3(signature = (obs, action_mask, draw))]
+    /// actions are returned. `states`, `(N * states)`, are replaced by those after the step.
+    #[pyo3(signature = (obs, action_mask, draw, states))]
     fn act<'py>(
         &self,
         py: Python<'py>,
         obs: Vec<Bound<'py, PyAny>>,
         action_mask: Option<PyReadonlyArrayDyn<'py, i8>>,
         draw: Option<(u64, u64)>,
+        mut states: PyReadwriteArray1<'py, f32>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (obs, count) = self.obs(&obs)?;
+        let states = self.states_of(&mut states, count)?;
         let rows = obs.rows()?;
         let legal = action_mask.as_ref().map(PyReadonlyArrayDyn::as_slice).transpose();
         let legal = legal.map_err(|error| PyValueError::new_err(format!("action_mask: {error}")))?;
@@ -131,7 +140,7 @@ impl Policy {
         });
         let mut actions = vec![0.0; count * components];
         guarded(|| {
-            py.detach(|| self.share(rows, legal, choice, &mut actions));
+            py.detach(|| self.share(rows, legal, choice, states, &mut actions));
             Ok(())
         })?;
         Ok(match self.saved.policy.actions {
@@ -143,19 +152,21 @@ impl Policy {
         })
     }
 
-    /// Logits or means `(N * A)`, and values `(N)`.
+    /// Logits or means `(N * A)`, and values `(N)`; `states` as for `act`.
     #[allow(clippy::type_complexity)]
     fn evaluate<'py>(
         &self,
         py: Python<'py>,
         obs: Vec<Bound<'py, PyAny>>,
+        mut states: PyReadwriteArray1<'py, f32>,
     ) -> PyResult<(Bound<'py, PyArray1<f32>>, Bound<'py, PyArray1<f32>>)> {
         let (obs, count) = self.obs(&obs)?;
+        let states = self.states_of(&mut states, count)?;
         let rows = obs.rows()?;
         let mut outputs = vec![0.0; count * self.saved.policy.network.policy_outputs()];
         let mut values = vec![0.0; count];
         guarded(|| {
-            py.detach(|| self.inference.evaluate(rows, &mut outputs, &mut values));
+            py.detach(|| self.inference.evaluate(rows, states, &mut outputs, &mut values));
             Ok(())
         })?;
         Ok((PyArray1::from_vec(py, outputs), PyArray1::from_vec(py, values)))
@@ -207,17 +218,43 @@ impl Policy {
         }
     }
 
+    /// The states of `count` rows.
+    fn states_of<'a>(
+        &self,
+        states: &'a mut PyReadwriteArray1<'_, f32>,
+        count: usize,
+    ) -> PyResult<&'a mut [f32]> {
+        let each = self.inference.states();
+        let states =
+            states.as_slice_mut().map_err(|error| PyValueError::new_err(format!("state: {error}")))?;
+        if states.len() != count * each {
+            let got = states.len();
+            return Err(PyValueError::new_err(format!(
+                "state: expected {count} rows of {each} numbers, got {got} numbers"
+            )));
+        }
+        Ok(states)
+    }
+
     /// Acts on all rows, on several threads where there are many.
-    fn share(&self, obs: ObsRows<'_>, legal: Option<&[i8]>, choice: Choice, actions: &mut [f32]) {
+    fn share(
+        &self,
+        obs: ObsRows<'_>,
+        legal: Option<&[i8]>,
+        choice: Choice,
+        states: &mut [f32],
+        actions: &mut [f32],
+    ) {
         let components = self.saved.policy.actions.components();
         let rows = actions.len() / components;
         let is_shared = rows >= SHARED_FROM && self.threads > 1 && self.process == std::process::id();
         let pool = is_shared.then(|| self.pool.get_or_init(|| pool(self.threads)).as_ref()).flatten();
         match pool {
-            None => self.inference.act(obs, legal, choice, actions),
+            None => self.inference.act(obs, legal, choice, states, actions),
             Some(pool) => {
                 let each = rows.div_ceil(4 * self.threads.min(1024)).next_multiple_of(BLOCK);
                 let choices = self.saved.policy.network.policy_outputs();
+                let mut states = states;
                 pool.scope(|scope| {
                     for (part, actions) in actions.chunks_mut(each * components).enumerate() {
                         let (first, count) = (part * each, actions.len() / components);
@@ -225,7 +262,9 @@ impl Policy {
                         let obs = obs.part(&self.saved.policy.obs, first..first + count);
                         let legal = legal.map(|legal| &legal[range(choices)]);
                         let choice = choice.from_row(first as u32);
-                        scope.spawn(move |_| self.inference.act(obs, legal, choice, actions));
+                        let of_part = states.split_off_mut(..count * self.inference.states());
+                        let states = of_part.unwrap_or_default();
+                        scope.spawn(move |_| self.inference.act(obs, legal, choice, states, actions));
                     }
                 });
             }

@@ -377,3 +377,75 @@ def test_bad_arguments(policies, tmp_path):
     for out in (3, {}, {"observations": 3}):
         with pytest.raises(TypeError, match="out: expected what rollout returned"):
             envs.rollout(policy, 5, out=out)
+
+
+@pytest.fixture(scope="module", params=["mingru", "lstm"])
+def remembering(request, tmp_path_factory):
+    return operant.train(
+        "cartpole_no_velocity", run_dir=tmp_path_factory.mktemp("runs"), ring=False, seed=1, total_timesteps=16384,
+        eval_episodes=1, num_envs=16, num_steps=64, progress=False, core=request.param, hidden=[16],
+    ).policy
+
+
+def test_a_policy_with_memory_is_stepped_with_its_state(remembering):
+    policy = remembering
+    obs = observations(policy, 5)
+    with pytest.raises(ValueError, match="policy.predict"):
+        policy(obs)
+    first, state = policy.predict(obs)
+    assert state.shape == (5, policy.state_size) and state.dtype == np.float32 and state.any()
+    kept = state.copy()
+    _, after = policy.predict(obs, state)
+    np.testing.assert_array_equal(state, kept)
+    assert not np.array_equal(after, state)
+    # An episode that starts knows nothing of the last one.
+    again, restarted = policy.predict(obs, after, episode_start=[True] * 5)
+    np.testing.assert_array_equal(again, first)
+    np.testing.assert_array_equal(restarted, state)
+    _, some = policy.predict(obs, state, episode_start=[True, False, False, False, True])
+    np.testing.assert_array_equal(some[[0, 4]], state[[0, 4]])
+    np.testing.assert_array_equal(some[1:4], after[1:4])
+    action, one = policy.predict(obs[2], state[2])
+    assert action == policy.predict(obs, state)[0][2]
+    np.testing.assert_array_equal(one, after[2])
+    outputs, _ = policy.evaluate(obs, state)
+    np.testing.assert_array_equal(outputs.argmax(1), policy.predict(obs, state)[0])
+    with pytest.raises(ValueError, match="state: expected shape"):
+        policy.predict(obs, state[:4])
+    with pytest.raises(ValueError, match="episode_start: expected shape"):
+        policy.predict(obs, state, episode_start=[True])
+
+
+def test_a_policy_without_memory_has_no_state(policies):
+    policy = policies["cartpole"]
+    obs = observations(policy, 3)
+    actions, state = policy.predict(obs)
+    assert state is None and policy.state_size == 0
+    np.testing.assert_array_equal(actions, policy(obs))
+    with pytest.raises(ValueError, match="no memory"):
+        policy.predict(obs, np.zeros((3, 4)))
+
+
+@pytest.mark.parametrize("mode", ["same_step", "next_step"])
+def test_a_rollout_remembers_within_episodes_and_forgets_between_them(remembering, mode):
+    def envs():
+        made = operant.make_vec("cartpole_no_velocity", 37, seed=3, autoreset_mode=mode)
+        obs, _ = made.reset()
+        return made, obs
+
+    one, _ = envs()
+    # In parts: the memory goes on.
+    parts = [one.rollout(remembering, steps, deterministic=True) for steps in (7, 1, 60)]
+    actions = np.concatenate([part["actions"] for part in parts])
+    stepped, obs = envs()
+    state, start, ended, episodes = None, np.zeros(37, bool), np.zeros(37, bool), 0
+    for expected in actions:
+        chosen, state = remembering.predict(obs, state, episode_start=start)
+        # The action of a step that only resets is not looked at.
+        np.testing.assert_array_equal(chosen[~ended], expected[~ended])
+        obs, _, terminated, truncated, _ = stepped.step(expected)
+        over = terminated | truncated
+        episodes += over.sum()
+        start = over | ended if mode == "next_step" else over
+        ended = over if mode == "next_step" else ended
+    assert episodes > 37

@@ -39,11 +39,12 @@ fn fly(env: &dyn AnyEnv, policy: &Inference) -> Result<Vec<Vec<f32>>, operant_en
         let mut tile_flights = vec![Vec::new(); ROWS];
         let (mut row_major, mut chosen) = (vec![0; words * ROWS], vec![0.0; 4 * ROWS]);
         let (mut actions, mut state) = (vec![0.0; 4 * ROWS], vec![0; env.leaves().len()]);
+        let mut memory = vec![0.0; policy.states() * ROWS];
         let mut over = [false; ROWS];
         stepper.observe(outputs.seen())?;
         for step in 0..STEPS {
             (0..words * ROWS).for_each(|k| row_major[k % ROWS * words + k / ROWS] = outputs.obs[k]);
-            policy.act(ObsRows::Words(&row_major), None, Choice::Greedy, &mut chosen);
+            policy.act(ObsRows::Words(&row_major), None, Choice::Greedy, &mut memory, &mut chosen);
             (0..4 * ROWS).for_each(|k| actions[k] = chosen[k % ROWS * 4 + k / ROWS]);
             stepper.submit(&actions, step as u64)?;
             stepper.collect(outputs.stepped())?;

@@ -252,7 +252,7 @@ impl World {
         let legal: Vec<i8> = self.legal.iter().flatten().map(|&legal| i8::from(legal)).collect();
         let mut actions = vec![0.0; obs.len()];
         let legal = self.env.masked().then_some(&legal[..]);
-        policy.act(ObsRows::Words(&obs), legal, Choice::Greedy, &mut actions);
+        policy.act(ObsRows::Words(&obs), legal, Choice::Greedy, &mut [], &mut actions);
         let actions: Vec<usize> = actions.iter().map(|&action| action as usize).collect();
         self.of_policy(&actions)
     }

@@ -3,8 +3,8 @@
 
 use operant_env::AnyEnv;
 use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
-use operant_learn::Config;
 use operant_learn::cpu::{self, CpuOptions, Footprint};
+use operant_learn::{Config, CoreKind};
 
 use crate::config::{RunConfig, Settings, WaitingRequest};
 use crate::device::learn_error;
@@ -78,7 +78,9 @@ fn workload(learner: &Config, num_envs: Option<usize>) -> Workload {
         num_envs,
         rollout_tiles: &ROLLOUT_TILES,
         lane_widths: &cpu::LANE_WIDTHS,
-        layers: learner.conv.len() + learner.hidden.len(),
+        layers: learner.conv.len()
+            + learner.hidden.len()
+            + if learner.core == CoreKind::Mlp { 0 } else { learner.core_layers },
         networks: if learner.shared_trunk { 1 } else { 2 },
         sample_bytes: SAMPLE_BYTES,
         max_chunks: cpu::update::MAX_CHUNKS,
@@ -103,7 +105,11 @@ pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Re
     let available = gib(memory.available);
     let of_network = footprint.network > memory.available / 2;
     let (what, key) = if of_network {
-        let key = if learner.conv.is_empty() { "hidden" } else { "conv" };
+        let key = match learner.core {
+            _ if !learner.conv.is_empty() => "conv",
+            CoreKind::Mlp => "hidden",
+            _ => "core_width",
+        };
         let layers = settings.assignment(key);
         (format!("{layers} needs {} of memory, and {available} are available", gib(needed)), key)
     } else {

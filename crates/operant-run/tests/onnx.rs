@@ -6,7 +6,7 @@ use std::process::Command;
 
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
-use operant_learn::network::{Architecture, Conv, Head, Image, Input, Network, init_params};
+use operant_learn::network::{Architecture, Cell, Conv, Core, Head, Image, Input, Network, init_params};
 use operant_learn::{Activation, ObsNorm, TrainedPolicy};
 use operant_run::{SavedPolicy, export};
 
@@ -30,6 +30,7 @@ fn saved(
     masked: bool,
     shared_trunk: bool,
     conv: Option<&[[usize; 3]]>,
+    core: Option<Core>,
 ) -> SavedPolicy {
     let features = obs.features();
     let input = if obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
@@ -48,6 +49,7 @@ fn saved(
             Conv::stack(Image::of(&obs).expect("an image"), convs).expect("convolutions that fit")
         }),
         hidden,
+        core,
         activation,
         shared_trunk,
         head,
@@ -119,16 +121,23 @@ fn compare(python: &Path, saved: &SavedPolicy) {
         .map(|i| i8::from((i % outputs).is_multiple_of(3) || i.is_multiple_of(5)))
         .collect();
     std::fs::write(at("action_mask"), legal.iter().map(|&x| x as u8).collect::<Vec<u8>>()).expect("written");
+    let states: Vec<f32> =
+        (0..ROWS * saved.policy.network.states).map(|i| (i * 31 % 17) as f32 / 9.0 - 0.9).collect();
+    let bytes: Vec<u8> = states.iter().flat_map(|x| x.to_le_bytes()).collect();
+    std::fs::write(at("state"), bytes).expect("written");
     export::write_onnx(saved, &at("m.onnx")).expect("written");
     let ran = Command::new(python).args(["-c", SCRIPT]).current_dir(dir.path()).output().expect("started");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 
     let inference = Inference::new(saved.policy.clone());
     let (mut logits, mut values) = (vec![0.0; ROWS * outputs], vec![0.0; ROWS]);
-    inference.evaluate(obs, &mut logits, &mut values);
+    let mut next = states.clone();
+    inference.evaluate(obs, &mut next, &mut logits, &mut values);
     let mut actions = vec![0.0; ROWS * saved.policy.actions.components()];
     let mask = saved.policy.masked.then_some(&legal[..]);
-    inference.act(obs, mask, Choice::Greedy, &mut actions);
+    let mut after = states.clone();
+    inference.act(obs, mask, Choice::Greedy, &mut after, &mut actions);
+    assert_eq!(next, after);
     let close = |name: &str, ours: &[f32]| {
         let theirs = read(&at(name));
         assert_eq!(theirs.len(), ours.len(), "{name}");
@@ -150,6 +159,9 @@ fn compare(python: &Path, saved: &SavedPolicy) {
         );
     }
     close("value", &values);
+    if !states.is_empty() {
+        close("next_state", &next);
+    }
     close("action", &actions);
 }
 
@@ -195,7 +207,7 @@ fn onnxruntime_computes_what_the_engine_does() {
         (bits, ActionSpace::Discrete(vec![3, 6, 4]), true, true),
         (floats, bounds, false, false),
     ] {
-        compare(Path::new(&python), &saved(obs, actions, masked, shared_trunk, None));
+        compare(Path::new(&python), &saved(obs, actions, masked, shared_trunk, None, None));
     }
     let planes = ObsSpace::Binary { shape: vec![7, 6, 2] };
     let pixels = ObsSpace::Bytes { shape: vec![9, 9, 3] };
@@ -209,6 +221,16 @@ fn onnxruntime_computes_what_the_engine_does() {
         (pixels, false, false, &[[4, 3, 2], [17, 2, 1]]),
         (cells, true, true, &[[6, 2, 1], [3, 2, 2]]),
     ] {
-        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, Some(conv)));
+        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, Some(conv), None));
+    }
+    let floats = ObsSpace::symmetric(&[1.0; 5]);
+    let planes = ObsSpace::Binary { shape: vec![7, 6, 2] };
+    let core = |cell, width, layers| Some(Core { cell, width, layers });
+    for (obs, masked, shared_trunk, conv, core) in [
+        (floats.clone(), false, true, None, core(Cell::MinGru, 17, 2)),
+        (floats, true, false, None, core(Cell::Gru, 9, 1)),
+        (planes, false, false, Some(&[[5, 3, 2]][..]), core(Cell::Lstm, 6, 2)),
+    ] {
+        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, conv, core));
     }
 }

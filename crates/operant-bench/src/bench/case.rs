@@ -74,6 +74,9 @@ impl Case {
             update_epochs: *update_epochs,
             conv: self.config.conv.clone(),
             hidden: self.config.hidden.clone(),
+            core: self.config.core,
+            core_width: self.config.core_width,
+            core_layers: self.config.core_layers,
             shared_trunk: self.config.shared_trunk,
             total_timesteps: self.config.total_timesteps,
             ..Config::default()

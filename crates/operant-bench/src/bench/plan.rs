@@ -35,6 +35,8 @@ pub struct Request {
     pub precisions: Vec<String>,
     /// Widths of the hidden layers.
     pub hidden: String,
+    /// What stands between the hidden layers and the heads.
+    pub core: String,
     /// num_steps (T).
     pub num_steps: String,
     /// Samples per minibatch; rounded so that minibatches are equal.
@@ -56,10 +58,11 @@ pub struct BenchPlan {
 type Flag = (&'static str, &'static str, String);
 
 /// Keys that have their own flags, and so cannot be set with `--set`.
-const FLAGS: [(&str, &str); 6] = [
+const FLAGS: [(&str, &str); 7] = [
     ("num_envs", "--envs"),
     ("num_steps", "--steps"),
     ("hidden", "--hidden"),
+    ("core", "--core"),
     ("device", "--device"),
     ("precision", "--precision"),
     ("threads", "--threads"),
@@ -183,6 +186,7 @@ impl Planner<'_> {
         let mut flags: Vec<Flag> = vec![
             ("num_steps", "--steps", self.num_steps.clone()),
             ("hidden", "--hidden", self.hidden.clone()),
+            ("core", "--core", self.core.clone()),
             // Settings that this command does not use must not cause errors.
             ("overlap", "--device", "false".to_owned()),
         ];
@@ -195,7 +199,9 @@ impl Planner<'_> {
             let mut one = flags.clone();
             one.push(("num_minibatches", "--minibatch", "1".to_owned()));
             let config = self.hyperparameters(&one)?;
-            let count = minibatches(config.num_envs, config.num_steps, self.minibatch);
+            // With memory, of whole sequences.
+            let (length, samples) = (config.sequence(), config.num_envs * config.num_steps);
+            let count = minibatches(samples / length, self.minibatch / length);
             flags.push(("num_minibatches", "--minibatch", count.to_string()));
         }
         let config = self.hyperparameters(&flags)?;
@@ -324,8 +330,7 @@ fn environments(registry: &Registry, names: &[String]) -> Result<Vec<Arc<dyn Any
 }
 
 /// The number of minibatches that divides N T and is nearest to minibatches of `size` samples.
-fn minibatches(num_envs: usize, num_steps: usize, size: usize) -> usize {
-    let samples = num_envs * num_steps;
+fn minibatches(samples: usize, size: usize) -> usize {
     let requested = (samples as f64 / size.max(1) as f64).round().clamp(1.0, samples as f64) as usize;
     let divides = |count: &usize| samples.is_multiple_of(*count);
     let below = (1..=requested).rev().find(divides).unwrap_or(1);
@@ -348,6 +353,7 @@ mod tests {
             devices: texts(&["cpu"]),
             precisions: Vec::new(),
             hidden: "8".to_owned(),
+            core: "mlp".to_owned(),
             num_steps: "16".to_owned(),
             minibatch: 256,
             set: Vec::new(),
@@ -356,13 +362,13 @@ mod tests {
 
     #[test]
     fn minibatches_are_as_near_as_whole_ones_allow() {
-        assert_eq!(minibatches(8192, 128, 32_768), 32);
-        assert_eq!(minibatches(16, 128, 32_768), 1);
-        assert_eq!(minibatches(3, 5, 4), 3, "15 samples are 3 of 5, not 4");
-        assert_eq!(minibatches(7, 13, 1), 91);
-        assert_eq!(minibatches(1, 101, 30), 1, "a prime");
+        assert_eq!(minibatches(8192 * 128, 32_768), 32);
+        assert_eq!(minibatches(16 * 128, 32_768), 1);
+        assert_eq!(minibatches(3 * 5, 4), 3, "15 samples are 3 of 5, not 4");
+        assert_eq!(minibatches(7 * 13, 1), 91);
+        assert_eq!(minibatches(1 * 101, 30), 1, "a prime");
         for (n, t, size) in [(17usize, 9usize, 20), (1_000, 3, 70), (65, 64, 100)] {
-            assert!((n * t).is_multiple_of(minibatches(n, t, size)));
+            assert!((n * t).is_multiple_of(minibatches(n * t, size)));
         }
     }
 

@@ -41,6 +41,9 @@ pub struct Args {
     /// Widths of the hidden layers
     #[arg(long, value_name = "WIDTHS", default_value = "64,64")]
     hidden: String,
+    /// What stands between the hidden layers and the heads: mlp (nothing), mingru, gru or lstm
+    #[arg(long, value_name = "CORE", default_value = "mlp")]
+    core: String,
     /// Steps of a horizon (num_steps)
     #[arg(long, value_name = "T", default_value = "128", allow_negative_numbers = true)]
     steps: String,
@@ -113,6 +116,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         devices: args.device.clone(),
         precisions: args.precision.clone(),
         hidden: args.hidden.clone(),
+        core: args.core.clone(),
         num_steps: args.steps.clone(),
         minibatch: args.minibatch as usize,
         set: args.set.clone(),

@@ -1,7 +1,7 @@
 //! `operant config`: the effective configuration of an environment, with the origin of each value.
 
 use operant_env::Registry;
-use operant_learn::network::{Conv, Form, Network};
+use operant_learn::network::{CellSpec, Conv, Form, Network};
 use operant_run::config::{self, EnvFacts};
 use operant_run::device::{self, Device};
 
@@ -74,8 +74,9 @@ fn network(network: &Network) -> String {
                     (conv.extents(), conv);
                 format!("{height}x{width}x{depth} -> {rows}x{columns}x{channels}, {kernel}x{kernel}, stride {stride}")
             }
+            Form::Cell(CellSpec { cell, width, .. }) => format!("{} -> {width}, {}", layer.inputs, cell.name()),
         };
-        let parameters = layer.weight_range().len() + layer.bias_range().len();
+        let parameters = layer.params().len();
         [layer.name.clone(), form, parameters.to_string(), layer.flops().to_string()]
     });
     let log_std = network

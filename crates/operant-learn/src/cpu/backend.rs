@@ -149,14 +149,16 @@ impl<const V: usize> CpuBackend<V> {
             })
             .collect::<Result<_, _>>()?;
         let features = if config.norm_obs { spec.obs.size() } else { 0 };
-        let learner = Learner::new(network, layout.clone(), config.clone()).waiting(options.waiting);
+        let batch = Batch::new(layout.clone(), config.num_envs, config.num_steps)
+            .with_states(config.sequence(), network.states);
+        let learner = Learner::new(network, layout, config.clone()).waiting(options.waiting);
         let backend = Self {
             env,
             config: config.clone(),
             pool: Arc::new(pool),
             tiles,
             policy,
-            batch: Batch::new(layout, config.num_envs, config.num_steps),
+            batch,
             pulse: Arc::clone(learner.pulse()),
             learner,
             state,

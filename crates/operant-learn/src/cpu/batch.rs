@@ -8,6 +8,7 @@ use operant_lane::Wide;
 use prefetch_index::prefetch_index;
 use wide::{bytemuck, f32x16, u32x16};
 
+use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE};
 use crate::network::{Architecture, Input};
 use crate::sample::SampleLayout;
@@ -21,6 +22,10 @@ pub struct Batch {
     layout: SampleLayout,
     num_envs: usize,
     num_steps: usize,
+    /// Steps of a sequence.
+    sequence: usize,
+    /// `[environment][sequence][state]`: what layers with memory began each sequence with.
+    states: Vec<f32>,
     /// Starts at a cache line from `start` on.
     words: Vec<u32>,
     start: usize,
@@ -35,6 +40,10 @@ pub struct BatchTile<'a> {
     pub lanes: usize,
     /// `[block][step][lane][word]`.
     pub words: &'a mut [u32],
+    /// Steps of a sequence.
+    sequence: usize,
+    /// `[environment][sequence][state]`.
+    states: &'a mut [f32],
 }
 
 impl Batch {
@@ -44,7 +53,48 @@ impl Batch {
         let words = vec![0u32; length + LINE];
         // The offset stays valid because the allocation never moves; a clone is only less well aligned.
         let start = words.as_ptr().align_offset(LINE * size_of::<u32>()).min(LINE);
-        Self { layout, num_envs, num_steps, words, start }
+        Self { layout, num_envs, num_steps, sequence: 1, states: Vec::new(), words, start }
+    }
+
+    /// With sequences of `sequence` steps, which divide T, and what layers with memory began them with: `states` numbers.
+    pub fn with_states(mut self, sequence: usize, states: usize) -> Self {
+        self.sequence = sequence;
+        self.states = vec![0.0; self.len() / sequence * states];
+        self
+    }
+
+    /// Steps of a sequence; 1 without memory.
+    pub fn sequence(&self) -> usize {
+        self.sequence
+    }
+
+    /// Whether the network has layers with memory.
+    pub fn has_memory(&self) -> bool {
+        !self.states.is_empty()
+    }
+
+    /// Sequences: with memory those of environment 0, then those of environment 1, and so on; without it, samples.
+    pub fn sequences(&self) -> usize {
+        self.len() / self.sequence
+    }
+
+    /// The first sample of a sequence, and the distance to the next.
+    #[inline]
+    pub fn steps_of(&self, sequence: usize) -> [usize; 2] {
+        if !self.has_memory() {
+            return [sequence, 1];
+        }
+        let each = self.num_steps / self.sequence;
+        let (env, part) = (sequence / each, sequence % each);
+        let block = env / LANES;
+        let lanes = LANES.min(self.num_envs - block * LANES);
+        [block * LANES * self.num_steps + part * self.sequence * lanes + env % LANES, lanes]
+    }
+
+    /// The state that a sequence began with.
+    pub fn state(&self, sequence: usize) -> &[f32] {
+        let states = self.states.len() / self.sequences();
+        &self.states[sequence * states..(sequence + 1) * states]
     }
 
     /// B: samples.
@@ -98,10 +148,16 @@ impl Batch {
     pub fn tiles_mut(&mut self, blocks: usize) -> Vec<BatchTile<'_>> {
         let tile = self.num_steps * blocks * LANES * self.layout.stride;
         let end = self.start + self.num_envs * self.num_steps * self.layout.stride;
-        let (layout, num_steps) = (&self.layout, self.num_steps);
+        let (layout, num_steps, sequence) = (&self.layout, self.num_steps, self.sequence);
+        let of_env = self.states.len() / self.num_envs;
+        let mut states = &mut self.states[..];
         self.words[self.start..end]
             .chunks_mut(tile.max(1))
-            .map(|words| BatchTile { layout, lanes: words.len() / (num_steps * layout.stride), words })
+            .map(|words| {
+                let lanes = words.len() / (num_steps * layout.stride);
+                let of_tile = states.split_off_mut(..lanes * of_env).unwrap_or_default();
+                BatchTile { layout, lanes, words, sequence, states: of_tile }
+            })
             .collect()
     }
 }
@@ -132,6 +188,20 @@ impl BatchTile<'_> {
         }
     }
 
+    /// Keeps the states before step `t` if it begins a sequence.
+    pub fn put_states<const V: usize>(&mut self, t: usize, states: &[Row<V>]) {
+        if states.is_empty() || !t.is_multiple_of(self.sequence) {
+            return;
+        }
+        let each = self.states.len() / self.lanes;
+        let first = t / self.sequence * states.len();
+        for (env, of_env) in self.states.chunks_exact_mut(each).enumerate() {
+            for (to, row) in of_env[first..].iter_mut().zip(states) {
+                *to = row[env / LANES].as_array()[env % LANES];
+            }
+        }
+    }
+
     /// The samples of step `t`, block by block.
     #[inline]
     fn step(&mut self, t: usize) -> impl Iterator<Item = core::slice::ChunksExactMut<'_, u32>> {
@@ -149,9 +219,9 @@ pub(crate) struct Gathered {
     /// `[word][sample]`.
     words: Vec<[u32; TILE]>,
     /// `[feature]`, of dense observations.
-    pub obs: Vec<Row<{ TILE / LANES }>>,
+    obs: Vec<Row<{ TILE / LANES }>>,
     /// `[word]`, of binary ones.
-    pub bits: Vec<BitRow<{ TILE / LANES }>>,
+    bits: Vec<BitRow<{ TILE / LANES }>>,
     /// `[word]`, of packed ones as they are stored.
     packed: Vec<BitRow<{ TILE / LANES }>>,
     packing: Option<Packing>,
@@ -209,6 +279,11 @@ impl Gathered {
         for (row, words) in self.bits.iter_mut().zip(&self.words[layout.obs..]) {
             *row = integers(words);
         }
+    }
+
+    /// The observations as the network takes them.
+    pub fn observation(&self) -> Observation<'_, { TILE / LANES }> {
+        if self.bits.is_empty() { Observation::Dense(&self.obs) } else { Observation::Bits(&self.bits) }
     }
 
     /// A float field of the gathered samples.
@@ -279,6 +354,7 @@ mod tests {
             packing: None,
             conv: vec![],
             hidden: vec![],
+            core: None,
             activation: Activation::Tanh,
             shared_trunk: true,
             head,

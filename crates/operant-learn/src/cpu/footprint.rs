@@ -5,8 +5,9 @@ use operant_env::{AnyEnv, running_words};
 use crate::backend::LearnError;
 use crate::config::Config;
 use crate::cpu::network::conv;
+use crate::cpu::network::layers;
 use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
-use crate::cpu::update::chunk_count;
+use crate::cpu::update::Units;
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
 
@@ -41,17 +42,22 @@ impl Footprint {
         let architecture = Architecture::of(&spec, config)?;
         let layout = SampleLayout::new(&architecture, env.masked());
         let network = Network::new(architecture);
-        let outputs: usize = network.layers().map(|layer| layer.outputs).sum();
+        let outputs: usize = network.layers().map(|layer| layer.outputs + layers::kept(layer)).sum();
         let [in_rollout, in_update] =
-            [conv::scratch::<1>(&network.architecture), conv::scratch::<TILE_VECTORS>(&network.architecture)];
+            [layers::scratch::<1>(&network), layers::scratch::<TILE_VECTORS>(&network)];
+        // Tiles that a thread keeps until their gradient, and the observations of those after the first.
+        let tiles = config.sequence().div_ceil(TILE_VECTORS);
+        let kept = (tiles - 1) * TILE * (outputs + layout.stride + network.architecture.input.words());
         let tables = 2 * network.chains.len() * conv::tap_words(&network.architecture);
         let convs = 2 * LANES * in_update + network.chains.len() * conv::update_words(&network.architecture);
         let minibatch = (config.num_envs * config.num_steps).div_ceil(config.num_minibatches.max(1));
-        let chunks = chunk_count(minibatch.div_ceil(TILE), network.len());
+        let chunks = Units::of(config, &network).chunks(minibatch, network.len());
         let gradients = chunks + threads + 1;
         let parameters = (COPIES + SAVED + gradients) * network.len();
-        let activations = (2 * TILE * outputs + convs) * (threads + 1) + tables;
-        let state = 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + in_rollout) + OTHER;
+        let activations = (2 * TILE * outputs + kept + convs) * (threads + 1) + tables;
+        let memory = network.states * (5 + config.num_steps / config.sequence());
+        let state =
+            memory + 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + in_rollout) + OTHER;
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
         Ok(Footprint {
             network: bytes(parameters + activations),

@@ -3,6 +3,7 @@
 //! Rows are processed 64 at a time, or 16 where there are few, with the arithmetic of the rollout: the same bits for the same
 //! observation, whatever the number of rows.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use operant_env::{ObsSpace, numbers};
@@ -104,6 +105,7 @@ impl Choice {
 /// A policy ready to compute actions, for several threads at a time.
 #[derive(Debug)]
 pub struct Inference {
+    id: u64,
     trained: TrainedPolicy,
     policy: Policy,
     obs_norm: Vec<(f32, f32)>,
@@ -124,6 +126,8 @@ pub struct Block<const V: usize> {
     pub legal: Vec<BitRow<V>>,
     /// `(components, V x 16)`: the actions, clipped to the bounds.
     pub actions: Vec<Row<V>>,
+    /// `(states, V x 16)`: what layers with memory carry from step to step; zero before an episode.
+    pub memory: Vec<Row<V>>,
     unclipped: Vec<Row<V>>,
     uniforms: Vec<Row<V>>,
     activations: Activations<V>,
@@ -141,6 +145,7 @@ impl<const V: usize> Block<V> {
             seen: vec![splat(0.0); seen],
             legal: vec![[u32x16::ZERO; V]; mask_words],
             actions: vec![splat(0.0); head.components()],
+            memory: vec![splat(0.0); trained.network.states],
             unclipped: vec![splat(0.0); head.components()],
             uniforms: vec![splat(0.0); head.uniforms()],
             activations: Activations::new(&trained.network),
@@ -176,6 +181,22 @@ impl<const V: usize> Block<V> {
         }
     }
 
+    /// Copies the states of some rows, `(rows, states)`.
+    fn read_states(&mut self, states: &[f32]) {
+        for (row, states) in states.chunks_exact(self.memory.len().max(1)).enumerate() {
+            for (to, &x) in self.memory.iter_mut().zip(states) {
+                to[row / LANES].as_mut_array()[row % LANES] = x;
+            }
+        }
+    }
+
+    /// The inverse of [`Block::read_states`].
+    fn write_states(&self, states: &mut [f32]) {
+        for (row, states) in states.chunks_exact_mut(self.memory.len().max(1)).enumerate() {
+            states.iter_mut().zip(&self.memory).for_each(|(to, from)| *to = lane(from, row));
+        }
+    }
+
     /// Copies the masks of some rows, `(rows, choices)`, nonzero where a choice is legal.
     fn read_legal(&mut self, legal: &[i8], choices: usize) {
         for (row, legal) in legal.chunks_exact(choices).enumerate() {
@@ -207,7 +228,15 @@ impl Inference {
             obs_norm = norm.shift.iter().copied().zip(norm.scale.iter().copied()).collect();
             clip_obs = f64::from(norm.clip);
         }
-        Self { trained, policy, obs_norm, clip_obs, narrow: Mutex::default(), wide: Mutex::default() }
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let id = MADE.fetch_add(1, Ordering::Relaxed);
+        let (narrow, wide) = (Mutex::default(), Mutex::default());
+        Self { id, trained, policy, obs_norm, clip_obs, narrow, wide }
+    }
+
+    /// Its number: no other policy of this process has it.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// The policy.
@@ -215,17 +244,30 @@ impl Inference {
         &self.trained
     }
 
+    /// S: numbers of state that a policy with memory carries from step to step.
+    pub fn states(&self) -> usize {
+        self.policy.network().states
+    }
+
     /// Fills `actions`, `(N, components)`: indices of choices, exact, or real numbers within the bounds. `legal` is
-    /// `(N, choices)`; without it every action is legal.
+    /// `(N, choices)`; without it every action is legal. `states`, `(N, S)`, moves on by a step; zeros begin an episode.
     ///
     /// # Panics
     /// If the lengths do not fit each other.
-    pub fn act(&self, obs: ObsRows<'_>, legal: Option<&[i8]>, choice: Choice, actions: &mut [f32]) {
+    pub fn act(
+        &self,
+        obs: ObsRows<'_>,
+        legal: Option<&[i8]>,
+        choice: Choice,
+        states: &mut [f32],
+        actions: &mut [f32],
+    ) {
         struct Act<'a> {
             of: &'a Inference,
             obs: ObsRows<'a>,
             legal: Option<&'a [i8]>,
             choice: Choice,
+            states: &'a mut [f32],
             actions: &'a mut [f32],
         }
         impl Work for Act<'_> {
@@ -239,7 +281,10 @@ impl Inference {
                     }
                     None => block.legal.fill([u32x16::MAX; V]),
                 }
+                let states = &mut self.states[rows.start * of.states()..rows.end * of.states()];
+                block.read_states(states);
                 of.act_on(block, self.choice.from_row(rows.start as u32));
+                block.write_states(states);
                 let components = block.actions.len();
                 let to = &mut self.actions[rows.start * components..rows.end * components];
                 for (row, to) in to.chunks_exact_mut(components).enumerate() {
@@ -248,19 +293,22 @@ impl Inference {
             }
         }
         let components = self.trained.actions.components();
-        assert_eq!(actions.len(), self.rows(obs) * components, "one action per observation");
-        self.each_block(self.rows(obs), &mut Act { of: self, obs, legal, choice, actions });
+        let rows = self.rows(obs);
+        assert_eq!(actions.len(), rows * components, "one action per observation");
+        assert_eq!(states.len(), rows * self.states(), "one state per observation");
+        self.each_block(rows, &mut Act { of: self, obs, legal, choice, states, actions });
     }
 
     /// Fills `outputs`, `(N, A)`, with the policy's logits or means, and `values`, `(N)`, with the value of each
-    /// observation.
+    /// observation. `states`, `(N, S)`, moves on by a step.
     ///
     /// # Panics
     /// If the lengths do not fit each other.
-    pub fn evaluate(&self, obs: ObsRows<'_>, outputs: &mut [f32], values: &mut [f32]) {
+    pub fn evaluate(&self, obs: ObsRows<'_>, states: &mut [f32], outputs: &mut [f32], values: &mut [f32]) {
         struct Evaluate<'a> {
             of: &'a Inference,
             obs: ObsRows<'a>,
+            states: &'a mut [f32],
             outputs: &'a mut [f32],
             values: &'a mut [f32],
         }
@@ -268,8 +316,12 @@ impl Inference {
             fn run<const V: usize>(&mut self, block: &mut Block<V>, rows: core::ops::Range<usize>) {
                 self.of.read(block, self.obs, rows.clone());
                 self.of.see(block);
+                let states = &mut self.states[rows.start * self.of.states()..rows.end * self.of.states()];
+                block.read_states(states);
                 let seen = observation(&self.of.policy, seen(&block.obs, &block.seen));
-                self.of.policy.forward(seen, &mut block.activations);
+                self.of.policy.forward(seen, &block.memory, &mut block.activations);
+                block.memory.copy_from_slice(block.activations.after());
+                block.write_states(states);
                 let (policy, value) = (block.activations.policy(), block.activations.value());
                 let outputs = &mut self.outputs[rows.start * policy.len()..rows.end * policy.len()];
                 for (row, to) in outputs.chunks_exact_mut(policy.len()).enumerate() {
@@ -282,7 +334,8 @@ impl Inference {
         }
         let rows = self.rows(obs);
         assert_eq!((values.len(), outputs.len()), (rows, rows * self.policy.network().policy_outputs()));
-        self.each_block(rows, &mut Evaluate { of: self, obs, outputs, values });
+        assert_eq!(states.len(), rows * self.states(), "one state per observation");
+        self.each_block(rows, &mut Evaluate { of: self, obs, states, outputs, values });
     }
 
     /// Buffers for [`Inference::act_on`].
@@ -290,10 +343,19 @@ impl Inference {
         Block::new(&self.trained)
     }
 
-    /// Chooses the actions of a block whose observations and masks are set; the observations are normalised in place.
+    /// Chooses the actions of a block whose observations and masks are set; the observations are normalised in place, and the
+    /// memory moves on by a step.
     pub fn act_on<const V: usize>(&self, block: &mut Block<V>, choice: Choice) {
         self.see(block);
-        self.policy.actor(observation(&self.policy, seen(&block.obs, &block.seen)), &mut block.activations);
+        let seen = observation(&self.policy, seen(&block.obs, &block.seen));
+        let Block { memory, activations, .. } = block;
+        if memory.is_empty() {
+            self.policy.actor(seen, memory, activations);
+        } else {
+            // The critic's memory moves on too.
+            self.policy.forward(seen, memory, activations);
+            memory.copy_from_slice(activations.after());
+        }
         block.head.set_mask(&block.legal);
         let outputs = block.activations.policy();
         match choice {
@@ -381,6 +443,7 @@ mod tests {
             packing: obs.packing(),
             conv: vec![],
             hidden: vec![32, 20],
+            core: None,
             activation: Activation::Tanh,
             shared_trunk: false,
             head,
@@ -418,7 +481,7 @@ mod tests {
         }
         let evaluate = |of: &Inference, obs| {
             let (mut outputs, mut values) = (vec![0.0; 70 * 4], vec![0.0; 70]);
-            of.evaluate(obs, &mut outputs, &mut values);
+            of.evaluate(obs, &mut [], &mut outputs, &mut values);
             (outputs, values)
         };
         let got = evaluate(&packed, ObsRows::Words(&words));
@@ -450,8 +513,8 @@ mod tests {
         );
         let obs = floats(3 * 37);
         let (mut outputs, mut values, mut actions) = (vec![0.0; 74], vec![0.0; 37], vec![0.0; 74]);
-        inference.evaluate(ObsRows::Floats(&obs), &mut outputs, &mut values);
-        inference.act(ObsRows::Floats(&obs), None, Choice::Greedy, &mut actions);
+        inference.evaluate(ObsRows::Floats(&obs), &mut [], &mut outputs, &mut values);
+        inference.act(ObsRows::Floats(&obs), None, Choice::Greedy, &mut [], &mut actions);
         for (row, obs) in obs.chunks_exact(3).enumerate() {
             let x: Vec<f64> = (0..3)
                 .map(|i| f64::from((obs[i] - norm.shift[i]) * norm.scale[i]).clamp(-2.0, 2.0))
@@ -478,12 +541,12 @@ mod tests {
         let legal: Vec<i8> = (0..7 * 150).map(|i| i8::from(i % 7 == 1 || i % 7 == 4 || i % 3 == 0)).collect();
         for choice in [Choice::Greedy, Choice::Sampled { seed: 3, first: 0, step: 9, evaluation: false }] {
             let mut together = vec![0.0; 2 * 150];
-            inference.act(ObsRows::Bits(&obs), Some(&legal), choice, &mut together);
+            inference.act(ObsRows::Bits(&obs), Some(&legal), choice, &mut [], &mut together);
             for row in 0..150 {
                 let choice = choice.from_row(row as u32);
                 let mut alone = [0.0; 2];
                 let (obs, legal) = (&obs[40 * row..][..40], &legal[7 * row..][..7]);
-                inference.act(ObsRows::Bits(obs), Some(legal), choice, &mut alone);
+                inference.act(ObsRows::Bits(obs), Some(legal), choice, &mut [], &mut alone);
                 assert_eq!(alone, together[2 * row..][..2], "{choice:?} {row}");
                 assert_eq!(legal[alone[0] as usize], 1);
                 assert_eq!(legal[3 + alone[1] as usize], 1);
@@ -501,6 +564,7 @@ mod tests {
                 ObsRows::Floats(&obs),
                 None,
                 Choice::Sampled { seed, first: 0, step, evaluation: false },
+                &mut [],
                 &mut actions,
             );
             actions

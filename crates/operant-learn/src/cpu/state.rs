@@ -48,6 +48,7 @@ impl<const V: usize> CpuBackend<V> {
             obs_norm: self.obs_norm.clone(),
             reward_norm: self.reward_norm.clone(),
             discounted: discounted.collect(),
+            memory: self.tiles.iter().flat_map(memory).collect(),
             updates: self.updates,
             nonfinite_in_a_row: self.nonfinite_in_a_row,
         };
@@ -64,9 +65,24 @@ impl<const V: usize> CpuBackend<V> {
             bytemuck::cast_slice_mut::<f32x16, f32>(&mut tile.discounted)[..values.len()]
                 .copy_from_slice(values);
         }
+        let states = self.policy.network().states;
+        let mut memory = state.memory.chunks_exact(states.max(1));
+        for tile in &mut self.tiles {
+            for (e, values) in memory.by_ref().take(tile.count).enumerate() {
+                for (row, value) in tile.memory.iter_mut().zip(values) {
+                    row[e / LANES].as_mut_array()[e % LANES] = *value;
+                }
+            }
+        }
         self.state = state.learner;
         (self.obs_norm, self.reward_norm) = (state.obs_norm, state.reward_norm);
         (self.updates, self.nonfinite_in_a_row) = (state.updates, state.nonfinite_in_a_row);
         Ok(())
     }
+}
+
+/// State of the layers with memory of a tile's environments, one environment after the other.
+fn memory<const V: usize>(tile: &Tile<V>) -> impl Iterator<Item = f32> {
+    let of = |e: usize| tile.memory.iter().map(move |row| row[e / LANES].as_array()[e % LANES]);
+    (0..tile.count).flat_map(of)
 }

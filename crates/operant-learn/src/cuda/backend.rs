@@ -427,6 +427,7 @@ impl Backend for CudaBackend {
             obs_norm,
             reward_norm,
             discounted: if discounted.is_empty() { vec![0.0; n] } else { discounted },
+            memory: Vec::new(),
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
         };

@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::Config;
+use crate::config::{Config, CoreKind};
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::network::Network;
 use crate::precision::Precision;
@@ -85,14 +85,18 @@ impl std::fmt::Display for KernelChoice {
 /// # Errors
 /// When there are convolutions.
 pub(crate) fn check_layers(config: &Config) -> Result<(), LearnError> {
-    if config.conv.is_empty() {
-        return Ok(());
+    let refused = |key, value: String, what: &str, or: &str| {
+        Err(LearnError::Config {
+            key,
+            problem: format!("{value}, and no GPU kernel computes {what} yet"),
+            remedy: format!("set device = \"cpu\", or {key} = {or}"),
+        })
+    };
+    match config.core {
+        _ if !config.conv.is_empty() => refused("conv", format!("{:?}", config.conv), "convolutions", "[]"),
+        CoreKind::Mlp => Ok(()),
+        core => refused("core", format!("\"{core}\""), "layers with memory", "\"mlp\""),
     }
-    Err(LearnError::Config {
-        key: "conv",
-        problem: format!("{:?}, and no GPU kernel computes convolutions yet", config.conv),
-        remedy: "set device = \"cpu\", or conv = []".to_owned(),
-    })
 }
 
 /// Chooses the kernels for a network. `blas` checks for cuBLASLt, and is called only if that matters.

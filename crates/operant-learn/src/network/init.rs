@@ -1,11 +1,11 @@
 //! Initial parameters: orthogonal weights with gain sqrt(2) for hidden layers, 0.01 for the policy's output and 1 for
-//! the value's; biases zero. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
+//! the value's and for layers with memory; biases zero but for the update gates of mingru. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
 
 use core::num::Wrapping;
 
 use operant_lane::{Draws, Purpose};
 
-use super::{Network, TensorSpec};
+use super::{Cell, Form, Network, TensorSpec};
 
 /// Gain of hidden layers.
 const HIDDEN_GAIN: f64 = core::f64::consts::SQRT_2;
@@ -13,6 +13,11 @@ const HIDDEN_GAIN: f64 = core::f64::consts::SQRT_2;
 const POLICY_GAIN: f64 = 0.01;
 /// Gain of the value's output layer.
 const VALUE_GAIN: f64 = 1.0;
+/// Gain of layers with memory.
+const CORE_GAIN: f64 = 1.0;
+
+/// The longest memory, in steps, that units of mingru begin with.
+const LONGEST_MEMORY: f64 = 256.0;
 
 /// The flat vector of initial parameters of `network` for `seed`.
 pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
@@ -21,7 +26,7 @@ pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
         let values = &mut params[tensor.range()];
         if tensor.name == "log_std" {
             values.fill(network.architecture.log_std_init as f32);
-        } else if tensor.name.ends_with(".weight") {
+        } else if tensor.name.contains(".weight") {
             let mut normals = Normals::new(seed, index as u32);
             // Weights with more than two extents are a matrix of the first and all others, as in PyTorch.
             let columns = tensor.shape[1..].iter().product();
@@ -32,6 +37,19 @@ pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
             }
         }
     }
+    // An update gate that begins half open forgets within a few steps, and no gradient comes back through more. So the units of mingru
+    // begin with memories of 1 to 256 steps, evenly spaced in their logarithm (after Tallec and Ollivier 2018).
+    for layer in network.layers() {
+        if let Form::Cell(cell) = &layer.form
+            && cell.cell == Cell::MinGru
+        {
+            let update_gate = &mut params[layer.bias_range()][cell.width..2 * cell.width];
+            let last = (cell.width - 1).max(1) as f64;
+            for (unit, bias) in update_gate.iter_mut().enumerate() {
+                *bias = (-operant_lane::Float::ln(LONGEST_MEMORY) * unit as f64 / last) as f32;
+            }
+        }
+    }
     params
 }
 
@@ -39,6 +57,7 @@ fn gain(tensor: &TensorSpec) -> f64 {
     match tensor.name.as_str() {
         "policy.weight" => POLICY_GAIN,
         "value.weight" => VALUE_GAIN,
+        name if name.contains(".core.") => CORE_GAIN,
         _ => HIDDEN_GAIN,
     }
 }
@@ -119,6 +138,7 @@ mod tests {
             packing: None,
             conv: vec![],
             hidden: vec![64, 33],
+            core: None,
             activation: Activation::Tanh,
             shared_trunk: false,
             head: Head::MultiDiscrete(vec![3, 2]),

@@ -1,6 +1,6 @@
 //! The layout of parameters in the flat vector that Adam, checkpoints and devices share.
 
-use super::{Architecture, Conv, Head};
+use super::{Architecture, CellSpec, Conv, Core, Head};
 use crate::config::Activation;
 
 /// A named block of parameters.
@@ -57,6 +57,9 @@ pub enum Form {
     Dense,
     /// Patches of an image: W is row-major `(channels, depth, kernel, kernel)`, as in PyTorch.
     Conv(Conv),
+    /// All inputs, and the state of units with memory: W is row-major `(gates x H, inputs)`. If the gates see the state, `(gates x H, H)`
+    /// and its bias follow.
+    Cell(CellSpec),
 }
 
 impl LayerSpec {
@@ -65,13 +68,14 @@ impl LayerSpec {
         match &self.form {
             Form::Dense => self.outputs,
             Form::Conv(conv) => conv.channels,
+            Form::Cell(cell) => cell.rows(),
         }
     }
 
     /// Elements of a row of W.
     pub fn columns(&self) -> usize {
         match &self.form {
-            Form::Dense => self.inputs,
+            Form::Dense | Form::Cell(_) => self.inputs,
             Form::Conv(conv) => conv.patch(),
         }
     }
@@ -79,14 +83,32 @@ impl LayerSpec {
     /// How many times W is applied to one sample.
     fn places(&self) -> usize {
         match &self.form {
-            Form::Dense => 1,
+            Form::Dense | Form::Cell(_) => 1,
             Form::Conv(conv) => conv.places(),
         }
     }
 
-    /// Multiply-adds x 2 of the products with W of one sample.
+    /// Multiply-adds x 2 of the products of one sample.
     pub fn flops(&self) -> u64 {
+        let of_state = match &self.form {
+            Form::Cell(cell) if cell.cell.sees_state() => 2 * (cell.rows() * cell.width) as u64,
+            _ => 0,
+        };
+        self.input_flops() + of_state
+    }
+
+    /// Those with its inputs, whose gradient the first layer does not need.
+    fn input_flops(&self) -> u64 {
         2 * (self.rows() * self.columns() * self.places()) as u64
+    }
+
+    /// The place of all its parameters in the flat vector: W, b, and what sees the state.
+    pub fn params(&self) -> core::ops::Range<usize> {
+        let of_state = match &self.form {
+            Form::Cell(cell) => cell.state_params(),
+            _ => 0,
+        };
+        self.weight..self.bias + self.rows() + of_state
     }
 
     /// W's place in the flat vector.
@@ -121,12 +143,15 @@ pub struct Network {
     pub tensors: Vec<TensorSpec>,
     /// Index of the first log standard deviation, for a Gaussian head.
     pub log_std: Option<usize>,
+    /// Numbers of state that an environment carries from step to step.
+    pub states: usize,
 }
 
 impl Network {
     /// Lays out `architecture`.
     pub fn new(architecture: Architecture) -> Self {
-        let mut network = Self { chains: Vec::new(), tensors: Vec::new(), log_std: None, architecture };
+        let mut network =
+            Self { chains: Vec::new(), tensors: Vec::new(), log_std: None, states: 0, architecture };
         let outputs = network.architecture.head.outputs();
         if network.architecture.shared_trunk {
             let chain = network.lay_chain("trunk", &[("policy", outputs), ("value", 1)]);
@@ -166,7 +191,7 @@ impl Network {
     /// The same for one forward and one backward pass: every layer's weight gradient, and the input gradient of every
     /// layer but the first.
     pub fn forward_backward_flops(&self) -> u64 {
-        let first: u64 = self.chains.iter().map(|chain| chain.layers[0].flops()).sum();
+        let first: u64 = self.chains.iter().map(|chain| chain.layers[0].input_flops()).sum();
         3 * self.forward_flops() - first
     }
 
@@ -190,7 +215,7 @@ impl Network {
         let hidden = hidden.map(|(k, outputs)| (format!("{trunk}.{k}"), outputs, Form::Dense));
         for (name, outputs, form) in convs.chain(hidden) {
             let (outputs, shape) = match &form {
-                Form::Dense => (outputs, vec![outputs, inputs]),
+                Form::Dense | Form::Cell(_) => (outputs, vec![outputs, inputs]),
                 Form::Conv(conv) => {
                     let Conv { image: [_, _, depth], kernel, channels, .. } = *conv;
                     (conv.outputs() + inputs - conv.image_len(), vec![channels, depth, kernel, kernel])
@@ -202,6 +227,13 @@ impl Network {
             let activation = Some(self.architecture.activation);
             layers.push(LayerSpec { name, form, inputs, outputs, weight, bias, activation });
             inputs = outputs;
+        }
+        if let Some(core) = self.architecture.core {
+            for k in 0..core.layers {
+                let layer = self.lay_cell(format!("{trunk}.core.{k}"), core, inputs);
+                layers.push(layer);
+                inputs = core.width;
+            }
         }
         let (weight, bias) = {
             let weight = self.len();
@@ -219,6 +251,20 @@ impl Network {
         layers.push(LayerSpec { name, form: Form::Dense, inputs, outputs, weight, bias, activation: None });
         Chain { layers }
     }
+
+    /// A layer with memory, under the names of PyTorch's cells where it has them.
+    fn lay_cell(&mut self, name: String, Core { cell, width, .. }: Core, inputs: usize) -> LayerSpec {
+        let spec = CellSpec { cell, width, state: self.states };
+        self.states = spec.states().end;
+        let suffix = if cell.sees_state() { "_ih" } else { "" };
+        let weight = self.lay(format!("{name}.weight{suffix}"), vec![spec.rows(), inputs]);
+        let bias = self.lay(format!("{name}.bias{suffix}"), vec![spec.rows()]);
+        if cell.sees_state() {
+            self.lay(format!("{name}.weight_hh"), vec![spec.rows(), width]);
+            self.lay(format!("{name}.bias_hh"), vec![spec.rows()]);
+        }
+        LayerSpec { name, form: Form::Cell(spec), inputs, outputs: width, weight, bias, activation: None }
+    }
 }
 
 #[cfg(test)]
@@ -233,6 +279,7 @@ mod tests {
             packing: None,
             conv: vec![],
             hidden,
+            core: None,
             activation,
             shared_trunk,
             head,

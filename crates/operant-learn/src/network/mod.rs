@@ -2,9 +2,11 @@
 //! each have their own implementation.
 
 mod conv;
+mod core;
 mod init;
 mod layout;
 
+pub use self::core::{Cell, CellSpec, Core};
 pub use conv::{Conv, Image};
 pub use init::init_params;
 pub use layout::{Chain, Form, LayerSpec, Network, TensorSpec};
@@ -94,6 +96,8 @@ pub struct Architecture {
     pub conv: Vec<Conv>,
     /// Widths of the hidden layers; none makes it linear.
     pub hidden: Vec<usize>,
+    /// Layers with memory, after the hidden layers.
+    pub core: Option<Core>,
     /// Nonlinearity after each hidden layer.
     pub activation: Activation,
     /// One trunk under both heads, or a network for each.
@@ -134,7 +138,8 @@ impl Architecture {
                 }
             })?,
         };
-        Ok(Self { packing: spec.obs.packing(), conv, ..Self::new(config, input, head) })
+        let core = Core::of(config)?;
+        Ok(Self { packing: spec.obs.packing(), conv, core, ..Self::new(config, input, head) })
     }
 
     /// 32-bit words of an observation as samples hold it.
@@ -142,13 +147,14 @@ impl Architecture {
         self.packing.as_ref().map_or(self.input.words(), Packing::words)
     }
 
-    /// The network of `config` between `input` and `head`, without convolutions.
+    /// The network of `config` between `input` and `head`, without convolutions and memory.
     pub fn new(config: &Config, input: Input, head: Head) -> Self {
         Self {
             input,
             packing: None,
             conv: Vec::new(),
             hidden: config.hidden.clone(),
+            core: None,
             activation: config.activation,
             shared_trunk: config.shared_trunk,
             head,
@@ -158,7 +164,7 @@ impl Architecture {
 }
 
 /// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`. A convolution has
-/// its kernel, its stride and the extents of its output: `400-conv3/1(8x8x16)-128-(6+1)`.
+/// its kernel, its stride and the extents of its output, a layer with memory its unit: `400-conv3/1(8x8x16)-128-gru(128)-(6+1)`.
 impl std::fmt::Display for Architecture {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut trunk = self.input.features().to_string();
@@ -167,6 +173,9 @@ impl std::fmt::Display for Architecture {
             trunk.push_str(&format!("-conv{kernel}/{stride}({height}x{width}x{channels})"));
         }
         self.hidden.iter().for_each(|width| trunk.push_str(&format!("-{width}")));
+        if let Some(Core { cell, width, layers }) = self.core {
+            (0..layers).for_each(|_| trunk.push_str(&format!("-{}({width})", cell.name())));
+        }
         let outputs = self.head.outputs();
         if self.shared_trunk {
             write!(formatter, "{trunk}-({outputs}+1)")

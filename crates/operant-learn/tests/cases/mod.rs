@@ -4,9 +4,10 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use operant_learn::cpu::batch::Batch;
-use operant_learn::network::{Architecture, Conv, Head, Image, Input, Network, init_params};
+use operant_learn::network::{Architecture, Conv, Core, Head, Image, Input, Network, init_params};
 use operant_learn::sample::SampleLayout;
-use operant_learn::{Activation, Config};
+use operant_learn::{Activation, Config, CoreKind};
+use wide::f32x16;
 
 use crate::reference;
 
@@ -62,6 +63,10 @@ pub fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Conf
         adam_beta2: 0.999,
         conv: vec![],
         hidden: vec![64, 64],
+        core: CoreKind::Mlp,
+        core_width: 0,
+        core_layers: 1,
+        sequence_length: 0,
         activation: Activation::Tanh,
         shared_trunk: true,
         log_std_init: -0.3,
@@ -87,10 +92,24 @@ impl Case {
         masked: bool,
         conv: Vec<Conv>,
     ) -> Self {
-        let architecture = Architecture { conv, ..Architecture::new(&config, input, head) };
+        Self::seeded(name, name.len() as u64 * 1_000 + 17, config, input, head, masked, conv)
+    }
+
+    /// The same with other random numbers.
+    pub fn seeded(
+        name: &'static str,
+        seed: u64,
+        config: Config,
+        input: Input,
+        head: Head,
+        masked: bool,
+        conv: Vec<Conv>,
+    ) -> Self {
+        let core = Core::of(&config).expect("a core that fits");
+        let architecture = Architecture { conv, core, ..Architecture::new(&config, input, head) };
         let layout = SampleLayout::new(&architecture, masked);
         let network = Network::new(architecture);
-        let mut random = Random(name.len() as u64 * 1_000 + 17);
+        let mut random = Random(seed);
         let mut params = init_params(&network, config.seed);
         // Away from the initial near-uniform policy, whose gradients are too simple.
         params.iter_mut().for_each(|p| *p += 0.2 * random.float() as f32);
@@ -108,7 +127,8 @@ fn random_batch(
     random: &mut Random,
 ) -> Batch {
     let params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
-    let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps);
+    let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps)
+        .with_states(config.sequence(), network.states);
     let head = &network.architecture.head;
     for tile in batch.tiles_mut(1) {
         for words in tile.words.chunks_exact_mut(layout.stride) {
@@ -145,18 +165,85 @@ fn random_batch(
             words[layout.advantage] = (2.0 * random.float() as f32 + 0.3).to_bits();
         }
     }
+    if network.states > 0 {
+        let row = |random: &mut Random| [f32x16::new(core::array::from_fn(|_| random.float() as f32))];
+        for mut tile in batch.tiles_mut(1) {
+            for t in 0..config.num_steps {
+                let states: Vec<_> = (0..network.states).map(|_| row(random)).collect();
+                tile.put_states(t, &states);
+                // An episode begins at about every seventh step.
+                let keep = row(random)[0].to_array().map(|x| if x > 0.7 { 0.0 } else { 1.0 });
+                tile.put(t, layout.keep.expect("memory"), &[f32x16::new(keep)]);
+            }
+        }
+    }
     // Log-probabilities and values follow from the rest.
-    let samples: Vec<_> = (0..batch.len()).map(|i| reference::unpack(network, &batch, i)).collect();
+    let samples = reference::sequences(network, &batch, 0..batch.sequences());
+    let mut made = reference::logprobs_and_values(network, &params, &samples).into_iter();
+    let mut values = vec![[0.0; 2]; batch.len()];
+    for sequence in 0..batch.sequences() {
+        let [first, stride] = batch.steps_of(sequence);
+        (0..batch.sequence()).for_each(|t| values[first + t * stride] = made.next().expect("a sample"));
+    }
     let mut i = 0;
     for tile in batch.tiles_mut(1) {
         for words in tile.words.chunks_exact_mut(layout.stride) {
-            let (logprob, value) = reference::logprob_and_value(network, &params, &samples[i]);
+            let [logprob, value] = values[i];
             words[layout.logprob] = ((logprob + 0.4 * random.float()) as f32).to_bits();
             words[layout.value] = ((value + 0.4 * random.float()) as f32).to_bits();
             i += 1;
         }
     }
     batch
+}
+
+/// Layers with memory.
+fn memories() -> Vec<Case> {
+    let with = |mut config: Config, change: &dyn Fn(&mut Config)| {
+        change(&mut config);
+        config
+    };
+    let discrete = |counts: &[usize]| Head::MultiDiscrete(counts.to_vec());
+    vec![
+        Case::new(
+            "mingru, two layers",
+            with(config(18, 10, 3), &|c| {
+                (c.core, c.hidden, c.core_layers) = (CoreKind::MinGru, vec![9, 12], 2)
+            }),
+            Input::Dense(5),
+            discrete(&[3]),
+            false,
+        ),
+        Case::new(
+            "gru, separate, masked, sequences of five",
+            with(config(7, 15, 3), &|c| {
+                (c.core, c.core_width, c.sequence_length) = (CoreKind::Gru, 11, 5);
+                (c.hidden, c.shared_trunk, c.activation) = (vec![8], false, Activation::Relu);
+            }),
+            Input::Bits(40),
+            discrete(&[2, 3]),
+            true,
+        ),
+        Case::new(
+            "lstm, gaussian",
+            with(config(20, 8, 2), &|c| {
+                (c.core, c.core_width, c.sequence_length, c.hidden) = (CoreKind::Lstm, 17, 4, vec![13]);
+            }),
+            Input::Dense(6),
+            Head::DiagonalGaussian(2),
+            false,
+        ),
+        Case::new(
+            "lstm, two layers, separate, one environment",
+            with(config(1, 24, 2), &|c| {
+                (c.core, c.core_width, c.core_layers, c.sequence_length) = (CoreKind::Lstm, 6, 2, 12);
+                (c.hidden, c.shared_trunk) = (vec![7], false);
+            }),
+            Input::Dense(3),
+            discrete(&[4]),
+            false,
+        ),
+    ]
 }
 
 /// Convolutions.
@@ -251,5 +338,6 @@ pub fn all() -> Vec<Case> {
         ),
     ];
     cases.extend(convolutions());
+    cases.extend(memories());
     cases
 }

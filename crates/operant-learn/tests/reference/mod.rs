@@ -1,12 +1,16 @@
 //! PPO once more, for the tests: scalar, in f64, one sample at a time, written from the formulas and sharing nothing with
-//! the crate but the names of tensors and the order of samples.
+//! the crate but the names of tensors and the order of samples. Gradients come from a tape.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use operant_learn::cpu::batch::Batch;
-use operant_learn::network::{Conv, Head, Input, Network};
+use operant_learn::network::{Cell, CellSpec, Conv, Form, Head, Input, Network};
 use operant_learn::shuffle::Shuffle;
 use operant_learn::{Activation, Config};
+
+use self::tape::{Tape, Var};
+
+pub mod tape;
 
 /// One sample, unpacked.
 #[derive(Debug, Clone)]
@@ -18,6 +22,10 @@ pub struct Sample {
     pub advantage: f64,
     /// Per logit; empty if everything is legal.
     pub legal: Vec<bool>,
+    /// The state of layers with memory, where a sequence begins.
+    pub begins: Option<Vec<f64>>,
+    /// Whether an episode begins.
+    pub is_first: bool,
 }
 
 /// Sums of what a minibatch reports.
@@ -51,7 +59,23 @@ pub fn unpack(network: &Network, batch: &Batch, index: usize) -> Sample {
         value: float(layout.value),
         advantage: float(layout.advantage),
         legal,
+        begins: None,
+        is_first: layout.keep.is_some_and(|word| float(word) == 0.0),
     }
+}
+
+/// The samples of sequences, one sequence after the other; without memory each sample is one.
+pub fn sequences(network: &Network, batch: &Batch, sequences: impl Iterator<Item = usize>) -> Vec<Sample> {
+    let of_sequence = |sequence: usize| {
+        let [first, stride] = batch.steps_of(sequence);
+        (0..batch.sequence()).map(move |t| {
+            let mut sample = unpack(network, batch, first + t * stride);
+            let begins = || batch.state(sequence).iter().map(|&x| f64::from(x)).collect();
+            sample.begins = (t == 0).then(begins);
+            sample
+        })
+    };
+    sequences.flat_map(of_sequence).collect()
 }
 
 /// A layer named by its tensors, as all products that it consists of.
@@ -124,8 +148,14 @@ fn conv_layer(network: &Network, name: &str, conv: &Conv, inputs: usize) -> Laye
     }
 }
 
+/// A layer of a path.
+enum Step {
+    Products(Layer),
+    Cell { name: String, cell: CellSpec },
+}
+
 /// The layers from the observation to `head`.
-fn path(network: &Network, head: &str) -> Vec<Layer> {
+fn path(network: &Network, head: &str) -> Vec<Step> {
     let trunk = match (network.architecture.shared_trunk, head) {
         (true, _) => "trunk",
         (false, "policy") => "actor",
@@ -138,126 +168,210 @@ fn path(network: &Network, head: &str) -> Vec<Layer> {
     }
     let hidden = 0..network.architecture.hidden.len();
     layers.extend(hidden.map(|k| layer(network, &format!("{trunk}.{k}.weight"), true)));
-    layers.push(layer(network, &format!("{head}.weight"), false));
-    layers
-}
-
-/// Outputs of every layer of a path, the observation first.
-fn forward(network: &Network, params: &[f64], layers: &[Layer], obs: &[f64]) -> Vec<Vec<f64>> {
-    let mut outputs = vec![obs.to_vec()];
-    for l in layers {
-        let x = outputs.last().unwrap();
-        let mut z: Vec<f64> = l.biases.iter().map(|&bias| params[bias]).collect();
-        for &[input, output, weight] in &l.products {
-            z[output] += params[weight] * x[input];
+    let mut steps: Vec<Step> = layers.into_iter().map(Step::Products).collect();
+    steps.extend(network.layers().filter_map(|layer| match layer.form {
+        Form::Cell(cell) if layer.name.starts_with(trunk) => {
+            Some(Step::Cell { name: layer.name.clone(), cell })
         }
-        let y = z.into_iter().map(|z| match network.architecture.activation {
-            _ if !l.hidden => z,
-            Activation::Tanh => z.tanh(),
-            Activation::Relu => z.max(0.0),
-        });
-        let y = y.chain(l.passed.iter().map(|&i| x[i])).collect();
-        outputs.push(y);
-    }
-    outputs
+        _ => None,
+    }));
+    steps.push(Step::Products(layer(network, &format!("{head}.weight"), false)));
+    steps
 }
 
-/// Adds to `gradient` what `delta`, the gradient of the path's outputs, makes of it.
-fn backward(
-    network: &Network,
-    params: &[f64],
-    layers: &[Layer],
-    outputs: &[Vec<f64>],
-    delta: &[f64],
-    gradient: &mut [f64],
-) {
-    let mut delta = delta.to_vec();
-    for (k, l) in layers.iter().enumerate().rev() {
-        if l.hidden {
-            for (d, y) in delta.iter_mut().zip(&outputs[k + 1]).take(l.biases.len()) {
-                *d *= match network.architecture.activation {
-                    Activation::Tanh => 1.0 - y * y,
-                    Activation::Relu => f64::from(*y > 0.0),
-                };
+/// The outputs of a path. The parameters are the first variables of the tape; `state` moves on by a step.
+fn forward(network: &Network, tape: &mut Tape, path: &[Step], obs: &[f64], state: &mut [Var]) -> Vec<Var> {
+    let mut x: Vec<Var> = obs.iter().map(|&x| tape.leaf(x)).collect();
+    for step in path {
+        x = match step {
+            Step::Cell { name, cell } => cell_step(network, tape, name, cell, &x, &mut state[cell.states()]),
+            Step::Products(l) => {
+                let mut products: Vec<Vec<[Var; 2]>> = vec![vec![]; l.biases.len()];
+                for &[input, output, weight] in &l.products {
+                    products[output].push([weight, x[input]]);
+                }
+                let mut y = vec![];
+                for (&bias, products) in l.biases.iter().zip(products) {
+                    let z = tape.dot(bias, products.into_iter());
+                    y.push(match network.architecture.activation {
+                        _ if !l.hidden => z,
+                        Activation::Tanh => tape.tanh(z),
+                        Activation::Relu => tape.relu(z),
+                    });
+                }
+                y.extend(l.passed.iter().map(|&i| x[i]));
+                y
             }
-        }
-        let mut below = vec![0.0; l.inputs];
-        for (&bias, delta) in l.biases.iter().zip(&delta) {
-            gradient[bias] += delta;
-        }
-        for &[input, output, weight] in &l.products {
-            gradient[weight] += delta[output] * outputs[k][input];
-            below[input] += delta[output] * params[weight];
-        }
-        for (&input, delta) in l.passed.iter().zip(&delta[l.biases.len()..]) {
-            below[input] += delta;
-        }
-        delta = below;
+        };
     }
+    x
 }
 
-/// What the head makes of its outputs and the action taken.
-struct Evaluated {
-    logprob: f64,
-    entropy: f64,
-    /// Gradient of the log-probability with respect to the outputs, then log_std.
-    d_logprob: (Vec<f64>, Vec<f64>),
-    /// Gradient of the entropy.
-    d_entropy: (Vec<f64>, Vec<f64>),
+/// One step of units with memory: GRUCell and LSTMCell as PyTorch documents them, the minimal unit of Feng et al. (2024) with the
+/// candidate's function of their appendix B and a highway gate.
+fn cell_step(
+    network: &Network,
+    tape: &mut Tape,
+    name: &str,
+    cell: &CellSpec,
+    x: &[Var],
+    state: &mut [Var],
+) -> Vec<Var> {
+    let width = cell.width;
+    let before = state.to_vec();
+    let gate = |tape: &mut Tape, suffix: &str, gate: usize, j: usize, x: &[Var]| {
+        let at = |what: &str| {
+            let name = format!("{name}.{what}{suffix}");
+            network.tensors.iter().find(|t| t.name == name).unwrap_or_else(|| panic!("no {name}")).offset
+        };
+        let row = gate * width + j;
+        let weights = at("weight") + row * x.len();
+        tape.dot(at("bias") + row, x.iter().enumerate().map(|(i, &x)| [weights + i, x]))
+    };
+    let one = tape.leaf(1.0);
+    (0..width)
+        .map(|j| match cell.cell {
+            Cell::MinGru => {
+                let z = gate(tape, "", 0, j, x);
+                let candidate = if tape.value(z) >= 0.0 {
+                    let half = tape.leaf(0.5);
+                    tape.add(z, half)
+                } else {
+                    tape.sigmoid(z)
+                };
+                let [update, highway] = [1, 2].map(|k| {
+                    let z = gate(tape, "", k, j, x);
+                    tape.sigmoid(z)
+                });
+                state[j] = tape.mix(before[j], candidate, update);
+                tape.mix(x[j], state[j], highway)
+            }
+            Cell::Gru => {
+                let h = &before[..width];
+                let [reset, update] = [0, 1].map(|k| {
+                    let of_both = [gate(tape, "_ih", k, j, x), gate(tape, "_hh", k, j, h)];
+                    let z = tape.add(of_both[0], of_both[1]);
+                    tape.sigmoid(z)
+                });
+                let (of_x, of_h) = (gate(tape, "_ih", 2, j, x), gate(tape, "_hh", 2, j, h));
+                let scaled = tape.mul(reset, of_h);
+                let z = tape.add(of_x, scaled);
+                let new = tape.tanh(z);
+                // (1 - update) new + update h
+                let keeps = tape.mul(update, h[j]);
+                let takes = tape.sum(&[(one, 1.0), (update, -1.0)]);
+                let takes = tape.mul(takes, new);
+                state[j] = tape.add(takes, keeps);
+                state[j]
+            }
+            Cell::Lstm => {
+                let (h, c) = before.split_at(width);
+                let [input, forget, cell, output] = [0, 1, 2, 3].map(|k| {
+                    let of_both = [gate(tape, "_ih", k, j, x), gate(tape, "_hh", k, j, h)];
+                    let z = tape.add(of_both[0], of_both[1]);
+                    if k == 2 { tape.tanh(z) } else { tape.sigmoid(z) }
+                });
+                let (keeps, takes) = (tape.mul(forget, c[j]), tape.mul(input, cell));
+                state[width + j] = tape.add(keeps, takes);
+                let bounded = tape.tanh(state[width + j]);
+                state[j] = tape.mul(output, bounded);
+                state[j]
+            }
+        })
+        .collect()
 }
 
-fn evaluate(head: &Head, outputs: &[f64], log_std: &[f64], sample: &Sample) -> Evaluated {
+/// Log-probability of a sample's action, and entropy.
+fn evaluate(tape: &mut Tape, head: &Head, outputs: &[Var], log_std: &[Var], sample: &Sample) -> [Var; 2] {
+    let (mut logprobs, mut entropies) = (vec![], vec![]);
     match head {
         Head::MultiDiscrete(counts) => {
-            let (mut logprob, mut entropy, mut d_logprob, mut d_entropy) = (0.0, 0.0, vec![], vec![]);
             let mut first = 0;
-            for (count, action) in counts.iter().zip(&sample.actions) {
-                let legal = |k: usize| sample.legal.is_empty() || sample.legal[first + k];
-                let total: f64 = (0..*count).filter(|&k| legal(k)).map(|k| outputs[first + k].exp()).sum();
-                let p: Vec<f64> = (0..*count)
-                    .map(|k| if legal(k) { outputs[first + k].exp() / total } else { 0.0 })
-                    .collect();
-                let h: f64 = p.iter().filter(|&&p| p > 0.0).map(|p| -p * p.ln()).sum();
-                let taken = *action as usize;
-                logprob += p[taken].ln();
-                entropy += h;
-                for (k, &p) in p.iter().enumerate() {
-                    d_logprob.push(f64::from(k == taken) - p);
-                    d_entropy.push(if p > 0.0 { -p * (p.ln() + h) } else { 0.0 });
+            for (&count, action) in counts.iter().zip(&sample.actions) {
+                let legal = |k: &usize| sample.legal.is_empty() || sample.legal[first + k];
+                let legal: Vec<usize> = (0..count).filter(legal).collect();
+                let exps: Vec<(Var, f64)> =
+                    legal.iter().map(|k| (tape.exp(outputs[first + k]), 1.0)).collect();
+                let total = tape.sum(&exps);
+                let ln_total = tape.ln(total);
+                for &k in &legal {
+                    let ln_p = tape.sum(&[(outputs[first + k], 1.0), (ln_total, -1.0)]);
+                    let p = tape.exp(ln_p);
+                    entropies.push((tape.mul(p, ln_p), -1.0));
+                    if k == *action as usize {
+                        logprobs.push((ln_p, 1.0));
+                    }
                 }
                 first += count;
             }
-            Evaluated { logprob, entropy, d_logprob: (d_logprob, vec![]), d_entropy: (d_entropy, vec![]) }
         }
         Head::DiagonalGaussian(n) => {
-            let (mut logprob, mut entropy, mut d_mean, mut d_std) = (0.0, 0.0, vec![], vec![]);
+            let half_ln_tau = tape.leaf(0.5 * std::f64::consts::TAU.ln());
+            let one = tape.leaf(1.0);
             for k in 0..*n {
-                let std = log_std[k].exp();
-                let z = (sample.actions[k] - outputs[k]) / std;
-                logprob += -0.5 * z * z - log_std[k] - 0.5 * std::f64::consts::TAU.ln();
-                entropy += 0.5 + 0.5 * std::f64::consts::TAU.ln() + log_std[k];
-                d_mean.push(z / std);
-                d_std.push(z * z - 1.0);
-            }
-            Evaluated {
-                logprob,
-                entropy,
-                d_logprob: (d_mean, d_std),
-                d_entropy: (vec![0.0; *n], vec![1.0; *n]),
+                let action = tape.leaf(sample.actions[k]);
+                let precision = tape.sum(&[(log_std[k], -1.0)]);
+                let precision = tape.exp(precision);
+                let error = tape.sum(&[(action, 1.0), (outputs[k], -1.0)]);
+                let z = tape.mul(error, precision);
+                let square = tape.mul(z, z);
+                logprobs.extend([(square, -0.5), (log_std[k], -1.0), (half_ln_tau, -1.0)]);
+                entropies.extend([(one, 0.5), (half_ln_tau, 1.0), (log_std[k], 1.0)]);
             }
         }
     }
+    [tape.sum(&logprobs), tape.sum(&entropies)]
 }
 
-/// Log-probability of a sample's action and value of its observation under `params`.
-pub fn logprob_and_value(network: &Network, params: &[f64], sample: &Sample) -> (f64, f64) {
-    let policy = forward(network, params, &path(network, "policy"), &sample.obs).pop().unwrap();
-    let value = forward(network, params, &path(network, "value"), &sample.obs).pop().unwrap()[0];
-    (evaluate(&network.architecture.head, &policy, log_std(network, params), sample).logprob, value)
+/// A network on a tape, whose first variables are its parameters.
+struct OnTape<'a> {
+    network: &'a Network,
+    paths: [Vec<Step>; 2],
+    log_std: Vec<Var>,
+    tape: Tape,
+    state: Vec<Var>,
 }
 
-fn log_std<'a>(network: &Network, params: &'a [f64]) -> &'a [f64] {
-    network.tensors.iter().find(|t| t.name == "log_std").map_or(&[], |t| &params[t.range()])
+impl<'a> OnTape<'a> {
+    fn new(network: &'a Network, params: &[f64]) -> Self {
+        let mut tape = Tape::default();
+        params.iter().for_each(|&p| _ = tape.leaf(p));
+        let log_std = network.tensors.iter().find(|t| t.name == "log_std");
+        let paths = ["policy", "value"].map(|head| path(network, head));
+        let log_std = log_std.map_or(vec![], |t| t.range().collect());
+        let state = (0..network.states).map(|_| tape.leaf(0.0)).collect();
+        Self { network, paths, log_std, tape, state }
+    }
+
+    /// Log-probability, entropy and value of the next sample.
+    fn next(&mut self, sample: &Sample) -> [Var; 3] {
+        let Self { network, paths, log_std, tape, state } = self;
+        if let Some(begins) = &sample.begins {
+            *state = begins.iter().map(|&x| tape.leaf(x)).collect();
+        }
+        if sample.is_first {
+            state.iter_mut().for_each(|var| *var = tape.leaf(0.0));
+        }
+        let before = state.clone();
+        let policy = forward(network, tape, &paths[0], &sample.obs, state);
+        if network.architecture.shared_trunk {
+            // Both heads see one step of the trunk.
+            state.copy_from_slice(&before);
+        }
+        let value = forward(network, tape, &paths[1], &sample.obs, state)[0];
+        let [logprob, entropy] = evaluate(tape, &network.architecture.head, &policy, log_std, sample);
+        [logprob, entropy, value]
+    }
+}
+
+/// Log-probabilities of the samples' actions and values of their observations under `params`.
+pub fn logprobs_and_values(network: &Network, params: &[f64], samples: &[Sample]) -> Vec<[f64; 2]> {
+    let mut net = OnTape::new(network, params);
+    let of = |sample| {
+        let [logprob, _, value] = net.next(sample);
+        [net.tape.value(logprob), net.tape.value(value)]
+    };
+    samples.iter().map(of).collect()
 }
 
 /// Mean loss of a minibatch, its parts, and its gradient.
@@ -267,45 +381,42 @@ pub fn loss(
     params: &[f64],
     samples: &[Sample],
 ) -> (f64, Losses, Vec<f64>) {
+    let (tape, total, mut losses) = on_tape(network, config, params, samples);
+    let gradient = tape.gradient(total, params.len());
+    losses.grad_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+    (tape.value(total), losses, gradient)
+}
+
+/// The loss on a tape, and its parts.
+pub fn on_tape(
+    network: &Network,
+    config: &Config,
+    params: &[f64],
+    samples: &[Sample],
+) -> (Tape, Var, Losses) {
     let n = samples.len() as f64;
     let mean = samples.iter().map(|s| s.advantage).sum::<f64>() / n;
     let variance = samples.iter().map(|s| (s.advantage - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    let (policy_path, value_path) = (path(network, "policy"), path(network, "value"));
-    let log_std_offset = network.tensors.iter().find(|t| t.name == "log_std").map(|t| t.offset);
     let c = config.clip_coef;
-    let mut gradient = vec![0.0; params.len()];
-    let mut losses = Losses::default();
+    let mut net = OnTape::new(network, params);
+    let (mut losses, mut terms) = (Losses::default(), vec![]);
     for s in samples {
         let advantage =
             if config.norm_adv { (s.advantage - mean) / (variance.sqrt() + 1e-8) } else { s.advantage };
-        let policy = forward(network, params, &policy_path, &s.obs);
-        let value = forward(network, params, &value_path, &s.obs);
-        let head = evaluate(&network.architecture.head, policy.last().unwrap(), log_std(network, params), s);
-        let log_ratio = head.logprob - s.logprob;
+        let [logprob, entropy, value] = net.next(s);
+        let tape = &mut net.tape;
+        let log_ratio = tape.value(logprob) - s.logprob;
         let ratio = log_ratio.exp();
         let (plain, clipped) = (-advantage * ratio, -advantage * ratio.clamp(1.0 - c, 1.0 + c));
         losses.policy += plain.max(clipped) / n;
-        losses.entropy += head.entropy / n;
+        losses.entropy += tape.value(entropy) / n;
         losses.kl += (ratio - 1.0 - log_ratio) / n;
         losses.clipfrac += f64::from((ratio - 1.0).abs() > c) / n;
-        let by_logprob = if plain >= clipped { -advantage * ratio / n } else { 0.0 };
-        let by_entropy = -config.ent_coef / n;
-        let mix = |a: &[f64], b: &[f64]| -> Vec<f64> {
-            a.iter().zip(b).map(|(a, b)| by_logprob * a + by_entropy * b).collect()
-        };
-        backward(
-            network,
-            params,
-            &policy_path,
-            &policy,
-            &mix(&head.d_logprob.0, &head.d_entropy.0),
-            &mut gradient,
-        );
-        for (k, d) in mix(&head.d_logprob.1, &head.d_entropy.1).into_iter().enumerate() {
-            gradient[log_std_offset.unwrap() + k] += d;
-        }
+        let slope = if plain >= clipped { -advantage * ratio } else { 0.0 };
+        terms.push((tape.of(logprob, plain.max(clipped), slope), 1.0 / n));
+        terms.push((entropy, -config.ent_coef / n));
 
-        let v = value.last().unwrap()[0];
+        let v = tape.value(value);
         let target = s.advantage + s.value;
         let (mut square, mut slope) = ((v - target).powi(2), v - target);
         if config.clip_vloss {
@@ -316,11 +427,10 @@ pub fn loss(
             }
         }
         losses.value += 0.5 * square / n;
-        backward(network, params, &value_path, &value, &[config.vf_coef * slope / n], &mut gradient);
+        terms.push((tape.of(value, 0.5 * square, slope), config.vf_coef / n));
     }
-    losses.grad_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-    let total = losses.policy - config.ent_coef * losses.entropy + config.vf_coef * losses.value;
-    (total, losses, gradient)
+    let total = net.tape.sum(&terms);
+    (net.tape, total, losses)
 }
 
 /// Parameters, moments and step count after the epochs of one update, and the last epoch's mean losses.
@@ -344,14 +454,13 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
     let (mut step, mut epochs) = (0, 0);
     let mut mean = Losses::default();
     for epoch in 0..config.update_epochs {
-        let shuffle = Shuffle::new(config.seed, update, epoch as u32, batch.len() as u32);
-        let size = batch.len() / config.num_minibatches;
+        let shuffle = Shuffle::new(config.seed, update, epoch as u32, batch.sequences() as u32);
+        let size = batch.sequences() / config.num_minibatches;
         mean = Losses::default();
         let mut kl = 0.0;
-        for start in (0..batch.len()).step_by(size) {
-            let samples: Vec<Sample> = (start..start + size)
-                .map(|p| unpack(network, batch, shuffle.index(p as u32) as usize))
-                .collect();
+        for start in (0..batch.sequences()).step_by(size) {
+            let order = (start..start + size).map(|p| shuffle.index(p as u32) as usize);
+            let samples = sequences(network, batch, order);
             let (_, losses, gradient) = loss(network, config, &params, &samples);
             let scale = (config.max_grad_norm / (losses.grad_norm + 1e-6)).min(1.0);
             step += 1;

@@ -116,10 +116,15 @@ class Policy:
         elif self._action_shape == (1,):
             self._action_shape = ()
 
+    @property
+    def state_size(self) -> int:
+        """Numbers that a policy with memory carries from step to step of an episode; 0 without memory."""
+        return self._core.states
+
     def __call__(
         self, obs: Any, *, deterministic: bool = True, action_mask: Any | None = None
     ) -> Any:
-        """Chooses actions.
+        """Chooses actions. A policy with memory needs `predict`.
 
         Args:
             obs: One observation, or `(N, ...)`; of parts a dictionary of them, as the environment gives it.
@@ -134,17 +139,54 @@ class Policy:
             ValueError: A shape is wrong, an observation has NaN or an index out of bounds, or an action mask is missing.
             TypeError: A dtype is wrong.
         """
+        if self.state_size:
+            raise ValueError("this policy has memory: actions, state = policy.predict(obs, state)")
+        return self.predict(obs, deterministic=deterministic, action_mask=action_mask)[0]
+
+    def predict(
+        self,
+        obs: Any,
+        state: Any | None = None,
+        episode_start: Any | None = None,
+        *,
+        deterministic: bool = True,
+        action_mask: Any | None = None,
+    ) -> tuple[Any, NDArray[np.float32] | None]:
+        """Chooses actions, and moves the state of a policy with memory on by a step.
+
+            state = None
+            for _ in range(1000):
+                actions, state = policy.predict(obs, state, episode_start=ended)
+                obs, _, terminated, truncated, _ = envs.step(actions)
+                ended = terminated | truncated
+
+        Args:
+            obs: As for a call.
+            state: What the last call returned, `(N, state_size)`; None begins all episodes.
+            episode_start: `(N,)`, true where the observation is the first of an episode, which begins without memory.
+            deterministic: As for a call.
+            action_mask: As for a call.
+
+        Returns:
+            The actions, as of a call, and the state after the step, float32 `(N, state_size)`; None without memory. Without N for
+            one observation.
+
+        Raises:
+            ValueError, TypeError: As for a call; or the state has another shape.
+        """
         batch, count, is_one = self._batch(obs)
         mask = self._mask(action_mask, count)
+        states = self._states(state, episode_start, count)
         draw = None if deterministic else self._draw(1)
-        actions = self._core.act(batch, mask, draw).reshape(count, *self._action_shape)
-        return actions[0] if is_one else actions
+        actions = self._core.act(batch, mask, draw, states.reshape(-1)).reshape(count, *self._action_shape)
+        after = states if self.state_size else None
+        return (actions[0], None if after is None else after[0]) if is_one else (actions, after)
 
-    def evaluate(self, obs: Any) -> tuple[Array, Array]:
+    def evaluate(self, obs: Any, state: Any | None = None, episode_start: Any | None = None) -> tuple[Array, Array]:
         """What the network computes: float32 logits of discrete actions or means of continuous ones, `(N, A)`, and
-        values `(N,)`; without N for one observation."""
+        values `(N,)`; without N for one observation. `state` and `episode_start` as for `predict`."""
         batch, count, is_one = self._batch(obs)
-        outputs, values = self._core.evaluate(batch)
+        outputs, values = self._core.evaluate(batch, self._states(state, episode_start, count).reshape(-1))
         outputs = outputs.reshape(count, sum(self.metadata["action_sizes"]))
         return (outputs[0], values[0]) if is_one else (outputs, values)
 
@@ -215,6 +257,24 @@ class Policy:
             found = ", ".join(f"{name} {len(rows)}" for name, rows in zip(names, batch, strict=True))
             raise ValueError(f"obs: expected as many rows in each part, got {found}")
         return batch, *counts.pop()
+
+    def _states(self, state: Any | None, start: Any | None, count: int) -> NDArray[np.float32]:
+        """A copy of the states, zero where an episode begins."""
+        shape = (count, self.state_size)
+        if state is None:
+            return np.zeros(shape, np.float32)
+        if not self.state_size:
+            raise ValueError("state: this policy has no memory; leave it out")
+        states = np.array(state, np.float32)
+        if states.shape != shape and not (count == 1 and states.shape == shape[1:]):
+            raise ValueError(f"state: expected shape {shape}, got {states.shape}")
+        states = states.reshape(shape)
+        if start is not None:
+            begins = np.asarray(start)
+            if begins.size != count:
+                raise ValueError(f"episode_start: expected shape ({count},), got {begins.shape}")
+            states[begins.reshape(count).astype(np.bool_)] = 0
+        return states
 
     def _mask(self, mask: Any | None, count: int) -> Array | None:
         choices = sum(self.metadata["action_sizes"])

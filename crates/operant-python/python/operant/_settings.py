@@ -32,6 +32,10 @@ class Settings(TypedDict, total=False):
     adam_beta2: float
     conv: Sequence[Sequence[int]]
     hidden: Sequence[int]
+    core: Literal["mlp", "mingru", "gru", "lstm"]
+    core_width: int
+    core_layers: int
+    sequence_length: int
     activation: Literal["tanh", "relu"]
     shared_trunk: bool
     log_std_init: float

@@ -67,11 +67,34 @@ class Conv(nn.Module):
         return torch.cat([made.permute(0, 2, 3, 1).flatten(1), x[:, : self.first], x[:, end:]], 1)
 
 
+class MinGRUCell(nn.Module):
+    """Minimal gated recurrent units with a highway gate."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        made = nn.Linear(width, 3 * width)
+        self.weight, self.bias = made.weight, made.bias
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """The outputs and the state after the step."""
+        z, update, highway = nn.functional.linear(x, self.weight, self.bias).chunk(3, 1)
+        candidate = torch.where(z < 0, z.sigmoid(), z + 0.5)
+        h = h + update.sigmoid() * (candidate - h)
+        return x + highway.sigmoid() * (h - x), h
+
+
+def _cell(shape: dict[str, Any], inputs: int) -> nn.Module:
+    if shape["cell"] == "mingru":
+        return MinGRUCell(shape["width"])
+    return {"gru": nn.GRUCell, "lstm": nn.LSTMCell}[shape["cell"]](inputs, shape["width"])
+
+
 class ActorCritic(nn.Module):
     """The network of a policy, its normalisation and its bounds. `operant.load(...).to_torch()` makes it.
 
     `forward(obs)` returns logits of discrete actions or means of continuous ones, `(N, A)`, and values, `(N,)`. Observations of
-    parts are a dictionary of tensors.
+    parts are a dictionary of tensors. With memory, `forward(obs, state)` also returns the state after the step, `(N, state_size)`;
+    a state of zeros, or None, begins an episode.
     """
 
     def __init__(self, metadata: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -89,9 +112,13 @@ class ActorCritic(nn.Module):
             outputs, inputs = arrays[f"{name}.weight"].shape
             return nn.Linear(inputs, outputs)
 
+        self.state_size: int = metadata.get("state_size", 0)
         self.trunks = ["trunk", "trunk"] if metadata["shared_trunk"] else ["actor", "critic"]
         for trunk in dict.fromkeys(self.trunks):
             layers: dict[str, nn.Module] = {"conv": nn.ModuleList(Conv(shape) for shape in metadata["conv"])}
+            core = metadata.get("core")
+            widths = [metadata["hidden"][-1], *[core["width"]] * core["layers"]] if core else []
+            layers["core"] = nn.ModuleList(_cell(core, inputs) for inputs in widths[:-1])
             layers |= {f"{k}": dense(f"{trunk}.{k}") for k in range(len(metadata["hidden"]))}
             self.add_module(trunk, nn.ModuleDict(layers))
         self.policy, self.value = dense("policy"), dense("value")
@@ -101,26 +128,53 @@ class ActorCritic(nn.Module):
                 self.register_buffer(name, torch.from_numpy(arrays[name]))
         self.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
 
-    def forward(self, obs: Tensor | Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def forward(self, obs: Tensor | Mapping[str, Tensor], state: Tensor | None = None) -> tuple[Tensor, ...]:
         dtype = self.policy.weight.dtype
         given = [obs if isinstance(obs, Tensor) else obs[str(part.name)] for part in self.parts]
         x = self.obs_norm(torch.cat([part(x, dtype) for part, x in zip(self.parts, given, strict=True)], 1))
-        actor, critic = (self._hidden(trunk, x) for trunk in self.trunks)
-        return self.policy(actor), self.value(critic).squeeze(1)
+        before = x.new_zeros(len(x), self.state_size) if state is None else state
+        after: list[Tensor] = []
+        hidden: dict[str, Tensor] = {}
+        for trunk in dict.fromkeys(self.trunks):
+            hidden[trunk], before = self._hidden(trunk, x, before, after)
+        actor, critic = (hidden[trunk] for trunk in self.trunks)
+        outputs, values = self.policy(actor), self.value(critic).squeeze(1)
+        return (outputs, values, torch.cat(after, 1)) if self.state_size else (outputs, values)
 
-    def _hidden(self, trunk: str, x: Tensor) -> Tensor:
-        convs, *layers = self.get_submodule(trunk).children()
+    def _hidden(self, trunk: str, x: Tensor, before: Tensor, after: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """What the heads see. The layers take their states from `before`, of which the rest is returned, and add to `after`."""
+        convs, cores, *layers = self.get_submodule(trunk).children()
         for conv in convs.children():
             x = conv(x, self.activation)
         for layer in layers:
             x = self.activation(layer(x))
-        return x
+        for cell in cores.children():
+            width = x.shape[1] if isinstance(cell, MinGRUCell) else int(cell.hidden_size)  # type: ignore[arg-type]
+            h, before = before[:, :width], before[:, width:]
+            if isinstance(cell, nn.LSTMCell):
+                c, before = before[:, :width], before[:, width:]
+                x, c = cell(x, (h, c))
+                after += [x, c]
+            elif isinstance(cell, MinGRUCell):
+                x, h = cell(x, h)
+                after.append(h)
+            else:
+                x = cell(x, h)
+                after.append(x)
+        return x, before
 
     def distribution(
-        self, obs: Tensor | Mapping[str, Tensor], action_mask: Tensor | None = None
+        self,
+        obs: Tensor | Mapping[str, Tensor],
+        action_mask: Tensor | None = None,
+        state: Tensor | None = None,
     ) -> list[torch.distributions.Distribution]:
         """The distribution of each component of the action; of continuous ones a single one over `(N, A)`, not clipped."""
-        outputs, _ = self(obs)
+        return self._distribution(self(obs, state)[0], action_mask)
+
+    def _distribution(
+        self, outputs: Tensor, action_mask: Tensor | None
+    ) -> list[torch.distributions.Distribution]:
         if not self.is_discrete:
             return [torch.distributions.Normal(outputs, self.log_std.exp(), validate_args=False)]
         if action_mask is not None:
@@ -129,11 +183,19 @@ class ActorCritic(nn.Module):
         return [torch.distributions.Categorical(logits=part, validate_args=False) for part in parts]
 
     def act(
-        self, obs: Tensor | Mapping[str, Tensor], action_mask: Tensor | None = None, *, deterministic: bool = True
-    ) -> Tensor:
-        """Actions: int64 `(N,)` or `(N, components)`, or floats `(N, A)` within the bounds. Without gradients."""
+        self,
+        obs: Tensor | Mapping[str, Tensor],
+        action_mask: Tensor | None = None,
+        *,
+        state: Tensor | None = None,
+        deterministic: bool = True,
+    ) -> Any:
+        """Actions: int64 `(N,)` or `(N, components)`, or floats `(N, A)` within the bounds; with memory `(actions, state)`. Without
+        gradients."""
         with torch.no_grad():
-            parts = [part.mode if deterministic else part.sample() for part in self.distribution(obs, action_mask)]
+            outputs, _, *after = self(obs, state)
+            parts = [part.mode if deterministic else part.sample() for part in self._distribution(outputs, action_mask)]
+        actions = parts[0] if len(parts) == 1 else torch.stack(parts, 1)
         if not self.is_discrete:
-            return torch.minimum(torch.maximum(parts[0], self.get_buffer("action_low")), self.get_buffer("action_high"))
-        return parts[0] if len(parts) == 1 else torch.stack(parts, 1)
+            actions = torch.minimum(torch.maximum(actions, self.get_buffer("action_low")), self.get_buffer("action_high"))
+        return (actions, after[0]) if self.state_size else actions

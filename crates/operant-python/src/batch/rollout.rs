@@ -37,6 +37,14 @@ impl Batch {
         steps: Vec<StepArrays<'_>>,
     ) -> Result<usize, String> {
         let count = steps.len() as u64;
+        // A policy with memory goes on where its last rollout ended, if nothing has stepped the environments since.
+        if self.remembers != Some(policy.id()) {
+            for tile in &mut self.tiles {
+                tile.memory = vec![0.0; policy.states() * tile.rows];
+                tile.resetting.fill(false);
+            }
+            self.remembers = Some(policy.id());
+        }
         let (pool, tiles, job) = self.job();
         let horizon = Horizon { policy, choice, job };
         let ended = match pool {
@@ -91,32 +99,53 @@ impl Horizon<'_> {
             let mut row = 0;
             while row < tile.rows {
                 if row + WIDE * BLOCK <= tile.rows {
-                    scratch.decide(tile.rows, row, self.policy, &mut wide, choice);
+                    scratch.decide(tile, row, self.policy, &mut wide, choice);
                     row += WIDE * BLOCK;
                 } else {
-                    scratch.decide(tile.rows, row, self.policy, &mut narrow, choice);
+                    scratch.decide(tile, row, self.policy, &mut narrow, choice);
                     row += BLOCK;
                 }
             }
             scratch.write_taken(tile.rows, taken, self.job.spec.actions.components());
             let job = Job { step: self.job.step + t, ..self.job };
             ended += scratch.step(tile, job, arrays)?;
+            scratch.forget(tile, job.same_step);
         }
         Ok(ended)
     }
 }
 
 impl Scratch {
+    /// Where an episode ended, the next one begins without memory.
+    fn forget(&self, tile: &mut Tile, same_step: bool) {
+        if tile.memory.is_empty() {
+            return;
+        }
+        for (row, resetting) in tile.resetting.iter_mut().enumerate() {
+            let ended = (self.out.terminated[row / BLOCK] | self.out.truncated[row / BLOCK]) >> (row % BLOCK)
+                & 1
+                == 1;
+            if ended || *resetting {
+                tile.memory.iter_mut().skip(row).step_by(tile.rows).for_each(|x| *x = 0.0);
+            }
+            // The step after an end only resets; what it made the policy remember is of the last episode.
+            *resetting = ended && !same_step;
+        }
+    }
+
     /// Chooses the actions of the V x 16 rows from `row` on.
     fn decide<const V: usize>(
         &mut self,
-        rows: usize,
+        tile: &mut Tile,
         row: usize,
         policy: &Inference,
         block: &mut Block<V>,
         choice: Choice,
     ) {
-        let columns = row..row + V * BLOCK;
+        let (rows, columns) = (tile.rows, row..row + V * BLOCK);
+        for (to, from) in block.memory.iter_mut().zip(tile.memory.chunks_exact(rows)) {
+            bytemuck::cast_slice_mut::<_, f32>(to).copy_from_slice(&from[columns.clone()]);
+        }
         for (to, from) in block.obs.iter_mut().zip(self.out.obs.chunks_exact(rows)) {
             bytemuck::cast_slice_mut::<_, u32>(to).copy_from_slice(&from[columns.clone()]);
         }
@@ -124,6 +153,9 @@ impl Scratch {
             bytemuck::cast_slice_mut::<_, u32>(to).copy_from_slice(&from[columns.clone()]);
         }
         policy.act_on(block, choice.from_row(row as u32));
+        for (from, to) in block.memory.iter().zip(tile.memory.chunks_exact_mut(rows)) {
+            to[columns.clone()].copy_from_slice(bytemuck::cast_slice(from));
+        }
         for (from, to) in block.actions.iter().zip(self.actions.chunks_exact_mut(rows)) {
             to[columns.clone()].copy_from_slice(bytemuck::cast_slice(from));
         }

@@ -32,6 +32,29 @@ def observations(policy, count):
     return obs, torch.from_numpy(obs)
 
 
+@pytest.mark.parametrize("core", ["mingru", "gru", "lstm"])
+@pytest.mark.parametrize("shared_trunk", [True, False])
+def test_a_module_with_memory_remembers_what_the_policy_does(core, shared_trunk, tmp_path):
+    run = operant.train(
+        "minatar_asterix", run_dir=tmp_path, ring=False, seed=1, total_timesteps=4096, eval_episodes=1, num_envs=16,
+        num_steps=64, progress=False, core=core, core_layers=2, hidden=[20, 12], conv=[[4, 3, 2]], shared_trunk=shared_trunk,
+    )
+    policy, module = run.policy, run.policy.to_torch()
+    assert set(module.state_dict()) == set(policy.state_dict())
+    obs, tensors = observations(policy, 20)
+    ours = theirs = None
+    for _ in range(3):
+        with torch.no_grad():
+            outputs, values, _ = module(tensors, theirs)
+        expected, expected_values = policy.evaluate(obs, ours)
+        np.testing.assert_allclose(outputs, expected, atol=1e-5)
+        np.testing.assert_allclose(values, expected_values, atol=1e-5)
+        actions, ours = policy.predict(obs, ours)
+        chosen, theirs = module.act(tensors, state=theirs)
+        np.testing.assert_array_equal(actions, chosen)
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
 @pytest.mark.parametrize("env", SETTINGS)
 def test_the_module_computes_what_the_policy_does(env, tmp_path):
     run = operant.train(

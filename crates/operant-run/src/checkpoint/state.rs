@@ -12,8 +12,18 @@ use super::CheckpointError;
 const METADATA: &str = "operant";
 
 /// Configuration keys that are needed to compute the policy from its tensors.
-const OF_NETWORK: &[&str] =
-    &["environment", "conv", "hidden", "activation", "shared_trunk", "norm_obs", "clip_obs"];
+const OF_NETWORK: &[&str] = &[
+    "environment",
+    "conv",
+    "hidden",
+    "core",
+    "core_width",
+    "core_layers",
+    "activation",
+    "shared_trunk",
+    "norm_obs",
+    "clip_obs",
+];
 
 /// The file's metadata, for programs that read only this file: the network's configuration as JSON.
 fn metadata(config: &str) -> Option<HashMap<String, String>> {

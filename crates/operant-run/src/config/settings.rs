@@ -132,16 +132,26 @@ impl Settings {
             let remedy = format!("lower num_envs or num_steps until their product is at most {MAX_SAMPLES}");
             return Err(at(Error::usage(what).remedy(remedy), key));
         }
-        if batch.is_multiple_of(minibatches) {
+        // With memory, minibatches are made of whole sequences; a length that does not divide T is refused with the network.
+        let length = self.learner.sequence() as u64;
+        let parts = if t.is_multiple_of(length) { t / length } else { t };
+        let count = n * parts;
+        if count.is_multiple_of(minibatches) {
             return Ok(());
         }
-        let divisors = divisors_of_product(n, t);
+        let divisors = divisors_of_product(n, parts);
         let below = divisors.iter().rev().find(|divisor| **divisor < minibatches);
         let above = divisors.iter().find(|divisor| **divisor > minibatches);
         let choices: Vec<String> = [below, above].into_iter().flatten().map(|m| m.to_string()).collect();
-        let what = format!(
-            "num_minibatches = {minibatches} does not divide num_envs x num_steps = {n} x {t} = {batch}"
-        );
+        let what = if length == 1 {
+            format!(
+                "num_minibatches = {minibatches} does not divide num_envs x num_steps = {n} x {t} = {batch}"
+            )
+        } else {
+            format!(
+                "num_minibatches = {minibatches} does not divide the {n} x {parts} = {count} sequences of {length} steps in an update"
+            )
+        };
         let error = Error::usage(what).remedy(format!("the nearest that do: {}", choices.join(" and ")));
         Err(at(error, "num_minibatches"))
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::TrainedPolicy;
-use operant_learn::network::Conv;
+use operant_learn::network::{Conv, Core};
 use safetensors::tensor::{self, Dtype, TensorView};
 use serde_json::{Value, json};
 
@@ -93,6 +93,10 @@ pub fn metadata(saved: &SavedPolicy) -> String {
         "action_mask": masked,
         "conv": architecture.conv.iter().map(conv).collect::<Vec<_>>(),
         "hidden": architecture.hidden,
+        "core": architecture.core.map(|Core { cell, width, layers }| {
+            json!({"cell": cell.name(), "width": width, "layers": layers})
+        }),
+        "state_size": network.states,
         "activation": architecture.activation.name(),
         "shared_trunk": architecture.shared_trunk,
         "clip_obs": obs_norm.as_ref().map(|norm| norm.clip),

@@ -4,13 +4,15 @@
 //! inputs    obs          of real numbers (batch, O) float, bits (batch, shape) bool, bytes (batch, shape) uint8 or indices
 //!                        (batch, shape) int64; observations of parts are an input for each, with the name of the part
 //!           action_mask  (batch, A) bool, true where a choice is legal; only in environments with masks
+//!           state        (batch, S) float, of policies with memory: zeros where an episode begins, else the last call's next_state
 //! outputs   action       greedy: (batch) or (batch, components) int64, or (batch, A) float within the bounds
 //!           logits       (batch, A), illegal choices at -1e8; of a continuous policy `mean` (batch, A) and `log_std` (A)
 //!           value        (batch)
+//!           next_state   (batch, S), of policies with memory
 //! ```
 
 use operant_env::{ActionSpace, ObsSpace};
-use operant_learn::network::{Form, LayerSpec};
+use operant_learn::network::{Cell, CellSpec, Form, LayerSpec};
 use operant_learn::{Activation, TrainedPolicy};
 use prost::Message;
 
@@ -26,6 +28,9 @@ const OPERATORS: i64 = 17;
 /// The parameter behind the output `log_std`.
 const LOG_STD: &str = "log_std.parameter";
 
+/// The input with the state of a policy with memory.
+const STATE: &str = "state";
+
 /// Logit of an illegal choice, as in training.
 const ILLEGAL: f32 = -1e8;
 
@@ -38,8 +43,12 @@ pub fn encode(policy: &TrainedPolicy, metadata: &str) -> Vec<u8> {
         builder.floats(name, &tensor.shape, &tensor.values);
     }
     let obs = builder.observations(policy);
+    if policy.network.states > 0 {
+        builder.input(STATE, FLOAT, &[policy.network.states]);
+    }
     builder.actor(policy, &obs);
     builder.critic(policy, &obs);
+    builder.next_state(policy);
     let property = Property { key: super::METADATA.to_owned(), value: metadata.to_owned() };
     Model {
         ir_version: IR_VERSION,
@@ -199,6 +208,94 @@ impl Builder {
         self.node("Concat", &[&made, &passed], output, axis);
     }
 
+    /// The outputs of units with memory, and their next state as `LAYER.next`.
+    fn cell(&mut self, layer: &LayerSpec, spec: &CellSpec, x: &str, output: &str) {
+        let (name, width) = (&layer.name, spec.width);
+        let own = |what: &str| format!("{name}.{what}");
+        let axis = self.ints(&own("axis"), &[1]);
+        let slice = |of: &mut Self, from: &str, what: &str, first: usize| {
+            let start = of.ints(&own(&format!("{what}_start")), &[first]);
+            let end = of.ints(&own(&format!("{what}_end")), &[first + width]);
+            of.node("Slice", &[from, &start, &end, &axis], &own(what), vec![])
+        };
+        let two =
+            |of: &mut Self, op: &str, a: &str, b: &str, what: &str| of.node(op, &[a, b], &own(what), vec![]);
+        let one = |of: &mut Self, op: &str, x: &str, what: &str| of.node(op, &[x], &own(what), vec![]);
+        // a + t (b - a)
+        let mix = |of: &mut Self, a: &str, b: &str, t: &str, what: &str| {
+            let change = two(of, "Sub", b, a, &format!("{what}_change"));
+            let change = two(of, "Mul", t, &change, &format!("{what}_part"));
+            two(of, "Add", a, &change, what)
+        };
+        let product = |of: &mut Self, x: &str, suffix: &str| {
+            let (weight, bias) = (own(&format!("weight{suffix}")), own(&format!("bias{suffix}")));
+            of.node(
+                "Gemm",
+                &[x, &weight, &bias],
+                &own(&format!("sum{suffix}")),
+                vec![Attribute::int("transB", 1)],
+            )
+        };
+        let h = slice(self, STATE, "h", spec.state);
+        if spec.cell == Cell::MinGru {
+            let sums = product(self, x, "");
+            let [z, update, highway] =
+                [0, 1, 2].map(|gate| slice(self, &sums, &format!("gate{gate}"), gate * width));
+            let (half, zero) =
+                (self.floats(&own("half"), &[], &[0.5]), self.floats(&own("zero"), &[], &[0.0]));
+            let (above, below) = (two(self, "Add", &z, &half, "above"), one(self, "Sigmoid", &z, "below"));
+            let is_below = two(self, "Less", &z, &zero, "is_below");
+            let candidate = self.node("Where", &[&is_below, &below, &above], &own("candidate"), vec![]);
+            let (update, highway) =
+                (one(self, "Sigmoid", &update, "update"), one(self, "Sigmoid", &highway, "highway"));
+            let next = mix(self, &h, &candidate, &update, "next");
+            let y = mix(self, x, &next, &highway, "y");
+            self.node("Identity", &[&y], output, vec![]);
+            return;
+        }
+        let sums = [product(self, x, "_ih"), product(self, &h, "_hh")];
+        let gate = |of: &mut Self, gate: usize| {
+            let both = [0, 1].map(|k| slice(of, &sums[k], &format!("gate{gate}_{k}"), gate * width));
+            let sum = two(of, "Add", &both[0], &both[1], &format!("gate{gate}_sum"));
+            (both, sum)
+        };
+        let sigmoid = |of: &mut Self, k: usize| {
+            let (_, sum) = gate(of, k);
+            one(of, "Sigmoid", &sum, &format!("gate{k}"))
+        };
+        if spec.cell == Cell::Gru {
+            let (reset, update) = (sigmoid(self, 0), sigmoid(self, 1));
+            let ([of_x, of_h], _) = gate(self, 2);
+            let of_h = two(self, "Mul", &reset, &of_h, "reset_state");
+            let sum = two(self, "Add", &of_x, &of_h, "candidate_sum");
+            let candidate = one(self, "Tanh", &sum, "candidate");
+            let next = mix(self, &candidate, &h, &update, "next");
+            self.node("Identity", &[&next], output, vec![]);
+            return;
+        }
+        let c = slice(self, STATE, "c", spec.state + width);
+        let (input, forget, out) = (sigmoid(self, 0), sigmoid(self, 1), sigmoid(self, 3));
+        let (_, sum) = gate(self, 2);
+        let candidate = one(self, "Tanh", &sum, "candidate");
+        let (keeps, takes) =
+            (two(self, "Mul", &forget, &c, "keeps"), two(self, "Mul", &input, &candidate, "takes"));
+        let cell = two(self, "Add", &keeps, &takes, "cell");
+        let bounded = one(self, "Tanh", &cell, "bounded");
+        self.node("Mul", &[&out, &bounded], output, vec![]);
+        self.node("Concat", &[output, &cell], &own("next"), vec![Attribute::int("axis", 1)]);
+    }
+
+    /// The state after the step, of all layers with memory.
+    fn next_state(&mut self, policy: &TrainedPolicy) {
+        let cells = policy.network.layers().filter(|layer| matches!(layer.form, Form::Cell(_)));
+        let parts: Vec<String> = cells.map(|layer| format!("{}.next", layer.name)).collect();
+        if !parts.is_empty() {
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            self.node("Concat", &parts, "next_state", vec![Attribute::int("axis", 1)]);
+            self.output("next_state", FLOAT, &[policy.network.states]);
+        }
+    }
+
     /// The hidden layers of `trunk`, unless another head has added them.
     fn hidden(&mut self, policy: &TrainedPolicy, trunk: &str, obs: &str) -> String {
         let architecture = &policy.network.architecture;
@@ -208,18 +305,17 @@ impl Builder {
         };
         let mut x = obs.to_owned();
         let layers = policy.network.layers();
-        for layer in layers.filter(|layer| layer.name.starts_with(&format!("{trunk}.conv."))) {
+        for layer in layers.filter(|layer| layer.name.starts_with(&format!("{trunk}."))) {
             let output = format!("{}.out", layer.name);
             if !self.graph.node.iter().any(|node| node.name == output) {
-                self.conv(layer, op, &x, &output);
-            }
-            x = output;
-        }
-        for k in 0..architecture.hidden.len() {
-            let output = format!("{trunk}.{k}.out");
-            if !self.graph.node.iter().any(|node| node.name == output) {
-                let sum = self.dense(&format!("{trunk}.{k}"), &x, &format!("{trunk}.{k}.sum"));
-                self.node(op, &[&sum], &output, vec![]);
+                match &layer.form {
+                    Form::Conv(_) => self.conv(layer, op, &x, &output),
+                    Form::Cell(spec) => self.cell(layer, spec, &x, &output),
+                    Form::Dense => {
+                        let sum = self.dense(&layer.name, &x, &format!("{}.sum", layer.name));
+                        self.node(op, &[&sum], &output, vec![]);
+                    }
+                }
             }
             x = output;
         }

@@ -65,6 +65,8 @@ pub struct Tile<'a> {
     random: RandomActions,
     /// Actions, `(components, R)`.
     actions: Vec<f32>,
+    /// State of a policy with memory, `(R, states)`. Rows play one episode each.
+    memory: Vec<f32>,
     seed: u64,
     step: u64,
     /// The outcome of each row's episode once it has ended.
@@ -89,7 +91,11 @@ impl<'a> Tile<'a> {
         let random = RandomActions::new(spec.actions.clone(), seed, first, ROWS);
         let actions = vec![0.0; spec.actions.components() * ROWS];
         let ended = std::array::from_fn(|_| None);
-        Ok(Tile { env, agent, spec, stepper, outputs, random, actions, seed, step: 0, ended, first })
+        let memory = match agent {
+            Agent::Policy { inference, .. } => vec![0.0; inference.states() * ROWS],
+            Agent::Random => Vec::new(),
+        };
+        Ok(Tile { env, agent, spec, stepper, outputs, random, actions, memory, seed, step: 0, ended, first })
     }
 
     /// Its environment.
@@ -145,7 +151,7 @@ impl<'a> Tile<'a> {
                 Choice::Sampled { seed: self.seed, first: self.first, step: self.step, evaluation: true }
             }
         };
-        inference.act(ObsRows::Words(&obs), legal, choice, &mut actions);
+        inference.act(ObsRows::Words(&obs), legal, choice, &mut self.memory, &mut actions);
         for (row, of_row) in actions.chunks_exact(components).enumerate() {
             of_row.iter().enumerate().for_each(|(k, action)| self.actions[k * ROWS + row] = *action);
         }

@@ -5,7 +5,9 @@
 
 use wide::f32x16;
 
+use crate::cpu::network::layers::{Backward, Forward, LayerKind, Slope};
 use crate::cpu::network::tile::{BitRow, LANES, Row, turn};
+use crate::cpu::network::weight_gradient::WeightGradient;
 
 /// Weights of the first layer, one row of output vectors per bit.
 #[derive(Debug, Clone)]
@@ -30,18 +32,6 @@ impl BitWeights {
             vectors,
             rows: vec![f32x16::ZERO; inputs * vectors],
             bias: vec![f32x16::ZERO; vectors],
-        }
-    }
-
-    /// Takes `weight`, row-major `(outputs, inputs)`, and `bias`.
-    pub fn pack(&mut self, weight: &[f32], bias: &[f32]) {
-        for (vector, bias) in self.bias.iter_mut().zip(bias.chunks(LANES)) {
-            vector.as_mut_array()[..bias.len()].copy_from_slice(bias);
-        }
-        for (j, row) in weight.chunks_exact(self.inputs).enumerate() {
-            for (bit, &w) in row.iter().enumerate() {
-                self.rows[bit * self.vectors + j / LANES].as_mut_array()[j % LANES] = w;
-            }
         }
     }
 
@@ -71,6 +61,33 @@ impl BitWeights {
         for y in y {
             *y = finish(*y);
         }
+    }
+}
+
+impl LayerKind for BitWeights {
+    type Sums = WeightGradient;
+
+    fn pack(&mut self, params: &[f32]) {
+        let (weight, bias) = params.split_at(self.inputs * self.outputs);
+        for (vector, bias) in self.bias.iter_mut().zip(bias.chunks(LANES)) {
+            vector.as_mut_array()[..bias.len()].copy_from_slice(bias);
+        }
+        for (j, row) in weight.chunks_exact(self.inputs).enumerate() {
+            for (bit, &w) in row.iter().enumerate() {
+                self.rows[bit * self.vectors + j / LANES].as_mut_array()[j % LANES] = w;
+            }
+        }
+    }
+
+    fn pack_backward(&mut self, _params: &[f32]) {}
+
+    #[inline(always)]
+    fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>) {
+        self.apply(pass.x.bits(), pass.y, finish);
+    }
+
+    fn backward(&self, sums: &mut WeightGradient, pass: Backward<'_>, _slope: impl Slope) {
+        sums.add(pass.x, pass.dz);
     }
 }
 
@@ -113,7 +130,7 @@ mod tests {
             .map(|bit| [f32x16::new(core::array::from_fn(|s| if set(s, bit) { 1.0 } else { 0.0 }))])
             .collect();
         let mut bits = BitWeights::new(inputs, outputs);
-        bits.pack(&weight, &bias);
+        bits.pack(&[&weight[..], &bias].concat());
         let mut panels = Panels::new(inputs, outputs);
         panels.pack(&weight, &bias);
         let (mut a, mut b) = (vec![splat::<1>(0.0); outputs], vec![splat::<1>(0.0); outputs]);

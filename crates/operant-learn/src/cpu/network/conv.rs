@@ -7,8 +7,10 @@ use wide::{f32x16, u32x16};
 
 use crate::cpu::network::bits::for_each_bit;
 use crate::cpu::network::dense::Panels;
+use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope};
+use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE_VECTORS, turn};
-use crate::cpu::network::weight_gradient::{LayerInput, WeightGradient, add_up};
+use crate::cpu::network::weight_gradient::{WeightGradient, add_up};
 use crate::network::{Architecture, Conv, Input, LayerSpec};
 
 /// Vectors of scratch space that the convolutions of a network need for V x 16 samples.
@@ -50,40 +52,22 @@ fn gather<const V: usize>(conv: &Conv, place: usize, x: &[Row<V>], patch: &mut [
     }
 }
 
-/// A convolution over numbers: packed weights, forward or backward.
+/// A convolution over numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct ConvPanels {
     conv: Conv,
-    panels: Panels,
+    /// W over patches, and its transpose for the gradient of the inputs.
+    panels: [Panels; 2],
     /// Weights in the order of patches.
     patched: Vec<f32>,
 }
 
 impl ConvPanels {
-    /// Zero weights for the forward pass.
-    pub fn forward(conv: &Conv) -> Self {
-        Self::new(conv, Panels::new(conv.patch(), conv.channels))
-    }
-
-    /// Zero weights for the gradient of the inputs.
-    pub fn backward(conv: &Conv) -> Self {
-        Self::new(conv, Panels::new(conv.channels, conv.patch()))
-    }
-
-    fn new(conv: &Conv, panels: Panels) -> Self {
-        Self { conv: *conv, panels, patched: vec![0.0; conv.channels * conv.patch()] }
-    }
-
-    /// Takes `weight`, `(channels, depth, kernel, kernel)`, and `bias`.
-    pub fn pack(&mut self, weight: &[f32], bias: &[f32]) {
-        self.conv.to_patches(weight, &mut self.patched);
-        self.panels.pack(&self.patched, bias);
-    }
-
-    /// Takes `weight` for the gradient of the inputs.
-    pub fn pack_transposed(&mut self, weight: &[f32]) {
-        self.conv.to_patches(weight, &mut self.patched);
-        self.panels.pack_transposed(&self.patched);
+    /// Zero weights.
+    pub fn new(conv: &Conv) -> Self {
+        let (patch, channels) = (conv.patch(), conv.channels);
+        let panels = [Panels::new(patch, channels), Panels::new(channels, patch)];
+        Self { conv: *conv, panels, patched: vec![0.0; channels * patch] }
     }
 
     /// The outputs: `finish` of the sums of each pixel, then the inputs that are not of the image.
@@ -99,7 +83,7 @@ impl ConvPanels {
         let patch = &mut scratch.as_chunks_mut::<V>().0[..self.conv.patch()];
         for (place, y) in image.chunks_exact_mut(self.conv.channels).enumerate() {
             gather(&self.conv, place, x, patch);
-            self.panels.apply(patch, y, |_, sum| finish(sum));
+            self.panels[0].apply(patch, y, |_, sum| finish(sum));
         }
         passed.iter_mut().zip(self.conv.passed(x.len())).for_each(|(to, from)| *to = x[from]);
     }
@@ -110,11 +94,42 @@ impl ConvPanels {
         let patch = &mut scratch.as_chunks_mut::<V>().0[..self.conv.patch()];
         let run = self.conv.kernel * self.conv.image[2];
         for (place, dz) in dz[..self.conv.outputs()].chunks_exact(self.conv.channels).enumerate() {
-            self.panels.apply(dz, patch, |_, sum| sum);
+            self.panels[1].apply(dz, patch, |_, sum| sum);
             for (from, to) in patch.chunks_exact(run).zip(self.conv.runs(place)) {
                 for (to, from) in dx[to..to + run].iter_mut().zip(from) {
                     to.iter_mut().zip(from).for_each(|(to, from)| *to += *from);
                 }
+            }
+        }
+    }
+}
+
+impl LayerKind for ConvPanels {
+    type Sums = ConvGradient;
+
+    /// Takes weights `(channels, depth, kernel, kernel)`, and biases.
+    fn pack(&mut self, params: &[f32]) {
+        let (weight, bias) = params.split_at(self.patched.len());
+        self.conv.to_patches(weight, &mut self.patched);
+        self.panels[0].pack(&self.patched, bias);
+    }
+
+    fn pack_backward(&mut self, params: &[f32]) {
+        let weights = self.patched.len();
+        self.conv.to_patches(&params[..weights], &mut self.patched);
+        self.panels[1].pack_transposed(&self.patched);
+    }
+
+    fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>) {
+        self.apply(pass.x.numbers(), pass.y, pass.scratch, finish);
+    }
+
+    fn backward(&self, sums: &mut ConvGradient, pass: Backward<'_>, slope: impl Slope) {
+        sums.add(pass.x, pass.dz);
+        if let (Some(dx), Observation::Dense(x)) = (pass.dx, pass.x) {
+            self.gradient(pass.dz, dx, pass.scratch);
+            for (dx, x) in dx.iter_mut().zip(x) {
+                *dx = slope(x, *dx);
             }
         }
     }
@@ -184,21 +199,6 @@ impl ConvBits {
         Self { taps, rows: vec![f32x16::ZERO; conv.patch() * vectors], bias: vec![f32x16::ZERO; vectors] }
     }
 
-    /// Takes `weight`, `(channels, depth, kernel, kernel)`, and `bias`.
-    pub fn pack(&mut self, weight: &[f32], bias: &[f32]) {
-        for (vector, bias) in self.bias.iter_mut().zip(bias.chunks(LANES)) {
-            vector.as_mut_array()[..bias.len()].copy_from_slice(bias);
-        }
-        let (conv, vectors) = (self.taps.conv, self.taps.vectors);
-        let mut patched = vec![0.0; weight.len()];
-        conv.to_patches(weight, &mut patched);
-        for (channel, row) in patched.chunks_exact(conv.patch()).enumerate() {
-            for (k, &w) in row.iter().enumerate() {
-                self.rows[k * vectors + channel / LANES].as_mut_array()[channel % LANES] = w;
-            }
-        }
-    }
-
     /// The outputs: `finish` of the sums of each pixel, then the bits that are not of the image, as 0 or 1; x is `[word]`.
     pub fn apply<const V: usize>(
         &self,
@@ -244,6 +244,35 @@ impl ConvBits {
     }
 }
 
+impl LayerKind for ConvBits {
+    type Sums = ConvGradient;
+
+    fn pack(&mut self, params: &[f32]) {
+        let (conv, vectors) = (self.taps.conv, self.taps.vectors);
+        let (weight, bias) = params.split_at(conv.channels * conv.patch());
+        for (vector, bias) in self.bias.iter_mut().zip(bias.chunks(LANES)) {
+            vector.as_mut_array()[..bias.len()].copy_from_slice(bias);
+        }
+        let mut patched = vec![0.0; weight.len()];
+        conv.to_patches(weight, &mut patched);
+        for (channel, row) in patched.chunks_exact(conv.patch()).enumerate() {
+            for (k, &w) in row.iter().enumerate() {
+                self.rows[k * vectors + channel / LANES].as_mut_array()[channel % LANES] = w;
+            }
+        }
+    }
+
+    fn pack_backward(&mut self, _params: &[f32]) {}
+
+    fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>) {
+        self.apply(pass.x.bits(), pass.y, pass.scratch, finish);
+    }
+
+    fn backward(&self, sums: &mut ConvGradient, pass: Backward<'_>, _slope: impl Slope) {
+        sums.add(pass.x, pass.dz);
+    }
+}
+
 /// Running sums of the gradient of a convolution's weights.
 #[derive(Debug, Clone)]
 pub(crate) enum ConvGradient {
@@ -279,8 +308,23 @@ impl ConvGradient {
         Self::Dense { conv: *conv, sums, patch: vec![[f32x16::ZERO; TILE_VECTORS]; conv.patch()] }
     }
 
-    /// Resets all sums.
-    pub fn clear(&mut self) {
+    /// Adds a tile: `x` is the layer's input, `dz` the gradient of its outputs before the nonlinearity.
+    pub fn add(&mut self, x: Observation<'_, TILE_VECTORS>, dz: &[Row<TILE_VECTORS>]) {
+        match (self, x) {
+            (Self::Dense { conv, sums, patch }, Observation::Dense(x)) => {
+                for (place, dz) in dz[..conv.outputs()].chunks_exact(conv.channels).enumerate() {
+                    gather(conv, place, x, patch);
+                    sums.add(Observation::Dense(patch), dz);
+                }
+            }
+            (Self::Bits { taps }, Observation::Bits(x)) => taps.add(x, dz),
+            _ => panic!("the layer's input is not of the form its gradient was made for"),
+        }
+    }
+}
+
+impl LayerSums for ConvGradient {
+    fn clear(&mut self) {
         match self {
             Self::Dense { sums, .. } => sums.clear(),
             Self::Bits { taps } => {
@@ -290,39 +334,25 @@ impl ConvGradient {
         }
     }
 
-    /// Adds a tile: `x` is the layer's input, `dz` the gradient of its outputs before the nonlinearity.
-    pub fn add(&mut self, x: LayerInput<'_>, dz: &[Row<TILE_VECTORS>]) {
-        match (self, x) {
-            (Self::Dense { conv, sums, patch }, LayerInput::Dense(x)) => {
-                for (place, dz) in dz[..conv.outputs()].chunks_exact(conv.channels).enumerate() {
-                    gather(conv, place, x, patch);
-                    sums.add(LayerInput::Dense(patch), dz);
-                }
-            }
-            (Self::Bits { taps }, LayerInput::Bits(x)) => taps.add(x, dz),
-            _ => panic!("the layer's input is not of the form its gradient was made for"),
-        }
-    }
-
-    /// Writes the sums in the parameters' order.
-    pub fn finish(&self, weight: &mut [f32], bias: &mut [f32]) {
-        let mut patched = vec![0.0; weight.len()];
+    fn finish(&self, params: &mut [f32]) {
         let conv = match self {
-            Self::Dense { conv, sums, .. } => {
-                sums.finish(&mut patched, bias);
-                conv
-            }
+            Self::Dense { conv, .. } => *conv,
+            Self::Bits { taps } => taps.taps.conv,
+        };
+        let (weight, bias) = params.split_at_mut(conv.channels * conv.patch());
+        let mut patched = vec![0.0; weight.len()];
+        match self {
+            Self::Dense { sums, .. } => sums.write(&mut patched, bias),
             Self::Bits { taps } => {
-                let TapSums { taps: Taps { conv, vectors, .. }, sums, bias: sums_of_bias, .. } = &**taps;
+                let TapSums { taps: Taps { vectors, .. }, sums, bias: sums_of_bias, .. } = &**taps;
                 add_up(sums_of_bias, bias);
                 for (channel, row) in patched.chunks_exact_mut(conv.patch()).enumerate() {
                     for (k, w) in row.iter_mut().enumerate() {
                         *w = sums[k * vectors + channel / LANES].as_array()[channel % LANES];
                     }
                 }
-                conv
             }
-        };
+        }
         conv.from_patches(&patched, weight);
     }
 }
@@ -400,11 +430,11 @@ mod tests {
             let outputs = conv.outputs() + inputs - conv.image_len();
             let mut scratch = vec![f32x16::ZERO; (LANES * slots(&conv)).max(TILE_VECTORS * conv.patch())];
             let mut y = [vec![splat::<TILE_VECTORS>(0.0); outputs], vec![splat(0.0); outputs]];
-            let mut panels = ConvPanels::forward(&conv);
-            panels.pack(&weight, &bias);
+            let mut panels = ConvPanels::new(&conv);
+            panels.pack(&[&weight[..], &bias].concat());
             panels.apply(&floats, &mut y[0], &mut scratch, |sum| sum);
             let mut sparse = ConvBits::new(&conv, inputs);
-            sparse.pack(&weight, &bias);
+            sparse.pack(&[&weight[..], &bias].concat());
             sparse.apply(&packed, &mut y[1], &mut scratch, |sum| sum);
             let at =
                 |rows: &[Row<TILE_VECTORS>], k: usize, s: usize| rows[k][s / LANES].as_array()[s % LANES];

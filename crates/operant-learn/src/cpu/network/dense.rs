@@ -7,7 +7,10 @@
 
 use wide::f32x16;
 
+use crate::cpu::network::layers::{Backward, Forward, LayerKind, Slope};
+use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{Row, fma, splat};
+use crate::cpu::network::weight_gradient::WeightGradient;
 
 /// Outputs of a panel.
 pub(crate) const PANEL: usize = 4;
@@ -104,6 +107,52 @@ impl Panels {
     #[inline(always)]
     fn panel(&self, number: usize) -> (&[[f32; PANEL]], &[f32; PANEL]) {
         (&self.weights[number * self.inputs..][..self.inputs], &self.bias[number])
+    }
+}
+
+/// A fully connected layer over numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Dense {
+    /// W, and its transpose for the gradient of the inputs.
+    panels: [Panels; 2],
+}
+
+impl Dense {
+    /// Zero weights of the given shape.
+    pub fn new(inputs: usize, outputs: usize) -> Self {
+        Self { panels: [Panels::new(inputs, outputs), Panels::new(outputs, inputs)] }
+    }
+
+    fn weights(&self) -> usize {
+        self.panels[0].inputs * self.panels[0].outputs
+    }
+}
+
+impl LayerKind for Dense {
+    type Sums = WeightGradient;
+
+    fn pack(&mut self, params: &[f32]) {
+        let (weight, bias) = params.split_at(self.weights());
+        self.panels[0].pack(weight, bias);
+    }
+
+    fn pack_backward(&mut self, params: &[f32]) {
+        let weights = self.weights();
+        self.panels[1].pack_transposed(&params[..weights]);
+    }
+
+    /// Products and nonlinearity in one pass: the nonlinearity of one block overlaps the sums of the next.
+    #[inline(always)]
+    fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>) {
+        self.panels[0].apply(pass.x.numbers(), pass.y, |_, sum| finish(sum));
+    }
+
+    #[inline(always)]
+    fn backward(&self, sums: &mut WeightGradient, pass: Backward<'_>, slope: impl Slope) {
+        sums.add(pass.x, pass.dz);
+        if let (Some(dx), Observation::Dense(x)) = (pass.dx, pass.x) {
+            self.panels[1].apply(pass.dz, dx, |i, sum| slope(&x[i], sum));
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The network on the CPU: tiles of 16, 32 or 64 samples along the lanes, forward and backward.
 
 mod bits;
+mod cells;
 pub(crate) mod conv;
 mod dense;
 pub(crate) mod gradient;
 pub mod heads;
+pub(crate) mod layers;
 pub mod policy;
 pub mod tile;
 mod weight_gradient;

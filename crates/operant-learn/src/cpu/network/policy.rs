@@ -3,15 +3,11 @@
 
 use core::ops::Range;
 
-use operant_lane::{Float, Mask};
 use wide::f32x16;
 
-use crate::config::Activation;
-use crate::cpu::network::bits::BitWeights;
-use crate::cpu::network::conv::{self, ConvBits, ConvPanels};
-use crate::cpu::network::dense::Panels;
-use crate::cpu::network::tile::{BitRow, Row, map, splat};
-use crate::network::{Form, Input, LayerSpec, Network};
+use crate::cpu::network::layers::{self, Forward, Kind, Memory};
+use crate::cpu::network::tile::{BitRow, Row, splat};
+use crate::network::{LayerSpec, Network};
 
 /// Observations of V x 16 environments or samples.
 #[derive(Debug, Clone, Copy)]
@@ -22,26 +18,22 @@ pub enum Observation<'a, const V: usize> {
     Bits(&'a [BitRow<V>]),
 }
 
-/// The packed weights of a first or later layer.
-#[derive(Debug, Clone)]
-pub(crate) enum Weights {
-    /// Dense inputs.
-    Dense(Panels),
-    /// Packed bits.
-    Bits(BitWeights),
-    /// A convolution over numbers.
-    Conv(ConvPanels),
-    /// A convolution over packed bits.
-    ConvBits(ConvBits),
-}
+impl<'a, const V: usize> Observation<'a, V> {
+    /// The rows of numbers.
+    pub(crate) fn numbers(self) -> &'a [Row<V>] {
+        match self {
+            Self::Dense(rows) => rows,
+            Self::Bits(_) => panic!("the layer was laid out for numbers"),
+        }
+    }
 
-/// The transposed weights of a layer.
-#[derive(Debug, Clone)]
-pub(crate) enum Backward {
-    /// Of a fully connected layer.
-    Dense(Panels),
-    /// Of a convolution over numbers.
-    Conv(ConvPanels),
+    /// The words of packed bits.
+    pub(crate) fn bits(self) -> &'a [BitRow<V>] {
+        match self {
+            Self::Bits(words) => words,
+            Self::Dense(_) => panic!("the layer was laid out for packed bits"),
+        }
+    }
 }
 
 /// A layer and its packed weights.
@@ -49,10 +41,8 @@ pub(crate) enum Backward {
 pub(crate) struct Layer {
     /// Shape and place of its parameters.
     pub spec: LayerSpec,
-    /// For the forward pass.
-    pub forward: Weights,
-    /// The transpose, for the gradient of the inputs; the first layer does not need it.
-    pub backward: Option<Backward>,
+    /// What computes it.
+    pub kind: Kind,
 }
 
 /// The actor-critic with its weights packed. Pack once per horizon or Adam step, then run any number of tiles.
@@ -68,23 +58,41 @@ pub struct Policy {
 /// The activations of a forward pass over V x 16 samples.
 #[derive(Debug, Clone)]
 pub struct Activations<const V: usize> {
-    /// `[chain][layer][output]`.
-    pub(crate) chains: Vec<Vec<Vec<Row<V>>>>,
-    /// Scratch space of convolutions.
+    /// `[chain][layer]`.
+    pub(crate) chains: Vec<Vec<Values<V>>>,
+    /// State after a step, of all layers with memory.
+    after: Vec<Row<V>>,
+    /// Scratch space.
     pub(crate) scratch: Vec<f32x16>,
     policy_outputs: usize,
+}
+
+/// What a layer computed.
+#[derive(Debug, Clone)]
+pub(crate) struct Values<const V: usize> {
+    /// `[output]`.
+    pub y: Vec<Row<V>>,
+    /// What its gradient needs besides.
+    pub kept: Vec<Row<V>>,
 }
 
 impl<const V: usize> Activations<V> {
     /// Allocates a forward pass of `network`.
     pub fn new(network: &Network) -> Self {
-        let chains = network
-            .chains
-            .iter()
-            .map(|chain| chain.layers.iter().map(|layer| vec![splat(0.0); layer.outputs]).collect())
-            .collect();
-        let scratch = conv::scratch::<V>(&network.architecture);
-        Self { chains, scratch: vec![f32x16::ZERO; scratch], policy_outputs: network.policy_outputs() }
+        let rows = |count| vec![splat(0.0); count];
+        let values = |layer: &LayerSpec| Values { y: rows(layer.outputs), kept: rows(layers::kept(layer)) };
+        let scratch = layers::scratch::<V>(network);
+        Self {
+            chains: network.chains.iter().map(|chain| chain.layers.iter().map(values).collect()).collect(),
+            after: rows(network.states),
+            scratch: vec![f32x16::ZERO; scratch],
+            policy_outputs: network.policy_outputs(),
+        }
+    }
+
+    /// `[state]`: the state after a step, of the layers with memory that were computed.
+    pub fn after(&self) -> &[Row<V>] {
+        &self.after
     }
 
     /// `[output]`: logits over all components, or means.
@@ -100,45 +108,29 @@ impl<const V: usize> Activations<V> {
     /// The buffer for the gradient of [`Activations::policy`].
     pub(crate) fn policy_mut(&mut self) -> &mut [Row<V>] {
         let outputs = self.policy_outputs;
-        &mut self.chains[0].last_mut().expect("an output layer")[..outputs]
+        &mut self.chains[0].last_mut().expect("an output layer").y[..outputs]
     }
 
     /// Sets the gradient of [`Activations::value`].
     pub(crate) fn set_value(&mut self, value: Row<V>) {
         let chain = self.chains.last_mut().expect("a chain");
-        *chain.last_mut().and_then(|outputs| outputs.last_mut()).expect("a value output") = value;
+        *chain.last_mut().and_then(|last| last.y.last_mut()).expect("a value output") = value;
     }
 
     fn last(&self, chain: usize) -> &[Row<V>] {
-        self.chains[chain].last().expect("an output layer")
+        &self.chains[chain].last().expect("an output layer").y
     }
 }
 
 impl Policy {
     /// `network` with zero weights; [`Policy::pack`] sets them.
     pub fn new(network: &Network) -> Self {
-        let chains = network
-            .chains
-            .iter()
-            .map(|chain| {
-                let layer = |(k, spec): (usize, &LayerSpec)| {
-                    let bits = k == 0 && matches!(network.architecture.input, Input::Bits(_));
-                    let (inputs, outputs) = (spec.inputs, spec.outputs);
-                    let forward = match &spec.form {
-                        Form::Dense if bits => Weights::Bits(BitWeights::new(inputs, outputs)),
-                        Form::Dense => Weights::Dense(Panels::new(inputs, outputs)),
-                        Form::Conv(conv) if bits => Weights::ConvBits(ConvBits::new(conv, inputs)),
-                        Form::Conv(conv) => Weights::Conv(ConvPanels::forward(conv)),
-                    };
-                    let backward = (k > 0).then(|| match &spec.form {
-                        Form::Dense => Backward::Dense(Panels::new(outputs, inputs)),
-                        Form::Conv(conv) => Backward::Conv(ConvPanels::backward(conv)),
-                    });
-                    Layer { spec: spec.clone(), forward, backward }
-                };
-                chain.layers.iter().enumerate().map(layer).collect()
-            })
-            .collect();
+        let layer = |(k, spec): (usize, &LayerSpec)| {
+            let (kind, _) = layers::new(spec, layers::takes_bits(network, k));
+            Layer { spec: spec.clone(), kind }
+        };
+        let chain = |layers: &[LayerSpec]| layers.iter().enumerate().map(layer).collect();
+        let chains = network.chains.iter().map(|layers| chain(&layers.layers)).collect();
         let deviations = network.log_std.map_or(0, |_| network.policy_outputs());
         Self { network: network.clone(), chains, log_std: vec![0.0; deviations] }
     }
@@ -156,13 +148,7 @@ impl Policy {
     /// Packs the network's flat parameters for forward passes.
     pub fn pack(&mut self, params: &[f32]) {
         for layer in self.chains.iter_mut().flatten() {
-            let (weight, bias) = (&params[layer.spec.weight_range()], &params[layer.spec.bias_range()]);
-            match &mut layer.forward {
-                Weights::Dense(panels) => panels.pack(weight, bias),
-                Weights::Bits(bits) => bits.pack(weight, bias),
-                Weights::Conv(panels) => panels.pack(weight, bias),
-                Weights::ConvBits(bits) => bits.pack(weight, bias),
-            }
+            layer.kind.pack(&params[layer.spec.params()]);
         }
         if let Some(start) = self.network.log_std {
             let end = start + self.log_std.len();
@@ -173,86 +159,83 @@ impl Policy {
     /// [`Policy::pack`], and the transposes that gradients need.
     pub(crate) fn pack_for_update(&mut self, params: &[f32]) {
         self.pack(params);
-        for layer in self.chains.iter_mut().flatten() {
-            let weight = &params[layer.spec.weight_range()];
-            match &mut layer.backward {
-                None => {}
-                Some(Backward::Dense(panels)) => panels.pack_transposed(weight),
-                Some(Backward::Conv(panels)) => panels.pack_transposed(weight),
+        for chain in &mut self.chains {
+            for layer in &mut chain[1..] {
+                layer.kind.pack_backward(&params[layer.spec.params()]);
             }
         }
     }
 
-    /// Policy outputs and value of `observation`, into `out`.
-    pub fn forward<const V: usize>(&self, observation: Observation<'_, V>, out: &mut Activations<V>) {
-        self.run(0..self.chains.len(), observation, out);
+    /// Policy outputs and value of `observation` in the states `before`, into `out`.
+    pub fn forward<const V: usize>(
+        &self,
+        observation: Observation<'_, V>,
+        before: &[Row<V>],
+        out: &mut Activations<V>,
+    ) {
+        self.step(0..self.chains.len(), observation, before, out);
     }
 
     /// Policy outputs of `observation` alone; with a shared trunk the value comes with them.
-    pub fn actor<const V: usize>(&self, observation: Observation<'_, V>, out: &mut Activations<V>) {
-        self.run(0..1, observation, out);
+    pub fn actor<const V: usize>(
+        &self,
+        observation: Observation<'_, V>,
+        before: &[Row<V>],
+        out: &mut Activations<V>,
+    ) {
+        self.step(0..1, observation, before, out);
     }
 
     /// The value alone, for V(final_obs) and the bootstrap; with a shared trunk the policy's outputs come with it.
-    pub fn value<const V: usize>(&self, observation: Observation<'_, V>, out: &mut Activations<V>) -> Row<V> {
-        self.run(self.chains.len() - 1..self.chains.len(), observation, out);
+    pub fn value<const V: usize>(
+        &self,
+        observation: Observation<'_, V>,
+        before: &[Row<V>],
+        out: &mut Activations<V>,
+    ) -> Row<V> {
+        self.step(self.chains.len() - 1..self.chains.len(), observation, before, out);
         out.value()
+    }
+
+    /// The forward pass over V steps of 16 sequences, whose `state` it moves on; where `keep` is 0 an episode begins.
+    pub(crate) fn sequence<const V: usize>(
+        &self,
+        observation: Observation<'_, V>,
+        state: &mut [Row<1>],
+        keep: &Row<V>,
+        out: &mut Activations<V>,
+    ) {
+        let Activations { chains: to, scratch, .. } = out;
+        self.run(0..self.chains.len(), observation, Memory::Sequence { state, keep }, to, scratch);
+    }
+
+    fn step<const V: usize>(
+        &self,
+        chains: Range<usize>,
+        observation: Observation<'_, V>,
+        before: &[Row<V>],
+        out: &mut Activations<V>,
+    ) {
+        let Activations { chains: to, after, scratch, .. } = out;
+        self.run(chains, observation, Memory::Step { before, after }, to, scratch);
     }
 
     fn run<const V: usize>(
         &self,
         chains: Range<usize>,
         observation: Observation<'_, V>,
-        out: &mut Activations<V>,
+        mut memory: Memory<'_, V>,
+        out: &mut [Vec<Values<V>>],
+        scratch: &mut [f32x16],
     ) {
-        let Activations { chains: out, scratch, .. } = out;
         for (chain, out) in self.chains[chains.clone()].iter().zip(&mut out[chains]) {
             for (k, layer) in chain.iter().enumerate() {
                 let (before, after) = out.split_at_mut(k);
-                let y = &mut after[0][..];
-                let x = before.last().map_or(observation, |x| Observation::Dense(x));
-                match (&layer.forward, x) {
-                    (Weights::Dense(panels), Observation::Dense(x)) => {
-                        dense(panels, x, y, layer.spec.activation)
-                    }
-                    (Weights::Bits(bits), Observation::Bits(x)) => match layer.spec.activation {
-                        None => bits.apply(x, y, |sum| sum),
-                        Some(Activation::Tanh) => bits.apply(x, y, tanh),
-                        Some(Activation::Relu) => bits.apply(x, y, relu),
-                    },
-                    (Weights::Conv(panels), Observation::Dense(x)) => match layer.spec.activation {
-                        None => panels.apply(x, y, scratch, |sum| sum),
-                        Some(Activation::Tanh) => panels.apply(x, y, scratch, tanh),
-                        Some(Activation::Relu) => panels.apply(x, y, scratch, relu),
-                    },
-                    (Weights::ConvBits(bits), Observation::Bits(x)) => match layer.spec.activation {
-                        None => bits.apply(x, y, scratch, |sum| sum),
-                        Some(Activation::Tanh) => bits.apply(x, y, scratch, tanh),
-                        Some(Activation::Relu) => bits.apply(x, y, scratch, relu),
-                    },
-                    _ => panic!("the observation's form is not the one the network was laid out for"),
-                }
+                let x = before.last().map_or(observation, |before| Observation::Dense(&before.y));
+                let Values { y, kept } = &mut after[0];
+                let pass = Forward { x, y, kept, memory: memory.reborrow(), scratch };
+                layer.kind.forward(pass, layer.spec.activation);
             }
         }
     }
-}
-
-/// A dense layer and its nonlinearity in one pass: the nonlinearity of one block overlaps the sums of the next.
-fn dense<const V: usize>(panels: &Panels, x: &[Row<V>], y: &mut [Row<V>], activation: Option<Activation>) {
-    match activation {
-        None => panels.apply(x, y, |_, sum| sum),
-        Some(Activation::Tanh) => panels.apply(x, y, |_, sum| tanh(sum)),
-        Some(Activation::Relu) => panels.apply(x, y, |_, sum| relu(sum)),
-    }
-}
-
-#[inline(always)]
-fn tanh<const V: usize>(row: Row<V>) -> Row<V> {
-    map(row, Float::tanh)
-}
-
-#[inline(always)]
-fn relu<const V: usize>(row: Row<V>) -> Row<V> {
-    // NaN stays NaN, so that a broken network is detected.
-    map(row, |x| Float::lt(x, f32x16::ZERO).select(f32x16::ZERO, x))
 }

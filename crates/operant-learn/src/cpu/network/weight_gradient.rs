@@ -11,6 +11,8 @@
 use wide::f32x16;
 
 use crate::cpu::network::bits::for_each_bit;
+use crate::cpu::network::layers::LayerSums;
+use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, fma, lane_sums, turn};
 
 /// Largest number of weights summed in the lanes form: half a first-level cache of sums.
@@ -24,15 +26,6 @@ const BLOCK: usize = 4;
 
 /// Sixteen inputs x 4 of one sample, or of one output's weights.
 type Panel = [f32x16; PANEL_VECTORS];
-
-/// A layer's input for one tile.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum LayerInput<'a> {
-    /// `[input]`.
-    Dense(&'a [Row<TILE_VECTORS>]),
-    /// `[word]`.
-    Bits(&'a [BitRow<TILE_VECTORS>]),
-}
 
 #[derive(Debug, Clone)]
 enum Sums {
@@ -69,25 +62,16 @@ impl WeightGradient {
         Self { inputs, outputs, sums, bias: vec![f32x16::ZERO; outputs] }
     }
 
-    /// Resets all sums.
-    pub fn clear(&mut self) {
-        self.bias.fill(f32x16::ZERO);
-        match &mut self.sums {
-            Sums::Lanes(sums) | Sums::Bits(sums) => sums.fill(f32x16::ZERO),
-            Sums::Outer { sums, .. } => sums.fill([f32x16::ZERO; PANEL_VECTORS]),
-        }
-    }
-
     /// Adds a tile: `x` is the layer's input, `dz` the gradient of its outputs before the nonlinearity, `[output]`.
-    pub fn add(&mut self, x: LayerInput<'_>, dz: &[Row<TILE_VECTORS>]) {
+    pub fn add(&mut self, x: Observation<'_, TILE_VECTORS>, dz: &[Row<TILE_VECTORS>]) {
         for (sum, dz) in self.bias.iter_mut().zip(dz) {
             for &vector in dz {
                 *sum += vector;
             }
         }
         match (&mut self.sums, x) {
-            (Sums::Lanes(sums), LayerInput::Dense(x)) => add_lanes(sums, x, dz),
-            (Sums::Outer { sums, x: turned }, LayerInput::Dense(x)) => {
+            (Sums::Lanes(sums), Observation::Dense(x)) => add_lanes(sums, x, dz),
+            (Sums::Outer { sums, x: turned }, Observation::Dense(x)) => {
                 turn_tile(x, turned);
                 let vectors = self.inputs.div_ceil(LANES);
                 for (p, (sums, x)) in
@@ -101,13 +85,13 @@ impl WeightGradient {
                     }
                 }
             }
-            (Sums::Bits(sums), LayerInput::Bits(x)) => add_bits(sums, x, dz),
+            (Sums::Bits(sums), Observation::Bits(x)) => add_bits(sums, x, dz),
             _ => panic!("the layer's input is not of the form its gradient was made for"),
         }
     }
 
     /// Writes the sums in the parameters' order: `weight` row-major `(outputs, inputs)`, `bias` `(outputs)`.
-    pub fn finish(&self, weight: &mut [f32], bias: &mut [f32]) {
+    pub fn write(&self, weight: &mut [f32], bias: &mut [f32]) {
         add_up(&self.bias, bias);
         match &self.sums {
             Sums::Lanes(sums) => add_up(sums, weight),
@@ -138,6 +122,21 @@ impl WeightGradient {
                 }
             }
         }
+    }
+}
+
+impl LayerSums for WeightGradient {
+    fn clear(&mut self) {
+        self.bias.fill(f32x16::ZERO);
+        match &mut self.sums {
+            Sums::Lanes(sums) | Sums::Bits(sums) => sums.fill(f32x16::ZERO),
+            Sums::Outer { sums, .. } => sums.fill([f32x16::ZERO; PANEL_VECTORS]),
+        }
+    }
+
+    fn finish(&self, params: &mut [f32]) {
+        let (weight, bias) = params.split_at_mut(self.inputs * self.outputs);
+        self.write(weight, bias);
     }
 }
 

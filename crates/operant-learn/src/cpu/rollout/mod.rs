@@ -10,7 +10,7 @@ use operant_env::{
     ActionSpace, AnyEnv, EnvSpec, LaneWidth, Packing, Seen, Stepped, Stepper, TileSpec, numbers,
 };
 use operant_lane::draws::unit;
-use operant_lane::{ActionDraws, Float, Packed, Purpose, Wide};
+use operant_lane::{ActionDraws, Float, Mask, Packed, Purpose, Wide};
 use wide::{bytemuck, f32x16, u32x16};
 
 use crate::backend::LearnError;
@@ -75,8 +75,13 @@ pub struct Tile<const V: usize> {
     seen: Vec<f32x16>,
     packing: Option<Packing>,
     draws: Vec<ActionDraws<Wide<16>>>,
+    /// `[state]`: what layers with memory carry from step to step.
+    pub memory: Vec<Row<V>>,
+    /// 0 where the next step begins an episode.
+    keep: Row<V>,
     activations: Activations<V>,
     single: Activations<1>,
+    single_memory: Vec<Row<1>>,
     single_obs: Vec<f32x16>,
     single_seen: Vec<f32x16>,
     head: PolicyHead<V>,
@@ -150,8 +155,11 @@ impl<const V: usize> Tile<V> {
             final_obs: vec![f32x16::ZERO; words * V],
             seen: vec![f32x16::ZERO; network.architecture.input.words() * V],
             draws,
+            memory: vec![splat(0.0); network.states],
+            keep: splat(1.0),
             activations: Activations::new(network),
             single: Activations::new(network),
+            single_memory: vec![splat(0.0); network.states],
             single_obs: vec![f32x16::ZERO; words],
             single_seen: vec![f32x16::ZERO; network.architecture.input.words()],
             packing: network.architecture.packing.clone(),
@@ -189,6 +197,7 @@ impl<const V: usize> Tile<V> {
     /// When an environment failed.
     pub fn set_environments(&mut self, words: &[u32]) -> Result<(), LearnError> {
         self.recorder = Recorder::default();
+        self.keep = splat(1.0);
         self.stepper.load(words)?;
         self.observe()
     }
@@ -238,9 +247,14 @@ impl<const V: usize> Tile<V> {
         for (word, row) in self.mask.iter().enumerate() {
             batch.put_bits(t, layout.mask + word, row);
         }
+        batch.put_states(t, &self.memory);
+        if let Some(field) = layout.keep {
+            batch.put(t, field, &self.keep);
+        }
         self.timer.end(Part::Storing);
         let seen = if self.is_made(horizon) { &self.seen } else { &self.obs };
-        horizon.policy.forward(observation(horizon.policy, seen), &mut self.activations);
+        horizon.policy.forward(observation(horizon.policy, seen), &self.memory, &mut self.activations);
+        self.memory.copy_from_slice(self.activations.after());
         self.timer.end(Part::Policy);
 
         let step = horizon.step + t as u64;
@@ -301,6 +315,7 @@ impl<const V: usize> Tile<V> {
         }
         self.scale_rewards(horizon, &mut rewards, &done);
         self.bootstrap(horizon, &mut rewards, bootstraps);
+        self.forget(&done);
         self.rewards[t] = rewards;
         self.done[t] = done;
         self.timer.end(Part::Booking);
@@ -326,7 +341,22 @@ impl<const V: usize> Tile<V> {
         }
     }
 
-    /// Adds gamma V(final_obs) to the rewards of truncated steps; they are rare, so 16 environments at a time.
+    /// Where an episode ended, the next one begins without memory.
+    fn forget(&mut self, done: &Row<V>) {
+        if self.memory.is_empty() {
+            return;
+        }
+        for v in 0..V {
+            let ended = Float::gt(done[v], f32x16::ZERO);
+            self.keep[v] = ended.select(f32x16::ZERO, f32x16::ONE);
+            for row in &mut self.memory {
+                row[v] = ended.select(f32x16::ZERO, row[v]);
+            }
+        }
+    }
+
+    /// Adds gamma V(final_obs) to the rewards of truncated steps; they are rare, so 16 environments at a time. The state is that
+    /// before the reset.
     fn bootstrap(&mut self, horizon: &Horizon<'_>, rewards: &mut Row<V>, bootstraps: [u32; V]) {
         let gamma = f32x16::splat(horizon.config.gamma as f32);
         for (v, bits) in bootstraps.into_iter().enumerate().filter(|(_, bits)| *bits != 0) {
@@ -345,9 +375,12 @@ impl<const V: usize> Tile<V> {
                 }
             };
             let seen = observation(horizon.policy, seen);
-            let [value] = horizon.policy.value(seen, &mut self.single);
+            for (to, from) in self.single_memory.iter_mut().zip(&self.memory) {
+                *to = [from[v]];
+            }
+            let [value] = horizon.policy.value(seen, &self.single_memory, &mut self.single);
             let mask = Wide::<16>::from_bits(bits);
-            let bonus = operant_lane::Mask::select(mask, gamma * value, f32x16::ZERO);
+            let bonus = mask.select(gamma * value, f32x16::ZERO);
             rewards[v] += bonus;
         }
     }
@@ -356,7 +389,7 @@ impl<const V: usize> Tile<V> {
     fn value(&mut self, horizon: &Horizon<'_>) -> Row<V> {
         self.see(horizon, false);
         let seen = if self.is_made(horizon) { &self.seen } else { &self.obs };
-        horizon.policy.value(observation(horizon.policy, seen), &mut self.activations)
+        horizon.policy.value(observation(horizon.policy, seen), &self.memory, &mut self.activations)
     }
 
     /// Whether the network sees something else than the observations as they are stored.

@@ -1,7 +1,7 @@
 //! One update: epochs of minibatches over a batch, each a forward pass, the loss, its gradient and a step of Adam.
 //!
-//! A minibatch is split into tiles of 64 samples and the tiles into at most 64 chunks, a number that depends only on the
-//! sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
+//! A minibatch is split into tiles of 64 samples, or with memory into groups of 16 sequences, and those into at most 64 chunks, a number
+//! that depends only on the sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
 //! along a fixed tree. So the result is the same for any number of threads.
 
 pub mod adam;
@@ -19,16 +19,15 @@ use crate::LearnerState;
 use crate::config::Config;
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
-use crate::cpu::network::tile::TILE;
+use crate::cpu::network::tile::{LANES, TILE};
 use crate::cpu::threads::pool::WaitStrategy;
 use crate::cpu::threads::team;
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::cpu::update::loss::{LossCoefficients, LossSums};
-use crate::cpu::update::statistics::{advantage_shift_scale, explained_variance};
+use crate::cpu::update::statistics::{Order, advantage_shift_scale, explained_variance};
 use crate::cpu::update::worker::{Minibatch, Worker};
 use crate::network::Network;
 use crate::sample::SampleLayout;
-use crate::shuffle::Shuffle;
 
 /// Maximum chunks of a minibatch.
 pub const MAX_CHUNKS: usize = 64;
@@ -107,7 +106,7 @@ struct Round<'a> {
 /// The items of a round.
 enum Task<'a> {
     /// Shift and scale of the advantages of each minibatch.
-    Advantages { shuffle: Shuffle },
+    Advantages { order: Order },
     /// The gradient of each of `chunks` chunks of a minibatch.
     Gradient { minibatch: Minibatch<'a>, coefficients: LossCoefficients, chunks: usize },
 }
@@ -117,7 +116,7 @@ impl Learner {
     pub fn new(network: Network, layout: SampleLayout, config: Config) -> Self {
         let batch = config.num_envs * config.num_steps;
         let largest = batch.div_ceil(config.num_minibatches.max(1));
-        let chunks = chunk_count(largest.div_ceil(TILE), network.len());
+        let chunks = Units::of(&config, &network).chunks(largest, network.len());
         let chunk = || Chunk { gradient: vec![0.0; network.len()], losses: LossSums::default() };
         Self {
             policy: Policy::new(&network),
@@ -174,25 +173,32 @@ impl Learner {
         );
         // One more than the pool has, for a caller outside of it.
         while self.workers.len() <= rayon::current_num_threads() {
-            self.workers.push(Mutex::new(Worker::new(&self.network, &self.layout, &self.pulse)));
+            self.workers.push(Mutex::new(Worker::new(
+                &self.network,
+                &self.layout,
+                self.config.sequence(),
+                &self.pulse,
+            )));
         }
         let Self { config, network, policy, workers, chunks, gradient, advantages, timer, .. } = self;
         let learning_rate = learning_rate(config, update);
-        let count = config.num_minibatches.clamp(1, batch.len());
-        let bounds = |m: usize| (m * batch.len() / count, (m + 1) * batch.len() / count);
+        let (sequences, length) = (batch.sequences(), batch.sequence());
+        let count = config.num_minibatches.clamp(1, sequences);
+        let bounds = |m: usize| (m * sequences / count * length, (m + 1) * sequences / count * length);
+        let units = Units::of(config, network);
         let threads = rayon::current_num_threads();
         let work = |round: &Round<'_>, item: usize| match &round.task {
-            Task::Advantages { shuffle } => {
+            Task::Advantages { order } => {
                 let (first, end) = bounds(item);
                 let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
                 worker.timer.start();
-                *lock(&advantages[item]) = advantage_shift_scale(batch, shuffle, first, end);
+                *lock(&advantages[item]) = advantage_shift_scale(batch, order, first, end);
                 worker.timer.end(Part::Statistics);
             }
             Task::Gradient { minibatch, coefficients, chunks: parts } => {
                 let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
                 let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
-                let tiles = minibatch.size.div_ceil(TILE);
+                let tiles = units.count(minibatch.size);
                 let range = item * tiles / parts..(item + 1) * tiles / parts;
                 let Chunk { gradient, losses } = &mut *chunk;
                 *losses = worker.chunk(round.policy, coefficients, minibatch, range, gradient);
@@ -200,21 +206,21 @@ impl Learner {
         };
         let small = batch.len() / count <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
         let waiting = if small { self.waiting } else { WaitStrategy::Sleep };
-        let shuffle = |epoch: usize| Shuffle::new(config.seed, update, epoch as u32, batch.len() as u32);
-        let first = Round { policy, task: Task::Advantages { shuffle: shuffle(0) } };
+        let order = |epoch: usize| Order::new(config.seed, update, epoch, batch);
+        let first = Round { policy, task: Task::Advantages { order: order(0) } };
         let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
         team::lead(waiting, first, &work, |team| {
             while epochs < config.update_epochs {
                 if config.norm_adv {
-                    team.round(count, |round| round.task = Task::Advantages { shuffle: shuffle(epochs) });
+                    team.round(count, |round| round.task = Task::Advantages { order: order(epochs) });
                 }
                 means = Means::default();
                 let mut last_kl = f64::NAN;
                 for (m, advantages) in advantages.iter().enumerate().take(count) {
                     let (first, end) = bounds(m);
                     let (size, advantages) = (end - first, *lock(advantages));
-                    let parts = chunk_count(size.div_ceil(TILE), network.len());
-                    let minibatch = Minibatch { batch, shuffle: shuffle(epochs), first, size, advantages };
+                    let parts = units.chunks(size, network.len());
+                    let minibatch = Minibatch { batch, order: order(epochs), first, size, advantages };
                     team.round(parts, |round| {
                         timer.start();
                         round.policy.pack_for_update(&state.params);
@@ -253,9 +259,44 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a chunk of a minibatch is made of: tiles of 64 samples, or groups of 16 sequences.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Units {
+    /// Tiles.
+    Tiles,
+    /// Groups of sequences of this many steps.
+    Groups(usize),
+}
+
+impl Units {
+    /// Those of `config`.
+    pub fn of(config: &Config, network: &Network) -> Self {
+        if network.states == 0 { Self::Tiles } else { Self::Groups(config.sequence()) }
+    }
+
+    /// How many make a minibatch of `samples` samples.
+    pub fn count(self, samples: usize) -> usize {
+        match self {
+            Self::Tiles => samples.div_ceil(TILE),
+            Self::Groups(length) => (samples / length).div_ceil(LANES),
+        }
+    }
+
+    /// Chunks of a minibatch of `samples` samples, for a network of `params` parameters.
+    pub fn chunks(self, samples: usize, params: usize) -> usize {
+        match self {
+            Self::Tiles => chunk_count(self.count(samples), params),
+            // A group has many tiles.
+            Self::Groups(_) => {
+                self.count(samples).min((CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS))
+            }
+        }
+    }
+}
+
 /// Number of chunks of a minibatch of `tiles` tiles, for a network of `params` parameters: one tile each up to
 /// eight, then four tiles or more, because a chunk's sums cost about half a tile to finish.
-pub(crate) fn chunk_count(tiles: usize, params: usize) -> usize {
+fn chunk_count(tiles: usize, params: usize) -> usize {
     let most = (CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS);
     tiles.min((tiles / CHUNK_TILES).max(MIN_CHUNKS)).min(most)
 }

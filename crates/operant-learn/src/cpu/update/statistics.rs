@@ -14,15 +14,10 @@ const AHEAD: usize = 4;
 
 /// Shift and scale that make the advantages at positions `first .. end` zero-mean and unit-deviation: `(A - shift) scale`
 /// with scale = 1 / (std + 1e-8), std with Bessel's correction. A single sample has no deviation; it becomes 0.
-pub(crate) fn advantage_shift_scale(
-    batch: &Batch,
-    shuffle: &Shuffle,
-    first: usize,
-    end: usize,
-) -> (f32, f32) {
+pub(crate) fn advantage_shift_scale(batch: &Batch, order: &Order, first: usize, end: usize) -> (f32, f32) {
     let field = batch.layout().advantage;
     let ask = |tile: usize| {
-        let indices = shuffled(shuffle, tile, end);
+        let indices = order.tile(batch, tile, end);
         batch.prefetch_field(&indices, field);
         indices
     };
@@ -80,11 +75,39 @@ pub(crate) fn explained_variance(batch: &Batch) -> f64 {
     if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns }
 }
 
-/// The samples at 64 positions from `first`; those from `end` on repeat the last one, and carry no weight.
-#[inline]
-pub(crate) fn shuffled(shuffle: &Shuffle, first: usize, end: usize) -> [u32; TILE] {
-    let last = end as u32 - 1;
-    shuffle.indices(core::array::from_fn(|s| (first as u32 + s as u32).min(last)))
+/// The order of an epoch's samples: a shuffle of sequences, whose steps stay together.
+#[derive(Debug, Clone)]
+pub(crate) struct Order {
+    shuffle: Shuffle,
+}
+
+impl Order {
+    /// The order of epoch `epoch` of update `update`.
+    pub fn new(seed: u64, update: u64, epoch: usize, batch: &Batch) -> Self {
+        Self { shuffle: Shuffle::new(seed, update, epoch as u32, batch.sequences() as u32) }
+    }
+
+    /// The samples at 64 positions from `first`; those from `end` on repeat the last one, and carry no weight.
+    #[inline]
+    pub fn tile(&self, batch: &Batch, first: usize, end: usize) -> [u32; TILE] {
+        let last = end as u32 - 1;
+        let positions: [u32; TILE] = core::array::from_fn(|s| (first as u32 + s as u32).min(last));
+        if !batch.has_memory() {
+            return self.shuffle.indices(positions);
+        }
+        let length = batch.sequence() as u32;
+        let sequences = self.shuffle.indices(positions.map(|position| position / length));
+        core::array::from_fn(|s| {
+            let [first, stride] = batch.steps_of(sequences[s] as usize);
+            (first + (positions[s] % length) as usize * stride) as u32
+        })
+    }
+
+    /// The sequences at L positions of sequences from `first`; those from `end` on repeat the last one.
+    pub fn sequences<const L: usize>(&self, first: usize, end: usize) -> [u32; L] {
+        let last = end as u32 - 1;
+        self.shuffle.indices(core::array::from_fn(|s| (first as u32 + s as u32).min(last)))
+    }
 }
 
 /// Running mean and squared distances from it.

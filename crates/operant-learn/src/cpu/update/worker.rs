@@ -8,14 +8,13 @@ use wide::f32x16;
 use crate::cpu::batch::{Batch, Gathered};
 use crate::cpu::network::gradient::Gradient;
 use crate::cpu::network::heads::PolicyHead;
-use crate::cpu::network::policy::{Activations, Observation, Policy};
-use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
+use crate::cpu::network::policy::{Activations, Policy};
+use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::threads::timers::{Part, PhaseTimer};
 use crate::cpu::update::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
-use crate::cpu::update::statistics::shuffled;
-use crate::network::{Input, Network};
+use crate::cpu::update::statistics::Order;
+use crate::network::Network;
 use crate::sample::SampleLayout;
-use crate::shuffle::Shuffle;
 
 /// Tiles between two increments of the progress counter.
 const PULSE_TILES: usize = 8;
@@ -26,7 +25,7 @@ pub(crate) struct Minibatch<'a> {
     /// The batch that holds its samples.
     pub batch: &'a Batch,
     /// The epoch's order.
-    pub shuffle: Shuffle,
+    pub order: Order,
     /// Position of its first sample in the epoch's order.
     pub first: usize,
     /// M: samples.
@@ -38,11 +37,13 @@ pub(crate) struct Minibatch<'a> {
 /// The scratch space of one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    gathered: Gathered,
+    /// Tiles that are kept until their gradient: one, or those of a group of sequences.
+    tiles: Vec<Tile>,
     /// The prefetched samples of the next tile.
     next: [u32; TILE],
+    /// State of layers with memory, of 16 sequences.
+    state: Vec<Row<1>>,
     input: LossInput,
-    activations: Activations<TILE_VECTORS>,
     deltas: Activations<TILE_VECTORS>,
     head: PolicyHead<TILE_VECTORS>,
     gradient: Gradient,
@@ -51,14 +52,31 @@ pub(crate) struct Worker {
     pub timer: PhaseTimer,
 }
 
+/// The samples of a tile and what the network makes of them.
+#[derive(Debug)]
+struct Tile {
+    gathered: Gathered,
+    /// 0 where a step begins an episode; 1 elsewhere, and without memory.
+    keep: Row<TILE_VECTORS>,
+    activations: Activations<TILE_VECTORS>,
+}
+
+/// Steps of 16 sequences in a tile.
+const STEPS: usize = TILE_VECTORS;
+
 impl Worker {
-    /// Scratch space for `network`.
-    pub fn new(network: &Network, layout: &SampleLayout, pulse: &Arc<AtomicU64>) -> Self {
-        Self {
+    /// Scratch space for `network` and sequences of this many steps.
+    pub fn new(network: &Network, layout: &SampleLayout, sequence: usize, pulse: &Arc<AtomicU64>) -> Self {
+        let tile = || Tile {
             gathered: Gathered::new(&network.architecture, layout),
-            next: [0; TILE],
-            input: LossInput::new(layout.components),
+            keep: splat(1.0),
             activations: Activations::new(network),
+        };
+        Self {
+            tiles: (0..sequence.div_ceil(STEPS)).map(|_| tile()).collect(),
+            next: [0; TILE],
+            state: vec![splat(0.0); network.states],
+            input: LossInput::new(layout.components),
             deltas: Activations::new(network),
             head: PolicyHead::new(&network.architecture.head),
             gradient: Gradient::new(network),
@@ -67,14 +85,32 @@ impl Worker {
         }
     }
 
-    /// The gradient of a minibatch's `tiles`, into `flat`.
+    /// The gradient of a minibatch's `units`, tiles or groups of sequences, into `flat`.
     pub fn chunk(
         &mut self,
         policy: &Policy,
         coefficients: &LossCoefficients,
         minibatch: &Minibatch<'_>,
-        tiles: core::ops::Range<usize>,
+        units: core::ops::Range<usize>,
         flat: &mut [f32],
+    ) -> LossSums {
+        let sums = if policy.network().states == 0 {
+            self.samples(policy, coefficients, minibatch, units)
+        } else {
+            self.sequences(policy, coefficients, minibatch, units)
+        };
+        self.gradient.finish(policy.network(), flat);
+        self.timer.end(Part::Reduction);
+        sums
+    }
+
+    /// Samples without memory, tile by tile.
+    fn samples(
+        &mut self,
+        policy: &Policy,
+        coefficients: &LossCoefficients,
+        minibatch: &Minibatch<'_>,
+        tiles: core::ops::Range<usize>,
     ) -> LossSums {
         self.timer.start();
         self.ask(minibatch, tiles.start);
@@ -86,66 +122,109 @@ impl Worker {
             if tile.is_multiple_of(PULSE_TILES) {
                 self.pulse.fetch_add(1, Ordering::Relaxed);
             }
-            self.gathered.gather(minibatch.batch, &self.next);
+            self.tiles[0].gathered.gather(minibatch.batch, &self.next);
             if tile + 1 < tiles.end {
                 self.ask(minibatch, tile + 1);
             }
-            sums = sums + self.tile(policy, coefficients, minibatch, tile);
+            let remaining = minibatch.size - tile * TILE;
+            self.timer.end(Part::Gather);
+            let Tile { gathered, activations, .. } = &mut self.tiles[0];
+            policy.forward(gathered.observation(), &[], activations);
+            self.timer.end(Part::Forward);
+            sums = sums + self.loss_and_gradient(policy, coefficients, minibatch, 0, |s| s < remaining);
         }
-        self.gradient.finish(policy.network(), flat);
-        self.timer.end(Part::Reduction);
         sums
     }
 
     /// Prefetches the samples of the next tile.
     fn ask(&mut self, minibatch: &Minibatch<'_>, tile: usize) {
-        let Minibatch { batch, ref shuffle, first, size, .. } = *minibatch;
-        self.next = shuffled(shuffle, first + tile * TILE, first + size);
+        let Minibatch { batch, ref order, first, size, .. } = *minibatch;
+        self.next = order.tile(batch, first + tile * TILE, first + size);
         batch.prefetch(&self.next);
     }
 
-    /// Losses and gradient of the tile that has been gathered.
-    fn tile(
+    /// Whole sequences, 16 side by side: forward from the state that the rollout had, then back through time. A tile has four steps.
+    fn sequences(
+        &mut self,
+        policy: &Policy,
+        coefficients: &LossCoefficients,
+        minibatch: &Minibatch<'_>,
+        groups: core::ops::Range<usize>,
+    ) -> LossSums {
+        let Minibatch { batch, ref order, first, size, .. } = *minibatch;
+        let length = batch.sequence();
+        let (first, end) = (first / length, (first + size) / length);
+        self.timer.start();
+        self.gradient.clear();
+        self.timer.end(Part::Reduction);
+        let mut sums = LossSums::default();
+        for group in groups {
+            self.pulse.fetch_add(1, Ordering::Relaxed);
+            let position = first + group * LANES;
+            let lanes = LANES.min(end - position);
+            let sequences: [u32; LANES] = order.sequences(position, end);
+            let steps = sequences.map(|sequence| batch.steps_of(sequence as usize));
+            let states = sequences.map(|sequence| batch.state(sequence as usize));
+            for (k, row) in self.state.iter_mut().enumerate() {
+                *row = [f32x16::new(states.map(|state| state[k]))];
+            }
+            for (k, tile) in self.tiles.iter_mut().enumerate() {
+                let samples = core::array::from_fn(|s| {
+                    let [first, stride] = steps[s % LANES];
+                    // Steps past the end repeat the last one, and carry no weight.
+                    (first + (k * STEPS + s / LANES).min(length - 1) * stride) as u32
+                });
+                tile.gathered.gather(batch, &samples);
+                tile.keep = batch.layout().keep.map_or(splat(1.0), |field| tile.gathered.float(field));
+                self.timer.end(Part::Gather);
+                let observation = tile.gathered.observation();
+                policy.sequence(observation, &mut self.state, &tile.keep, &mut tile.activations);
+                self.timer.end(Part::Forward);
+            }
+            self.gradient.begin_sequences();
+            for k in (0..self.tiles.len()).rev() {
+                let counts = |s: usize| s % LANES < lanes && k * STEPS + s / LANES < length;
+                sums = sums + self.loss_and_gradient(policy, coefficients, minibatch, k, counts);
+            }
+        }
+        sums
+    }
+
+    /// Losses and gradient of a tile whose forward pass is done; `counts` tells which of its samples are not padding.
+    fn loss_and_gradient(
         &mut self,
         policy: &Policy,
         coefficients: &LossCoefficients,
         minibatch: &Minibatch<'_>,
         tile: usize,
+        counts: impl Fn(usize) -> bool,
     ) -> LossSums {
-        let Minibatch { batch, size, advantages, .. } = *minibatch;
+        let Minibatch { batch, advantages, .. } = *minibatch;
         let layout = batch.layout();
-        let input = &mut self.input;
+        let (input, Tile { gathered, keep, activations }) = (&mut self.input, &self.tiles[tile]);
         for (k, action) in input.actions.iter_mut().enumerate() {
-            *action = self.gathered.float(layout.actions + k);
+            *action = gathered.float(layout.actions + k);
         }
-        input.logprob = self.gathered.float(layout.logprob);
-        input.value = self.gathered.float(layout.value);
-        let advantage = self.gathered.float(layout.advantage);
+        input.logprob = gathered.float(layout.logprob);
+        input.value = gathered.float(layout.value);
+        let advantage = gathered.float(layout.advantage);
         input.returns = returns(&advantage, &input.value);
         input.advantage = normalise(advantage, advantages.0, advantages.1);
-        let remaining = size - tile * TILE;
-        input.weight = core::array::from_fn(|v| {
-            f32x16::new(core::array::from_fn(|l| if v * LANES + l < remaining { 1.0 } else { 0.0 }))
-        });
-        self.head.set_mask(&self.gathered.mask);
-        let observation = match policy.network().architecture.input {
-            Input::Dense(_) => Observation::Dense(&self.gathered.obs),
-            Input::Bits(_) => Observation::Bits(&self.gathered.bits),
-        };
+        input.weight =
+            core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| f32::from(counts(v * LANES + l)))));
+        self.head.set_mask(&gathered.mask);
         self.timer.end(Part::Gather);
-        policy.forward(observation, &mut self.activations);
-        self.timer.end(Part::Forward);
         let sums = tile_loss(
             coefficients,
-            &self.input,
-            &self.activations,
+            input,
+            activations,
             policy.log_std(),
             &mut self.head,
             &mut self.deltas,
             &mut self.gradient.log_std,
         );
         self.timer.end(Part::Loss);
-        self.gradient.add(policy, observation, &self.activations, &mut self.deltas);
+        self.gradient.add(policy, gathered.observation(), keep, activations, &mut self.deltas);
         self.timer.end(Part::Backward);
         sums
     }

@@ -1,0 +1,287 @@
+//! The kinds of layers. A kind is a file and its row in the table at the end: what it keeps packed, its forward pass, its gradient.
+
+use operant_lane::{Float, Mask};
+use wide::f32x16;
+
+use crate::config::Activation;
+use crate::cpu::network::bits::BitWeights;
+use crate::cpu::network::cells::{self, CellGradient, CellLayer};
+use crate::cpu::network::conv::{self, ConvBits, ConvGradient, ConvPanels};
+use crate::cpu::network::dense::Dense;
+use crate::cpu::network::policy::Observation;
+use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, map};
+use crate::cpu::network::weight_gradient::WeightGradient;
+use crate::network::{Form, Input, LayerSpec, Network};
+
+/// The state of layers with memory in a forward pass over V x 16 samples, all layers' one after the other.
+#[derive(Debug)]
+pub(crate) enum Memory<'a, const V: usize> {
+    /// The samples are V x 16 environments, each at one step.
+    Step {
+        /// State before the step.
+        before: &'a [Row<V>],
+        /// State after it.
+        after: &'a mut [Row<V>],
+    },
+    /// The samples are V steps, one after the other, of 16 sequences.
+    Sequence {
+        /// State before the first step; afterwards, after the last.
+        state: &'a mut [Row<1>],
+        /// 0 where a step begins an episode, whose state is zero.
+        keep: &'a Row<V>,
+    },
+}
+
+impl<const V: usize> Memory<'_, V> {
+    /// The same for the next layer.
+    pub fn reborrow(&mut self) -> Memory<'_, V> {
+        match self {
+            Self::Step { before, after } => Memory::Step { before, after },
+            Self::Sequence { state, keep } => Memory::Sequence { state, keep },
+        }
+    }
+}
+
+/// A layer's forward pass over V x 16 samples.
+pub(crate) struct Forward<'a, const V: usize> {
+    /// The inputs.
+    pub x: Observation<'a, V>,
+    /// `[output]`.
+    pub y: &'a mut [Row<V>],
+    /// What the gradient needs besides inputs and outputs.
+    pub kept: &'a mut [Row<V>],
+    /// The state of all layers.
+    pub memory: Memory<'a, V>,
+    /// Scratch space.
+    pub scratch: &'a mut [f32x16],
+}
+
+/// A layer's backward pass over a tile.
+pub(crate) struct Backward<'a> {
+    /// The inputs.
+    pub x: Observation<'a, TILE_VECTORS>,
+    /// What the forward pass kept.
+    pub kept: &'a [Row<TILE_VECTORS>],
+    /// `[output]`: the gradient of the outputs, of a layer with a nonlinearity before it.
+    pub dz: &'a [Row<TILE_VECTORS>],
+    /// `[input]`: the gradient of the inputs; None for the first layer.
+    pub dx: Option<&'a mut [Row<TILE_VECTORS>]>,
+    /// As many rows as `kept`, to work with.
+    pub work: &'a mut [Row<TILE_VECTORS>],
+    /// Gradient of all layers' state after the last step; afterwards, before the first.
+    pub state: &'a mut [Row<1>],
+    /// 0 where a step begins an episode.
+    pub keep: &'a Row<TILE_VECTORS>,
+    /// Scratch space.
+    pub scratch: &'a mut [f32x16],
+}
+
+/// The gradient of a nonlinearity's input, from its output and the gradient of that.
+pub(crate) trait Slope: Fn(&Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<TILE_VECTORS> {}
+impl<F: Fn(&Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<TILE_VECTORS>> Slope for F {}
+
+/// A kind of layer with its weights packed.
+pub(crate) trait LayerKind {
+    /// Running sums of its parameters' gradient.
+    type Sums: LayerSums;
+    /// Takes the layer's parameters for forward passes.
+    fn pack(&mut self, params: &[f32]);
+    /// Takes them for the gradient of the inputs.
+    fn pack_backward(&mut self, params: &[f32]);
+    /// The outputs, each through `finish`.
+    fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>);
+    /// Adds a tile to the parameters' gradient, and sets that of the inputs through `slope`.
+    fn backward(&self, sums: &mut Self::Sums, pass: Backward<'_>, slope: impl Slope);
+}
+
+/// Running sums of the gradient of a layer's parameters.
+pub(crate) trait LayerSums {
+    /// Resets all sums.
+    fn clear(&mut self);
+    /// Writes them in the parameters' order.
+    fn finish(&self, params: &mut [f32]);
+}
+
+/// What `$body` makes of the nonlinearity, in a version for each.
+macro_rules! with_activation {
+    ($activation:expr, $functions:ident, |$function:ident| $body:expr) => {
+        match $activation {
+            None => {
+                let $function = $functions::identity;
+                $body
+            }
+            Some(Activation::Tanh) => {
+                let $function = $functions::tanh;
+                $body
+            }
+            Some(Activation::Relu) => {
+                let $function = $functions::relu;
+                $body
+            }
+        }
+    };
+}
+
+/// The kinds: packed weights and sums of each.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident: $weights:ty, $sums:ty;)+) => {
+        /// The packed weights of a layer.
+        #[derive(Debug, Clone)]
+        pub(crate) enum Kind {
+            $($(#[$doc])* $kind($weights),)+
+        }
+
+        /// Running sums of the gradient of a layer.
+        #[derive(Debug, Clone)]
+        pub(crate) enum Sums {
+            $($(#[$doc])* $kind($sums),)+
+        }
+
+        impl Kind {
+            /// See [`LayerKind::pack`].
+            pub fn pack(&mut self, params: &[f32]) {
+                match self { $(Self::$kind(layer) => layer.pack(params),)+ }
+            }
+
+            /// See [`LayerKind::pack_backward`].
+            pub fn pack_backward(&mut self, params: &[f32]) {
+                match self { $(Self::$kind(layer) => layer.pack_backward(params),)+ }
+            }
+
+            /// The outputs.
+            pub fn forward<const V: usize>(&self, pass: Forward<'_, V>, activation: Option<Activation>) {
+                match self {
+                    $(Self::$kind(layer) => {
+                        with_activation!(activation, outputs, |finish| layer.forward(pass, finish))
+                    })+
+                }
+            }
+
+            /// Adds a tile to `sums`, and sets the gradient of the inputs, which had this nonlinearity.
+            pub fn backward(&self, sums: &mut Sums, pass: Backward<'_>, activation: Option<Activation>) {
+                match (self, sums) {
+                    $((Self::$kind(layer), Sums::$kind(sums)) => {
+                        with_activation!(activation, slopes, |slope| layer.backward(sums, pass, slope))
+                    })+
+                    _ => panic!("the sums are those of another kind of layer"),
+                }
+            }
+        }
+
+        impl Sums {
+            /// Resets all sums.
+            pub fn clear(&mut self) {
+                match self { $(Self::$kind(sums) => sums.clear(),)+ }
+            }
+
+            /// Writes them in the parameters' order.
+            pub fn finish(&self, params: &mut [f32]) {
+                match self { $(Self::$kind(sums) => sums.finish(params),)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Fully connected, over numbers.
+    Dense: Dense, WeightGradient;
+    /// Fully connected, over packed bits.
+    Bits: BitWeights, WeightGradient;
+    /// A convolution over numbers.
+    Conv: ConvPanels, ConvGradient;
+    /// A convolution over packed bits.
+    ConvBits: ConvBits, ConvGradient;
+    /// Units with memory.
+    Cell: CellLayer, CellGradient;
+}
+
+/// A layer as it is before its parameters are packed, and its sums; the first layer may have packed bits as its inputs.
+pub(crate) fn new(layer: &LayerSpec, bits: bool) -> (Kind, Sums) {
+    let (inputs, outputs) = (layer.inputs, layer.outputs);
+    match &layer.form {
+        Form::Dense if bits => (
+            Kind::Bits(BitWeights::new(inputs, outputs)),
+            Sums::Bits(WeightGradient::new(inputs, outputs, true)),
+        ),
+        Form::Dense => (
+            Kind::Dense(Dense::new(inputs, outputs)),
+            Sums::Dense(WeightGradient::new(inputs, outputs, false)),
+        ),
+        Form::Conv(conv) if bits => (
+            Kind::ConvBits(ConvBits::new(conv, inputs)),
+            Sums::ConvBits(ConvGradient::new(layer, conv, true)),
+        ),
+        Form::Conv(conv) => {
+            (Kind::Conv(ConvPanels::new(conv)), Sums::Conv(ConvGradient::new(layer, conv, false)))
+        }
+        Form::Cell(cell) => {
+            assert!(!bits, "units with memory have a hidden layer before them");
+            (Kind::Cell(CellLayer::new(cell, inputs)), Sums::Cell(CellGradient::new(cell, inputs)))
+        }
+    }
+}
+
+/// Whether the inputs of layer `k` of a chain are packed bits.
+pub(crate) fn takes_bits(network: &Network, k: usize) -> bool {
+    k == 0 && matches!(network.architecture.input, Input::Bits(_))
+}
+
+/// Rows that a layer keeps from its forward pass for its gradient.
+pub(crate) fn kept(layer: &LayerSpec) -> usize {
+    match &layer.form {
+        Form::Cell(cell) => cells::kept(cell),
+        _ => 0,
+    }
+}
+
+/// Vectors of scratch space that the layers of a network need for V x 16 samples.
+pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
+    let of_layer = |layer: &LayerSpec| match &layer.form {
+        Form::Cell(cell) => cells::scratch::<V>(cell),
+        _ => 0,
+    };
+    network.layers().map(of_layer).fold(conv::scratch::<V>(&network.architecture), usize::max)
+}
+
+/// The nonlinearities.
+mod outputs {
+    use super::*;
+
+    #[inline(always)]
+    pub fn identity<const V: usize>(row: Row<V>) -> Row<V> {
+        row
+    }
+
+    #[inline(always)]
+    pub fn tanh<const V: usize>(row: Row<V>) -> Row<V> {
+        map(row, Float::tanh)
+    }
+
+    #[inline(always)]
+    pub fn relu<const V: usize>(row: Row<V>) -> Row<V> {
+        // NaN stays NaN, so that a broken network is detected.
+        map(row, |x| Float::lt(x, f32x16::ZERO).select(f32x16::ZERO, x))
+    }
+}
+
+/// The gradients of their inputs z, from their outputs y and dy.
+mod slopes {
+    use super::*;
+
+    #[inline(always)]
+    pub fn identity<const V: usize>(_y: &Row<V>, dy: Row<V>) -> Row<V> {
+        dy
+    }
+
+    /// dy (1 - y^2).
+    #[inline(always)]
+    pub fn tanh<const V: usize>(y: &Row<V>, dy: Row<V>) -> Row<V> {
+        core::array::from_fn(|v| dy[v] * fma(-y[v], y[v], f32x16::ONE))
+    }
+
+    /// dy where y > 0.
+    #[inline(always)]
+    pub fn relu<const V: usize>(y: &Row<V>, dy: Row<V>) -> Row<V> {
+        core::array::from_fn(|v| Float::gt(y[v], f32x16::ZERO).select(dy[v], f32x16::ZERO))
+    }
+}

@@ -1,0 +1,155 @@
+"""The gradient of PPO's loss once more, by JAX's automatic differentiation in float64: `gradients.py DIRECTORY`.
+
+Reads `cases.json` there, a list of networks, coefficients and samples that `tests/gradients.rs` wrote, and writes `gradients.json`:
+the gradient of each case by the names of its parameters. It is written from the formulas of docs/ppo.md, and shares no code with the
+engine. Gate order and biases are those of PyTorch's documentation of GRUCell and LSTMCell.
+"""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_platforms", "cpu")
+
+
+def convolution(x, name, shape, params, activation):
+    """The image among the features (rows, O), through Conv2d; the other features follow."""
+    first, (height, width, depth) = shape["first"], shape["image"]
+    end = first + height * width * depth
+    image = x[:, first:end].reshape(-1, height, width, depth)
+    # (channels, depth, k, k)
+    weight = params[f"{name}.weight"]
+    sums = jax.lax.conv_general_dilated(
+        image, weight, [shape["stride"]] * 2, "VALID", dimension_numbers=("NHWC", "OIHW", "NHWC")
+    )
+    made = activation(sums + params[f"{name}.bias"])
+    return jnp.concatenate([made.reshape(len(x), -1), x[:, :first], x[:, end:]], 1)
+
+
+def mingru(x, state, p):
+    (h,) = state
+    z, update, highway = jnp.split(x @ p["weight"].T + p["bias"], 3, 1)
+    candidate = jnp.where(z >= 0, z + 0.5, jax.nn.sigmoid(z))
+    update, highway = jax.nn.sigmoid(update), jax.nn.sigmoid(highway)
+    h = (1 - update) * h + update * candidate
+    return x * (1 - highway) + h * highway, [h]
+
+
+def gru(x, state, p):
+    (h,) = state
+    of_x = jnp.split(x @ p["weight_ih"].T + p["bias_ih"], 3, 1)
+    of_h = jnp.split(h @ p["weight_hh"].T + p["bias_hh"], 3, 1)
+    reset, update = (jax.nn.sigmoid(of_x[k] + of_h[k]) for k in (0, 1))
+    new = jnp.tanh(of_x[2] + reset * of_h[2])
+    h = (1 - update) * new + update * h
+    return h, [h]
+
+
+def lstm(x, state, p):
+    h, c = state
+    gates = x @ p["weight_ih"].T + p["bias_ih"] + h @ p["weight_hh"].T + p["bias_hh"]
+    i, f, g, o = jnp.split(gates, 4, 1)
+    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+    h = jax.nn.sigmoid(o) * jnp.tanh(c)
+    return h, [h, c]
+
+
+CELLS = {"mingru": (mingru, 1), "gru": (gru, 1), "lstm": (lstm, 2)}
+
+
+def core(x, trunk, case, params, state):
+    """Layers with memory over (sequences, steps, features), from `state` (sequences, numbers); returns what is left of the state."""
+    if case["core"] is None:
+        return x, state
+    cell, states = CELLS[case["core"]["cell"]]
+    width = case["core"]["width"]
+    for layer in range(case["core"]["layers"]):
+        prefix = f"{trunk}.core.{layer}."
+        p = {name.removeprefix(prefix): value for name, value in params.items() if name.startswith(prefix)}
+        at = [state[:, k * width : (k + 1) * width] for k in range(states)]
+        state = state[:, states * width :]
+
+        def step(at, now, cell=cell, p=p):
+            x, keep = now
+            # An episode that begins knows nothing of the last one.
+            y, at = cell(x, [part * keep[:, None] for part in at], p)
+            return at, y
+
+        _, y = jax.lax.scan(step, at, (x.swapaxes(0, 1), case["keep"].T))
+        x = y.swapaxes(0, 1)
+    return x, state
+
+
+def heads(case, params):
+    """Outputs of the policy and values, (sequences, steps, ...)."""
+    activation = {"tanh": jnp.tanh, "relu": lambda x: jnp.maximum(x, 0)}[case["activation"]]
+    sequences, steps, _ = case["obs"].shape
+    state, hidden = case["begins"], {}
+    for trunk in ["trunk"] if case["shared_trunk"] else ["actor", "critic"]:
+        x = case["obs"].reshape(sequences * steps, -1)
+        for k, shape in enumerate(case["conv"]):
+            x = convolution(x, f"{trunk}.conv.{k}", shape, params, activation)
+        for k in range(case["hidden"]):
+            x = activation(x @ params[f"{trunk}.{k}.weight"].T + params[f"{trunk}.{k}.bias"])
+        hidden[trunk], state = core(x.reshape(sequences, steps, -1), trunk, case, params, state)
+    actor, critic = (hidden.get(name, hidden.get("trunk")) for name in ("actor", "critic"))
+    policy = actor @ params["policy.weight"].T + params["policy.bias"]
+    return policy, (critic @ params["value.weight"].T + params["value.bias"])[..., 0]
+
+
+def logprob_and_entropy(case, policy, params):
+    if case["choices"] is None:
+        log_std = params["log_std"]
+        z = (case["actions"] - policy) / jnp.exp(log_std)
+        logprob = (-0.5 * z**2 - log_std - 0.5 * math.log(2 * math.pi)).sum(-1)
+        return logprob, jnp.broadcast_to((0.5 + 0.5 * math.log(2 * math.pi) + log_std).sum(), logprob.shape)
+    logprob, entropy, first = 0.0, 0.0, 0
+    for component, count in enumerate(case["choices"]):
+        logits, legal = (all_[..., first : first + count] for all_ in (policy, case["legal"]))
+        first += count
+        ln_p = jax.nn.log_softmax(jnp.where(legal, logits, -jnp.inf))
+        taken = case["actions"][..., component].astype(int)
+        logprob += jnp.take_along_axis(ln_p, taken[..., None], -1)[..., 0]
+        # Nothing of what is illegal, also in the gradient.
+        safe = jnp.where(legal, ln_p, 0.0)
+        entropy -= jnp.where(legal, jnp.exp(safe) * safe, 0.0).sum(-1)
+    return logprob, entropy
+
+
+def loss(params, case):
+    c = case["coefficients"]
+    policy, value = heads(case, params)
+    logprob, entropy = logprob_and_entropy(case, policy, params)
+    advantage = case["advantage"]
+    if c["norm_adv"]:
+        advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
+    ratio = jnp.exp(logprob - case["logprob"])
+    clip = c["clip_coef"]
+    of_policy = jnp.maximum(-advantage * ratio, -advantage * jnp.clip(ratio, 1 - clip, 1 + clip)).mean()
+    target = case["advantage"] + case["value"]
+    square = (value - target) ** 2
+    if c["clip_vloss"]:
+        bounded = case["value"] + jnp.clip(value - case["value"], -clip, clip)
+        square = jnp.maximum(square, (bounded - target) ** 2)
+    return of_policy - c["ent_coef"] * entropy.mean() + c["vf_coef"] * 0.5 * square.mean()
+
+
+def main(directory: Path) -> None:
+    gradients = []
+    for case in json.loads((directory / "cases.json").read_text()):
+        params = {name: jnp.array(np.array(t["values"]).reshape(t["shape"])) for name, t in case["params"].items()}
+        for name in ("obs", "actions", "logprob", "value", "advantage", "keep", "begins"):
+            case[name] = np.array(case[name]["values"], np.float64).reshape(case[name]["shape"])
+        case["legal"] = np.array(case["legal"]["values"], bool).reshape(case["legal"]["shape"])
+        gradient = jax.jit(lambda params, case=case: jax.grad(loss)(params, case))(params)
+        gradients.append({name: np.asarray(values).ravel().tolist() for name, values in gradient.items()})
+    (directory / "gradients.json").write_text(json.dumps(gradients))
+
+
+main(Path(sys.argv[1]))

@@ -1,0 +1,202 @@
+//! The gradient of the whole loss for random networks, against JAX's automatic differentiation in float64 (`gradients.py`): encoders,
+//! cores, layers, heads, masks, lengths of sequences and resets within them.
+
+mod cases;
+mod reference;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use cases::Case;
+use operant_learn::cpu::update::Learner;
+use operant_learn::network::{Architecture, Conv, Core, Head, Image, Input};
+use operant_learn::{Activation, Config, CoreKind, LearnerState};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+
+/// Networks that are drawn.
+const COUNT: usize = 32;
+
+/// The largest distance from JAX's gradient, relative to its norm.
+const TOLERANCE: f64 = 1e-5;
+
+/// A network, a batch for it, and what they are called in a failure.
+#[derive(Debug, Clone)]
+struct Description {
+    seed: u64,
+    config: Config,
+    input: Input,
+    head: Head,
+    masked: bool,
+    conv: Vec<Conv>,
+}
+
+/// Any description. Minibatches are whole batches, so that one gradient is all there is.
+fn description() -> impl Strategy<Value = Description> {
+    let core = prop::sample::select(vec![CoreKind::Mlp, CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm]);
+    let shape = (1usize..=20, 1usize..=6, 1usize..=3, core, 1usize..=2, prop::option::of(1usize..=9));
+    let layers = (prop::collection::vec(1usize..=12, 1..=2), any::<bool>(), any::<bool>());
+    let image = prop::option::of((3usize..=5, 3usize..=5, 1usize..=3, 0usize..=2, 1usize..=18, 1usize..=2));
+    let input = (any::<bool>(), 1usize..=40, image, any::<bool>());
+    let head = prop_oneof![
+        prop::collection::vec(1usize..=5, 1..=3).prop_map(Head::MultiDiscrete),
+        (1usize..=3).prop_map(Head::DiagonalGaussian),
+    ];
+    let loss = (any::<bool>(), any::<bool>());
+    (any::<u64>(), shape, layers, input, head, loss).prop_map(
+        |(seed, (num_envs, length, parts, core, core_layers, width), layers, input, head, loss)| {
+            let (hidden, shared_trunk, is_tanh) = layers;
+            let (is_bits, features, image, masked) = input;
+            let mut features = features;
+            let conv = image.map_or(vec![], |(height, width, depth, first, channels, stride)| {
+                let image = Image { first, extents: [height, width, depth] };
+                features = first + height * width * depth + features % 4;
+                Conv::stack(image, &[[channels, 2, stride], [3, 1, 1]]).expect("convolutions that fit")
+            });
+            let (core_width, core_layers, sequence_length) = match core {
+                CoreKind::Mlp => (0, 1, 0),
+                CoreKind::MinGru => (0, core_layers, length),
+                _ => (width.unwrap_or(0), core_layers, length),
+            };
+            let config = Config {
+                hidden,
+                shared_trunk,
+                core,
+                core_width,
+                core_layers,
+                sequence_length,
+                activation: if is_tanh { Activation::Tanh } else { Activation::Relu },
+                norm_adv: loss.0 && num_envs * length * parts > 1,
+                clip_vloss: loss.1,
+                num_minibatches: 1,
+                update_epochs: 1,
+                // The first moment after one step is (1 - beta1) times the gradient.
+                max_grad_norm: 1e9,
+                adam_beta1: 0.0,
+                ..cases::config(num_envs, length * parts, 1)
+            };
+            let input = if is_bits { Input::Bits(features) } else { Input::Dense(features) };
+            let masked = masked && matches!(head, Head::MultiDiscrete(_));
+            Description { seed, config, input, head, masked, conv }
+        },
+    )
+}
+
+/// A tensor as JSON.
+fn array(shape: &[usize], values: impl IntoIterator<Item = f64>) -> Value {
+    json!({"shape": shape, "values": values.into_iter().collect::<Vec<_>>()})
+}
+
+/// What the script reads: samples in order of their sequences.
+fn to_json(case: &Case) -> Value {
+    let Architecture { conv, hidden, activation, shared_trunk, head, core, .. } = &case.network.architecture;
+    let (sequences, steps) = (case.batch.sequences(), case.batch.sequence());
+    let samples = reference::sequences(&case.network, &case.batch, 0..sequences);
+    let of = |width: usize, values: &dyn Fn(&reference::Sample) -> Vec<f64>| {
+        array(&[sequences, steps, width], samples.iter().flat_map(values))
+    };
+    let number =
+        |value: &dyn Fn(&reference::Sample) -> f64| array(&[sequences, steps], samples.iter().map(value));
+    let outputs = case.network.policy_outputs();
+    let legal = |s: &reference::Sample| match s.legal[..] {
+        [] => vec![1.0; outputs],
+        _ => s.legal.iter().map(|&legal| f64::from(legal)).collect(),
+    };
+    let params = case.network.tensors.iter().map(|tensor| {
+        let values = case.params[tensor.range()].iter().map(|&x| f64::from(x));
+        (tensor.name.clone(), array(&tensor.shape, values))
+    });
+    let begins = samples.iter().filter_map(|s| s.begins.clone()).flatten();
+    json!({
+        "conv": conv.iter().map(|conv| json!({"first": conv.first, "image": conv.image, "stride": conv.stride})).collect::<Vec<_>>(),
+        "hidden": hidden.len(),
+        "activation": activation.name(),
+        "shared_trunk": shared_trunk,
+        "core": core.map(|Core { cell, width, layers }| json!({"cell": cell.name(), "width": width, "layers": layers})),
+        "choices": match head { Head::MultiDiscrete(counts) => Some(counts), Head::DiagonalGaussian(_) => None },
+        "coefficients": {
+            "clip_coef": case.config.clip_coef,
+            "clip_vloss": case.config.clip_vloss,
+            "ent_coef": case.config.ent_coef,
+            "vf_coef": case.config.vf_coef,
+            "norm_adv": case.config.norm_adv,
+        },
+        "params": params.collect::<serde_json::Map<_, _>>(),
+        "obs": of(case.network.architecture.input.features(), &|s| s.obs.clone()),
+        "actions": of(case.layout.components, &|s| s.actions.clone()),
+        "legal": of(outputs, &legal),
+        "logprob": number(&|s| s.logprob),
+        "value": number(&|s| s.value),
+        "advantage": number(&|s| s.advantage),
+        "keep": number(&|s| f64::from(!s.is_first)),
+        "begins": array(&[sequences, case.network.states], begins),
+    })
+}
+
+/// JAX's gradients of these cases, each in the order of the parameters.
+fn by_jax(python: &Path, cases: &[Case]) -> Vec<Vec<f64>> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let all: Vec<Value> = cases.iter().map(to_json).collect();
+    std::fs::write(dir.path().join("cases.json"), Value::from(all).to_string()).expect("written");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gradients.py");
+    let ran = Command::new(python).arg(script).arg(dir.path()).output().expect("started");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let text = std::fs::read_to_string(dir.path().join("gradients.json")).expect("written");
+    let gradients: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(gradients.len(), cases.len());
+    let of = |case: &Case, gradient: &Value| {
+        let tensor = |name: &str| {
+            gradient[name].as_array().expect("a gradient").iter().map(|x| x.as_f64().expect("a number"))
+        };
+        case.network.tensors.iter().flat_map(|t| tensor(&t.name).collect::<Vec<_>>()).collect()
+    };
+    cases.iter().zip(&gradients).map(|(case, gradient)| of(case, gradient)).collect()
+}
+
+/// ||a - b|| / ||b||.
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let (error, norm) = a.iter().zip(b).fold((0.0, 0.0), |(e, n), (a, b)| (e + (a - b).powi(2), n + b * b));
+    (error / norm).sqrt()
+}
+
+#[test]
+fn gradients_are_those_of_automatic_differentiation() {
+    let Some(python) = std::env::var_os("OPERANT_TEST_PYTHON") else {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED gradients_are_those_of_automatic_differentiation: no OPERANT_TEST_PYTHON with jax; cargo xtask python makes one"
+        );
+        return;
+    };
+    let mut runner = TestRunner::deterministic();
+    let descriptions: Vec<Description> =
+        (0..COUNT).map(|_| description().new_tree(&mut runner).expect("a description").current()).collect();
+    let made: Vec<Case> = (descriptions.iter().cloned())
+        .map(|d| Case::seeded("random", d.seed, d.config, d.input, d.head, d.masked, d.conv))
+        .collect();
+    let expected = by_jax(Path::new(&python), &made);
+    let (mut worst, mut cores) = (0.0f64, std::collections::BTreeSet::new());
+    for ((case, expected), description) in made.iter().zip(&expected).zip(&descriptions) {
+        let what = format!("{}: {description:?}", case.network.architecture);
+        cores.insert(case.config.core.name());
+        // The tests' own reference, in f64.
+        let samples = reference::sequences(&case.network, &case.batch, 0..case.batch.sequences());
+        let params: Vec<f64> = case.params.iter().map(|&p| f64::from(p)).collect();
+        let (_, _, gradient) = reference::loss(&case.network, &case.config, &params, &samples);
+        assert!(distance(&gradient, expected) < 1e-9, "the reference, {what}");
+        // The engine, in f32.
+        let mut learner = Learner::new(case.network.clone(), case.layout.clone(), case.config.clone());
+        let mut state = LearnerState::new(case.params.clone());
+        learner.update(&mut state, &case.batch, 0);
+        let gradient: Vec<f64> = state.exp_avg.iter().map(|&x| f64::from(x)).collect();
+        let distance = distance(&gradient, expected);
+        assert!(distance < TOLERANCE, "{distance:e}, {what}");
+        worst = worst.max(distance);
+    }
+    assert_eq!(cores.len(), 4, "every core was drawn");
+    println!("{COUNT} networks, largest distance from JAX's gradients {worst:.1e} of their norm");
+}
