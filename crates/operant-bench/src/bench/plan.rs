@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(minibatches(16 * 128, 32_768), 1);
         assert_eq!(minibatches(3 * 5, 4), 3, "15 samples are 3 of 5, not 4");
         assert_eq!(minibatches(7 * 13, 1), 91);
-        assert_eq!(minibatches(1 * 101, 30), 1, "a prime");
+        assert_eq!(minibatches(101, 30), 1, "a prime");
         for (n, t, size) in [(17usize, 9usize, 20), (1_000, 3, 70), (65, 64, 100)] {
             assert!((n * t).is_multiple_of(minibatches(n * t, size)));
         }
