@@ -97,7 +97,7 @@ fn a_network_with_memory_trains_resumes_and_is_played() {
     assert!(place.final_state("whole") == place.final_state("parts"));
     let evaluated = place.operant(&["eval", "parts", "--episodes", "8", "--json"]);
     assert_eq!(evaluated.json()["eval_return_mean"], resumed.json()["eval_return_mean"]);
-    let played = place.operant(&["play", "whole", "--episodes", "8", "--json"]);
+    let played = place.operant(&["play", "whole", "--record", "film.png", "--episodes", "1"]);
     assert_eq!(played.code, Some(0), "{played:#?}");
     place
         .operant(&["train", "--resume", "parts", "--steps", "4096", "--set", "core=gru"])
@@ -129,6 +129,55 @@ fn memory_is_shown_and_measured() {
         measured.json()["work"].as_str().is_some_and(|work| work.contains("mingru(16)")),
         "{measured:#?}"
     );
+}
+
+#[test]
+fn embeddings_are_shown_trained_and_resumed() {
+    let place = Place::new();
+    let sets = [
+        "--set",
+        "encoder=embed",
+        "--set",
+        "embed_width=8",
+        "--set",
+        "conv=[[16, 3, 1]]",
+        "--set",
+        "hidden=[24]",
+        "--set",
+        "layer_norm=true",
+        "--set",
+        "shared_trunk=true",
+    ];
+    let shown = place.operant(&[&["config", "minigrid_empty_8x8"], &sets[..]].concat());
+    assert_eq!(shown.code, Some(0), "{shown:#?}");
+    let lines: Vec<Vec<&str>> = shown.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    for line in [
+        "# Network 984-embed(8)-conv3/1(5x5x16)-24n-(7+1):",
+        "# trunk.embed 984 -> 400, 24 rows of 8 192 0",
+        "# trunk.conv.0 7x7x8 -> 5x5x16, 3x3, stride 1 1168 57600",
+        "# trunk.0.norm 24, normalised 48 0",
+    ] {
+        assert!(lines.contains(&line.split_whitespace().collect()), "{line}: {}", shown.stdout);
+    }
+    let train = [
+        "train",
+        "minigrid_empty_8x8",
+        "--envs",
+        "8",
+        "--quiet",
+        "--set",
+        "num_steps=32",
+        "--set",
+        "anneal_lr=false",
+    ];
+    let train = [&train[..], &["--set", "eval_episodes=8", "--set", "ring=false"], &sets].concat();
+    for (name, steps) in [("whole", "2048"), ("parts", "1024")] {
+        let finished = place.operant(&[&train[..], &["--name", name, "--steps", steps]].concat());
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+    }
+    let resumed = place.operant(&["train", "--resume", "parts", "--steps", "2048", "--quiet"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:#?}");
+    assert!(place.final_state("whole") == place.final_state("parts"));
 }
 
 #[test]
@@ -167,6 +216,21 @@ fn networks_that_do_not_fit_are_refused() {
         let set = format!("conv={conv}");
         for command in ["train", "config"] {
             let args = [command, env, "--set", &set];
+            place.operant(&args).assert_error(2, &[parts[0], parts[1], "where: --set"]);
+        }
+    }
+    for (env, sets, parts) in [
+        ("cartpole", &["encoder=embed"][..], ["only observations of indices and bits", "4 reals"]),
+        ("minatar_breakout", &["encoder=embed"], ["no part of the observation has indices", "10x10x4 bits"]),
+        (
+            "minigrid_empty_8x8",
+            &["encoder=embed_sum", "conv=[[16, 3, 1]]"],
+            ["the encoder pools the pixels", "image: 7x7x3 indices"],
+        ),
+    ] {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+        for command in ["train", "config"] {
+            let args = [&[command, env], &sets[..]].concat();
             place.operant(&args).assert_error(2, &[parts[0], parts[1], "where: --set"]);
         }
     }

@@ -57,11 +57,19 @@ settings! {
     adam_beta1: f64 [Kind::Real(Range::BelowOne)] = 0.9;
     /// Adam's decay of the second moment
     adam_beta2: f64 [Kind::Real(Range::BelowOne)] = 0.999;
+    /// How the network takes observations: `auto` as they are (indices one-hot), `embed` with a row of a table for each index, side by side;
+    /// `embed_sum` and `embed_mean` add those of a part or take their mean. CPU only, apart from `auto`
+    encoder: Encoder = Encoder::Auto, fixed("the checkpoint holds weights of that shape");
+    /// Columns of the tables of `embed`
+    embed_width: usize [Kind::Count { least: 1, most: crate::setting::MAX_WIDTH }] = 16,
+        fixed("the checkpoint holds weights of that shape");
     /// Convolutions over the image in the observation: a list of [channels, kernel, stride], without padding. Other inputs skip them
     /// and enter the first hidden layer. CPU only
     conv: Vec<[usize; 3]> = vec![], fixed("the checkpoint holds weights of that shape");
     /// Widths of the hidden layers
     hidden: Vec<usize> = vec![64, 64], fixed("the checkpoint holds weights of that shape");
+    /// Normalise the sums of each hidden layer over its units before the nonlinearity. CPU only
+    layer_norm: bool = false, fixed("the checkpoint holds weights of that shape");
     /// What stands between the hidden layers and the heads: nothing (`mlp`), or layers with memory, whose state each environment carries
     /// from step to step of an episode. CPU only, apart from `mlp`
     core: CoreKind = CoreKind::Mlp, fixed("the checkpoint holds weights of that shape");
@@ -106,6 +114,20 @@ impl Config {
             (_, 0) => self.num_steps,
             (_, length) => length,
         }
+    }
+}
+
+choice! {
+    /// How the network takes observations.
+    pub enum Encoder {
+        /// As they are.
+        Auto = "auto",
+        /// A row of a table for each index.
+        Embed = "embed",
+        /// The sum of a part's rows.
+        EmbedSum = "embed_sum",
+        /// The mean of a part's rows.
+        EmbedMean = "embed_mean",
     }
 }
 

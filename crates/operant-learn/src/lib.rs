@@ -23,7 +23,7 @@ mod state;
 pub mod trained;
 
 pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-pub use config::{Activation, Config, CoreKind};
+pub use config::{Activation, Config, CoreKind, Encoder};
 pub use in_flight::InFlight;
 pub use precision::Precision;
 pub use snapshot::{Dtype, Snapshot, Tensor};

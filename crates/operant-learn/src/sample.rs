@@ -81,6 +81,8 @@ mod tests {
             packing: None,
             conv: vec![],
             hidden: vec![],
+            embed: None,
+            layer_norm: false,
             core: None,
             activation: Activation::Tanh,
             shared_trunk: true,

@@ -32,6 +32,25 @@ def convolution(x, name, shape, params, activation):
     return jnp.concatenate([made.reshape(len(x), -1), x[:, :first], x[:, end:]], 1)
 
 
+def embedding(x, name, shape, params):
+    """Rows of a table for the features (rows, O) that are indices; the other features follow."""
+    end = shape["first"] + shape["positions"] * shape["rows"]
+    ones = x[:, shape["first"] : end].reshape(len(x), shape["positions"], shape["rows"])
+    vectors = ones @ params[f"{name}.weight"]
+    made = {
+        "embed": lambda: vectors.reshape(len(x), -1),
+        "embed_sum": lambda: vectors.sum(1),
+        "embed_mean": lambda: vectors.mean(1),
+    }[shape["pool"]]()
+    return jnp.concatenate([made, x[:, : shape["first"]], x[:, end:]], 1)
+
+
+def normalised(x, name, params):
+    """LayerNorm."""
+    x = (x - x.mean(1, keepdims=True)) / jnp.sqrt(x.var(1, keepdims=True) + 1e-5)
+    return x * params[f"{name}.weight"] + params[f"{name}.bias"]
+
+
 def mingru(x, state, p):
     (h,) = state
     z, update, highway = jnp.split(x @ p["weight"].T + p["bias"], 3, 1)
@@ -93,10 +112,13 @@ def heads(case, params):
     state, hidden = case["begins"], {}
     for trunk in ["trunk"] if case["shared_trunk"] else ["actor", "critic"]:
         x = case["obs"].reshape(sequences * steps, -1)
+        if case["embed"] is not None:
+            x = embedding(x, f"{trunk}.embed", case["embed"], params)
         for k, shape in enumerate(case["conv"]):
             x = convolution(x, f"{trunk}.conv.{k}", shape, params, activation)
         for k in range(case["hidden"]):
-            x = activation(x @ params[f"{trunk}.{k}.weight"].T + params[f"{trunk}.{k}.bias"])
+            x = x @ params[f"{trunk}.{k}.weight"].T + params[f"{trunk}.{k}.bias"]
+            x = activation(normalised(x, f"{trunk}.{k}.norm", params) if case["layer_norm"] else x)
         hidden[trunk], state = core(x.reshape(sequences, steps, -1), trunk, case, params, state)
     actor, critic = (hidden.get(name, hidden.get("trunk")) for name in ("actor", "critic"))
     policy = actor @ params["policy.weight"].T + params["policy.bias"]

@@ -8,9 +8,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use cases::Case;
+use cases::{Case, Encoding};
 use operant_learn::cpu::update::Learner;
-use operant_learn::network::{Architecture, Conv, Core, Head, Image, Input};
+use operant_learn::network::{Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Pool};
 use operant_learn::{Activation, Config, CoreKind, LearnerState};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -31,7 +31,7 @@ struct Description {
     input: Input,
     head: Head,
     masked: bool,
-    conv: Vec<Conv>,
+    encoding: Encoding,
 }
 
 /// Any description. Minibatches are whole batches, so that one gradient is all there is.
@@ -45,17 +45,37 @@ fn description() -> impl Strategy<Value = Description> {
         prop::collection::vec(1usize..=5, 1..=3).prop_map(Head::MultiDiscrete),
         (1usize..=3).prop_map(Head::DiagonalGaussian),
     ];
-    let loss = (any::<bool>(), any::<bool>());
-    (any::<u64>(), shape, layers, input, head, loss).prop_map(
-        |(seed, (num_envs, length, parts, core, core_layers, width), layers, input, head, loss)| {
+    let loss = (any::<bool>(), any::<bool>(), any::<bool>());
+    let pool = prop::option::of(prop::sample::select(vec![Pool::Concat, Pool::Sum, Pool::Mean]));
+    let tables = (pool, 1usize..=18);
+    (any::<u64>(), shape, layers, input, head, loss, tables).prop_map(
+        |(seed, (num_envs, length, parts, core, core_layers, width), layers, input, head, loss, tables)| {
             let (hidden, shared_trunk, is_tanh) = layers;
             let (is_bits, features, image, masked) = input;
             let mut features = features;
-            let conv = image.map_or(vec![], |(height, width, depth, first, channels, stride)| {
+            let mut encoding = Encoding::default();
+            if let Some((height, width, depth, first, channels, stride)) = image {
                 let image = Image { first, extents: [height, width, depth] };
                 features = first + height * width * depth + features % 4;
-                Conv::stack(image, &[[channels, 2, stride], [3, 1, 1]]).expect("convolutions that fit")
-            });
+                // Tables instead of the pixels' bits, or for the other features.
+                let (pool, columns) = tables;
+                let part = |first, positions, rows| EmbedPart {
+                    name: String::new(),
+                    first,
+                    positions,
+                    indices: 1,
+                    rows,
+                };
+                encoding.embed = pool.filter(|_| is_bits).map(|pool| Embed {
+                    parts: vec![part(first, height * width, depth)],
+                    width: columns,
+                    pool,
+                });
+                if let Ok(image) = image.embedded(encoding.embed.as_ref()) {
+                    encoding.conv =
+                        Conv::stack(image, &[[channels, 2, stride], [3, 1, 1]]).expect("they fit");
+                }
+            }
             let (core_width, core_layers, sequence_length) = match core {
                 CoreKind::Mlp => (0, 1, 0),
                 CoreKind::MinGru => (0, core_layers, length),
@@ -68,6 +88,7 @@ fn description() -> impl Strategy<Value = Description> {
                 core_width,
                 core_layers,
                 sequence_length,
+                layer_norm: loss.2,
                 activation: if is_tanh { Activation::Tanh } else { Activation::Relu },
                 norm_adv: loss.0 && num_envs * length * parts > 1,
                 clip_vloss: loss.1,
@@ -80,7 +101,7 @@ fn description() -> impl Strategy<Value = Description> {
             };
             let input = if is_bits { Input::Bits(features) } else { Input::Dense(features) };
             let masked = masked && matches!(head, Head::MultiDiscrete(_));
-            Description { seed, config, input, head, masked, conv }
+            Description { seed, config, input, head, masked, encoding }
         },
     )
 }
@@ -92,7 +113,8 @@ fn array(shape: &[usize], values: impl IntoIterator<Item = f64>) -> Value {
 
 /// What the script reads: samples in order of their sequences.
 fn to_json(case: &Case) -> Value {
-    let Architecture { conv, hidden, activation, shared_trunk, head, core, .. } = &case.network.architecture;
+    let Architecture { embed, conv, hidden, activation, shared_trunk, head, core, layer_norm, .. } =
+        &case.network.architecture;
     let (sequences, steps) = (case.batch.sequences(), case.batch.sequence());
     let samples = reference::sequences(&case.network, &case.batch, 0..sequences);
     let of = |width: usize, values: &dyn Fn(&reference::Sample) -> Vec<f64>| {
@@ -110,7 +132,14 @@ fn to_json(case: &Case) -> Value {
         (tensor.name.clone(), array(&tensor.shape, values))
     });
     let begins = samples.iter().filter_map(|s| s.begins.clone()).flatten();
+    let embed = embed.as_ref().map(|embed| {
+        let part = &embed.parts[0];
+        let pool = embed.pool.encoder().name();
+        json!({"first": part.first, "positions": part.positions, "rows": part.rows, "pool": pool})
+    });
     json!({
+        "embed": embed,
+        "layer_norm": layer_norm,
         "conv": conv.iter().map(|conv| json!({"first": conv.first, "image": conv.image, "stride": conv.stride})).collect::<Vec<_>>(),
         "hidden": hidden.len(),
         "activation": activation.name(),
@@ -176,7 +205,7 @@ fn gradients_are_those_of_automatic_differentiation() {
     let descriptions: Vec<Description> =
         (0..COUNT).map(|_| description().new_tree(&mut runner).expect("a description").current()).collect();
     let made: Vec<Case> = (descriptions.iter().cloned())
-        .map(|d| Case::seeded("random", d.seed, d.config, d.input, d.head, d.masked, d.conv))
+        .map(|d| Case::seeded("random", d.seed, d.config, d.input, d.head, d.masked, d.encoding))
         .collect();
     let expected = by_jax(Path::new(&python), &made);
     let (mut worst, mut cores) = (0.0f64, std::collections::BTreeSet::new());

@@ -239,21 +239,28 @@ const GOLDEN: u64 = 0x8fe2_194b_8ee9_adb0;
 /// The same with the cases that have convolutions, which follow.
 const GOLDEN_WITH_CONVOLUTIONS: u64 = 0x3087_8d8c_bf1c_d8ea;
 
-/// The same with the cases that have memory, which come last.
+/// The same with the cases that have memory.
 const GOLDEN_WITH_MEMORY: u64 = 0x4dfe_aee2_104a_478d;
+
+/// The same with the cases that have embeddings, which come last.
+const GOLDEN_WITH_TABLES: u64 = 0x4f28_be91_e9e1_94c1;
 
 #[test]
 fn bits_are_the_same_on_every_machine() {
     let mut hash = 0xCBF2_9CE4_8422_2325u64;
-    // The hash so far and the number of cases: of MLPs, with convolutions, with memory.
-    let mut groups = [(0, 0); 3];
+    // The hash so far and the number of cases: of MLPs, with convolutions, with memory, with tables.
+    let mut groups = [(0, 0); 4];
     for case in cases::all() {
         let (state, _) = run(&case, 2, 2);
         for byte in state.params.iter().flat_map(|p| p.to_bits().to_le_bytes()) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         }
         let architecture = &case.network.architecture;
-        let group = if architecture.core.is_some() { 2 } else { usize::from(!architecture.conv.is_empty()) };
+        let group = match (&architecture.embed, architecture.core) {
+            (Some(_), _) => 3,
+            (None, Some(_)) => 2,
+            (None, None) => usize::from(!architecture.conv.is_empty()),
+        };
         assert!(
             groups[group + 1..].iter().all(|(_, cases)| *cases == 0),
             "{}: cases are in groups",
@@ -261,6 +268,7 @@ fn bits_are_the_same_on_every_machine() {
         );
         groups[group] = (hash, groups[group].1 + 1);
     }
-    let golden = [(GOLDEN, 8), (GOLDEN_WITH_CONVOLUTIONS, 2), (GOLDEN_WITH_MEMORY, 4)];
+    let golden =
+        [(GOLDEN, 8), (GOLDEN_WITH_CONVOLUTIONS, 2), (GOLDEN_WITH_MEMORY, 4), (GOLDEN_WITH_TABLES, 3)];
     assert_eq!(groups, golden, "{groups:#x?}");
 }

@@ -6,7 +6,9 @@ use std::process::Command;
 
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
-use operant_learn::network::{Architecture, Cell, Conv, Core, Head, Image, Input, Network, init_params};
+use operant_learn::network::{
+    Architecture, Cell, Conv, Core, Embed, Head, Image, Input, Network, Pool, init_params,
+};
 use operant_learn::{Activation, ObsNorm, TrainedPolicy};
 use operant_run::{SavedPolicy, export};
 
@@ -31,6 +33,7 @@ fn saved(
     shared_trunk: bool,
     conv: Option<&[[usize; 3]]>,
     core: Option<Core>,
+    pool: Option<Pool>,
 ) -> SavedPolicy {
     let features = obs.features();
     let input = if obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
@@ -42,13 +45,17 @@ fn saved(
     };
     let activation = if shared_trunk { Activation::Relu } else { Activation::Tanh };
     let hidden = vec![24, 17];
+    let embed = pool.map(|pool| Embed::of(&obs, 7, pool).expect("indices"));
     let network = Network::new(Architecture {
         input,
         packing: obs.packing(),
         conv: conv.map_or_else(Vec::new, |convs| {
-            Conv::stack(Image::of(&obs).expect("an image"), convs).expect("convolutions that fit")
+            let image = Image::of(&obs).and_then(|image| image.embedded(embed.as_ref())).expect("an image");
+            Conv::stack(image, convs).expect("convolutions that fit")
         }),
         hidden,
+        embed: embed.clone(),
+        layer_norm: embed.is_some(),
         core,
         activation,
         shared_trunk,
@@ -207,7 +214,7 @@ fn onnxruntime_computes_what_the_engine_does() {
         (bits, ActionSpace::Discrete(vec![3, 6, 4]), true, true),
         (floats, bounds, false, false),
     ] {
-        compare(Path::new(&python), &saved(obs, actions, masked, shared_trunk, None, None));
+        compare(Path::new(&python), &saved(obs, actions, masked, shared_trunk, None, None, None));
     }
     let planes = ObsSpace::Binary { shape: vec![7, 6, 2] };
     let pixels = ObsSpace::Bytes { shape: vec![9, 9, 3] };
@@ -221,7 +228,7 @@ fn onnxruntime_computes_what_the_engine_does() {
         (pixels, false, false, &[[4, 3, 2], [17, 2, 1]]),
         (cells, true, true, &[[6, 2, 1], [3, 2, 2]]),
     ] {
-        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, Some(conv), None));
+        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, Some(conv), None, None));
     }
     let floats = ObsSpace::symmetric(&[1.0; 5]);
     let planes = ObsSpace::Binary { shape: vec![7, 6, 2] };
@@ -231,6 +238,16 @@ fn onnxruntime_computes_what_the_engine_does() {
         (floats, true, false, None, core(Cell::Gru, 9, 1)),
         (planes, false, false, Some(&[[5, 3, 2]][..]), core(Cell::Lstm, 6, 2)),
     ] {
-        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, conv, core));
+        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, conv, core, None));
+    }
+    let symbols = parts(&[
+        ("speed", &index(&[], &[3])),
+        ("flags", &ObsSpace::Binary { shape: vec![3] }),
+        ("cells", &index(&[5, 4, 3], &[11, 6, 3])),
+    ]);
+    for (pool, conv) in
+        [(Pool::Concat, Some(&[[6, 2, 1]][..])), (Pool::Concat, None), (Pool::Sum, None), (Pool::Mean, None)]
+    {
+        compare(Path::new(&python), &saved(symbols.clone(), four(), true, false, conv, None, Some(pool)));
     }
 }

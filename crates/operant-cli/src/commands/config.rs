@@ -1,7 +1,7 @@
 //! `operant config`: the effective configuration of an environment, with the origin of each value.
 
 use operant_env::Registry;
-use operant_learn::network::{CellSpec, Conv, Form, Network};
+use operant_learn::network::{CellSpec, Conv, Embed, Form, Network};
 use operant_run::config::{self, EnvFacts};
 use operant_run::device::{self, Device};
 
@@ -74,6 +74,10 @@ fn network(network: &Network) -> String {
                     (conv.extents(), conv);
                 format!("{height}x{width}x{depth} -> {rows}x{columns}x{channels}, {kernel}x{kernel}, stride {stride}")
             }
+            Form::Embed(Embed { width, .. }) => {
+                format!("{} -> {}, {} rows of {width}", layer.inputs, layer.outputs, layer.rows())
+            }
+            Form::Norm => format!("{}, normalised", layer.inputs),
             Form::Cell(CellSpec { cell, width, .. }) => format!("{} -> {width}, {}", layer.inputs, cell.name()),
         };
         let parameters = layer.params().len();

@@ -4,7 +4,6 @@ use operant_env::{AnyEnv, running_words};
 
 use crate::backend::LearnError;
 use crate::config::Config;
-use crate::cpu::network::conv;
 use crate::cpu::network::layers;
 use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
 use crate::cpu::update::Units;
@@ -48,13 +47,15 @@ impl Footprint {
         // Tiles that a thread keeps until their gradient, and the observations of those after the first.
         let tiles = config.sequence().div_ceil(TILE_VECTORS);
         let kept = (tiles - 1) * TILE * (outputs + layout.stride + network.architecture.input.words());
-        let tables = 2 * network.chains.len() * conv::tap_words(&network.architecture);
-        let convs = 2 * LANES * in_update + network.chains.len() * conv::update_words(&network.architecture);
+        let [table, of_thread] = layers::words(&network);
+        // Rollout and learner each have a policy.
+        let tables = 2 * table;
+        let more = 2 * LANES * in_update + of_thread;
         let minibatch = (config.num_envs * config.num_steps).div_ceil(config.num_minibatches.max(1));
         let chunks = Units::of(config, &network).chunks(minibatch, network.len());
         let gradients = chunks + threads + 1;
         let parameters = (COPIES + SAVED + gradients) * network.len();
-        let activations = (2 * TILE * outputs + kept + convs) * (threads + 1) + tables;
+        let activations = (2 * TILE * outputs + kept + more) * (threads + 1) + tables;
         let memory = network.states * (5 + config.num_steps / config.sequence());
         let state =
             memory + 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + in_rollout) + OTHER;

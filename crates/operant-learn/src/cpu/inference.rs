@@ -443,6 +443,8 @@ mod tests {
             packing: obs.packing(),
             conv: vec![],
             hidden: vec![32, 20],
+            embed: None,
+            layer_norm: false,
             core: None,
             activation: Activation::Tanh,
             shared_trunk: false,

@@ -2,6 +2,8 @@
 
 use operant_env::ObsSpace;
 
+use super::Embed;
+
 /// The part of the input features that is an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image {
@@ -50,6 +52,20 @@ impl Image {
             [] => Err("no part of the observation is an image".to_owned()),
             _ => Err("more than one part of the observation is an image".to_owned()),
         }
+    }
+}
+
+impl Image {
+    /// The same image after an embedding of the observation's indices.
+    ///
+    /// # Errors
+    /// A description of the problem if its pixels are added up there.
+    pub fn embedded(self, embed: Option<&Embed>) -> Result<Self, String> {
+        let Some(embed) = embed else { return Ok(self) };
+        let first = embed.output(self.first).ok_or("the encoder pools the pixels of the image")?;
+        let is_embedded = embed.parts.iter().any(|part| part.first == self.first);
+        let [height, width, depth] = self.extents;
+        Ok(Self { first, extents: [height, width, if is_embedded { embed.width } else { depth }] })
     }
 }
 
@@ -143,7 +159,7 @@ impl Conv {
     }
 
     /// Calls `f` with the index of each weight in the order of patches, and in PyTorch's.
-    fn reorder(&self, mut f: impl FnMut(usize, usize)) {
+    pub fn reorder(&self, mut f: impl FnMut(usize, usize)) {
         let (area, depth) = (self.kernel * self.kernel, self.image[2]);
         for channel in 0..self.channels {
             for pixel in 0..area {

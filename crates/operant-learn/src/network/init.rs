@@ -1,5 +1,5 @@
 //! Initial parameters: orthogonal weights with gain sqrt(2) for hidden layers, 0.01 for the policy's output and 1 for
-//! the value's and for layers with memory; biases zero but for the update gates of mingru. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
+//! the value's and for layers with memory; normal tables; biases zero but for the update gates of mingru. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
 
 use core::num::Wrapping;
 
@@ -22,10 +22,17 @@ const LONGEST_MEMORY: f64 = 256.0;
 /// The flat vector of initial parameters of `network` for `seed`.
 pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
     let mut params = vec![0.0f32; network.len()];
+    let mut embedded = Vec::new();
     for (index, tensor) in network.tensors.iter().enumerate() {
         let values = &mut params[tensor.range()];
         if tensor.name == "log_std" {
             values.fill(network.architecture.log_std_init as f32);
+        } else if tensor.name.ends_with(".norm.weight") {
+            values.fill(1.0);
+        } else if tensor.name.contains(".embed") {
+            let mut normals = Normals::new(seed, index as u32);
+            values.iter_mut().for_each(|value| *value = normals.next() as f32);
+            embedded.push(tensor.range());
         } else if tensor.name.contains(".weight") {
             let mut normals = Normals::new(seed, index as u32);
             // Weights with more than two extents are a matrix of the first and all others, as in PyTorch.
@@ -36,6 +43,12 @@ pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
                 *value = (gain * element) as f32;
             }
         }
+    }
+    // The rows of a position's indices add up to unit variance.
+    let parts = network.architecture.embed.iter().flat_map(|embed| &embed.parts);
+    for (range, part) in embedded.into_iter().zip(parts.collect::<Vec<_>>().into_iter().cycle()) {
+        let scale = 1.0 / (part.indices as f32).sqrt();
+        params[range].iter_mut().for_each(|value| *value *= scale);
     }
     // An update gate that begins half open forgets within a few steps, and no gradient comes back through more. So the units of mingru
     // begin with memories of 1 to 256 steps, evenly spaced in their logarithm (after Tallec and Ollivier 2018).
@@ -138,6 +151,8 @@ mod tests {
             packing: None,
             conv: vec![],
             hidden: vec![64, 33],
+            embed: None,
+            layer_norm: false,
             core: None,
             activation: Activation::Tanh,
             shared_trunk: false,

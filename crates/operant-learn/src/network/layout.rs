@@ -1,6 +1,6 @@
 //! The layout of parameters in the flat vector that Adam, checkpoints and devices share.
 
-use super::{Architecture, CellSpec, Conv, Core, Head};
+use super::{Architecture, CellSpec, Conv, Core, Embed, Head};
 use crate::config::Activation;
 
 /// A named block of parameters.
@@ -57,16 +57,21 @@ pub enum Form {
     Dense,
     /// Patches of an image: W is row-major `(channels, depth, kernel, kernel)`, as in PyTorch.
     Conv(Conv),
+    /// Indices as one-hot bits: W is row-major `(rows, width)`, table after table; there is no b.
+    Embed(Embed),
+    /// All inputs, normalised over the features of a sample: W is a factor for each, b is added.
+    Norm,
     /// All inputs, and the state of units with memory: W is row-major `(gates x H, inputs)`. If the gates see the state, `(gates x H, H)`
     /// and its bias follow.
     Cell(CellSpec),
 }
 
 impl LayerSpec {
-    /// Rows of W, which is the length of b.
+    /// Rows of W, which is the length of b if there is one.
     pub fn rows(&self) -> usize {
         match &self.form {
-            Form::Dense => self.outputs,
+            Form::Embed(embed) => embed.rows(),
+            Form::Dense | Form::Norm => self.outputs,
             Form::Conv(conv) => conv.channels,
             Form::Cell(cell) => cell.rows(),
         }
@@ -76,6 +81,8 @@ impl LayerSpec {
     pub fn columns(&self) -> usize {
         match &self.form {
             Form::Dense | Form::Cell(_) => self.inputs,
+            Form::Embed(embed) => embed.width,
+            Form::Norm => 1,
             Form::Conv(conv) => conv.patch(),
         }
     }
@@ -84,7 +91,17 @@ impl LayerSpec {
     fn places(&self) -> usize {
         match &self.form {
             Form::Dense | Form::Cell(_) => 1,
+            // Lookups and normalisation are no products.
+            Form::Embed(_) | Form::Norm => 0,
             Form::Conv(conv) => conv.places(),
+        }
+    }
+
+    /// Outputs that pass the nonlinearity; those after them are inputs that skip the layer.
+    pub fn active(&self) -> usize {
+        match &self.form {
+            Form::Conv(conv) => conv.outputs(),
+            _ => self.outputs,
         }
     }
 
@@ -108,7 +125,7 @@ impl LayerSpec {
             Form::Cell(cell) => cell.state_params(),
             _ => 0,
         };
-        self.weight..self.bias + self.rows() + of_state
+        self.weight..self.bias + self.bias_len() + of_state
     }
 
     /// W's place in the flat vector.
@@ -118,7 +135,11 @@ impl LayerSpec {
 
     /// b's place in the flat vector.
     pub fn bias_range(&self) -> core::ops::Range<usize> {
-        self.bias..self.bias + self.rows()
+        self.bias..self.bias + self.bias_len()
+    }
+
+    fn bias_len(&self) -> usize {
+        if matches!(self.form, Form::Embed(_)) { 0 } else { self.rows() }
     }
 }
 
@@ -209,22 +230,32 @@ impl Network {
     fn lay_chain(&mut self, trunk: &str, heads: &[(&str, usize)]) -> Chain {
         let mut inputs = self.architecture.input.features();
         let mut layers = Vec::new();
-        let convs = self.architecture.conv.clone().into_iter().enumerate();
+        let Architecture { embed, conv, hidden, layer_norm, activation, .. } = self.architecture.clone();
+        if let Some(embed) = embed {
+            let layer = self.lay_embed(&format!("{trunk}.embed"), embed, inputs);
+            inputs = layer.outputs;
+            layers.push(layer);
+        }
+        let convs = conv.into_iter().enumerate();
         let convs = convs.map(|(k, conv)| (format!("{trunk}.conv.{k}"), 0, Form::Conv(conv)));
-        let hidden = self.architecture.hidden.clone().into_iter().enumerate();
-        let hidden = hidden.map(|(k, outputs)| (format!("{trunk}.{k}"), outputs, Form::Dense));
+        let hidden = hidden.into_iter().enumerate().flat_map(|(k, outputs)| {
+            let norm = layer_norm.then(|| (format!("{trunk}.{k}.norm"), outputs, Form::Norm));
+            [(format!("{trunk}.{k}"), outputs, Form::Dense)].into_iter().chain(norm)
+        });
         for (name, outputs, form) in convs.chain(hidden) {
             let (outputs, shape) = match &form {
-                Form::Dense | Form::Cell(_) => (outputs, vec![outputs, inputs]),
                 Form::Conv(conv) => {
                     let Conv { image: [_, _, depth], kernel, channels, .. } = *conv;
                     (conv.outputs() + inputs - conv.image_len(), vec![channels, depth, kernel, kernel])
                 }
+                Form::Norm => (outputs, vec![outputs]),
+                _ => (outputs, vec![outputs, inputs]),
             };
             let rows = shape[0];
             let weight = self.lay(format!("{name}.weight"), shape);
             let bias = self.lay(format!("{name}.bias"), vec![rows]);
-            let activation = Some(self.architecture.activation);
+            // The sums of a hidden layer pass its normalisation first.
+            let activation = (form != Form::Dense || !layer_norm).then_some(activation);
             layers.push(LayerSpec { name, form, inputs, outputs, weight, bias, activation });
             inputs = outputs;
         }
@@ -250,6 +281,18 @@ impl Network {
         let name = heads.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(", ");
         layers.push(LayerSpec { name, form: Form::Dense, inputs, outputs, weight, bias, activation: None });
         Chain { layers }
+    }
+
+    /// The tables of the parts with indices: `embed.weight`, or `embed.PART.weight` where there are parts.
+    fn lay_embed(&mut self, name: &str, embed: Embed, inputs: usize) -> LayerSpec {
+        let weight = self.len();
+        for part in &embed.parts {
+            let dot = if part.name.is_empty() { "" } else { "." };
+            self.lay(format!("{name}{dot}{}.weight", part.name), vec![part.rows, embed.width]);
+        }
+        let outputs = embed.outputs() + embed.passed(inputs).count();
+        let (name, bias, form) = (name.to_owned(), self.len(), Form::Embed(embed));
+        LayerSpec { name, form, inputs, outputs, weight, bias, activation: None }
     }
 
     /// A layer with memory, under the names of PyTorch's cells where it has them.
@@ -279,6 +322,8 @@ mod tests {
             packing: None,
             conv: vec![],
             hidden,
+            embed: None,
+            layer_norm: false,
             core: None,
             activation,
             shared_trunk,

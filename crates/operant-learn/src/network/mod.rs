@@ -3,11 +3,13 @@
 
 mod conv;
 mod core;
+mod embed;
 mod init;
 mod layout;
 
 pub use self::core::{Cell, CellSpec, Core};
 pub use conv::{Conv, Image};
+pub use embed::{Embed, EmbedPart, Pool};
 pub use init::init_params;
 pub use layout::{Chain, Form, LayerSpec, Network, TensorSpec};
 
@@ -92,10 +94,14 @@ pub struct Architecture {
     pub input: Input,
     /// How the input is made from a stored observation; None where it is stored as it is.
     pub packing: Option<Packing>,
+    /// Tables of the indices of the input, before all other layers.
+    pub embed: Option<Embed>,
     /// Convolutions over the image of the input, before the hidden layers.
     pub conv: Vec<Conv>,
     /// Widths of the hidden layers; none makes it linear.
     pub hidden: Vec<usize>,
+    /// Whether the sums of hidden layers are normalised before the nonlinearity.
+    pub layer_norm: bool,
     /// Layers with memory, after the hidden layers.
     pub core: Option<Core>,
     /// Nonlinearity after each hidden layer.
@@ -127,19 +133,32 @@ impl Architecture {
             ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
             ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
         };
+        let refused = |key, value: String, remedy: &'static str| {
+            move |problem| LearnError::Config {
+                key,
+                problem: format!("{value}, but {problem}; {} has {}", spec.name, spec.obs),
+                remedy: remedy.to_owned(),
+            }
+        };
+        let embed = Pool::of(config.encoder).map(|pool| Embed::of(&spec.obs, config.embed_width, pool));
+        let embed = embed.transpose().map_err(refused(
+            "encoder",
+            format!("\"{}\"", config.encoder),
+            "set encoder = \"auto\"",
+        ))?;
         let conv = match config.conv.as_slice() {
             [] => Vec::new(),
-            convs => Image::of(&spec.obs).and_then(|image| Conv::stack(image, convs)).map_err(|problem| {
-                LearnError::Config {
-                    key: "conv",
-                    problem: format!("{convs:?}, but {problem}; {} has {}", spec.name, spec.obs),
-                    remedy: "give [channels, kernel, stride] of convolutions that fit, or conv = []"
-                        .to_owned(),
-                }
-            })?,
+            convs => Image::of(&spec.obs)
+                .and_then(|image| image.embedded(embed.as_ref()))
+                .and_then(|image| Conv::stack(image, convs))
+                .map_err(refused(
+                    "conv",
+                    format!("{convs:?}"),
+                    "give [channels, kernel, stride] of convolutions that fit, or conv = []",
+                ))?,
         };
         let core = Core::of(config)?;
-        Ok(Self { packing: spec.obs.packing(), conv, core, ..Self::new(config, input, head) })
+        Ok(Self { packing: spec.obs.packing(), embed, conv, core, ..Self::new(config, input, head) })
     }
 
     /// 32-bit words of an observation as samples hold it.
@@ -147,13 +166,15 @@ impl Architecture {
         self.packing.as_ref().map_or(self.input.words(), Packing::words)
     }
 
-    /// The network of `config` between `input` and `head`, without convolutions and memory.
+    /// The network of `config` between `input` and `head`, without embeddings, convolutions and memory.
     pub fn new(config: &Config, input: Input, head: Head) -> Self {
         Self {
             input,
             packing: None,
+            embed: None,
             conv: Vec::new(),
             hidden: config.hidden.clone(),
+            layer_norm: config.layer_norm,
             core: None,
             activation: config.activation,
             shared_trunk: config.shared_trunk,
@@ -164,15 +185,19 @@ impl Architecture {
 }
 
 /// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`. A convolution has
-/// its kernel, its stride and the extents of its output, a layer with memory its unit: `400-conv3/1(8x8x16)-128-gru(128)-(6+1)`.
+/// its kernel, its stride and the extents of its output, a layer with memory its unit, a normalised one an n: `400-conv3/1(8x8x16)-128-gru(128)-(6+1)`.
 impl std::fmt::Display for Architecture {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut trunk = self.input.features().to_string();
+        if let Some(Embed { width, pool, .. }) = &self.embed {
+            trunk.push_str(&format!("-{}({width})", pool.encoder()));
+        }
         for conv in &self.conv {
             let ([height, width], Conv { kernel, stride, channels, .. }) = (conv.extents(), conv);
             trunk.push_str(&format!("-conv{kernel}/{stride}({height}x{width}x{channels})"));
         }
-        self.hidden.iter().for_each(|width| trunk.push_str(&format!("-{width}")));
+        let norm = if self.layer_norm { "n" } else { "" };
+        self.hidden.iter().for_each(|width| trunk.push_str(&format!("-{width}{norm}")));
         if let Some(Core { cell, width, layers }) = self.core {
             (0..layers).for_each(|_| trunk.push_str(&format!("-{}({width})", cell.name())));
         }

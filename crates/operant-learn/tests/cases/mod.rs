@@ -4,9 +4,11 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use operant_learn::cpu::batch::Batch;
-use operant_learn::network::{Architecture, Conv, Core, Head, Image, Input, Network, init_params};
+use operant_learn::network::{
+    Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
+};
 use operant_learn::sample::SampleLayout;
-use operant_learn::{Activation, Config, CoreKind};
+use operant_learn::{Activation, Config, CoreKind, Encoder};
 use wide::f32x16;
 
 use crate::reference;
@@ -19,6 +21,13 @@ pub struct Case {
     pub layout: SampleLayout,
     pub params: Vec<f32>,
     pub batch: Batch,
+}
+
+/// What comes before the hidden layers.
+#[derive(Debug, Clone, Default)]
+pub struct Encoding {
+    pub embed: Option<Embed>,
+    pub conv: Vec<Conv>,
 }
 
 /// A small generator (Steele, Lea and Flood's SplitMix64).
@@ -61,8 +70,11 @@ pub fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Conf
         adam_eps: 1e-5,
         adam_beta1: 0.9,
         adam_beta2: 0.999,
+        encoder: Encoder::Auto,
+        embed_width: 16,
         conv: vec![],
         hidden: vec![64, 64],
+        layer_norm: false,
         core: CoreKind::Mlp,
         core_width: 0,
         core_layers: 1,
@@ -92,7 +104,8 @@ impl Case {
         masked: bool,
         conv: Vec<Conv>,
     ) -> Self {
-        Self::seeded(name, name.len() as u64 * 1_000 + 17, config, input, head, masked, conv)
+        let encoding = Encoding { embed: None, conv };
+        Self::seeded(name, name.len() as u64 * 1_000 + 17, config, input, head, masked, encoding)
     }
 
     /// The same with other random numbers.
@@ -103,10 +116,11 @@ impl Case {
         input: Input,
         head: Head,
         masked: bool,
-        conv: Vec<Conv>,
+        encoding: Encoding,
     ) -> Self {
         let core = Core::of(&config).expect("a core that fits");
-        let architecture = Architecture { conv, core, ..Architecture::new(&config, input, head) };
+        let Encoding { embed, conv } = encoding;
+        let architecture = Architecture { embed, conv, core, ..Architecture::new(&config, input, head) };
         let layout = SampleLayout::new(&architecture, masked);
         let network = Network::new(architecture);
         let mut random = Random(seed);
@@ -137,6 +151,7 @@ fn random_batch(
                     (0..n).for_each(|k| words[layout.obs + k] = (random.float() as f32).to_bits())
                 }
                 Input::Bits(n) => {
+                    // Indices are not one-hot here: the arithmetic is that of any bits.
                     for k in (0..n).filter(|_| random.bits().is_multiple_of(4)).collect::<Vec<_>>() {
                         words[layout.obs + k / 32] |= 1 << (k % 32);
                     }
@@ -276,6 +291,51 @@ fn convolutions() -> Vec<Case> {
     ]
 }
 
+/// Embeddings and normalised layers.
+fn tables() -> Vec<Case> {
+    let part = |name: &str, first, positions, rows| EmbedPart {
+        name: name.into(),
+        first,
+        positions,
+        indices: 1,
+        rows,
+    };
+    let case = |name: &'static str, seed, change: &dyn Fn(&mut Config), encoding: Encoding| {
+        let mut config = config(8, 30, 2);
+        change(&mut config);
+        let head = Head::MultiDiscrete(vec![3, 2]);
+        Case::seeded(name, seed, config, Input::Bits(4 + 6 * 5 + 3 + 7), head, true, encoding)
+    };
+    let grid = |pool, width| Embed { parts: vec![part("a", 4, 6, 5), part("b", 37, 1, 7)], width, pool };
+    let image = Image { first: 0, extents: [2, 3, 18] };
+    vec![
+        case(
+            "tables side by side, convolutions over them, normalised layers, relu",
+            1,
+            &|c| (c.hidden, c.layer_norm, c.activation) = (vec![20, 9], true, Activation::Relu),
+            Encoding {
+                embed: Some(grid(Pool::Concat, 18)),
+                conv: Conv::stack(image, &[[5, 2, 1]]).expect("they fit"),
+            },
+        ),
+        case(
+            "sums of tables, separate, normalised, gru",
+            2,
+            &|c| {
+                (c.hidden, c.layer_norm, c.shared_trunk) = (vec![12], true, false);
+                (c.core, c.sequence_length) = (CoreKind::Gru, 10);
+            },
+            Encoding { embed: Some(grid(Pool::Sum, 5)), conv: vec![] },
+        ),
+        case(
+            "means of tables",
+            3,
+            &|c| c.hidden = vec![16],
+            Encoding { embed: Some(grid(Pool::Mean, 33)), conv: vec![] },
+        ),
+    ]
+}
+
 /// Every shape.
 pub fn all() -> Vec<Case> {
     let discrete = |counts: &[usize]| Head::MultiDiscrete(counts.to_vec());
@@ -339,5 +399,6 @@ pub fn all() -> Vec<Case> {
     ];
     cases.extend(convolutions());
     cases.extend(memories());
+    cases.extend(tables());
     cases
 }

@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use operant_learn::cpu::batch::Batch;
-use operant_learn::network::{Cell, CellSpec, Conv, Form, Head, Input, Network};
+use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Pool};
 use operant_learn::shuffle::Shuffle;
 use operant_learn::{Activation, Config};
 
@@ -151,7 +151,14 @@ fn conv_layer(network: &Network, name: &str, conv: &Conv, inputs: usize) -> Laye
 /// A layer of a path.
 enum Step {
     Products(Layer),
-    Cell { name: String, cell: CellSpec },
+    /// Tables by the number of their first parameter.
+    Embed(Embed, usize),
+    /// Normalisation, by the numbers of the first weight and bias.
+    Norm([usize; 2]),
+    Cell {
+        name: String,
+        cell: CellSpec,
+    },
 }
 
 /// The layers from the observation to `head`.
@@ -161,14 +168,30 @@ fn path(network: &Network, head: &str) -> Vec<Step> {
         (false, "policy") => "actor",
         _ => "critic",
     };
-    let mut layers: Vec<Layer> = vec![];
-    for (k, conv) in network.architecture.conv.iter().enumerate() {
-        let inputs = layers.last().map_or(network.architecture.input.features(), Layer::outputs);
-        layers.push(conv_layer(network, &format!("{trunk}.conv.{k}"), conv, inputs));
+    let architecture = &network.architecture;
+    let mut steps: Vec<Step> = vec![];
+    let mut inputs = architecture.input.features();
+    if let Some(embed) = &architecture.embed {
+        let tables = network.tensors.iter().find(|t| t.name.starts_with(&format!("{trunk}.embed"))).unwrap();
+        inputs = embed.outputs() + embed.passed(inputs).count();
+        steps.push(Step::Embed(embed.clone(), tables.offset));
     }
-    let hidden = 0..network.architecture.hidden.len();
-    layers.extend(hidden.map(|k| layer(network, &format!("{trunk}.{k}.weight"), true)));
-    let mut steps: Vec<Step> = layers.into_iter().map(Step::Products).collect();
+    for (k, conv) in architecture.conv.iter().enumerate() {
+        let layer = conv_layer(network, &format!("{trunk}.conv.{k}"), conv, inputs);
+        inputs = layer.outputs();
+        steps.push(Step::Products(layer));
+    }
+    for k in 0..architecture.hidden.len() {
+        let is_hidden = !architecture.layer_norm;
+        steps.push(Step::Products(layer(network, &format!("{trunk}.{k}.weight"), is_hidden)));
+        if architecture.layer_norm {
+            let at = |what: &str| {
+                let name = format!("{trunk}.{k}.norm.{what}");
+                network.tensors.iter().find(|t| t.name == name).unwrap().offset
+            };
+            steps.push(Step::Norm([at("weight"), at("bias")]));
+        }
+    }
     steps.extend(network.layers().filter_map(|layer| match layer.form {
         Form::Cell(cell) if layer.name.starts_with(trunk) => {
             Some(Step::Cell { name: layer.name.clone(), cell })
@@ -184,6 +207,8 @@ fn forward(network: &Network, tape: &mut Tape, path: &[Step], obs: &[f64], state
     let mut x: Vec<Var> = obs.iter().map(|&x| tape.leaf(x)).collect();
     for step in path {
         x = match step {
+            Step::Embed(embed, tables) => embed_step(tape, embed, *tables, &x),
+            Step::Norm(params) => norm_step(network, tape, *params, &x),
             Step::Cell { name, cell } => cell_step(network, tape, name, cell, &x, &mut state[cell.states()]),
             Step::Products(l) => {
                 let mut products: Vec<Vec<[Var; 2]>> = vec![vec![]; l.biases.len()];
@@ -205,6 +230,52 @@ fn forward(network: &Network, tape: &mut Tape, path: &[Step], obs: &[f64], state
         };
     }
     x
+}
+
+/// Rows of tables, each as often as its feature says.
+fn embed_step(tape: &mut Tape, embed: &Embed, tables: usize, x: &[Var]) -> Vec<Var> {
+    let (mut y, mut first, zero) = (vec![], tables, tape.leaf(0.0));
+    for part in &embed.parts {
+        let places = if embed.pool == Pool::Concat { part.positions } else { 1 };
+        for place in 0..places {
+            let positions = if embed.pool == Pool::Concat { place..place + 1 } else { 0..part.positions };
+            let uses = positions
+                .flat_map(|p| (0..part.rows).map(move |row| (part.first + p * part.rows + row, row)));
+            let uses: Vec<(usize, usize)> = uses.collect();
+            for column in 0..embed.width {
+                let terms =
+                    uses.iter().map(|&(feature, row)| [first + row * embed.width + column, x[feature]]);
+                let sum = tape.dot(zero, terms);
+                let share = if embed.pool == Pool::Mean { 1.0 / part.positions as f64 } else { 1.0 };
+                y.push(tape.sum(&[(sum, share)]));
+            }
+        }
+        first += part.rows * embed.width;
+    }
+    y.extend(embed.passed(x.len()).map(|i| x[i]));
+    y
+}
+
+/// PyTorch's LayerNorm, then the nonlinearity.
+fn norm_step(network: &Network, tape: &mut Tape, [weight, bias]: [usize; 2], x: &[Var]) -> Vec<Var> {
+    let share = 1.0 / x.len() as f64;
+    let terms = |vars: &[Var]| vars.iter().map(|&var| (var, share)).collect::<Vec<_>>();
+    let mean = tape.sum(&terms(x));
+    let distances: Vec<Var> = x.iter().map(|&x| tape.sum(&[(x, 1.0), (mean, -1.0)])).collect();
+    let squares: Vec<Var> = distances.iter().map(|&d| tape.mul(d, d)).collect();
+    let variance = tape.sum(&terms(&squares));
+    let root = 1.0 / (tape.value(variance) + 1e-5).sqrt();
+    let root = tape.of(variance, root, -0.5 * root.powi(3));
+    let normal: Vec<Var> = distances.iter().map(|&d| tape.mul(d, root)).collect();
+    let mut y = vec![];
+    for (k, n) in normal.into_iter().enumerate() {
+        let z = tape.dot(bias + k, [[weight + k, n]].into_iter());
+        y.push(match network.architecture.activation {
+            Activation::Tanh => tape.tanh(z),
+            Activation::Relu => tape.relu(z),
+        });
+    }
+    y
 }
 
 /// One step of units with memory: GRUCell and LSTMCell as PyTorch documents them, the minimal unit of Feng et al. (2024) with the

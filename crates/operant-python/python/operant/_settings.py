@@ -30,8 +30,11 @@ class Settings(TypedDict, total=False):
     adam_eps: float
     adam_beta1: float
     adam_beta2: float
+    encoder: Literal["auto", "embed", "embed_sum", "embed_mean"]
+    embed_width: int
     conv: Sequence[Sequence[int]]
     hidden: Sequence[int]
+    layer_norm: bool
     core: Literal["mlp", "mingru", "gru", "lstm"]
     core_width: int
     core_layers: int

@@ -34,6 +34,7 @@ class Part(nn.Module):
     def __init__(self, part: dict[str, Any]) -> None:
         super().__init__()
         self.name, self.type, self.ndim = part.get("name"), part["type"], 1 + len(part["shape"])
+        self.features = math.prod(part["shape"])
         if self.type == "index":
             # The bounds repeat over the indices; an index below n is n features, of which one is 1.
             below = torch.from_numpy(np.resize(np.array(part["below"], np.int64), math.prod(part["shape"])))
@@ -65,6 +66,43 @@ class Conv(nn.Module):
         image = x[:, self.first : end].reshape(-1, *self.image).permute(0, 3, 1, 2)
         made = activation(nn.functional.conv2d(image, self.weight, self.bias, self.stride))
         return torch.cat([made.permute(0, 2, 3, 1).flatten(1), x[:, : self.first], x[:, end:]], 1)
+
+
+class Table(nn.Module):
+    """The table of one part with indices."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(rows, width))
+
+
+class Embed(nn.Module):
+    """Rows of tables for the features `(N, features)` that are one-hot indices; the others follow."""
+
+    def __init__(self, shape: dict[str, Any], features: int) -> None:
+        super().__init__()
+        self.pool: str = shape["pool"]
+        self.tables: list[tuple[nn.Module, int, int, int]] = []
+        passed = np.ones(features, np.bool_)
+        for part in shape["parts"]:
+            table: nn.Module = self
+            if part["name"]:
+                table = Table(part["rows"], shape["width"])
+                self.add_module(part["name"], table)
+            else:
+                self.weight = nn.Parameter(torch.zeros(part["rows"], shape["width"]))
+            first, end = part["first"], part["first"] + part["positions"] * part["rows"]
+            passed[first:end] = False
+            self.tables.append((table, first, end, part["rows"]))
+        self.register_buffer("passed", torch.from_numpy(passed), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = []
+        for table, first, end, rows in self.tables:
+            vectors = x[:, first:end].reshape(len(x), -1, rows) @ table.get_parameter("weight")
+            pooled = {"embed": lambda v: v.flatten(1), "embed_sum": lambda v: v.sum(1), "embed_mean": lambda v: v.mean(1)}
+            made.append(pooled[self.pool](vectors))
+        return torch.cat([*made, x[:, self.get_buffer("passed")]], 1)
 
 
 class MinGRUCell(nn.Module):
@@ -116,10 +154,16 @@ class ActorCritic(nn.Module):
         self.trunks = ["trunk", "trunk"] if metadata["shared_trunk"] else ["actor", "critic"]
         for trunk in dict.fromkeys(self.trunks):
             layers: dict[str, nn.Module] = {"conv": nn.ModuleList(Conv(shape) for shape in metadata["conv"])}
+            layers["embed"] = nn.Identity()
+            if metadata.get("embed"):
+                layers["embed"] = Embed(metadata["embed"], sum(part.features for part in self.parts))
             core = metadata.get("core")
             widths = [metadata["hidden"][-1], *[core["width"]] * core["layers"]] if core else []
             layers["core"] = nn.ModuleList(_cell(core, inputs) for inputs in widths[:-1])
-            layers |= {f"{k}": dense(f"{trunk}.{k}") for k in range(len(metadata["hidden"]))}
+            for k, width in enumerate(metadata["hidden"]):
+                layers[f"{k}"] = dense(f"{trunk}.{k}")
+                if metadata.get("layer_norm"):
+                    layers[f"{k}"].add_module("norm", nn.LayerNorm(width))
             self.add_module(trunk, nn.ModuleDict(layers))
         self.policy, self.value = dense("policy"), dense("value")
         if "log_std" in arrays:
@@ -143,11 +187,15 @@ class ActorCritic(nn.Module):
 
     def _hidden(self, trunk: str, x: Tensor, before: Tensor, after: list[Tensor]) -> tuple[Tensor, Tensor]:
         """What the heads see. The layers take their states from `before`, of which the rest is returned, and add to `after`."""
-        convs, cores, *layers = self.get_submodule(trunk).children()
+        convs, embed, cores, *layers = self.get_submodule(trunk).children()
+        x = embed(x)
         for conv in convs.children():
             x = conv(x, self.activation)
         for layer in layers:
-            x = self.activation(layer(x))
+            x = layer(x)
+            for norm in layer.children():
+                x = norm(x)
+            x = self.activation(x)
         for cell in cores.children():
             width = x.shape[1] if isinstance(cell, MinGRUCell) else int(cell.hidden_size)  # type: ignore[arg-type]
             h, before = before[:, :width], before[:, width:]

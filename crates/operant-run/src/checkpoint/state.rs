@@ -14,8 +14,11 @@ const METADATA: &str = "operant";
 /// Configuration keys that are needed to compute the policy from its tensors.
 const OF_NETWORK: &[&str] = &[
     "environment",
+    "encoder",
+    "embed_width",
     "conv",
     "hidden",
+    "layer_norm",
     "core",
     "core_width",
     "core_layers",

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::TrainedPolicy;
-use operant_learn::network::{Conv, Core};
+use operant_learn::network::{Conv, Core, Embed, EmbedPart};
 use safetensors::tensor::{self, Dtype, TensorView};
 use serde_json::{Value, json};
 
@@ -76,6 +76,16 @@ fn conv(conv: &Conv) -> Value {
     json!({"first": first, "image": image, "channels": channels, "kernel": kernel, "stride": stride})
 }
 
+/// Tables: of each part its name, its first feature, its positions and the rows of a position.
+fn embed(embed: &Embed) -> Value {
+    let part = |part: &EmbedPart| {
+        let EmbedPart { name, first, positions, rows, .. } = part;
+        json!({"name": name, "first": first, "positions": positions, "rows": rows})
+    };
+    let parts: Vec<Value> = embed.parts.iter().map(part).collect();
+    json!({"pool": embed.pool.encoder().name(), "width": embed.width, "parts": parts})
+}
+
 /// Spaces and network as JSON, so that a file describes itself.
 pub fn metadata(saved: &SavedPolicy) -> String {
     let TrainedPolicy { env, obs, actions, masked, network, obs_norm, .. } = &saved.policy;
@@ -91,8 +101,10 @@ pub fn metadata(saved: &SavedPolicy) -> String {
             ActionSpace::Discrete(choices) => choices.clone(),
         },
         "action_mask": masked,
+        "embed": architecture.embed.as_ref().map(embed),
         "conv": architecture.conv.iter().map(conv).collect::<Vec<_>>(),
         "hidden": architecture.hidden,
+        "layer_norm": architecture.layer_norm,
         "core": architecture.core.map(|Core { cell, width, layers }| {
             json!({"cell": cell.name(), "width": width, "layers": layers})
         }),

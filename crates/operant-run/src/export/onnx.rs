@@ -12,7 +12,7 @@
 //! ```
 
 use operant_env::{ActionSpace, ObsSpace};
-use operant_learn::network::{Cell, CellSpec, Form, LayerSpec};
+use operant_learn::network::{Cell, CellSpec, Embed, Form, LayerSpec, Pool};
 use operant_learn::{Activation, TrainedPolicy};
 use prost::Message;
 
@@ -208,6 +208,50 @@ impl Builder {
         self.node("Concat", &[&made, &passed], output, axis);
     }
 
+    /// Rows of tables, as products of one-hot features; then the other features.
+    fn embed(&mut self, layer: &LayerSpec, embed: &Embed, x: &str, output: &str) {
+        let axis = vec![Attribute::int("axis", 1)];
+        let mut made = Vec::new();
+        for part in &embed.parts {
+            let dot = if part.name.is_empty() { "" } else { "." };
+            let name = format!("{}{dot}{}", layer.name, part.name);
+            let own = |what: &str| format!("{name}.{what}");
+            let features = part.first..part.first + part.positions * part.rows;
+            let columns = self.ints(&own("columns"), &features.collect::<Vec<_>>());
+            let ones = self.node("Gather", &[x, &columns], &own("features"), axis.clone());
+            // 0 keeps the batch.
+            let shape = self.ints(&own("shape"), &[0, part.positions, part.rows]);
+            let ones = self.node("Reshape", &[&ones, &shape], &own("one_hot"), vec![]);
+            let rows = self.node("MatMul", &[&ones, &own("weight")], &own("rows"), vec![]);
+            let pooled = own("pooled");
+            made.push(match embed.pool {
+                Pool::Concat => self.node("Flatten", &[&rows], &pooled, axis.clone()),
+                Pool::Sum | Pool::Mean => {
+                    let sizes = self.ints(&own("sizes"), &[0, embed.width]);
+                    let axes = self.ints(&own("axes"), &[1]);
+                    let kept = if embed.pool == Pool::Sum {
+                        self.node("ReduceSum", &[&rows, &axes], &own("reduced"), vec![])
+                    } else {
+                        self.node(
+                            "ReduceMean",
+                            &[&rows],
+                            &own("reduced"),
+                            vec![Attribute::ints("axes", &[1])],
+                        )
+                    };
+                    self.node("Reshape", &[&kept, &sizes], &pooled, vec![])
+                }
+            });
+        }
+        let passed: Vec<usize> = embed.passed(layer.inputs).collect();
+        if !passed.is_empty() {
+            let columns = self.ints(&format!("{}.passed_columns", layer.name), &passed);
+            made.push(self.node("Gather", &[x, &columns], &format!("{}.passed", layer.name), axis.clone()));
+        }
+        let made: Vec<&str> = made.iter().map(String::as_str).collect();
+        self.node("Concat", &made, output, axis);
+    }
+
     /// The outputs of units with memory, and their next state as `LAYER.next`.
     fn cell(&mut self, layer: &LayerSpec, spec: &CellSpec, x: &str, output: &str) {
         let (name, width) = (&layer.name, spec.width);
@@ -311,8 +355,18 @@ impl Builder {
                 match &layer.form {
                     Form::Conv(_) => self.conv(layer, op, &x, &output),
                     Form::Cell(spec) => self.cell(layer, spec, &x, &output),
-                    Form::Dense => {
-                        let sum = self.dense(&layer.name, &x, &format!("{}.sum", layer.name));
+                    Form::Embed(embed) => self.embed(layer, embed, &x, &output),
+                    Form::Dense | Form::Norm => {
+                        let sum = format!("{}.sum", layer.name);
+                        if layer.form == Form::Norm {
+                            let own = |what: &str| format!("{}.{what}", layer.name);
+                            let (weight, bias) = (own("weight"), own("bias"));
+                            let axis = vec![Attribute::int("axis", 1)];
+                            self.node("LayerNormalization", &[&x, &weight, &bias], &sum, axis);
+                        } else {
+                            self.dense(&layer.name, &x, &sum);
+                        }
+                        let op = if layer.activation.is_some() { op } else { "Identity" };
                         self.node(op, &[&sum], &output, vec![]);
                     }
                 }

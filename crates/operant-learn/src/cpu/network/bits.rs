@@ -89,6 +89,10 @@ impl LayerKind for BitWeights {
     fn backward(&self, sums: &mut WeightGradient, pass: Backward<'_>, _slope: impl Slope) {
         sums.add(pass.x, pass.dz);
     }
+
+    fn finish(&self, sums: &WeightGradient, params: &mut [f32]) {
+        sums.finish(params);
+    }
 }
 
 /// Calls `f` with the set bits of one sample, ascending.

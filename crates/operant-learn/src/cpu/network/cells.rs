@@ -45,8 +45,6 @@ pub(crate) struct CellLayer {
 /// Running sums of a layer's gradient.
 #[derive(Debug, Clone)]
 pub(crate) struct CellGradient {
-    inputs: usize,
-    spec: CellSpec,
     of_inputs: WeightGradient,
     of_state: Option<Box<WeightGradient>>,
 }
@@ -337,7 +335,7 @@ impl CellLayer {
     }
 
     fn backward_with<U: Unit>(&self, sums: &mut CellGradient, pass: Backward<'_>, slope: impl Slope) {
-        let Backward { x, kept, dz: dy, dx, work, state, keep, scratch } = pass;
+        let Backward { x, kept, dz: dy, dx, work, state, keep, scratch, .. } = pass;
         let (width, [gates, states]) = (self.spec.width, [U::CELL.gates(), U::CELL.states()]);
         let x = numbers(x);
         let (values, rest) = kept.split_at(gates * width);
@@ -393,9 +391,9 @@ impl CellLayer {
         if let Some(dx) = dx {
             let back = &self.of_inputs[1];
             if U::CELL.sees_state() {
-                back.apply(dz, dx, |i, sum| slope(&x[i], sum));
+                back.apply(dz, dx, |i, sum| slope(i, &x[i], sum));
             } else {
-                back.apply(dz, dx, |i, sum| slope(&x[i], core::array::from_fn(|v| sum[v] + other[i][v])));
+                back.apply(dz, dx, |i, sum| slope(i, &x[i], core::array::from_fn(|v| sum[v] + other[i][v])));
             }
         }
         if let Some(of_state) = &mut sums.of_state {
@@ -447,6 +445,14 @@ impl LayerKind for CellLayer {
             Cell::Lstm => self.backward_with::<Lstm>(sums, pass, slope),
         }
     }
+
+    fn finish(&self, sums: &CellGradient, params: &mut [f32]) {
+        let (of_inputs, of_state) = params.split_at_mut(self.spec.rows() * (self.inputs + 1));
+        sums.of_inputs.finish(of_inputs);
+        if let Some(sums) = &sums.of_state {
+            sums.finish(of_state);
+        }
+    }
 }
 
 impl CellGradient {
@@ -454,8 +460,6 @@ impl CellGradient {
     pub fn new(spec: &CellSpec, inputs: usize) -> Self {
         let of_state = || Box::new(WeightGradient::new(spec.width, spec.rows(), false));
         Self {
-            inputs,
-            spec: *spec,
             of_inputs: WeightGradient::new(inputs, spec.rows(), false),
             of_state: spec.cell.sees_state().then(of_state),
         }
@@ -466,13 +470,5 @@ impl LayerSums for CellGradient {
     fn clear(&mut self) {
         self.of_inputs.clear();
         self.of_state.iter_mut().for_each(|sums| sums.clear());
-    }
-
-    fn finish(&self, params: &mut [f32]) {
-        let (of_inputs, of_state) = params.split_at_mut(self.spec.rows() * (self.inputs + 1));
-        self.of_inputs.finish(of_inputs);
-        if let Some(sums) = &self.of_state {
-            sums.finish(of_state);
-        }
     }
 }

@@ -151,8 +151,12 @@ impl LayerKind for Dense {
     fn backward(&self, sums: &mut WeightGradient, pass: Backward<'_>, slope: impl Slope) {
         sums.add(pass.x, pass.dz);
         if let (Some(dx), Observation::Dense(x)) = (pass.dx, pass.x) {
-            self.panels[1].apply(pass.dz, dx, |i, sum| slope(&x[i], sum));
+            self.panels[1].apply(pass.dz, dx, |i, sum| slope(i, &x[i], sum));
         }
+    }
+
+    fn finish(&self, sums: &WeightGradient, params: &mut [f32]) {
+        sums.finish(params);
     }
 }
 

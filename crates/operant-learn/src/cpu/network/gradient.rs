@@ -67,6 +67,7 @@ impl Gradient {
                     kept: &values[k].kept,
                     dz: &after[0].y,
                     dx: before.last_mut().map(|before| &mut before.y[..]),
+                    active: below.map_or(0, |below| layers[below].spec.active()),
                     work: &mut after[0].kept,
                     state,
                     keep,
@@ -79,11 +80,11 @@ impl Gradient {
     }
 
     /// Writes the sums in the order of the flat parameters.
-    pub fn finish(&self, network: &Network, flat: &mut [f32]) {
-        for (layer, sums) in network.layers().zip(self.chains.iter().flatten()) {
-            sums.finish(&mut flat[layer.params()]);
+    pub fn finish(&self, policy: &Policy, flat: &mut [f32]) {
+        for (layer, sums) in policy.chains.iter().flatten().zip(self.chains.iter().flatten()) {
+            layer.kind.finish(sums, &mut flat[layer.spec.params()]);
         }
-        if let Some(start) = network.log_std {
+        if let Some(start) = policy.network().log_std {
             add_up(&self.log_std, &mut flat[start..start + self.log_std.len()]);
         }
     }

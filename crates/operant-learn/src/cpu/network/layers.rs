@@ -6,10 +6,12 @@ use wide::f32x16;
 use crate::config::Activation;
 use crate::cpu::network::bits::BitWeights;
 use crate::cpu::network::cells::{self, CellGradient, CellLayer};
-use crate::cpu::network::conv::{self, ConvBits, ConvGradient, ConvPanels};
+use crate::cpu::network::conv::{self, ConvGradient, ConvPanels};
 use crate::cpu::network::dense::Dense;
+use crate::cpu::network::norm::{self, Norm, NormGradient};
 use crate::cpu::network::policy::Observation;
-use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, map};
+use crate::cpu::network::sparse::{self, Sparse, SparseGradient};
+use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, fma, map};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::network::{Form, Input, LayerSpec, Network};
 
@@ -66,6 +68,8 @@ pub(crate) struct Backward<'a> {
     pub dz: &'a [Row<TILE_VECTORS>],
     /// `[input]`: the gradient of the inputs; None for the first layer.
     pub dx: Option<&'a mut [Row<TILE_VECTORS>]>,
+    /// How many of the inputs passed a nonlinearity; those after them are as the layer before found them.
+    pub active: usize,
     /// As many rows as `kept`, to work with.
     pub work: &'a mut [Row<TILE_VECTORS>],
     /// Gradient of all layers' state after the last step; afterwards, before the first.
@@ -76,9 +80,9 @@ pub(crate) struct Backward<'a> {
     pub scratch: &'a mut [f32x16],
 }
 
-/// The gradient of a nonlinearity's input, from its output and the gradient of that.
-pub(crate) trait Slope: Fn(&Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<TILE_VECTORS> {}
-impl<F: Fn(&Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<TILE_VECTORS>> Slope for F {}
+/// The gradient of what input `i` was before the nonlinearity, from the input and its gradient.
+pub(crate) trait Slope: Fn(usize, &Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<TILE_VECTORS> {}
+impl<F: Fn(usize, &Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<TILE_VECTORS>> Slope for F {}
 
 /// A kind of layer with its weights packed.
 pub(crate) trait LayerKind {
@@ -92,14 +96,14 @@ pub(crate) trait LayerKind {
     fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>);
     /// Adds a tile to the parameters' gradient, and sets that of the inputs through `slope`.
     fn backward(&self, sums: &mut Self::Sums, pass: Backward<'_>, slope: impl Slope);
+    /// Writes the sums in the parameters' order.
+    fn finish(&self, sums: &Self::Sums, params: &mut [f32]);
 }
 
 /// Running sums of the gradient of a layer's parameters.
 pub(crate) trait LayerSums {
     /// Resets all sums.
     fn clear(&mut self);
-    /// Writes them in the parameters' order.
-    fn finish(&self, params: &mut [f32]);
 }
 
 /// What `$body` makes of the nonlinearity, in a version for each.
@@ -161,8 +165,19 @@ macro_rules! kinds {
             pub fn backward(&self, sums: &mut Sums, pass: Backward<'_>, activation: Option<Activation>) {
                 match (self, sums) {
                     $((Self::$kind(layer), Sums::$kind(sums)) => {
-                        with_activation!(activation, slopes, |slope| layer.backward(sums, pass, slope))
+                        let active = pass.active;
+                        with_activation!(activation, slopes, |slope| {
+                            layer.backward(sums, pass, |i, x, dx| if i < active { slope(x, dx) } else { dx })
+                        })
                     })+
+                    _ => panic!("the sums are those of another kind of layer"),
+                }
+            }
+
+            /// Writes the sums in the parameters' order.
+            pub fn finish(&self, sums: &Sums, params: &mut [f32]) {
+                match (self, sums) {
+                    $((Self::$kind(layer), Sums::$kind(sums)) => layer.finish(sums, params),)+
                     _ => panic!("the sums are those of another kind of layer"),
                 }
             }
@@ -172,11 +187,6 @@ macro_rules! kinds {
             /// Resets all sums.
             pub fn clear(&mut self) {
                 match self { $(Self::$kind(sums) => sums.clear(),)+ }
-            }
-
-            /// Writes them in the parameters' order.
-            pub fn finish(&self, params: &mut [f32]) {
-                match self { $(Self::$kind(sums) => sums.finish(params),)+ }
             }
         }
     };
@@ -189,8 +199,10 @@ kinds! {
     Bits: BitWeights, WeightGradient;
     /// A convolution over numbers.
     Conv: ConvPanels, ConvGradient;
-    /// A convolution over packed bits.
-    ConvBits: ConvBits, ConvGradient;
+    /// A convolution over packed bits, or tables of indices.
+    Sparse: Sparse, SparseGradient;
+    /// Normalisation over the features of a sample.
+    Norm: Norm, NormGradient;
     /// Units with memory.
     Cell: CellLayer, CellGradient;
 }
@@ -198,6 +210,10 @@ kinds! {
 /// A layer as it is before its parameters are packed, and its sums; the first layer may have packed bits as its inputs.
 pub(crate) fn new(layer: &LayerSpec, bits: bool) -> (Kind, Sums) {
     let (inputs, outputs) = (layer.inputs, layer.outputs);
+    let sparse = |layer: Sparse| {
+        let sums = layer.gradient();
+        (Kind::Sparse(layer), Sums::Sparse(sums))
+    };
     match &layer.form {
         Form::Dense if bits => (
             Kind::Bits(BitWeights::new(inputs, outputs)),
@@ -207,13 +223,10 @@ pub(crate) fn new(layer: &LayerSpec, bits: bool) -> (Kind, Sums) {
             Kind::Dense(Dense::new(inputs, outputs)),
             Sums::Dense(WeightGradient::new(inputs, outputs, false)),
         ),
-        Form::Conv(conv) if bits => (
-            Kind::ConvBits(ConvBits::new(conv, inputs)),
-            Sums::ConvBits(ConvGradient::new(layer, conv, true)),
-        ),
-        Form::Conv(conv) => {
-            (Kind::Conv(ConvPanels::new(conv)), Sums::Conv(ConvGradient::new(layer, conv, false)))
-        }
+        Form::Conv(conv) if bits => sparse(Sparse::conv(conv, inputs)),
+        Form::Embed(embed) => sparse(Sparse::embed(embed, inputs)),
+        Form::Conv(conv) => (Kind::Conv(ConvPanels::new(conv)), Sums::Conv(ConvGradient::new(conv))),
+        Form::Norm => (Kind::Norm(Norm::new(outputs)), Sums::Norm(NormGradient::new(outputs))),
         Form::Cell(cell) => {
             assert!(!bits, "units with memory have a hidden layer before them");
             (Kind::Cell(CellLayer::new(cell, inputs)), Sums::Cell(CellGradient::new(cell, inputs)))
@@ -230,17 +243,49 @@ pub(crate) fn takes_bits(network: &Network, k: usize) -> bool {
 pub(crate) fn kept(layer: &LayerSpec) -> usize {
     match &layer.form {
         Form::Cell(cell) => cells::kept(cell),
+        Form::Norm => norm::kept(layer.outputs),
         _ => 0,
     }
 }
 
+/// Uses of weights by the bits of a layer over packed bits, its places, and outputs of each; None of other layers.
+fn sparse_extents(layer: &LayerSpec, bits: bool) -> Option<[usize; 3]> {
+    match &layer.form {
+        Form::Conv(conv) if bits => Some([conv.places() * conv.patch(), conv.places(), conv.channels]),
+        Form::Embed(embed) => {
+            let taps = embed.parts.iter().map(|part| part.positions * part.rows).sum();
+            Some([taps, embed.outputs() / embed.width, embed.width])
+        }
+        _ => None,
+    }
+}
+
+/// Each layer, and whether its inputs are packed bits.
+fn layers(network: &Network) -> impl Iterator<Item = (&LayerSpec, bool)> {
+    let of_chain = |(k, layer)| (layer, takes_bits(network, k));
+    network.chains.iter().flat_map(move |chain| chain.layers.iter().enumerate().map(of_chain))
+}
+
 /// Vectors of scratch space that the layers of a network need for V x 16 samples.
 pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
-    let of_layer = |layer: &LayerSpec| match &layer.form {
-        Form::Cell(cell) => cells::scratch::<V>(cell),
+    let of_layer = |(layer, bits): (&LayerSpec, bool)| match (&layer.form, sparse_extents(layer, bits)) {
+        (_, Some([_, places, channels])) => sparse::scratch(places, channels),
+        (Form::Conv(conv), None) => conv::scratch::<V>(conv),
+        (Form::Cell(cell), None) => cells::scratch::<V>(cell),
         _ => 0,
     };
-    network.layers().map(of_layer).fold(conv::scratch::<V>(&network.architecture), usize::max)
+    layers(network).map(of_layer).max().unwrap_or(0)
+}
+
+/// Words of memory of the tables of a network's layers, and of what a thread's update needs for them, apart from parameters,
+/// activations and scratch space.
+pub(crate) fn words(network: &Network) -> [usize; 2] {
+    let of_layer = |(layer, bits): (&LayerSpec, bool)| match (&layer.form, sparse_extents(layer, bits)) {
+        (_, Some([taps, places, channels])) => sparse::words(layer.inputs, taps, places, channels),
+        (Form::Conv(conv), None) => [0, TILE_VECTORS * LANES * conv.patch()],
+        _ => [0, 0],
+    };
+    layers(network).map(of_layer).fold([0, 0], |[a, b], [c, d]| [a + c, b + d])
 }
 
 /// The nonlinearities.

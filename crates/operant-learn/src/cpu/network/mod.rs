@@ -2,11 +2,13 @@
 
 mod bits;
 mod cells;
-pub(crate) mod conv;
+mod conv;
 mod dense;
 pub(crate) mod gradient;
 pub mod heads;
 pub(crate) mod layers;
+mod norm;
 pub mod policy;
+mod sparse;
 pub mod tile;
 mod weight_gradient;

@@ -90,6 +90,12 @@ impl WeightGradient {
         }
     }
 
+    /// Writes the sums in the parameters' order: weights, then biases.
+    pub fn finish(&self, params: &mut [f32]) {
+        let (weight, bias) = params.split_at_mut(self.inputs * self.outputs);
+        self.write(weight, bias);
+    }
+
     /// Writes the sums in the parameters' order: `weight` row-major `(outputs, inputs)`, `bias` `(outputs)`.
     pub fn write(&self, weight: &mut [f32], bias: &mut [f32]) {
         add_up(&self.bias, bias);
@@ -132,11 +138,6 @@ impl LayerSums for WeightGradient {
             Sums::Lanes(sums) | Sums::Bits(sums) => sums.fill(f32x16::ZERO),
             Sums::Outer { sums, .. } => sums.fill([f32x16::ZERO; PANEL_VECTORS]),
         }
-    }
-
-    fn finish(&self, params: &mut [f32]) {
-        let (weight, bias) = params.split_at_mut(self.inputs * self.outputs);
-        self.write(weight, bias);
     }
 }
 

@@ -99,7 +99,7 @@ impl Worker {
         } else {
             self.sequences(policy, coefficients, minibatch, units)
         };
-        self.gradient.finish(policy.network(), flat);
+        self.gradient.finish(policy, flat);
         self.timer.end(Part::Reduction);
         sums
     }

@@ -1,0 +1,124 @@
+//! Embeddings: each index of an observation takes a row of a table.
+
+use operant_env::ObsSpace;
+
+use crate::config::Encoder;
+
+/// The tables of the index parts of an observation. Its outputs are those of the parts in order, then the inputs that are not indices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embed {
+    /// The index parts.
+    pub parts: Vec<EmbedPart>,
+    /// Columns of the tables.
+    pub width: usize,
+    /// What becomes of the positions of a part.
+    pub pool: Pool,
+}
+
+/// Indices at equal positions, such as the cells of a grid, with one or more indices each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmbedPart {
+    /// The part's name; empty where the observation has no parts.
+    pub name: String,
+    /// Its first feature. An index below n is n features, of which one is 1.
+    pub first: usize,
+    /// Positions.
+    pub positions: usize,
+    /// Indices of a position, whose rows are added.
+    pub indices: usize,
+    /// Rows of the table: the sum of the bounds of a position's indices.
+    pub rows: usize,
+}
+
+/// What becomes of the vectors of a part's positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pool {
+    /// They lie side by side.
+    Concat,
+    /// They are added.
+    Sum,
+    /// Their mean.
+    Mean,
+}
+
+impl Pool {
+    /// How an encoder pools; None for one without embeddings.
+    pub fn of(encoder: Encoder) -> Option<Self> {
+        match encoder {
+            Encoder::Auto => None,
+            Encoder::Embed => Some(Self::Concat),
+            Encoder::EmbedSum => Some(Self::Sum),
+            Encoder::EmbedMean => Some(Self::Mean),
+        }
+    }
+
+    /// The word in configurations.
+    pub const fn encoder(self) -> Encoder {
+        match self {
+            Self::Concat => Encoder::Embed,
+            Self::Sum => Encoder::EmbedSum,
+            Self::Mean => Encoder::EmbedMean,
+        }
+    }
+}
+
+impl Embed {
+    /// Tables for the index parts of an observation.
+    ///
+    /// # Errors
+    /// A description of the problem if it has no indices, or numbers that are neither indices nor bits.
+    pub fn of(space: &ObsSpace, width: usize, pool: Pool) -> Result<Self, String> {
+        if !space.is_binary() {
+            return Err("only observations of indices and bits have embeddings".to_owned());
+        }
+        let (mut first, mut parts) = (0, Vec::new());
+        for (name, part) in space.parts() {
+            if let ObsSpace::Index { below, .. } = part {
+                let rows = below.iter().map(|&below| below as usize).sum();
+                let indices = below.len();
+                let positions = part.size() / indices;
+                parts.push(EmbedPart { name: name.to_owned(), first, positions, indices, rows });
+            }
+            first += part.features();
+        }
+        if parts.is_empty() {
+            return Err("no part of the observation has indices".to_owned());
+        }
+        Ok(Self { parts, width, pool })
+    }
+
+    /// Outputs of a part.
+    pub fn outputs_of(&self, part: &EmbedPart) -> usize {
+        if self.pool == Pool::Concat { part.positions * self.width } else { self.width }
+    }
+
+    /// Outputs of all parts.
+    pub fn outputs(&self) -> usize {
+        self.parts.iter().map(|part| self.outputs_of(part)).sum()
+    }
+
+    /// Rows of all tables.
+    pub fn rows(&self) -> usize {
+        self.parts.iter().map(|part| part.rows).sum()
+    }
+
+    /// The inputs that are not indices, out of `inputs`.
+    pub fn passed(&self, inputs: usize) -> impl Iterator<Item = usize> {
+        let is_index = |k: &usize| {
+            self.parts.iter().any(|part| (part.first..part.first + part.positions * part.rows).contains(k))
+        };
+        (0..inputs).filter(move |k| !is_index(k))
+    }
+
+    /// The output that feature `feature` of the observation becomes, if it begins a part that keeps its positions.
+    pub fn output(&self, feature: usize) -> Option<usize> {
+        let mut first = 0;
+        for part in &self.parts {
+            if part.first == feature {
+                return (self.pool == Pool::Concat).then_some(first);
+            }
+            first += self.outputs_of(part);
+        }
+        Some(first + self.passed(feature).count())
+    }
+}
