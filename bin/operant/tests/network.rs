@@ -241,7 +241,10 @@ fn networks_that_do_not_fit_are_refused() {
         (&["core=rnn"], ["not one of the choices", "mlp, mingru, gru, lstm"]),
         (&["core=mingru", "core_width=32"], ["highway gate", "core_width = 0"]),
         (&["core=gru", "sequence_length=48"], ["48 does not divide num_steps", "divisor"]),
-        (&["core=lstm", "num_minibatches=32"], ["does not divide the 16 x 1 = 16 sequences of 64", "16"]),
+        (
+            &["core=lstm", "sequence_length=64", "num_minibatches=32"],
+            ["does not divide the 16 x 1 = 16 sequences of 64", "16"],
+        ),
     ] {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
         for command in ["train", "config"] {

@@ -56,4 +56,4 @@ pub use scene::{BLUE, GREEN, GREY, PURPLE, Point, RED, Scene, Shape, YELLOW};
 pub use spec::{
     ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues, indices_per_word,
 };
-pub use vector::{Autoreset, Clock, Current, Transition, numbers};
+pub use vector::{Autoreset, Clock, Current, ENDED, Transition, numbers};

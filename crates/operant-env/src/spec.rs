@@ -69,7 +69,8 @@ impl Default for EnvSpec {
 const MAX_BELOW: u32 = 1 << 16;
 
 /// Names that parts of an observation cannot have: other inputs and outputs of exported networks.
-const RESERVED_NAMES: [&str; 6] = ["action", "logits", "value", "mean", "log_std", "action_mask"];
+const RESERVED_NAMES: [&str; 8] =
+    ["action", "logits", "value", "mean", "log_std", "action_mask", "core_state", "next_core_state"];
 
 /// Observations.
 #[derive(Debug, Clone, PartialEq)]

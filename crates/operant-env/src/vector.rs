@@ -45,7 +45,7 @@ pub enum Autoreset {
 }
 
 /// `elapsed` of an environment whose next step starts an episode. Episodes are shorter.
-const ENDED: u32 = u32::MAX;
+pub const ENDED: u32 = u32::MAX;
 
 /// `first, first + 1, ..` across a lane.
 pub fn numbers<L: Packed>(first: u32) -> L::Uint {

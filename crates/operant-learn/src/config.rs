@@ -80,7 +80,8 @@ settings! {
     core_layers: usize [Kind::Count { least: 1, most: crate::setting::MAX_LAYERS as i64 }] = 1,
         fixed("the checkpoint holds weights of that shape");
     /// Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each
-    /// starting from the state that the rollout had there; 0 is `num_steps`
+    /// starting from the state that the rollout had there. 0 chooses the longest that gives every minibatch 16 sequences or more, but
+    /// not less than 16 steps
     sequence_length: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
     /// Nonlinearity of the hidden layers
     activation: Activation = Activation::Tanh, fixed("the weights were trained for it");
@@ -109,9 +110,20 @@ impl Config {
 
     /// Steps of a sequence: what a minibatch is made of. 1 without memory.
     pub fn sequence(&self) -> usize {
+        /// Sequences of a minibatch that fill the vectors, and steps that a gradient should go back.
+        const ENOUGH: usize = 16;
+        let (envs, steps, minibatches) = (self.num_envs, self.num_steps, self.num_minibatches.max(1));
+        let sequences = |length: &usize| envs * (steps / length);
+        let fits =
+            |length: &usize| steps.is_multiple_of(*length) && sequences(length).is_multiple_of(minibatches);
+        let fitting = || (1..=steps).rev().filter(fits);
         match (self.core, self.sequence_length) {
             (CoreKind::Mlp, _) => 1,
-            (_, 0) => self.num_steps,
+            (_, 0) => (fitting().filter(|length| *length >= ENOUGH))
+                .find(|length| sequences(length) / minibatches >= ENOUGH)
+                .or_else(|| fitting().rfind(|length| *length >= ENOUGH))
+                .or_else(|| fitting().next())
+                .unwrap_or(steps),
             (_, length) => length,
         }
     }

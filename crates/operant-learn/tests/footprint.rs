@@ -52,13 +52,14 @@ fn what_is_counted_is_what_is_taken() {
         ..Config::default()
     };
     let memory = Config {
-        num_envs: 256,
-        num_steps: 256,
-        num_minibatches: 8,
+        num_envs: 64,
+        num_steps: 512,
+        num_minibatches: 2,
         update_epochs: 1,
         hidden: vec![64],
         core: CoreKind::Lstm,
-        sequence_length: 64,
+        shared_trunk: true,
+        sequence_length: 512,
         ..Config::default()
     };
     // The allocator keeps what it was given back in small pieces, so what takes the most comes last.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use operant_env::play::Outputs;
 use operant_env::{
-    ActionSpace, AnyEnv, Autoreset, EnvSpec, ObsSpace, Seen, StepError, Stepped, Stepper, TileSpec,
+    ActionSpace, AnyEnv, Autoreset, ENDED, EnvSpec, ObsSpace, Seen, StepError, Stepped, Stepper, TileSpec,
     running_words, set_rows,
 };
 
@@ -150,8 +150,20 @@ struct Tile {
     stepper: Box<dyn Stepper>,
     /// `(R, states)`: what a policy with memory carries from step to step of its rollouts here; zero before an episode.
     memory: Vec<f32>,
-    /// Environments whose next step begins an episode and takes no action (with next-step resets).
-    resetting: Vec<bool>,
+    /// By 16 environments: whose next step only resets (with next-step resets).
+    resetting: Vec<u16>,
+}
+
+impl Tile {
+    /// These rows go on without memory.
+    fn forget(&mut self, rows: impl Fn(usize) -> bool) {
+        if self.memory.is_empty() {
+            return;
+        }
+        for row in (0..self.rows).filter(|&row| rows(row)) {
+            self.memory.iter_mut().skip(row).step_by(self.rows).for_each(|x| *x = 0.0);
+        }
+    }
 }
 
 /// Buffers of one tile's step: columns are environments.
@@ -238,7 +250,7 @@ impl Batch {
             let (autoreset, time_limit) = (self.autoreset, Some(self.spec.time_limit));
             let tile = TileSpec { autoreset, time_limit, ..TileSpec::new(self.seed, first as u32, rows) };
             let stepper = self.env.stepper(tile)?;
-            Ok(Tile { first, count, rows, stepper, memory: Vec::new(), resetting: vec![false; rows] })
+            Ok(Tile { first, count, rows, stepper, memory: Vec::new(), resetting: vec![0; rows / BLOCK] })
         };
         let tiles: Result<_, StepError> = (0..self.num_envs).step_by(rows).map(tile).collect();
         self.tiles = tiles.map_err(|error| error.to_string())?;
@@ -260,7 +272,9 @@ impl Batch {
 
     /// New episodes in the environments that are chosen, or in all; with seeds, those have their own from now on.
     pub fn restart(&mut self, chosen: Option<&[bool]>, seeds: Option<&[u64]>) -> Result<(), String> {
-        self.remembers = None;
+        if chosen.is_none() {
+            self.remembers = None;
+        }
         // Each restart draws at a step of its own, so that a second one begins other episodes.
         self.step = if seeds.is_some() && chosen.is_none() { 0 } else { self.step + 1 };
         if let Some(seeds) = seeds {
@@ -282,6 +296,10 @@ impl Batch {
                 own.resize(tile.rows, 0);
                 own
             });
+            for (resetting, rows) in tile.resetting.iter_mut().zip(&rows) {
+                *resetting &= !rows;
+            }
+            tile.forget(|row| rows[row / BLOCK] >> (row % BLOCK) & 1 == 1);
             let restarted = tile.stepper.restart(&rows, seeds.as_deref(), self.step);
             restarted.map_err(|error| error.to_string())?;
         }
@@ -384,6 +402,7 @@ impl Batch {
             scratch: &self.scratch,
             choices: self.choices,
             same_step: self.autoreset == Autoreset::SameStep,
+            next_step: self.autoreset == Autoreset::NextStep,
             step: self.step,
         };
         (self.pool.as_ref(), &mut self.tiles, job)
@@ -434,6 +453,11 @@ impl Batch {
                     own[word * rows + row] = state.words[(tile.first + row) * words + word];
                 }
             }
+            // The last words but one are the lengths of the episodes.
+            let elapsed = &own[(words - 2) * rows..][..rows];
+            for (row, &elapsed) in elapsed.iter().enumerate() {
+                tile.resetting[row / BLOCK] |= u16::from(elapsed == ENDED) << (row % BLOCK);
+            }
             tile.stepper.load(&own).map_err(|error| error.to_string())?;
         }
         self.step = state.step;
@@ -469,6 +493,7 @@ struct Job<'a> {
     scratch: &'a [Mutex<Scratch>],
     choices: usize,
     same_step: bool,
+    next_step: bool,
     step: u64,
 }
 
@@ -525,6 +550,18 @@ impl Scratch {
         let Tile { count, rows, ref mut stepper, .. } = *tile;
         stepper.submit(&self.actions[..job.spec.actions.components() * rows], job.step)?;
         stepper.collect(self.stepped(rows))?;
+        if !tile.memory.is_empty() {
+            // The step after an end only resets; what it makes a policy remember is of the last episode.
+            let (resetting, out) = (std::mem::take(&mut tile.resetting), &self.out);
+            let ends = |block: usize| out.terminated[block] | out.truncated[block] | resetting[block];
+            tile.forget(|row| ends(row / BLOCK) >> (row % BLOCK) & 1 == 1);
+            tile.resetting = resetting;
+        }
+        if job.next_step {
+            for (block, resetting) in tile.resetting.iter_mut().enumerate() {
+                *resetting = self.out.terminated[block] | self.out.truncated[block];
+            }
+        }
         self.write_seen(rows, &mut arrays, job.choices, &job.spec.obs);
         match &mut arrays.rewards {
             Rewards::F32(to) => to.copy_from_slice(&self.out.rewards[..count]),

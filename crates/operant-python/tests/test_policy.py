@@ -397,6 +397,7 @@ def test_a_policy_with_memory_is_stepped_with_its_state(remembering):
     kept = state.copy()
     _, after = policy.predict(obs, state)
     np.testing.assert_array_equal(state, kept)
+    np.testing.assert_array_equal(policy.predict(obs, np.asfortranarray(state))[1], after)
     assert not np.array_equal(after, state)
     # An episode that starts knows nothing of the last one.
     again, restarted = policy.predict(obs, after, episode_start=[True] * 5)
@@ -449,3 +450,29 @@ def test_a_rollout_remembers_within_episodes_and_forgets_between_them(rememberin
         start = over | ended if mode == "next_step" else over
         ended = over if mode == "next_step" else ended
     assert episodes > 37
+
+
+def test_rollouts_remember_across_steps_by_hand_and_partial_resets(remembering):
+    """A pending reset is known after steps by hand, and a reset of some environments leaves the others' memory."""
+    envs = operant.make_vec("cartpole_no_velocity", 16, seed=3, autoreset_mode="next_step")
+    envs.reset()
+    ended = np.zeros(16, bool)
+    while not ended.any():
+        _, _, terminated, truncated, _ = envs.step(np.ones(16, np.int64))
+        ended = terminated | truncated
+    part = envs.rollout(remembering, 3, deterministic=True)
+    # The second step is the first of the new episodes: no memory of the last observation of the old ones.
+    chosen, _ = remembering.predict(part["observations"][1][ended])
+    np.testing.assert_array_equal(part["actions"][1][ended], chosen)
+
+    envs = operant.make_vec("cartpole_no_velocity", 16, seed=3, autoreset_mode="disabled")
+    envs.reset()
+    first = envs.rollout(remembering, 5, deterministic=True)
+    mask = np.arange(16) < 4
+    envs.reset(options={"reset_mask": mask})
+    second = envs.rollout(remembering, 1, deterministic=True)
+    state = None
+    for obs in first["observations"]:
+        _, state = remembering.predict(obs, state)
+    chosen, _ = remembering.predict(second["observations"][0], state, episode_start=mask)
+    np.testing.assert_array_equal(second["actions"][0], chosen)

@@ -104,11 +104,14 @@ pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Re
     let (n, t) = (learner.num_envs, learner.num_steps);
     let available = gib(memory.available);
     let of_network = footprint.network > memory.available / 2;
+    let of_sequences = footprint.sequences > footprint.network / 2;
     let (what, key) = if of_network {
         let key = match learner.core {
+            _ if of_sequences && learner.sequence_length > 0 => "sequence_length",
+            _ if of_sequences => "num_steps",
             _ if !learner.conv.is_empty() => "conv",
-            CoreKind::Mlp => "hidden",
-            _ => "core_width",
+            _ if learner.core_width > 0 => "core_width",
+            _ => "hidden",
         };
         let layers = settings.assignment(key);
         (format!("{layers} needs {} of memory, and {available} are available", gib(needed)), key)
@@ -120,6 +123,7 @@ pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Re
         )
     };
     let remedy = match (of_network, footprint.most_envs(memory.available)) {
+        (true, _) if of_sequences => "set a shorter sequence_length, or fewer threads".to_string(),
         (true, _) => "use narrower or fewer layers".to_string(),
         (false, 0) => "lower num_steps".to_string(),
         (false, most) => format!("use at most {most} environments, or lower num_steps"),

@@ -131,7 +131,7 @@ fn compare(python: &Path, saved: &SavedPolicy) {
     let states: Vec<f32> =
         (0..ROWS * saved.policy.network.states).map(|i| (i * 31 % 17) as f32 / 9.0 - 0.9).collect();
     let bytes: Vec<u8> = states.iter().flat_map(|x| x.to_le_bytes()).collect();
-    std::fs::write(at("state"), bytes).expect("written");
+    std::fs::write(at("core_state"), bytes).expect("written");
     export::write_onnx(saved, &at("m.onnx")).expect("written");
     let ran = Command::new(python).args(["-c", SCRIPT]).current_dir(dir.path()).output().expect("started");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -167,7 +167,7 @@ fn compare(python: &Path, saved: &SavedPolicy) {
     }
     close("value", &values);
     if !states.is_empty() {
-        close("next_state", &next);
+        close("next_core_state", &next);
     }
     close("action", &actions);
 }
@@ -233,7 +233,10 @@ fn onnxruntime_computes_what_the_engine_does() {
     let floats = ObsSpace::symmetric(&[1.0; 5]);
     let planes = ObsSpace::Binary { shape: vec![7, 6, 2] };
     let core = |cell, width, layers| Some(Core { cell, width, layers });
+    // A part may have the name that a state would have.
+    let named = parts(&[("state", &index(&[2, 3], &[5])), ("flags", &ObsSpace::Binary { shape: vec![3] })]);
     for (obs, masked, shared_trunk, conv, core) in [
+        (named, true, true, None, core(Cell::Gru, 5, 1)),
         (floats.clone(), false, true, None, core(Cell::MinGru, 17, 2)),
         (floats, true, false, None, core(Cell::Gru, 9, 1)),
         (planes, false, false, Some(&[[5, 3, 2]][..]), core(Cell::Lstm, 6, 2)),

@@ -201,7 +201,7 @@ impl Planner<'_> {
             let config = self.hyperparameters(&one)?;
             // With memory, of whole sequences.
             let (length, samples) = (config.sequence(), config.num_envs * config.num_steps);
-            let count = minibatches(samples / length, self.minibatch / length);
+            let count = minibatches((samples / length).max(1), self.minibatch / length);
             flags.push(("num_minibatches", "--minibatch", count.to_string()));
         }
         let config = self.hyperparameters(&flags)?;

@@ -6,7 +6,7 @@ use crate::backend::LearnError;
 use crate::config::Config;
 use crate::cpu::network::layers;
 use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
-use crate::cpu::update::Units;
+use crate::cpu::update::{Units, largest_minibatch};
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
 
@@ -27,6 +27,8 @@ const OTHER: usize = 64;
 pub struct Footprint {
     /// Of the network, whatever the number of environments.
     pub network: u64,
+    /// Of those, what threads keep of the steps of sequences until their gradient.
+    pub sequences: u64,
     /// Of an environment and its samples.
     pub per_env: u64,
 }
@@ -51,7 +53,7 @@ impl Footprint {
         // Rollout and learner each have a policy.
         let tables = 2 * table;
         let more = 2 * LANES * in_update + of_thread;
-        let minibatch = (config.num_envs * config.num_steps).div_ceil(config.num_minibatches.max(1));
+        let minibatch = largest_minibatch(config);
         let chunks = Units::of(config, &network).chunks(minibatch, network.len());
         let gradients = chunks + threads + 1;
         let parameters = (COPIES + SAVED + gradients) * network.len();
@@ -61,6 +63,7 @@ impl Footprint {
             memory + 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + in_rollout) + OTHER;
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
         Ok(Footprint {
+            sequences: bytes(kept * (threads + 1)),
             network: bytes(parameters + activations),
             per_env: bytes(config.num_steps * (layout.stride + ROWS) + state),
         })

@@ -63,9 +63,15 @@ impl Image {
     pub fn embedded(self, embed: Option<&Embed>) -> Result<Self, String> {
         let Some(embed) = embed else { return Ok(self) };
         let first = embed.output(self.first).ok_or("the encoder pools the pixels of the image")?;
-        let is_embedded = embed.parts.iter().any(|part| part.first == self.first);
         let [height, width, depth] = self.extents;
-        Ok(Self { first, extents: [height, width, if is_embedded { embed.width } else { depth }] })
+        let depth = match embed.parts.iter().find(|part| part.first == self.first) {
+            None => depth,
+            Some(part) if part.positions.is_multiple_of(height * width) => {
+                part.positions / (height * width) * embed.width
+            }
+            Some(_) => return Err("the indices of the image have other bounds in each column".to_owned()),
+        };
+        Ok(Self { first, extents: [height, width, depth] })
     }
 }
 

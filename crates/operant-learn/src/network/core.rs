@@ -87,7 +87,7 @@ impl Core {
             return Err(LearnError::Config {
                 key: "sequence_length",
                 problem: format!("{} does not divide num_steps = {}", config.sequence(), config.num_steps),
-                remedy: "set a divisor of num_steps, or 0 for all of it".to_owned(),
+                remedy: "set a divisor of num_steps, or 0 to choose one".to_owned(),
             });
         }
         Ok(Some(Self { cell, width, layers: config.core_layers }))

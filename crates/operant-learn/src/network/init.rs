@@ -27,12 +27,12 @@ pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
         let values = &mut params[tensor.range()];
         if tensor.name == "log_std" {
             values.fill(network.architecture.log_std_init as f32);
-        } else if tensor.name.ends_with(".norm.weight") {
-            values.fill(1.0);
         } else if tensor.name.contains(".embed") {
             let mut normals = Normals::new(seed, index as u32);
             values.iter_mut().for_each(|value| *value = normals.next() as f32);
             embedded.push(tensor.range());
+        } else if tensor.name.ends_with(".norm.weight") {
+            values.fill(1.0);
         } else if tensor.name.contains(".weight") {
             let mut normals = Normals::new(seed, index as u32);
             // Weights with more than two extents are a matrix of the first and all others, as in PyTorch.

@@ -154,7 +154,7 @@ class Policy:
     ) -> tuple[Any, NDArray[np.float32] | None]:
         """Chooses actions, and moves the state of a policy with memory on by a step.
 
-            state = None
+            state, ended = None, None
             for _ in range(1000):
                 actions, state = policy.predict(obs, state, episode_start=ended)
                 obs, _, terminated, truncated, _ = envs.step(actions)
@@ -163,7 +163,8 @@ class Policy:
         Args:
             obs: As for a call.
             state: What the last call returned, `(N, state_size)`; None begins all episodes.
-            episode_start: `(N,)`, true where the observation is the first of an episode, which begins without memory.
+            episode_start: `(N,)`, true where the observation is the first of an episode, which begins without memory. With next-step resets
+                that is one step after the end.
             deterministic: As for a call.
             action_mask: As for a call.
 
@@ -265,7 +266,7 @@ class Policy:
             return np.zeros(shape, np.float32)
         if not self.state_size:
             raise ValueError("state: this policy has no memory; leave it out")
-        states = np.array(state, np.float32)
+        states = np.array(state, np.float32, order="C")
         if states.shape != shape and not (count == 1 and states.shape == shape[1:]):
             raise ValueError(f"state: expected shape {shape}, got {states.shape}")
         states = states.reshape(shape)

@@ -83,18 +83,20 @@ class Embed(nn.Module):
         super().__init__()
         self.pool: str = shape["pool"]
         self.tables: list[tuple[nn.Module, int, int, int]] = []
+        self.register_buffer("_passed", torch.ones(features, dtype=torch.bool), persistent=False)
         passed = np.ones(features, np.bool_)
         for part in shape["parts"]:
             table: nn.Module = self
             if part["name"]:
                 table = Table(part["rows"], shape["width"])
-                self.add_module(part["name"], table)
+                # A part may have the name of an attribute, which add_module refuses.
+                self._modules[part["name"]] = table
             else:
                 self.weight = nn.Parameter(torch.zeros(part["rows"], shape["width"]))
             first, end = part["first"], part["first"] + part["positions"] * part["rows"]
             passed[first:end] = False
             self.tables.append((table, first, end, part["rows"]))
-        self.register_buffer("passed", torch.from_numpy(passed), persistent=False)
+        self.get_buffer("_passed").copy_(torch.from_numpy(passed))
 
     def forward(self, x: Tensor) -> Tensor:
         made = []
@@ -102,7 +104,7 @@ class Embed(nn.Module):
             vectors = x[:, first:end].reshape(len(x), -1, rows) @ table.get_parameter("weight")
             pooled = {"embed": lambda v: v.flatten(1), "embed_sum": lambda v: v.sum(1), "embed_mean": lambda v: v.mean(1)}
             made.append(pooled[self.pool](vectors))
-        return torch.cat([*made, x[:, self.get_buffer("passed")]], 1)
+        return torch.cat([*made, x[:, self.get_buffer("_passed")]], 1)
 
 
 class MinGRUCell(nn.Module):
@@ -158,8 +160,10 @@ class ActorCritic(nn.Module):
             if metadata.get("embed"):
                 layers["embed"] = Embed(metadata["embed"], sum(part.features for part in self.parts))
             core = metadata.get("core")
-            widths = [metadata["hidden"][-1], *[core["width"]] * core["layers"]] if core else []
-            layers["core"] = nn.ModuleList(_cell(core, inputs) for inputs in widths[:-1])
+            layers["core"] = nn.ModuleList()
+            if core:
+                widths = [metadata["hidden"][-1], *[core["width"]] * (core["layers"] - 1)]
+                layers["core"] = nn.ModuleList(_cell(core, inputs) for inputs in widths)
             for k, width in enumerate(metadata["hidden"]):
                 layers[f"{k}"] = dense(f"{trunk}.{k}")
                 if metadata.get("layer_norm"):
@@ -197,7 +201,7 @@ class ActorCritic(nn.Module):
                 x = norm(x)
             x = self.activation(x)
         for cell in cores.children():
-            width = x.shape[1] if isinstance(cell, MinGRUCell) else int(cell.hidden_size)  # type: ignore[arg-type]
+            width = x.shape[1] if isinstance(cell, MinGRUCell) else int(cell.hidden_size)
             h, before = before[:, :width], before[:, width:]
             if isinstance(cell, nn.LSTMCell):
                 c, before = before[:, :width], before[:, width:]

@@ -41,7 +41,6 @@ impl Batch {
         if self.remembers != Some(policy.id()) {
             for tile in &mut self.tiles {
                 tile.memory = vec![0.0; policy.states() * tile.rows];
-                tile.resetting.fill(false);
             }
             self.remembers = Some(policy.id());
         }
@@ -109,30 +108,12 @@ impl Horizon<'_> {
             scratch.write_taken(tile.rows, taken, self.job.spec.actions.components());
             let job = Job { step: self.job.step + t, ..self.job };
             ended += scratch.step(tile, job, arrays)?;
-            scratch.forget(tile, job.same_step);
         }
         Ok(ended)
     }
 }
 
 impl Scratch {
-    /// Where an episode ended, the next one begins without memory.
-    fn forget(&self, tile: &mut Tile, same_step: bool) {
-        if tile.memory.is_empty() {
-            return;
-        }
-        for (row, resetting) in tile.resetting.iter_mut().enumerate() {
-            let ended = (self.out.terminated[row / BLOCK] | self.out.truncated[row / BLOCK]) >> (row % BLOCK)
-                & 1
-                == 1;
-            if ended || *resetting {
-                tile.memory.iter_mut().skip(row).step_by(tile.rows).for_each(|x| *x = 0.0);
-            }
-            // The step after an end only resets; what it made the policy remember is of the last episode.
-            *resetting = ended && !same_step;
-        }
-    }
-
     /// Chooses the actions of the V x 16 rows from `row` on.
     fn decide<const V: usize>(
         &mut self,

@@ -132,9 +132,14 @@ impl Settings {
             let remedy = format!("lower num_envs or num_steps until their product is at most {MAX_SAMPLES}");
             return Err(at(Error::usage(what).remedy(remedy), key));
         }
-        // With memory, minibatches are made of whole sequences; a length that does not divide T is refused with the network.
+        // With memory, minibatches are made of whole sequences.
         let length = self.learner.sequence() as u64;
-        let parts = if t.is_multiple_of(length) { t / length } else { t };
+        if !t.is_multiple_of(length) {
+            let what = format!("sequence_length = {length} does not divide num_steps = {t}");
+            let error = Error::usage(what).remedy("set a divisor of num_steps, or 0 to choose one");
+            return Err(at(error, "sequence_length"));
+        }
+        let parts = t / length;
         let count = n * parts;
         if count.is_multiple_of(minibatches) {
             return Ok(());

@@ -4,11 +4,11 @@
 //! inputs    obs          of real numbers (batch, O) float, bits (batch, shape) bool, bytes (batch, shape) uint8 or indices
 //!                        (batch, shape) int64; observations of parts are an input for each, with the name of the part
 //!           action_mask  (batch, A) bool, true where a choice is legal; only in environments with masks
-//!           state        (batch, S) float, of policies with memory: zeros where an episode begins, else the last call's next_state
+//!           core_state   (batch, S) float, of policies with memory: zeros where an episode begins, else the last next_core_state
 //! outputs   action       greedy: (batch) or (batch, components) int64, or (batch, A) float within the bounds
 //!           logits       (batch, A), illegal choices at -1e8; of a continuous policy `mean` (batch, A) and `log_std` (A)
 //!           value        (batch)
-//!           next_state   (batch, S), of policies with memory
+//!           next_core_state (batch, S), of policies with memory
 //! ```
 
 use operant_env::{ActionSpace, ObsSpace};
@@ -29,7 +29,7 @@ const OPERATORS: i64 = 17;
 const LOG_STD: &str = "log_std.parameter";
 
 /// The input with the state of a policy with memory.
-const STATE: &str = "state";
+const STATE: &str = "core_state";
 
 /// Logit of an illegal choice, as in training.
 const ILLEGAL: f32 = -1e8;
@@ -335,8 +335,8 @@ impl Builder {
         let parts: Vec<String> = cells.map(|layer| format!("{}.next", layer.name)).collect();
         if !parts.is_empty() {
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            self.node("Concat", &parts, "next_state", vec![Attribute::int("axis", 1)]);
-            self.output("next_state", FLOAT, &[policy.network.states]);
+            self.node("Concat", &parts, "next_core_state", vec![Attribute::int("axis", 1)]);
+            self.output("next_core_state", FLOAT, &[policy.network.states]);
         }
     }
 

@@ -90,6 +90,11 @@ impl<const V: usize> Activations<V> {
         }
     }
 
+    /// Those of steps of sequences, whose state and scratch space are elsewhere.
+    pub(crate) fn of_sequence(network: &Network) -> Self {
+        Self { after: Vec::new(), scratch: Vec::new(), ..Self::new(network) }
+    }
+
     /// `[state]`: the state after a step, of the layers with memory that were computed.
     pub fn after(&self) -> &[Row<V>] {
         &self.after
@@ -203,10 +208,11 @@ impl Policy {
         observation: Observation<'_, V>,
         state: &mut [Row<1>],
         keep: &Row<V>,
+        scratch: &mut [f32x16],
         out: &mut Activations<V>,
     ) {
-        let Activations { chains: to, scratch, .. } = out;
-        self.run(0..self.chains.len(), observation, Memory::Sequence { state, keep }, to, scratch);
+        let memory = Memory::Sequence { state, keep };
+        self.run(0..self.chains.len(), observation, memory, &mut out.chains, scratch);
     }
 
     fn step<const V: usize>(

@@ -114,8 +114,7 @@ enum Task<'a> {
 impl Learner {
     /// The learner of `network` over batches laid out by `layout`.
     pub fn new(network: Network, layout: SampleLayout, config: Config) -> Self {
-        let batch = config.num_envs * config.num_steps;
-        let largest = batch.div_ceil(config.num_minibatches.max(1));
+        let largest = largest_minibatch(&config);
         let chunks = Units::of(&config, &network).chunks(largest, network.len());
         let chunk = || Chunk { gradient: vec![0.0; network.len()], losses: LossSums::default() };
         Self {
@@ -257,6 +256,12 @@ impl Learner {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Samples of the largest minibatch, which are whole sequences.
+pub(crate) fn largest_minibatch(config: &Config) -> usize {
+    let sequences = config.num_envs * config.num_steps / config.sequence();
+    sequences.div_ceil(config.num_minibatches.max(1)) * config.sequence()
 }
 
 /// What a chunk of a minibatch is made of: tiles of 64 samples, or groups of 16 sequences.

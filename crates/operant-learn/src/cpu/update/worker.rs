@@ -70,7 +70,10 @@ impl Worker {
         let tile = || Tile {
             gathered: Gathered::new(&network.architecture, layout),
             keep: splat(1.0),
-            activations: Activations::new(network),
+            activations: match network.states {
+                0 => Activations::new(network),
+                _ => Activations::of_sequence(network),
+            },
         };
         Self {
             tiles: (0..sequence.div_ceil(STEPS)).map(|_| tile()).collect(),
@@ -178,7 +181,8 @@ impl Worker {
                 tile.keep = batch.layout().keep.map_or(splat(1.0), |field| tile.gathered.float(field));
                 self.timer.end(Part::Gather);
                 let observation = tile.gathered.observation();
-                policy.sequence(observation, &mut self.state, &tile.keep, &mut tile.activations);
+                let Self { state, deltas, .. } = self;
+                policy.sequence(observation, state, &tile.keep, &mut deltas.scratch, &mut tile.activations);
                 self.timer.end(Part::Forward);
             }
             self.gradient.begin_sequences();
