@@ -436,7 +436,7 @@ def test_a_rollout_remembers_within_episodes_and_forgets_between_them(rememberin
 
     one, _ = envs()
     # In parts: the memory goes on.
-    parts = [one.rollout(remembering, steps, deterministic=True) for steps in (7, 1, 60)]
+    parts = [one.rollout(remembering, steps, deterministic=True) for steps in (7, 1, 600)]
     actions = np.concatenate([part["actions"] for part in parts])
     stepped, obs = envs()
     state, start, ended, episodes = None, np.zeros(37, bool), np.zeros(37, bool), 0
@@ -449,7 +449,7 @@ def test_a_rollout_remembers_within_episodes_and_forgets_between_them(rememberin
         episodes += over.sum()
         start = over | ended if mode == "next_step" else over
         ended = over if mode == "next_step" else ended
-    assert episodes > 37
+    assert episodes >= 37
 
 
 def test_rollouts_remember_across_steps_by_hand_and_partial_resets(remembering):
