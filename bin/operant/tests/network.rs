@@ -234,6 +234,20 @@ fn networks_that_do_not_fit_are_refused() {
             place.operant(&args).assert_error(2, &[parts[0], parts[1], "where: --set"]);
         }
     }
+    for (env, sets, parts) in [
+        ("cartpole", &["pointer=true"][..], ["not a state and its candidates", "4 reals"]),
+        ("pendulum", &["pointer=true"], ["actions are real numbers", "3 reals"]),
+        ("minigrid_empty_8x8", &["pointer=true"], ["for each of 7 actions", "image: 7x7x3 indices"]),
+        ("prover", &["pointer=true", "core=gru"], ["no layers with memory", "successors: 20x10x3"]),
+        ("prover", &["pointer=true", "hidden=[]"], ["hidden = []", "successors: 20x10x3"]),
+        ("prover", &["pointer=true", "encoder=embed_sum"], ["pools all candidates", "successors: 20x10x3"]),
+    ] {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+        for command in ["train", "config"] {
+            let args = [&[command, env], &sets[..]].concat();
+            place.operant(&args).assert_error(2, &[parts[0], parts[1], "where: --set"]);
+        }
+    }
     for (sets, parts) in [
         (&["sequence_length=32"][..], ["core = \"mlp\" has no memory", "mingru, gru or lstm"]),
         (&["core_width=32"], ["core = \"mlp\" has no memory", "core_width = 0"]),

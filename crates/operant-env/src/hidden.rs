@@ -45,9 +45,17 @@ pub fn family(registry: Registry) -> Registry {
     all.into_iter().fold(registry, Registry::with_shared)
 }
 
-/// The preset of the base, without its threshold and the comment about it: solving the environment requires a policy with
-/// memory.
-fn without_threshold(base: &str, preset: &str) -> String {
+/// The preset: one with memory, or the settings of the base without its threshold and the comment about it.
+fn preset(base: &str, preset: &str) -> String {
+    let own = match base {
+        "cartpole" => include_str!("../presets/cartpole_no_velocity.toml"),
+        "mountain_car_continuous" => include_str!("../presets/mountain_car_continuous_no_velocity.toml"),
+        "pendulum" => include_str!("../presets/pendulum_no_velocity.toml"),
+        _ => "",
+    };
+    if !own.is_empty() {
+        return own.to_owned();
+    }
     let settings = preset.lines().skip_while(|line| line.starts_with('#') || line.starts_with("solved_at"));
     let settings: String = settings.map(|line| format!("{line}\n")).collect();
     format!("# The settings of {base}. Solving it requires a policy with memory.\n{settings}")
@@ -113,7 +121,7 @@ impl<E: Env, const N: usize> Env for Hidden<E, N> {
                 "{} without velocities, like rl-zoo's velocity mask, which sets them to zero instead of removing them.",
                 base.name
             ),
-            preset: base.preset.as_deref().map(|preset| without_threshold(&base.name, preset)),
+            preset: base.preset.as_deref().map(|settings| preset(&base.name, settings)),
             variant_of: Some(base.name),
             obs,
             obs_names: self.seen.map(|k| base.obs_names[k].clone()).into(),

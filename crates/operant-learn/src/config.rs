@@ -87,6 +87,9 @@ settings! {
     activation: Activation = Activation::Tanh, fixed("the weights were trained for it");
     /// One trunk for policy and value, or a network for each
     shared_trunk: bool = false, fixed("the checkpoint holds weights of that shape");
+    /// Score the candidates that the observation lists, one for each action, by the layers that its state passes, instead of an
+    /// output for each action. CPU only
+    pointer: bool = false, fixed("the checkpoint holds weights of that shape");
     /// Initial log standard deviation of Gaussian policies
     log_std_init: f64 [Kind::Real(Range::Any)] = 0.0;
     /// Normalise observations by running mean and variance

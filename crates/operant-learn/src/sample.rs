@@ -82,6 +82,7 @@ mod tests {
             conv: vec![],
             hidden: vec![],
             embed: None,
+            items: None,
             layer_norm: false,
             core: None,
             activation: Activation::Tanh,

@@ -47,7 +47,7 @@ def embedding(x, name, shape, params):
 
 def normalised(x, name, params):
     """LayerNorm."""
-    x = (x - x.mean(1, keepdims=True)) / jnp.sqrt(x.var(1, keepdims=True) + 1e-5)
+    x = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
     return x * params[f"{name}.weight"] + params[f"{name}.bias"]
 
 
@@ -116,11 +116,21 @@ def heads(case, params):
             x = embedding(x, f"{trunk}.embed", case["embed"], params)
         for k, shape in enumerate(case["conv"]):
             x = convolution(x, f"{trunk}.conv.{k}", shape, params, activation)
+        if case["items"] is not None:
+            first, count, features = (case["items"][name] for name in ("first", "count", "features"))
+            x = x[:, first : first + count * features].reshape(-1, count, features)
         for k in range(case["hidden"]):
             x = x @ params[f"{trunk}.{k}.weight"].T + params[f"{trunk}.{k}.bias"]
             x = activation(normalised(x, f"{trunk}.{k}.norm", params) if case["layer_norm"] else x)
         hidden[trunk], state = core(x.reshape(sequences, steps, -1), trunk, case, params, state)
     actor, critic = (hidden.get(name, hidden.get("trunk")) for name in ("actor", "critic"))
+    if case["items"] is not None:
+        # A query of the state's features, and products with those of each candidate.
+        width = params["policy.weight"].shape[0]
+        actor, critic = (x.reshape(sequences, steps, -1, width) for x in (actor, critic))
+        query = actor[:, :, 0] @ params["policy.weight"].T + params["policy.bias"]
+        policy = jnp.einsum("stah,sth->sta", actor[:, :, 1:], query) / math.sqrt(width)
+        return policy, (critic[:, :, 0] @ params["value.weight"].T + params["value.bias"])[..., 0]
     policy = actor @ params["policy.weight"].T + params["policy.bias"]
     return policy, (critic @ params["value.weight"].T + params["value.bias"])[..., 0]
 

@@ -48,13 +48,30 @@ fn description() -> impl Strategy<Value = Description> {
     let loss = (any::<bool>(), any::<bool>(), any::<bool>());
     let pool = prop::option::of(prop::sample::select(vec![Pool::Concat, Pool::Sum, Pool::Mean]));
     let tables = (pool, 1usize..=18);
-    (any::<u64>(), shape, layers, input, head, loss, tables).prop_map(
-        |(seed, (num_envs, length, parts, core, core_layers, width), layers, input, head, loss, tables)| {
+    let candidates = prop::option::weighted(0.25, (1usize..=6, 1usize..=3, 1usize..=4));
+    (any::<u64>(), shape, layers, input, head, loss, tables, candidates).prop_map(
+        |(seed, shape, layers, input, head, loss, tables, candidates)| {
+            let (num_envs, length, parts, core, core_layers, width) = shape;
+            let (core, head) = match candidates {
+                Some((choices, ..)) => (CoreKind::Mlp, Head::MultiDiscrete(vec![choices])),
+                None => (core, head),
+            };
             let (hidden, shared_trunk, is_tanh) = layers;
             let (is_bits, features, image, masked) = input;
             let mut features = features;
             let mut encoding = Encoding::default();
-            if let Some((height, width, depth, first, channels, stride)) = image {
+            if let Some((choices, positions, rows)) = candidates {
+                let (pool, columns) = tables;
+                let positions = positions * (choices + 1);
+                features = positions * rows;
+                let embed = |pool| {
+                    let part = EmbedPart { name: String::new(), first: 0, positions, indices: 1, rows };
+                    Embed { parts: vec![part], width: columns, pool }
+                };
+                encoding.embed = pool.filter(|&pool| is_bits && pool == Pool::Concat).map(embed);
+                let image = Image { first: 0, extents: [choices + 1, 1, features / (choices + 1)] };
+                encoding.items = Some(image.embedded(encoding.embed.as_ref()).expect("items of tables"));
+            } else if let Some((height, width, depth, first, channels, stride)) = image {
                 let image = Image { first, extents: [height, width, depth] };
                 features = first + height * width * depth + features % 4;
                 // Tables instead of the pixels' bits, or for the other features.
@@ -113,7 +130,7 @@ fn array(shape: &[usize], values: impl IntoIterator<Item = f64>) -> Value {
 
 /// What the script reads: samples in order of their sequences.
 fn to_json(case: &Case) -> Value {
-    let Architecture { embed, conv, hidden, activation, shared_trunk, head, core, layer_norm, .. } =
+    let Architecture { embed, conv, items, hidden, activation, shared_trunk, head, core, layer_norm, .. } =
         &case.network.architecture;
     let (sequences, steps) = (case.batch.sequences(), case.batch.sequence());
     let samples = reference::sequences(&case.network, &case.batch, 0..sequences);
@@ -141,6 +158,7 @@ fn to_json(case: &Case) -> Value {
         "embed": embed,
         "layer_norm": layer_norm,
         "conv": conv.iter().map(|conv| json!({"first": conv.first, "image": conv.image, "stride": conv.stride})).collect::<Vec<_>>(),
+        "items": items.map(|Image { first, extents }| json!({"first": first, "count": extents[0], "features": extents[2]})),
         "hidden": hidden.len(),
         "activation": activation.name(),
         "shared_trunk": shared_trunk,
@@ -208,6 +226,7 @@ fn gradients_are_those_of_automatic_differentiation() {
         .map(|d| Case::seeded("random", d.seed, d.config, d.input, d.head, d.masked, d.encoding))
         .collect();
     let expected = by_jax(Path::new(&python), &made);
+    assert!(made.iter().any(|case| case.network.architecture.items.is_some()), "candidates were drawn");
     let (mut worst, mut cores) = (0.0f64, std::collections::BTreeSet::new());
     for ((case, expected), description) in made.iter().zip(&expected).zip(&descriptions) {
         let what = format!("{}: {description:?}", case.network.architecture);

@@ -242,14 +242,17 @@ const GOLDEN_WITH_CONVOLUTIONS: u64 = 0x3087_8d8c_bf1c_d8ea;
 /// The same with the cases that have memory.
 const GOLDEN_WITH_MEMORY: u64 = 0x4dfe_aee2_104a_478d;
 
-/// The same with the cases that have embeddings, which come last.
+/// The same with the cases that have embeddings.
 const GOLDEN_WITH_TABLES: u64 = 0x4f28_be91_e9e1_94c1;
+
+/// The same with the cases that have pointer heads, which come last.
+const GOLDEN_WITH_POINTERS: u64 = 0x727f_7b42_5a2d_e5c7;
 
 #[test]
 fn bits_are_the_same_on_every_machine() {
     let mut hash = 0xCBF2_9CE4_8422_2325u64;
-    // The hash so far and the number of cases: of MLPs, with convolutions, with memory, with tables.
-    let mut groups = [(0, 0); 4];
+    // The hash so far and the number of cases: of MLPs, with convolutions, with memory, with tables, with pointers.
+    let mut groups = [(0, 0); 5];
     for case in cases::all() {
         let (state, _) = run(&case, 2, 2);
         for byte in state.params.iter().flat_map(|p| p.to_bits().to_le_bytes()) {
@@ -257,6 +260,7 @@ fn bits_are_the_same_on_every_machine() {
         }
         let architecture = &case.network.architecture;
         let group = match (&architecture.embed, architecture.core) {
+            _ if architecture.items.is_some() => 4,
             (Some(_), _) => 3,
             (None, Some(_)) => 2,
             (None, None) => usize::from(!architecture.conv.is_empty()),
@@ -268,7 +272,12 @@ fn bits_are_the_same_on_every_machine() {
         );
         groups[group] = (hash, groups[group].1 + 1);
     }
-    let golden =
-        [(GOLDEN, 8), (GOLDEN_WITH_CONVOLUTIONS, 2), (GOLDEN_WITH_MEMORY, 4), (GOLDEN_WITH_TABLES, 3)];
+    let golden = [
+        (GOLDEN, 8),
+        (GOLDEN_WITH_CONVOLUTIONS, 2),
+        (GOLDEN_WITH_MEMORY, 4),
+        (GOLDEN_WITH_TABLES, 3),
+        (GOLDEN_WITH_POINTERS, 3),
+    ];
     assert_eq!(groups, golden, "{groups:#x?}");
 }

@@ -26,15 +26,24 @@ for output, value in zip(session.get_outputs(), session.run(None, feed)):
     value.astype('f4').tofile(output.name)
 ";
 
+/// What a network has besides hidden layers.
+#[derive(Default)]
+struct Layers<'a> {
+    conv: Option<&'a [[usize; 3]]>,
+    core: Option<Core>,
+    pool: Option<Pool>,
+    /// Items of a pointer head.
+    items: Option<usize>,
+}
+
 fn saved(
     obs: ObsSpace,
     actions: ActionSpace,
     masked: bool,
     shared_trunk: bool,
-    conv: Option<&[[usize; 3]]>,
-    core: Option<Core>,
-    pool: Option<Pool>,
+    layers: Layers<'_>,
 ) -> SavedPolicy {
+    let Layers { conv, core, pool, items } = layers;
     let features = obs.features();
     let input = if obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
     let obs_norm =
@@ -45,7 +54,12 @@ fn saved(
     };
     let activation = if shared_trunk { Activation::Relu } else { Activation::Tanh };
     let hidden = vec![24, 17];
-    let embed = pool.map(|pool| Embed::of(&obs, 7, pool).expect("indices"));
+    let mut embed = pool.map(|pool| Embed::of(&obs, 7, pool).expect("indices"));
+    let items = items.map(|count| {
+        let image = Image { first: 0, extents: [count, 1, features / count] };
+        embed = embed.take().map(|embed| embed.shared(image));
+        image.embedded(embed.as_ref()).expect("items of tables")
+    });
     let network = Network::new(Architecture {
         input,
         packing: obs.packing(),
@@ -53,6 +67,7 @@ fn saved(
             let image = Image::of(&obs).and_then(|image| image.embedded(embed.as_ref())).expect("an image");
             Conv::stack(image, convs).expect("convolutions that fit")
         }),
+        items,
         hidden,
         embed: embed.clone(),
         layer_norm: embed.is_some(),
@@ -214,7 +229,7 @@ fn onnxruntime_computes_what_the_engine_does() {
         (bits, ActionSpace::Discrete(vec![3, 6, 4]), true, true),
         (floats, bounds, false, false),
     ] {
-        compare(Path::new(&python), &saved(obs, actions, masked, shared_trunk, None, None, None));
+        compare(Path::new(&python), &saved(obs, actions, masked, shared_trunk, Layers::default()));
     }
     let planes = ObsSpace::Binary { shape: vec![7, 6, 2] };
     let pixels = ObsSpace::Bytes { shape: vec![9, 9, 3] };
@@ -228,7 +243,10 @@ fn onnxruntime_computes_what_the_engine_does() {
         (pixels, false, false, &[[4, 3, 2], [17, 2, 1]]),
         (cells, true, true, &[[6, 2, 1], [3, 2, 2]]),
     ] {
-        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, Some(conv), None, None));
+        compare(
+            Path::new(&python),
+            &saved(obs, four(), masked, shared_trunk, Layers { conv: Some(conv), ..Layers::default() }),
+        );
     }
     let floats = ObsSpace::symmetric(&[1.0; 5]);
     let planes = ObsSpace::Binary { shape: vec![7, 6, 2] };
@@ -241,7 +259,10 @@ fn onnxruntime_computes_what_the_engine_does() {
         (floats, true, false, None, core(Cell::Gru, 9, 1)),
         (planes, false, false, Some(&[[5, 3, 2]][..]), core(Cell::Lstm, 6, 2)),
     ] {
-        compare(Path::new(&python), &saved(obs, four(), masked, shared_trunk, conv, core, None));
+        compare(
+            Path::new(&python),
+            &saved(obs, four(), masked, shared_trunk, Layers { conv, core, ..Layers::default() }),
+        );
     }
     let symbols = parts(&[
         ("speed", &index(&[], &[3])),
@@ -251,6 +272,12 @@ fn onnxruntime_computes_what_the_engine_does() {
     for (pool, conv) in
         [(Pool::Concat, Some(&[[6, 2, 1]][..])), (Pool::Concat, None), (Pool::Sum, None), (Pool::Mean, None)]
     {
-        compare(Path::new(&python), &saved(symbols.clone(), four(), true, false, conv, None, Some(pool)));
+        let layers = Layers { conv, pool: Some(pool), ..Layers::default() };
+        compare(Path::new(&python), &saved(symbols.clone(), four(), true, false, layers));
+    }
+    let candidates = parts(&[("now", &index(&[3, 2], &[7, 5])), ("next", &index(&[4, 3, 2], &[7, 5]))]);
+    for (shared_trunk, pool) in [(true, None), (false, None), (false, Some(Pool::Concat))] {
+        let layers = Layers { pool, items: Some(5), ..Layers::default() };
+        compare(Path::new(&python), &saved(candidates.clone(), four(), true, shared_trunk, layers));
     }
 }

@@ -1,7 +1,7 @@
 //! `operant config`: the effective configuration of an environment, with the origin of each value.
 
 use operant_env::Registry;
-use operant_learn::network::{CellSpec, Conv, Embed, Form, Network};
+use operant_learn::network::{CellSpec, Conv, Embed, Form, Network, Pointer};
 use operant_run::config::{self, EnvFacts};
 use operant_run::device::{self, Device};
 
@@ -77,7 +77,14 @@ fn network(network: &Network) -> String {
             Form::Embed(Embed { width, .. }) => {
                 format!("{} -> {}, {} rows of {width}", layer.inputs, layer.outputs, layer.rows())
             }
-            Form::Norm => format!("{}, normalised", layer.inputs),
+            Form::Items(Conv { image: [items, _, depth], channels, .. }) => format!("{items} x ({depth} -> {channels})"),
+            Form::Norm(width) if *width < layer.inputs => {
+                format!("{} x ({width}), normalised", layer.inputs / width)
+            }
+            Form::Norm(_) => format!("{}, normalised", layer.inputs),
+            Form::Pointer(Pointer { choices, width, .. }) => {
+                format!("{width} -> {width}, {choices} products")
+            }
             Form::Cell(CellSpec { cell, width, .. }) => format!("{} -> {width}, {}", layer.inputs, cell.name()),
         };
         let parameters = layer.params().len();

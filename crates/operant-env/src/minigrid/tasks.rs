@@ -233,6 +233,10 @@ impl Task {
             _ => ([64, 64, 8, 4], 0.01),
         };
         let common = include_str!("../../presets/minigrid.toml");
+        if let Kind::Memory { .. } = self.kind {
+            let memory = include_str!("../../presets/minigrid_memory.toml");
+            return format!("total_timesteps = {steps}\n{memory}{common}");
+        }
         format!(
             "{solved_at}total_timesteps = {steps}\nnum_envs = {envs}\nnum_steps = {horizon}\n\
              num_minibatches = {minibatches}\nupdate_epochs = {epochs}\nent_coef = {entropy:?}\n{common}"

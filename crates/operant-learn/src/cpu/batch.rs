@@ -355,6 +355,7 @@ mod tests {
             conv: vec![],
             hidden: vec![],
             embed: None,
+            items: None,
             layer_norm: false,
             core: None,
             activation: Activation::Tanh,

@@ -444,6 +444,7 @@ mod tests {
             conv: vec![],
             hidden: vec![32, 20],
             embed: None,
+            items: None,
             layer_norm: false,
             core: None,
             activation: Activation::Tanh,

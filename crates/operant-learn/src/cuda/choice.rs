@@ -100,6 +100,7 @@ pub(crate) fn check_layers(config: &Config) -> Result<(), LearnError> {
             refused("layer_norm", "true".to_owned(), "normalisation of layers", "false")
         }
         _ if !config.conv.is_empty() => refused("conv", format!("{:?}", config.conv), "convolutions", "[]"),
+        _ if config.pointer => refused("pointer", "true".to_owned(), "pointer heads", "false"),
         CoreKind::Mlp => Ok(()),
         core => refused("core", format!("\"{core}\""), "layers with memory", "\"mlp\""),
     }

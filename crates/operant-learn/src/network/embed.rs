@@ -2,6 +2,7 @@
 
 use operant_env::ObsSpace;
 
+use super::Image;
 use crate::config::Encoder;
 
 /// The tables of the index parts of an observation. Its outputs are those of the parts in order, then the inputs that are not indices.
@@ -85,6 +86,19 @@ impl Embed {
             return Err("no part of the observation has indices".to_owned());
         }
         Ok(Self { parts, width, pool })
+    }
+
+    /// The same with one table for the parts of an image.
+    pub fn shared(self, image: Image) -> Self {
+        let range = image.first..image.first + image.extents.iter().product::<usize>();
+        let mut parts: Vec<EmbedPart> = Vec::new();
+        for part in self.parts {
+            match parts.last_mut().filter(|last| range.contains(&last.first) && range.contains(&part.first)) {
+                Some(last) => last.positions += part.positions,
+                None => parts.push(part),
+            }
+        }
+        Self { parts, ..self }
     }
 
     /// Outputs of a part.

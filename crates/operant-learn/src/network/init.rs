@@ -152,6 +152,7 @@ mod tests {
             conv: vec![],
             hidden: vec![64, 33],
             embed: None,
+            items: None,
             layer_norm: false,
             core: None,
             activation: Activation::Tanh,

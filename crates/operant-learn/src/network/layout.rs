@@ -1,6 +1,6 @@
 //! The layout of parameters in the flat vector that Adam, checkpoints and devices share.
 
-use super::{Architecture, CellSpec, Conv, Core, Embed, Head};
+use super::{Architecture, CellSpec, Conv, Core, Embed, Head, Image, Pointer};
 use crate::config::Activation;
 
 /// A named block of parameters.
@@ -57,13 +57,18 @@ pub enum Form {
     Dense,
     /// Patches of an image: W is row-major `(channels, depth, kernel, kernel)`, as in PyTorch.
     Conv(Conv),
+    /// Each item of an image of one column, with the same W `(outputs of an item, features of an item)`; other inputs are dropped.
+    Items(Conv),
     /// Indices as one-hot bits: W is row-major `(rows, width)`, table after table; there is no b.
     Embed(Embed),
-    /// All inputs, normalised over the features of a sample: W is a factor for each, b is added.
-    Norm,
+    /// All inputs, normalised over the features of a sample, or of each of its items, which are so many: W is a factor for each, b is
+    /// added.
+    Norm(usize),
     /// All inputs, and the state of units with memory: W is row-major `(gates x H, inputs)`. If the gates see the state, `(gates x H, H)`
     /// and its bias follow.
     Cell(CellSpec),
+    /// The state's features among those of items: W is row-major `(rows, H)`, of the query and the value.
+    Pointer(Pointer),
 }
 
 impl LayerSpec {
@@ -71,8 +76,10 @@ impl LayerSpec {
     pub fn rows(&self) -> usize {
         match &self.form {
             Form::Embed(embed) => embed.rows(),
-            Form::Dense | Form::Norm => self.outputs,
-            Form::Conv(conv) => conv.channels,
+            Form::Dense => self.outputs,
+            Form::Norm(width) => *width,
+            Form::Conv(conv) | Form::Items(conv) => conv.channels,
+            Form::Pointer(pointer) => pointer.rows(),
             Form::Cell(cell) => cell.rows(),
         }
     }
@@ -82,18 +89,19 @@ impl LayerSpec {
         match &self.form {
             Form::Dense | Form::Cell(_) => self.inputs,
             Form::Embed(embed) => embed.width,
-            Form::Norm => 1,
-            Form::Conv(conv) => conv.patch(),
+            Form::Norm(_) => 1,
+            Form::Conv(conv) | Form::Items(conv) => conv.patch(),
+            Form::Pointer(pointer) => pointer.width,
         }
     }
 
     /// How many times W is applied to one sample.
     fn places(&self) -> usize {
         match &self.form {
-            Form::Dense | Form::Cell(_) => 1,
+            Form::Dense | Form::Cell(_) | Form::Pointer(_) => 1,
             // Lookups and normalisation are no products.
-            Form::Embed(_) | Form::Norm => 0,
-            Form::Conv(conv) => conv.places(),
+            Form::Embed(_) | Form::Norm(_) => 0,
+            Form::Conv(conv) | Form::Items(conv) => conv.places(),
         }
     }
 
@@ -109,6 +117,7 @@ impl LayerSpec {
     pub fn flops(&self) -> u64 {
         let of_state = match &self.form {
             Form::Cell(cell) if cell.cell.sees_state() => 2 * (cell.rows() * cell.width) as u64,
+            Form::Pointer(pointer) => 2 * (pointer.choices * pointer.width) as u64,
             _ => 0,
         };
         self.input_flops() + of_state
@@ -230,7 +239,14 @@ impl Network {
     fn lay_chain(&mut self, trunk: &str, heads: &[(&str, usize)]) -> Chain {
         let mut inputs = self.architecture.input.features();
         let mut layers = Vec::new();
-        let Architecture { embed, conv, hidden, layer_norm, activation, .. } = self.architecture.clone();
+        let Architecture { embed, conv, items, hidden, layer_norm, activation, .. } =
+            self.architecture.clone();
+        // A network for values alone sees the state, not the candidates.
+        let is_critic = heads.iter().all(|(head, _)| *head == "value");
+        let mut items = items.map(|Image { first, extents: [count, _, depth] }| Image {
+            first,
+            extents: [if is_critic { 1 } else { count }, 1, depth],
+        });
         if let Some(embed) = embed {
             let layer = self.lay_embed(&format!("{trunk}.embed"), embed, inputs);
             inputs = layer.outputs;
@@ -239,23 +255,35 @@ impl Network {
         let convs = conv.into_iter().enumerate();
         let convs = convs.map(|(k, conv)| (format!("{trunk}.conv.{k}"), 0, Form::Conv(conv)));
         let hidden = hidden.into_iter().enumerate().flat_map(|(k, outputs)| {
-            let norm = layer_norm.then(|| (format!("{trunk}.{k}.norm"), outputs, Form::Norm));
+            let norm = layer_norm.then(|| (format!("{trunk}.{k}.norm"), outputs, Form::Norm(outputs)));
             [(format!("{trunk}.{k}"), outputs, Form::Dense)].into_iter().chain(norm)
         });
-        for (name, outputs, form) in convs.chain(hidden) {
+        for (name, outputs, mut form) in convs.chain(hidden) {
+            if let (Form::Dense, Some(Image { first, extents: image })) = (&form, &mut items) {
+                form = Form::Items(Conv {
+                    first: *first,
+                    image: *image,
+                    channels: outputs,
+                    kernel: 1,
+                    stride: 1,
+                });
+                (*first, image[2]) = (0, outputs);
+            }
             let (outputs, shape) = match &form {
                 Form::Conv(conv) => {
                     let Conv { image: [_, _, depth], kernel, channels, .. } = *conv;
                     (conv.outputs() + inputs - conv.image_len(), vec![channels, depth, kernel, kernel])
                 }
-                Form::Norm => (outputs, vec![outputs]),
+                Form::Items(conv) => (conv.outputs(), vec![outputs, conv.image[2]]),
+                Form::Norm(width) => (inputs, vec![*width]),
                 _ => (outputs, vec![outputs, inputs]),
             };
             let rows = shape[0];
             let weight = self.lay(format!("{name}.weight"), shape);
             let bias = self.lay(format!("{name}.bias"), vec![rows]);
             // The sums of a hidden layer pass its normalisation first.
-            let activation = (form != Form::Dense || !layer_norm).then_some(activation);
+            let is_normalised = layer_norm && matches!(form, Form::Dense | Form::Items(_));
+            let activation = (!is_normalised).then_some(activation);
             layers.push(LayerSpec { name, form, inputs, outputs, weight, bias, activation });
             inputs = outputs;
         }
@@ -266,20 +294,28 @@ impl Network {
                 inputs = core.width;
             }
         }
-        let (weight, bias) = {
-            let weight = self.len();
-            for (head, outputs) in heads {
-                self.lay(format!("{head}.weight"), vec![*outputs, inputs]);
-            }
-            let bias = self.len();
-            for (head, outputs) in heads {
-                self.lay(format!("{head}.bias"), vec![*outputs]);
-            }
-            (weight, bias)
-        };
         let outputs = heads.iter().map(|(_, outputs)| outputs).sum();
+        let form = items.map_or(Form::Dense, |Image { extents: [_, _, width], .. }| {
+            let choices = if is_critic { 0 } else { self.policy_outputs() };
+            Form::Pointer(Pointer { choices, width, value: heads.iter().any(|(head, _)| *head == "value") })
+        });
+        // A pointer head's policy makes a query.
+        let columns = if let Form::Pointer(pointer) = &form { pointer.width } else { inputs };
+        let rows = heads.iter().map(|(head, outputs)| match &form {
+            Form::Pointer(pointer) if *head == "policy" => (head, pointer.width),
+            _ => (head, *outputs),
+        });
+        let rows: Vec<_> = rows.collect();
+        let weight = self.len();
+        for (head, rows) in &rows {
+            self.lay(format!("{head}.weight"), vec![*rows, columns]);
+        }
+        let bias = self.len();
+        for (head, rows) in &rows {
+            self.lay(format!("{head}.bias"), vec![*rows]);
+        }
         let name = heads.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(", ");
-        layers.push(LayerSpec { name, form: Form::Dense, inputs, outputs, weight, bias, activation: None });
+        layers.push(LayerSpec { name, form, inputs, outputs, weight, bias, activation: None });
         Chain { layers }
     }
 
@@ -323,6 +359,7 @@ mod tests {
             conv: vec![],
             hidden,
             embed: None,
+            items: None,
             layer_norm: false,
             core: None,
             activation,

@@ -6,17 +6,19 @@ mod core;
 mod embed;
 mod init;
 mod layout;
+mod pointer;
 
 pub use self::core::{Cell, CellSpec, Core};
 pub use conv::{Conv, Image};
 pub use embed::{Embed, EmbedPart, Pool};
 pub use init::init_params;
 pub use layout::{Chain, Form, LayerSpec, Network, TensorSpec};
+pub use pointer::Pointer;
 
 use operant_env::{ActionSpace, EnvSpec, Packing};
 
 use crate::backend::LearnError;
-use crate::config::{Activation, Config};
+use crate::config::{Activation, Config, CoreKind, Encoder};
 
 /// The network's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub struct Architecture {
     pub embed: Option<Embed>,
     /// Convolutions over the image of the input, before the hidden layers.
     pub conv: Vec<Conv>,
+    /// The state and the candidates of a pointer head, an image of one column. Each passes the same hidden layers.
+    pub items: Option<Image>,
     /// Widths of the hidden layers; none makes it linear.
     pub hidden: Vec<usize>,
     /// Whether the sums of hidden layers are normalised before the nonlinearity.
@@ -158,7 +162,16 @@ impl Architecture {
                 ))?,
         };
         let core = Core::of(config)?;
-        Ok(Self { packing: spec.obs.packing(), embed, conv, core, ..Self::new(config, input, head) })
+        let (mut embed, mut items) = (embed, None);
+        if config.pointer {
+            let of_spec = pointer::items(spec).and_then(|image| {
+                fits_pointer(config)?;
+                embed = embed.take().map(|embed| embed.shared(image));
+                image.embedded(embed.as_ref())
+            });
+            items = Some(of_spec.map_err(refused("pointer", "true".to_owned(), "set pointer = false"))?);
+        }
+        Ok(Self { packing: spec.obs.packing(), embed, conv, items, core, ..Self::new(config, input, head) })
     }
 
     /// 32-bit words of an observation as samples hold it.
@@ -173,6 +186,7 @@ impl Architecture {
             packing: None,
             embed: None,
             conv: Vec::new(),
+            items: None,
             hidden: config.hidden.clone(),
             layer_norm: config.layer_norm,
             core: None,
@@ -184,8 +198,25 @@ impl Architecture {
     }
 }
 
+/// Refuses what a pointer head has no place for.
+fn fits_pointer(config: &Config) -> Result<(), String> {
+    let problem = if !config.conv.is_empty() {
+        "its candidates pass no convolutions"
+    } else if config.core != CoreKind::Mlp {
+        "its candidates pass no layers with memory"
+    } else if config.hidden.is_empty() {
+        "it scores what a hidden layer makes of a candidate, and hidden = []"
+    } else if matches!(config.encoder, Encoder::EmbedSum | Encoder::EmbedMean) {
+        "this encoder pools all candidates; encoder = \"embed\" keeps them apart"
+    } else {
+        return Ok(());
+    };
+    Err(problem.to_owned())
+}
+
 /// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`. A convolution has
 /// its kernel, its stride and the extents of its output, a layer with memory its unit, a normalised one an n: `400-conv3/1(8x8x16)-128-gru(128)-(6+1)`.
+/// Layers of a pointer head's items are in brackets: `2100-21x(64-64)-(20+1)`.
 impl std::fmt::Display for Architecture {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut trunk = self.input.features().to_string();
@@ -197,7 +228,12 @@ impl std::fmt::Display for Architecture {
             trunk.push_str(&format!("-conv{kernel}/{stride}({height}x{width}x{channels})"));
         }
         let norm = if self.layer_norm { "n" } else { "" };
-        self.hidden.iter().for_each(|width| trunk.push_str(&format!("-{width}{norm}")));
+        let hidden: Vec<String> = self.hidden.iter().map(|width| format!("{width}{norm}")).collect();
+        if let Some(Image { extents: [items, ..], .. }) = self.items {
+            trunk.push_str(&format!("-{items}x({})", hidden.join("-")));
+        } else {
+            hidden.iter().for_each(|width| trunk.push_str(&format!("-{width}")));
+        }
         if let Some(Core { cell, width, layers }) = self.core {
             (0..layers).for_each(|_| trunk.push_str(&format!("-{}({width})", cell.name())));
         }

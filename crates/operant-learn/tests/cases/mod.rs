@@ -28,6 +28,7 @@ pub struct Case {
 pub struct Encoding {
     pub embed: Option<Embed>,
     pub conv: Vec<Conv>,
+    pub items: Option<Image>,
 }
 
 /// A small generator (Steele, Lea and Flood's SplitMix64).
@@ -81,6 +82,7 @@ pub fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Conf
         sequence_length: 0,
         activation: Activation::Tanh,
         shared_trunk: true,
+        pointer: false,
         log_std_init: -0.3,
         norm_obs: false,
         norm_reward: false,
@@ -104,7 +106,7 @@ impl Case {
         masked: bool,
         conv: Vec<Conv>,
     ) -> Self {
-        let encoding = Encoding { embed: None, conv };
+        let encoding = Encoding { conv, ..Encoding::default() };
         Self::seeded(name, name.len() as u64 * 1_000 + 17, config, input, head, masked, encoding)
     }
 
@@ -119,8 +121,9 @@ impl Case {
         encoding: Encoding,
     ) -> Self {
         let core = Core::of(&config).expect("a core that fits");
-        let Encoding { embed, conv } = encoding;
-        let architecture = Architecture { embed, conv, core, ..Architecture::new(&config, input, head) };
+        let Encoding { embed, conv, items } = encoding;
+        let architecture =
+            Architecture { embed, conv, items, core, ..Architecture::new(&config, input, head) };
         let layout = SampleLayout::new(&architecture, masked);
         let network = Network::new(architecture);
         let mut random = Random(seed);
@@ -316,6 +319,7 @@ fn tables() -> Vec<Case> {
             Encoding {
                 embed: Some(grid(Pool::Concat, 18)),
                 conv: Conv::stack(image, &[[5, 2, 1]]).expect("they fit"),
+                items: None,
             },
         ),
         case(
@@ -325,13 +329,52 @@ fn tables() -> Vec<Case> {
                 (c.hidden, c.layer_norm, c.shared_trunk) = (vec![12], true, false);
                 (c.core, c.sequence_length) = (CoreKind::Gru, 10);
             },
-            Encoding { embed: Some(grid(Pool::Sum, 5)), conv: vec![] },
+            Encoding { embed: Some(grid(Pool::Sum, 5)), ..Encoding::default() },
         ),
         case(
             "means of tables",
             3,
             &|c| c.hidden = vec![16],
-            Encoding { embed: Some(grid(Pool::Mean, 33)), conv: vec![] },
+            Encoding { embed: Some(grid(Pool::Mean, 33)), ..Encoding::default() },
+        ),
+    ]
+}
+
+/// Pointer heads.
+fn pointers() -> Vec<Case> {
+    let case = |name: &'static str, config: Config, input, choices: usize, encoding: Encoding| {
+        Case::seeded(name, 5, config, input, Head::MultiDiscrete(vec![choices]), true, encoding)
+    };
+    let items = |first, count, depth| Some(Image { first, extents: [count, 1, depth] });
+    let (mut over_bits, mut over_numbers, mut over_tables) =
+        (config(9, 20, 2), config(4, 33, 1), config(16, 16, 2));
+    over_bits.hidden = vec![24, 17];
+    (over_numbers.hidden, over_numbers.shared_trunk) = (vec![12], false);
+    (over_tables.hidden, over_tables.shared_trunk) = (vec![20, 16], false);
+    (over_tables.layer_norm, over_tables.activation) = (true, Activation::Relu);
+    let part = EmbedPart { name: "state".into(), first: 0, positions: 4 * 3, indices: 1, rows: 6 };
+    let embed = Embed { parts: vec![part], width: 7, pool: Pool::Concat };
+    vec![
+        case(
+            "candidates of bits",
+            over_bits,
+            Input::Bits(3 + 6 * 11),
+            5,
+            Encoding { items: items(3, 6, 11), ..Encoding::default() },
+        ),
+        case(
+            "candidates of numbers, separate",
+            over_numbers,
+            Input::Dense(36 * 5),
+            35,
+            Encoding { items: items(0, 36, 5), ..Encoding::default() },
+        ),
+        case(
+            "candidates of tables, separate, normalised layers, relu",
+            over_tables,
+            Input::Bits(4 * 3 * 6),
+            3,
+            Encoding { embed: Some(embed), items: items(0, 4, 3 * 7), ..Encoding::default() },
         ),
     ]
 }
@@ -400,5 +443,6 @@ pub fn all() -> Vec<Case> {
     cases.extend(convolutions());
     cases.extend(memories());
     cases.extend(tables());
+    cases.extend(pointers());
     cases
 }

@@ -148,13 +148,33 @@ fn conv_layer(network: &Network, name: &str, conv: &Conv, inputs: usize) -> Laye
     }
 }
 
+/// A hidden layer of every item of an image of one column, of which nothing else is seen.
+fn items_layer(network: &Network, name: &str, first: usize, items: usize, hidden: bool) -> Layer {
+    let one = layer(network, &format!("{name}.weight"), hidden);
+    let (inputs, outputs) = (one.inputs, one.outputs());
+    let of_item = |item: usize| {
+        one.products
+            .iter()
+            .map(move |&[i, j, weight]| [first + item * inputs + i, item * outputs + j, weight])
+    };
+    Layer {
+        products: (0..items).flat_map(of_item).collect(),
+        biases: (0..items).flat_map(|_| one.biases.iter().copied()).collect(),
+        passed: vec![],
+        inputs,
+        hidden,
+    }
+}
+
 /// A layer of a path.
 enum Step {
     Products(Layer),
     /// Tables by the number of their first parameter.
     Embed(Embed, usize),
-    /// Normalisation, by the numbers of the first weight and bias.
-    Norm([usize; 2]),
+    /// Normalisation of each so many features, by the numbers of the first weight and bias.
+    Norm(usize, [usize; 2]),
+    /// Scores of candidates, by the query of the state's features.
+    Scores(Layer),
     Cell {
         name: String,
         cell: CellSpec,
@@ -181,15 +201,22 @@ fn path(network: &Network, head: &str) -> Vec<Step> {
         inputs = layer.outputs();
         steps.push(Step::Products(layer));
     }
-    for k in 0..architecture.hidden.len() {
+    let mut first = architecture.items.map(|image| image.first);
+    for (k, &width) in architecture.hidden.iter().enumerate() {
         let is_hidden = !architecture.layer_norm;
-        steps.push(Step::Products(layer(network, &format!("{trunk}.{k}.weight"), is_hidden)));
+        steps.push(Step::Products(match first.replace(0).filter(|_| architecture.items.is_some()) {
+            None => layer(network, &format!("{trunk}.{k}.weight"), is_hidden),
+            Some(first) => {
+                let items = if trunk == "critic" { 1 } else { 1 + architecture.head.outputs() };
+                items_layer(network, &format!("{trunk}.{k}"), first, items, is_hidden)
+            }
+        }));
         if architecture.layer_norm {
             let at = |what: &str| {
                 let name = format!("{trunk}.{k}.norm.{what}");
                 network.tensors.iter().find(|t| t.name == name).unwrap().offset
             };
-            steps.push(Step::Norm([at("weight"), at("bias")]));
+            steps.push(Step::Norm(width, [at("weight"), at("bias")]));
         }
     }
     steps.extend(network.layers().filter_map(|layer| match layer.form {
@@ -198,7 +225,9 @@ fn path(network: &Network, head: &str) -> Vec<Step> {
         }
         _ => None,
     }));
-    steps.push(Step::Products(layer(network, &format!("{head}.weight"), false)));
+    let head_layer = layer(network, &format!("{head}.weight"), false);
+    let is_pointer = architecture.items.is_some() && head == "policy";
+    steps.push(if is_pointer { Step::Scores(head_layer) } else { Step::Products(head_layer) });
     steps
 }
 
@@ -208,28 +237,44 @@ fn forward(network: &Network, tape: &mut Tape, path: &[Step], obs: &[f64], state
     for step in path {
         x = match step {
             Step::Embed(embed, tables) => embed_step(tape, embed, *tables, &x),
-            Step::Norm(params) => norm_step(network, tape, *params, &x),
-            Step::Cell { name, cell } => cell_step(network, tape, name, cell, &x, &mut state[cell.states()]),
-            Step::Products(l) => {
-                let mut products: Vec<Vec<[Var; 2]>> = vec![vec![]; l.biases.len()];
-                for &[input, output, weight] in &l.products {
-                    products[output].push([weight, x[input]]);
-                }
-                let mut y = vec![];
-                for (&bias, products) in l.biases.iter().zip(products) {
-                    let z = tape.dot(bias, products.into_iter());
-                    y.push(match network.architecture.activation {
-                        _ if !l.hidden => z,
-                        Activation::Tanh => tape.tanh(z),
-                        Activation::Relu => tape.relu(z),
-                    });
-                }
-                y.extend(l.passed.iter().map(|&i| x[i]));
-                y
+            Step::Norm(width, params) => {
+                x.chunks(*width).flat_map(|x| norm_step(network, tape, *params, x)).collect()
             }
+            Step::Scores(l) => {
+                let (state, candidates) = x.split_at(l.inputs);
+                let query = products_step(network, tape, l, state);
+                let (zero, share) = (tape.leaf(0.0), 1.0 / (query.len() as f64).sqrt());
+                let scores = candidates.chunks(query.len()).map(|candidate| {
+                    let products = query.iter().zip(candidate).map(|(&q, &e)| [q, e]);
+                    let sum = tape.dot(zero, products);
+                    tape.sum(&[(sum, share)])
+                });
+                scores.collect()
+            }
+            Step::Cell { name, cell } => cell_step(network, tape, name, cell, &x, &mut state[cell.states()]),
+            Step::Products(l) => products_step(network, tape, l, &x),
         };
     }
     x
+}
+
+/// All products of a layer, which may be of a part of its inputs.
+fn products_step(network: &Network, tape: &mut Tape, l: &Layer, x: &[Var]) -> Vec<Var> {
+    let mut products: Vec<Vec<[Var; 2]>> = vec![vec![]; l.biases.len()];
+    for &[input, output, weight] in &l.products {
+        products[output].push([weight, x[input]]);
+    }
+    let mut y = vec![];
+    for (&bias, products) in l.biases.iter().zip(products) {
+        let z = tape.dot(bias, products.into_iter());
+        y.push(match network.architecture.activation {
+            _ if !l.hidden => z,
+            Activation::Tanh => tape.tanh(z),
+            Activation::Relu => tape.relu(z),
+        });
+    }
+    y.extend(l.passed.iter().map(|&i| x[i]));
+    y
 }
 
 /// Rows of tables, each as often as its feature says.

@@ -41,6 +41,7 @@ class Settings(TypedDict, total=False):
     sequence_length: int
     activation: Literal["tanh", "relu"]
     shared_trunk: bool
+    pointer: bool
     log_std_init: float
     norm_obs: bool
     norm_reward: bool

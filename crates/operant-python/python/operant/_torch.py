@@ -153,6 +153,7 @@ class ActorCritic(nn.Module):
             return nn.Linear(inputs, outputs)
 
         self.state_size: int = metadata.get("state_size", 0)
+        self.items: dict[str, int] | None = metadata.get("items")
         self.trunks = ["trunk", "trunk"] if metadata["shared_trunk"] else ["actor", "critic"]
         for trunk in dict.fromkeys(self.trunks):
             layers: dict[str, nn.Module] = {"conv": nn.ModuleList(Conv(shape) for shape in metadata["conv"])}
@@ -186,7 +187,13 @@ class ActorCritic(nn.Module):
         for trunk in dict.fromkeys(self.trunks):
             hidden[trunk], before = self._hidden(trunk, x, before, after)
         actor, critic = (hidden[trunk] for trunk in self.trunks)
-        outputs, values = self.policy(actor), self.value(critic).squeeze(1)
+        if self.items:
+            # A query of the state's features scores those of the candidates.
+            query, candidates = self.policy(actor[:, 0]), actor[:, 1:]
+            outputs = (candidates @ query.unsqueeze(2)).squeeze(2) / math.sqrt(query.shape[1])
+            values = self.value(critic[:, 0]).squeeze(1)
+        else:
+            outputs, values = self.policy(actor), self.value(critic).squeeze(1)
         return (outputs, values, torch.cat(after, 1)) if self.state_size else (outputs, values)
 
     def _hidden(self, trunk: str, x: Tensor, before: Tensor, after: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -195,6 +202,9 @@ class ActorCritic(nn.Module):
         x = embed(x)
         for conv in convs.children():
             x = conv(x, self.activation)
+        if self.items:
+            first, count, features = (self.items[name] for name in ("first", "count", "features"))
+            x = x[:, first : first + count * features].reshape(len(x), count, features)
         for layer in layers:
             x = layer(x)
             for norm in layer.children():

@@ -14,6 +14,7 @@ SETTINGS = {
     "minatar_asterix": {"conv": [[8, 3, 1]], "hidden": [32], "num_envs": 16},
     "minigrid_fetch_5x5_n2": {"conv": [[8, 3, 1], [4, 2, 2]], "activation": "relu", "num_envs": 16},
     "minigrid_empty_8x8": {"encoder": "embed", "conv": [[8, 3, 1]], "layer_norm": True, "num_envs": 16},
+    "prover": {"pointer": True, "encoder": "embed", "embed_width": 8, "hidden": [32, 16], "num_envs": 16},
     "frozen_lake": {"encoder": "embed_mean", "embed_width": 9, "layer_norm": True, "num_envs": 16},
 }
 # Environments of the tests, one for each kind of observation.

@@ -24,6 +24,7 @@ const OF_NETWORK: &[&str] = &[
     "core_layers",
     "activation",
     "shared_trunk",
+    "pointer",
     "norm_obs",
     "clip_obs",
 ];

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::TrainedPolicy;
-use operant_learn::network::{Conv, Core, Embed, EmbedPart};
+use operant_learn::network::{Conv, Core, Embed, EmbedPart, Image};
 use safetensors::tensor::{self, Dtype, TensorView};
 use serde_json::{Value, json};
 
@@ -103,6 +103,9 @@ pub fn metadata(saved: &SavedPolicy) -> String {
         "action_mask": masked,
         "embed": architecture.embed.as_ref().map(embed),
         "conv": architecture.conv.iter().map(conv).collect::<Vec<_>>(),
+        "items": architecture.items.map(|Image { first, extents: [count, _, features] }| {
+            json!({"first": first, "count": count, "features": features})
+        }),
         "hidden": architecture.hidden,
         "layer_norm": architecture.layer_norm,
         "core": architecture.core.map(|Core { cell, width, layers }| {

@@ -12,7 +12,7 @@
 //! ```
 
 use operant_env::{ActionSpace, ObsSpace};
-use operant_learn::network::{Cell, CellSpec, Embed, Form, LayerSpec, Pool};
+use operant_learn::network::{Cell, CellSpec, Embed, Form, LayerSpec, Pointer, Pool};
 use operant_learn::{Activation, TrainedPolicy};
 use prost::Message;
 
@@ -84,7 +84,13 @@ impl Builder {
     }
 
     fn ints(&mut self, name: &str, values: &[usize]) -> String {
-        let data = values.iter().flat_map(|&x| (x as i64).to_le_bytes()).collect();
+        let values: Vec<i64> = values.iter().map(|&x| x as i64).collect();
+        self.sizes(name, &values)
+    }
+
+    /// Extents, of which one may be -1: what is left.
+    fn sizes(&mut self, name: &str, values: &[i64]) -> String {
+        let data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         self.tensor(name, INT64, &[values.len()], data)
     }
 
@@ -206,6 +212,61 @@ impl Builder {
         let columns = self.ints(&own("passed_columns"), &passed);
         let passed = self.node("Gather", &[x, &columns], &own("passed"), axis.clone());
         self.node("Concat", &[&made, &passed], output, axis);
+    }
+
+    /// The inputs of a layer: of the first over items, a row for each item.
+    fn items(&mut self, layer: &LayerSpec, x: &str) -> String {
+        let (Form::Items(conv), Some(_)) = (&layer.form, layer.name.strip_suffix(".0")) else {
+            return x.to_owned();
+        };
+        let own = |what: &str| format!("{}.{what}", layer.name);
+        let range = conv.first..conv.first + conv.image_len();
+        let columns = self.ints(&own("columns"), &range.collect::<Vec<_>>());
+        let features = self.node("Gather", &[x, &columns], &own("items"), vec![Attribute::int("axis", 1)]);
+        let shape = self.sizes(&own("shape"), &[-1, conv.image[2] as i64]);
+        self.node("Reshape", &[&features, &shape], &own("rows"), vec![])
+    }
+
+    /// What heads of a trunk see: its outputs, or of items those of the state.
+    fn seen(&mut self, policy: &TrainedPolicy, trunk: &str, hidden: &str) -> String {
+        let Some(pointer) = head(policy, trunk) else { return hidden.to_owned() };
+        let (items, output) = (format!("{trunk}.items"), format!("{trunk}.state"));
+        if !self.graph.node.iter().any(|node| node.name == output) {
+            let shape = self.sizes(
+                &format!("{trunk}.items_shape"),
+                &[-1, pointer.choices as i64 + 1, pointer.width as i64],
+            );
+            self.node("Reshape", &[hidden, &shape], &items, vec![]);
+            let first = self.ints(&format!("{trunk}.state_item"), &[0]);
+            let state = self.node(
+                "Gather",
+                &[&items, &first],
+                &format!("{trunk}.state_row"),
+                vec![Attribute::int("axis", 1)],
+            );
+            self.node("Flatten", &[&state], &output, vec![Attribute::int("axis", 1)]);
+        }
+        output
+    }
+
+    /// The logits of all actions under this name.
+    fn logits(&mut self, policy: &TrainedPolicy, trunk: &str, hidden: &str, output: &str) {
+        let state = self.seen(policy, trunk, hidden);
+        let Some(pointer) = head(policy, trunk) else {
+            self.dense("policy", &state, output);
+            return;
+        };
+        let query = self.dense("policy", &state, "query");
+        let column = self.ints("query.shape", &[0, pointer.width, 1]);
+        let query = self.node("Reshape", &[&query, &column], "query_column", vec![]);
+        let others = self.ints("candidates.items", &(1..=pointer.choices).collect::<Vec<_>>());
+        let items = format!("{trunk}.items");
+        let candidates =
+            self.node("Gather", &[&items, &others], "candidates", vec![Attribute::int("axis", 1)]);
+        let scores = self.node("MatMul", &[&candidates, &query], "scores", vec![]);
+        let scores = self.node("Flatten", &[&scores], "scores_row", vec![Attribute::int("axis", 1)]);
+        let scale = self.floats("scores.scale", &[], &[pointer.scale()]);
+        self.node("Mul", &[&scores, &scale], output, vec![]);
     }
 
     /// Rows of tables, as products of one-hot features; then the other features.
@@ -354,16 +415,18 @@ impl Builder {
             if !self.graph.node.iter().any(|node| node.name == output) {
                 match &layer.form {
                     Form::Conv(_) => self.conv(layer, op, &x, &output),
+                    Form::Pointer(_) => unreachable!("a head is no hidden layer"),
                     Form::Cell(spec) => self.cell(layer, spec, &x, &output),
                     Form::Embed(embed) => self.embed(layer, embed, &x, &output),
-                    Form::Dense | Form::Norm => {
+                    Form::Dense | Form::Norm(_) | Form::Items(_) => {
                         let sum = format!("{}.sum", layer.name);
-                        if layer.form == Form::Norm {
+                        if let Form::Norm(_) = layer.form {
                             let own = |what: &str| format!("{}.{what}", layer.name);
                             let (weight, bias) = (own("weight"), own("bias"));
                             let axis = vec![Attribute::int("axis", 1)];
                             self.node("LayerNormalization", &[&x, &weight, &bias], &sum, axis);
                         } else {
+                            let x = self.items(layer, &x);
                             self.dense(&layer.name, &x, &sum);
                         }
                         let op = if layer.activation.is_some() { op } else { "Identity" };
@@ -380,7 +443,11 @@ impl Builder {
         let trunk = if policy.network.architecture.shared_trunk { "trunk" } else { "actor" };
         let hidden = self.hidden(policy, trunk, obs);
         match &policy.actions {
-            ActionSpace::Discrete(choices) => self.choices(choices, policy.masked, &hidden),
+            ActionSpace::Discrete(choices) => {
+                let output = if policy.masked { "logits_of_all" } else { "logits" };
+                self.logits(policy, trunk, &hidden, output);
+                self.choices(choices, policy.masked);
+            }
             ActionSpace::Box { low, .. } => {
                 let mean = self.dense("policy", &hidden, "mean");
                 let above = self.node("Max", &[&mean, "action_low"], "action_above", vec![]);
@@ -394,15 +461,12 @@ impl Builder {
     }
 
     /// Masked logits, and of each component the first of the greatest.
-    fn choices(&mut self, choices: &[usize], masked: bool, hidden: &str) {
+    fn choices(&mut self, choices: &[usize], masked: bool) {
         let all: usize = choices.iter().sum();
         if masked {
             self.input("action_mask", BOOL, &[all]);
-            let logits = self.dense("policy", hidden, "logits_of_all");
             let illegal = self.floats("illegal", &[], &[ILLEGAL]);
-            self.node("Where", &["action_mask", &logits, &illegal], "logits", vec![]);
-        } else {
-            self.dense("policy", hidden, "logits");
+            self.node("Where", &["action_mask", "logits_of_all", &illegal], "logits", vec![]);
         }
         let argmax = |keep| vec![Attribute::int("axis", 1), Attribute::int("keepdims", keep)];
         if let [_] = choices {
@@ -430,10 +494,21 @@ impl Builder {
     fn critic(&mut self, policy: &TrainedPolicy, obs: &str) {
         let trunk = if policy.network.architecture.shared_trunk { "trunk" } else { "critic" };
         let hidden = self.hidden(policy, trunk, obs);
-        let column = self.dense("value", &hidden, "value_column");
+        let state = self.seen(policy, trunk, &hidden);
+        let column = self.dense("value", &state, "value_column");
         let axis = self.ints("value.axis", &[1]);
         self.node("Squeeze", &[&column, &axis], "value", vec![]);
         self.output("value", FLOAT, &[]);
+    }
+}
+
+/// The head over a trunk's items, if it has any.
+fn head(policy: &TrainedPolicy, trunk: &str) -> Option<Pointer> {
+    let chains = &policy.network.chains;
+    let chain = if trunk == "critic" { chains.last() } else { chains.first() };
+    match chain?.layers.last()?.form {
+        Form::Pointer(pointer) => Some(pointer),
+        _ => None,
     }
 }
 

@@ -16,12 +16,21 @@ pub(crate) fn scratch<const V: usize>(conv: &Conv) -> usize {
     V * conv.patch()
 }
 
-/// Copies the patch of an output pixel.
-fn gather<const V: usize>(conv: &Conv, place: usize, x: &[Row<V>], patch: &mut [Row<V>]) {
+/// The patch of an output pixel: a copy, unless it is a single pixel.
+fn gather<'a, const V: usize>(
+    conv: &Conv,
+    place: usize,
+    x: &'a [Row<V>],
+    patch: &'a mut [Row<V>],
+) -> &'a [Row<V>] {
     let run = conv.kernel * conv.image[2];
+    if let (1, Some(from)) = (conv.kernel, conv.runs(place).next()) {
+        return &x[from..from + run];
+    }
     for (to, from) in patch.chunks_exact_mut(run).zip(conv.runs(place)) {
         to.copy_from_slice(&x[from..from + run]);
     }
+    patch
 }
 
 /// A convolution over numbers.
@@ -54,8 +63,7 @@ impl ConvPanels {
         let (image, passed) = y.split_at_mut(self.conv.outputs());
         let patch = &mut scratch.as_chunks_mut::<V>().0[..self.conv.patch()];
         for (place, y) in image.chunks_exact_mut(self.conv.channels).enumerate() {
-            gather(&self.conv, place, x, patch);
-            self.panels[0].apply(patch, y, |_, sum| finish(sum));
+            self.panels[0].apply(gather(&self.conv, place, x, patch), y, |_, sum| finish(sum));
         }
         passed.iter_mut().zip(self.conv.passed(x.len())).for_each(|(to, from)| *to = x[from]);
     }
@@ -136,8 +144,7 @@ impl ConvGradient {
     fn add(&mut self, x: &[Row<TILE_VECTORS>], dz: &[Row<TILE_VECTORS>]) {
         let Self { conv, sums, patch } = self;
         for (place, dz) in dz[..conv.outputs()].chunks_exact(conv.channels).enumerate() {
-            gather(conv, place, x, patch);
-            sums.add(Observation::Dense(patch), dz);
+            sums.add(Observation::Dense(gather(conv, place, x, patch)), dz);
         }
     }
 }

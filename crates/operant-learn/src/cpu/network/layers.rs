@@ -9,6 +9,7 @@ use crate::cpu::network::cells::{self, CellGradient, CellLayer};
 use crate::cpu::network::conv::{self, ConvGradient, ConvPanels};
 use crate::cpu::network::dense::Dense;
 use crate::cpu::network::norm::{self, Norm, NormGradient};
+use crate::cpu::network::pointer::PointerPanels;
 use crate::cpu::network::policy::Observation;
 use crate::cpu::network::sparse::{self, Sparse, SparseGradient};
 use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, fma, map};
@@ -205,6 +206,8 @@ kinds! {
     Norm: Norm, NormGradient;
     /// Units with memory.
     Cell: CellLayer, CellGradient;
+    /// Scores of candidates.
+    Pointer: PointerPanels, WeightGradient;
 }
 
 /// A layer as it is before its parameters are packed, and its sums; the first layer may have packed bits as its inputs.
@@ -223,10 +226,16 @@ pub(crate) fn new(layer: &LayerSpec, bits: bool) -> (Kind, Sums) {
             Kind::Dense(Dense::new(inputs, outputs)),
             Sums::Dense(WeightGradient::new(inputs, outputs, false)),
         ),
-        Form::Conv(conv) if bits => sparse(Sparse::conv(conv, inputs)),
+        Form::Conv(conv) | Form::Items(conv) if bits => sparse(Sparse::conv(conv, inputs)),
         Form::Embed(embed) => sparse(Sparse::embed(embed, inputs)),
-        Form::Conv(conv) => (Kind::Conv(ConvPanels::new(conv)), Sums::Conv(ConvGradient::new(conv))),
-        Form::Norm => (Kind::Norm(Norm::new(outputs)), Sums::Norm(NormGradient::new(outputs))),
+        Form::Conv(conv) | Form::Items(conv) => {
+            (Kind::Conv(ConvPanels::new(conv)), Sums::Conv(ConvGradient::new(conv)))
+        }
+        Form::Norm(width) => (Kind::Norm(Norm::new(*width)), Sums::Norm(NormGradient::new(*width))),
+        Form::Pointer(pointer) => {
+            let sums = WeightGradient::new(pointer.width, pointer.rows(), false);
+            (Kind::Pointer(PointerPanels::new(pointer)), Sums::Pointer(sums))
+        }
         Form::Cell(cell) => {
             assert!(!bits, "units with memory have a hidden layer before them");
             (Kind::Cell(CellLayer::new(cell, inputs)), Sums::Cell(CellGradient::new(cell, inputs)))
@@ -243,7 +252,8 @@ pub(crate) fn takes_bits(network: &Network, k: usize) -> bool {
 pub(crate) fn kept(layer: &LayerSpec) -> usize {
     match &layer.form {
         Form::Cell(cell) => cells::kept(cell),
-        Form::Norm => norm::kept(layer.outputs),
+        Form::Norm(width) => norm::kept(*width) * (layer.outputs / width),
+        Form::Pointer(pointer) => pointer.rows(),
         _ => 0,
     }
 }
@@ -251,7 +261,9 @@ pub(crate) fn kept(layer: &LayerSpec) -> usize {
 /// Uses of weights by the bits of a layer over packed bits, its places, and outputs of each; None of other layers.
 fn sparse_extents(layer: &LayerSpec, bits: bool) -> Option<[usize; 3]> {
     match &layer.form {
-        Form::Conv(conv) if bits => Some([conv.places() * conv.patch(), conv.places(), conv.channels]),
+        Form::Conv(conv) | Form::Items(conv) if bits => {
+            Some([conv.places() * conv.patch(), conv.places(), conv.channels])
+        }
         Form::Embed(embed) => {
             let taps = embed.parts.iter().map(|part| part.positions * part.rows).sum();
             Some([taps, embed.outputs() / embed.width, embed.width])
@@ -270,7 +282,7 @@ fn layers(network: &Network) -> impl Iterator<Item = (&LayerSpec, bool)> {
 pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
     let of_layer = |(layer, bits): (&LayerSpec, bool)| match (&layer.form, sparse_extents(layer, bits)) {
         (_, Some([_, places, channels])) => sparse::scratch(places, channels),
-        (Form::Conv(conv), None) => conv::scratch::<V>(conv),
+        (Form::Conv(conv) | Form::Items(conv), None) => conv::scratch::<V>(conv),
         (Form::Cell(cell), None) => cells::scratch::<V>(cell),
         _ => 0,
     };
@@ -282,7 +294,7 @@ pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
 pub(crate) fn words(network: &Network) -> [usize; 2] {
     let of_layer = |(layer, bits): (&LayerSpec, bool)| match (&layer.form, sparse_extents(layer, bits)) {
         (_, Some([taps, places, channels])) => sparse::words(layer.inputs, taps, places, channels),
-        (Form::Conv(conv), None) => [0, TILE_VECTORS * LANES * conv.patch()],
+        (Form::Conv(conv) | Form::Items(conv), None) => [0, TILE_VECTORS * LANES * conv.patch()],
         _ => [0, 0],
     };
     layers(network).map(of_layer).fold([0, 0], |[a, b], [c, d]| [a + c, b + d])

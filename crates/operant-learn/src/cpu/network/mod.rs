@@ -8,6 +8,7 @@ pub(crate) mod gradient;
 pub mod heads;
 pub(crate) mod layers;
 mod norm;
+mod pointer;
 pub mod policy;
 mod sparse;
 pub mod tile;

@@ -1,6 +1,7 @@
-//! Normalisation over the features of a sample (Ba et al. 2016): to mean 0 and variance 1, times a weight, plus a bias.
+//! Normalisation over the features of a sample (Ba et al. 2016), or of each of its items: to mean 0 and variance 1, times a weight,
+//! plus a bias.
 //!
-//! Samples lie in the lanes, so a mean is a sum of rows. Rows that are kept: the normalised features, then the reciprocal deviation.
+//! Samples lie in the lanes, so a mean is a sum of rows. Rows that are kept of an item: the normalised features, then the reciprocal deviation.
 
 use operant_lane::Float;
 use wide::f32x16;
@@ -12,7 +13,7 @@ use crate::cpu::network::weight_gradient::add_up;
 /// Added to the variance, as in PyTorch.
 const EPS: f32 = 1e-5;
 
-/// Rows that a layer of this width keeps for its gradient.
+/// Rows that an item of this width keeps for its gradient.
 pub(crate) fn kept(width: usize) -> usize {
     width + 1
 }
@@ -65,46 +66,54 @@ impl LayerKind for Norm {
     fn pack_backward(&mut self, _params: &[f32]) {}
 
     fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>) {
-        let x = pass.x.numbers();
-        let (normal, root) = pass.kept.split_at_mut(x.len());
-        let centre = mean(x.iter().copied());
-        let square = |x: &Row<V>| -> Row<V> {
-            core::array::from_fn(|v| {
-                let distance = x[v] - centre[v];
-                distance * distance
-            })
-        };
-        let variance = mean(x.iter().map(square));
-        root[0] = variance.map(|variance| f32x16::ONE / Float::sqrt(variance + f32x16::splat(EPS)));
-        let params = self.weight.iter().zip(&self.bias);
-        for (((x, y), normal), (&weight, &bias)) in x.iter().zip(pass.y).zip(normal).zip(params) {
-            *normal = core::array::from_fn(|v| (x[v] - centre[v]) * root[0][v]);
-            *y = finish(normal.map(|normal| fma(normal, f32x16::splat(weight), f32x16::splat(bias))));
+        let width = self.weight.len();
+        let items = pass.x.numbers().chunks_exact(width).zip(pass.y.chunks_exact_mut(width));
+        for ((x, y), kept) in items.zip(pass.kept.chunks_exact_mut(kept(width))) {
+            let (normal, root) = kept.split_at_mut(width);
+            let centre = mean(x.iter().copied());
+            let square = |x: &Row<V>| -> Row<V> {
+                core::array::from_fn(|v| {
+                    let distance = x[v] - centre[v];
+                    distance * distance
+                })
+            };
+            let variance = mean(x.iter().map(square));
+            root[0] = variance.map(|variance| f32x16::ONE / Float::sqrt(variance + f32x16::splat(EPS)));
+            let params = self.weight.iter().zip(&self.bias);
+            for (((x, y), normal), (&weight, &bias)) in x.iter().zip(y).zip(normal).zip(params) {
+                *normal = core::array::from_fn(|v| (x[v] - centre[v]) * root[0][v]);
+                *y = finish(normal.map(|normal| fma(normal, f32x16::splat(weight), f32x16::splat(bias))));
+            }
         }
     }
 
     /// With d = dz weight and n the normalised features: `dx = (d - mean(d) - n mean(d n)) / deviation`.
     fn backward(&self, sums: &mut NormGradient, pass: Backward<'_>, slope: impl Slope) {
-        let (x, dz) = (pass.x.numbers(), pass.dz);
-        let (normal, root) = pass.kept.split_at(x.len());
-        let of_params = sums.weight.iter_mut().zip(&mut sums.bias);
-        for ((dz, normal), (weight, bias)) in dz.iter().zip(normal).zip(of_params) {
-            for v in 0..TILE_VECTORS {
-                *weight = fma(dz[v], normal[v], *weight);
-                *bias += dz[v];
+        let width = self.weight.len();
+        let mut of_inputs = pass.dx;
+        let items = pass.x.numbers().chunks_exact(width).zip(pass.dz.chunks_exact(width));
+        for (item, ((x, dz), kept)) in items.zip(pass.kept.chunks_exact(kept(width))).enumerate() {
+            let (normal, root) = kept.split_at(width);
+            let of_params = sums.weight.iter_mut().zip(&mut sums.bias);
+            for ((dz, normal), (weight, bias)) in dz.iter().zip(normal).zip(of_params) {
+                for v in 0..TILE_VECTORS {
+                    *weight = fma(dz[v], normal[v], *weight);
+                    *bias += dz[v];
+                }
             }
-        }
-        let Some(dx) = pass.dx else { return };
-        let scaled = |i: usize| dz[i].map(|dz| dz * f32x16::splat(self.weight[i]));
-        let level = mean((0..x.len()).map(scaled));
-        let along: Row<TILE_VECTORS> = mean((0..x.len()).map(|i| {
-            let d = scaled(i);
-            core::array::from_fn(|v| d[v] * normal[i][v])
-        }));
-        for (i, (dx, x)) in dx.iter_mut().zip(x).enumerate() {
-            let d = scaled(i);
-            let by_x = core::array::from_fn(|v| fma(-normal[i][v], along[v], d[v] - level[v]) * root[0][v]);
-            *dx = slope(i, x, by_x);
+            let Some(dx) = of_inputs.as_deref_mut() else { continue };
+            let scaled = |i: usize| dz[i].map(|dz| dz * f32x16::splat(self.weight[i]));
+            let level = mean((0..width).map(scaled));
+            let along: Row<TILE_VECTORS> = mean((0..width).map(|i| {
+                let d = scaled(i);
+                core::array::from_fn(|v| d[v] * normal[i][v])
+            }));
+            for (i, (dx, x)) in dx[item * width..].iter_mut().zip(x).enumerate() {
+                let d = scaled(i);
+                let by_x =
+                    core::array::from_fn(|v| fma(-normal[i][v], along[v], d[v] - level[v]) * root[0][v]);
+                *dx = slope(item * width + i, x, by_x);
+            }
         }
     }
 
