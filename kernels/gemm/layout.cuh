@@ -1,38 +1,19 @@
 // The layout of a network's matrices on the GEMM path (cuBLASLt), layer by layer.
 //
-// A layer's matrix is row-major (outputs, inputs) with both padded by zeros to multiples of 8, and begins at a multiple of 128
-// elements (256 bytes in bf16); elements are f32, or bf16 with PRECISION BF16. Biases are f32 and stored separately, each layer's at a multiple
+// A product's matrix is row-major (outputs, inputs) with both padded by zeros to multiples of 8, and begins at a multiple of 128
+// elements (256 bytes in bf16); elements are f32, or bf16 with PRECISION BF16. Biases are f32 and stored separately, each product's at a multiple
 // of 64. Gradients have the layout of matrices and biases, all in f32: matrices first, then biases. Activations are (samples, padded width).
 //
+// The host counts (layout.rs) and gives MATRIX_ELEMENTS, BIASES, OBS_ROW, POLICY_ROW and VALUE_ROW (numbers of a row), FLAT_LOG_STD (the first
+// parameter that is not of a layer) and BLOCKS: of each block of parameters, in their order, {parameters, columns, row stride, column stride,
+// place}. Parameter (r, c) of a block lies at place + r row stride + c column stride, among all matrices and then all biases.
+//
 // Worked example, 4-512-512-(2+1): matrices of 512 x 8, 512 x 512 and 8 x 512 elements at 0, 4,096 and 266,240; 270,336 in all,
-// and 1,088 biases.
+// and 1,088 biases. Its first block is {2048, 4, 8, 1, 0}.
 #pragma once
 
 // Numbers of a row are a multiple of this: 16 bytes in bf16.
 constexpr unsigned PAD = 8u;
-
-__device__ __forceinline__ constexpr unsigned row_inputs(unsigned layer) { return round_up(inputs(layer), PAD); }
-
-__device__ __forceinline__ constexpr unsigned row_outputs(unsigned chain, unsigned layer) { return round_up(outputs(chain, layer), PAD); }
-
-// The offset of a layer's matrix; layer LAYERS + 1 is the end of the chain.
-__device__ __forceinline__ constexpr unsigned matrix_at(unsigned chain, unsigned layer) {
-    unsigned elements = 0u;
-    for (unsigned c = 0u; c <= chain; ++c)
-        for (unsigned l = 0u; l < (c < chain ? LAYERS + 1u : layer); ++l) elements += round_up(row_outputs(c, l) * row_inputs(l), 128u);
-    return elements;
-}
-
-__device__ __forceinline__ constexpr unsigned bias_at(unsigned chain, unsigned layer) {
-    unsigned elements = 0u;
-    for (unsigned c = 0u; c <= chain; ++c)
-        for (unsigned l = 0u; l < (c < chain ? LAYERS + 1u : layer); ++l) elements += round_up(row_outputs(c, l), 64u);
-    return elements;
-}
-
-constexpr unsigned MATRIX_ELEMENTS = matrix_at(CHAINS - 1u, LAYERS + 1u);
-constexpr unsigned BIASES = bias_at(CHAINS - 1u, LAYERS + 1u);
-static_assert(MATRIX_ELEMENTS == EXPECTED_MATRIX_ELEMENTS && BIASES == EXPECTED_BIASES, "the host counts as the kernel does");
 
 #if PRECISION == 2
 typedef unsigned short Element;
@@ -58,16 +39,14 @@ __device__ __forceinline__ float from_element(Element x) {
 
 // The offset of parameter `index` of the flat vector: in the matrices, or after them in the biases.
 __device__ inline unsigned gemm_place(unsigned index) {
-    // Unrolled, so that the shapes of layers are constants and not a table in memory.
+    constexpr unsigned blocks[][5] = BLOCKS;
+    constexpr unsigned COUNT = sizeof(blocks) / sizeof(blocks[0]);
+    // Unrolled, so that the shapes of blocks are constants and not a table in memory.
 #pragma unroll
-    for (unsigned chain = 0u; chain < CHAINS; ++chain) {
-#pragma unroll
-        for (unsigned layer = 0u; layer <= LAYERS; ++layer) {
-            const unsigned ins = inputs(layer), outs = outputs(chain, layer), words = (ins + 1u) * outs;
-            if (index < ins * outs) return matrix_at(chain, layer) + index / ins * row_inputs(layer) + index % ins;
-            if (index < words) return MATRIX_ELEMENTS + bias_at(chain, layer) + index - ins * outs;
-            index -= words;
-        }
+    for (unsigned block = 0u; block < COUNT; ++block) {
+        const unsigned size = blocks[block][0], columns = blocks[block][1];
+        if (index < size) return blocks[block][4] + index / columns * blocks[block][2] + index % columns * blocks[block][3];
+        index -= size;
     }
     return MATRIX_ELEMENTS + BIASES;
 }

@@ -24,7 +24,6 @@
 #include "common/sample.cuh"
 
 constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
-constexpr unsigned OBS_ROW = row_inputs(0u);
 
 // The observation of a state as the policy sees it; counted where it is a new one.
 __device__ __forceinline__ void view(const EnvState& state, const Normaliser& normaliser, float (&obs)[ENV_OBS_WORDS], bool count, NormSums& sums) {

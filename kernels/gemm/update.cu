@@ -19,8 +19,10 @@
 #include "common/sample.cuh"
 #include "common/shuffle.cuh"
 #include "common/loss.cuh"
-#include "common/gradient.cuh"
 #include "common/adam.cuh"
+
+// log_std follows the layers.
+constexpr unsigned LOG_STD_AT = FLAT_LOG_STD, PARAMETERS = LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
 
 typedef GemmUpdateParams PhaseParams;
 typedef GemmWeightParams WeightParams;
@@ -51,7 +53,7 @@ __device__ __forceinline__ unsigned sample_of(const Shuffle& shuffle, unsigned f
 KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
     if (update.progress->stopped != 0u) return;
-    constexpr unsigned GROUPS = row_inputs(0u) / PAD;
+    constexpr unsigned GROUPS = OBS_ROW / PAD;
     const Shuffle shuffle(update.seed, update.progress->update, update.epoch, update.num_samples);
     const unsigned first = bound(update, update.minibatch), size = bound(update, update.minibatch + 1u) - first;
     const u64 count = (u64)params.rows * GROUPS;
@@ -68,7 +70,6 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
     if (update.progress->stopped != 0u) return;
     SHARED_ARENA(arena);
-    constexpr unsigned POLICY_ROW = row_outputs(0u, LAYERS), VALUE_ROW = row_outputs(CHAINS - 1u, LAYERS);
     const Shuffle shuffle(update.seed, update.progress->update, update.epoch, update.num_samples);
     const float2 scale = advantage_scale(update, update.minibatch);
     const unsigned first = bound(update, update.minibatch), size = bound(update, update.minibatch + 1u) - first;

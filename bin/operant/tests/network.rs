@@ -239,7 +239,6 @@ fn networks_that_do_not_fit_are_refused() {
         ("pendulum", &["pointer=true"], ["actions are real numbers", "3 reals"]),
         ("minigrid_empty_8x8", &["pointer=true"], ["for each of 7 actions", "image: 7x7x3 indices"]),
         ("prover", &["pointer=true", "core=gru"], ["no layers with memory", "successors: 20x10x3"]),
-        ("prover", &["pointer=true", "hidden=[]"], ["hidden = []", "successors: 20x10x3"]),
         ("prover", &["pointer=true", "encoder=embed_sum"], ["pools all candidates", "successors: 20x10x3"]),
     ] {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();

@@ -58,17 +58,17 @@ settings! {
     /// Adam's decay of the second moment
     adam_beta2: f64 [Kind::Real(Range::BelowOne)] = 0.999;
     /// How the network takes observations: `auto` as they are (indices one-hot), `embed` with a row of a table for each index, side by side;
-    /// `embed_sum` and `embed_mean` add those of a part or take their mean. CPU only, apart from `auto`
+    /// `embed_sum` and `embed_mean` add those of a part or take their mean
     encoder: Encoder = Encoder::Auto, fixed("the checkpoint holds weights of that shape");
     /// Columns of the tables of `embed`
     embed_width: usize [Kind::Count { least: 1, most: crate::setting::MAX_WIDTH }] = 16,
         fixed("the checkpoint holds weights of that shape");
     /// Convolutions over the image in the observation: a list of [channels, kernel, stride], without padding. Other inputs skip them
-    /// and enter the first hidden layer. CPU only
+    /// and enter the first hidden layer
     conv: Vec<[usize; 3]> = vec![], fixed("the checkpoint holds weights of that shape");
     /// Widths of the hidden layers
     hidden: Vec<usize> = vec![64, 64], fixed("the checkpoint holds weights of that shape");
-    /// Normalise the sums of each hidden layer over its units before the nonlinearity. CPU only
+    /// Normalise the sums of each hidden layer over its units before the nonlinearity
     layer_norm: bool = false, fixed("the checkpoint holds weights of that shape");
     /// What stands between the hidden layers and the heads: nothing (`mlp`), or layers with memory, whose state each environment carries
     /// from step to step of an episode. CPU only, apart from `mlp`
@@ -88,7 +88,7 @@ settings! {
     /// One trunk for policy and value, or a network for each
     shared_trunk: bool = false, fixed("the checkpoint holds weights of that shape");
     /// Score the candidates that the observation lists, one for each action, by the layers that its state passes, instead of an
-    /// output for each action. CPU only
+    /// output for each action
     pointer: bool = false, fixed("the checkpoint holds weights of that shape");
     /// Initial log standard deviation of Gaussian policies
     log_std_init: f64 [Kind::Real(Range::Any)] = 0.0;

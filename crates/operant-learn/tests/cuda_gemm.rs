@@ -21,7 +21,7 @@ use operant_env::{AnyEnv, builtin};
 use operant_learn::LearnerState;
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Architecture, Network, init_params};
-use operant_learn::{Activation, Config, Precision};
+use operant_learn::{Activation, Config, Encoder, Precision};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
@@ -93,6 +93,44 @@ fn rollouts_of_every_environment_follow_the_cpu() {
         }
         for env in [shared(Cards), shared(MixedCards)] {
             Rollouts { device: &device, config: config(17, 1, &[24]), precision }.visit(&env);
+        }
+    }
+}
+
+/// Settings with layers of every kind, and environments for them.
+fn kinds() -> [(&'static str, Config); 8] {
+    let base = || Config { hidden: vec![24], ..config(17, 8, &[]) };
+    [
+        ("minatar_breakout", Config { conv: vec![[5, 3, 1]], activation: Activation::Relu, ..base() }),
+        ("minatar_asterix", Config { conv: vec![[8, 4, 2], [3, 2, 1]], shared_trunk: false, ..base() }),
+        (
+            "minigrid_empty_8x8",
+            Config { encoder: Encoder::Embed, embed_width: 6, conv: vec![[4, 3, 2]], ..base() },
+        ),
+        ("minigrid_empty_8x8", Config { encoder: Encoder::EmbedMean, embed_width: 9, ..base() }),
+        ("taxi", Config { encoder: Encoder::EmbedSum, shared_trunk: false, ..base() }),
+        ("cartpole", Config { hidden: vec![20, 33], layer_norm: true, ..base() }),
+        ("prover", Config { pointer: true, encoder: Encoder::Embed, embed_width: 4, ..base() }),
+        (
+            "prover",
+            Config { pointer: true, shared_trunk: false, layer_norm: true, hidden: vec![12, 9], ..base() },
+        ),
+    ]
+}
+
+#[test]
+fn other_layers_follow_the_cpu() {
+    for (ordinal, precision) in [(1, Precision::F32), (2, Precision::Tf32), (0, Precision::Bf16)] {
+        let Some(device) = device(ordinal) else { return };
+        for (name, config) in kinds() {
+            let env = builtin().find(name).expect("registered").clone();
+            let one_step = Config { num_steps: 1, ..config.clone() };
+            Rollouts { device: &device, config: one_step, precision }.visit(&env);
+            if precision == Precision::F32 {
+                Compare { device: &device, config: config.clone(), updates: 10 }.visit(&env);
+            } else {
+                Rounded { device: &device, config: config.clone(), precision }.visit(&env);
+            }
         }
     }
 }
@@ -205,26 +243,31 @@ fn gradients_on_tensor_cores_are_those_of_single_precision() {
 
 #[test]
 fn the_order_of_threads_changes_no_bit() {
-    let config = config(33, 8, &[64, 32]);
-    let mut states = Vec::new();
-    for ordinal in [0, 1, 2] {
-        let Some(device) = device(ordinal) else { return };
-        let options = layers(Precision::Bf16);
-        let rollout = CudaRollout::new(&device, &Locks, &config, options).expect("a rollout");
-        let network = rollout.network().clone();
-        let params = init_params(&network, 2);
-        rollout.set_params(&params).expect("parameters");
-        let stream = rollout.stream();
-        let learner =
-            CudaLearner::new(&device, stream, &Locks, &network, &config, options).expect("a learner");
-        learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
-        for _ in 0..2 {
-            rollout.roll().expect("a horizon");
-            learner.update(stream, rollout.samples_buffer()).expect("an update");
+    let [_, _, tables, .., pointer] = kinds();
+    let others = [tables, pointer].map(|(name, config)| {
+        (builtin().find(name).expect("registered").clone(), Config { num_envs: 5, num_steps: 4, ..config })
+    });
+    for (env, config) in [(shared(Locks), config(33, 8, &[64, 32]))].into_iter().chain(others) {
+        let mut states = Vec::new();
+        for ordinal in [0, 1, 2] {
+            let Some(device) = device(ordinal) else { return };
+            let options = layers(Precision::Bf16);
+            let rollout = CudaRollout::new(&device, &*env, &config, options).expect("a rollout");
+            let network = rollout.network().clone();
+            let params = init_params(&network, 2);
+            rollout.set_params(&params).expect("parameters");
+            let stream = rollout.stream();
+            let learner =
+                CudaLearner::new(&device, stream, &*env, &network, &config, options).expect("a learner");
+            learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
+            for _ in 0..2 {
+                rollout.roll().expect("a horizon");
+                learner.update(stream, rollout.samples_buffer()).expect("an update");
+            }
+            states.push((learner.state(stream).expect("state"), rollout.samples().expect("samples")));
         }
-        states.push((learner.state(stream).expect("state"), rollout.samples().expect("samples")));
+        assert!(states.iter().all(|state| *state == states[0]), "bits differ in {}", env.spec().name);
     }
-    assert!(states.iter().all(|state| *state == states[0]), "bits differ");
 }
 
 /// A rollout and updates in each way of rectifying, for a child process whose library lacks something.
@@ -244,6 +287,10 @@ fn a_small_network_follows_the_cpu() {
         } else {
             Rounded { device: &device, config, precision }.visit(&shared(Locks));
         }
+    }
+    for (name, config) in kinds() {
+        let compare = Compare { device: &device, config, updates: 1 };
+        compare.visit(builtin().find(name).expect("registered"));
     }
 }
 

@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::{Config, CoreKind, Encoder};
+use crate::config::{Config, CoreKind};
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::network::Network;
 use crate::precision::Precision;
@@ -93,14 +93,6 @@ pub(crate) fn check_layers(config: &Config) -> Result<(), LearnError> {
         })
     };
     match config.core {
-        _ if config.encoder != Encoder::Auto => {
-            refused("encoder", format!("\"{}\"", config.encoder), "embeddings", "\"auto\"")
-        }
-        _ if config.layer_norm => {
-            refused("layer_norm", "true".to_owned(), "normalisation of layers", "false")
-        }
-        _ if !config.conv.is_empty() => refused("conv", format!("{:?}", config.conv), "convolutions", "[]"),
-        _ if config.pointer => refused("pointer", "true".to_owned(), "pointer heads", "false"),
         CoreKind::Mlp => Ok(()),
         core => refused("core", format!("\"{core}\""), "layers with memory", "\"mlp\""),
     }

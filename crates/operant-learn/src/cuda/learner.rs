@@ -82,7 +82,7 @@ impl CudaLearner {
         };
         let engine = if kernels == Kernels::Gemm {
             let of = (network, config, GemmLayout::new(network, options.precision));
-            Engine::Gemm(Box::new(GemmUpdate::new(allocator, device, kernel_env, of, stride)?))
+            Engine::Gemm(Box::new(GemmUpdate::new(allocator, (device, stream), kernel_env, of, stride)?))
         } else {
             let specialisation = UpdateSpecialisation::new(network, config, options.precision, limits)?;
             let of = (network, config);

@@ -5,7 +5,7 @@ use operant_cuda::DeviceProperties;
 
 use crate::LearnError;
 use crate::config::{Activation, Config};
-use crate::network::{Input, Network};
+use crate::network::{Form, Input, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
@@ -117,6 +117,13 @@ impl Specialisation {
         limits: Limits,
     ) -> Result<Self, LearnError> {
         let architecture = &network.architecture;
+        if network.layers().any(|layer| layer.form != Form::Dense) {
+            return Err(LearnError::Config {
+                key: "kernels",
+                problem: format!("fused kernels compute fully connected layers only, not {architecture}"),
+                remedy: "set kernels = \"layers\" or \"auto\"".to_owned(),
+            });
+        }
         let widest = architecture.hidden.iter().map(|width| width.next_multiple_of(32)).max().unwrap_or(0);
         let most = match precision {
             Precision::F32 => usize::MAX,

@@ -1,42 +1,125 @@
-//! The layout of a network's matrices on the GEMM path. Twin of `kernels/gemm/layout.cuh`; the kernels assert that both agree.
+//! The layout of a network's matrices on the GEMM path, which the kernels have as constants (`kernels/gemm/layout.cuh`).
 
 use operant_cuda::{Element, InputPrecision};
 
+use super::maps::Mapped;
 use crate::config::{Activation, Config};
-use crate::network::{Input, Network};
+use crate::network::{Form, Input, LayerSpec, Network, Pointer, Pool};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
 /// Numbers of a row are a multiple of this.
-const PAD: usize = 8;
+pub const PAD: usize = 8;
 /// Threads of a block.
 pub const THREADS: usize = 128;
 const WARP: usize = 32;
 
-/// A layer: W `(outputs, inputs)`, both padded.
+/// A matrix product of a layer: W `(outputs, inputs)`, both padded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layer {
+pub struct Product {
+    /// Rows of a sample.
+    pub places: usize,
     /// Numbers that it reads, padded.
     pub inputs: usize,
     /// Numbers that it makes, padded.
     pub outputs: usize,
     /// The first element of its matrix.
     pub matrix: usize,
-    /// The first of its biases.
-    pub bias: usize,
-    /// Whether the nonlinearity follows.
-    pub hidden: bool,
+    /// The first of its biases; None for tables, which have none.
+    pub bias: Option<usize>,
 }
 
-impl Layer {
+impl Product {
     /// Elements of its matrix.
     pub fn elements(&self) -> usize {
         self.inputs * self.outputs
     }
 }
 
+/// A layer between rows of numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// Numbers of a row that it reads, padded.
+    pub inputs: usize,
+    /// Numbers of a row that it makes, padded.
+    pub outputs: usize,
+    /// Outputs that passed the nonlinearity.
+    pub active: usize,
+    /// Whether its outputs are f32, and not what products read: those of the last layer.
+    pub wide: bool,
+    /// What it computes.
+    pub operation: Operation,
+}
+
+/// What a layer computes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operation {
+    /// A product of whole rows.
+    Dense(Product),
+    /// Products over places of a row.
+    Mapped(Vec<Mapped>),
+    /// Normalisation of the features of each item.
+    Norm(Norm),
+    /// Scores of candidates.
+    Pointer(Product, Pointer),
+}
+
+/// Normalisation: its weights and biases lie among the biases of products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Norm {
+    /// Items of a row.
+    pub items: usize,
+    /// Features of an item.
+    pub width: usize,
+    /// The first weight.
+    pub weight: usize,
+    /// The first bias.
+    pub bias: usize,
+}
+
+impl Norm {
+    /// Numbers of an item's share of the gradient.
+    pub fn share(&self) -> usize {
+        self.width.next_multiple_of(PAD)
+    }
+}
+
+impl Layer {
+    /// Its products.
+    pub fn products(&self) -> Vec<Product> {
+        match &self.operation {
+            Operation::Dense(product) | Operation::Pointer(product, _) => vec![*product],
+            Operation::Norm(_) => vec![],
+            Operation::Mapped(mapped) => mapped.iter().map(|mapped| mapped.product).collect(),
+        }
+    }
+
+    /// Numbers from a row of what a product reads to the next.
+    pub fn row(&self, product: &Product) -> usize {
+        if matches!(self.operation, Operation::Pointer(..)) { self.inputs } else { product.inputs }
+    }
+
+    /// Whether a nonlinearity follows.
+    pub fn hidden(&self) -> bool {
+        self.active > 0
+    }
+}
+
+/// A block of parameters, and where products read it: row r and column c at `place + r row_stride + c column_stride`, among all matrices
+/// and then all biases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Block {
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+    /// In the matrices, or in the biases.
+    place: usize,
+    is_bias: bool,
+}
+
 /// The layers of every chain, and their total sizes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct GemmLayout {
     /// The precision of products.
     pub precision: Precision,
@@ -50,27 +133,98 @@ pub struct GemmLayout {
     pub relu: bool,
     /// A: policy outputs.
     pub outputs: usize,
+    /// Parameters in their order.
+    blocks: Vec<Block>,
 }
 
 impl GemmLayout {
     /// The layout of a network.
     pub fn new(network: &Network, precision: Precision) -> Self {
-        let (mut matrix_elements, mut biases) = (0, 0);
-        let mut chains = Vec::new();
+        let mut made = Self {
+            precision,
+            chains: Vec::new(),
+            matrix_elements: 0,
+            biases: 0,
+            relu: network.architecture.activation == Activation::Relu,
+            outputs: network.policy_outputs(),
+            blocks: Vec::new(),
+        };
         for chain in &network.chains {
-            let mut layers = Vec::new();
-            for layer in &chain.layers {
-                let (inputs, outputs) =
-                    (layer.inputs.next_multiple_of(PAD), layer.outputs.next_multiple_of(PAD));
-                let hidden = layer.activation.is_some();
-                layers.push(Layer { inputs, outputs, matrix: matrix_elements, bias: biases, hidden });
-                matrix_elements += (inputs * outputs).next_multiple_of(128);
-                biases += outputs.next_multiple_of(64);
-            }
-            chains.push(layers);
+            let last = chain.layers.len() - 1;
+            let layers = chain.layers.iter().enumerate().map(|(k, layer)| made.lay(layer, k == last));
+            let layers = layers.collect();
+            made.chains.push(layers);
         }
-        let relu = network.architecture.activation == Activation::Relu;
-        Self { precision, chains, matrix_elements, biases, relu, outputs: network.policy_outputs() }
+        made
+    }
+
+    /// A matrix of `rows` x `columns` parameters, and its biases if it has any.
+    fn lay_product(&mut self, places: usize, [rows, columns]: [usize; 2], has_bias: bool) -> Product {
+        let (inputs, outputs) = (columns.next_multiple_of(PAD), rows.next_multiple_of(PAD));
+        let matrix = self.matrix_elements;
+        self.matrix_elements += (inputs * outputs).next_multiple_of(128);
+        let of_matrix =
+            Block { rows, columns, row_stride: inputs, column_stride: 1, place: matrix, is_bias: false };
+        self.blocks.push(of_matrix);
+        let bias = has_bias.then(|| self.lay_vector(rows));
+        Product { places, inputs, outputs, matrix, bias }
+    }
+
+    /// A vector of so many parameters among the biases.
+    fn lay_vector(&mut self, columns: usize) -> usize {
+        let place = self.biases;
+        self.biases += columns.next_multiple_of(64);
+        self.blocks.push(Block { rows: 1, columns, row_stride: 0, column_stride: 1, place, is_bias: true });
+        place
+    }
+
+    fn lay(&mut self, layer: &LayerSpec, is_last: bool) -> Layer {
+        let sizes = [layer.inputs, layer.outputs];
+        let [inputs, outputs] = sizes.map(|count| count.next_multiple_of(PAD));
+        let shape = [layer.rows(), layer.columns()];
+        let (operation, made) = match &layer.form {
+            Form::Conv(conv) | Form::Items(conv) => {
+                let product = self.lay_product(conv.places(), shape, true);
+                let passes = matches!(layer.form, Form::Conv(_));
+                (Operation::Mapped(vec![Mapped::conv(product, conv, sizes, passes)]), conv.outputs())
+            }
+            Form::Embed(embed) => {
+                let products = embed.parts.iter().map(|part| {
+                    let places = if embed.pool == Pool::Concat { part.positions } else { 1 };
+                    // A table is the transpose of the matrix.
+                    let product = self.lay_product(places, [embed.width, part.rows], false);
+                    if let Some(block) = self.blocks.last_mut() {
+                        (block.rows, block.columns) = (part.rows, embed.width);
+                        (block.row_stride, block.column_stride) = (1, product.inputs);
+                    }
+                    product
+                });
+                let products = products.collect();
+                (Operation::Mapped(Mapped::embed(products, embed, sizes)), 0)
+            }
+            Form::Norm(width) => {
+                let [weight, bias] = [self.lay_vector(*width), self.lay_vector(*width)];
+                let norm = Norm { items: layer.outputs / width, width: *width, weight, bias };
+                (Operation::Norm(norm), layer.outputs)
+            }
+            Form::Pointer(pointer) => {
+                (Operation::Pointer(self.lay_product(1, shape, true), *pointer), outputs)
+            }
+            Form::Dense => (Operation::Dense(self.lay_product(1, shape, true)), outputs),
+            Form::Cell(_) => unreachable!("`check_layers` has refused layers with memory"),
+        };
+        let active = if layer.activation.is_some() { made } else { 0 };
+        Layer { inputs, outputs, active, wide: is_last, operation }
+    }
+
+    /// The blocks as the kernels read them: parameters, columns, strides, and place among matrices and biases.
+    fn blocks(&self) -> String {
+        let block = |block: &Block| {
+            let Block { rows, columns, row_stride, column_stride, place, is_bias } = *block;
+            let place = place + if is_bias { self.matrix_elements } else { 0 };
+            format!("{{{}u, {columns}u, {row_stride}u, {column_stride}u, {place}u}}", rows * columns)
+        };
+        self.blocks.iter().map(block).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether what products read is bf16.
@@ -150,8 +304,13 @@ impl GemmLayout {
             ("OBS_BITS", flag(matches!(architecture.input, Input::Bits(_)))),
             ("PRECISION", self.precision_define()),
             ("THREADS", THREADS.to_string()),
-            ("EXPECTED_MATRIX_ELEMENTS", format!("{}u", self.matrix_elements)),
-            ("EXPECTED_BIASES", format!("{}u", self.biases)),
+            ("BLOCKS", format!("{{{}}}", self.blocks())),
+            ("MATRIX_ELEMENTS", format!("{}u", self.matrix_elements)),
+            ("BIASES", format!("{}u", self.biases)),
+            ("OBS_ROW", format!("{}u", self.obs_row())),
+            ("POLICY_ROW", format!("{}u", self.output_rows()[0])),
+            ("VALUE_ROW", format!("{}u", self.output_rows()[1])),
+            ("FLAT_LOG_STD", format!("{}u", network.log_std.unwrap_or(network.len()))),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .to_vec()
@@ -216,7 +375,8 @@ mod tests {
         let config = Config { hidden: vec![512, 512], shared_trunk: true, ..Config::default() };
         let architecture = Architecture::new(&config, Input::Dense(4), Head::MultiDiscrete(vec![2]));
         let gemm_layout = GemmLayout::new(&Network::new(architecture), Precision::Bf16);
-        let matrices: Vec<usize> = gemm_layout.chains[0].iter().map(|layer| layer.matrix).collect();
+        let products = gemm_layout.chains[0].iter().flat_map(Layer::products);
+        let matrices: Vec<usize> = products.map(|product| product.matrix).collect();
         assert_eq!(matrices, [0, 4_096, 266_240]);
         assert_eq!((gemm_layout.matrix_elements, gemm_layout.biases), (270_336, 1_088));
     }

@@ -2,12 +2,19 @@
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
-use super::layout::GemmLayout;
+use super::layout::{GemmLayout, Norm, PAD};
+use super::maps::Map;
 use crate::LearnError;
+use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
+use crate::network::Pointer;
 
 /// `math.cu`: element-wise operations between matrix products.
-pub const MATH: KernelText = kernel_text!("gemm_math", "gemm/math.cu", [GemmMathParams]);
+pub const MATH: KernelText = kernel_text!(
+    "gemm_math",
+    "gemm/math.cu",
+    [GemmMathParams, GemmMapParams, GemmNormParams, GemmPointerParams]
+);
 
 /// `gemm/math.cu` for a network.
 pub fn gemm_math_program(gemm_layout: &GemmLayout) -> Program {
@@ -42,7 +49,204 @@ operant_cuda::params! {
         columns: value [u32],
         /// 1: followed by the nonlinearity, and read by products.
         hidden: value [u32],
+        /// Columns with a nonlinearity.
+        active: value [u32],
+        /// 1: gemm_bias_sums reads f32.
+        wide: value [u32],
     }
+}
+
+/// Elements of each buffer of a launch that follows a map.
+#[derive(Debug, Clone, Copy)]
+struct MapSizes {
+    columns: usize,
+    uses: usize,
+    input: usize,
+    second: usize,
+    bias: usize,
+    out: usize,
+}
+
+operant_cuda::params! {
+    /// Parameters of gemm_map: of `rows` rows it reads what the tables name, and writes `columns` numbers of `out` from number `first` on.
+    struct GemmMapParams<'a>(of: MapSizes) for ["gemm_map"], blocks usize::MAX, {
+        /// (columns + 1).
+        starts: reads [u32; of.columns + 1],
+        uses: reads [u32; of.uses],
+        /// (columns).
+        others: reads [u32; of.columns],
+        /// (rows, input_row): as products read it, or f32.
+        input: reads [f32; of.input],
+        /// (rows, second_row).
+        second: may_read [f32; of.second],
+        bias: may_read [f32; of.bias],
+        /// (rows, out_row): backward, what the slopes are of.
+        activated: may_read [f32; of.out],
+        /// (rows, out_row).
+        out: writes [f32; of.out],
+        rows: value [u64],
+        columns: value [u32],
+        first: value [u32],
+        input_row: value [u32],
+        second_row: value [u32],
+        out_row: value [u32],
+        active: value [u32],
+        /// 1: the input is f32.
+        wide_input: value [u32],
+        scale: value [f32],
+    }
+}
+
+/// Elements of each buffer of a launch that normalises.
+#[derive(Debug, Clone, Copy)]
+struct NormSizes {
+    numbers: usize,
+    width: usize,
+    shares: usize,
+}
+
+operant_cuda::params! {
+    /// Parameters of the normalisation of `rows` x `items` items, a warp each.
+    struct GemmNormParams<'a>(of: NormSizes) for ["gemm_norm", "gemm_norm_back"], blocks usize::MAX, {
+        /// (rows, row).
+        input: reads [f32; of.numbers],
+        /// (rows, row): used backward.
+        delta: may_read [f32; of.numbers],
+        /// (width).
+        weight: reads [f32; of.width],
+        bias: reads [f32; of.width],
+        /// (rows, row).
+        out: writes [f32; of.numbers],
+        /// (rows x items, share_row): used backward.
+        weight_shares: may_write [f32; of.shares],
+        bias_shares: may_write [f32; of.shares],
+        rows: value [u64],
+        items: value [u32],
+        width: value [u32],
+        row: value [u32],
+        share_row: value [u32],
+    }
+}
+
+/// Elements of each buffer of a launch of a pointer head.
+#[derive(Debug, Clone, Copy)]
+struct PointerSizes {
+    items: usize,
+    query: usize,
+    scores: usize,
+    delta: usize,
+    state: usize,
+    out: usize,
+}
+
+operant_cuda::params! {
+    /// Parameters of a pointer head over `rows` rows of items.
+    struct GemmPointerParams<'a>(of: PointerSizes) for ["gemm_scores", "gemm_query_back", "gemm_items_back"], blocks usize::MAX, {
+        /// (rows, row): features of items.
+        input: reads [f32; of.items],
+        /// (rows, query_row): the query, and the value.
+        query: reads [f32; of.query],
+        /// (rows, out_row): forward, what is made.
+        scores: may_write [f32; of.scores],
+        /// (rows, out_row): backward, their gradient.
+        delta: may_read [f32; of.delta],
+        /// (rows, state_row): the gradient of the state's features.
+        of_state: may_read [f32; of.state],
+        /// Backward, what is made.
+        out: may_write [f32; of.out],
+        rows: value [u64],
+        choices: value [u32],
+        values: value [u32],
+        width: value [u32],
+        row: value [u32],
+        query_row: value [u32],
+        state_row: value [u32],
+        out_row: value [u32],
+        active: value [u32],
+        scale: value [f32],
+    }
+}
+
+/// A map's tables on the device.
+#[derive(Debug)]
+pub struct MapTables {
+    starts: Buffer<u32>,
+    uses: Buffer<u32>,
+    others: Buffer<u32>,
+}
+
+impl MapTables {
+    /// Memory for them; [`MapTables::write`] sets it.
+    ///
+    /// # Errors
+    /// When memory does not suffice.
+    pub fn new(allocator: &Allocator, map: &Map) -> Result<Self, CudaError> {
+        Ok(Self {
+            starts: allocator.alloc(map.starts.len())?,
+            uses: allocator.alloc(map.uses.len())?,
+            others: allocator.alloc(map.others.len())?,
+        })
+    }
+
+    /// Copies the tables of the same map.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn write(&self, stream: &Stream, map: &Map) -> Result<(), CudaError> {
+        self.starts.write(stream, &map.starts)?;
+        self.uses.write(stream, &map.uses)?;
+        self.others.write(stream, &map.others)
+    }
+}
+
+/// Rows of numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    pub words: &'a Buffer<f32>,
+    /// Numbers of a row.
+    pub width: usize,
+    /// Whether they are f32, and not what products read.
+    pub wide: bool,
+}
+
+/// A step of a pointer head.
+#[derive(Debug, Clone, Copy)]
+pub struct Score<'a> {
+    pub rows: usize,
+    pub pointer: &'a Pointer,
+    /// Features of items, as products read them.
+    pub items: Rows<'a>,
+    /// The query and the value, in f32.
+    pub query: Rows<'a>,
+    pub step: ScoreStep<'a>,
+    /// Numbers of a row of scores.
+    pub out_row: usize,
+}
+
+/// What a step of a pointer head makes.
+#[derive(Debug, Clone, Copy)]
+pub enum ScoreStep<'a> {
+    /// Scores and value, in f32.
+    Forward { scores: &'a Buffer<f32> },
+    /// From the gradient of scores and value, that of the query.
+    Query { delta: &'a Buffer<f32>, out: &'a Buffer<f32> },
+    /// From the same and the f32 gradient of the state's features, that of the items.
+    Items { delta: &'a Buffer<f32>, of_state: &'a Buffer<f32>, out: Rows<'a>, active: usize },
+}
+
+/// What a map is followed with; the fields are as [`GemmMapParams`] has them.
+#[derive(Debug, Clone, Copy)]
+pub struct Follow<'a> {
+    pub rows: usize,
+    pub input: Rows<'a>,
+    pub second: Option<Rows<'a>>,
+    pub bias: Option<&'a Buffer<f32>>,
+    pub activated: Option<&'a Buffer<f32>>,
+    /// What products read.
+    pub out: Rows<'a>,
+    pub first: usize,
+    pub active: usize,
+    pub scale: f32,
 }
 
 /// The kernels of `math.cu`.
@@ -51,6 +255,9 @@ pub struct GemmMath {
     activate: Function,
     slope: Function,
     bias_sums: Function,
+    map: Function,
+    norms: [Function; 2],
+    pointers: [Function; 3],
     gemm_layout: GemmLayout,
 }
 
@@ -65,6 +272,13 @@ impl GemmMath {
             activate: module.function("gemm_activate")?,
             slope: module.function("gemm_slope")?,
             bias_sums: module.function("gemm_bias_sums")?,
+            map: module.function("gemm_map")?,
+            norms: [module.function("gemm_norm")?, module.function("gemm_norm_back")?],
+            pointers: [
+                module.function("gemm_scores")?,
+                module.function("gemm_query_back")?,
+                module.function("gemm_items_back")?,
+            ],
             gemm_layout: gemm_layout.clone(),
         })
     }
@@ -74,8 +288,8 @@ impl GemmMath {
         LaunchConfig { blocks: grid.blocks.clamp(1, MAX_BLOCKS), ..grid }
     }
 
-    /// `out = activation(input + bias)` of f32 numbers `(rows, columns)`, for the next product to read; of an output layer
-    /// (`hidden` false) `input + bias` in f32.
+    /// `out = activation(input + bias)` of f32 numbers `(rows, columns)`, for the next product to read, with the nonlinearity in the first
+    /// `active` columns; of an output layer (None) `input + bias` in f32.
     ///
     /// # Errors
     /// When a buffer is of another length, or the launch fails.
@@ -86,17 +300,18 @@ impl GemmMath {
         input: &Buffer<f32>,
         bias: Option<&Buffer<f32>>,
         out: &Buffer<f32>,
-        hidden: bool,
+        active: Option<usize>,
     ) -> Result<(), CudaError> {
         let count = rows * columns;
-        let written = if hidden { self.gemm_layout.words(count) } else { count };
+        let written = if active.is_some() { self.gemm_layout.words(count) } else { count };
         let sizes = MathSizes { input: count, activated: 0, columns, out: written };
-        let (rows, columns, hidden) = (rows as u64, columns as u32, u32::from(hidden));
-        let params = GemmMathParams { input, activated: None, bias, out, rows, columns, hidden };
+        let (rows, columns, hidden) = (rows as u64, columns as u32, u32::from(active.is_some()));
+        let (activated, active) = (None, active.unwrap_or(0) as u32);
+        let params = GemmMathParams { input, activated, bias, out, rows, columns, hidden, active, wide: 0 };
         self.activate.run(stream, Self::grid(count), &params, &sizes)
     }
 
-    /// `out = input * slope(activated)`: `input` in f32, the others as products read them.
+    /// `out = input * slope(activated)` in the first `active` columns, else `input`: `input` in f32, the others as products read them.
     ///
     /// # Errors
     /// When a buffer is of another length, or the launch fails.
@@ -105,18 +320,19 @@ impl GemmMath {
         stream: &Stream,
         [rows, columns]: [usize; 2],
         input: &Buffer<f32>,
-        activated: &Buffer<f32>,
+        (activated, active): (&Buffer<f32>, usize),
         out: &Buffer<f32>,
     ) -> Result<(), CudaError> {
         let (count, words) = (rows * columns, self.gemm_layout.words(rows * columns));
         let sizes = MathSizes { input: count, activated: words, columns, out: words };
         let (rows, columns) = (rows as u64, columns as u32);
+        let (activated, active) = (Some(activated), active as u32);
         let params =
-            GemmMathParams { input, activated: Some(activated), bias: None, out, rows, columns, hidden: 1 };
+            GemmMathParams { input, activated, bias: None, out, rows, columns, hidden: 1, active, wide: 0 };
         self.slope.run(stream, Self::grid(count), &params, &sizes)
     }
 
-    /// `out (columns)` = the sums of `input` over its rows.
+    /// `out (columns)` = the sums of `input` over its rows; the input as products read it, or f32 if `wide`.
     ///
     /// # Errors
     /// When a buffer is of another length, or the launch fails.
@@ -124,15 +340,152 @@ impl GemmMath {
         &self,
         stream: &Stream,
         [rows, columns]: [usize; 2],
-        input: &Buffer<f32>,
+        (input, wide): (&Buffer<f32>, bool),
         out: &Buffer<f32>,
     ) -> Result<(), CudaError> {
-        let sizes =
-            MathSizes { input: self.gemm_layout.words(rows * columns), activated: 0, columns, out: columns };
+        let count = rows * columns;
+        let read = if wide { count } else { self.gemm_layout.words(count) };
+        let sizes = MathSizes { input: read, activated: 0, columns, out: columns };
         let grid =
             LaunchConfig { threads: THREADS, shared: 4 * THREADS, ..LaunchConfig::covering(columns, 32) };
         let (rows, columns) = (rows as u64, columns as u32);
-        let params = GemmMathParams { input, activated: None, bias: None, out, rows, columns, hidden: 1 };
+        let params = GemmMathParams {
+            input,
+            activated: None,
+            bias: None,
+            out,
+            rows,
+            columns,
+            hidden: 1,
+            active: 0,
+            wide: u32::from(wide),
+        };
         self.bias_sums.run(stream, grid, &params, &sizes)
+    }
+
+    /// Normalises the items of `rows` rows; with `back`, the gradient of what the nonlinearity had, that of the input, and shares of those
+    /// of weights and biases.
+    ///
+    /// # Errors
+    /// When a buffer is of another length, or the launch fails.
+    pub fn norm(
+        &self,
+        stream: &Stream,
+        norm: &Norm,
+        [rows, row]: [usize; 2],
+        (input, [weight, bias], out): (&Buffer<f32>, [&Buffer<f32>; 2], &Buffer<f32>),
+        back: Option<(&Buffer<f32>, [&Buffer<f32>; 2])>,
+    ) -> Result<(), CudaError> {
+        let items = rows * norm.items;
+        let sizes = NormSizes {
+            numbers: self.gemm_layout.words(rows * row),
+            width: norm.width,
+            shares: items * norm.share(),
+        };
+        let params = GemmNormParams {
+            input,
+            delta: back.map(|(delta, _)| delta),
+            weight,
+            bias,
+            out,
+            weight_shares: back.map(|(_, [of_weight, _])| of_weight),
+            bias_shares: back.map(|(_, [_, of_bias])| of_bias),
+            rows: rows as u64,
+            items: norm.items as u32,
+            width: norm.width as u32,
+            row: row as u32,
+            share_row: norm.share() as u32,
+        };
+        let function = &self.norms[usize::from(back.is_some())];
+        function.run(stream, Self::grid(32 * items), &params, &sizes)
+    }
+
+    /// One of the kernels of a pointer head: scores, or gradients of the query or of the items.
+    ///
+    /// # Errors
+    /// When a buffer is of another length, or the launch fails.
+    pub fn pointer(&self, stream: &Stream, of: Score<'_>) -> Result<(), CudaError> {
+        let Score { rows, pointer, items, query, step, out_row } = of;
+        let words = |count| self.gemm_layout.words(count);
+        let (scores, delta, of_state, out, active) = match step {
+            ScoreStep::Forward { scores } => (Some(scores), None, None, None, 0),
+            ScoreStep::Query { delta, out } => (None, Some(delta), None, Some(out), 0),
+            ScoreStep::Items { delta, of_state, out, active } => {
+                (None, Some(delta), Some(of_state), Some(out.words), active)
+            }
+        };
+        let (number, width) = match step {
+            ScoreStep::Forward { .. } => (0, out_row),
+            ScoreStep::Query { .. } => (1, query.width),
+            ScoreStep::Items { .. } => (2, items.width),
+        };
+        let state_row = pointer.width.next_multiple_of(PAD);
+        let sizes = PointerSizes {
+            items: words(rows * items.width),
+            query: rows * query.width,
+            scores: rows * out_row,
+            delta: words(rows * out_row),
+            state: rows * state_row,
+            out: words(rows * width),
+        };
+        let params = GemmPointerParams {
+            input: items.words,
+            query: query.words,
+            scores,
+            delta,
+            of_state,
+            out,
+            rows: rows as u64,
+            choices: pointer.choices as u32,
+            values: u32::from(pointer.value),
+            width: pointer.width as u32,
+            row: items.width as u32,
+            query_row: query.width as u32,
+            state_row: state_row as u32,
+            out_row: out_row as u32,
+            active: active as u32,
+            scale: pointer.scale(),
+        };
+        self.pointers[number].run(stream, Self::grid(rows * width), &params, &sizes)
+    }
+
+    /// Follows a map of `columns` columns.
+    ///
+    /// # Errors
+    /// When a buffer is of another length, or the launch fails.
+    pub fn map(&self, stream: &Stream, tables: &MapTables, of: Follow<'_>) -> Result<(), CudaError> {
+        let columns = tables.others.len();
+        let words = |rows: Rows<'_>| {
+            let count = of.rows * rows.width;
+            if rows.wide { count } else { self.gemm_layout.words(count) }
+        };
+        let sizes = MapSizes {
+            columns,
+            uses: tables.uses.len(),
+            input: words(of.input),
+            second: of.second.map_or(0, words),
+            bias: of.bias.map_or(0, Buffer::len),
+            out: words(of.out),
+        };
+        let params = GemmMapParams {
+            starts: &tables.starts,
+            uses: &tables.uses,
+            others: &tables.others,
+            input: of.input.words,
+            second: of.second.map(|rows| rows.words),
+            bias: of.bias,
+            activated: of.activated,
+            out: of.out.words,
+            rows: of.rows as u64,
+            columns: columns as u32,
+            first: of.first as u32,
+            input_row: of.input.width as u32,
+            second_row: of.second.map_or(0, |rows| rows.width as u32),
+            out_row: of.out.width as u32,
+            active: of.active as u32,
+            wide_input: u32::from(of.input.wide),
+            scale: of.scale,
+        };
+        self.map.run(stream, Self::grid(of.rows * columns), &params, &sizes)
     }
 }

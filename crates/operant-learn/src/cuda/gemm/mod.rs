@@ -2,6 +2,7 @@
 //! update is a graph of products and small kernels between them.
 
 pub mod layout;
+pub mod maps;
 pub mod math;
 pub mod products;
 pub mod rollout;

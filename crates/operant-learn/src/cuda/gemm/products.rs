@@ -2,8 +2,9 @@
 
 use operant_cuda::{Blas, Buffer, CudaError, Element, Epilogue, Gemm, GemmShape, Operand, Stream};
 
-use super::layout::{GemmLayout, Layer};
-use super::math::GemmMath;
+use super::layout::{GemmLayout, Layer, Norm, Operation, Product};
+use super::maps::{Map, Mapped};
+use super::math::{Follow, GemmMath, MapTables, Rows, Score, ScoreStep};
 use crate::LearnError;
 use crate::cuda::common::memory::Allocator;
 
@@ -79,22 +80,57 @@ impl Weights {
         Ok(Self { matrices: all(&self.matrices)?, biases: all(&self.biases)? })
     }
 
-    fn matrix(&self, gemm_layout: &GemmLayout, layer: &Layer) -> Result<GemmMatrix, CudaError> {
-        let range = gemm_layout.words(layer.matrix)..gemm_layout.words(layer.matrix + layer.elements());
+    fn matrix(&self, gemm_layout: &GemmLayout, product: &Product) -> Result<GemmMatrix, CudaError> {
+        let range = gemm_layout.words(product.matrix)..gemm_layout.words(product.matrix + product.elements());
         GemmMatrix::of(self.matrices.part(range)?, gemm_layout)
     }
 
-    fn bias(&self, layer: &Layer) -> Result<Buffer<f32>, CudaError> {
-        self.biases.part(layer.bias..layer.bias + layer.outputs)
+    /// Weights and biases of a normalisation.
+    fn norm(&self, norm: &Norm) -> Result<[Buffer<f32>; 2], CudaError> {
+        let part = |first| self.biases.part(first..first + norm.width);
+        Ok([part(norm.weight)?, part(norm.bias)?])
+    }
+
+    fn bias(&self, product: &Product) -> Result<Option<Buffer<f32>>, CudaError> {
+        product.bias.map(|bias| self.biases.part(bias..bias + product.outputs)).transpose()
     }
 }
 
-/// A layer's product in the forward pass.
+/// The tables of a product over places, on the device.
+#[derive(Debug)]
+struct Tables {
+    unfold: MapTables,
+    place: MapTables,
+}
+
+/// Tables of all products of a network's chains, `[chain][layer][product]`; of dense layers none.
+fn tables<T>(
+    gemm_layout: &GemmLayout,
+    of: impl Fn(&Mapped) -> Result<T, CudaError>,
+) -> Result<Vec<Vec<Vec<T>>>, CudaError> {
+    let layer = |layer: &Layer| match &layer.operation {
+        Operation::Mapped(mapped) => mapped.iter().map(&of).collect(),
+        _ => Ok(Vec::new()),
+    };
+    gemm_layout.chains.iter().map(|chain| chain.iter().map(layer).collect()).collect()
+}
+
+/// Most numbers that a product over places, or of a pointer head, reads and makes of a sample.
+fn most_of_places(gemm_layout: &GemmLayout) -> [usize; 2] {
+    let layers = gemm_layout.chains.iter().flatten();
+    let mapped =
+        layers.filter(|layer| matches!(layer.operation, Operation::Mapped(_) | Operation::Pointer(..)));
+    mapped.flat_map(Layer::products).fold([0, 0], |[read, made], product| {
+        [read.max(product.places * product.inputs), made.max(product.places * product.outputs)]
+    })
+}
+
+/// A layer's products in the forward pass.
 #[derive(Debug)]
 struct ForwardLayer {
     layer: Layer,
-    product: Gemm,
-    /// The fused epilogue; other operations run after the product.
+    products: Vec<Gemm>,
+    /// The fused epilogue of a dense layer; other operations run after the product.
     epilogue: Epilogue,
 }
 
@@ -103,25 +139,46 @@ struct ForwardLayer {
 pub struct ForwardMemory {
     /// Outputs of each chain's layers: activations of a hidden layer as the next product reads them; outputs of the last one are f32.
     outs: Vec<Vec<GemmMatrix>>,
-    /// f32 sums of a layer before its nonlinearity, where activations are not f32.
+    /// f32 sums of a layer before its nonlinearity, where activations are not f32 or come from places.
     sums: Option<Buffer<f32>>,
+    /// What a product over places reads.
+    patches: Option<GemmMatrix>,
+    /// The query and the value of each chain that ends in a pointer head.
+    queries: Vec<Option<Buffer<f32>>>,
+    tables: Vec<Vec<Vec<Tables>>>,
 }
 
 impl ForwardMemory {
     pub fn new(allocator: &Allocator, gemm_layout: &GemmLayout, rows: usize) -> Result<Self, CudaError> {
         let out = |layer: &Layer| {
             let count = rows.saturating_mul(layer.outputs);
-            if layer.hidden {
-                GemmMatrix::new(allocator, gemm_layout, count)
-            } else {
+            if layer.wide {
                 Ok(GemmMatrix { words: allocator.alloc(count)?, halves: None })
+            } else {
+                GemmMatrix::new(allocator, gemm_layout, count)
             }
         };
         let chain = |chain: &Vec<Layer>| chain.iter().map(out).collect::<Result<_, _>>();
-        let widest = rows.saturating_mul(gemm_layout.widest());
+        let query = |chain: &Vec<Layer>| match chain.last().map(|layer| &layer.operation) {
+            Some(Operation::Pointer(product, _)) => {
+                allocator.alloc(rows.saturating_mul(product.outputs)).map(Some)
+            }
+            _ => Ok(None),
+        };
+        let [read, made] = most_of_places(gemm_layout).map(|count| rows.saturating_mul(count));
+        let widest = if gemm_layout.halves() { rows.saturating_mul(gemm_layout.widest()) } else { 0 };
+        let sums = widest.max(made);
         Ok(Self {
             outs: gemm_layout.chains.iter().map(chain).collect::<Result<_, _>>()?,
-            sums: if gemm_layout.halves() { Some(allocator.alloc(widest)?) } else { None },
+            sums: if sums > 0 { Some(allocator.alloc(sums)?) } else { None },
+            patches: if read > 0 { Some(GemmMatrix::new(allocator, gemm_layout, read)?) } else { None },
+            queries: gemm_layout.chains.iter().map(query).collect::<Result<_, _>>()?,
+            tables: tables(gemm_layout, |mapped| {
+                Ok(Tables {
+                    unfold: MapTables::new(allocator, &mapped.unfold)?,
+                    place: MapTables::new(allocator, &mapped.place)?,
+                })
+            })?,
         })
     }
 }
@@ -157,42 +214,76 @@ fn first_of(
     })
 }
 
+/// Writes the tables that `of` takes from each product over places.
+fn write_tables<T>(
+    stream: &Stream,
+    gemm_layout: &GemmLayout,
+    tables: &[Vec<Vec<T>>],
+    of: impl for<'a> Fn(&'a T, &'a Mapped) -> [(&'a MapTables, &'a Map); 2],
+) -> Result<(), CudaError> {
+    let layers = gemm_layout.chains.iter().flatten().zip(tables.iter().flatten());
+    for (layer, tables) in layers {
+        let Operation::Mapped(mapped) = &layer.operation else { continue };
+        for (mapped, tables) in mapped.iter().zip(tables) {
+            for (table, map) in of(tables, mapped) {
+                table.write(stream, map)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Forward {
     pub fn new(
-        blas: &Blas,
+        (blas, stream): (&Blas, &Stream),
         gemm_layout: &GemmLayout,
         rows: usize,
         memory: ForwardMemory,
     ) -> Result<Self, LearnError> {
+        let plan = |row: usize, product: &Product, choices: &[(Epilogue, Element)]| {
+            first_of(blas, choices.iter().copied(), |epilogue, output| GemmShape {
+                m: rows * product.places,
+                n: product.outputs,
+                k: product.inputs,
+                a_transposed: false,
+                b_transposed: true,
+                a_stride: row,
+                b_stride: product.inputs,
+                c_stride: product.outputs,
+                products: gemm_layout.products(),
+                output,
+                epilogue,
+            })
+        };
         let mut chains = Vec::new();
         for chain in &gemm_layout.chains {
             let mut layers = Vec::new();
-            for &layer in chain {
-                let choices = match (layer.hidden, gemm_layout.relu) {
-                    (true, true) => vec![
-                        (Epilogue::ReluBias, gemm_layout.element()),
-                        (Epilogue::Bias, Element::F32),
-                        (Epilogue::None, Element::F32),
-                    ],
-                    _ => vec![(Epilogue::Bias, Element::F32), (Epilogue::None, Element::F32)],
+            for layer in chain {
+                let layer = layer.clone();
+                let fused = [
+                    (Epilogue::ReluBias, gemm_layout.element()),
+                    (Epilogue::Bias, Element::F32),
+                    (Epilogue::None, Element::F32),
+                ];
+                let choices = match &layer.operation {
+                    Operation::Mapped(_) => &fused[2..],
+                    Operation::Dense(_) if layer.hidden() && gemm_layout.relu => &fused,
+                    _ => &fused[1..],
                 };
-                let (product, epilogue) = first_of(blas, choices, |epilogue, output| GemmShape {
-                    m: rows,
-                    n: layer.outputs,
-                    k: layer.inputs,
-                    a_transposed: false,
-                    b_transposed: true,
-                    a_stride: layer.inputs,
-                    b_stride: layer.inputs,
-                    c_stride: layer.outputs,
-                    products: gemm_layout.products(),
-                    output,
-                    epilogue,
-                })?;
-                layers.push(ForwardLayer { layer, product, epilogue });
+                let products = layer.products();
+                let planned: Vec<_> = products
+                    .iter()
+                    .map(|product| plan(layer.row(product), product, choices))
+                    .collect::<Result<_, _>>()?;
+                let epilogue = planned.first().map_or(Epilogue::None, |(_, epilogue)| *epilogue);
+                let products = planned.into_iter().map(|(product, _)| product).collect();
+                layers.push(ForwardLayer { layer, products, epilogue });
             }
             chains.push(layers);
         }
+        write_tables(stream, gemm_layout, &memory.tables, |tables, mapped| {
+            [(&tables.unfold, &mapped.unfold), (&tables.place, &mapped.place)]
+        })?;
         Ok(Self { gemm_layout: gemm_layout.clone(), rows, chains, memory })
     }
 
@@ -213,53 +304,152 @@ impl Forward {
         obs: &GemmMatrix,
         from: usize,
     ) -> Result<(), LearnError> {
-        for (chain, outs) in self.chains.iter().zip(&self.memory.outs).skip(from) {
+        let memory = &self.memory;
+        let chains = self.chains.iter().zip(&memory.outs).zip(&memory.tables).zip(&memory.queries);
+        for (((chain, outs), tables), query) in chains.skip(from) {
             let mut input = obs;
-            for (step, out) in chain.iter().zip(outs) {
-                self.layer(stream, (math, weights), input, step, out)?;
+            for ((step, out), tables) in chain.iter().zip(outs).zip(tables) {
+                match &step.layer.operation {
+                    Operation::Dense(product) => {
+                        self.dense(stream, (math, weights), input, (step, product), out)?;
+                    }
+                    Operation::Norm(norm) => {
+                        let [weight, bias] = weights.norm(norm)?;
+                        let sizes = [self.rows, step.layer.inputs];
+                        let of = (&input.words, [&weight, &bias], &out.words);
+                        math.norm(stream, norm, sizes, of, None)?;
+                    }
+                    Operation::Pointer(product, pointer) => {
+                        let query = query.as_ref().expect("memory for the query");
+                        let of = (&step.products[0], step.epilogue);
+                        self.sums(stream, (math, weights), input, (product, of), query)?;
+                        let score = Score {
+                            rows: self.rows,
+                            pointer,
+                            items: Rows { words: &input.words, width: step.layer.inputs, wide: false },
+                            query: Rows { words: query, width: product.outputs, wide: true },
+                            step: ScoreStep::Forward { scores: &out.words },
+                            out_row: step.layer.outputs,
+                        };
+                        math.pointer(stream, score)?;
+                    }
+                    Operation::Mapped(mapped) => {
+                        for ((mapped, product), tables) in mapped.iter().zip(&step.products).zip(tables) {
+                            let of = (&step.layer, mapped, product, tables);
+                            self.mapped(stream, (math, weights), input, of, out)?;
+                        }
+                    }
+                }
                 input = out;
             }
         }
         Ok(())
     }
 
-    fn layer(
+    /// What a product over places reads, from the layer's inputs.
+    fn unfold(
+        &self,
+        stream: &Stream,
+        math: &GemmMath,
+        (layer, mapped, tables): (&Layer, &Mapped, &Tables),
+        input: &GemmMatrix,
+    ) -> Result<GemmMatrix, CudaError> {
+        let columns = mapped.unfold.columns();
+        let patches = self.memory.patches.as_ref().expect("memory for patches");
+        let patches = patches.first(&self.gemm_layout, self.rows * columns)?;
+        let read = input.first(&self.gemm_layout, self.rows * layer.inputs)?;
+        let follow = Follow {
+            rows: self.rows,
+            input: Rows { words: &read.words, width: layer.inputs, wide: false },
+            second: None,
+            bias: None,
+            activated: None,
+            out: Rows { words: &patches.words, width: columns, wide: false },
+            first: 0,
+            active: 0,
+            scale: mapped.scale,
+        };
+        math.map(stream, &tables.unfold, follow)?;
+        Ok(patches)
+    }
+
+    fn mapped(
         &self,
         stream: &Stream,
         (math, weights): (&GemmMath, &Weights),
         input: &GemmMatrix,
-        step: &ForwardLayer,
+        (layer, mapped, gemm, tables): (&Layer, &Mapped, &Gemm, &Tables),
+        out: &GemmMatrix,
+    ) -> Result<(), LearnError> {
+        let product = &mapped.product;
+        let patches = self.unfold(stream, math, (layer, mapped, tables), input)?;
+        let width = product.places * product.outputs;
+        let sums = self.memory.sums.as_ref().expect("memory for sums").part(0..self.rows * width)?;
+        let matrix = weights.matrix(&self.gemm_layout, product)?;
+        gemm.launch(stream, patches.operand(), matrix.operand(), Operand::F32(&sums), None)?;
+        let bias = weights.bias(product)?;
+        let follow = Follow {
+            rows: self.rows,
+            input: Rows { words: &sums, width, wide: true },
+            second: Some(Rows { words: &input.words, width: layer.inputs, wide: false }),
+            bias: bias.as_ref(),
+            activated: None,
+            out: Rows { words: &out.words, width: layer.outputs, wide: false },
+            first: mapped.first,
+            active: if layer.hidden() { mapped.made } else { 0 },
+            scale: 1.0,
+        };
+        Ok(math.map(stream, &tables.place, follow)?)
+    }
+
+    /// A product and its biases, in f32.
+    fn sums(
+        &self,
+        stream: &Stream,
+        (math, weights): (&GemmMath, &Weights),
+        input: &GemmMatrix,
+        (product, (gemm, epilogue)): (&Product, (&Gemm, Epilogue)),
+        out: &Buffer<f32>,
+    ) -> Result<(), LearnError> {
+        let (matrix, bias) = (weights.matrix(&self.gemm_layout, product)?, weights.bias(product)?);
+        let [fused, left] =
+            [true, false].map(|is| bias.as_ref().filter(|_| is == (epilogue != Epilogue::None)));
+        gemm.launch(stream, input.operand(), matrix.operand(), Operand::F32(out), fused)?;
+        match left {
+            Some(_) => Ok(math.activate(stream, [self.rows, product.outputs], out, left, out, None)?),
+            None => Ok(()),
+        }
+    }
+
+    fn dense(
+        &self,
+        stream: &Stream,
+        (math, weights): (&GemmMath, &Weights),
+        input: &GemmMatrix,
+        (step, of): (&ForwardLayer, &Product),
         out: &GemmMatrix,
     ) -> Result<(), LearnError> {
         let layer = &step.layer;
-        let (matrix, bias) = (weights.matrix(&self.gemm_layout, layer)?, weights.bias(layer)?);
-        let product = |c: Operand<'_>| -> Result<(), LearnError> {
-            let vector = (step.epilogue != Epilogue::None).then_some(&bias);
-            Ok(step.product.launch(stream, input.operand(), matrix.operand(), c, vector)?)
-        };
-        let shape = [self.rows, layer.outputs];
-        let left = (step.epilogue == Epilogue::None).then_some(&bias);
-        match (layer.hidden, step.epilogue) {
-            (true, Epilogue::ReluBias) => product(out.operand()),
-            (true, _) => {
-                // In place where activations are f32.
-                let sums = match &self.memory.sums {
-                    Some(sums) => sums.part(0..self.rows * layer.outputs)?,
-                    None => out.words.part(0..self.rows * layer.outputs)?,
-                };
-                product(Operand::F32(&sums))?;
-                Ok(math.activate(stream, shape, &sums, left, &out.words, true)?)
-            }
-            (false, _) => {
-                product(Operand::F32(&out.words))?;
-                match left {
-                    Some(bias) => {
-                        Ok(math.activate(stream, shape, &out.words, Some(bias), &out.words, false)?)
-                    }
-                    None => Ok(()),
-                }
-            }
+        let gemm = (&step.products[0], step.epilogue);
+        if layer.wide {
+            return self.sums(stream, (math, weights), input, (of, gemm), &out.words);
         }
+        let (matrix, bias) = (weights.matrix(&self.gemm_layout, of)?, weights.bias(of)?);
+        if step.epilogue == Epilogue::ReluBias {
+            let (a, b, c) = (input.operand(), matrix.operand(), out.operand());
+            return Ok(step.products[0].launch(stream, a, b, c, bias.as_ref())?);
+        }
+        // In place where activations are f32.
+        let count = self.rows * layer.outputs;
+        let sums = match &self.memory.sums {
+            Some(sums) if self.gemm_layout.halves() => sums.part(0..count)?,
+            _ => out.words.part(0..count)?,
+        };
+        let [fused, left] =
+            [true, false].map(|is| bias.as_ref().filter(|_| is == (step.epilogue != Epilogue::None)));
+        step.products[0].launch(stream, input.operand(), matrix.operand(), Operand::F32(&sums), fused)?;
+        let shape = [self.rows, layer.outputs];
+        Ok(math.activate(stream, shape, &sums, left, &out.words, Some(layer.active))?)
     }
 }
 
@@ -267,11 +457,24 @@ impl Forward {
 #[derive(Debug)]
 struct BackwardLayer {
     layer: Layer,
+    products: Vec<BackwardProduct>,
+}
+
+/// The gradients of a product.
+#[derive(Debug)]
+struct BackwardProduct {
     /// dW = dY^T X, with the gradient of the bias where the product can.
     weights: Gemm,
     bias_fused: bool,
     /// dX = dY W; None for the first layer.
     inputs: Option<Gemm>,
+}
+
+/// Tables for the gradient of a product over places.
+#[derive(Debug)]
+struct BackwardTables {
+    split: MapTables,
+    fold: MapTables,
 }
 
 /// The backward pass of M samples: from the gradients of outputs to those of matrices and biases.
@@ -290,8 +493,13 @@ pub struct BackwardMemory {
     pub outputs: Vec<GemmMatrix>,
     /// Gradients of the sums of a layer, for every second layer.
     deltas: [GemmMatrix; 2],
-    /// f32 gradients of a layer's inputs, where deltas are not f32.
+    /// f32 gradients of a layer's inputs, where deltas are not f32 or inputs are those of places.
     scratch: Option<Buffer<f32>>,
+    /// Gradients of what a product over places made, or of a query.
+    split: Option<GemmMatrix>,
+    /// Shares of the gradients of weights and biases of a normalisation.
+    shares: Option<[Buffer<f32>; 2]>,
+    tables: Vec<Vec<Vec<BackwardTables>>>,
     /// (matrix elements + biases): the gradients of matrices, then of biases.
     pub gradient: Buffer<f32>,
 }
@@ -303,13 +511,31 @@ impl BackwardMemory {
             GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(last))
         };
         let most = rows.saturating_mul(gemm_layout.widest());
+        let [read, made] = most_of_places(gemm_layout).map(|count| rows.saturating_mul(count));
+        let of_norm = |layer: &Layer| match &layer.operation {
+            Operation::Norm(norm) => norm.items * norm.share(),
+            _ => 0,
+        };
+        let shares = gemm_layout.chains.iter().flatten().map(of_norm).max().unwrap_or(0);
+        let shares = rows.saturating_mul(shares);
+        let shares = || Ok([allocator.alloc(shares)?, allocator.alloc(shares)?]);
+        let has_norm = gemm_layout.chains.iter().flatten().any(|layer| of_norm(layer) > 0);
+        let scratch = read.max(if gemm_layout.halves() { most } else { 0 });
         Ok(Self {
             outputs: gemm_layout.chains.iter().map(outputs).collect::<Result<_, _>>()?,
             deltas: [
                 GemmMatrix::new(allocator, gemm_layout, most)?,
                 GemmMatrix::new(allocator, gemm_layout, most)?,
             ],
-            scratch: if gemm_layout.halves() { Some(allocator.alloc(most)?) } else { None },
+            scratch: if scratch > 0 { Some(allocator.alloc(scratch)?) } else { None },
+            split: if made > 0 { Some(GemmMatrix::new(allocator, gemm_layout, made)?) } else { None },
+            shares: has_norm.then(shares).transpose()?,
+            tables: tables(gemm_layout, |mapped| {
+                Ok(BackwardTables {
+                    split: MapTables::new(allocator, &mapped.split)?,
+                    fold: MapTables::new(allocator, &mapped.fold)?,
+                })
+            })?,
             gradient: allocator.alloc(gemm_layout.matrix_elements + gemm_layout.biases)?,
         })
     }
@@ -317,53 +543,65 @@ impl BackwardMemory {
 
 impl Backward {
     pub fn new(
-        blas: &Blas,
+        (blas, stream): (&Blas, &Stream),
         gemm_layout: &GemmLayout,
         rows: usize,
         memory: BackwardMemory,
     ) -> Result<Self, LearnError> {
-        let mut chains = Vec::new();
-        for chain in &gemm_layout.chains {
-            let mut layers = Vec::new();
-            for (number, &layer) in chain.iter().enumerate() {
-                let choices = [(Epilogue::BiasGradient, Element::F32), (Epilogue::None, Element::F32)];
-                let (weights, epilogue) = first_of(blas, choices, |epilogue, output| GemmShape {
-                    m: layer.outputs,
-                    n: layer.inputs,
+        let plan = |number: usize, row: usize, product: &Product| -> Result<BackwardProduct, LearnError> {
+            let rows = rows * product.places;
+            let both = [(Epilogue::BiasGradient, Element::F32), (Epilogue::None, Element::F32)];
+            let choices = if product.bias.is_some() { &both } else { &both[1..] };
+            let (weights, epilogue) =
+                first_of(blas, choices.iter().copied(), |epilogue, output| GemmShape {
+                    m: product.outputs,
+                    n: product.inputs,
                     k: rows,
                     a_transposed: true,
                     b_transposed: false,
-                    a_stride: layer.outputs,
-                    b_stride: layer.inputs,
-                    c_stride: layer.inputs,
+                    a_stride: product.outputs,
+                    b_stride: row,
+                    c_stride: product.inputs,
                     products: gemm_layout.products(),
                     output,
                     epilogue,
                 })?;
-                let inputs = if number == 0 {
-                    None
-                } else {
-                    let choices = [(Epilogue::None, Element::F32)];
-                    let (product, _) = first_of(blas, choices, |epilogue, output| GemmShape {
-                        m: rows,
-                        n: layer.inputs,
-                        k: layer.outputs,
-                        a_transposed: false,
-                        b_transposed: false,
-                        a_stride: layer.outputs,
-                        b_stride: layer.inputs,
-                        c_stride: layer.inputs,
-                        products: gemm_layout.products(),
-                        output,
-                        epilogue,
-                    })?;
-                    Some(product)
-                };
-                let bias_fused = epilogue == Epilogue::BiasGradient;
-                layers.push(BackwardLayer { layer, weights, bias_fused, inputs });
+            let inputs = if number == 0 {
+                None
+            } else {
+                let (product, _) = first_of(blas, both[1..].iter().copied(), |epilogue, output| GemmShape {
+                    m: rows,
+                    n: product.inputs,
+                    k: product.outputs,
+                    a_transposed: false,
+                    b_transposed: false,
+                    a_stride: product.outputs,
+                    b_stride: product.inputs,
+                    c_stride: product.inputs,
+                    products: gemm_layout.products(),
+                    output,
+                    epilogue,
+                })?;
+                Some(product)
+            };
+            Ok(BackwardProduct { weights, bias_fused: epilogue == Epilogue::BiasGradient, inputs })
+        };
+        let mut chains = Vec::new();
+        for chain in &gemm_layout.chains {
+            let mut layers = Vec::new();
+            for (number, layer) in chain.iter().enumerate() {
+                let products = layer.products();
+                let products = products
+                    .iter()
+                    .map(|product| plan(number, layer.row(product), product))
+                    .collect::<Result<_, _>>()?;
+                layers.push(BackwardLayer { layer: layer.clone(), products });
             }
             chains.push(layers);
         }
+        write_tables(stream, gemm_layout, &memory.tables, |tables, mapped| {
+            [(&tables.split, &mapped.split), (&tables.fold, &mapped.fold)]
+        })?;
         Ok(Self { gemm_layout: gemm_layout.clone(), rows, chains, memory })
     }
 
@@ -377,38 +615,182 @@ impl Backward {
         obs: &GemmMatrix,
     ) -> Result<(), LearnError> {
         let (gemm_layout, rows, memory) = (&self.gemm_layout, self.rows, &self.memory);
-        for ((chain, made), outputs) in self.chains.iter().zip(&forward.memory.outs).zip(&memory.outputs) {
+        for (number, (chain, outputs)) in self.chains.iter().zip(&memory.outputs).enumerate() {
+            let made = &forward.memory.outs[number];
             let mut delta = outputs.first(gemm_layout, rows * chain[chain.len() - 1].layer.outputs)?;
-            for (number, step) in chain.iter().enumerate().rev() {
-                let layer = &step.layer;
-                let input = if number == 0 { obs } else { &made[number - 1] };
-                let of_matrix = memory.gradient.part(layer.matrix..layer.matrix + layer.elements())?;
-                let first = gemm_layout.matrix_elements + layer.bias;
-                let of_bias = memory.gradient.part(first..first + layer.outputs)?;
-                let fused_bias = step.bias_fused.then_some(&of_bias);
-                step.weights.launch(
-                    stream,
-                    delta.operand(),
-                    input.operand(),
-                    Operand::F32(&of_matrix),
-                    fused_bias,
-                )?;
-                if fused_bias.is_none() {
-                    math.bias_sums(stream, [rows, layer.outputs], &delta.words, &of_bias)?;
+            for (k, step) in chain.iter().enumerate().rev() {
+                let (layer, input) = (&step.layer, if k == 0 { obs } else { &made[k - 1] });
+                let next = memory.deltas[k % 2].first(gemm_layout, rows * layer.inputs)?;
+                // The nonlinearity of the layer before.
+                let active = k.checked_sub(1).map_or(0, |below| chain[below].layer.active);
+                let of = (math, weights, &delta, input);
+                match &layer.operation {
+                    Operation::Dense(product) => {
+                        self.dense(stream, of, (layer, product, &step.products[0]), active, &next)?;
+                    }
+                    Operation::Norm(norm) => self.norm(stream, of, (layer, norm), &next)?,
+                    Operation::Pointer(product, pointer) => {
+                        let query = forward.memory.queries[number].as_ref().expect("a query");
+                        let score = Score {
+                            rows,
+                            pointer,
+                            items: Rows { words: &input.words, width: layer.inputs, wide: false },
+                            query: Rows { words: query, width: product.outputs, wide: true },
+                            step: ScoreStep::Forward { scores: query },
+                            out_row: layer.outputs,
+                        };
+                        let planned = &step.products[0];
+                        self.pointer(stream, of, (product, planned), score, active, &next)?;
+                    }
+                    Operation::Mapped(mapped) => {
+                        for (part, (mapped, product)) in mapped.iter().zip(&step.products).enumerate() {
+                            let tables =
+                                (&forward.memory.tables[number][k][part], &memory.tables[number][k][part]);
+                            let of_layer = (layer, mapped, product);
+                            self.mapped(stream, of, (forward, tables), of_layer, active, &next)?;
+                        }
+                    }
                 }
-                let Some(product) = &step.inputs else { continue };
-                let count = rows * layer.inputs;
-                let next = memory.deltas[number % 2].first(gemm_layout, count)?;
-                let sums = match &memory.scratch {
-                    Some(scratch) => scratch.part(0..count)?,
-                    None => next.words.part(0..count)?,
-                };
-                let matrix = weights.matrix(gemm_layout, layer)?;
-                product.launch(stream, delta.operand(), matrix.operand(), Operand::F32(&sums), None)?;
-                math.slope(stream, [rows, layer.inputs], &sums, &input.words, &next.words)?;
                 delta = next;
             }
         }
         Ok(())
+    }
+
+    /// The gradients of a product's matrix and biases: `delta` times `input`, of `rows` rows.
+    fn of_weights(
+        &self,
+        stream: &Stream,
+        math: &GemmMath,
+        (product, planned): (&Product, &BackwardProduct),
+        [delta, input]: [&GemmMatrix; 2],
+    ) -> Result<(), LearnError> {
+        let (gradient, rows) = (&self.memory.gradient, self.rows * product.places);
+        let of_matrix = gradient.part(product.matrix..product.matrix + product.elements())?;
+        let of_bias = product.bias.map(|bias| {
+            let first = self.gemm_layout.matrix_elements + bias;
+            gradient.part(first..first + product.outputs)
+        });
+        let of_bias = of_bias.transpose()?;
+        let fused_bias = of_bias.as_ref().filter(|_| planned.bias_fused);
+        let of_matrix = Operand::F32(&of_matrix);
+        planned.weights.launch(stream, delta.operand(), input.operand(), of_matrix, fused_bias)?;
+        if let (None, Some(of_bias)) = (fused_bias, &of_bias) {
+            math.bias_sums(stream, [rows, product.outputs], (&delta.words, false), of_bias)?;
+        }
+        Ok(())
+    }
+
+    fn dense(
+        &self,
+        stream: &Stream,
+        (math, weights, delta, input): (&GemmMath, &Weights, &GemmMatrix, &GemmMatrix),
+        (layer, product, planned): (&Layer, &Product, &BackwardProduct),
+        active: usize,
+        next: &GemmMatrix,
+    ) -> Result<(), LearnError> {
+        self.of_weights(stream, math, (product, planned), [delta, input])?;
+        let Some(gemm) = &planned.inputs else { return Ok(()) };
+        let count = self.rows * layer.inputs;
+        let sums = match &self.memory.scratch {
+            Some(scratch) if self.gemm_layout.halves() => scratch.part(0..count)?,
+            _ => next.words.part(0..count)?,
+        };
+        let matrix = weights.matrix(&self.gemm_layout, product)?;
+        gemm.launch(stream, delta.operand(), matrix.operand(), Operand::F32(&sums), None)?;
+        Ok(math.slope(stream, [self.rows, layer.inputs], &sums, (&input.words, active), &next.words)?)
+    }
+
+    fn norm(
+        &self,
+        stream: &Stream,
+        (math, weights, delta, input): (&GemmMath, &Weights, &GemmMatrix, &GemmMatrix),
+        (layer, norm): (&Layer, &Norm),
+        next: &GemmMatrix,
+    ) -> Result<(), LearnError> {
+        let [weight, bias] = weights.norm(norm)?;
+        let items = self.rows * norm.items;
+        let [of_weight, of_bias] = self.memory.shares.as_ref().expect("memory for shares");
+        let shares = |shares: &Buffer<f32>| shares.part(0..items * norm.share());
+        let (of_weight, of_bias) = (shares(of_weight)?, shares(of_bias)?);
+        let sizes = [self.rows, layer.inputs];
+        let of = (&input.words, [&weight, &bias], &next.words);
+        math.norm(stream, norm, sizes, of, Some((&delta.words, [&of_weight, &of_bias])))?;
+        for (shares, first) in [(of_weight, norm.weight), (of_bias, norm.bias)] {
+            let first = self.gemm_layout.matrix_elements + first;
+            let gradient = self.memory.gradient.part(first..first + norm.share())?;
+            math.bias_sums(stream, [items, norm.share()], (&shares, true), &gradient)?;
+        }
+        Ok(())
+    }
+
+    fn pointer(
+        &self,
+        stream: &Stream,
+        (math, weights, delta, input): (&GemmMath, &Weights, &GemmMatrix, &GemmMatrix),
+        (product, planned): (&Product, &BackwardProduct),
+        score: Score<'_>,
+        active: usize,
+        next: &GemmMatrix,
+    ) -> Result<(), LearnError> {
+        let (gemm_layout, rows, delta) = (&self.gemm_layout, self.rows, &delta.words);
+        let split = self.memory.split.as_ref().expect("memory for the query");
+        let of_query = split.first(gemm_layout, rows * product.outputs)?;
+        let step = ScoreStep::Query { delta, out: &of_query.words };
+        math.pointer(stream, Score { step, ..score })?;
+        self.of_weights(stream, math, (product, planned), [&of_query, input])?;
+        let Some(gemm) = &planned.inputs else { return Ok(()) };
+        let scratch = self.memory.scratch.as_ref().expect("memory for the state");
+        let of_state = scratch.part(0..rows * product.inputs)?;
+        let matrix = weights.matrix(gemm_layout, product)?;
+        gemm.launch(stream, of_query.operand(), matrix.operand(), Operand::F32(&of_state), None)?;
+        let out = Rows { words: &next.words, width: score.items.width, wide: false };
+        let step = ScoreStep::Items { delta, of_state: &of_state, out, active };
+        Ok(math.pointer(stream, Score { step, ..score })?)
+    }
+
+    fn mapped(
+        &self,
+        stream: &Stream,
+        (math, weights, delta, input): (&GemmMath, &Weights, &GemmMatrix, &GemmMatrix),
+        (forward, (ahead, back)): (&Forward, (&Tables, &BackwardTables)),
+        (layer, mapped, planned): (&Layer, &Mapped, &BackwardProduct),
+        active: usize,
+        next: &GemmMatrix,
+    ) -> Result<(), LearnError> {
+        let (gemm_layout, rows, product) = (&self.gemm_layout, self.rows, &mapped.product);
+        let delta_rows = Rows { words: &delta.words, width: layer.outputs, wide: false };
+        let made = product.places * product.outputs;
+        let split = self.memory.split.as_ref().expect("memory for places").first(gemm_layout, rows * made)?;
+        let follow = Follow {
+            rows,
+            input: delta_rows,
+            second: None,
+            bias: None,
+            activated: None,
+            out: Rows { words: &split.words, width: made, wide: false },
+            first: 0,
+            active: 0,
+            scale: 1.0,
+        };
+        math.map(stream, &back.split, follow)?;
+        // Made again, because the pass may have other layers over places.
+        let patches = forward.unfold(stream, math, (layer, mapped, ahead), input)?;
+        self.of_weights(stream, math, (product, planned), [&split, &patches])?;
+        let Some(gemm) = &planned.inputs else { return Ok(()) };
+        let width = product.places * product.inputs;
+        let sums = self.memory.scratch.as_ref().expect("memory for places").part(0..rows * width)?;
+        let matrix = weights.matrix(gemm_layout, product)?;
+        gemm.launch(stream, split.operand(), matrix.operand(), Operand::F32(&sums), None)?;
+        let activated = input.first(gemm_layout, rows * layer.inputs)?;
+        let follow = Follow {
+            input: Rows { words: &sums, width, wide: true },
+            second: Some(delta_rows),
+            activated: Some(&activated.words),
+            out: Rows { words: &next.words, width: layer.inputs, wide: false },
+            active,
+            ..follow
+        };
+        Ok(math.map(stream, &back.fold, follow)?)
     }
 }

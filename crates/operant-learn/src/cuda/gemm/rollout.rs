@@ -191,7 +191,7 @@ impl GemmPolicy {
             pack: module.function("gemm_pack")?,
             sizes,
             parameters: network.len(),
-            forward: Forward::new(&device.blas()?, &gemm_layout, n, forward)?,
+            forward: Forward::new((&device.blas()?, stream), &gemm_layout, n, forward)?,
             gemm_layout,
             weights,
             obs,

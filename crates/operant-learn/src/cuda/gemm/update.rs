@@ -195,7 +195,7 @@ impl GemmUpdate {
     /// When cuBLASLt is missing, or the device has no room or fails.
     pub fn new(
         allocator: &Allocator,
-        device: &Device,
+        (device, stream): (&Device, &Stream),
         kernel_env: &KernelEnv,
         (network, config, gemm_layout): (&Network, &Config, GemmLayout),
         stride: usize,
@@ -218,8 +218,8 @@ impl GemmUpdate {
             loss: with_shared(&module, "update_loss", grid)?,
             pack: module.function("update_pack")?,
             phases: Phases::new(&module, grid)?,
-            forward: Forward::new(&blas, &gemm_layout, rows, forward)?,
-            backward: Backward::new(&blas, &gemm_layout, rows, backward)?,
+            forward: Forward::new((&blas, stream), &gemm_layout, rows, forward)?,
+            backward: Backward::new((&blas, stream), &gemm_layout, rows, backward)?,
             gemm_layout,
             sizes,
             weights,

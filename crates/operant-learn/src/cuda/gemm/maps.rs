@@ -1,0 +1,129 @@
+//! Layers whose weights serve several places of a sample: convolutions, items, tables of indices. Each is a matrix product over rows of
+//! places; tables of indices say which numbers of a row become which of another, and one kernel (`gemm_map`) follows them.
+
+use super::layout::{PAD, Product};
+use crate::network::{Conv, Embed, Pool};
+
+/// No other number; twin of `gemm/math.cu`.
+const NONE: u32 = u32::MAX;
+/// The other number is a bias; twin of `gemm/math.cu`.
+const BIAS: u32 = 1 << 31;
+
+/// What each number of a row is the sum of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Map {
+    /// Number j is the sum of the input's numbers `uses[starts[j]..starts[j + 1]]`.
+    pub starts: Vec<u32>,
+    pub uses: Vec<u32>,
+    /// A number of a second input, or a bias, that is added; or none.
+    pub others: Vec<u32>,
+}
+
+impl Map {
+    fn new(columns: usize, of: impl Fn(usize) -> (Vec<usize>, u32)) -> Self {
+        let mut map = Self { starts: vec![0], ..Self::default() };
+        for (uses, other) in (0..columns).map(of) {
+            map.uses.extend(uses.into_iter().map(|at| at as u32));
+            map.starts.push(map.uses.len() as u32);
+            map.others.push(other);
+        }
+        // Buffers have a length.
+        map.uses.resize(map.uses.len().max(1), 0);
+        map
+    }
+
+    /// Numbers of a row.
+    pub fn columns(&self) -> usize {
+        self.others.len()
+    }
+}
+
+/// A product over places, between the rows of two layers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mapped {
+    pub product: Product,
+    /// From the layer's inputs to the rows of places that the product reads, times `scale`.
+    pub unfold: Map,
+    /// The factor of what the product reads.
+    pub scale: f32,
+    /// From the product's results and the inputs to outputs from number `first` on.
+    pub place: Map,
+    /// The first output that it makes.
+    pub first: usize,
+    /// Outputs that it makes, with the nonlinearity if the layer has any; the others passed the layer.
+    pub made: usize,
+    /// From the gradient of the outputs to that of the product's results.
+    pub split: Map,
+    /// From the gradient of what the product read, and of the outputs that passed, to that of the inputs.
+    pub fold: Map,
+}
+
+fn padded(count: usize) -> usize {
+    count.next_multiple_of(PAD)
+}
+
+impl Mapped {
+    /// A convolution over `inputs` numbers, of which those outside of the image pass if `passes`.
+    pub fn conv(product: Product, conv: &Conv, [inputs, outputs]: [usize; 2], passes: bool) -> Self {
+        let Conv { image: [_, _, depth], kernel, channels, .. } = *conv;
+        let (patch, made) = (conv.patch(), conv.outputs());
+        // Columns of a patch are in the order of weights: (depth, kernel, kernel).
+        let input = |place: usize, column: usize| {
+            let (d, y, x) = (column / (kernel * kernel), column / kernel % kernel, column % kernel);
+            let row = conv.runs(place).nth(y).expect("a row of the patch");
+            row + x * depth + d
+        };
+        let passed: Vec<usize> = if passes { conv.passed(inputs).collect() } else { Vec::new() };
+        let unfold = Map::new(conv.places() * product.inputs, |at| {
+            let (place, column) = (at / product.inputs, at % product.inputs);
+            (if column < patch { vec![input(place, column)] } else { vec![] }, NONE)
+        });
+        let place = Map::new(padded(outputs), |j| match j.checked_sub(made) {
+            None => (vec![j / channels * product.outputs + j % channels], BIAS | (j % channels) as u32),
+            Some(k) => (vec![], passed.get(k).map_or(NONE, |&input| input as u32)),
+        });
+        let split = Map::new(conv.places() * product.outputs, |at| {
+            let (place, channel) = (at / product.outputs, at % product.outputs);
+            (if channel < channels { vec![place * channels + channel] } else { vec![] }, NONE)
+        });
+        let mut uses = vec![Vec::new(); inputs];
+        for (at, range) in unfold.starts.windows(2).enumerate() {
+            unfold.uses[range[0] as usize..range[1] as usize].iter().for_each(|&i| uses[i as usize].push(at));
+        }
+        let fold = Map::new(padded(inputs), |i| {
+            let other = passed.iter().position(|&input| input == i).map_or(NONE, |k| (made + k) as u32);
+            (uses.get(i).cloned().unwrap_or_default(), other)
+        });
+        Self { product, unfold, scale: 1.0, place, first: 0, made, split, fold }
+    }
+
+    /// The tables of an embedding over `inputs` one-hot features, one for each part.
+    pub fn embed(products: Vec<Product>, embed: &Embed, [inputs, outputs]: [usize; 2]) -> Vec<Self> {
+        let (mut first, width) = (0, embed.width);
+        let parts = products.into_iter().zip(&embed.parts).enumerate();
+        let parts = parts.map(|(k, (product, part))| {
+            let (made, is_last) = (embed.outputs_of(part), k + 1 == embed.parts.len());
+            let positions = part.positions / product.places;
+            let unfold = Map::new(product.places * product.inputs, |at| {
+                let (place, row) = (at / product.inputs, at % product.inputs);
+                let of = |position: usize| part.first + (place * positions + position) * part.rows + row;
+                (if row < part.rows { (0..positions).map(of).collect() } else { vec![] }, NONE)
+            });
+            let passed: Vec<usize> = embed.passed(inputs).collect();
+            let end = if is_last { padded(outputs) - first } else { made };
+            let place = Map::new(end, |j| match j.checked_sub(made) {
+                None => (vec![j / width * product.outputs + j % width], NONE),
+                Some(k) => (vec![], passed.get(k).map_or(NONE, |&input| input as u32)),
+            });
+            let split = Map::new(product.places * product.outputs, |at| {
+                let (place, column) = (at / product.outputs, at % product.outputs);
+                (if column < width { vec![first + place * width + column] } else { vec![] }, NONE)
+            });
+            let scale = if embed.pool == Pool::Mean { 1.0 / part.positions as f32 } else { 1.0 };
+            let mapped = Self { product, unfold, scale, place, first, made, split, fold: Map::default() };
+            first += made;
+            mapped
+        });
+        parts.collect()
+    }
+}
