@@ -129,7 +129,7 @@ KERNEL(gemm_norm, GemmNormParams, 256, 1) {
     });
 }
 
-// From the gradient `delta` of what the nonlinearity had: out = that of the input, and rows of an item's share of the gradient of weights and
+// From `delta`, the gradient before the nonlinearity: out = that of the input, and rows of an item's share of the gradient of weights and
 // of biases, (rows x items, share_row), for gemm_bias_sums to add up.
 KERNEL(gemm_norm_back, GemmNormParams, 256, 1) {
     each_item(params, [&](u64 row, unsigned item, unsigned lane) {
@@ -163,14 +163,14 @@ KERNEL(gemm_scores, GemmPointerParams, 256, 1) {
     const u64 count = params.rows * params.out_row;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x) {
         const u64 row = at / params.out_row, query = row * params.query_row;
-        const unsigned k = (unsigned)(at % params.out_row), asked = params.choices > 0u ? params.width : 0u;
+        const unsigned k = (unsigned)(at % params.out_row), query_width = params.choices > 0u ? params.width : 0u;
         float x = 0.0f;
         if (k < params.choices) {
             const u64 candidate = row * params.row + (k + 1u) * params.width;
             for (unsigned d = 0u; d < params.width; ++d) x = fmaf(params.query[query + d], read_element(params.input, candidate + d), x);
             x *= params.scale;
         } else if (k < params.choices + params.values) {
-            x = params.query[query + asked];
+            x = params.query[query + query_width];
         }
         params.scores[at] = x;
     }
@@ -181,13 +181,13 @@ KERNEL(gemm_query_back, GemmPointerParams, 256, 1) {
     const u64 count = params.rows * params.query_row;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x) {
         const u64 row = at / params.query_row, delta = row * params.out_row;
-        const unsigned d = (unsigned)(at % params.query_row), asked = params.choices > 0u ? params.width : 0u;
+        const unsigned d = (unsigned)(at % params.query_row), query_width = params.choices > 0u ? params.width : 0u;
         float x = 0.0f;
-        if (d < asked) {
+        if (d < query_width) {
             for (unsigned k = 0u; k < params.choices; ++k)
                 x = fmaf(read_element(params.delta, delta + k), read_element(params.input, row * params.row + (k + 1u) * params.width + d), x);
             x *= params.scale;
-        } else if (d < asked + params.values) {
+        } else if (d < query_width + params.values) {
             x = read_element(params.delta, delta + params.choices);
         }
         write_element(params.out, at, x);

@@ -131,46 +131,20 @@ fn memory_is_shown_and_measured() {
     );
 }
 
-#[test]
-fn embeddings_are_shown_trained_and_resumed() {
+/// `operant config` prints these lines of the network; a run and one that is resumed in its middle end in the same bits.
+fn shown_trained_and_resumed(env: &str, sets: &[&str], lines: &[&str]) {
     let place = Place::new();
-    let sets = [
-        "--set",
-        "encoder=embed",
-        "--set",
-        "embed_width=8",
-        "--set",
-        "conv=[[16, 3, 1]]",
-        "--set",
-        "hidden=[24]",
-        "--set",
-        "layer_norm=true",
-        "--set",
-        "shared_trunk=true",
-    ];
-    let shown = place.operant(&[&["config", "minigrid_empty_8x8"], &sets[..]].concat());
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+    let shown = place.operant(&[&["config", env], &sets[..]].concat());
     assert_eq!(shown.code, Some(0), "{shown:#?}");
-    let lines: Vec<Vec<&str>> = shown.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
-    for line in [
-        "# Network 984-embed(8)-conv3/1(5x5x16)-24n-(7+1):",
-        "# trunk.embed 984 -> 400, 24 rows of 8 192 0",
-        "# trunk.conv.0 7x7x8 -> 5x5x16, 3x3, stride 1 1168 57600",
-        "# trunk.0.norm 24, normalised 48 0",
-    ] {
-        assert!(lines.contains(&line.split_whitespace().collect()), "{line}: {}", shown.stdout);
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let printed: Vec<_> = shown.stdout.lines().map(words).collect();
+    for line in lines {
+        assert!(printed.contains(&words(line)), "{line}: {}", shown.stdout);
     }
-    let train = [
-        "train",
-        "minigrid_empty_8x8",
-        "--envs",
-        "8",
-        "--quiet",
-        "--set",
-        "num_steps=32",
-        "--set",
-        "anneal_lr=false",
-    ];
-    let train = [&train[..], &["--set", "eval_episodes=8", "--set", "ring=false"], &sets].concat();
+    let few = ["--envs", "8", "--quiet", "--set", "num_steps=32", "--set", "anneal_lr=false"];
+    let quiet = ["--set", "eval_episodes=8", "--set", "ring=false"];
+    let train = [&["train", env], &few[..], &quiet, &sets].concat();
     for (name, steps) in [("whole", "2048"), ("parts", "1024")] {
         let finished = place.operant(&[&train[..], &["--name", name, "--steps", steps]].concat());
         assert_eq!(finished.code, Some(0), "{finished:#?}");
@@ -178,6 +152,36 @@ fn embeddings_are_shown_trained_and_resumed() {
     let resumed = place.operant(&["train", "--resume", "parts", "--steps", "2048", "--quiet"]);
     assert_eq!(resumed.code, Some(0), "{resumed:#?}");
     assert!(place.final_state("whole") == place.final_state("parts"));
+}
+
+#[test]
+fn embeddings_are_shown_trained_and_resumed() {
+    let sets = [
+        "encoder=embed",
+        "embed_width=8",
+        "conv=[[16, 3, 1]]",
+        "hidden=[24]",
+        "layer_norm=true",
+        "shared_trunk=true",
+    ];
+    let lines = [
+        "# Network 984-embed(8)-conv3/1(5x5x16)-24n-(7+1):",
+        "# trunk.embed 984 -> 400, 24 rows of 8 192 0",
+        "# trunk.conv.0 7x7x8 -> 5x5x16, 3x3, stride 1 1168 57600",
+        "# trunk.0.norm 24, normalised 48 0",
+    ];
+    shown_trained_and_resumed("minigrid_empty_8x8", &sets, &lines);
+}
+
+#[test]
+fn candidates_are_shown_trained_and_resumed() {
+    let lines = [
+        "# Network 22050-embed(16)-21x(64-64)-(20+1):",
+        "# trunk.embed 22050 -> 3360, 105 rows of 16 1680 0",
+        "# trunk.0 21 x (160 -> 64) 10304 430080",
+        "# policy, value 64 -> 64, 20 products 4225 10880",
+    ];
+    shown_trained_and_resumed("prover", &[], &lines);
 }
 
 #[test]

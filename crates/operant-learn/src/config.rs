@@ -87,8 +87,8 @@ settings! {
     activation: Activation = Activation::Tanh, fixed("the weights were trained for it");
     /// One trunk for policy and value, or a network for each
     shared_trunk: bool = false, fixed("the checkpoint holds weights of that shape");
-    /// Score the candidates that the observation lists, one for each action, by the layers that its state passes, instead of an
-    /// output for each action
+    /// Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state,
+    /// instead of one output for each action
     pointer: bool = false, fixed("the checkpoint holds weights of that shape");
     /// Initial log standard deviation of Gaussian policies
     log_std_init: f64 [Kind::Real(Range::Any)] = 0.0;

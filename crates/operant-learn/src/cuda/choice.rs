@@ -83,7 +83,7 @@ impl std::fmt::Display for KernelChoice {
 /// Refuses networks with layers that no kernel computes.
 ///
 /// # Errors
-/// When there are convolutions.
+/// When there are layers with memory.
 pub(crate) fn check_layers(config: &Config) -> Result<(), LearnError> {
     let refused = |key, value: String, what: &str, or: &str| {
         Err(LearnError::Config {
@@ -120,7 +120,12 @@ pub fn choose(
     }
     let fits = UpdateSpecialisation::new(network, config, precision, limits);
     if kernels == Kernels::Fused {
-        fits?;
+        fits.map_err(|error| match error {
+            LearnError::Config { key: key @ "kernels", problem, .. } => {
+                LearnError::Config { key, problem, remedy: "set kernels = \"layers\" or \"auto\"".to_owned() }
+            }
+            other => other,
+        })?;
         return Ok(fused("asked for".to_owned()));
     }
     let (widest, deep) = (config.hidden.iter().max().copied().unwrap_or(0), config.hidden.len());

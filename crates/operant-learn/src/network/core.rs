@@ -99,17 +99,17 @@ impl Core {
     }
 }
 
-/// Refuses keys that mean nothing without memory.
+/// The keys that mean nothing without memory.
+pub const MEMORY_KEYS: [&str; 3] = ["core_width", "core_layers", "sequence_length"];
+
+/// Refuses them.
 fn no_core(config: &Config) -> Result<(), LearnError> {
     let defaults = Config::default();
-    let keys = [
-        ("core_width", config.core_width, defaults.core_width),
-        ("core_layers", config.core_layers, defaults.core_layers),
-        ("sequence_length", config.sequence_length, defaults.sequence_length),
-    ];
-    match keys.into_iter().find(|(_, value, default)| value != default) {
+    let values = |config: &Config| [config.core_width, config.core_layers, config.sequence_length];
+    let mut keys = MEMORY_KEYS.into_iter().zip(values(config)).zip(values(&defaults));
+    match keys.find(|((_, value), default)| value != default) {
         None => Ok(()),
-        Some((key, value, default)) => Err(LearnError::Config {
+        Some(((key, value), default)) => Err(LearnError::Config {
             key,
             problem: format!("{value}, but core = \"mlp\" has no memory"),
             remedy: format!("set core to mingru, gru or lstm, or {key} = {default}"),

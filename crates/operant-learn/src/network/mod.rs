@@ -8,7 +8,7 @@ mod init;
 mod layout;
 mod pointer;
 
-pub use self::core::{Cell, CellSpec, Core};
+pub use self::core::{Cell, CellSpec, Core, MEMORY_KEYS};
 pub use conv::{Conv, Image};
 pub use embed::{Embed, EmbedPart, Pool};
 pub use init::init_params;

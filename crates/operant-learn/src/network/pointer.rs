@@ -60,9 +60,9 @@ fn is_list_of(list: &ObsSpace, item: &ObsSpace, count: usize) -> bool {
         }
         (ObsSpace::Binary { shape }, ObsSpace::Binary { shape: item })
         | (ObsSpace::Bytes { shape }, ObsSpace::Bytes { shape: item }) => is_shape(shape, item),
-        (ObsSpace::Index { shape, .. }, ObsSpace::Index { shape: of_item, .. }) => {
-            let bounds: Vec<u32> = item.bounds().collect();
-            is_shape(shape, of_item) && list.bounds().eq(bounds.repeat(count))
+        // Equal bounds of each position, so that they can share a table.
+        (ObsSpace::Index { shape, below }, ObsSpace::Index { shape: of_item, below: of_position }) => {
+            is_shape(shape, of_item) && below == of_position && item.size().is_multiple_of(below.len())
         }
         _ => false,
     }

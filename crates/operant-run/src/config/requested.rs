@@ -1,7 +1,8 @@
 //! The requested configuration, and its resolution for a device: sources -> requested -> resolved. No step changes a
 //! value in place.
 
-use operant_learn::{Config, Precision};
+use operant_learn::network::MEMORY_KEYS;
+use operant_learn::{Config, CoreKind, Precision};
 use toml::{Table, Value};
 
 use super::device_request::{DeviceName, DeviceRequest};
@@ -30,7 +31,8 @@ impl Layers {
     /// # Errors
     /// The first invalid value, with its origin and a remedy.
     pub fn build(self) -> Result<Requested> {
-        let Layers { facts, entries, options, gpu, auto_envs } = self;
+        let Layers { facts, mut entries, options, gpu, auto_envs } = self;
+        without_memory(&mut entries);
         let settings = Settings::of(facts, entries, options)?;
         let requested = Requested { settings, gpu, auto_envs };
         match &requested.settings.run.device {
@@ -40,6 +42,22 @@ impl Layers {
             DeviceRequest::Auto if requested.has_gpu_preset() && requested.on_gpu().is_ok() => Ok(requested),
             DeviceRequest::FirstOf(_) if requested.on_gpu().is_ok() => Ok(requested),
             _ => requested.checked(),
+        }
+    }
+}
+
+/// Where the user chose a network without memory, what the preset says about memory does not apply.
+fn without_memory(entries: &mut Entries) {
+    let mlp = Value::from(CoreKind::Mlp.name());
+    if !entries.get("core").is_some_and(|core| core.origin.is_explicit() && core.value == mlp) {
+        return;
+    }
+    let defaults = Table::try_from(Config::default()).expect("settings are TOML");
+    for key in MEMORY_KEYS {
+        if let (Some(entry), Some(default)) = (entries.get_mut(key), defaults.get(key))
+            && !entry.origin.is_explicit()
+        {
+            *entry = Entry { value: default.clone(), origin: Origin::Default };
         }
     }
 }

@@ -121,7 +121,7 @@ impl Specialisation {
             return Err(LearnError::Config {
                 key: "kernels",
                 problem: format!("fused kernels compute fully connected layers only, not {architecture}"),
-                remedy: "set kernels = \"layers\" or \"auto\"".to_owned(),
+                remedy: "use --device cpu".to_owned(),
             });
         }
         let widest = architecture.hidden.iter().map(|width| width.next_multiple_of(32)).max().unwrap_or(0);

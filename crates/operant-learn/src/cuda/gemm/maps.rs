@@ -90,10 +90,9 @@ impl Mapped {
         for (at, range) in unfold.starts.windows(2).enumerate() {
             unfold.uses[range[0] as usize..range[1] as usize].iter().for_each(|&i| uses[i as usize].push(at));
         }
-        let fold = Map::new(padded(inputs), |i| {
-            let other = passed.iter().position(|&input| input == i).map_or(NONE, |k| (made + k) as u32);
-            (uses.get(i).cloned().unwrap_or_default(), other)
-        });
+        let mut others = vec![NONE; padded(inputs)];
+        passed.iter().enumerate().for_each(|(k, &input)| others[input] = (made + k) as u32);
+        let fold = Map::new(padded(inputs), |i| (uses.get(i).cloned().unwrap_or_default(), others[i]));
         Self { product, unfold, scale: 1.0, place, first: 0, made, split, fold }
     }
 

@@ -363,8 +363,8 @@ impl GemmMath {
         self.bias_sums.run(stream, grid, &params, &sizes)
     }
 
-    /// Normalises the items of `rows` rows; with `back`, the gradient of what the nonlinearity had, that of the input, and shares of those
-    /// of weights and biases.
+    /// Normalises the items of `rows` rows; with `back`, from the gradient before the nonlinearity that of the input, and shares of those of
+    /// weights and biases.
     ///
     /// # Errors
     /// When a buffer is of another length, or the launch fails.

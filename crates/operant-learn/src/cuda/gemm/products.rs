@@ -495,7 +495,7 @@ pub struct BackwardMemory {
     deltas: [GemmMatrix; 2],
     /// f32 gradients of a layer's inputs, where deltas are not f32 or inputs are those of places.
     scratch: Option<Buffer<f32>>,
-    /// Gradients of what a product over places made, or of a query.
+    /// Gradients of the product's outputs, over places or of a query.
     split: Option<GemmMatrix>,
     /// Shares of the gradients of weights and biases of a normalisation.
     shares: Option<[Buffer<f32>; 2]>,
