@@ -234,7 +234,7 @@ pub enum ScoreStep<'a> {
     Items { delta: &'a Buffer<f32>, of_state: &'a Buffer<f32>, out: Rows<'a>, active: usize },
 }
 
-/// What a map is followed with; the fields are as [`GemmMapParams`] has them.
+/// What a map is followed with; the fields are those of the kernel's parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct Follow<'a> {
     pub rows: usize,
