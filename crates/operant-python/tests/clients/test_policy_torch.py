@@ -14,7 +14,6 @@ SETTINGS = {
     "minatar_asterix": {"conv": [[8, 3, 1]], "hidden": [32], "num_envs": 16},
     "minigrid_fetch_5x5_n2": {"conv": [[8, 3, 1], [4, 2, 2]], "activation": "relu", "num_envs": 16},
     "minigrid_empty_8x8": {"encoder": "embed", "conv": [[8, 3, 1]], "layer_norm": True, "num_envs": 16},
-    "prover": {"pointer": True, "encoder": "embed", "embed_width": 8, "hidden": [32, 16], "num_envs": 16},
     "frozen_lake": {"encoder": "embed_mean", "embed_width": 9, "layer_norm": True, "num_envs": 16},
 }
 # Environments of the tests, one for each kind of observation.
@@ -56,6 +55,23 @@ def test_a_module_with_memory_remembers_what_the_policy_does(core, shared_trunk,
         chosen, theirs = module.act(tensors, state=theirs)
         np.testing.assert_array_equal(actions, chosen)
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{"encoder": "embed"}, {"shared_trunk": False, "encoder": "auto", "layer_norm": True}])
+def test_a_pointer_head_scores_candidates(settings, tmp_path):
+    run = operant.train(
+        "prover", run_dir=tmp_path, ring=False, seed=1, total_timesteps=1024, eval_episodes=1, num_envs=16, num_steps=32,
+        progress=False, hidden=[12, 9], **settings,
+    )
+    policy, module = run.policy, run.policy.to_torch()
+    obs, tensors = observations(policy, 50)
+    with torch.no_grad():
+        outputs, values = module(tensors)
+    legal = np.ones(outputs.shape, bool)
+    ours, our_values = policy.evaluate(obs)
+    np.testing.assert_allclose(outputs, ours, atol=1e-5 * np.abs(ours).max())
+    np.testing.assert_allclose(values, our_values, atol=1e-5 * np.abs(our_values).max())
+    np.testing.assert_array_equal(module.act(tensors, torch.from_numpy(legal)), policy(obs, action_mask=legal))
 
 
 @pytest.mark.parametrize("env", SETTINGS)
