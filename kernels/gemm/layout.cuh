@@ -39,7 +39,7 @@ __device__ __forceinline__ float from_element(Element x) {
 
 // The offset of parameter `index` of the flat vector: in the matrices, or after them in the biases.
 __device__ inline unsigned gemm_place(unsigned index) {
-    constexpr unsigned blocks[][5] = BLOCKS;
+    static constexpr unsigned blocks[][5] = BLOCKS;
     constexpr unsigned COUNT = sizeof(blocks) / sizeof(blocks[0]);
     // Unrolled, so that the shapes of blocks are constants and not a table in memory.
 #pragma unroll
