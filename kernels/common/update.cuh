@@ -5,12 +5,32 @@
 // (gradient_of), and how a parameter is packed into the weights (pack_parameter).
 #pragma once
 
-// The first position of a minibatch: minibatch x samples / minibatches, rounded down. The host has divided: only samples that do not
-// fill all minibatches alike need a division here.
+// Steps of a sequence, of which minibatches are made. Without memory, as on the fused path, a sample is one.
+#ifndef SEQUENCE
+#define SEQUENCE 1u
+#endif
+
+// The first position of a minibatch: SEQUENCE x (minibatch x sequences / minibatches, rounded down). The host has divided: only sequences
+// that do not fill all minibatches alike need a division here.
 __device__ __forceinline__ unsigned bound(const UpdateParams& params, unsigned minibatch) {
     const unsigned begin = minibatch * params.minibatch_size;
-    if (params.minibatch_rest == 0u) return begin;
-    return begin + (unsigned)((u64)minibatch * params.minibatch_rest / params.num_minibatches);
+    if (params.minibatch_rest == 0u) return begin * SEQUENCE;
+    return (begin + (unsigned)((u64)minibatch * params.minibatch_rest / params.num_minibatches)) * SEQUENCE;
+}
+
+// The order of an epoch's sequences.
+__device__ __forceinline__ Shuffle shuffle_of(const UpdateParams& params, unsigned epoch) {
+    return Shuffle(params.seed, params.progress->update, epoch, params.num_samples / SEQUENCE);
+}
+
+// The sample (t, environment) at a position of an epoch: the steps of a sequence follow each other.
+__device__ __forceinline__ unsigned sample_at(const UpdateParams& params, const Shuffle& shuffle, unsigned position) {
+#if STATES
+    const unsigned sequence = shuffle.index(position / SEQUENCE), num_envs = params.num_samples / (SEQUENCE * SEQUENCES);
+    return (sequence % SEQUENCES * SEQUENCE + position % SEQUENCE) * num_envs + sequence / SEQUENCES;
+#else
+    return shuffle.index(position);
+#endif
 }
 
 // part x size / parts, rounded down; the square of `parts` fits in 32 bits.
@@ -78,7 +98,7 @@ __device__ __forceinline__ void begin_phase(const UpdateParams& params) {
 
 // Sums of the advantages of one part of a minibatch, about the first advantage of the batch.
 __device__ __forceinline__ void advantages_phase(const UpdateParams& params, unsigned epoch, unsigned char* arena) {
-    const Shuffle shuffle(params.seed, params.progress->update, epoch, params.num_samples);
+    const Shuffle shuffle = shuffle_of(params, epoch);
     const double pivot = sample_float(params, 0u, SAMPLE_ADVANTAGE);
     for (unsigned part = blockIdx.x; part < params.num_minibatches * params.segments; part += gridDim.x) {
         const unsigned minibatch = part / params.segments, segment = part % params.segments;
@@ -86,7 +106,7 @@ __device__ __forceinline__ void advantages_phase(const UpdateParams& params, uns
         const unsigned begin = first + share(size, segment, params.segments), end = first + share(size, segment + 1u, params.segments);
         double mine[2] = {}, all[2];
         for (unsigned position = begin + threadIdx.x; position < end; position += blockDim.x) {
-            const double advantage = sample_float(params, shuffle.index(position), SAMPLE_ADVANTAGE) - pivot;
+            const double advantage = sample_float(params, sample_at(params, shuffle, position), SAMPLE_ADVANTAGE) - pivot;
             mine[0] += advantage;
             mine[1] += advantage * advantage;
         }

@@ -12,30 +12,10 @@
 // and 1,088 biases. Its first block is {2048, 4, 8, 1, 0}.
 #pragma once
 
+#include "gemm/element.cuh"
+
 // Numbers of a row are a multiple of this: 16 bytes in bf16.
 constexpr unsigned PAD = 8u;
-
-#if PRECISION == 2
-typedef unsigned short Element;
-#else
-typedef float Element;
-#endif
-
-__device__ __forceinline__ Element to_element(float x) {
-#if PRECISION == 2
-    return (Element)pack_bf16(x, 0.0f);
-#else
-    return x;
-#endif
-}
-
-__device__ __forceinline__ float from_element(Element x) {
-#if PRECISION == 2
-    return __uint_as_float((unsigned)x << 16u);
-#else
-    return x;
-#endif
-}
 
 // The offset of parameter `index` of the flat vector: in the matrices, or after them in the biases.
 __device__ inline unsigned gemm_place(unsigned index) {

@@ -12,18 +12,7 @@
 #include "params.cuh"
 #include "common/mma.cuh"
 #include "common/activation.cuh"
-
-__device__ __forceinline__ float read_element(const void* from, u64 at) {
-    return PRECISION == BF16 ? __uint_as_float((unsigned)((const unsigned short*)from)[at] << 16u) : ((const float*)from)[at];
-}
-
-__device__ __forceinline__ void write_element(void* to, u64 at, float value) {
-    if (PRECISION == BF16) {
-        ((unsigned short*)to)[at] = (unsigned short)pack_bf16(value, 0.0f);
-    } else {
-        ((float*)to)[at] = value;
-    }
-}
+#include "gemm/element.cuh"
 
 __device__ __forceinline__ bool has_slope(const GemmMathParams& params, u64 at) {
     return params.active == params.columns || at % params.columns < params.active;
@@ -43,11 +32,11 @@ KERNEL(gemm_activate, GemmMathParams, 256, 1) {
     }
 }
 
-// out = in x slope(activated): the gradient of a hidden layer before its nonlinearity, which columns from `active` on do not have.
+// out = (in + added) x slope(activated): the gradient of a hidden layer before its nonlinearity, which columns from `active` on do not have.
 KERNEL(gemm_slope, GemmMathParams, 256, 1) {
     const u64 count = params.rows * params.columns;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x)
-        write_element(params.out, at, (params.input)[at] * (has_slope(params, at) ? slope(read_element(params.activated, at)) : 1.0f));
+        write_element(params.out, at, (params.input[at] + (params.added ? params.added[at] : 0.0f)) * (has_slope(params, at) ? slope(read_element(params.activated, at)) : 1.0f));
 }
 
 // The other number of a column: none, or a bias if it has this bit. Twins of gemm/maps.rs.

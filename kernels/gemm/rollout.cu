@@ -4,6 +4,7 @@
 //
 //   gemm_begin      the first observations of a horizon
 //   gemm_step       samples an action, takes the step, writes the sample and the next observation
+//   gemm_carry      with memory, hands the state to the next step
 //   gemm_bootstrap  adds gamma V(final_obs) to the rewards of steps where only the time limit ended an episode
 //   gemm_finish     V after the last step, GAE, and what the horizon adds up
 //
@@ -46,6 +47,33 @@ __device__ __forceinline__ void write_row(Element* row, const float (&obs)[ENV_O
     for (unsigned k = 0u; k < OBS_ROW; ++k) row[k] = to_element(feature(obs, k));
 }
 
+#if STATES
+// What sequence `part` of every environment begins with, (N, STATES): after the samples, (parts, N, STATES).
+__device__ __forceinline__ float* first_states(const HorizonParams& horizon, unsigned part) {
+    const u64 samples = (u64)horizon.num_envs * horizon.num_steps;
+    return (float*)(horizon.samples + samples * SAMPLE_STRIDE) + (u64)part * horizon.num_envs * STATES;
+}
+
+// The state after a step becomes that before the next one, a thread a number: kept for V(final_obs) where only the time limit ended the
+// episode, zero where an episode ended, and kept for the update where a sequence begins.
+KERNEL(gemm_carry, GemmRolloutParams, THREADS, 1) {
+    const HorizonParams& horizon = params.horizon;
+    const u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= (u64)horizon.num_envs * STATES) return;
+    const unsigned environment = (unsigned)(at / STATES), t = params.step;
+    const unsigned char flags = horizon.flags[(u64)t * horizon.num_envs + environment];
+    if (flags == 2u) {
+        for (unsigned truncation = 0u; truncation < params.max_truncations; ++truncation) {
+            const u64 place = (u64)truncation * horizon.num_envs + environment;
+            if (params.truncated_at[place] == t + 1u) params.final_states[place * STATES + at % STATES] = params.after[at];
+        }
+    }
+    const float state = flags != 0u ? 0.0f : params.after[at];
+    params.state[at] = state;
+    if ((t + 1u) % SEQUENCE == 0u && t + 1u < horizon.num_steps) first_states(horizon, (t + 1u) / SEQUENCE)[at] = state;
+}
+#endif
+
 KERNEL(gemm_begin, GemmRolloutParams, THREADS, 1) {
     const HorizonParams& horizon = params.horizon;
     const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
@@ -61,6 +89,10 @@ KERNEL(gemm_begin, GemmRolloutParams, THREADS, 1) {
     write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
     ((EpisodeSums*)params.episodes)[environment] = episodes;
     ((NormSums*)params.sums)[environment] = sums;
+#if STATES
+    for (unsigned k = 0u; k < STATES; ++k)
+        first_states(horizon, 0u)[(u64)environment * STATES + k] = params.state[(u64)environment * STATES + k];
+#endif
     for (unsigned truncation = 0u; truncation < params.max_truncations; ++truncation) {
         params.truncated_at[(u64)truncation * horizon.num_envs + environment] = 0u;
     }
@@ -108,6 +140,9 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     to[SAMPLE_LOGPROB] = __float_as_uint(logprob);
     to[SAMPLE_VALUE] = __float_as_uint(value);
     to[SAMPLE_ADVANTAGE] = 0u;
+#if STATES
+    to[SAMPLE_KEEP] = __float_as_uint(t > 0u && horizon.flags[at - horizon.num_envs] != 0u ? 0.0f : 1.0f);
+#endif
 #pragma unroll
     for (unsigned word = 0u; word < SAMPLE_STRIDE - SAMPLE_MASK; ++word) to[SAMPLE_MASK + word] = word < MASK_WORDS ? mask[word] : 0u;
     horizon.values[at] = value;

@@ -5,7 +5,7 @@
 //   update_loss    losses and the gradients of the outputs, one thread a sample
 //
 // Between the two run the forward products, after them the backward ones, whose results are gradients laid out as layers.cuh says.
-// A minibatch that is a sample shorter than the longest has a last row whose weight is zero. Worked example: 32,768 samples a
+// A minibatch that is shorter than the longest by a sample, or with memory by a sequence, has rows whose weight is zero. Worked example: 32,768 samples a
 // minibatch, 264 blocks of 128 threads take one sample or none a thread.
 #define ONE_SAMPLE_A_THREAD
 #include "common/common.cuh"
@@ -45,41 +45,70 @@ __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned
     return sum;
 }
 
-// The place among all samples of row `row` of a minibatch of `size` samples from position `first`; rows past its end repeat the last.
-__device__ __forceinline__ unsigned sample_of(const Shuffle& shuffle, unsigned first, unsigned size, unsigned row) {
-    return shuffle.index(first + (row < size ? row : size - 1u));
-}
+// A minibatch: `size` samples from position `first` on. Row (t, s) of the network's is step t of sequence s, at t x sequences + s, where
+// `sequences` are those of the longest minibatch; sequences past its end repeat the last.
+struct Minibatch {
+    unsigned first, size, sequences;
+
+    __device__ __forceinline__ Minibatch(const GemmUpdateParams& params) {
+        first = bound(params.update, params.update.minibatch);
+        size = bound(params.update, params.update.minibatch + 1u) - first;
+        sequences = params.rows / SEQUENCE;
+    }
+
+    __device__ __forceinline__ bool has(unsigned row) const { return row % sequences < size / SEQUENCE; }
+
+    // The place of a row among an epoch's positions.
+    __device__ __forceinline__ unsigned position(unsigned row) const {
+        const unsigned last = size / SEQUENCE - 1u, sequence = row % sequences;
+        return first + (sequence < last ? sequence : last) * SEQUENCE + row / sequences;
+    }
+};
 
 KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
     if (update.progress->stopped != 0u) return;
     constexpr unsigned GROUPS = OBS_ROW / PAD;
-    const Shuffle shuffle(update.seed, update.progress->update, update.epoch, update.num_samples);
-    const unsigned first = bound(update, update.minibatch), size = bound(update, update.minibatch + 1u) - first;
+    const Shuffle shuffle = shuffle_of(update, update.epoch);
+    const Minibatch minibatch(params);
     const u64 count = (u64)params.rows * GROUPS;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x) {
         const unsigned row = (unsigned)(at / GROUPS), group = (unsigned)(at % GROUPS);
-        const float* obs = (const float*)update.samples + (u64)sample_of(shuffle, first, size, row) * SAMPLE_STRIDE;
+        const float* obs = (const float*)update.samples + (u64)sample_at(update, shuffle, minibatch.position(row)) * SAMPLE_STRIDE;
         Element* to = (Element*)params.obs + at * PAD;
 #pragma unroll
         for (unsigned k = 0u; k < PAD; ++k) to[k] = to_element(feature(obs, group * PAD + k));
+#if STATES
+        if (group == 0u) params.keep[row] = obs[SAMPLE_KEEP];
+#endif
     }
+#if STATES
+    // What the rollout's sequences began with lies after its samples: (sequences of an environment, N, STATES).
+    const float* states = (const float*)update.samples + (u64)update.num_samples * SAMPLE_STRIDE;
+    const u64 numbers = (u64)minibatch.sequences * STATES;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < numbers; at += (u64)gridDim.x * blockDim.x) {
+        const unsigned s = (unsigned)(at / STATES), num_envs = update.num_samples / (SEQUENCE * SEQUENCES);
+        const unsigned sample = sample_at(update, shuffle, minibatch.position(s));
+        const u64 sequence = (u64)(sample / num_envs / SEQUENCE) * num_envs + sample % num_envs;
+        params.initial[at] = states[sequence * STATES + at % STATES];
+    }
+#endif
 }
 
 KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
     if (update.progress->stopped != 0u) return;
     SHARED_ARENA(arena);
-    const Shuffle shuffle(update.seed, update.progress->update, update.epoch, update.num_samples);
+    const Shuffle shuffle = shuffle_of(update, update.epoch);
+    const Minibatch minibatch(params);
     const float2 scale = advantage_scale(update, update.minibatch);
-    const unsigned first = bound(update, update.minibatch), size = bound(update, update.minibatch + 1u) - first;
     LossSums sums = {};
     float d_log_std[ENV_ACTIONS] = {}, log_std[ENV_ACTIONS];
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : update.parameters[LOG_STD_AT + k];
     for (unsigned row = blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += gridDim.x * blockDim.x) {
-        const unsigned* words = update.samples + (u64)sample_of(shuffle, first, size, row) * SAMPLE_STRIDE;
-        const float weight = row < size ? 1.0f / (float)size : 0.0f;
+        const unsigned* words = update.samples + (u64)sample_at(update, shuffle, minibatch.position(row)) * SAMPLE_STRIDE;
+        const float weight = minibatch.has(row) ? 1.0f / (float)minibatch.size : 0.0f;
         float actions[ENV_COMPONENTS], out[OUTPUTS];
         unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
 #pragma unroll

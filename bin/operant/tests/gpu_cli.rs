@@ -441,16 +441,27 @@ fn every_way_to_name_a_device_leads_to_its_preset() {
 }
 
 #[test]
-fn other_layers_are_for_the_cpu() {
-    let Some(operant) = Operant::with_stand_in("layers without kernels") else { return };
-    for (set, what) in [("core=gru", "layers with memory"), ("core=mingru", "layers with memory")] {
-        let train = ["train", "minigrid_empty_8x8", "--set", set, "--set", "ring=false"];
-        let refused = operant.run(&[&train[..], &["--device", "cuda"]].concat(), "");
-        refused.assert_error(2, &[&format!("no GPU kernel computes {what}"), "device = \"cpu\""]);
-        let few = ["--device", "auto", "--steps", "4096", "--set", "eval_episodes=1", "--json"];
-        let finished = operant.run(&[&train[..], &few].concat(), "");
-        assert_eq!(finished.json()["device"], "cpu", "{finished:#?}");
-    }
+fn a_policy_with_memory_trains_and_resumes_on_a_gpu() {
+    let Some(operant) = Operant::with_stand_in("memory on a GPU") else { return };
+    let train = |more: &[&str]| {
+        let sets = ["--json", "--set", "ring=false", "--set", "eval_episodes=2"];
+        let finished = operant.run(&[&["train"], more, &sets].concat(), "");
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        finished
+    };
+    let sets = ["num_envs=16", "num_steps=32", "sequence_length=16", "anneal_lr=false"];
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    let small: Vec<&str> = ["t_maze", "--device", "cuda"].into_iter().chain(sets).collect();
+    let first = train(&[&small[..], &["--name", "straight", "--steps", "2048"]].concat());
+    assert!(first.stderr.contains("kernels: layers"), "{}", first.stderr);
+    train(&[&small[..], &["--name", "half", "--steps", "1024"]].concat());
+    let resumed = train(&["--resume", "half", "--steps", "2048"]).json();
+    let first = first.json();
+    assert_eq!((&first["env_steps"], &resumed["env_steps"]), (&2_048.into(), &2_048.into()));
+    assert_eq!(first["eval_return_mean"], resumed["eval_return_mean"]);
+    // The kernels with the network inside have no layers with memory.
+    let refused = operant.run(&[&["train"], &small[..], &["--set", "kernels=fused"]].concat(), "");
+    refused.assert_error(2, &["kernels", "layers"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use locks::Locks;
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
 use operant_learn::cuda::GpuOptions;
-use operant_learn::{Backend, Config, EvalActions, LearnError, Snapshot, UpdateStats, cpu, cuda};
+use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, Snapshot, UpdateStats, cpu, cuda};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
@@ -57,16 +57,36 @@ fn assert_equal(a: &Snapshot, b: &Snapshot) {
     assert_eq!(a.tensors.len(), b.tensors.len());
 }
 
+/// Networks without memory and with each kind.
+fn cores() -> [Config; 4] {
+    [CoreKind::Mlp, CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm].map(|core| {
+        let sequence_length = if core == CoreKind::Mlp { 0 } else { 6 };
+        Config { core, sequence_length, ..config() }
+    })
+}
+
 #[test]
 fn a_restored_backend_continues_bit_for_bit() {
     let Some(device) = device(2) else { return };
-    let mut straight = on_gpu(&device, shared(Locks), &config());
+    for config in cores() {
+        for overlap in [false, true] {
+            continues_bit_for_bit(&device, &config, overlap);
+        }
+    }
+}
+
+fn continues_bit_for_bit(device: &Device, config: &Config, overlap: bool) {
+    let backend = || {
+        let options = GpuOptions { overlap, ..GpuOptions::default() };
+        cuda::backend(shared(Locks), config, device, options).expect("a backend")
+    };
+    let mut straight = backend();
     run(&mut *straight, 5);
-    let mut first = on_gpu(&device, shared(Locks), &config());
+    let mut first = backend();
     run(&mut *first, 3);
     let saved = first.save().expect("a snapshot");
     assert_eq!(saved.counters["updates"], 3);
-    let mut second = on_gpu(&device, shared(Locks), &config());
+    let mut second = backend();
     run(&mut *second, 1);
     second.load(&saved).expect("the same environment and configuration");
     assert_equal(&second.save().expect("a snapshot"), &saved);
@@ -78,19 +98,21 @@ fn a_restored_backend_continues_bit_for_bit() {
 #[test]
 fn snapshots_move_between_devices() {
     let Some(device) = device(0) else { return };
-    let (mut gpu, mut cpu) = (
-        on_gpu(&device, shared(Locks), &config()),
-        cpu::backend(shared(Locks), &config(), 1).expect("a CPU"),
-    );
-    run(&mut *gpu, 2);
-    let saved = gpu.save().expect("a snapshot");
-    cpu.load(&saved).expect("the CPU takes it");
-    assert_equal(&cpu.save().expect("a snapshot"), &saved);
-    run(&mut *cpu, 1);
-    let saved = cpu.save().expect("a snapshot");
-    gpu.load(&saved).expect("the GPU takes it");
-    assert_equal(&gpu.save().expect("a snapshot"), &saved);
-    run(&mut *gpu, 1);
+    for config in cores() {
+        let (mut gpu, mut cpu) = (
+            on_gpu(&device, shared(Locks), &config),
+            cpu::backend(shared(Locks), &config, 1).expect("a CPU"),
+        );
+        run(&mut *gpu, 2);
+        let saved = gpu.save().expect("a snapshot");
+        cpu.load(&saved).expect("the CPU takes it");
+        assert_equal(&cpu.save().expect("a snapshot"), &saved);
+        run(&mut *cpu, 1);
+        let saved = cpu.save().expect("a snapshot");
+        gpu.load(&saved).expect("the GPU takes it");
+        assert_equal(&gpu.save().expect("a snapshot"), &saved);
+        run(&mut *gpu, 1);
+    }
 }
 
 #[test]

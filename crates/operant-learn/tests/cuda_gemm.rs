@@ -21,7 +21,7 @@ use operant_env::{AnyEnv, builtin};
 use operant_learn::LearnerState;
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Architecture, Network, init_params};
-use operant_learn::{Activation, Config, Encoder, Precision};
+use operant_learn::{Activation, Config, CoreKind, Encoder, Precision};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
@@ -98,7 +98,7 @@ fn rollouts_of_every_environment_follow_the_cpu() {
 }
 
 /// Settings with layers of every kind, and environments for them.
-fn kinds() -> [(&'static str, Config); 8] {
+fn kinds() -> [(&'static str, Config); 12] {
     let base = || Config { hidden: vec![24], ..config(17, 8, &[]) };
     [
         ("minatar_breakout", Config { conv: vec![[5, 3, 1]], activation: Activation::Relu, ..base() }),
@@ -115,6 +115,25 @@ fn kinds() -> [(&'static str, Config); 8] {
             "prover",
             Config { pointer: true, shared_trunk: false, layer_norm: true, hidden: vec![12, 9], ..base() },
         ),
+        (
+            "cartpole_no_velocity",
+            Config { core: CoreKind::MinGru, core_layers: 2, sequence_length: 4, ..base() },
+        ),
+        (
+            "t_maze",
+            Config { core: CoreKind::Gru, core_width: 13, sequence_length: 8, shared_trunk: false, ..base() },
+        ),
+        ("repeat_previous", Config { core: CoreKind::Lstm, core_width: 10, sequence_length: 4, ..base() }),
+        (
+            "minigrid_memory_s7",
+            Config {
+                core: CoreKind::Lstm,
+                core_layers: 2,
+                layer_norm: true,
+                conv: vec![[4, 3, 2]],
+                ..base()
+            },
+        ),
     ]
 }
 
@@ -124,7 +143,7 @@ fn other_layers_follow_the_cpu() {
         let Some(device) = device(ordinal) else { return };
         for (name, config) in kinds() {
             let env = builtin().find(name).expect("registered").clone();
-            let one_step = Config { num_steps: 1, ..config.clone() };
+            let one_step = Config { num_steps: 1, sequence_length: 0, ..config.clone() };
             Rollouts { device: &device, config: one_step, precision }.visit(&env);
             if precision == Precision::F32 {
                 Compare { device: &device, config: config.clone(), updates: 10 }.visit(&env);
@@ -161,8 +180,14 @@ fn a_horizon_is_its_steps_and_its_advantages_are_gae() {
     }
     let Some(device) = device(2) else { return };
     Check(&device, config(33, 24, &[20])).visit(&shared(Locks));
+    for core in [CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm] {
+        let config = Config { core, sequence_length: 8, ..config(33, 24, &[20]) };
+        Check(&device, config).visit(&shared(Locks));
+    }
     // Every environment meets its time limit of 200 steps twice or three times.
     let check = Check(&device, Config { shared_trunk: false, ..config(3, 450, &[8]) });
+    check.visit(builtin().find("mountain_car").expect("registered"));
+    let check = Check(&device, Config { core: CoreKind::Lstm, ..config(3, 450, &[8]) });
     check.visit(builtin().find("mountain_car").expect("registered"));
 }
 
@@ -243,9 +268,12 @@ fn gradients_on_tensor_cores_are_those_of_single_precision() {
 
 #[test]
 fn the_order_of_threads_changes_no_bit() {
-    let [_, _, tables, .., pointer] = kinds();
-    let others = [tables, pointer].map(|(name, config)| {
-        (builtin().find(name).expect("registered").clone(), Config { num_envs: 5, num_steps: 4, ..config })
+    let [_, _, tables, _, _, _, _, pointer, mingru, gru, lstm, _] = kinds();
+    let others = [tables, pointer, mingru, gru, lstm].map(|(name, config)| {
+        (
+            builtin().find(name).expect("registered").clone(),
+            Config { num_envs: 5, num_steps: 4, sequence_length: config.sequence_length / 4, ..config },
+        )
     });
     for (env, config) in [(shared(Locks), config(33, 8, &[64, 32]))].into_iter().chain(others) {
         let mut states = Vec::new();

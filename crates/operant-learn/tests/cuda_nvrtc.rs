@@ -14,11 +14,12 @@ use operant_env::{
 };
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    GemmLayout, KernelEnv, gae_program, gemm_math_program, gemm_rollout_program, gemm_update_program,
-    pack_program, play_program, replay_program, rollout_program, step_program, update_program,
+    GemmLayout, KernelEnv, gae_program, gemm_cells_program, gemm_math_program, gemm_rollout_program,
+    gemm_update_program, pack_program, play_program, replay_program, rollout_program, step_program,
+    update_program,
 };
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{Config, Precision};
+use operant_learn::{Config, CoreKind, Precision};
 
 const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
 
@@ -38,13 +39,26 @@ fn programs(env: &dyn AnyEnv, hidden: &[usize], precision: Precision) -> Vec<Pro
         update_program(&kernel_env, &network, &config, &update),
         gemm_math_program(&gemm_layout),
         gemm_rollout_program(&kernel_env, &network, &config, &gemm_layout, rollout.norms),
-        gemm_update_program(&kernel_env, &network, &gemm_layout),
+        gemm_update_program(&kernel_env, &network, &config, &gemm_layout),
         play_program(&kernel_env, 64, true, true),
         replay_program(&kernel_env),
         step_program(&kernel_env, Autoreset::SameStep),
         step_program(&kernel_env, Autoreset::NextStep),
         step_program(&kernel_env, Autoreset::Disabled),
         gae_program(),
+    ]
+}
+
+/// Programs of an environment that networks with memory need.
+fn with_memory(env: &dyn AnyEnv, core: CoreKind, precision: Precision) -> Vec<Program> {
+    let config = Config { core, hidden: vec![32], num_minibatches: 3, ..Config::default() };
+    let kernel_env = KernelEnv::of(env).expect("CUDA source");
+    let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
+    let gemm_layout = GemmLayout::new(&network, precision);
+    vec![
+        gemm_rollout_program(&kernel_env, &network, &config, &gemm_layout, 0),
+        gemm_update_program(&kernel_env, &network, &config, &gemm_layout),
+        gemm_cells_program(&gemm_layout).expect("it has memory"),
     ]
 }
 
@@ -66,6 +80,9 @@ fn every_kernel_compiles_without_a_warning() {
     // Few one-hot inputs.
     all.extend(programs(&TMaze::default(), &[64, 64], Precision::Bf16));
     all.extend(programs(&TMaze::default(), &[], Precision::Tf32));
+    all.extend(with_memory(&TMaze::default(), CoreKind::MinGru, Precision::Bf16));
+    all.extend(with_memory(&CartPole::default(), CoreKind::Gru, Precision::Tf32));
+    all.extend(with_memory(&Pendulum::default(), CoreKind::Lstm, Precision::F32));
     for program in all {
         let image = compiler.compile(&program, 90).unwrap_or_else(|error| panic!("{error}"));
         assert!(!image.log.contains("warning"), "{}: {}", program.name, image.log);

@@ -5,12 +5,12 @@ use operant_cuda::{Peak, Program};
 use operant_env::{AnyEnv, Autoreset, builtin};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    GemmLayout, KernelEnv, Kernels, choose, gae_program, gemm_math_program, gemm_rollout_program,
-    gemm_update_program, pack_program, play_program, replay_program, rollout_program, step_program,
-    update_program,
+    GemmLayout, KernelEnv, Kernels, choose, gae_program, gemm_cells_program, gemm_math_program,
+    gemm_rollout_program, gemm_update_program, pack_program, play_program, replay_program, rollout_program,
+    step_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{Config, Precision, presets};
+use operant_learn::{Config, CoreKind, Precision, presets};
 
 /// N that kernels are specialised for.
 pub const NUM_ENVS: usize = 8_192;
@@ -166,16 +166,23 @@ impl Programs {
     }
 
     /// The kernels around matrix products.
-    fn gemm(self, env: &dyn AnyEnv, precision: Precision) -> Result<Vec<Job>> {
-        let config = Config { norm_reward: true, ..wide([512, 512]) };
+    fn gemm(self, env: &dyn AnyEnv, precision: Precision, core: CoreKind) -> Result<Vec<Job>> {
+        let config = Config { norm_reward: true, core, ..wide([512, 512]) };
         let (network, env) = (Network::new(Architecture::of(&env.spec(), &config)?), KernelEnv::of(env)?);
         let gemm_layout = GemmLayout::new(&network, precision);
         let programs = [
             gemm_rollout_program(&env, &network, &config, &gemm_layout, 1),
-            gemm_update_program(&env, &network, &gemm_layout),
+            gemm_update_program(&env, &network, &config, &gemm_layout),
             gemm_math_program(&gemm_layout),
         ];
-        Ok(programs.map(|program| self.job(program)).into())
+        let programs = programs.into_iter().chain(gemm_cells_program(&gemm_layout));
+        Ok(programs.map(|program| self.job(program)).collect())
+    }
+
+    /// Cores of the networks around whose products kernels run: what memory adds hardly depends on the environment.
+    fn cores(self, env: &dyn AnyEnv) -> &'static [CoreKind] {
+        let all = &[CoreKind::Mlp, CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm];
+        if env.spec().name == THOROUGH { all } else { &all[..1] }
     }
 
     /// All programs of an environment.
@@ -200,7 +207,9 @@ impl Programs {
             jobs.extend(self.fused(env, "presets", &preset, precision)?);
             // The precision decides little of these.
             if precision == Precision::F32 || self.hidden.len() == HIDDEN.len() {
-                jobs.extend(self.gemm(env, precision)?);
+                for core in self.cores(env) {
+                    jobs.extend(self.gemm(env, precision, *core)?);
+                }
             }
         }
         Ok(jobs)

@@ -14,7 +14,7 @@ use operant_learn::cpu::network::tile::LANES;
 use operant_learn::cpu::{CpuOptions, Instrumented, backend_with};
 use operant_learn::cuda::RunningNorm as DeviceNorm;
 use operant_learn::cuda::{CudaPlay, CudaRollout, HASH, NetworkOptions, PlayOptions, Returns};
-use operant_learn::network::{Head, Input, Network};
+use operant_learn::network::{Form, Head, Input, Network};
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Activation, Config, LearnError, Precision};
 
@@ -130,6 +130,8 @@ pub struct RolloutParity {
     pub logprobs: Norm,
     /// Values.
     pub values: Norm,
+    /// The state of layers with memory after the step.
+    pub memory: Norm,
     /// One-step advantages of equal actions, which depend on reward, bootstrap and next value; relative to advantages and values.
     pub advantages: Norm,
     /// Means and variances of normalised quantities.
@@ -153,6 +155,7 @@ impl RolloutParity {
             (self.actions, "actions"),
             (self.logprobs, "log-probabilities"),
             (self.values, "values"),
+            (self.memory, "states of memory"),
             (self.advantages, "advantages"),
         ] {
             let (got, most) = (norm.relative(), tolerance(precision));
@@ -181,7 +184,8 @@ pub fn compare_rollout(
     params: &[f32],
     steps: u64,
 ) -> Result<RolloutParity, LearnError> {
-    let (config, options) = (Config { num_steps: 1, num_minibatches: 1, ..config.clone() }, options.into());
+    let one_step = Config { num_steps: 1, num_minibatches: 1, sequence_length: 0, ..config.clone() };
+    let (config, options) = (one_step, options.into());
     let precision = options.precision;
     let gpu = CudaRollout::new(device, env, &config, options)?;
     gpu.set_params(params)?;
@@ -191,6 +195,7 @@ pub fn compare_rollout(
         gpu.set_environments(&reference.environments(), step)?;
         let (norms, scales) = reference.norms();
         gpu.set_running_norms(&norms, &scales)?;
+        gpu.set_memory(&reference.backend.memory())?;
         gpu.poison(0xff)?;
         gpu.roll()?;
         let expected = reference.step()?;
@@ -206,6 +211,9 @@ pub fn compare_rollout(
             if exact && word(&got_states) != word(&states) {
                 found.states_differ += 1;
             }
+        }
+        for (got, expected) in gpu.memory()?.into_iter().zip(reference.backend.memory()) {
+            found.memory.add(f64::from(got), f64::from(expected));
         }
         for (got, expected) in gpu.running_norms()?.iter().zip(reference.norms().0) {
             // Means near zero are compared relative to the standard deviation.
@@ -241,7 +249,7 @@ impl RolloutParity {
         let float = |words: &[u32], at: usize| f64::from(f32::from_bits(words[at]));
         self.samples += 1;
 
-        let tail = layout.mask..layout.stride;
+        let tail = layout.keep.unwrap_or(layout.mask)..layout.stride;
         let same_obs = if reference.config.norm_obs {
             (0..layout.obs_words).all(|k| (float(&got, k) - float(&expected, k)).abs() <= 1e-5)
         } else {
@@ -329,7 +337,7 @@ impl<'a> Reference<'a> {
     }
 
     /// Whether a draw is so near a boundary of the distribution that rounding decides: recomputed in f64, component by
-    /// component, for the choices that differ.
+    /// component, for the choices that differ. Other layers are not recomputed: no tie explains a choice of theirs.
     fn near_tie(
         &self,
         sample: &[u32],
@@ -341,6 +349,9 @@ impl<'a> Reference<'a> {
     ) -> bool {
         let layout = self.backend.batch().layout();
         let Head::MultiDiscrete(counts) = &self.network.architecture.head else { return false };
+        if self.network.layers().any(|layer| layer.form != Form::Dense) {
+            return false;
+        }
         let logits = logits(self.network, self.params, &sample[..layout.obs_words]);
         let mut draws =
             ActionDraws::<f32>::new(self.config.seed, f32::load_uint(&[n as u32]), Purpose::Action);
@@ -366,7 +377,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// The policy's outputs for one observation, in f64.
+/// The outputs of a policy of fully connected layers for one observation, in f64.
 fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
     let mut input: Vec<_> = vec![Default::default(); network.architecture.input.words()];
     let obs: Vec<u32> = match &network.architecture.packing {
@@ -417,23 +428,32 @@ pub fn check_horizon(
     let options = options.into();
     let whole = CudaRollout::new(device, env, &config, options)?;
     whole.set_params(params)?;
-    let single = CudaRollout::new(device, env, &Config { num_steps: 1, ..config.clone() }, options)?;
+    let one_step = Config { num_steps: 1, sequence_length: 0, ..config.clone() };
+    let single = CudaRollout::new(device, env, &one_step, options)?;
     single.set_params(params)?;
     let mut problems = Vec::new();
     for horizon in 0..2 {
         whole.poison(0xff)?;
         whole.roll()?;
         let (samples, returns) = (whole.samples()?, whole.returns()?);
-        let layout = whole.layout();
+        let (layout, length) = (whole.layout(), config.sequence());
+        let of_step = config.num_envs * layout.stride;
+        // A step alone always goes on with its episode.
         let without_advantage = |samples: &[u32]| -> Vec<u32> {
-            let kept =
-                |(k, word): (usize, &u32)| if k % layout.stride == layout.advantage { 0 } else { *word };
+            let differs = |word| word == layout.advantage || Some(word) == layout.keep;
+            let kept = |(k, word): (usize, &u32)| if differs(k % layout.stride) { 0 } else { *word };
             samples.iter().enumerate().map(kept).collect()
         };
         let (mut steps, mut flags, mut episodes) = (Vec::new(), Vec::new(), 0.0);
-        for _ in 0..config.num_steps {
+        let mut first_states = Vec::new();
+        for step in 0..config.num_steps {
             single.roll()?;
-            steps.extend(single.samples()?);
+            let mut samples = single.samples()?;
+            let states = samples.split_off(of_step);
+            steps.extend(samples);
+            if step % length == 0 {
+                first_states.extend(states);
+            }
             flags.extend(single.returns()?.flags);
             episodes += single.episodes()?.count;
         }
@@ -442,11 +462,21 @@ pub fn check_horizon(
                 problems.push(format!("horizon {horizon}: {what}"));
             }
         };
+        let (samples, states) = samples.split_at(config.num_steps * of_step);
+        check(states == first_states, "states that sequences began with differ from those of single steps");
+        if let Some(keep) = layout.keep {
+            let begins = |k: usize| k >= config.num_envs && flags[k - config.num_envs] != 0;
+            let expected = |k: usize| if begins(k) { 0.0 } else { 1.0f32 };
+            let words = samples.iter().skip(keep).step_by(layout.stride).enumerate();
+            let good = words.clone().all(|(k, word)| *word == f32::to_bits(expected(k)));
+            check(good, "samples do not say where episodes begin");
+        }
         check(
-            without_advantage(&samples) == without_advantage(&steps),
+            without_advantage(samples) == without_advantage(&steps),
             "samples differ from those of single steps",
         );
         check(returns.flags == flags, "flags differ from those of single steps");
+        check(whole.memory()? == single.memory()?, "the memory differs from that of single steps");
         check(
             whole.environments()? == single.environments()?,
             "environments differ from those of single steps",
@@ -483,7 +513,8 @@ pub fn check_gae(
     rollout.advantages_alone(device)?;
     let alone = rollout.samples()?;
     let advantages = |samples: &[u32]| -> Vec<u32> {
-        samples.iter().skip(layout.advantage).step_by(layout.stride).copied().collect()
+        let samples = samples.chunks_exact(layout.stride).take(config.num_envs * config.num_steps);
+        samples.map(|sample| sample[layout.advantage]).collect()
     };
     let differ = advantages(&samples).iter().zip(advantages(&alone)).filter(|(a, b)| **a != *b).count();
     Ok(if differ == 0 {

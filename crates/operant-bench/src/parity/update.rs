@@ -57,9 +57,45 @@ fn prepared(
         CudaRollout::new(device, env, config, NetworkOptions { precision: Precision::F32, kernels })?;
     let mut params = init_params(rollout.network(), 2);
     rollout.set_params(&params)?;
-    rollout.roll()?;
+    // With memory twice, so that sequences begin with a state.
+    for _ in 0..if rollout.network().states > 0 { 2 } else { 1 } {
+        rollout.roll()?;
+    }
     params.iter_mut().enumerate().for_each(|(k, w)| *w += 0.05 * (k as f32 * 0.7).sin());
     Ok((rollout, LearnerState::new(params)))
+}
+
+/// The samples of a rollout as the CPU keeps them. Without memory one step of B environments has the device's order of samples; with it,
+/// both number sequences environment by environment.
+fn batch_of(rollout: &CudaRollout, config: &Config) -> Result<Batch, LearnError> {
+    let (layout, states) = (rollout.layout(), rollout.network().states);
+    let (n, steps) = if states > 0 {
+        (config.num_envs, config.num_steps)
+    } else {
+        (config.num_envs * config.num_steps, 1)
+    };
+    let mut batch = Batch::new(layout.clone(), n, steps);
+    let all = rollout.samples()?;
+    let (samples, first_states) = all.split_at(n * steps * layout.stride);
+    let mut first = 0;
+    for tile in batch.tiles_mut(1) {
+        let row = tile.lanes * layout.stride;
+        for (t, words) in tile.words.chunks_exact_mut(row).enumerate() {
+            words.copy_from_slice(&samples[(t * n + first) * layout.stride..][..row]);
+        }
+        first += tile.lanes;
+    }
+    if states > 0 {
+        // `(sequences of an environment, N, states)` there, `(N, sequences of an environment, states)` here.
+        let parts = steps / config.sequence();
+        let of = |sequence: usize| {
+            let at = (sequence % parts * n + sequence / parts) * states;
+            first_states[at..at + states].iter().map(|word| f32::from_bits(*word))
+        };
+        batch = batch.with_states(config.sequence(), states);
+        batch.states_mut().iter_mut().zip((0..n * parts).flat_map(of)).for_each(|(to, from)| *to = from);
+    }
+    Ok(batch)
 }
 
 /// ||got - expected|| / ||expected||.
@@ -94,16 +130,8 @@ pub fn compare_update(
     }
     learner.load(stream, &state, 0, 0)?;
 
-    // One step of B environments has the device's order of samples.
     let count = config.num_envs * config.num_steps;
-    let mut batch = Batch::new(rollout.layout().clone(), count, 1);
-    let samples = rollout.samples()?;
-    let mut next = samples.as_slice();
-    for tile in batch.tiles_mut(1) {
-        let (own, rest) = next.split_at(tile.words.len());
-        tile.words.copy_from_slice(own);
-        next = rest;
-    }
+    let batch = batch_of(&rollout, config)?;
     let mut cpu = Learner::new(network, rollout.layout().clone(), config.clone());
     let mut problems = Vec::new();
     for update in 0..updates {

@@ -66,6 +66,8 @@ pub trait Instrumented: Backend {
     fn batch(&self) -> &Batch;
     /// `(N, leaves + 2)`: the running environments.
     fn environments(&self) -> Vec<u32>;
+    /// `(N, states)`: the state of layers with memory.
+    fn memory(&self) -> Vec<f32>;
     /// Running statistics of observations and of discounted returns.
     fn running_norms(&self) -> [&RunningNorm; 2];
     /// Switches phase timers on or off. They cost time and change no result.
@@ -330,6 +332,10 @@ impl<const V: usize> Instrumented for CpuBackend<V> {
 
     fn environments(&self) -> Vec<u32> {
         CpuBackend::environments(self)
+    }
+
+    fn memory(&self) -> Vec<f32> {
+        CpuBackend::memory(self)
     }
 
     fn running_norms(&self) -> [&RunningNorm; 2] {

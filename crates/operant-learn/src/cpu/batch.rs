@@ -56,11 +56,16 @@ impl Batch {
         Self { layout, num_envs, num_steps, sequence: 1, states: Vec::new(), words, start }
     }
 
-    /// With sequences of `sequence` steps, which divide T, and what layers with memory began them with: `states` numbers.
+    /// With sequences of `sequence` steps, which divide T, and what layers with memory began them with: `states` numbers, zero.
     pub fn with_states(mut self, sequence: usize, states: usize) -> Self {
         self.sequence = sequence;
         self.states = vec![0.0; self.len() / sequence * states];
         self
+    }
+
+    /// What layers with memory began sequences with, `(N, sequences of an environment, states)`.
+    pub fn states_mut(&mut self) -> &mut [f32] {
+        &mut self.states
     }
 
     /// Steps of a sequence; 1 without memory.

@@ -36,6 +36,11 @@ impl<const V: usize> CpuBackend<V> {
         Ok(())
     }
 
+    /// The state of layers with memory, `(N, states)`.
+    pub(super) fn memory(&self) -> Vec<f32> {
+        self.tiles.iter().flat_map(memory).collect()
+    }
+
     pub(super) fn snapshot(&self) -> Snapshot {
         let discounted = self.tiles.iter().flat_map(|tile| {
             let row: &[f32] = bytemuck::cast_slice(&tile.discounted);
@@ -48,7 +53,7 @@ impl<const V: usize> CpuBackend<V> {
             obs_norm: self.obs_norm.clone(),
             reward_norm: self.reward_norm.clone(),
             discounted: discounted.collect(),
-            memory: self.tiles.iter().flat_map(memory).collect(),
+            memory: self.memory(),
             updates: self.updates,
             nonfinite_in_a_row: self.nonfinite_in_a_row,
         };

@@ -427,7 +427,7 @@ impl Backend for CudaBackend {
             obs_norm,
             reward_norm,
             discounted: if discounted.is_empty() { vec![0.0; n] } else { discounted },
-            memory: Vec::new(),
+            memory: self.rollout.memory()?,
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
         };
@@ -460,6 +460,7 @@ impl Backend for CudaBackend {
         }
         self.rollout.set_running_norms(&norms, &scales)?;
         self.rollout.set_discounted(&state.discounted)?;
+        self.rollout.set_memory(&state.memory)?;
         self.learner.load(self.learn(), &state.learner, state.updates, state.nonfinite_in_a_row)?;
         if self.overlap.is_some() {
             // A run without overlap saved no separate rollout weights.

@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::{Config, CoreKind};
+use crate::config::Config;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::network::Network;
 use crate::precision::Precision;
@@ -80,24 +80,6 @@ impl std::fmt::Display for KernelChoice {
     }
 }
 
-/// Refuses networks with layers that no kernel computes.
-///
-/// # Errors
-/// When there are layers with memory.
-pub(crate) fn check_layers(config: &Config) -> Result<(), LearnError> {
-    let refused = |key, value: String, what: &str, or: &str| {
-        Err(LearnError::Config {
-            key,
-            problem: format!("{value}, and no GPU kernel computes {what} yet"),
-            remedy: format!("set device = \"cpu\", or {key} = {or}"),
-        })
-    };
-    match config.core {
-        CoreKind::Mlp => Ok(()),
-        core => refused("core", format!("\"{core}\""), "layers with memory", "\"mlp\""),
-    }
-}
-
 /// Chooses the kernels for a network. `blas` checks for cuBLASLt, and is called only if that matters.
 ///
 /// # Errors
@@ -109,7 +91,6 @@ pub fn choose(
     limits: Limits,
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
-    check_layers(config)?;
     let NetworkOptions { precision, kernels } = options;
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };

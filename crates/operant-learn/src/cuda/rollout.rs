@@ -3,7 +3,7 @@
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Stream};
 use operant_env::AnyEnv;
 
-use super::choice::{Kernels, NetworkOptions, check_layers, choose};
+use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
 use super::common::gae::{GaeBuffers, advantages};
 use super::common::horizon::{HorizonMemory, HorizonSizes};
@@ -65,7 +65,6 @@ impl Policy {
         of: &RolloutSetup<'_>,
     ) -> Result<(Self, HorizonSizes), LearnError> {
         let RolloutSetup { device, kernel_env, network, config, options, follows } = *of;
-        check_layers(config)?;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
             Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,
@@ -257,7 +256,8 @@ impl CudaRollout {
         Ok(self.memory.totals.read(&self.stream)?[0])
     }
 
-    /// The samples of the last horizon, `(T, N, stride)` words.
+    /// The samples of the last horizon, `(T, N, stride)` words; with memory followed by the states that sequences began with,
+    /// `(sequences of an environment, N, states)`.
     ///
     /// # Errors
     /// See [`CudaRollout::episodes`].
@@ -336,6 +336,29 @@ impl CudaRollout {
         Ok(())
     }
 
+    /// The state of layers with memory, `(N, states)`; none without memory.
+    ///
+    /// # Errors
+    /// See [`CudaRollout::episodes`].
+    pub fn memory(&self) -> Result<Vec<f32>, LearnError> {
+        self.state().map_or(Ok(Vec::new()), |state| Ok(state.read(&self.stream)?))
+    }
+
+    /// Sets it; nothing without memory.
+    ///
+    /// # Errors
+    /// When there are not as many numbers, or the device fails.
+    pub fn set_memory(&self, memory: &[f32]) -> Result<(), LearnError> {
+        self.state().map_or(Ok(()), |state| Ok(state.write(&self.stream, memory)?))
+    }
+
+    fn state(&self) -> Option<&Buffer<f32>> {
+        match &self.policy {
+            Policy::Fused(_) => None,
+            Policy::Gemm(gemm) => gemm.state(),
+        }
+    }
+
     /// Fills everything that a rollout must write with `byte`, so that a test detects what it does not write.
     ///
     /// # Errors
@@ -368,11 +391,12 @@ impl CudaRollout {
     /// # Errors
     /// When its kernel does not compile, or the device fails.
     pub fn advantages_alone(&self, device: &Device) -> Result<(), LearnError> {
+        let samples = self.samples_buffer().part(0..self.sizes.steps() * self.sizes.sample_stride)?;
         let buffers = GaeBuffers {
             rewards: &self.memory.rewards,
             values: &self.memory.values,
             flags: &self.memory.flags,
-            samples: self.samples_buffer(),
+            samples: &samples,
             next_values: &self.memory.next_values,
         };
         let (config, size) = (&self.config, [self.config.num_steps, self.config.num_envs]);

@@ -23,6 +23,8 @@ pub struct HorizonSizes {
     pub running_words: usize,
     /// Words of a sample.
     pub sample_stride: usize,
+    /// Numbers of the states that sequences began with; 0 without memory.
+    pub first_states: usize,
     /// Log standard deviations of a Gaussian head, else 0.
     pub log_std: usize,
     /// Quantities normalised by running statistics.
@@ -41,6 +43,7 @@ impl HorizonSizes {
             num_steps: config.num_steps,
             running_words: kernel_env.running_words(),
             sample_stride: SampleLayout::new(&network.architecture, kernel_env.masked).stride,
+            first_states: first_states(network, config),
             log_std: network.log_std.map_or(0, |_| network.policy_outputs()),
             norms: norms_of(network, config),
             norm_reward: config.norm_reward,
@@ -53,15 +56,21 @@ impl HorizonSizes {
         self.num_envs.saturating_mul(self.num_steps)
     }
 
-    /// Words of all samples.
+    /// Words of all samples, and of the states that sequences began with.
     pub fn sample_words(&self) -> usize {
-        self.steps().saturating_mul(self.sample_stride)
+        self.steps().saturating_mul(self.sample_stride).saturating_add(self.first_states)
     }
 
     /// Words of the scene: environment 0 before each step, the flags and the return after it.
     pub fn scene_words(&self) -> usize {
         self.num_steps.saturating_mul(self.running_words + 2)
     }
+}
+
+/// Numbers of the states that sequences began with, (sequences of an environment, N, states), which follow the samples.
+pub fn first_states(network: &Network, config: &Config) -> usize {
+    let sequences = config.num_envs.saturating_mul(config.num_steps / config.sequence());
+    sequences.saturating_mul(network.states)
 }
 
 /// Quantities that are normalised by running statistics: features, and the reward.
@@ -93,7 +102,7 @@ operant_cuda::params! {
         log_std: reads_any [f32; of.log_std],
         /// (running words, N).
         environments: writes [u32; of.running_words * of.num_envs],
-        /// (T, N, stride).
+        /// (T, N, stride); with memory, then (sequences of an environment, N, states).
         samples: writes [u32; of.sample_words()],
         /// (T, N), as GAE reads them: normalised, with the bootstrap of a time limit.
         rewards: writes [f32; of.steps()],

@@ -2,6 +2,7 @@
 
 use operant_cuda::{Buffer, CudaError, Function, LaunchConfig, Module, Params, Stream, plain_struct};
 
+use super::horizon::first_states;
 use super::memory::Allocator;
 use super::structs::Seed;
 use crate::config::Config;
@@ -100,10 +101,14 @@ pub struct UpdateSizes {
     pub parameters: usize,
     /// B.
     pub num_samples: usize,
-    /// Minibatches an epoch, at least 1 and at most B.
+    /// Steps of a sequence, of which minibatches are made; 1 without memory.
+    pub sequence: usize,
+    /// Minibatches an epoch, at least 1 and at most the number of sequences.
     pub num_minibatches: usize,
     /// Words of a sample.
     pub sample_stride: usize,
+    /// Numbers of the states that sequences began with, which follow the samples.
+    pub first_states: usize,
     /// Blocks of every launch.
     pub blocks: usize,
 }
@@ -112,18 +117,26 @@ impl UpdateSizes {
     /// The sizes of a configuration, in launches of `blocks` blocks.
     pub fn new(network: &Network, config: &Config, sample_stride: usize, blocks: usize) -> Self {
         let num_samples = config.num_envs.saturating_mul(config.num_steps);
+        let sequence = config.sequence();
         Self {
             parameters: network.len(),
             num_samples,
-            num_minibatches: config.num_minibatches.clamp(1, num_samples.max(1)),
+            sequence,
+            num_minibatches: config.num_minibatches.clamp(1, (num_samples / sequence).max(1)),
             sample_stride,
+            first_states: first_states(network, config),
             blocks,
         }
     }
 
     /// M: samples of the longest minibatch.
     pub fn minibatch(&self) -> usize {
-        self.num_samples.div_ceil(self.num_minibatches)
+        self.sequences().div_ceil(self.num_minibatches) * self.sequence
+    }
+
+    /// Sequences of all samples.
+    pub fn sequences(&self) -> usize {
+        self.num_samples / self.sequence
     }
 
     /// Parts of a minibatch whose advantages are summed apart, so that all blocks have work.
@@ -135,8 +148,8 @@ impl UpdateSizes {
 operant_cuda::params! {
     /// Buffers of an update except weights and partial gradients.
     pub struct UpdateParams<'a>(of: UpdateSizes) for [], blocks of.blocks, {
-        /// (B, stride).
-        samples: reads [u32; of.num_samples * of.sample_stride],
+        /// (B, stride); with memory, then (sequences of an environment, N, states).
+        samples: reads [u32; of.num_samples * of.sample_stride + of.first_states],
         /// (P).
         parameters: writes [f32; of.parameters],
         /// (P).
@@ -162,9 +175,9 @@ operant_cuda::params! {
         num_samples: value [u32],
         num_minibatches: value [u32],
         num_epochs: value [u32],
-        /// Samples of a minibatch, rounded down.
+        /// Sequences of a minibatch, rounded down.
         minibatch_size: value [u32],
-        /// Remaining samples of an epoch.
+        /// Remaining sequences of an epoch.
         minibatch_rest: value [u32],
         /// Parts of a minibatch whose advantages are summed apart.
         segments: value [u32],
@@ -252,8 +265,8 @@ impl UpdateMemory {
             num_samples: of.num_samples as u32,
             num_minibatches: of.num_minibatches as u32,
             num_epochs: config.update_epochs as u32,
-            minibatch_size: (of.num_samples / of.num_minibatches) as u32,
-            minibatch_rest: (of.num_samples % of.num_minibatches) as u32,
+            minibatch_size: (of.sequences() / of.num_minibatches) as u32,
+            minibatch_rest: (of.sequences() % of.num_minibatches) as u32,
             segments: of.segments() as u32,
             blocks: of.blocks as u32,
             epoch: 0,

@@ -57,6 +57,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "fused/gradient_fragments.cuh",
     "fused/gradient_rows.cuh",
     "fused/repack.cuh",
+    "gemm/element.cuh",
     "gemm/layout.cuh",
     "play/observe.cuh",
 ];

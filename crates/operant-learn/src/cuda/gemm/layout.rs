@@ -4,7 +4,7 @@ use operant_cuda::{Element, InputPrecision};
 
 use super::maps::Mapped;
 use crate::config::{Activation, Config};
-use crate::network::{Form, Input, LayerSpec, Network, Pointer, Pool};
+use crate::network::{Cell, CellSpec, Form, Input, LayerSpec, Network, Pointer, Pool};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
@@ -13,6 +13,22 @@ pub const PAD: usize = 8;
 /// Threads of a block.
 pub const THREADS: usize = 128;
 const WARP: usize = 32;
+
+/// The samples of a forward pass: `steps` rows of each sequence, step by step. Without memory a sample is a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// S.
+    pub sequences: usize,
+    /// L.
+    pub steps: usize,
+}
+
+impl Extent {
+    /// Samples.
+    pub fn rows(&self) -> usize {
+        self.sequences.saturating_mul(self.steps)
+    }
+}
 
 /// A matrix product of a layer: W `(outputs, inputs)`, both padded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +78,8 @@ pub enum Operation {
     Norm(Norm),
     /// Scores of candidates.
     Pointer(Product, Pointer),
+    /// A layer with memory.
+    Cell(CellProducts),
 }
 
 /// Normalisation: its weights and biases lie among the biases of products.
@@ -77,6 +95,14 @@ pub struct Norm {
     pub bias: usize,
 }
 
+/// A layer with memory: the gates' products with its inputs, and with its state if they see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellProducts {
+    pub spec: CellSpec,
+    pub of_inputs: Product,
+    pub of_state: Option<Product>,
+}
+
 impl Norm {
     /// Numbers of an item's share of the gradient.
     pub fn share(&self) -> usize {
@@ -90,6 +116,7 @@ impl Layer {
         match &self.operation {
             Operation::Dense(product) | Operation::Pointer(product, _) => vec![*product],
             Operation::Norm(_) => vec![],
+            Operation::Cell(cell) => [cell.of_inputs].into_iter().chain(cell.of_state).collect(),
             Operation::Mapped(mapped) => mapped.iter().map(|mapped| mapped.product).collect(),
         }
     }
@@ -97,6 +124,16 @@ impl Layer {
     /// Numbers from a row of what a product reads to the next.
     pub fn row(&self, product: &Product) -> usize {
         if matches!(self.operation, Operation::Pointer(..)) { self.inputs } else { product.inputs }
+    }
+
+    /// Whether a product is that of a layer's state, of which each step's depends on the step before.
+    pub fn is_of_state(&self, product: &Product) -> bool {
+        matches!(&self.operation, Operation::Cell(cell) if cell.of_state.as_ref() == Some(product))
+    }
+
+    /// Rows of samples that a product reads at once, each `places` times.
+    pub fn rows_at_once(&self, product: &Product, extent: Extent) -> usize {
+        if self.is_of_state(product) { extent.sequences } else { extent.rows() }
     }
 
     /// Whether a nonlinearity follows.
@@ -133,6 +170,10 @@ pub struct GemmLayout {
     pub relu: bool,
     /// A: policy outputs.
     pub outputs: usize,
+    /// Numbers of state that an environment carries from step to step.
+    pub states: usize,
+    /// The unit of layers with memory.
+    pub cell: Option<Cell>,
     /// Parameters in their order.
     blocks: Vec<Block>,
 }
@@ -147,6 +188,8 @@ impl GemmLayout {
             biases: 0,
             relu: network.architecture.activation == Activation::Relu,
             outputs: network.policy_outputs(),
+            states: network.states,
+            cell: network.architecture.core.map(|core| core.cell),
             blocks: Vec::new(),
         };
         for chain in &network.chains {
@@ -170,7 +213,7 @@ impl GemmLayout {
         Product { places, inputs, outputs, matrix, bias }
     }
 
-    /// A vector of so many parameters among the biases.
+    /// A vector of `columns` parameters among the biases.
     fn lay_vector(&mut self, columns: usize) -> usize {
         let place = self.biases;
         self.biases += columns.next_multiple_of(64);
@@ -211,7 +254,12 @@ impl GemmLayout {
                 (Operation::Pointer(self.lay_product(1, shape, true), *pointer), outputs)
             }
             Form::Dense => (Operation::Dense(self.lay_product(1, shape, true)), outputs),
-            Form::Cell(_) => unreachable!("`check_layers` has refused layers with memory"),
+            Form::Cell(spec) => {
+                let of_inputs = self.lay_product(1, shape, true);
+                let sees_state = spec.cell.sees_state();
+                let of_state = sees_state.then(|| self.lay_product(1, [spec.rows(), spec.width], true));
+                (Operation::Cell(CellProducts { spec: *spec, of_inputs, of_state }), outputs)
+            }
         };
         let active = if layer.activation.is_some() { made } else { 0 };
         Layer { inputs, outputs, active, wide: is_last, operation }
@@ -288,7 +336,7 @@ impl GemmLayout {
     }
 
     /// Defines of every program.
-    fn common(&self, network: &Network) -> Vec<(String, String)> {
+    fn common(&self, network: &Network, config: &Config) -> Vec<(String, String)> {
         let architecture = &network.architecture;
         let widths: Vec<String> = [architecture.input.features()]
             .iter()
@@ -310,6 +358,12 @@ impl GemmLayout {
             ("OBS_ROW", format!("{}u", self.obs_row())),
             ("POLICY_ROW", format!("{}u", self.output_rows()[0])),
             ("VALUE_ROW", format!("{}u", self.output_rows()[1])),
+            ("STATES", format!("{}u", self.states)),
+            ("SEQUENCE", format!("{}u", config.sequence())),
+            (
+                "SEQUENCES",
+                format!("{}u", if self.states > 0 { config.num_steps / config.sequence() } else { 1 }),
+            ),
             ("FLAT_LOG_STD", format!("{}u", network.log_std.unwrap_or(network.len()))),
         ]
         .map(|(name, value)| (name.to_owned(), value))
@@ -331,6 +385,16 @@ impl GemmLayout {
         vec![("PRECISION".to_owned(), self.precision_define()), ("ACTIVATION_RELU".to_owned(), relu)]
     }
 
+    /// The defines of `cells.cu`.
+    pub fn cell_defines(&self, cell: Cell) -> Vec<(String, String)> {
+        let number = match cell {
+            Cell::MinGru => "0",
+            Cell::Gru => "1",
+            Cell::Lstm => "2",
+        };
+        vec![("PRECISION".to_owned(), self.precision_define()), ("CELL".to_owned(), number.to_owned())]
+    }
+
     /// The defines of `rollout.cu`.
     pub fn rollout_defines(
         &self,
@@ -339,7 +403,7 @@ impl GemmLayout {
         layout: &SampleLayout,
         norms: usize,
     ) -> Vec<(String, String)> {
-        let mut defines = self.common(network);
+        let mut defines = self.common(network, config);
         for (name, value) in [
             ("SAMPLE_STRIDE", format!("{}u", layout.stride)),
             ("NORM_OBS", u8::from(config.norm_obs).to_string()),
@@ -352,8 +416,13 @@ impl GemmLayout {
     }
 
     /// The defines of `update.cu`.
-    pub fn update_defines(&self, network: &Network, layout: &SampleLayout) -> Vec<(String, String)> {
-        let mut defines = self.common(network);
+    pub fn update_defines(
+        &self,
+        network: &Network,
+        config: &Config,
+        layout: &SampleLayout,
+    ) -> Vec<(String, String)> {
+        let mut defines = self.common(network, config);
         for (name, count) in [
             ("SAMPLE_STRIDE", layout.stride),
             ("BLOCK_BYTES", self.update_shared()),

@@ -4,6 +4,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, S
 
 use super::layout::{GemmLayout, Norm, PAD};
 use super::maps::Map;
+use super::products::CellKernels;
 use crate::LearnError;
 use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
@@ -42,6 +43,8 @@ operant_cuda::params! {
         input: reads [f32; of.input],
         /// Used by gemm_slope.
         activated: may_read [f32; of.activated],
+        /// (rows, columns): the same.
+        added: may_read [f32; of.input],
         /// (columns).
         bias: may_read [f32; of.columns],
         out: writes [f32; of.out],
@@ -258,6 +261,8 @@ pub struct GemmMath {
     map: Function,
     norms: [Function; 2],
     pointers: [Function; 3],
+    /// Of networks with memory.
+    cells: Option<CellKernels>,
     gemm_layout: GemmLayout,
 }
 
@@ -279,11 +284,17 @@ impl GemmMath {
                 module.function("gemm_query_back")?,
                 module.function("gemm_items_back")?,
             ],
+            cells: CellKernels::new(device, gemm_layout)?,
             gemm_layout: gemm_layout.clone(),
         })
     }
 
-    fn grid(count: usize) -> LaunchConfig {
+    /// The kernels of layers with memory.
+    pub(super) fn cells(&self) -> &CellKernels {
+        self.cells.as_ref().expect("a network with memory loads them")
+    }
+
+    pub(super) fn grid(count: usize) -> LaunchConfig {
         let grid = LaunchConfig::covering(count, THREADS);
         LaunchConfig { blocks: grid.blocks.clamp(1, MAX_BLOCKS), ..grid }
     }
@@ -307,11 +318,23 @@ impl GemmMath {
         let sizes = MathSizes { input: count, activated: 0, columns, out: written };
         let (rows, columns, hidden) = (rows as u64, columns as u32, u32::from(active.is_some()));
         let (activated, active) = (None, active.unwrap_or(0) as u32);
-        let params = GemmMathParams { input, activated, bias, out, rows, columns, hidden, active, wide: 0 };
+        let params = GemmMathParams {
+            input,
+            activated,
+            added: None,
+            bias,
+            out,
+            rows,
+            columns,
+            hidden,
+            active,
+            wide: 0,
+        };
         self.activate.run(stream, Self::grid(count), &params, &sizes)
     }
 
-    /// `out = input * slope(activated)` in the first `active` columns, else `input`: `input` in f32, the others as products read them.
+    /// `out = (input + added) * slope(activated)` in the first `active` columns, else `input + added`: these two in f32, the others as
+    /// products read them.
     ///
     /// # Errors
     /// When a buffer is of another length, or the launch fails.
@@ -319,7 +342,7 @@ impl GemmMath {
         &self,
         stream: &Stream,
         [rows, columns]: [usize; 2],
-        input: &Buffer<f32>,
+        (input, added): (&Buffer<f32>, Option<&Buffer<f32>>),
         (activated, active): (&Buffer<f32>, usize),
         out: &Buffer<f32>,
     ) -> Result<(), CudaError> {
@@ -327,8 +350,18 @@ impl GemmMath {
         let sizes = MathSizes { input: count, activated: words, columns, out: words };
         let (rows, columns) = (rows as u64, columns as u32);
         let (activated, active) = (Some(activated), active as u32);
-        let params =
-            GemmMathParams { input, activated, bias: None, out, rows, columns, hidden: 1, active, wide: 0 };
+        let params = GemmMathParams {
+            input,
+            activated,
+            added,
+            bias: None,
+            out,
+            rows,
+            columns,
+            hidden: 1,
+            active,
+            wide: 0,
+        };
         self.slope.run(stream, Self::grid(count), &params, &sizes)
     }
 
@@ -352,6 +385,7 @@ impl GemmMath {
         let params = GemmMathParams {
             input,
             activated: None,
+            added: None,
             bias: None,
             out,
             rows,

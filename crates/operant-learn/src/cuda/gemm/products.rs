@@ -1,8 +1,14 @@
 //! The matrix products of a network for a number of samples: planned once, then enqueued repeatedly.
 
+mod backward;
+mod cells;
+
 use operant_cuda::{Blas, Buffer, CudaError, Element, Epilogue, Gemm, GemmShape, Operand, Stream};
 
-use super::layout::{GemmLayout, Layer, Norm, Operation, Product};
+pub use self::backward::{Backward, BackwardMemory};
+use self::cells::CellMemory;
+pub use self::cells::{CellKernels, Recall, gemm_cells_program};
+use super::layout::{Extent, GemmLayout, Layer, Norm, Operation, Product};
 use super::maps::{Map, Mapped};
 use super::math::{Follow, GemmMath, MapTables, Rows, Score, ScoreStep};
 use crate::LearnError;
@@ -129,9 +135,8 @@ fn most_of_places(gemm_layout: &GemmLayout) -> [usize; 2] {
 #[derive(Debug)]
 struct ForwardLayer {
     layer: Layer,
-    products: Vec<Gemm>,
-    /// The fused epilogue of a dense layer; other operations run after the product.
-    epilogue: Epilogue,
+    /// Each with its fused epilogue; other operations run after the product.
+    products: Vec<(Gemm, Epilogue)>,
 }
 
 /// Memory of the forward pass of M samples.
@@ -145,11 +150,15 @@ pub struct ForwardMemory {
     patches: Option<GemmMatrix>,
     /// The query and the value of each chain that ends in a pointer head.
     queries: Vec<Option<Buffer<f32>>>,
+    /// Of layers with memory, `[chain][layer]`, and (steps, sequences, states) after each step.
+    cells: Vec<Vec<Option<CellMemory>>>,
+    after: Option<Buffer<f32>>,
     tables: Vec<Vec<Vec<Tables>>>,
 }
 
 impl ForwardMemory {
-    pub fn new(allocator: &Allocator, gemm_layout: &GemmLayout, rows: usize) -> Result<Self, CudaError> {
+    pub fn new(allocator: &Allocator, gemm_layout: &GemmLayout, extent: Extent) -> Result<Self, CudaError> {
+        let rows = extent.rows();
         let out = |layer: &Layer| {
             let count = rows.saturating_mul(layer.outputs);
             if layer.wide {
@@ -168,7 +177,15 @@ impl ForwardMemory {
         let [read, made] = most_of_places(gemm_layout).map(|count| rows.saturating_mul(count));
         let widest = if gemm_layout.halves() { rows.saturating_mul(gemm_layout.widest()) } else { 0 };
         let sums = widest.max(made);
+        let cell = |layer: &Layer| match &layer.operation {
+            Operation::Cell(cell) => CellMemory::new(allocator, gemm_layout, cell, rows).map(Some),
+            _ => Ok(None),
+        };
+        let cells = |chain: &Vec<Layer>| chain.iter().map(cell).collect::<Result<_, _>>();
+        let states = rows.saturating_mul(gemm_layout.states);
         Ok(Self {
+            cells: gemm_layout.chains.iter().map(cells).collect::<Result<_, _>>()?,
+            after: if states > 0 { Some(allocator.alloc(states)?) } else { None },
             outs: gemm_layout.chains.iter().map(chain).collect::<Result<_, _>>()?,
             sums: if sums > 0 { Some(allocator.alloc(sums)?) } else { None },
             patches: if read > 0 { Some(GemmMatrix::new(allocator, gemm_layout, read)?) } else { None },
@@ -187,6 +204,7 @@ impl ForwardMemory {
 #[derive(Debug)]
 pub struct Forward {
     gemm_layout: GemmLayout,
+    extent: Extent,
     rows: usize,
     chains: Vec<Vec<ForwardLayer>>,
     memory: ForwardMemory,
@@ -237,10 +255,10 @@ impl Forward {
     pub fn new(
         (blas, stream): (&Blas, &Stream),
         gemm_layout: &GemmLayout,
-        rows: usize,
+        extent: Extent,
         memory: ForwardMemory,
     ) -> Result<Self, LearnError> {
-        let plan = |row: usize, product: &Product, choices: &[(Epilogue, Element)]| {
+        let plan = |[rows, row]: [usize; 2], product: &Product, choices: &[(Epilogue, Element)]| {
             first_of(blas, choices.iter().copied(), |epilogue, output| GemmShape {
                 m: rows * product.places,
                 n: product.outputs,
@@ -271,20 +289,23 @@ impl Forward {
                     _ => &fused[1..],
                 };
                 let products = layer.products();
-                let planned: Vec<_> = products
-                    .iter()
-                    .map(|product| plan(layer.row(product), product, choices))
-                    .collect::<Result<_, _>>()?;
-                let epilogue = planned.first().map_or(Epilogue::None, |(_, epilogue)| *epilogue);
-                let products = planned.into_iter().map(|(product, _)| product).collect();
-                layers.push(ForwardLayer { layer, products, epilogue });
+                let planned = products.iter().map(|product| {
+                    plan([layer.rows_at_once(product, extent), layer.row(product)], product, choices)
+                });
+                let products = planned.collect::<Result<_, _>>()?;
+                layers.push(ForwardLayer { layer, products });
             }
             chains.push(layers);
         }
         write_tables(stream, gemm_layout, &memory.tables, |tables, mapped| {
             [(&tables.unfold, &mapped.unfold), (&tables.place, &mapped.place)]
         })?;
-        Ok(Self { gemm_layout: gemm_layout.clone(), rows, chains, memory })
+        Ok(Self { gemm_layout: gemm_layout.clone(), extent, rows: extent.rows(), chains, memory })
+    }
+
+    /// The state after each step, (steps, sequences, states); None without memory.
+    pub fn after(&self) -> Option<&Buffer<f32>> {
+        self.memory.after.as_ref()
     }
 
     /// Outputs of the policy, and of the critic, `(M, row)` each; the same where one chain makes both.
@@ -295,20 +316,20 @@ impl Forward {
         [&first[last(first)].words, &critic[last(critic)].words]
     }
 
-    /// Runs the chains from number `from` on, on observations `(M, row)`.
+    /// Runs the chains from number `from` on, on observations `(M, row)`, with memory from the state before the first step.
     pub fn run(
         &self,
         stream: &Stream,
         math: &GemmMath,
         weights: &Weights,
-        obs: &GemmMatrix,
+        (obs, recall): (&GemmMatrix, Option<Recall<'_>>),
         from: usize,
     ) -> Result<(), LearnError> {
         let memory = &self.memory;
         let chains = self.chains.iter().zip(&memory.outs).zip(&memory.tables).zip(&memory.queries);
-        for (((chain, outs), tables), query) in chains.skip(from) {
+        for ((((chain, outs), tables), query), cells) in chains.zip(&memory.cells).skip(from) {
             let mut input = obs;
-            for ((step, out), tables) in chain.iter().zip(outs).zip(tables) {
+            for (((step, out), tables), cell) in chain.iter().zip(outs).zip(tables).zip(cells) {
                 match &step.layer.operation {
                     Operation::Dense(product) => {
                         self.dense(stream, (math, weights), input, (step, product), out)?;
@@ -321,8 +342,8 @@ impl Forward {
                     }
                     Operation::Pointer(product, pointer) => {
                         let query = query.as_ref().expect("memory for the query");
-                        let of = (&step.products[0], step.epilogue);
-                        self.sums(stream, (math, weights), input, (product, of), query)?;
+                        let of = (product, &step.products[0], self.rows);
+                        self.sums(stream, (math, weights), input, of, query)?;
                         let score = Score {
                             rows: self.rows,
                             pointer,
@@ -333,8 +354,14 @@ impl Forward {
                         };
                         math.pointer(stream, score)?;
                     }
+                    Operation::Cell(of) => {
+                        let (cell, recall) =
+                            cell.as_ref().zip(recall).expect("a state, and memory for gates");
+                        self.cell(stream, (math, weights), input, (step, of), (cell, recall), out)?;
+                    }
                     Operation::Mapped(mapped) => {
-                        for ((mapped, product), tables) in mapped.iter().zip(&step.products).zip(tables) {
+                        for ((mapped, (product, _)), tables) in mapped.iter().zip(&step.products).zip(tables)
+                        {
                             let of = (&step.layer, mapped, product, tables);
                             self.mapped(stream, (math, weights), input, of, out)?;
                         }
@@ -402,21 +429,21 @@ impl Forward {
         Ok(math.map(stream, &tables.place, follow)?)
     }
 
-    /// A product and its biases, in f32.
+    /// A product of `rows` rows and its biases, in f32.
     fn sums(
         &self,
         stream: &Stream,
         (math, weights): (&GemmMath, &Weights),
         input: &GemmMatrix,
-        (product, (gemm, epilogue)): (&Product, (&Gemm, Epilogue)),
+        (product, (gemm, epilogue), rows): (&Product, &(Gemm, Epilogue), usize),
         out: &Buffer<f32>,
     ) -> Result<(), LearnError> {
         let (matrix, bias) = (weights.matrix(&self.gemm_layout, product)?, weights.bias(product)?);
         let [fused, left] =
-            [true, false].map(|is| bias.as_ref().filter(|_| is == (epilogue != Epilogue::None)));
+            [true, false].map(|is| bias.as_ref().filter(|_| is == (*epilogue != Epilogue::None)));
         gemm.launch(stream, input.operand(), matrix.operand(), Operand::F32(out), fused)?;
         match left {
-            Some(_) => Ok(math.activate(stream, [self.rows, product.outputs], out, left, out, None)?),
+            Some(_) => Ok(math.activate(stream, [rows, product.outputs], out, left, out, None)?),
             None => Ok(()),
         }
     }
@@ -430,14 +457,14 @@ impl Forward {
         out: &GemmMatrix,
     ) -> Result<(), LearnError> {
         let layer = &step.layer;
-        let gemm = (&step.products[0], step.epilogue);
+        let planned @ (gemm, epilogue) = &step.products[0];
         if layer.wide {
-            return self.sums(stream, (math, weights), input, (of, gemm), &out.words);
+            return self.sums(stream, (math, weights), input, (of, planned, self.rows), &out.words);
         }
         let (matrix, bias) = (weights.matrix(&self.gemm_layout, of)?, weights.bias(of)?);
-        if step.epilogue == Epilogue::ReluBias {
+        if *epilogue == Epilogue::ReluBias {
             let (a, b, c) = (input.operand(), matrix.operand(), out.operand());
-            return Ok(step.products[0].launch(stream, a, b, c, bias.as_ref())?);
+            return Ok(gemm.launch(stream, a, b, c, bias.as_ref())?);
         }
         // In place where activations are f32.
         let count = self.rows * layer.outputs;
@@ -446,351 +473,9 @@ impl Forward {
             _ => out.words.part(0..count)?,
         };
         let [fused, left] =
-            [true, false].map(|is| bias.as_ref().filter(|_| is == (step.epilogue != Epilogue::None)));
-        step.products[0].launch(stream, input.operand(), matrix.operand(), Operand::F32(&sums), fused)?;
+            [true, false].map(|is| bias.as_ref().filter(|_| is == (*epilogue != Epilogue::None)));
+        gemm.launch(stream, input.operand(), matrix.operand(), Operand::F32(&sums), fused)?;
         let shape = [self.rows, layer.outputs];
         Ok(math.activate(stream, shape, &sums, left, &out.words, Some(layer.active))?)
-    }
-}
-
-/// A layer's products in the backward pass.
-#[derive(Debug)]
-struct BackwardLayer {
-    layer: Layer,
-    products: Vec<BackwardProduct>,
-}
-
-/// The gradients of a product.
-#[derive(Debug)]
-struct BackwardProduct {
-    /// dW = dY^T X, with the gradient of the bias where the product can.
-    weights: Gemm,
-    bias_fused: bool,
-    /// dX = dY W; None for the first layer.
-    inputs: Option<Gemm>,
-}
-
-/// Tables for the gradient of a product over places.
-#[derive(Debug)]
-struct BackwardTables {
-    split: MapTables,
-    fold: MapTables,
-}
-
-/// The backward pass of M samples: from the gradients of outputs to those of matrices and biases.
-#[derive(Debug)]
-pub struct Backward {
-    gemm_layout: GemmLayout,
-    rows: usize,
-    chains: Vec<Vec<BackwardLayer>>,
-    pub memory: BackwardMemory,
-}
-
-/// Memory of the backward pass of M samples.
-#[derive(Debug)]
-pub struct BackwardMemory {
-    /// Gradients of each chain's outputs, which the loss writes.
-    pub outputs: Vec<GemmMatrix>,
-    /// Gradients of the sums of a layer, for every second layer.
-    deltas: [GemmMatrix; 2],
-    /// f32 gradients of a layer's inputs, where deltas are not f32 or inputs are those of places.
-    scratch: Option<Buffer<f32>>,
-    /// Gradients of the product's outputs, over places or of a query.
-    split: Option<GemmMatrix>,
-    /// Shares of the gradients of weights and biases of a normalisation.
-    shares: Option<[Buffer<f32>; 2]>,
-    tables: Vec<Vec<Vec<BackwardTables>>>,
-    /// (matrix elements + biases): the gradients of matrices, then of biases.
-    pub gradient: Buffer<f32>,
-}
-
-impl BackwardMemory {
-    pub fn new(allocator: &Allocator, gemm_layout: &GemmLayout, rows: usize) -> Result<Self, CudaError> {
-        let outputs = |chain: &Vec<Layer>| {
-            let last = chain.last().map_or(0, |layer| layer.outputs);
-            GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(last))
-        };
-        let most = rows.saturating_mul(gemm_layout.widest());
-        let [read, made] = most_of_places(gemm_layout).map(|count| rows.saturating_mul(count));
-        let of_norm = |layer: &Layer| match &layer.operation {
-            Operation::Norm(norm) => norm.items * norm.share(),
-            _ => 0,
-        };
-        let shares = gemm_layout.chains.iter().flatten().map(of_norm).max().unwrap_or(0);
-        let shares = rows.saturating_mul(shares);
-        let shares = || Ok([allocator.alloc(shares)?, allocator.alloc(shares)?]);
-        let has_norm = gemm_layout.chains.iter().flatten().any(|layer| of_norm(layer) > 0);
-        let scratch = read.max(if gemm_layout.halves() { most } else { 0 });
-        Ok(Self {
-            outputs: gemm_layout.chains.iter().map(outputs).collect::<Result<_, _>>()?,
-            deltas: [
-                GemmMatrix::new(allocator, gemm_layout, most)?,
-                GemmMatrix::new(allocator, gemm_layout, most)?,
-            ],
-            scratch: if scratch > 0 { Some(allocator.alloc(scratch)?) } else { None },
-            split: if made > 0 { Some(GemmMatrix::new(allocator, gemm_layout, made)?) } else { None },
-            shares: has_norm.then(shares).transpose()?,
-            tables: tables(gemm_layout, |mapped| {
-                Ok(BackwardTables {
-                    split: MapTables::new(allocator, &mapped.split)?,
-                    fold: MapTables::new(allocator, &mapped.fold)?,
-                })
-            })?,
-            gradient: allocator.alloc(gemm_layout.matrix_elements + gemm_layout.biases)?,
-        })
-    }
-}
-
-impl Backward {
-    pub fn new(
-        (blas, stream): (&Blas, &Stream),
-        gemm_layout: &GemmLayout,
-        rows: usize,
-        memory: BackwardMemory,
-    ) -> Result<Self, LearnError> {
-        let plan = |number: usize, row: usize, product: &Product| -> Result<BackwardProduct, LearnError> {
-            let rows = rows * product.places;
-            let both = [(Epilogue::BiasGradient, Element::F32), (Epilogue::None, Element::F32)];
-            let choices = if product.bias.is_some() { &both } else { &both[1..] };
-            let (weights, epilogue) =
-                first_of(blas, choices.iter().copied(), |epilogue, output| GemmShape {
-                    m: product.outputs,
-                    n: product.inputs,
-                    k: rows,
-                    a_transposed: true,
-                    b_transposed: false,
-                    a_stride: product.outputs,
-                    b_stride: row,
-                    c_stride: product.inputs,
-                    products: gemm_layout.products(),
-                    output,
-                    epilogue,
-                })?;
-            let inputs = if number == 0 {
-                None
-            } else {
-                let (product, _) = first_of(blas, both[1..].iter().copied(), |epilogue, output| GemmShape {
-                    m: rows,
-                    n: product.inputs,
-                    k: product.outputs,
-                    a_transposed: false,
-                    b_transposed: false,
-                    a_stride: product.outputs,
-                    b_stride: product.inputs,
-                    c_stride: product.inputs,
-                    products: gemm_layout.products(),
-                    output,
-                    epilogue,
-                })?;
-                Some(product)
-            };
-            Ok(BackwardProduct { weights, bias_fused: epilogue == Epilogue::BiasGradient, inputs })
-        };
-        let mut chains = Vec::new();
-        for chain in &gemm_layout.chains {
-            let mut layers = Vec::new();
-            for (number, layer) in chain.iter().enumerate() {
-                let products = layer.products();
-                let products = products
-                    .iter()
-                    .map(|product| plan(number, layer.row(product), product))
-                    .collect::<Result<_, _>>()?;
-                layers.push(BackwardLayer { layer: layer.clone(), products });
-            }
-            chains.push(layers);
-        }
-        write_tables(stream, gemm_layout, &memory.tables, |tables, mapped| {
-            [(&tables.split, &mapped.split), (&tables.fold, &mapped.fold)]
-        })?;
-        Ok(Self { gemm_layout: gemm_layout.clone(), rows, chains, memory })
-    }
-
-    /// Leaves the gradients in its memory: matrices, then biases, as [`GemmLayout`] counts them.
-    pub fn run(
-        &self,
-        stream: &Stream,
-        math: &GemmMath,
-        weights: &Weights,
-        forward: &Forward,
-        obs: &GemmMatrix,
-    ) -> Result<(), LearnError> {
-        let (gemm_layout, rows, memory) = (&self.gemm_layout, self.rows, &self.memory);
-        for (number, (chain, outputs)) in self.chains.iter().zip(&memory.outputs).enumerate() {
-            let made = &forward.memory.outs[number];
-            let mut delta = outputs.first(gemm_layout, rows * chain[chain.len() - 1].layer.outputs)?;
-            for (k, step) in chain.iter().enumerate().rev() {
-                let (layer, input) = (&step.layer, if k == 0 { obs } else { &made[k - 1] });
-                let next = memory.deltas[k % 2].first(gemm_layout, rows * layer.inputs)?;
-                // The nonlinearity of the layer before.
-                let active = k.checked_sub(1).map_or(0, |below| chain[below].layer.active);
-                let of = (math, weights, &delta, input);
-                match &layer.operation {
-                    Operation::Dense(product) => {
-                        self.dense(stream, of, (layer, product, &step.products[0]), active, &next)?;
-                    }
-                    Operation::Norm(norm) => self.norm(stream, of, (layer, norm), &next)?,
-                    Operation::Pointer(product, pointer) => {
-                        let query = forward.memory.queries[number].as_ref().expect("a query");
-                        let score = Score {
-                            rows,
-                            pointer,
-                            items: Rows { words: &input.words, width: layer.inputs, wide: false },
-                            query: Rows { words: query, width: product.outputs, wide: true },
-                            step: ScoreStep::Forward { scores: query },
-                            out_row: layer.outputs,
-                        };
-                        let planned = &step.products[0];
-                        self.pointer(stream, of, (product, planned), score, active, &next)?;
-                    }
-                    Operation::Mapped(mapped) => {
-                        for (part, (mapped, product)) in mapped.iter().zip(&step.products).enumerate() {
-                            let tables =
-                                (&forward.memory.tables[number][k][part], &memory.tables[number][k][part]);
-                            let of_layer = (layer, mapped, product);
-                            self.mapped(stream, of, (forward, tables), of_layer, active, &next)?;
-                        }
-                    }
-                }
-                delta = next;
-            }
-        }
-        Ok(())
-    }
-
-    /// The gradients of a product's matrix and biases: `delta` times `input`, of `rows` rows.
-    fn of_weights(
-        &self,
-        stream: &Stream,
-        math: &GemmMath,
-        (product, planned): (&Product, &BackwardProduct),
-        [delta, input]: [&GemmMatrix; 2],
-    ) -> Result<(), LearnError> {
-        let (gradient, rows) = (&self.memory.gradient, self.rows * product.places);
-        let of_matrix = gradient.part(product.matrix..product.matrix + product.elements())?;
-        let of_bias = product.bias.map(|bias| {
-            let first = self.gemm_layout.matrix_elements + bias;
-            gradient.part(first..first + product.outputs)
-        });
-        let of_bias = of_bias.transpose()?;
-        let fused_bias = of_bias.as_ref().filter(|_| planned.bias_fused);
-        let of_matrix = Operand::F32(&of_matrix);
-        planned.weights.launch(stream, delta.operand(), input.operand(), of_matrix, fused_bias)?;
-        if let (None, Some(of_bias)) = (fused_bias, &of_bias) {
-            math.bias_sums(stream, [rows, product.outputs], (&delta.words, false), of_bias)?;
-        }
-        Ok(())
-    }
-
-    fn dense(
-        &self,
-        stream: &Stream,
-        (math, weights, delta, input): (&GemmMath, &Weights, &GemmMatrix, &GemmMatrix),
-        (layer, product, planned): (&Layer, &Product, &BackwardProduct),
-        active: usize,
-        next: &GemmMatrix,
-    ) -> Result<(), LearnError> {
-        self.of_weights(stream, math, (product, planned), [delta, input])?;
-        let Some(gemm) = &planned.inputs else { return Ok(()) };
-        let count = self.rows * layer.inputs;
-        let sums = match &self.memory.scratch {
-            Some(scratch) if self.gemm_layout.halves() => scratch.part(0..count)?,
-            _ => next.words.part(0..count)?,
-        };
-        let matrix = weights.matrix(&self.gemm_layout, product)?;
-        gemm.launch(stream, delta.operand(), matrix.operand(), Operand::F32(&sums), None)?;
-        Ok(math.slope(stream, [self.rows, layer.inputs], &sums, (&input.words, active), &next.words)?)
-    }
-
-    fn norm(
-        &self,
-        stream: &Stream,
-        (math, weights, delta, input): (&GemmMath, &Weights, &GemmMatrix, &GemmMatrix),
-        (layer, norm): (&Layer, &Norm),
-        next: &GemmMatrix,
-    ) -> Result<(), LearnError> {
-        let [weight, bias] = weights.norm(norm)?;
-        let items = self.rows * norm.items;
-        let [of_weight, of_bias] = self.memory.shares.as_ref().expect("memory for shares");
-        let shares = |shares: &Buffer<f32>| shares.part(0..items * norm.share());
-        let (of_weight, of_bias) = (shares(of_weight)?, shares(of_bias)?);
-        let sizes = [self.rows, layer.inputs];
-        let of = (&input.words, [&weight, &bias], &next.words);
-        math.norm(stream, norm, sizes, of, Some((&delta.words, [&of_weight, &of_bias])))?;
-        for (shares, first) in [(of_weight, norm.weight), (of_bias, norm.bias)] {
-            let first = self.gemm_layout.matrix_elements + first;
-            let gradient = self.memory.gradient.part(first..first + norm.share())?;
-            math.bias_sums(stream, [items, norm.share()], (&shares, true), &gradient)?;
-        }
-        Ok(())
-    }
-
-    fn pointer(
-        &self,
-        stream: &Stream,
-        (math, weights, delta, input): (&GemmMath, &Weights, &GemmMatrix, &GemmMatrix),
-        (product, planned): (&Product, &BackwardProduct),
-        score: Score<'_>,
-        active: usize,
-        next: &GemmMatrix,
-    ) -> Result<(), LearnError> {
-        let (gemm_layout, rows, delta) = (&self.gemm_layout, self.rows, &delta.words);
-        let split = self.memory.split.as_ref().expect("memory for the query");
-        let of_query = split.first(gemm_layout, rows * product.outputs)?;
-        let step = ScoreStep::Query { delta, out: &of_query.words };
-        math.pointer(stream, Score { step, ..score })?;
-        self.of_weights(stream, math, (product, planned), [&of_query, input])?;
-        let Some(gemm) = &planned.inputs else { return Ok(()) };
-        let scratch = self.memory.scratch.as_ref().expect("memory for the state");
-        let of_state = scratch.part(0..rows * product.inputs)?;
-        let matrix = weights.matrix(gemm_layout, product)?;
-        gemm.launch(stream, of_query.operand(), matrix.operand(), Operand::F32(&of_state), None)?;
-        let out = Rows { words: &next.words, width: score.items.width, wide: false };
-        let step = ScoreStep::Items { delta, of_state: &of_state, out, active };
-        Ok(math.pointer(stream, Score { step, ..score })?)
-    }
-
-    fn mapped(
-        &self,
-        stream: &Stream,
-        (math, weights, delta, input): (&GemmMath, &Weights, &GemmMatrix, &GemmMatrix),
-        (forward, (ahead, back)): (&Forward, (&Tables, &BackwardTables)),
-        (layer, mapped, planned): (&Layer, &Mapped, &BackwardProduct),
-        active: usize,
-        next: &GemmMatrix,
-    ) -> Result<(), LearnError> {
-        let (gemm_layout, rows, product) = (&self.gemm_layout, self.rows, &mapped.product);
-        let delta_rows = Rows { words: &delta.words, width: layer.outputs, wide: false };
-        let made = product.places * product.outputs;
-        let split = self.memory.split.as_ref().expect("memory for places").first(gemm_layout, rows * made)?;
-        let follow = Follow {
-            rows,
-            input: delta_rows,
-            second: None,
-            bias: None,
-            activated: None,
-            out: Rows { words: &split.words, width: made, wide: false },
-            first: 0,
-            active: 0,
-            scale: 1.0,
-        };
-        math.map(stream, &back.split, follow)?;
-        // Made again, because the pass may have other layers over places.
-        let patches = forward.unfold(stream, math, (layer, mapped, ahead), input)?;
-        self.of_weights(stream, math, (product, planned), [&split, &patches])?;
-        let Some(gemm) = &planned.inputs else { return Ok(()) };
-        let width = product.places * product.inputs;
-        let sums = self.memory.scratch.as_ref().expect("memory for places").part(0..rows * width)?;
-        let matrix = weights.matrix(gemm_layout, product)?;
-        gemm.launch(stream, split.operand(), matrix.operand(), Operand::F32(&sums), None)?;
-        let activated = input.first(gemm_layout, rows * layer.inputs)?;
-        let follow = Follow {
-            input: Rows { words: &sums, width, wide: true },
-            second: Some(delta_rows),
-            activated: Some(&activated.words),
-            out: Rows { words: &next.words, width: layer.inputs, wide: false },
-            active,
-            ..follow
-        };
-        Ok(math.map(stream, &back.fold, follow)?)
     }
 }

@@ -2,9 +2,9 @@
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
-use super::layout::{GemmLayout, THREADS};
+use super::layout::{Extent, GemmLayout, THREADS};
 use super::math::GemmMath;
-use super::products::{Forward, ForwardMemory, GemmMatrix, Weights};
+use super::products::{Forward, ForwardMemory, GemmMatrix, Recall, Weights};
 use super::update::{GemmWeightParams, GemmWeightSizes};
 use crate::LearnError;
 use crate::config::Config;
@@ -45,6 +45,8 @@ pub struct GemmRolloutSizes {
     rows: [usize; 2],
     /// Maximum truncations of an environment in a rollout, each with a final observation.
     max_truncations: usize,
+    /// Numbers of state of all environments; 0 without memory.
+    states: usize,
 }
 
 impl GemmRolloutSizes {
@@ -55,7 +57,13 @@ impl GemmRolloutSizes {
             obs_words,
             rows: gemm_layout.output_rows(),
             max_truncations: kernel_env.max_truncations(config.num_steps),
+            states: gemm_layout.states.saturating_mul(config.num_envs),
         }
+    }
+
+    /// Numbers of state of all final observations.
+    fn final_states(&self) -> usize {
+        self.max_truncations.saturating_mul(self.states)
     }
 
     fn sum_words(&self) -> usize {
@@ -67,8 +75,8 @@ operant_cuda::params! {
     /// Parameters of the kernels: a thread accesses only its environment's entries, steps below T and truncations below their
     /// maximum.
     pub struct GemmRolloutParams<'a>(of: GemmRolloutSizes) for [
-        "gemm_begin", "gemm_step", "gemm_bootstrap", "gemm_finish"
-    ], blocks of.horizon.blocks, {
+        "gemm_begin", "gemm_step", "gemm_carry", "gemm_bootstrap", "gemm_finish"
+    ], blocks of.horizon.blocks.max(of.states.div_ceil(THREADS)), {
         horizon: part [HorizonParams, &of.horizon],
         /// (N): episodes of this horizon so far.
         episodes: writes [u32; EPISODE_WORDS * of.horizon.num_envs],
@@ -84,6 +92,12 @@ operant_cuda::params! {
         policy: reads [f32; of.rows[0] * of.horizon.num_envs],
         /// (N, value_row): the critic's; the policy's where one network does both.
         values: reads [f32; of.rows[1] * of.horizon.num_envs],
+        /// (N, states): the state of layers with memory before a step; zero where an episode begins.
+        state: writes_any [f32; of.states],
+        /// (N, states): after the last forward pass.
+        after: reads_any [f32; of.states],
+        /// (max_truncations, N, states): with the final observations.
+        final_states: writes_any [f32; of.final_states()],
         policy_row: value [u32],
         value_row: value [u32],
         /// Where the value lies in a row of values.
@@ -96,6 +110,11 @@ operant_cuda::params! {
     }
 }
 
+/// One step from a state.
+fn recall(state: Option<&Buffer<f32>>) -> Option<Recall<'_>> {
+    state.map(|initial| Recall { initial, keep: None })
+}
+
 /// Memory of the policy and of the state between two kernels of a rollout.
 #[derive(Debug)]
 pub struct GemmPolicyMemory {
@@ -104,6 +123,7 @@ pub struct GemmPolicyMemory {
     truncated_at: Buffer<u32>,
     episodes: Buffer<u32>,
     sums: Buffer<f32>,
+    states: Option<[Buffer<f32>; 2]>,
     forward: ForwardMemory,
 }
 
@@ -118,13 +138,15 @@ impl GemmPolicyMemory {
         horizon: HorizonSizes,
     ) -> Result<Self, CudaError> {
         let (n, of) = (config.num_envs, GemmRolloutSizes::new(kernel_env, config, gemm_layout, horizon));
+        let states = || Ok([allocator.alloc(of.states)?, allocator.alloc(of.final_states())?]);
         Ok(Self {
             obs: GemmMatrix::new(allocator, gemm_layout, n.saturating_mul(gemm_layout.obs_row()))?,
             final_obs: allocator.alloc((of.max_truncations * of.obs_words).saturating_mul(n))?,
             truncated_at: allocator.alloc(of.max_truncations.saturating_mul(n))?,
             episodes: allocator.alloc(EPISODE_WORDS.saturating_mul(n))?,
             sums: allocator.alloc(of.sum_words().saturating_mul(n))?,
-            forward: ForwardMemory::new(allocator, gemm_layout, n)?,
+            states: if of.states > 0 { Some(states()?) } else { None },
+            forward: ForwardMemory::new(allocator, gemm_layout, Extent { sequences: n, steps: 1 })?,
         })
     }
 }
@@ -150,6 +172,9 @@ pub struct GemmPolicy {
     truncated_at: Buffer<u32>,
     episodes: Buffer<u32>,
     sums: Buffer<f32>,
+    carry: Option<Function>,
+    /// With memory: (N, states) before the next step, and (max_truncations, N, states) with the final observations.
+    states: Option<[Buffer<f32>; 2]>,
     graphs: Graphs,
 }
 
@@ -175,7 +200,10 @@ impl GemmPolicy {
         let module =
             device.load(&gemm_rollout_program(kernel_env, network, config, &gemm_layout, horizon.norms))?;
         let sizes = GemmRolloutSizes::new(kernel_env, config, &gemm_layout, horizon);
-        let GemmPolicyMemory { obs, final_obs, truncated_at, episodes, sums, forward } = memory;
+        let GemmPolicyMemory { obs, final_obs, truncated_at, episodes, sums, states, forward } = memory;
+        for states in states.iter().flatten() {
+            states.fill(stream, 0)?;
+        }
         let words = n * sizes.obs_words;
         let truncations = (0..sizes.max_truncations)
             .map(|truncation| {
@@ -191,7 +219,12 @@ impl GemmPolicy {
             pack: module.function("gemm_pack")?,
             sizes,
             parameters: network.len(),
-            forward: Forward::new((&device.blas()?, stream), &gemm_layout, n, forward)?,
+            forward: Forward::new(
+                (&device.blas()?, stream),
+                &gemm_layout,
+                Extent { sequences: n, steps: 1 },
+                forward,
+            )?,
             gemm_layout,
             weights,
             obs,
@@ -200,11 +233,18 @@ impl GemmPolicy {
             truncated_at,
             episodes,
             sums,
+            carry: states.is_some().then(|| module.function("gemm_carry")).transpose()?,
+            states,
             graphs: Graphs::default(),
         };
         // Makes the library load its kernels before the capture; the results are not used.
-        made.forward.run(stream, &made.math, &made.weights, &made.obs, 0)?;
+        made.forward.run(stream, &made.math, &made.weights, (&made.obs, recall(made.state())), 0)?;
         Ok(made)
+    }
+
+    /// The state of layers with memory, (N, states).
+    pub fn state(&self) -> Option<&Buffer<f32>> {
+        self.states.as_ref().map(|[state, _]| state)
     }
 
     /// Copies parameters.
@@ -242,6 +282,9 @@ impl GemmPolicy {
             policy_row: sizes.rows[0] as u32,
             value_row: sizes.rows[1] as u32,
             value_at: self.gemm_layout.value_at().unwrap_or(0) as u32,
+            state: self.state(),
+            after: self.forward.after(),
+            final_states: self.states.as_ref().map(|[_, final_states]| final_states),
             max_truncations: sizes.max_truncations as u32,
             step: 0,
             truncation: 0,
@@ -252,17 +295,26 @@ impl GemmPolicy {
             let params = GemmRolloutParams { step: step as u32, truncation: truncation as u32, ..params };
             function.run(stream, grid, &params, sizes)
         };
-        let forward = |obs: &GemmMatrix, from| self.forward.run(stream, &self.math, &self.weights, obs, from);
+        let forward = |obs: &GemmMatrix, state: Option<&Buffer<f32>>, from| {
+            self.forward.run(stream, &self.math, &self.weights, (obs, recall(state)), from)
+        };
         run(&self.begin, 0, 0, 0)?;
         for step in 0..sizes.horizon.num_steps {
-            forward(&self.obs, 0)?;
+            forward(&self.obs, self.state(), 0)?;
             run(&self.step, 0, step, 0)?;
+            if let Some(carry) = &self.carry {
+                let grid = LaunchConfig::covering(sizes.states, THREADS as u32);
+                carry.run(stream, grid, &GemmRolloutParams { step: step as u32, ..params }, sizes)?;
+            }
         }
         for (truncation, obs) in self.truncations.iter().enumerate() {
-            forward(obs, critic)?;
+            let state = params
+                .final_states
+                .map(|all| all.part(truncation * sizes.states..(truncation + 1) * sizes.states));
+            forward(obs, state.transpose()?.as_ref(), critic)?;
             run(&self.bootstrap, 0, 0, truncation)?;
         }
-        forward(&self.obs, 0)?;
+        forward(&self.obs, self.state(), 0)?;
         Ok(run(&self.finish, self.gemm_layout.rollout_shared(sizes.horizon.norms), 0, 0)?)
     }
 }

@@ -2,9 +2,9 @@
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
-use super::layout::{GemmLayout, THREADS};
+use super::layout::{Extent, GemmLayout, THREADS};
 use super::math::GemmMath;
-use super::products::{Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Weights};
+use super::products::{Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Recall, Weights};
 use crate::LearnError;
 use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
@@ -19,9 +19,14 @@ pub const GEMM_UPDATE: KernelText =
     kernel_text!("gemm_update", "gemm/update.cu", [GemmUpdateParams, GemmWeightParams]);
 
 /// `gemm/update.cu` for an environment and a network.
-pub fn gemm_update_program(kernel_env: &KernelEnv, network: &Network, gemm_layout: &GemmLayout) -> Program {
+pub fn gemm_update_program(
+    kernel_env: &KernelEnv,
+    network: &Network,
+    config: &Config,
+    gemm_layout: &GemmLayout,
+) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    ProgramText::of(kernel_env, GEMM_UPDATE, gemm_layout.update_defines(network, &layout))
+    ProgramText::of(kernel_env, GEMM_UPDATE, gemm_layout.update_defines(network, config, &layout))
 }
 
 /// Sizes of weights as products read them.
@@ -85,6 +90,8 @@ pub struct GemmUpdateSizes {
     products: usize,
     /// Log standard deviations of a Gaussian head, else 0.
     log_std: usize,
+    /// Numbers of state of an environment; 0 without memory.
+    states: usize,
 }
 
 impl GemmUpdateSizes {
@@ -108,7 +115,24 @@ impl GemmUpdateSizes {
             row_words: rows.map(|row| gemm_layout.words(row)),
             products: gemm_layout.matrix_elements + gemm_layout.biases,
             log_std: network.log_std.map_or(0, |_| gemm_layout.outputs),
+            states: network.states,
         }
+    }
+
+    /// The rows of a minibatch.
+    fn extent(&self) -> Extent {
+        let steps = self.update.sequence;
+        Extent { sequences: self.update.minibatch() / steps, steps }
+    }
+
+    /// Numbers of the states that a minibatch's sequences begin with.
+    fn initial(&self) -> usize {
+        self.extent().sequences.saturating_mul(self.states)
+    }
+
+    /// Steps of a minibatch that say whether they begin an episode.
+    fn keep(&self) -> usize {
+        if self.states > 0 { self.update.minibatch() } else { 0 }
     }
 }
 
@@ -122,6 +146,10 @@ operant_cuda::params! {
         weights: part [GemmWeights, &of.weights],
         /// (M, row).
         obs: writes [f32; of.update.minibatch() * of.obs_words],
+        /// (M): with memory, 0 where a step begins an episode.
+        keep: writes_any [f32; of.keep()],
+        /// (sequences, states): the state before their first step.
+        initial: writes_any [f32; of.initial()],
         /// (M, policy row).
         policy: reads [f32; of.update.minibatch() * of.rows[0]],
         /// (M, value row): the critic's outputs; the policy's where one network does both.
@@ -146,6 +174,7 @@ operant_cuda::params! {
 pub struct GemmUpdateMemory {
     weights: Weights,
     obs: GemmMatrix,
+    recall: Option<[Buffer<f32>; 2]>,
     log_std_shares: Option<Buffer<f32>>,
     forward: ForwardMemory,
     backward: BackwardMemory,
@@ -161,12 +190,14 @@ impl GemmUpdateMemory {
     ) -> Result<Self, CudaError> {
         let rows = of.update.minibatch();
         let shares = of.log_std * of.update.blocks;
+        let recall = || Ok([allocator.alloc(of.initial())?, allocator.alloc(of.keep())?]);
         Ok(Self {
             weights: Weights::new(allocator, gemm_layout)?,
             obs: GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(gemm_layout.obs_row()))?,
+            recall: if of.states > 0 { Some(recall()?) } else { None },
             log_std_shares: if shares > 0 { Some(allocator.alloc(shares)?) } else { None },
-            forward: ForwardMemory::new(allocator, gemm_layout, rows)?,
-            backward: BackwardMemory::new(allocator, gemm_layout, rows)?,
+            forward: ForwardMemory::new(allocator, gemm_layout, of.extent())?,
+            backward: BackwardMemory::new(allocator, gemm_layout, of.extent())?,
         })
     }
 }
@@ -185,6 +216,8 @@ pub struct GemmUpdate {
     backward: Backward,
     pub weights: Weights,
     obs: GemmMatrix,
+    /// What sequences begin with, and where steps begin episodes.
+    recall: Option<[Buffer<f32>; 2]>,
     log_std_shares: Option<Buffer<f32>>,
 }
 
@@ -202,15 +235,14 @@ impl GemmUpdate {
     ) -> Result<Self, LearnError> {
         let multiprocessors = device.properties().multiprocessors as usize;
         let sizes = GemmUpdateSizes::new(network, config, &gemm_layout, stride, multiprocessors);
-        let rows = sizes.update.minibatch();
-        let blas = device.blas()?;
-        let module = device.load(&gemm_update_program(kernel_env, network, &gemm_layout))?;
+        let (extent, blas) = (sizes.extent(), device.blas()?);
+        let module = device.load(&gemm_update_program(kernel_env, network, config, &gemm_layout))?;
         let grid = LaunchConfig {
             blocks: sizes.update.blocks as u32,
             threads: THREADS as u32,
             shared: gemm_layout.update_shared() as u32,
         };
-        let GemmUpdateMemory { weights, obs, log_std_shares, forward, backward } =
+        let GemmUpdateMemory { weights, obs, recall, log_std_shares, forward, backward } =
             GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
         Ok(Self {
             math: GemmMath::new(device, &gemm_layout)?,
@@ -218,12 +250,13 @@ impl GemmUpdate {
             loss: with_shared(&module, "update_loss", grid)?,
             pack: module.function("update_pack")?,
             phases: Phases::new(&module, grid)?,
-            forward: Forward::new((&blas, stream), &gemm_layout, rows, forward)?,
-            backward: Backward::new((&blas, stream), &gemm_layout, rows, backward)?,
+            forward: Forward::new((&blas, stream), &gemm_layout, extent, forward)?,
+            backward: Backward::new((&blas, stream), &gemm_layout, extent, backward)?,
             gemm_layout,
             sizes,
             weights,
             obs,
+            recall,
             log_std_shares,
         })
     }
@@ -249,8 +282,14 @@ impl GemmUpdate {
     /// # Errors
     /// When a launch fails.
     pub fn warm(&self, stream: &Stream) -> Result<(), LearnError> {
-        self.forward.run(stream, &self.math, &self.weights, &self.obs, 0)?;
-        self.backward.run(stream, &self.math, &self.weights, &self.forward, &self.obs)
+        self.forward.run(stream, &self.math, &self.weights, self.inputs(), 0)?;
+        self.backward.run(stream, &self.math, &self.weights, &self.forward, self.inputs())
+    }
+
+    /// What the network reads of a minibatch.
+    fn inputs(&self) -> (&GemmMatrix, Option<Recall<'_>>) {
+        let recall = self.recall.as_ref();
+        (&self.obs, recall.map(|[initial, keep]| Recall { initial, keep: Some(keep) }))
     }
 
     /// Enqueues an update in a stream that is being captured.
@@ -264,6 +303,8 @@ impl GemmUpdate {
             update: update.at(epoch, minibatch),
             weights: GemmWeights::of(&self.weights),
             obs: &self.obs.words,
+            keep: self.recall.as_ref().map(|[_, keep]| keep),
+            initial: self.recall.as_ref().map(|[initial, _]| initial),
             policy,
             values,
             policy_gradient: &gradients[0].words,
@@ -276,9 +317,9 @@ impl GemmUpdate {
         let minibatches = sizes.update.num_minibatches;
         self.phases.run(stream, sizes, config, minibatches, at, |params| {
             self.gather.run(stream, grid, params, sizes)?;
-            self.forward.run(stream, &self.math, &self.weights, &self.obs, 0)?;
+            self.forward.run(stream, &self.math, &self.weights, self.inputs(), 0)?;
             self.loss.run(stream, grid, params, sizes)?;
-            self.backward.run(stream, &self.math, &self.weights, &self.forward, &self.obs)
+            self.backward.run(stream, &self.math, &self.weights, &self.forward, self.inputs())
         })
     }
 }
