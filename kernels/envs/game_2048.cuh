@@ -535,6 +535,14 @@ __device__ __forceinline__ float env_feature(const float* obs, unsigned k) {
     return 0.0f;
 }
 
+__device__ __forceinline__ unsigned env_index(const float* obs, unsigned i) {
+    if (i < 16u) {
+        const unsigned item = i - 0u;
+        return (__float_as_uint(obs[0u + item / 4u]) >> item % 4u * 8u & 0xffu);
+    }
+    return 0u;
+}
+
 __device__ __forceinline__ void env_legal(
     const EnvState& state, bool* legal) {
     const bool t1 = state.cells[0] == 0u;

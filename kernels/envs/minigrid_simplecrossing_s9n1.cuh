@@ -779,3 +779,15 @@ __device__ __forceinline__ float env_feature(const float* obs, unsigned k) {
     }
     return 0.0f;
 }
+
+__device__ __forceinline__ unsigned env_index(const float* obs, unsigned i) {
+    if (i < 147u) {
+        const unsigned item = i - 0u;
+        return (__float_as_uint(obs[0u + item / 4u]) >> item % 4u * 8u & 0xffu) + input_offset_0(item % 3u);
+    }
+    if (i < 148u) {
+        const unsigned item = i - 147u;
+        return (__float_as_uint(obs[37u + item / 4u]) >> item % 4u * 8u & 0xffu);
+    }
+    return 0u;
+}

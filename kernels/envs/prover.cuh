@@ -1080,6 +1080,18 @@ __device__ __forceinline__ float env_feature(const float* obs, unsigned k) {
     return 0.0f;
 }
 
+__device__ __forceinline__ unsigned env_index(const float* obs, unsigned i) {
+    if (i < 30u) {
+        const unsigned item = i - 0u;
+        return (__float_as_uint(obs[0u + item / 4u]) >> item % 4u * 8u & 0xffu) + input_offset_0(item % 3u);
+    }
+    if (i < 630u) {
+        const unsigned item = i - 30u;
+        return (__float_as_uint(obs[8u + item / 4u]) >> item % 4u * 8u & 0xffu) + input_offset_1(item % 3u);
+    }
+    return 0u;
+}
+
 __device__ __forceinline__ void env_legal(
     const EnvState& state, bool* legal) {
     const unsigned t1 = (1u < state.count) ? state.count : 1u;

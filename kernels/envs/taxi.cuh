@@ -123,6 +123,14 @@ __device__ __forceinline__ float env_feature(const float* obs, unsigned k) {
     return 0.0f;
 }
 
+__device__ __forceinline__ unsigned env_index(const float* obs, unsigned i) {
+    if (i < 1u) {
+        const unsigned item = i - 0u;
+        return (__float_as_uint(obs[0u + item / 2u]) >> item % 2u * 16u & 0xffffu);
+    }
+    return 0u;
+}
+
 __device__ __forceinline__ void env_legal(
     const EnvState& state, bool* legal) {
     const unsigned t1 = state.cell - (5u * ((state.cell * 13u) >> 6u));

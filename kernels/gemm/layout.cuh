@@ -41,8 +41,25 @@ __device__ inline void pack_parameter(unsigned index, float value, const GemmWei
     }
 }
 
-// A row of an observation as the first product reads it; `obs` are ENV_OBS_WORDS words.
+#if INDICES
+// The rows of tables that an observation's INDICES items look up; `obs` are ENV_OBS_WORDS words.
+__device__ __forceinline__ void write_indices(unsigned* to, const float* obs) {
+    for (unsigned i = 0u; i < INDICES; ++i) to[i] = env_index(obs, i);
+}
+#endif
+
+// A number of an observation as the first product reads it; with tables, of what is no index. PASSED are its runs, {first feature, count}.
 __device__ __forceinline__ float feature(const float* obs, unsigned k) {
+#if INDICES
+    static constexpr unsigned runs[][2] = PASSED;
+    constexpr unsigned COUNT = sizeof(runs) / sizeof(runs[0]);
+#pragma unroll
+    for (unsigned run = 0u; run < COUNT; ++run) {
+        if (k < runs[run][1]) return env_feature(obs, runs[run][0] + k);
+        k -= runs[run][1];
+    }
+    return 0.0f;
+#endif
     if (k >= width(0u)) return 0.0f;
 #if ENV_PACKED
     return env_feature(obs, k);

@@ -42,20 +42,18 @@ KERNEL(gemm_slope, GemmMathParams, 256, 1) {
 // The other number of a column: none, or a bias if it has this bit. Twins of gemm/maps.rs.
 constexpr unsigned NONE = ~0u, BIAS_BIT = 1u << 31u;
 
-// Column j of a row of `columns` numbers of `out`, from number `first` of the row on: scale x the sum of the numbers uses[starts[j]] .. of the
-// same row of `input`, plus a bias or a number of `second`; then, below column `active`, the nonlinearity, or, backward, its slope by `activated`.
+// Column j of a row of `columns` numbers of `out`: the sum of the numbers uses[starts[j]] .. of the same row of `input`, plus a bias or a number of `second`; then, below column `active`, the nonlinearity, or, backward, its slope by `activated`.
 KERNEL(gemm_map, GemmMapParams, 256, 1) {
     const u64 count = params.rows * params.columns;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x) {
         const u64 row = at / params.columns;
         const unsigned j = (unsigned)(at % params.columns), other = params.others[j];
-        const u64 from = row * params.input_row, to = row * params.out_row + params.first + j;
+        const u64 from = row * params.input_row, to = row * params.out_row + j;
         float x = 0.0f;
         for (unsigned use = params.starts[j]; use < params.starts[j + 1u]; ++use) {
             const u64 of_input = from + params.uses[use];
             x += params.wide_input ? ((const float*)params.input)[of_input] : read_element(params.input, of_input);
         }
-        x *= params.scale;
         if (other != NONE) x += other & BIAS_BIT ? params.bias[other ^ BIAS_BIT] : read_element(params.second, row * params.second_row + other);
         if (j < params.active) x = params.activated ? x * slope(read_element(params.activated, to)) : activation(x);
         write_element(params.out, to, x);

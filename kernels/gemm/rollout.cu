@@ -87,6 +87,9 @@ KERNEL(gemm_begin, GemmRolloutParams, THREADS, 1) {
     float obs[ENV_OBS_WORDS];
     view(running.state, horizon.normaliser, obs, true, sums);
     write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
+#if INDICES
+    write_indices(params.indices + (u64)environment * INDICES, obs);
+#endif
     ((EpisodeSums*)params.episodes)[environment] = episodes;
     ((NormSums*)params.sums)[environment] = sums;
 #if STATES
@@ -168,12 +171,18 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
             const u64 place = (u64)truncation * horizon.num_envs + environment;
             view(outcome.after, horizon.normaliser, obs, false, sums);
             write_row((Element*)params.final_obs + place * OBS_ROW, obs);
+#if INDICES
+            write_indices(params.final_indices + place * INDICES, obs);
+#endif
             params.truncated_at[place] = t + 1u;
         }
     }
     // The observation after the last step is counted by the next horizon.
     view(running.state, horizon.normaliser, obs, t + 1u < horizon.num_steps, sums);
     write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
+#if INDICES
+    write_indices(params.indices + (u64)environment * INDICES, obs);
+#endif
     store_running(running, horizon.environments + environment, horizon.num_envs);
     store_discounted(horizon.normaliser, environment, discounted);
     ((EpisodeSums*)params.episodes)[environment] = episodes;

@@ -78,6 +78,9 @@ KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
         Element* to = (Element*)params.obs + at * PAD;
 #pragma unroll
         for (unsigned k = 0u; k < PAD; ++k) to[k] = to_element(feature(obs, group * PAD + k));
+#if INDICES
+        if (group == 0u) write_indices(params.indices + (u64)row * INDICES, obs);
+#endif
 #if STATES
         if (group == 0u) params.keep[row] = obs[SAMPLE_KEEP];
 #endif

@@ -149,10 +149,36 @@ impl Packing {
         }
     }
 
-    /// CUDA C++ of `env_input`, which does the same for one observation, and of `env_feature`, which returns one of its
-    /// features as a float.
+    /// CUDA C++ of `env_input`, which does the same for one observation, of `env_feature`, which returns one of its features as a float, and
+    /// of `env_index`: of one of its indices, in their order, the index plus the bounds of those before it at its position.
     pub(crate) fn emit(&self) -> String {
-        self.emit_input() + &self.emit_feature()
+        self.emit_input() + &self.emit_feature() + &self.emit_index()
+    }
+
+    fn emit_index(&self) -> String {
+        let (mut body, mut start) = (String::new(), 0);
+        for (number, field) in self.fields.iter().enumerate().filter(|(_, field)| field.kind == Kind::Index) {
+            let Field { word, bits, count, below, .. } = field;
+            let (per_word, mask, period, end) = (32 / bits, field.mask(), below.len(), start + count);
+            let before = if period == 1 {
+                String::new()
+            } else {
+                format!(" + input_offset_{number}(item % {period}u)")
+            };
+            write!(
+                body,
+                "    if (i < {end}u) {{\n        const unsigned item = i - {start}u;\n        \
+                 return (__float_as_uint(obs[{word}u + item / {per_word}u]) >> item % {per_word}u * {bits}u & \
+                 0x{mask:x}u){before};\n    }}\n"
+            )
+            .expect("writing to a string");
+            start = end;
+        }
+        if body.is_empty() {
+            return body;
+        }
+        let head = "__device__ __forceinline__ unsigned env_index(const float* obs, unsigned i)";
+        format!("\n{head} {{\n{body}    return 0u;\n}}\n")
     }
 
     fn emit_feature(&self) -> String {

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use operant_cuda::{Compiler, Program, SearchPaths};
 use operant_env::{
-    AnyEnv, Autoreset,
+    AnyEnv, Autoreset, builtin,
     cartpole::CartPole,
     minatar::{Breakout, MinAtar},
     pendulum::Pendulum,
@@ -14,12 +14,12 @@ use operant_env::{
 };
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    GemmLayout, KernelEnv, gae_program, gemm_cells_program, gemm_math_program, gemm_rollout_program,
-    gemm_update_program, pack_program, play_program, replay_program, rollout_program, step_program,
-    update_program,
+    GemmLayout, KernelEnv, gae_program, gemm_cells_program, gemm_lookup_program, gemm_math_program,
+    gemm_rollout_program, gemm_update_program, pack_program, play_program, replay_program, rollout_program,
+    step_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{Config, CoreKind, Precision};
+use operant_learn::{Config, CoreKind, Encoder, Precision};
 
 const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
 
@@ -49,17 +49,18 @@ fn programs(env: &dyn AnyEnv, hidden: &[usize], precision: Precision) -> Vec<Pro
     ]
 }
 
-/// Programs of an environment that networks with memory need.
-fn with_memory(env: &dyn AnyEnv, core: CoreKind, precision: Precision) -> Vec<Program> {
-    let config = Config { core, hidden: vec![32], num_minibatches: 3, ..Config::default() };
+/// Programs of an environment for networks with memory or embeddings.
+fn with_layers(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Program> {
+    let config = Config { hidden: vec![32], num_minibatches: 3, ..config };
     let kernel_env = KernelEnv::of(env).expect("CUDA source");
     let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
     let gemm_layout = GemmLayout::new(&network, precision);
-    vec![
+    let around = [
         gemm_rollout_program(&kernel_env, &network, &config, &gemm_layout, 0),
         gemm_update_program(&kernel_env, &network, &config, &gemm_layout),
-        gemm_cells_program(&gemm_layout).expect("it has memory"),
-    ]
+    ];
+    let of_layers = [gemm_cells_program(&gemm_layout), gemm_lookup_program(&gemm_layout)];
+    around.into_iter().chain(of_layers.into_iter().flatten()).collect()
 }
 
 #[test]
@@ -80,9 +81,14 @@ fn every_kernel_compiles_without_a_warning() {
     // Few one-hot inputs.
     all.extend(programs(&TMaze::default(), &[64, 64], Precision::Bf16));
     all.extend(programs(&TMaze::default(), &[], Precision::Tf32));
-    all.extend(with_memory(&TMaze::default(), CoreKind::MinGru, Precision::Bf16));
-    all.extend(with_memory(&CartPole::default(), CoreKind::Gru, Precision::Tf32));
-    all.extend(with_memory(&Pendulum::default(), CoreKind::Lstm, Precision::F32));
+    let core = |core| Config { core, ..Config::default() };
+    all.extend(with_layers(&TMaze::default(), core(CoreKind::MinGru), Precision::Bf16));
+    all.extend(with_layers(&CartPole::default(), core(CoreKind::Gru), Precision::Tf32));
+    all.extend(with_layers(&Pendulum::default(), core(CoreKind::Lstm), Precision::F32));
+    for (name, precision) in [("minigrid_empty_8x8", Precision::Bf16), ("taxi", Precision::F32)] {
+        let tables = Config { encoder: Encoder::Embed, ..Config::default() };
+        all.extend(with_layers(&**builtin().find(name).expect("registered"), tables, precision));
+    }
     for program in all {
         let image = compiler.compile(&program, 90).unwrap_or_else(|error| panic!("{error}"));
         assert!(!image.log.contains("warning"), "{}: {}", program.name, image.log);

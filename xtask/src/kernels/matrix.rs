@@ -2,15 +2,15 @@
 
 use anyhow::{Context, Result};
 use operant_cuda::{Peak, Program};
-use operant_env::{AnyEnv, Autoreset, builtin};
+use operant_env::{AnyEnv, Autoreset, Registry, builtin};
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    GemmLayout, KernelEnv, Kernels, choose, gae_program, gemm_cells_program, gemm_math_program,
-    gemm_rollout_program, gemm_update_program, pack_program, play_program, replay_program, rollout_program,
-    step_program, update_program,
+    GemmLayout, KernelEnv, Kernels, choose, gae_program, gemm_cells_program, gemm_lookup_program,
+    gemm_math_program, gemm_rollout_program, gemm_update_program, pack_program, play_program, replay_program,
+    rollout_program, step_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{Config, CoreKind, Precision, presets};
+use operant_learn::{Config, CoreKind, Encoder, Precision, presets};
 
 /// N that kernels are specialised for.
 pub const NUM_ENVS: usize = 8_192;
@@ -104,8 +104,9 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
     };
     for (architecture, limits) in ARCHITECTURES.into_iter().filter(|(number, _)| selected(number)) {
         let with = |hidden| Programs { architecture, limits, hidden };
-        jobs.extend([gae_program(), Peak::program()].map(|program| with(&[]).job(program)));
         let all = builtin();
+        let alone = [gae_program(), Peak::program()].into_iter().chain(lookup_programs(&all)?);
+        jobs.extend(alone.map(|program| with(&[]).job(program)));
         let is_shown = |env: &&std::sync::Arc<dyn AnyEnv>| {
             extent == ProgramSelection::All || PAGE.contains(&env.spec().name.as_str())
         };
@@ -120,6 +121,15 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
         }
     }
     Ok(jobs)
+}
+
+/// The kernels of tables that indices look up, which do not depend on the environment.
+fn lookup_programs(all: &Registry) -> Result<Vec<Program>> {
+    let config = Config { encoder: Encoder::Embed, ..wide([64, 64]) };
+    let env = all.find("taxi").context("no environment with indices")?;
+    let network = Network::new(Architecture::of(&env.spec(), &config)?);
+    let of = |precision| gemm_lookup_program(&GemmLayout::new(&network, precision));
+    Ok(Precision::ALL.into_iter().filter_map(of).collect())
 }
 
 /// Collects the programs of an environment.

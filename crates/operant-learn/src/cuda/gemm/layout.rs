@@ -4,7 +4,7 @@ use operant_cuda::{Element, InputPrecision};
 
 use super::maps::Mapped;
 use crate::config::{Activation, Config};
-use crate::network::{Cell, CellSpec, Form, Input, LayerSpec, Network, Pointer, Pool};
+use crate::network::{Cell, CellSpec, Embed, Form, Input, LayerSpec, Network, Pointer, Pool};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
@@ -41,8 +41,8 @@ pub struct Product {
     pub outputs: usize,
     /// The first element of its matrix.
     pub matrix: usize,
-    /// The first of its biases; None for tables, which have none.
-    pub bias: Option<usize>,
+    /// The first of its biases.
+    pub bias: usize,
 }
 
 impl Product {
@@ -72,8 +72,10 @@ pub struct Layer {
 pub enum Operation {
     /// A product of whole rows.
     Dense(Product),
-    /// Products over places of a row.
-    Mapped(Vec<Mapped>),
+    /// A product over places of a row.
+    Mapped(Box<Mapped>),
+    /// Tables that indices look up, of each part of the observation.
+    Embed(Vec<Lookup>),
     /// Normalisation of the features of each item.
     Norm(Norm),
     /// Scores of candidates.
@@ -93,6 +95,29 @@ pub struct Norm {
     pub weight: usize,
     /// The first bias.
     pub bias: usize,
+}
+
+/// A table (rows, width) of a part of the observation, which lies among the biases of products.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lookup {
+    /// The first number of the table.
+    pub table: usize,
+    pub rows: usize,
+    pub width: usize,
+    /// The part's first index among all indices of an observation.
+    pub first_index: usize,
+    /// Vectors that it makes of a sample, side by side.
+    pub places: usize,
+    /// Indices of each, whose rows are added.
+    pub entries: usize,
+    /// The factor of their sum.
+    pub scale: f32,
+    /// The first output.
+    pub first: usize,
+    /// Outputs that are written: of the last part with the inputs that are no indices, and padding.
+    pub columns: usize,
+    /// These inputs.
+    pub passed: usize,
 }
 
 /// A layer with memory: the gates' products with its inputs, and with its state if they see it.
@@ -115,9 +140,9 @@ impl Layer {
     pub fn products(&self) -> Vec<Product> {
         match &self.operation {
             Operation::Dense(product) | Operation::Pointer(product, _) => vec![*product],
-            Operation::Norm(_) => vec![],
+            Operation::Norm(_) | Operation::Embed(_) => vec![],
             Operation::Cell(cell) => [cell.of_inputs].into_iter().chain(cell.of_state).collect(),
-            Operation::Mapped(mapped) => mapped.iter().map(|mapped| mapped.product).collect(),
+            Operation::Mapped(mapped) => vec![mapped.product],
         }
     }
 
@@ -170,6 +195,8 @@ pub struct GemmLayout {
     pub relu: bool,
     /// A: policy outputs.
     pub outputs: usize,
+    /// Indices of an observation that look up tables; 0 without embeddings.
+    pub indices: usize,
     /// Numbers of state that an environment carries from step to step.
     pub states: usize,
     /// The unit of layers with memory.
@@ -188,6 +215,7 @@ impl GemmLayout {
             biases: 0,
             relu: network.architecture.activation == Activation::Relu,
             outputs: network.policy_outputs(),
+            indices: 0,
             states: network.states,
             cell: network.architecture.core.map(|core| core.cell),
             blocks: Vec::new(),
@@ -201,15 +229,15 @@ impl GemmLayout {
         made
     }
 
-    /// A matrix of `rows` x `columns` parameters, and its biases if it has any.
-    fn lay_product(&mut self, places: usize, [rows, columns]: [usize; 2], has_bias: bool) -> Product {
+    /// A matrix of `rows` x `columns` parameters, and its biases.
+    fn lay_product(&mut self, places: usize, [rows, columns]: [usize; 2]) -> Product {
         let (inputs, outputs) = (columns.next_multiple_of(PAD), rows.next_multiple_of(PAD));
         let matrix = self.matrix_elements;
         self.matrix_elements += (inputs * outputs).next_multiple_of(128);
         let of_matrix =
             Block { rows, columns, row_stride: inputs, column_stride: 1, place: matrix, is_bias: false };
         self.blocks.push(of_matrix);
-        let bias = has_bias.then(|| self.lay_vector(rows));
+        let bias = self.lay_vector(rows);
         Product { places, inputs, outputs, matrix, bias }
     }
 
@@ -221,43 +249,60 @@ impl GemmLayout {
         place
     }
 
+    /// Tables, from a layer's one-hot inputs to its outputs.
+    fn lay_tables(&mut self, embed: &Embed, [inputs, outputs]: [usize; 2]) -> Vec<Lookup> {
+        let (width, passed) = (embed.width, embed.passed(inputs).count());
+        let (mut first, mut first_index) = (0, 0);
+        let parts = embed.parts.iter().enumerate().map(|(k, part)| {
+            let (made, is_last) = (embed.outputs_of(part), k + 1 == embed.parts.len());
+            let (places, count) = (made / width, part.positions * part.indices);
+            let lookup = Lookup {
+                table: self.lay_vector(part.rows * width),
+                rows: part.rows,
+                width,
+                first_index,
+                places,
+                entries: count / places,
+                scale: if embed.pool == Pool::Mean { 1.0 / part.positions as f32 } else { 1.0 },
+                first,
+                columns: if is_last { outputs.next_multiple_of(PAD) - first } else { made },
+                passed: if is_last { passed } else { 0 },
+            };
+            (first, first_index) = (first + made, first_index + count);
+            lookup
+        });
+        let parts = parts.collect();
+        self.indices = first_index;
+        parts
+    }
+
     fn lay(&mut self, layer: &LayerSpec, is_last: bool) -> Layer {
         let sizes = [layer.inputs, layer.outputs];
-        let [inputs, outputs] = sizes.map(|count| count.next_multiple_of(PAD));
+        let read = match &layer.form {
+            // Inputs that are no indices; rows have a length.
+            Form::Embed(embed) => embed.passed(layer.inputs).count().max(1),
+            _ => layer.inputs,
+        };
+        let [inputs, outputs] = [read, layer.outputs].map(|count| count.next_multiple_of(PAD));
         let shape = [layer.rows(), layer.columns()];
         let (operation, made) = match &layer.form {
             Form::Conv(conv) | Form::Items(conv) => {
-                let product = self.lay_product(conv.places(), shape, true);
+                let product = self.lay_product(conv.places(), shape);
                 let passes = matches!(layer.form, Form::Conv(_));
-                (Operation::Mapped(vec![Mapped::conv(product, conv, sizes, passes)]), conv.outputs())
+                (Operation::Mapped(Box::new(Mapped::conv(product, conv, sizes, passes))), conv.outputs())
             }
-            Form::Embed(embed) => {
-                let products = embed.parts.iter().map(|part| {
-                    let places = if embed.pool == Pool::Concat { part.positions } else { 1 };
-                    // A table is the transpose of the matrix.
-                    let product = self.lay_product(places, [embed.width, part.rows], false);
-                    if let Some(block) = self.blocks.last_mut() {
-                        (block.rows, block.columns) = (part.rows, embed.width);
-                        (block.row_stride, block.column_stride) = (1, product.inputs);
-                    }
-                    product
-                });
-                let products = products.collect();
-                (Operation::Mapped(Mapped::embed(products, embed, sizes)), 0)
-            }
+            Form::Embed(embed) => (Operation::Embed(self.lay_tables(embed, sizes)), 0),
             Form::Norm(width) => {
                 let [weight, bias] = [self.lay_vector(*width), self.lay_vector(*width)];
                 let norm = Norm { items: layer.outputs / width, width: *width, weight, bias };
                 (Operation::Norm(norm), layer.outputs)
             }
-            Form::Pointer(pointer) => {
-                (Operation::Pointer(self.lay_product(1, shape, true), *pointer), outputs)
-            }
-            Form::Dense => (Operation::Dense(self.lay_product(1, shape, true)), outputs),
+            Form::Pointer(pointer) => (Operation::Pointer(self.lay_product(1, shape), *pointer), outputs),
+            Form::Dense => (Operation::Dense(self.lay_product(1, shape)), outputs),
             Form::Cell(spec) => {
-                let of_inputs = self.lay_product(1, shape, true);
+                let of_inputs = self.lay_product(1, shape);
                 let sees_state = spec.cell.sees_state();
-                let of_state = sees_state.then(|| self.lay_product(1, [spec.rows(), spec.width], true));
+                let of_state = sees_state.then(|| self.lay_product(1, [spec.rows(), spec.width]));
                 (Operation::Cell(CellProducts { spec: *spec, of_inputs, of_state }), outputs)
             }
         };
@@ -322,7 +367,12 @@ impl GemmLayout {
 
     /// The widest row that a layer makes.
     pub fn widest(&self) -> usize {
-        self.chains.iter().flatten().map(|layer| layer.outputs.max(layer.inputs)).max().unwrap_or(0)
+        self.chains.iter().flatten().map(|layer| layer.outputs).max().unwrap_or(0)
+    }
+
+    /// The layers of all chains that have a gradient of their inputs: all but the first of each.
+    pub fn inner(&self) -> impl Iterator<Item = &Layer> {
+        self.chains.iter().flat_map(|chain| &chain[1..])
     }
 
     /// Bytes of shared memory of an update's block: room for sums of doubles and of log standard deviations.
@@ -358,6 +408,8 @@ impl GemmLayout {
             ("OBS_ROW", format!("{}u", self.obs_row())),
             ("POLICY_ROW", format!("{}u", self.output_rows()[0])),
             ("VALUE_ROW", format!("{}u", self.output_rows()[1])),
+            ("INDICES", format!("{}u", self.indices)),
+            ("PASSED", passed(network)),
             ("STATES", format!("{}u", self.states)),
             ("SEQUENCE", format!("{}u", config.sequence())),
             (
@@ -383,6 +435,11 @@ impl GemmLayout {
     pub fn math_defines(&self) -> Vec<(String, String)> {
         let relu = u8::from(self.relu).to_string();
         vec![("PRECISION".to_owned(), self.precision_define()), ("ACTIVATION_RELU".to_owned(), relu)]
+    }
+
+    /// The defines of `lookup.cu`.
+    pub fn lookup_defines(&self) -> Vec<(String, String)> {
+        vec![("PRECISION".to_owned(), self.precision_define())]
     }
 
     /// The defines of `cells.cu`.
@@ -432,6 +489,18 @@ impl GemmLayout {
         }
         defines
     }
+}
+
+/// Ranges of features that are no indices, as {first, count}; of a network without embeddings, none.
+fn passed(network: &Network) -> String {
+    let of = |layer: &LayerSpec| match &layer.form {
+        Form::Embed(embed) => Some(embed.passed(layer.inputs).collect()),
+        _ => None,
+    };
+    let features: Vec<usize> = of(&network.chains[0].layers[0]).unwrap_or_default();
+    let runs = features.chunk_by(|a, b| a + 1 == *b).map(|run| format!("{{{}u, {}u}}", run[0], run.len()));
+    let runs: Vec<String> = runs.collect();
+    if runs.is_empty() { "{{0u, 0u}}".to_owned() } else { format!("{{{}}}", runs.join(", ")) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Layers whose weights serve several places of a sample: convolutions, items, tables of indices. Each is a matrix product over rows of
+//! Layers whose weights serve several places of a sample: convolutions and items. Each is a matrix product over rows of
 //! places; tables of indices say which numbers of a row become which of another, and one kernel (`gemm_map`) follows them.
 
 use super::layout::{PAD, Product};
-use crate::network::{Conv, Embed, Pool};
+use crate::network::Conv;
 
 /// No other number; twin of `gemm/math.cu`.
 const NONE: u32 = u32::MAX;
@@ -42,14 +42,10 @@ impl Map {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mapped {
     pub product: Product,
-    /// From the layer's inputs to the rows of places that the product reads, times `scale`.
+    /// From the layer's inputs to the rows of places that the product reads.
     pub unfold: Map,
-    /// The factor of what the product reads.
-    pub scale: f32,
-    /// From the product's results and the inputs to outputs from number `first` on.
+    /// From the product's results and the inputs to the outputs.
     pub place: Map,
-    /// The first output that it makes.
-    pub first: usize,
     /// Outputs that it makes, with the nonlinearity if the layer has any; the others passed the layer.
     pub made: usize,
     /// From the gradient of the outputs to that of the product's results.
@@ -93,36 +89,6 @@ impl Mapped {
         let mut others = vec![NONE; padded(inputs)];
         passed.iter().enumerate().for_each(|(k, &input)| others[input] = (made + k) as u32);
         let fold = Map::new(padded(inputs), |i| (uses.get(i).cloned().unwrap_or_default(), others[i]));
-        Self { product, unfold, scale: 1.0, place, first: 0, made, split, fold }
-    }
-
-    /// The tables of an embedding over `inputs` one-hot features, one for each part.
-    pub fn embed(products: Vec<Product>, embed: &Embed, [inputs, outputs]: [usize; 2]) -> Vec<Self> {
-        let (mut first, width) = (0, embed.width);
-        let parts = products.into_iter().zip(&embed.parts).enumerate();
-        let parts = parts.map(|(k, (product, part))| {
-            let (made, is_last) = (embed.outputs_of(part), k + 1 == embed.parts.len());
-            let positions = part.positions / product.places;
-            let unfold = Map::new(product.places * product.inputs, |at| {
-                let (place, row) = (at / product.inputs, at % product.inputs);
-                let of = |position: usize| part.first + (place * positions + position) * part.rows + row;
-                (if row < part.rows { (0..positions).map(of).collect() } else { vec![] }, NONE)
-            });
-            let passed: Vec<usize> = embed.passed(inputs).collect();
-            let end = if is_last { padded(outputs) - first } else { made };
-            let place = Map::new(end, |j| match j.checked_sub(made) {
-                None => (vec![j / width * product.outputs + j % width], NONE),
-                Some(k) => (vec![], passed.get(k).map_or(NONE, |&input| input as u32)),
-            });
-            let split = Map::new(product.places * product.outputs, |at| {
-                let (place, column) = (at / product.outputs, at % product.outputs);
-                (if column < width { vec![first + place * width + column] } else { vec![] }, NONE)
-            });
-            let scale = if embed.pool == Pool::Mean { 1.0 / part.positions as f32 } else { 1.0 };
-            let mapped = Self { product, unfold, scale, place, first, made, split, fold: Map::default() };
-            first += made;
-            mapped
-        });
-        parts.collect()
+        Self { product, unfold, place, made, split, fold }
     }
 }

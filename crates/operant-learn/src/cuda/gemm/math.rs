@@ -4,7 +4,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, S
 
 use super::layout::{GemmLayout, Norm, PAD};
 use super::maps::Map;
-use super::products::CellKernels;
+use super::products::{CellKernels, LookupKernels};
 use crate::LearnError;
 use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
@@ -71,7 +71,7 @@ struct MapSizes {
 }
 
 operant_cuda::params! {
-    /// Parameters of gemm_map: of `rows` rows it reads what the tables name, and writes `columns` numbers of `out` from number `first` on.
+    /// Parameters of gemm_map: of `rows` rows it reads what the tables name, and writes `columns` numbers of `out`.
     struct GemmMapParams<'a>(of: MapSizes) for ["gemm_map"], blocks usize::MAX, {
         /// (columns + 1).
         starts: reads [u32; of.columns + 1],
@@ -89,14 +89,12 @@ operant_cuda::params! {
         out: writes [f32; of.out],
         rows: value [u64],
         columns: value [u32],
-        first: value [u32],
         input_row: value [u32],
         second_row: value [u32],
         out_row: value [u32],
         active: value [u32],
         /// 1: the input is f32.
         wide_input: value [u32],
-        scale: value [f32],
     }
 }
 
@@ -247,9 +245,7 @@ pub struct Follow<'a> {
     pub activated: Option<&'a Buffer<f32>>,
     /// What products read.
     pub out: Rows<'a>,
-    pub first: usize,
     pub active: usize,
-    pub scale: f32,
 }
 
 /// The kernels of `math.cu`.
@@ -263,6 +259,8 @@ pub struct GemmMath {
     pointers: [Function; 3],
     /// Of networks with memory.
     cells: Option<CellKernels>,
+    /// Of networks with embeddings.
+    lookup: Option<LookupKernels>,
     gemm_layout: GemmLayout,
 }
 
@@ -285,6 +283,7 @@ impl GemmMath {
                 module.function("gemm_items_back")?,
             ],
             cells: CellKernels::new(device, gemm_layout)?,
+            lookup: LookupKernels::new(device, gemm_layout)?,
             gemm_layout: gemm_layout.clone(),
         })
     }
@@ -292,6 +291,11 @@ impl GemmMath {
     /// The kernels of layers with memory.
     pub(super) fn cells(&self) -> &CellKernels {
         self.cells.as_ref().expect("a network with memory loads them")
+    }
+
+    /// The kernels of embeddings.
+    pub(super) fn lookup(&self) -> &LookupKernels {
+        self.lookup.as_ref().expect("a network with embeddings loads them")
     }
 
     pub(super) fn grid(count: usize) -> LaunchConfig {
@@ -512,13 +516,11 @@ impl GemmMath {
             out: of.out.words,
             rows: of.rows as u64,
             columns: columns as u32,
-            first: of.first as u32,
             input_row: of.input.width as u32,
             second_row: of.second.map_or(0, |rows| rows.width as u32),
             out_row: of.out.width as u32,
             active: of.active as u32,
             wide_input: u32::from(of.input.wide),
-            scale: of.scale,
         };
         self.map.run(stream, Self::grid(of.rows * columns), &params, &sizes)
     }

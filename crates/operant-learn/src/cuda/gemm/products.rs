@@ -2,13 +2,15 @@
 
 mod backward;
 mod cells;
+mod lookup;
 
 use operant_cuda::{Blas, Buffer, CudaError, Element, Epilogue, Gemm, GemmShape, Operand, Stream};
 
 pub use self::backward::{Backward, BackwardMemory};
 use self::cells::CellMemory;
 pub use self::cells::{CellKernels, Recall, gemm_cells_program};
-use super::layout::{Extent, GemmLayout, Layer, Norm, Operation, Product};
+pub use self::lookup::{LookupKernels, gemm_lookup_program};
+use super::layout::{Extent, GemmLayout, Layer, Lookup, Norm, Operation, Product};
 use super::maps::{Map, Mapped};
 use super::math::{Follow, GemmMath, MapTables, Rows, Score, ScoreStep};
 use crate::LearnError;
@@ -97,8 +99,13 @@ impl Weights {
         Ok([part(norm.weight)?, part(norm.bias)?])
     }
 
-    fn bias(&self, product: &Product) -> Result<Option<Buffer<f32>>, CudaError> {
-        product.bias.map(|bias| self.biases.part(bias..bias + product.outputs)).transpose()
+    fn bias(&self, product: &Product) -> Result<Buffer<f32>, CudaError> {
+        self.biases.part(product.bias..product.bias + product.outputs)
+    }
+
+    /// A table that indices look up.
+    fn table(&self, lookup: &Lookup) -> Result<Buffer<f32>, CudaError> {
+        self.biases.part(lookup.table..lookup.table + lookup.rows * lookup.width)
     }
 }
 
@@ -109,26 +116,36 @@ struct Tables {
     place: MapTables,
 }
 
-/// Tables of all products of a network's chains, `[chain][layer][product]`; of dense layers none.
+/// Tables of the products over places of a network's chains, `[chain][layer]`.
 fn tables<T>(
     gemm_layout: &GemmLayout,
     of: impl Fn(&Mapped) -> Result<T, CudaError>,
-) -> Result<Vec<Vec<Vec<T>>>, CudaError> {
+) -> Result<Vec<Vec<Option<T>>>, CudaError> {
     let layer = |layer: &Layer| match &layer.operation {
-        Operation::Mapped(mapped) => mapped.iter().map(&of).collect(),
-        _ => Ok(Vec::new()),
+        Operation::Mapped(mapped) => of(mapped).map(Some),
+        _ => Ok(None),
     };
     gemm_layout.chains.iter().map(|chain| chain.iter().map(layer).collect()).collect()
 }
 
 /// Most numbers that a product over places, or of a pointer head, reads and makes of a sample.
-fn most_of_places(gemm_layout: &GemmLayout) -> [usize; 2] {
-    let layers = gemm_layout.chains.iter().flatten();
+fn most_of_places<'a>(layers: impl Iterator<Item = &'a Layer>) -> [usize; 2] {
     let mapped =
         layers.filter(|layer| matches!(layer.operation, Operation::Mapped(_) | Operation::Pointer(..)));
     mapped.flat_map(Layer::products).fold([0, 0], |[read, made], product| {
         [read.max(product.places * product.inputs), made.max(product.places * product.outputs)]
     })
+}
+
+/// What a network reads of M samples.
+#[derive(Debug, Clone, Copy)]
+pub struct Inputs<'a> {
+    /// (M, row): features; with embeddings those that are no indices.
+    pub obs: &'a GemmMatrix,
+    /// (M, indices): with embeddings, rows of tables.
+    pub indices: Option<&'a Buffer<u32>>,
+    /// With memory.
+    pub recall: Option<Recall<'a>>,
 }
 
 /// A layer's products in the forward pass.
@@ -153,7 +170,7 @@ pub struct ForwardMemory {
     /// Of layers with memory, `[chain][layer]`, and (steps, sequences, states) after each step.
     cells: Vec<Vec<Option<CellMemory>>>,
     after: Option<Buffer<f32>>,
-    tables: Vec<Vec<Vec<Tables>>>,
+    tables: Vec<Vec<Option<Tables>>>,
 }
 
 impl ForwardMemory {
@@ -174,7 +191,8 @@ impl ForwardMemory {
             }
             _ => Ok(None),
         };
-        let [read, made] = most_of_places(gemm_layout).map(|count| rows.saturating_mul(count));
+        let layers = gemm_layout.chains.iter().flatten();
+        let [read, made] = most_of_places(layers).map(|count| rows.saturating_mul(count));
         let widest = if gemm_layout.halves() { rows.saturating_mul(gemm_layout.widest()) } else { 0 };
         let sums = widest.max(made);
         let cell = |layer: &Layer| match &layer.operation {
@@ -236,13 +254,12 @@ fn first_of(
 fn write_tables<T>(
     stream: &Stream,
     gemm_layout: &GemmLayout,
-    tables: &[Vec<Vec<T>>],
+    tables: &[Vec<Option<T>>],
     of: impl for<'a> Fn(&'a T, &'a Mapped) -> [(&'a MapTables, &'a Map); 2],
 ) -> Result<(), CudaError> {
     let layers = gemm_layout.chains.iter().flatten().zip(tables.iter().flatten());
     for (layer, tables) in layers {
-        let Operation::Mapped(mapped) = &layer.operation else { continue };
-        for (mapped, tables) in mapped.iter().zip(tables) {
+        if let (Operation::Mapped(mapped), Some(tables)) = (&layer.operation, tables) {
             for (table, map) in of(tables, mapped) {
                 table.write(stream, map)?;
             }
@@ -316,19 +333,19 @@ impl Forward {
         [&first[last(first)].words, &critic[last(critic)].words]
     }
 
-    /// Runs the chains from number `from` on, on observations `(M, row)`, with memory from the state before the first step.
+    /// Runs the chains from number `from` on.
     pub fn run(
         &self,
         stream: &Stream,
         math: &GemmMath,
         weights: &Weights,
-        (obs, recall): (&GemmMatrix, Option<Recall<'_>>),
+        inputs: Inputs<'_>,
         from: usize,
     ) -> Result<(), LearnError> {
         let memory = &self.memory;
         let chains = self.chains.iter().zip(&memory.outs).zip(&memory.tables).zip(&memory.queries);
         for ((((chain, outs), tables), query), cells) in chains.zip(&memory.cells).skip(from) {
-            let mut input = obs;
+            let mut input = inputs.obs;
             for (((step, out), tables), cell) in chain.iter().zip(outs).zip(tables).zip(cells) {
                 match &step.layer.operation {
                     Operation::Dense(product) => {
@@ -356,14 +373,20 @@ impl Forward {
                     }
                     Operation::Cell(of) => {
                         let (cell, recall) =
-                            cell.as_ref().zip(recall).expect("a state, and memory for gates");
+                            cell.as_ref().zip(inputs.recall).expect("a state, and memory for gates");
                         self.cell(stream, (math, weights), input, (step, of), (cell, recall), out)?;
                     }
                     Operation::Mapped(mapped) => {
-                        for ((mapped, (product, _)), tables) in mapped.iter().zip(&step.products).zip(tables)
-                        {
-                            let of = (&step.layer, mapped, product, tables);
-                            self.mapped(stream, (math, weights), input, of, out)?;
+                        let tables = tables.as_ref().expect("tables of places");
+                        let of = (&step.layer, &**mapped, &step.products[0].0, tables);
+                        self.mapped(stream, (math, weights), input, of, out)?;
+                    }
+                    Operation::Embed(lookups) => {
+                        let indices = inputs.indices.expect("indices of the observations");
+                        let of = (&self.gemm_layout, self.rows, &step.layer);
+                        for lookup in lookups {
+                            let table = weights.table(lookup)?;
+                            lookup.forward(stream, (math, &table), of, (indices, input, out))?;
                         }
                     }
                 }
@@ -392,9 +415,7 @@ impl Forward {
             bias: None,
             activated: None,
             out: Rows { words: &patches.words, width: columns, wide: false },
-            first: 0,
             active: 0,
-            scale: mapped.scale,
         };
         math.map(stream, &tables.unfold, follow)?;
         Ok(patches)
@@ -419,12 +440,10 @@ impl Forward {
             rows: self.rows,
             input: Rows { words: &sums, width, wide: true },
             second: Some(Rows { words: &input.words, width: layer.inputs, wide: false }),
-            bias: bias.as_ref(),
+            bias: Some(&bias),
             activated: None,
             out: Rows { words: &out.words, width: layer.outputs, wide: false },
-            first: mapped.first,
             active: if layer.hidden() { mapped.made } else { 0 },
-            scale: 1.0,
         };
         Ok(math.map(stream, &tables.place, follow)?)
     }
@@ -440,7 +459,7 @@ impl Forward {
     ) -> Result<(), LearnError> {
         let (matrix, bias) = (weights.matrix(&self.gemm_layout, product)?, weights.bias(product)?);
         let [fused, left] =
-            [true, false].map(|is| bias.as_ref().filter(|_| is == (*epilogue != Epilogue::None)));
+            [true, false].map(|is| Some(&bias).filter(|_| is == (*epilogue != Epilogue::None)));
         gemm.launch(stream, input.operand(), matrix.operand(), Operand::F32(out), fused)?;
         match left {
             Some(_) => Ok(math.activate(stream, [rows, product.outputs], out, left, out, None)?),
@@ -464,7 +483,7 @@ impl Forward {
         let (matrix, bias) = (weights.matrix(&self.gemm_layout, of)?, weights.bias(of)?);
         if *epilogue == Epilogue::ReluBias {
             let (a, b, c) = (input.operand(), matrix.operand(), out.operand());
-            return Ok(gemm.launch(stream, a, b, c, bias.as_ref())?);
+            return Ok(gemm.launch(stream, a, b, c, Some(&bias))?);
         }
         // In place where activations are f32.
         let count = self.rows * layer.outputs;
@@ -473,7 +492,7 @@ impl Forward {
             _ => out.words.part(0..count)?,
         };
         let [fused, left] =
-            [true, false].map(|is| bias.as_ref().filter(|_| is == (*epilogue != Epilogue::None)));
+            [true, false].map(|is| Some(&bias).filter(|_| is == (*epilogue != Epilogue::None)));
         gemm.launch(stream, input.operand(), matrix.operand(), Operand::F32(&sums), fused)?;
         let shape = [self.rows, layer.outputs];
         Ok(math.activate(stream, shape, &sums, left, &out.words, Some(layer.active))?)

@@ -4,7 +4,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, S
 
 use super::layout::{Extent, GemmLayout, THREADS};
 use super::math::GemmMath;
-use super::products::{Forward, ForwardMemory, GemmMatrix, Recall, Weights};
+use super::products::{Forward, ForwardMemory, GemmMatrix, Inputs, Recall, Weights};
 use super::update::{GemmWeightParams, GemmWeightSizes};
 use crate::LearnError;
 use crate::config::Config;
@@ -47,6 +47,8 @@ pub struct GemmRolloutSizes {
     max_truncations: usize,
     /// Numbers of state of all environments; 0 without memory.
     states: usize,
+    /// Indices of all environments; 0 without embeddings.
+    indices: usize,
 }
 
 impl GemmRolloutSizes {
@@ -58,7 +60,13 @@ impl GemmRolloutSizes {
             rows: gemm_layout.output_rows(),
             max_truncations: kernel_env.max_truncations(config.num_steps),
             states: gemm_layout.states.saturating_mul(config.num_envs),
+            indices: gemm_layout.indices.saturating_mul(config.num_envs),
         }
+    }
+
+    /// Indices of all final observations.
+    fn final_indices(&self) -> usize {
+        self.max_truncations.saturating_mul(self.indices)
     }
 
     /// Numbers of state of all final observations.
@@ -86,6 +94,10 @@ operant_cuda::params! {
         obs: writes [f32; of.obs_words * of.horizon.num_envs],
         /// (max_truncations, N, row).
         final_obs: writes [f32; of.max_truncations * of.obs_words * of.horizon.num_envs],
+        /// (N, indices): with embeddings, rows of tables.
+        indices: writes_any [u32; of.indices],
+        /// (max_truncations, N, indices).
+        final_indices: writes_any [u32; of.final_indices()],
         /// (max_truncations, N): the step after the one that was truncated; 0 for none.
         truncated_at: writes [u32; of.max_truncations * of.horizon.num_envs],
         /// (N, policy_row): outputs of the last forward pass.
@@ -124,6 +136,7 @@ pub struct GemmPolicyMemory {
     episodes: Buffer<u32>,
     sums: Buffer<f32>,
     states: Option<[Buffer<f32>; 2]>,
+    indices: Option<[Buffer<u32>; 2]>,
     forward: ForwardMemory,
 }
 
@@ -138,6 +151,7 @@ impl GemmPolicyMemory {
         horizon: HorizonSizes,
     ) -> Result<Self, CudaError> {
         let (n, of) = (config.num_envs, GemmRolloutSizes::new(kernel_env, config, gemm_layout, horizon));
+        let indices = || Ok([allocator.alloc(of.indices)?, allocator.alloc(of.final_indices())?]);
         let states = || Ok([allocator.alloc(of.states)?, allocator.alloc(of.final_states())?]);
         Ok(Self {
             obs: GemmMatrix::new(allocator, gemm_layout, n.saturating_mul(gemm_layout.obs_row()))?,
@@ -146,6 +160,7 @@ impl GemmPolicyMemory {
             episodes: allocator.alloc(EPISODE_WORDS.saturating_mul(n))?,
             sums: allocator.alloc(of.sum_words().saturating_mul(n))?,
             states: if of.states > 0 { Some(states()?) } else { None },
+            indices: if of.indices > 0 { Some(indices()?) } else { None },
             forward: ForwardMemory::new(allocator, gemm_layout, Extent { sequences: n, steps: 1 })?,
         })
     }
@@ -175,6 +190,8 @@ pub struct GemmPolicy {
     carry: Option<Function>,
     /// With memory: (N, states) before the next step, and (max_truncations, N, states) with the final observations.
     states: Option<[Buffer<f32>; 2]>,
+    /// With embeddings: (N, indices) of the next step, and (max_truncations, N, indices) of final observations.
+    indices: Option<[Buffer<u32>; 2]>,
     graphs: Graphs,
 }
 
@@ -200,9 +217,14 @@ impl GemmPolicy {
         let module =
             device.load(&gemm_rollout_program(kernel_env, network, config, &gemm_layout, horizon.norms))?;
         let sizes = GemmRolloutSizes::new(kernel_env, config, &gemm_layout, horizon);
-        let GemmPolicyMemory { obs, final_obs, truncated_at, episodes, sums, states, forward } = memory;
+        let GemmPolicyMemory { obs, final_obs, truncated_at, episodes, sums, states, indices, forward } =
+            memory;
         for states in states.iter().flatten() {
             states.fill(stream, 0)?;
+        }
+        // Forward passes also read rows that no observation has been written to.
+        for indices in indices.iter().flatten() {
+            indices.fill(stream, 0)?;
         }
         let words = n * sizes.obs_words;
         let truncations = (0..sizes.max_truncations)
@@ -233,13 +255,20 @@ impl GemmPolicy {
             truncated_at,
             episodes,
             sums,
+            indices,
             carry: states.is_some().then(|| module.function("gemm_carry")).transpose()?,
             states,
             graphs: Graphs::default(),
         };
         // Makes the library load its kernels before the capture; the results are not used.
-        made.forward.run(stream, &made.math, &made.weights, (&made.obs, recall(made.state())), 0)?;
+        made.forward.run(stream, &made.math, &made.weights, made.inputs(), 0)?;
         Ok(made)
+    }
+
+    /// What the network reads of the next step.
+    fn inputs(&self) -> Inputs<'_> {
+        let indices = self.indices.as_ref().map(|[indices, _]| indices);
+        Inputs { obs: &self.obs, indices, recall: recall(self.state()) }
     }
 
     /// The state of layers with memory, (N, states).
@@ -276,6 +305,8 @@ impl GemmPolicy {
             sums: &self.sums,
             obs: &self.obs.words,
             final_obs: &self.final_obs,
+            indices: self.indices.as_ref().map(|[indices, _]| indices),
+            final_indices: self.indices.as_ref().map(|[_, final_indices]| final_indices),
             truncated_at: &self.truncated_at,
             policy,
             values,
@@ -295,12 +326,11 @@ impl GemmPolicy {
             let params = GemmRolloutParams { step: step as u32, truncation: truncation as u32, ..params };
             function.run(stream, grid, &params, sizes)
         };
-        let forward = |obs: &GemmMatrix, state: Option<&Buffer<f32>>, from| {
-            self.forward.run(stream, &self.math, &self.weights, (obs, recall(state)), from)
-        };
+        let forward =
+            |inputs: Inputs<'_>, from| self.forward.run(stream, &self.math, &self.weights, inputs, from);
         run(&self.begin, 0, 0, 0)?;
         for step in 0..sizes.horizon.num_steps {
-            forward(&self.obs, self.state(), 0)?;
+            forward(self.inputs(), 0)?;
             run(&self.step, 0, step, 0)?;
             if let Some(carry) = &self.carry {
                 let grid = LaunchConfig::covering(sizes.states, THREADS as u32);
@@ -308,13 +338,16 @@ impl GemmPolicy {
             }
         }
         for (truncation, obs) in self.truncations.iter().enumerate() {
-            let state = params
-                .final_states
-                .map(|all| all.part(truncation * sizes.states..(truncation + 1) * sizes.states));
-            forward(obs, state.transpose()?.as_ref(), critic)?;
+            let [first, end] = [truncation, truncation + 1];
+            let state = params.final_states.map(|all| all.part(first * sizes.states..end * sizes.states));
+            let indices =
+                params.final_indices.map(|all| all.part(first * sizes.indices..end * sizes.indices));
+            let (state, indices) = (state.transpose()?, indices.transpose()?);
+            let inputs = Inputs { obs, indices: indices.as_ref(), recall: recall(state.as_ref()) };
+            forward(inputs, critic)?;
             run(&self.bootstrap, 0, 0, truncation)?;
         }
-        forward(&self.obs, self.state(), 0)?;
+        forward(self.inputs(), 0)?;
         Ok(run(&self.finish, self.gemm_layout.rollout_shared(sizes.horizon.norms), 0, 0)?)
     }
 }

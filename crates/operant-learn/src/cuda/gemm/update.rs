@@ -4,7 +4,9 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, S
 
 use super::layout::{Extent, GemmLayout, THREADS};
 use super::math::GemmMath;
-use super::products::{Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Recall, Weights};
+use super::products::{
+    Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Inputs, Recall, Weights,
+};
 use crate::LearnError;
 use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
@@ -92,6 +94,8 @@ pub struct GemmUpdateSizes {
     log_std: usize,
     /// Numbers of state of an environment; 0 without memory.
     states: usize,
+    /// Indices of an observation; 0 without embeddings.
+    indices: usize,
 }
 
 impl GemmUpdateSizes {
@@ -116,6 +120,7 @@ impl GemmUpdateSizes {
             products: gemm_layout.matrix_elements + gemm_layout.biases,
             log_std: network.log_std.map_or(0, |_| gemm_layout.outputs),
             states: network.states,
+            indices: gemm_layout.indices,
         }
     }
 
@@ -146,6 +151,8 @@ operant_cuda::params! {
         weights: part [GemmWeights, &of.weights],
         /// (M, row).
         obs: writes [f32; of.update.minibatch() * of.obs_words],
+        /// (M, indices): with embeddings, rows of tables.
+        indices: writes_any [u32; of.update.minibatch() * of.indices],
         /// (M): with memory, 0 where a step begins an episode.
         keep: writes_any [f32; of.keep()],
         /// (sequences, states): the state before their first step.
@@ -175,6 +182,7 @@ pub struct GemmUpdateMemory {
     weights: Weights,
     obs: GemmMatrix,
     recall: Option<[Buffer<f32>; 2]>,
+    indices: Option<Buffer<u32>>,
     log_std_shares: Option<Buffer<f32>>,
     forward: ForwardMemory,
     backward: BackwardMemory,
@@ -190,10 +198,12 @@ impl GemmUpdateMemory {
     ) -> Result<Self, CudaError> {
         let rows = of.update.minibatch();
         let shares = of.log_std * of.update.blocks;
+        let indices = rows.saturating_mul(of.indices);
         let recall = || Ok([allocator.alloc(of.initial())?, allocator.alloc(of.keep())?]);
         Ok(Self {
             weights: Weights::new(allocator, gemm_layout)?,
             obs: GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(gemm_layout.obs_row()))?,
+            indices: if indices > 0 { Some(allocator.alloc(indices)?) } else { None },
             recall: if of.states > 0 { Some(recall()?) } else { None },
             log_std_shares: if shares > 0 { Some(allocator.alloc(shares)?) } else { None },
             forward: ForwardMemory::new(allocator, gemm_layout, of.extent())?,
@@ -218,6 +228,7 @@ pub struct GemmUpdate {
     obs: GemmMatrix,
     /// What sequences begin with, and where steps begin episodes.
     recall: Option<[Buffer<f32>; 2]>,
+    indices: Option<Buffer<u32>>,
     log_std_shares: Option<Buffer<f32>>,
 }
 
@@ -242,7 +253,7 @@ impl GemmUpdate {
             threads: THREADS as u32,
             shared: gemm_layout.update_shared() as u32,
         };
-        let GemmUpdateMemory { weights, obs, recall, log_std_shares, forward, backward } =
+        let GemmUpdateMemory { weights, obs, recall, indices, log_std_shares, forward, backward } =
             GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
         Ok(Self {
             math: GemmMath::new(device, &gemm_layout)?,
@@ -257,6 +268,7 @@ impl GemmUpdate {
             weights,
             obs,
             recall,
+            indices,
             log_std_shares,
         })
     }
@@ -282,14 +294,17 @@ impl GemmUpdate {
     /// # Errors
     /// When a launch fails.
     pub fn warm(&self, stream: &Stream) -> Result<(), LearnError> {
+        if let Some(indices) = &self.indices {
+            indices.fill(stream, 0)?;
+        }
         self.forward.run(stream, &self.math, &self.weights, self.inputs(), 0)?;
         self.backward.run(stream, &self.math, &self.weights, &self.forward, self.inputs())
     }
 
     /// What the network reads of a minibatch.
-    fn inputs(&self) -> (&GemmMatrix, Option<Recall<'_>>) {
-        let recall = self.recall.as_ref();
-        (&self.obs, recall.map(|[initial, keep]| Recall { initial, keep: Some(keep) }))
+    fn inputs(&self) -> Inputs<'_> {
+        let recall = self.recall.as_ref().map(|[initial, keep]| Recall { initial, keep: Some(keep) });
+        Inputs { obs: &self.obs, indices: self.indices.as_ref(), recall }
     }
 
     /// Enqueues an update in a stream that is being captured.
@@ -303,6 +318,7 @@ impl GemmUpdate {
             update: update.at(epoch, minibatch),
             weights: GemmWeights::of(&self.weights),
             obs: &self.obs.words,
+            indices: self.indices.as_ref(),
             keep: self.recall.as_ref().map(|[_, keep]| keep),
             initial: self.recall.as_ref().map(|[initial, _]| initial),
             policy,

@@ -6,7 +6,8 @@ use super::super::layout::{Extent, GemmLayout, Layer, Norm, Operation, Product};
 use super::super::maps::Mapped;
 use super::super::math::{Follow, GemmMath, MapTables, Rows, Score, ScoreStep};
 use super::cells::CellBack;
-use super::{Forward, GemmMatrix, Recall, Tables, Weights, first_of, most_of_places, tables, write_tables};
+use super::lookup::lookup_shares;
+use super::{Forward, GemmMatrix, Inputs, Tables, Weights, first_of, most_of_places, tables, write_tables};
 use crate::LearnError;
 use crate::cuda::common::memory::Allocator;
 
@@ -59,7 +60,9 @@ pub struct BackwardMemory {
     shares: Option<[Buffer<f32>; 2]>,
     /// Of layers with memory, one after the other.
     pub(super) cells: Option<CellBack>,
-    tables: Vec<Vec<Vec<BackwardTables>>>,
+    /// Shares of the gradient of a table that indices look up.
+    pub(super) lookups: Option<Buffer<f32>>,
+    tables: Vec<Vec<Option<BackwardTables>>>,
     /// (matrix elements + biases): the gradients of matrices, then of biases.
     pub gradient: Buffer<f32>,
 }
@@ -71,8 +74,11 @@ impl BackwardMemory {
             let last = chain.last().map_or(0, |layer| layer.outputs);
             GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(last))
         };
-        let most = rows.saturating_mul(gemm_layout.widest());
-        let [read, made] = most_of_places(gemm_layout).map(|count| rows.saturating_mul(count));
+        let inner = gemm_layout.inner().map(|layer| layer.inputs);
+        let most = rows.saturating_mul(inner.max().unwrap_or(0));
+        let [read, _] = most_of_places(gemm_layout.inner()).map(|count| rows.saturating_mul(count));
+        let [_, made] =
+            most_of_places(gemm_layout.chains.iter().flatten()).map(|count| rows.saturating_mul(count));
         let of_norm = |layer: &Layer| match &layer.operation {
             Operation::Norm(norm) => norm.items * norm.share(),
             _ => 0,
@@ -92,6 +98,7 @@ impl BackwardMemory {
             split: if made > 0 { Some(GemmMatrix::new(allocator, gemm_layout, made)?) } else { None },
             shares: has_norm.then(shares).transpose()?,
             cells: CellBack::new(allocator, gemm_layout, extent)?,
+            lookups: lookup_shares(allocator, gemm_layout, rows)?,
             tables: tables(gemm_layout, |mapped| {
                 Ok(BackwardTables {
                     split: MapTables::new(allocator, &mapped.split)?,
@@ -113,21 +120,19 @@ impl Backward {
         let plan = |number: usize, layer: &Layer, product: &Product| -> Result<BackwardProduct, LearnError> {
             let (rows, row) = (extent.rows() * product.places, layer.row(product));
             let both = [(Epilogue::BiasGradient, Element::F32), (Epilogue::None, Element::F32)];
-            let choices = if product.bias.is_some() { &both } else { &both[1..] };
-            let (weights, epilogue) =
-                first_of(blas, choices.iter().copied(), |epilogue, output| GemmShape {
-                    m: product.outputs,
-                    n: product.inputs,
-                    k: rows,
-                    a_transposed: true,
-                    b_transposed: false,
-                    a_stride: product.outputs,
-                    b_stride: row,
-                    c_stride: product.inputs,
-                    products: gemm_layout.products(),
-                    output,
-                    epilogue,
-                })?;
+            let (weights, epilogue) = first_of(blas, both.iter().copied(), |epilogue, output| GemmShape {
+                m: product.outputs,
+                n: product.inputs,
+                k: rows,
+                a_transposed: true,
+                b_transposed: false,
+                a_stride: product.outputs,
+                b_stride: row,
+                c_stride: product.inputs,
+                products: gemm_layout.products(),
+                output,
+                epilogue,
+            })?;
             let inputs = if number == 0 && !layer.is_of_state(product) {
                 None
             } else {
@@ -172,15 +177,17 @@ impl Backward {
         math: &GemmMath,
         weights: &Weights,
         forward: &Forward,
-        (obs, recall): (&GemmMatrix, Option<Recall<'_>>),
+        inputs: Inputs<'_>,
     ) -> Result<(), LearnError> {
         let (gemm_layout, rows, memory) = (&self.gemm_layout, self.rows, &self.memory);
         for (number, (chain, outputs)) in self.chains.iter().zip(&memory.outputs).enumerate() {
             let made = &forward.memory.outs[number];
             let mut delta = outputs.first(gemm_layout, rows * chain[chain.len() - 1].layer.outputs)?;
             for (k, step) in chain.iter().enumerate().rev() {
-                let (layer, input) = (&step.layer, if k == 0 { obs } else { &made[k - 1] });
-                let next = memory.deltas[k % 2].first(gemm_layout, rows * layer.inputs)?;
+                let (layer, input) = (&step.layer, if k == 0 { inputs.obs } else { &made[k - 1] });
+                // The first layer has no gradient of its inputs.
+                let width = if k == 0 { 0 } else { layer.inputs };
+                let next = memory.deltas[k % 2].first(gemm_layout, rows * width)?;
                 // The nonlinearity of the layer before.
                 let active = k.checked_sub(1).map_or(0, |below| chain[below].layer.active);
                 let of = (math, weights, &delta, input);
@@ -204,16 +211,21 @@ impl Backward {
                     }
                     Operation::Cell(cell) => {
                         let made = forward.memory.cells[number][k].as_ref().zip(forward.after());
-                        let (made, recall) = made.zip(recall).expect("gates, and a state");
+                        let (made, recall) = made.zip(inputs.recall).expect("gates, and a state");
                         let step = (layer, cell, &step.products[..]);
                         self.cell(stream, of, step, (made, recall), active, &next)?;
                     }
                     Operation::Mapped(mapped) => {
-                        for (part, (mapped, product)) in mapped.iter().zip(&step.products).enumerate() {
-                            let tables =
-                                (&forward.memory.tables[number][k][part], &memory.tables[number][k][part]);
-                            let of_layer = (layer, mapped, product);
-                            self.mapped(stream, of, (forward, tables), of_layer, active, &next)?;
+                        let ahead = forward.memory.tables[number][k].as_ref();
+                        let tables = ahead.zip(memory.tables[number][k].as_ref()).expect("tables of places");
+                        let of_layer = (layer, &**mapped, &step.products[0]);
+                        self.mapped(stream, of, (forward, tables), of_layer, active, &next)?;
+                    }
+                    Operation::Embed(lookups) => {
+                        let indices = inputs.indices.expect("indices of the observations");
+                        for lookup in lookups {
+                            let table = weights.table(lookup)?;
+                            self.lookup(stream, (math, &table, &delta), (layer, lookup), indices)?;
                         }
                     }
                 }
@@ -233,16 +245,13 @@ impl Backward {
     ) -> Result<(), LearnError> {
         let (gradient, rows) = (&self.memory.gradient, self.rows * product.places);
         let of_matrix = gradient.part(product.matrix..product.matrix + product.elements())?;
-        let of_bias = product.bias.map(|bias| {
-            let first = self.gemm_layout.matrix_elements + bias;
-            gradient.part(first..first + product.outputs)
-        });
-        let of_bias = of_bias.transpose()?;
-        let fused_bias = of_bias.as_ref().filter(|_| planned.bias_fused);
+        let first = self.gemm_layout.matrix_elements + product.bias;
+        let of_bias = gradient.part(first..first + product.outputs)?;
+        let fused_bias = planned.bias_fused.then_some(&of_bias);
         let of_matrix = Operand::F32(&of_matrix);
         planned.weights.launch(stream, delta.operand(), input.operand(), of_matrix, fused_bias)?;
-        if let (None, Some(of_bias)) = (fused_bias, &of_bias) {
-            math.bias_sums(stream, [rows, product.outputs], (&delta.words, false), of_bias)?;
+        if !planned.bias_fused {
+            math.bias_sums(stream, [rows, product.outputs], (&delta.words, false), &of_bias)?;
         }
         Ok(())
     }
@@ -336,9 +345,7 @@ impl Backward {
             bias: None,
             activated: None,
             out: Rows { words: &split.words, width: made, wide: false },
-            first: 0,
             active: 0,
-            scale: 1.0,
         };
         math.map(stream, &back.split, follow)?;
         // Made again, because the pass may have other layers over places.
