@@ -71,7 +71,7 @@ settings! {
     /// Normalise the sums of each hidden layer over its units before the nonlinearity
     layer_norm: bool = false, fixed("the checkpoint holds weights of that shape");
     /// What stands between the hidden layers and the heads: nothing (`mlp`), or layers with memory, whose state each environment carries
-    /// from step to step of an episode. CPU only, apart from `mlp`
+    /// from step to step of an episode
     core: CoreKind = CoreKind::Mlp, fixed("the checkpoint holds weights of that shape");
     /// Units of each layer of the core; 0 is the width of the last hidden layer
     core_width: usize [Kind::Count { least: 0, most: crate::setting::MAX_WIDTH }] = 0,

@@ -43,10 +43,12 @@ impl EvalTarget {
         if !checkpoints.is_dir() || checkpoint::steps(&checkpoints)?.is_empty() {
             return Err(Error::usage(format!("run {what} has no checkpoint yet"))
                 .at(checkpoints.display().to_string())
-                .remedy("wait for its first one, or request one: operant checkpoint RUN"));
+                .remedy(format!(
+                    "train it further: operant train --resume {what}; if it is training, request one: operant checkpoint {what}"
+                )));
         }
         let loaded = checkpoint::load_latest(&checkpoints)?;
-        let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
+        let warnings = loaded.warnings();
         Ok(EvalTarget { run: dir::name_of(&run), path: loaded.path, checkpoint: loaded.checkpoint, warnings })
     }
 }

@@ -30,7 +30,7 @@ impl Resume {
         let checkpoints = dir.checkpoints();
         if checkpoints.is_dir() && !checkpoint::steps(&checkpoints)?.is_empty() {
             let loaded = checkpoint::load_latest(&checkpoints)?;
-            let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
+            let warnings = loaded.warnings();
             let (config, environment) = (loaded.checkpoint.config.clone(), loaded.checkpoint.env.clone());
             return Ok(Resume {
                 dir,
@@ -57,7 +57,8 @@ impl Resume {
                 .at(file.display().to_string())
                 .remedy("start a new run")
             })?;
-        Ok(Resume { dir, checkpoint: None, config, environment, warnings: Vec::new() })
+        let warnings = vec![format!("run {run} has no checkpoint: it starts again at step 0")];
+        Ok(Resume { dir, checkpoint: None, config, environment, warnings })
     }
 
     /// The run's name.

@@ -54,7 +54,12 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     }
     // A GPU that is requested by name need not exist.
     let device = auto.or_else(|| device::choose(&requested, None).ok().map(|(_, device)| device));
-    output::print(&network(&device::network(&**env, &requested.settings)?))?;
+    let of_env = device::network(&**env, &requested.settings)?;
+    output::print(&network(&of_env))?;
+    if of_env.states > 0 {
+        let length = requested.settings.learner.sequence();
+        output::print(&format!("# Minibatches are made of sequences of {length} steps\n"))?;
+    }
     match device.map(|device| device::kernels(&**env, &requested.settings, &device)) {
         Some(Ok(Some(choice))) => output::print(&format!("# {choice}\n"))?,
         Some(Err(error)) => output::print(&format!("# kernels: none; {}\n", error.what))?,
@@ -77,11 +82,13 @@ fn network(network: &Network) -> String {
             Form::Embed(Embed { width, .. }) => {
                 format!("{} -> {}, {} rows of {width}", layer.inputs, layer.outputs, layer.rows())
             }
+            Form::Items(Conv { image: [1, _, depth], channels, .. }) => format!("{depth} -> {channels}"),
             Form::Items(Conv { image: [items, _, depth], channels, .. }) => format!("{items} x ({depth} -> {channels})"),
             Form::Norm(width) if *width < layer.inputs => {
                 format!("{} x ({width}), normalised", layer.inputs / width)
             }
             Form::Norm(_) => format!("{}, normalised", layer.inputs),
+            Form::Pointer(Pointer { choices: 0, width, .. }) => format!("{width} -> 1"),
             Form::Pointer(Pointer { choices, width, .. }) => {
                 format!("{width} -> {width}, {choices} products")
             }

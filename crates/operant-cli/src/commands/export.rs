@@ -30,9 +30,11 @@ Examples:
   operant export mine --onnx mine.onnx --safetensors mine.safetensors
   operant export runs/mine/checkpoints/step_000000204800 --onnx mine.onnx
 
-The ONNX model takes obs (batch, ...) and returns action, the greedy one,
-logits (or mean and log_std) and value. Normalisation of observations, bounds of
-actions and action masks are part of it. An existing file is replaced.";
+The ONNX model takes obs (batch, ...), or each part of the observation under its
+name, and returns action, the greedy one, logits (or mean and log_std) and value.
+With memory it also takes core_state and returns next_core_state; where actions
+can be illegal it takes action_mask. Normalisation of observations and bounds of
+actions are part of it. An existing file is replaced.";
 
 /// Exports, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {

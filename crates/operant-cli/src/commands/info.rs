@@ -37,7 +37,7 @@ Search paths:
                           and libcublasLt
   then the loader's paths, CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the
   packages of the active Python (`pip install nvidia-cuda-nvrtc` brings NVRTC)
-  OPERANT_CACHE_DIR  directory of compiled kernels (key cache_dir), instead of
+  OPERANT_CACHE_DIR       directory of compiled kernels (key cache_dir), not
                           $XDG_CACHE_HOME/operant or ~/.cache/operant
   CUDA_VISIBLE_DEVICES    which GPUs the driver lists, and so their numbers";
 

@@ -48,9 +48,9 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  operant tune cartpole                        two minutes, for steps per second
-  operant tune cartpole --for solve         the shortest time until it is solved
-  operant tune pendulum --envs 32  keep the number of environments
+  operant tune cartpole              two minutes, for steps per second
+  operant tune cartpole --for solve  the shortest time until it is solved
+  operant tune pendulum --envs 32    keep the number of environments
 
 Tries settings in turn, each against the best so far, in several rounds:
   the machine   threads, rollout_tile, lane_width, waiting; on a GPU kernels.

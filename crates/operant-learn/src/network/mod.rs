@@ -138,7 +138,7 @@ impl Architecture {
             ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
         };
         let refused = |key, value: String, remedy: &'static str| {
-            move |problem| LearnError::Config {
+            move |problem: String| LearnError::Config {
                 key,
                 problem: format!("{value}, but {problem}; {} has {}", spec.name, spec.obs),
                 remedy: remedy.to_owned(),
@@ -164,12 +164,15 @@ impl Architecture {
         let core = Core::of(config)?;
         let (mut embed, mut items) = (embed, None);
         if config.pointer {
+            let without = |remedy| refused("pointer", "true".to_owned(), remedy);
+            if let Some((problem, remedy)) = unfit_for_pointer(config) {
+                return Err(without(remedy)(problem.to_owned()));
+            }
             let of_spec = pointer::items(spec).and_then(|image| {
-                fits_pointer(config)?;
                 embed = embed.take().map(|embed| embed.shared(image));
                 image.embedded(embed.as_ref())
             });
-            items = Some(of_spec.map_err(refused("pointer", "true".to_owned(), "set pointer = false"))?);
+            items = Some(of_spec.map_err(without("set pointer = false"))?);
         }
         Ok(Self { packing: spec.obs.packing(), embed, conv, items, core, ..Self::new(config, input, head) })
     }
@@ -198,20 +201,21 @@ impl Architecture {
     }
 }
 
-/// Refuses what a pointer head has no place for.
-fn fits_pointer(config: &Config) -> Result<(), String> {
-    let problem = if !config.conv.is_empty() {
-        "its candidates pass no convolutions"
+/// What of a configuration does not go with a pointer head, and the remedy.
+fn unfit_for_pointer(config: &Config) -> Option<(&'static str, &'static str)> {
+    if !config.conv.is_empty() {
+        Some(("its candidates pass no convolutions", "set conv = [], or pointer = false"))
     } else if config.core != CoreKind::Mlp {
-        "its candidates pass no layers with memory"
+        Some(("its candidates pass no layers with memory", "set core = \"mlp\", or pointer = false"))
     } else if config.hidden.is_empty() {
-        "it scores what a hidden layer makes of a candidate, and hidden = []"
+        let problem = "it scores what a hidden layer makes of a candidate, and hidden = []";
+        Some((problem, "give a hidden layer, or set pointer = false"))
     } else if matches!(config.encoder, Encoder::EmbedSum | Encoder::EmbedMean) {
-        "this encoder pools all candidates; encoder = \"embed\" keeps them apart"
+        let problem = "this encoder pools all candidates";
+        Some((problem, "set encoder = \"embed\", which keeps them apart, or pointer = false"))
     } else {
-        return Ok(());
-    };
-    Err(problem.to_owned())
+        None
+    }
 }
 
 /// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`. A convolution has

@@ -47,7 +47,9 @@ pub(super) fn items(spec: &EnvSpec) -> Result<Image, String> {
     if is_list_of(candidates, state, choices) {
         Ok(Image { first: 0, extents: [choices + 1, 1, features] })
     } else {
-        Err(format!("the second part is not one such observation as the first for each of {choices} actions"))
+        Err(format!(
+            "candidates are a second part with {choices} observations like the first part, one for each action"
+        ))
     }
 }
 

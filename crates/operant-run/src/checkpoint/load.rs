@@ -72,6 +72,14 @@ pub fn load_latest(dir: &Path) -> Result<Loaded, CheckpointError> {
     Err(CheckpointError::AllDamaged { dir: dir.to_owned(), errors: warnings })
 }
 
+impl Loaded {
+    /// The damaged checkpoints that were skipped, and the one that was loaded instead, for the user.
+    pub fn warnings(&self) -> Vec<String> {
+        let used = self.path.file_name().unwrap_or_default().display();
+        self.warnings.iter().map(|error| format!("{}; {used} is used instead", error.what())).collect()
+    }
+}
+
 /// The checkpoints in `dir` by their environment steps, oldest first, including damaged ones; none if the directory
 /// does not exist.
 ///

@@ -285,6 +285,10 @@ impl Layers {
     }
 
     fn unknown(&self, name: &str, origin: &Origin) -> Error {
+        if self.facts.options.contains_key(name) {
+            let what = format!("\"{name}\" is not a configuration key, but an option of {}", self.facts.name);
+            return Error::usage(what).at(origin.to_string()).remedy(format!("write env.{name}"));
+        }
         unknown_key(name, origin)
     }
 }

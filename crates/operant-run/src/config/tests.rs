@@ -149,6 +149,8 @@ fn an_environments_table_overrides_its_file_for_that_environment_only() {
         with_files("", "[pendulum]\ngama = 0.1", &CommandLine::default(), &[]).expect_err("no such key");
     assert!(error.what.contains("did you mean \"gamma\""), "{error}");
     assert!(error.place.expect("a place").ends_with("operant.toml:2"));
+    let error = with_files("", "length = 5", &CommandLine::default(), &[]).expect_err("an option");
+    assert!(error.to_string().contains("write env.length"), "{error}");
 }
 
 #[test]
