@@ -2,15 +2,15 @@
 // units with a highway gate (mingru), 1 for PyTorch's GRUCell, 2 for its LSTMCell.
 //
 // Row (t, s) of a matrix is step t of sequence s, at t x sequences + s. Gate g of unit j is column g x width + j. The state is f32: h, and
-// c after all h for lstm; `initial` (sequences, states) before the first step, `after` (steps, sequences, states) after each, where an episode
-// that begins at the next step has set it to zero.
+// c after all h for lstm; `initial` (sequences, states) before the first step, `after` (steps, sequences, states) after each, already
+// zero if the next step begins an episode.
 //
-//   gemm_see        what the product with the state reads at the first step
+//   gemm_see        copies h before the first step to where the product with the state reads it
 //   gemm_cell       the gates, the outputs, and the state after the step
-//   gemm_cell_back  from the gradient of the outputs that of the gates and of the state before the step
+//   gemm_cell_back  the gradients of the gates and of the state before a step, from that of the outputs
 //
-// The gates of mingru do not see the state: one launch takes all steps, a thread a unit of a sequence. Those of gru and lstm do: a launch a
-// step, after a product of the state. 256 sequences of 64 units are 64 blocks of 256 threads.
+// The gates of mingru do not depend on the state: one launch computes all steps, one thread for each unit of a sequence. For gru and lstm
+// there is one launch for each step, after the product with the state. 256 sequences of 64 units are 64 blocks of 256 threads.
 #include "common/common.cuh"
 #include "params.cuh"
 #include "common/mma.cuh"
@@ -107,7 +107,7 @@ __device__ __forceinline__ void state_before(const GemmCellParams& params, unsig
 // Whether row `row` goes on with the episode of the step before.
 __device__ __forceinline__ bool goes_on(const GemmCellParams& params, u64 row) { return !params.keep || params.keep[row] > 0.0f; }
 
-// Columns past the last one that a layer makes are zero, as products ask.
+// Zeros the padding columns, which the next product reads.
 __device__ __forceinline__ void clear_past(void* to, u64 row, unsigned columns, unsigned width) {
     for (unsigned k = columns; k < width; ++k) write_element(to, row * width + k, 0.0f);
 }

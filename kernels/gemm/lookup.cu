@@ -1,4 +1,4 @@
-// Tables of vectors that indices look up: forward, and the gradient of the tables in a fixed order of additions.
+// Embedding tables: lookup, and the gradient of the tables with a fixed order of additions.
 //
 // in, out  indices (rows, index_row): of each item of an observation the row of its table; a table (table_rows, width) in f32; obs
 //          (rows, obs_row): inputs that are no indices; out (rows, out_row), as products read them
@@ -7,8 +7,8 @@
 // places of three entries, or one of 147 where all are added up.
 //
 //   gemm_lookup       one thread a number
-//   gemm_lookup_back  shares (chunks, table_rows, width) of the table's gradient, each of a chunk of the samples: a warp reads 32 indices at
-//                     once and adds the gradients of those that name its row, in their order. 441 rows and 19 chunks are 8,379 warps.
+//   gemm_lookup_back  partial gradients (chunks, table_rows, width), one warp for each chunk of samples and table row: it reads 32 indices
+//                     at a time and adds, in order, the gradients of those equal to its row. 441 rows and 19 chunks are 8,379 warps.
 #include "common/common.cuh"
 #include "params.cuh"
 #include "common/mma.cuh"

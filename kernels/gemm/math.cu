@@ -4,7 +4,7 @@
 //          PRECISION BF16
 //
 // gemm_norm and gemm_norm_back normalise the features of each item of a row, a warp each; gemm_scores and what follows are a pointer head.
-// gemm_map follows tables of indices between the rows of two layers: patches of convolutions, and back.
+// gemm_map gathers and sums elements by index tables: im2col, col2im and the steps around them.
 //
 // One thread a number in blocks of 256, in turns where the grid is smaller: 32,768 samples of 512 numbers are 16,777,216, of which
 // 1,056 blocks take 62 each thread. gemm_bias_sums takes a block for 32 columns.

@@ -4,7 +4,7 @@
 //
 //   gemm_begin      the first observations of a horizon
 //   gemm_step       samples an action, takes the step, writes the sample and the next observation
-//   gemm_carry      with memory, hands the state to the next step
+//   gemm_carry      with memory: the state after this step becomes that before the next, zero at the end of an episode
 //   gemm_bootstrap  adds gamma V(final_obs) to the rewards of steps where only the time limit ended an episode
 //   gemm_finish     V after the last step, GAE, and what the horizon adds up
 //

@@ -459,7 +459,7 @@ fn a_policy_with_memory_trains_and_resumes_on_a_gpu() {
     let first = first.json();
     assert_eq!((&first["env_steps"], &resumed["env_steps"]), (&2_048.into(), &2_048.into()));
     assert_eq!(first["eval_return_mean"], resumed["eval_return_mean"]);
-    // The kernels with the network inside have no layers with memory.
+    // The fused kernels do not support a core.
     let refused = operant.run(&[&["train"], &small[..], &["--set", "kernels=fused"]].concat(), "");
     refused.assert_error(2, &["kernels", "layers"]);
 }

@@ -179,7 +179,7 @@ fn candidates_are_shown_trained_and_resumed() {
         "# Network 22050-embed(16)-21x(64-64)-(20+1):",
         "# trunk.embed 22050 -> 3360, 105 rows of 16 1680 0",
         "# trunk.0 21 x (160 -> 64) 10304 430080",
-        "# policy, value 64 -> 64, 20 products 4225 10880",
+        "# policy, value 64 -> 64, 20 dot products 4225 10880",
     ];
     shown_trained_and_resumed("prover", &[], &lines);
 }
@@ -239,7 +239,7 @@ fn networks_that_do_not_fit_are_refused() {
         }
     }
     for (env, sets, parts) in [
-        ("cartpole", &["pointer=true"][..], ["not a state and its candidates", "4 reals"]),
+        ("cartpole", &["pointer=true"][..], ["two parts, a state and its candidates", "4 reals"]),
         ("pendulum", &["pointer=true"], ["actions are real numbers", "3 reals"]),
         ("minigrid_empty_8x8", &["pointer=true"], ["for each of 7 actions", "image: 7x7x3 indices"]),
         ("prover", &["pointer=true", "core=gru"], ["no layers with memory", "successors: 20x10x3"]),

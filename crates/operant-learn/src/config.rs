@@ -71,7 +71,7 @@ settings! {
     /// Normalise the sums of each hidden layer over its units before the nonlinearity
     layer_norm: bool = false, fixed("the checkpoint holds weights of that shape");
     /// What stands between the hidden layers and the heads: nothing (`mlp`), or layers with memory, whose state each environment carries
-    /// from step to step of an episode
+    /// from step to step of an episode. An explicit `mlp` resets the memory keys of a preset
     core: CoreKind = CoreKind::Mlp, fixed("the checkpoint holds weights of that shape");
     /// Units of each layer of the core; 0 is the width of the last hidden layer
     core_width: usize [Kind::Count { least: 0, most: crate::setting::MAX_WIDTH }] = 0,
@@ -80,8 +80,8 @@ settings! {
     core_layers: usize [Kind::Count { least: 1, most: crate::setting::MAX_LAYERS as i64 }] = 1,
         fixed("the checkpoint holds weights of that shape");
     /// Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each
-    /// starting from the state that the rollout had there. 0 chooses the longest that gives every minibatch 16 sequences or more, but
-    /// not less than 16 steps
+    /// starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at
+    /// least 16 sequences; docs/ppo.md 22 has the rest of the rule
     sequence_length: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
     /// Nonlinearity of the hidden layers
     activation: Activation = Activation::Tanh, fixed("the weights were trained for it");

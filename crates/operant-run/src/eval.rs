@@ -44,7 +44,7 @@ impl EvalTarget {
             return Err(Error::usage(format!("run {what} has no checkpoint yet"))
                 .at(checkpoints.display().to_string())
                 .remedy(format!(
-                    "train it further: operant train --resume {what}; if it is training, request one: operant checkpoint {what}"
+                    "if it is training, save one now: operant checkpoint {what}; otherwise start it again from step 0: operant train --resume {what}"
                 )));
         }
         let loaded = checkpoint::load_latest(&checkpoints)?;

@@ -57,7 +57,7 @@ impl Resume {
                 .at(file.display().to_string())
                 .remedy("start a new run")
             })?;
-        let warnings = vec![format!("run {run} has no checkpoint: it starts again at step 0")];
+        let warnings = vec![format!("run {run} has no checkpoint; training starts again at step 0")];
         Ok(Resume { dir, checkpoint: None, config, environment, warnings })
     }
 

@@ -214,7 +214,7 @@ fn a_run_killed_before_its_first_checkpoint_starts_over() {
         })
     });
     let resume = Resume::open(runs.path(), "early").expect("it can start over");
-    assert!(resume.warnings.iter().any(|warning| warning.contains("starts again at step 0")));
+    assert!(resume.warnings.iter().any(|warning| warning.contains("training starts again at step 0")));
     drop(resume);
     let resumed = carry_out(runs.path(), Some("early"), &[], |_, _| {});
     assert_eq!(latest(runs.path(), "straight").1.snapshot, latest(runs.path(), "early").1.snapshot);

@@ -337,7 +337,7 @@ impl<'a> Reference<'a> {
     }
 
     /// Whether a draw is so near a boundary of the distribution that rounding decides: recomputed in f64, component by
-    /// component, for the choices that differ. Other layers are not recomputed: no tie explains a choice of theirs.
+    /// component, for the choices that differ. Networks with other layers are not recomputed: each choice that differs counts as an error.
     fn near_tie(
         &self,
         sample: &[u32],
@@ -438,7 +438,7 @@ pub fn check_horizon(
         let (samples, returns) = (whole.samples()?, whole.returns()?);
         let (layout, length) = (whole.layout(), config.sequence());
         let of_step = config.num_envs * layout.stride;
-        // A step alone always goes on with its episode.
+        // In a rollout of one step `keep` is always 1, so it is not compared.
         let without_advantage = |samples: &[u32]| -> Vec<u32> {
             let differs = |word| word == layout.advantage || Some(word) == layout.keep;
             let kept = |(k, word): (usize, &u32)| if differs(k % layout.stride) { 0 } else { *word };

@@ -57,7 +57,7 @@ fn prepared(
         CudaRollout::new(device, env, config, NetworkOptions { precision: Precision::F32, kernels })?;
     let mut params = init_params(rollout.network(), 2);
     rollout.set_params(&params)?;
-    // With memory twice, so that sequences begin with a state.
+    // With memory twice, so that the initial states are not zero.
     for _ in 0..if rollout.network().states > 0 { 2 } else { 1 } {
         rollout.roll()?;
     }
@@ -209,7 +209,7 @@ pub fn compare_gradient(
         Ok::<_, LearnError>((learner.state(stream)?.exp_avg, learner.report(stream)?))
     };
     let ((got, report), (expected, exact)) = (updated(precision)?, updated(Precision::F32)?);
-    // Each product rounds what it reads, and other layers have more of them between the loss and a weight than hidden layers.
+    // Each product rounds its operands, and networks with other layers have more products between the loss and a weight.
     let is_connected = network.layers().all(|layer| layer.form == Form::Dense);
     let most = tolerance(precision) * if is_connected { 1.0 } else { 3.0 };
     let mut problems = Vec::new();

@@ -58,7 +58,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     output::print(&network(&of_env))?;
     if of_env.states > 0 {
         let length = requested.settings.learner.sequence();
-        output::print(&format!("# Minibatches are made of sequences of {length} steps\n"))?;
+        output::print(&format!("# Sequence length of minibatches: {length} steps\n"))?;
     }
     match device.map(|device| device::kernels(&**env, &requested.settings, &device)) {
         Some(Ok(Some(choice))) => output::print(&format!("# {choice}\n"))?,
@@ -90,7 +90,7 @@ fn network(network: &Network) -> String {
             Form::Norm(_) => format!("{}, normalised", layer.inputs),
             Form::Pointer(Pointer { choices: 0, width, .. }) => format!("{width} -> 1"),
             Form::Pointer(Pointer { choices, width, .. }) => {
-                format!("{width} -> {width}, {choices} products")
+                format!("{width} -> {width}, {choices} dot products")
             }
             Form::Cell(CellSpec { cell, width, .. }) => format!("{} -> {width}, {}", layer.inputs, cell.name()),
         };

@@ -344,10 +344,10 @@ impl CudaRollout {
         self.state().map_or(Ok(Vec::new()), |state| Ok(state.read(&self.stream)?))
     }
 
-    /// Sets it; nothing without memory.
+    /// Sets the state of layers with memory; does nothing without memory.
     ///
     /// # Errors
-    /// When there are not as many numbers, or the device fails.
+    /// When there are not N x states numbers, or the device fails.
     pub fn set_memory(&self, memory: &[f32]) -> Result<(), LearnError> {
         self.state().map_or(Ok(()), |state| Ok(state.write(&self.stream, memory)?))
     }

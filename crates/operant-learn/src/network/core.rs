@@ -102,7 +102,7 @@ impl Core {
 /// The keys that mean nothing without memory.
 pub const MEMORY_KEYS: [&str; 3] = ["core_width", "core_layers", "sequence_length"];
 
-/// Refuses them.
+/// Refuses memory keys that are not at their defaults with `core = "mlp"`.
 fn no_core(config: &Config) -> Result<(), LearnError> {
     let defaults = Config::default();
     let values = |config: &Config| [config.core_width, config.core_layers, config.sequence_length];

@@ -61,8 +61,8 @@ pub enum Form {
     Items(Conv),
     /// Indices as one-hot bits: W is row-major `(rows, width)`, table after table; there is no b.
     Embed(Embed),
-    /// All inputs, normalised over the features of a sample, or of each of its items, which are so many: W is a factor for each, b is
-    /// added.
+    /// Layer normalisation over groups of this many features, the whole sample or each item: W is the scale and b the shift of each
+    /// feature.
     Norm(usize),
     /// All inputs, and the state of units with memory: W is row-major `(gates x H, inputs)`. If the gates see the state, `(gates x H, H)`
     /// and its bias follow.
@@ -241,7 +241,7 @@ impl Network {
         let mut layers = Vec::new();
         let Architecture { embed, conv, items, hidden, layer_norm, activation, .. } =
             self.architecture.clone();
-        // A network for values alone sees the state, not the candidates.
+        // A separate critic has only the state as input.
         let is_critic = heads.iter().all(|(head, _)| *head == "value");
         let mut items = items.map(|Image { first, extents: [count, _, depth] }| Image {
             first,

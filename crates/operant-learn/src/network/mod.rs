@@ -204,15 +204,15 @@ impl Architecture {
 /// What of a configuration does not go with a pointer head, and the remedy.
 fn unfit_for_pointer(config: &Config) -> Option<(&'static str, &'static str)> {
     if !config.conv.is_empty() {
-        Some(("its candidates pass no convolutions", "set conv = [], or pointer = false"))
+        Some(("a pointer head does not support convolutions", "set conv = [], or pointer = false"))
     } else if config.core != CoreKind::Mlp {
-        Some(("its candidates pass no layers with memory", "set core = \"mlp\", or pointer = false"))
+        Some(("a pointer head does not support a core", "set core = \"mlp\", or pointer = false"))
     } else if config.hidden.is_empty() {
-        let problem = "it scores what a hidden layer makes of a candidate, and hidden = []";
-        Some((problem, "give a hidden layer, or set pointer = false"))
+        let problem = "a pointer head needs a hidden layer, and hidden = []";
+        Some((problem, "set hidden, for example to [64], or set pointer = false"))
     } else if matches!(config.encoder, Encoder::EmbedSum | Encoder::EmbedMean) {
-        let problem = "this encoder pools all candidates";
-        Some((problem, "set encoder = \"embed\", which keeps them apart, or pointer = false"))
+        let problem = "embed_sum and embed_mean pool all candidates into one vector";
+        Some((problem, "set encoder = \"embed\", or pointer = false"))
     } else {
         None
     }

@@ -28,27 +28,27 @@ impl Pointer {
 }
 
 /// The items of an observation as an image of one column: the state, then a candidate for each action. Both are parts, one after
-/// the other, and a candidate is what the state is.
+/// the other, and each candidate has the shape and bounds of the state.
 ///
 /// # Errors
 /// A description of the problem if the observation has no candidates, or more than them and their state.
 pub(super) fn items(spec: &EnvSpec) -> Result<Image, String> {
     let ActionSpace::Discrete(choices) = &spec.actions else {
-        return Err("actions are real numbers, of which there are no candidates".to_owned());
+        return Err("a pointer head needs discrete actions".to_owned());
     };
     let [choices] = choices[..] else {
-        return Err("an action has more than one component".to_owned());
+        return Err("a pointer head needs actions with one component".to_owned());
     };
     let parts = spec.obs.parts();
     let [(_, state), (_, candidates)] = parts[..] else {
-        return Err("the observation is not a state and its candidates".to_owned());
+        return Err("the observation must have two parts, a state and its candidates".to_owned());
     };
     let features = state.features();
     if is_list_of(candidates, state, choices) {
         Ok(Image { first: 0, extents: [choices + 1, 1, features] })
     } else {
         Err(format!(
-            "candidates are a second part with {choices} observations like the first part, one for each action"
+            "the second part must list {choices} candidates, one for each action, with the shape and bounds of the first part"
         ))
     }
 }

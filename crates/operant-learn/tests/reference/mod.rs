@@ -171,7 +171,7 @@ enum Step {
     Products(Layer),
     /// Tables by the number of their first parameter.
     Embed(Embed, usize),
-    /// Normalisation of each so many features, by the numbers of the first weight and bias.
+    /// Layer normalisation of groups of this many features; then the offsets of the first weight and bias.
     Norm(usize, [usize; 2]),
     /// Scores of candidates, by the query of the state's features.
     Scores(Layer),

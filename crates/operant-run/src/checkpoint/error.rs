@@ -85,7 +85,7 @@ impl CheckpointError {
         match self {
             Self::Io { source, .. } => io_remedy(source).into(),
             Self::Missing(_) | Self::Damaged { .. } => {
-                "name another checkpoint of the run, or restore the file".into()
+                "choose another checkpoint of the run, or restore the file".into()
             }
             Self::Newer { .. } => format!(
                 "this operant reads up to {}: upgrade operant, or resume a run of this version",

@@ -46,7 +46,7 @@ impl Layers {
     }
 }
 
-/// Where the user chose a network without memory, what the preset says about memory does not apply.
+/// With an explicit `core = "mlp"`, memory keys of the preset return to their defaults.
 fn without_memory(entries: &mut Entries) {
     let mlp = Value::from(CoreKind::Mlp.name());
     if !entries.get("core").is_some_and(|core| core.origin.is_explicit() && core.value == mlp) {

@@ -120,7 +120,9 @@ impl Specialisation {
         if network.layers().any(|layer| layer.form != Form::Dense) {
             return Err(LearnError::Config {
                 key: "kernels",
-                problem: format!("fused kernels compute fully connected layers only, not {architecture}"),
+                problem: format!(
+                    "the fused kernels support only fully connected layers; this network is {architecture}"
+                ),
                 remedy: "use --device cpu".to_owned(),
             });
         }

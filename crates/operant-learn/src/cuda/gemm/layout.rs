@@ -17,9 +17,9 @@ const WARP: usize = 32;
 /// The samples of a forward pass: `steps` rows of each sequence, step by step. Without memory a sample is a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// S.
+    /// S: sequences.
     pub sequences: usize,
-    /// L.
+    /// L: steps of a sequence.
     pub steps: usize,
 }
 
@@ -59,9 +59,9 @@ pub struct Layer {
     pub inputs: usize,
     /// Numbers of a row that it makes, padded.
     pub outputs: usize,
-    /// Outputs that passed the nonlinearity.
+    /// The nonlinearity applies to the first `active` outputs.
     pub active: usize,
-    /// Whether its outputs are f32, and not what products read: those of the last layer.
+    /// Whether the outputs are f32 and not the element type of products: those of the last layer.
     pub wide: bool,
     /// What it computes.
     pub operation: Operation,
@@ -74,7 +74,7 @@ pub enum Operation {
     Dense(Product),
     /// A product over places of a row.
     Mapped(Box<Mapped>),
-    /// Tables that indices look up, of each part of the observation.
+    /// Embedding tables, of each part of the observation.
     Embed(Vec<Lookup>),
     /// Normalisation of the features of each item.
     Norm(Norm),
@@ -114,9 +114,9 @@ pub struct Lookup {
     pub scale: f32,
     /// The first output.
     pub first: usize,
-    /// Outputs that are written: of the last part with the inputs that are no indices, and padding.
+    /// Elements written to a row of outputs; the last part also writes copied inputs and padding.
     pub columns: usize,
-    /// These inputs.
+    /// Inputs that are copied after the last part's outputs.
     pub passed: usize,
 }
 
@@ -279,7 +279,7 @@ impl GemmLayout {
     fn lay(&mut self, layer: &LayerSpec, is_last: bool) -> Layer {
         let sizes = [layer.inputs, layer.outputs];
         let read = match &layer.form {
-            // Inputs that are no indices; rows have a length.
+            // Inputs that are no indices; device buffers cannot be empty.
             Form::Embed(embed) => embed.passed(layer.inputs).count().max(1),
             _ => layer.inputs,
         };

@@ -4,12 +4,12 @@
 use super::layout::{PAD, Product};
 use crate::network::Conv;
 
-/// No other number; twin of `gemm/math.cu`.
+/// No bias and no second input; the same as NONE in `gemm/math.cu`.
 const NONE: u32 = u32::MAX;
-/// The other number is a bias; twin of `gemm/math.cu`.
+/// Marks an index into the biases; the same as BIAS_BIT in `gemm/math.cu`.
 const BIAS: u32 = 1 << 31;
 
-/// What each number of a row is the sum of.
+/// For each element of a row, the elements of another row that it is the sum of (CSR form).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Map {
     /// Number j is the sum of the input's numbers `uses[starts[j]..starts[j + 1]]`.
@@ -27,7 +27,7 @@ impl Map {
             map.starts.push(map.uses.len() as u32);
             map.others.push(other);
         }
-        // Buffers have a length.
+        // Device buffers cannot be empty.
         map.uses.resize(map.uses.len().max(1), 0);
         map
     }
@@ -42,15 +42,15 @@ impl Map {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mapped {
     pub product: Product,
-    /// From the layer's inputs to the rows of places that the product reads.
+    /// im2col: from the layer's inputs to rows of patches.
     pub unfold: Map,
-    /// From the product's results and the inputs to the outputs.
+    /// From the product's results and the inputs to the layer's outputs.
     pub place: Map,
     /// Outputs that it makes, with the nonlinearity if the layer has any; the others passed the layer.
     pub made: usize,
     /// From the gradient of the outputs to that of the product's results.
     pub split: Map,
-    /// From the gradient of what the product read, and of the outputs that passed, to that of the inputs.
+    /// col2im: from the gradient of the patches, and that of copied inputs, to the gradient of the layer's inputs.
     pub fold: Map,
 }
 

@@ -135,7 +135,7 @@ impl GemmUpdateSizes {
         self.extent().sequences.saturating_mul(self.states)
     }
 
-    /// Steps of a minibatch that say whether they begin an episode.
+    /// Elements of `keep`: M with memory, else 0.
     fn keep(&self) -> usize {
         if self.states > 0 { self.update.minibatch() } else { 0 }
     }

@@ -97,7 +97,7 @@ pub struct CellKernels {
 }
 
 impl CellKernels {
-    /// Loads them for a network; None without memory.
+    /// Loads the kernels; None without memory.
     ///
     /// # Errors
     /// When the kernels do not compile.
@@ -324,7 +324,7 @@ impl Backward {
             for t in (0..extent.steps).rev() {
                 let params = GemmCellParams { first: t as u32, steps: 1, ..params };
                 kernel.run(stream, grid, &params, &sizes)?;
-                // Nothing is asked of the state before the first step.
+                // The state before the first step is a constant and needs no gradient.
                 if t > 0 {
                     let rows = of_state.step(gemm_layout, t, extent.sequences * product.outputs)?;
                     gemm.launch(stream, rows.operand(), matrix.operand(), Operand::F32(back), None)?;

@@ -1,4 +1,4 @@
-//! Embeddings on the GEMM path: rows of tables that indices look up, and the gradient of the tables (`lookup.cu`).
+//! Embedding tables on the GEMM path: lookup, and their gradient (`lookup.cu`).
 
 use operant_cuda::{Buffer, CudaError, Device, Function, Program, Stream};
 
@@ -10,7 +10,7 @@ use crate::LearnError;
 use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 
-/// `lookup.cu`: tables that indices look up.
+/// `lookup.cu`: embedding tables.
 pub const LOOKUP: KernelText = kernel_text!("gemm_lookup", "gemm/lookup.cu", [GemmLookupParams]);
 
 /// `gemm/lookup.cu` for a network; None without embeddings.
@@ -20,9 +20,9 @@ pub fn gemm_lookup_program(gemm_layout: &GemmLayout) -> Option<Program> {
     (gemm_layout.indices > 0).then(|| text.program())
 }
 
-/// Warps that fill any device.
+/// Target number of warps of gemm_lookup_back; an H100 holds up to 8,448 (132 multiprocessors x 64).
 const WARPS: usize = 8_192;
-/// Maximum indices that a warp counts.
+/// Maximum indices of a chunk, because the kernel counts them in 32 bits.
 const MOST: usize = 1 << 31;
 
 /// Elements of each buffer of a launch.
@@ -46,7 +46,7 @@ operant_cuda::params! {
         obs: may_read [f32; of.obs],
         /// (rows, out_row): the outputs; backward their gradient, which is read.
         out: writes [f32; of.out],
-        /// (chunks, table_rows, width): shares of the table's gradient; used backward.
+        /// (chunks, table_rows, width): partial sums of the table's gradient; used backward.
         shares: may_write [f32; of.shares],
         rows: value [u64],
         index_row: value [u32],
@@ -77,7 +77,7 @@ pub struct LookupKernels {
 }
 
 impl LookupKernels {
-    /// Loads them for a network; None without embeddings.
+    /// Loads the kernels; None without embeddings.
     ///
     /// # Errors
     /// When the kernels do not compile.
@@ -89,13 +89,14 @@ impl LookupKernels {
 }
 
 impl Lookup {
-    /// Chunks of `rows` samples whose gradients are added up apart: enough warps, and no more indices than one can count.
+    /// Chunks of `rows` samples. Each has its own partial sum of the table's gradient; together they are at least WARPS warps if there are
+    /// enough samples.
     fn chunks(&self, rows: usize) -> usize {
         let numbers = rows.saturating_mul(self.places * self.entries);
         WARPS.div_ceil(self.rows).max(numbers.div_ceil(MOST)).clamp(1, rows.max(1))
     }
 
-    /// Numbers of all shares of the table's gradient.
+    /// Elements of all partial sums of the table's gradient.
     fn shares(&self, rows: usize) -> usize {
         self.chunks(rows).saturating_mul(self.rows * self.width)
     }
@@ -152,7 +153,7 @@ impl Lookup {
     }
 }
 
-/// Memory for the shares of the tables' gradients; None without embeddings.
+/// Memory for the partial sums of the tables' gradients; None without embeddings.
 pub fn lookup_shares(
     allocator: &Allocator,
     gemm_layout: &GemmLayout,
