@@ -240,10 +240,14 @@ fn networks_that_do_not_fit_are_refused() {
     }
     for (env, sets, parts) in [
         ("cartpole", &["pointer=true"][..], ["two parts, a state and its candidates", "4 reals"]),
-        ("pendulum", &["pointer=true"], ["actions are real numbers", "3 reals"]),
-        ("minigrid_empty_8x8", &["pointer=true"], ["for each of 7 actions", "image: 7x7x3 indices"]),
-        ("prover", &["pointer=true", "core=gru"], ["no layers with memory", "successors: 20x10x3"]),
-        ("prover", &["pointer=true", "encoder=embed_sum"], ["pools all candidates", "successors: 20x10x3"]),
+        ("pendulum", &["pointer=true"], ["discrete actions, and these are real numbers", "observes 3 reals"]),
+        (
+            "minigrid_empty_8x8",
+            &["pointer=true"],
+            ["must list 7 candidates, one for each action", "image: 7x7x3 indices"],
+        ),
+        ("prover", &["pointer=true", "core=gru"], ["does not support a core", "successors: 20x10x3"]),
+        ("prover", &["pointer=true", "encoder=embed_sum"], ["pool all candidates", "successors: 20x10x3"]),
     ] {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
         for command in ["train", "config"] {

@@ -31,7 +31,7 @@ Examples:
   operant export runs/mine/checkpoints/step_000000204800 --onnx mine.onnx
 
 The ONNX model takes obs (batch, ...), or each part of the observation under its
-name, and returns action, the greedy one, logits (or mean and log_std) and value.
+name. It returns action (the greedy one), value, and logits or mean and log_std.
 With memory it also takes core_state and returns next_core_state; where actions
 can be illegal it takes action_mask. Normalisation of observations and bounds of
 actions are part of it. An existing file is replaced.";

@@ -140,7 +140,7 @@ impl Architecture {
         let refused = |key, value: String, remedy: &'static str| {
             move |problem: String| LearnError::Config {
                 key,
-                problem: format!("{value}, but {problem}; {} has {}", spec.name, spec.obs),
+                problem: format!("{value}, but {problem}; {} observes {}", spec.name, spec.obs),
                 remedy: remedy.to_owned(),
             }
         };

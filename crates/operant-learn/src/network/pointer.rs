@@ -34,7 +34,7 @@ impl Pointer {
 /// A description of the problem if the observation has no candidates, or more than them and their state.
 pub(super) fn items(spec: &EnvSpec) -> Result<Image, String> {
     let ActionSpace::Discrete(choices) = &spec.actions else {
-        return Err("a pointer head needs discrete actions".to_owned());
+        return Err("a pointer head needs discrete actions, and these are real numbers".to_owned());
     };
     let [choices] = choices[..] else {
         return Err("a pointer head needs actions with one component".to_owned());

@@ -149,8 +149,12 @@ fn an_environments_table_overrides_its_file_for_that_environment_only() {
         with_files("", "[pendulum]\ngama = 0.1", &CommandLine::default(), &[]).expect_err("no such key");
     assert!(error.what.contains("did you mean \"gamma\""), "{error}");
     assert!(error.place.expect("a place").ends_with("operant.toml:2"));
-    let error = with_files("", "length = 5", &CommandLine::default(), &[]).expect_err("an option");
+    let known = EnvFacts { options: [("length".to_owned(), 10.0.into())].into(), ..facts() };
+    let missing = Path::new("/nonexistent");
+    let error = layered(known, &set(&["length=5"]), None, None, missing, []).expect_err("an option");
     assert!(error.to_string().contains("write env.length"), "{error}");
+    let error = with_files("", "length = 5", &CommandLine::default(), &[]).expect_err("not a key");
+    assert!(error.to_string().contains("are written env.NAME"), "{error}");
 }
 
 #[test]
