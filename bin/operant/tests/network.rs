@@ -125,6 +125,10 @@ fn memory_is_shown_and_measured() {
     let measured =
         place.operant(&[&bench[..], &["--core", "mingru", "--hidden", "16", "--steps", "16"]].concat());
     assert_eq!(measured.code, Some(0), "{measured:#?}");
+    // The preset's sequence_length = 64 gives way to 32 steps.
+    let preset = ["--env", "t_maze", "--core", "gru", "--steps", "32", "--hidden", "16"];
+    let shorter = place.operant(&[&bench[..2], &preset[..], &bench[4..]].concat());
+    assert_eq!(shorter.code, Some(0), "{shorter:#?}");
     assert!(
         measured.json()["work"].as_str().is_some_and(|work| work.contains("mingru(16)")),
         "{measured:#?}"
@@ -225,6 +229,7 @@ fn networks_that_do_not_fit_are_refused() {
     }
     for (env, sets, parts) in [
         ("cartpole", &["encoder=embed"][..], ["only observations of indices and bits", "4 reals"]),
+        ("taxi", &["embed_width=64"], ["has no tables", "encoder = \"embed\""]),
         ("minatar_breakout", &["encoder=embed"], ["no part of the observation has indices", "10x10x4 bits"]),
         (
             "minigrid_empty_8x8",

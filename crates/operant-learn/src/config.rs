@@ -111,6 +111,14 @@ impl Config {
         [gamma, gamma * self.gae_lambda as f32]
     }
 
+    /// What an environment's horizon adds to the minibatches, for any number of environments: steps, or sequences of a given length.
+    pub fn units_per_env(&self) -> usize {
+        match (self.core, self.sequence_length) {
+            (CoreKind::Mlp, _) | (_, 0) => self.num_steps,
+            (_, length) => self.num_steps / length,
+        }
+    }
+
     /// Steps of a sequence: what a minibatch is made of. 1 without memory.
     pub fn sequence(&self) -> usize {
         /// Sequences of a minibatch that fill the vectors, and steps that a gradient should go back.

@@ -190,6 +190,10 @@ impl Planner<'_> {
             // Settings that this command does not use must not cause errors.
             ("overlap", "--device", "false".to_owned()),
         ];
+        // A preset's length need not divide the steps that are measured.
+        if self.sets("sequence_length").is_none() {
+            flags.push(("sequence_length", "--core", "0".to_owned()));
+        }
         if !more.iter().any(|(key, ..)| *key == "num_envs") {
             flags.push(("num_envs", "--envs", or(&self.num_envs, "8192")[0].clone()));
         }

@@ -56,8 +56,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let device = auto.or_else(|| device::choose(&requested, None).ok().map(|(_, device)| device));
     let of_env = device::network(&**env, &requested.settings)?;
     output::print(&network(&of_env))?;
-    if of_env.states > 0 {
-        let length = requested.settings.learner.sequence();
+    // A length of 0 is chosen by the number of environments, which a GPU may choose later.
+    let learner = &requested.settings.learner;
+    if of_env.states > 0 && (learner.sequence_length > 0 || !requested.num_envs_is_open()) {
+        let length = learner.sequence();
         output::print(&format!("# Sequence length of minibatches: {length} steps\n"))?;
     }
     match device.map(|device| device::kernels(&**env, &requested.settings, &device)) {

@@ -147,10 +147,10 @@ impl Footprint {
         Ok(least)
     }
 
-    /// Environments come in multiples of this, so that their samples divide into the minibatches.
+    /// Environments come in multiples of this, so that their samples, or with memory their sequences, divide into the minibatches.
     fn unit(&self) -> usize {
         let minibatches = self.config.num_minibatches.max(1);
-        minibatches / greatest_common_divisor(minibatches, self.config.num_steps)
+        minibatches / greatest_common_divisor(minibatches, self.config.units_per_env())
     }
 
     /// The maximum number of environments that fit in `bytes` and whose samples divide into the minibatches; 0 if none does.
@@ -253,6 +253,7 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
 #[cfg(test)]
 pub(in crate::cuda) mod tests {
     use super::*;
+    use crate::config::CoreKind;
     use crate::network::{Head, Input};
 
     pub fn h200() -> DeviceProperties {
@@ -299,6 +300,21 @@ pub(in crate::cuda) mod tests {
             assert!(footprint.of(most + footprint.unit()).expect("it fits") > bytes);
             assert_eq!(most * 128 % minibatches, 0);
             assert_eq!(footprint.most(1000).expect("it fits"), 0);
+        }
+    }
+
+    #[test]
+    fn whole_sequences_divide_into_the_minibatches() {
+        let cores =
+            [(CoreKind::Gru, 32, 2), (CoreKind::Gru, 64, 4), (CoreKind::Gru, 0, 1), (CoreKind::Mlp, 0, 1)];
+        for (core, sequence_length, unit) in cores {
+            let learner =
+                Config { num_steps: 64, num_minibatches: 4, core, sequence_length, ..Config::default() };
+            let footprint = footprint(&learner, false);
+            assert_eq!(footprint.unit(), unit);
+            let num_envs = footprint.most(1 << 20).expect("it fits");
+            let chosen = Config { num_envs, ..learner };
+            assert_eq!(num_envs * (64 / chosen.sequence()) % 4, 0, "{num_envs} with {core:?}");
         }
     }
 

@@ -150,6 +150,17 @@ impl Architecture {
             format!("\"{}\"", config.encoder),
             "set encoder = \"auto\"",
         ))?;
+        let default_width = Config::default().embed_width;
+        if embed.is_none() && config.embed_width != default_width {
+            return Err(LearnError::Config {
+                key: "embed_width",
+                problem: format!(
+                    "{}, but encoder = \"{}\" has no tables",
+                    config.embed_width, config.encoder
+                ),
+                remedy: format!("set encoder = \"embed\", or embed_width = {default_width}"),
+            });
+        }
         let conv = match config.conv.as_slice() {
             [] => Vec::new(),
             convs => Image::of(&spec.obs)

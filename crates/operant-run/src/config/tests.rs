@@ -107,6 +107,14 @@ fn a_resumed_runs_configuration_overrides_all_but_flags() {
     resumed.resuming(&saved, "old").expect("fits");
     let resumed_trunk = resumed.settings.learner.shared_trunk;
 
+    // A key that the run's version did not know has its default, whatever the preset of today says.
+    let with_pointer = EnvFacts { preset: Some("pointer = true".into()), ..facts() };
+    let resumed =
+        layered(with_pointer, &set(&[]), Some(("old", "num_envs = 8")), None, Path::new("/nonexistent"), [])
+            .expect("valid");
+    assert!(!resumed.settings.learner.pointer);
+    resumed.resuming("num_envs = 8", "old").expect("it continues");
+
     // Files and variables added since the run began have no effect.
     let dir = tempfile::tempdir().expect("a temporary directory");
     let here = dir.path().join("operant.toml");
