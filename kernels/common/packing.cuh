@@ -60,30 +60,10 @@ __device__ __forceinline__ constexpr unsigned packed_offset(unsigned chain, unsi
 
 constexpr unsigned PACKED_WORDS = packed_offset(CHAINS - 1u, LAYERS + 1u);
 
-// The offset of a layer in the flat parameters: W, row-major (outputs, inputs), then b.
+// The offset of a layer in a gradient, and in the flat parameters of a network without tables: W, row-major (outputs, inputs), then b.
 __device__ __forceinline__ constexpr unsigned flat_offset(unsigned chain, unsigned layer) {
     unsigned words = 0u;
     for (unsigned c = 0u; c <= chain; ++c)
         for (unsigned l = 0u; l < (c < chain ? LAYERS + 1u : layer); ++l) words += (inputs(l) + 1u) * outputs(c, l);
     return words;
-}
-
-// Packed word `index` of a layer.
-__device__ inline unsigned packed_word(const float* flat, unsigned chain, unsigned layer, unsigned index) {
-    const unsigned ins = inputs(layer), outs = outputs(chain, layer), columns = padded_outputs(chain, layer);
-    const float* weight = flat + flat_offset(chain, layer);
-    const unsigned matrix = matrix_words(chain, layer);
-    if (index >= matrix) {
-        const unsigned n = index - matrix;
-        return n < outs ? __float_as_uint(weight[ins * outs + n]) : 0u;
-    }
-    auto at = [&](unsigned n, unsigned k) { return n < outs && k < ins ? weight[n * ins + k] : 0.0f; };
-    if (!is_fragments(layer)) return __float_as_uint(at(index % columns, index / columns));
-    const unsigned tiles = columns / 8u, together = tiles % 2u == 0u ? 2u : 1u;
-    const unsigned register_ = index % 2u, tile = index / 2u % together, lane = index / (2u * together) % WARP;
-    const unsigned block = index / (2u * together * WARP);
-    const unsigned n = (block % (tiles / together) * together + tile) * 8u + lane / 4u;
-    const unsigned k = block / (tiles / together) * K_TILE + lane % 4u * 2u;
-    if (PRECISION == BF16) return pack_bf16(at(n, k + 8u * register_), at(n, k + 8u * register_ + 1u));
-    return to_tf32(at(n, k + register_));
 }

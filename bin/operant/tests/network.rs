@@ -228,7 +228,7 @@ fn networks_that_do_not_fit_are_refused() {
         }
     }
     for (env, sets, parts) in [
-        ("cartpole", &["encoder=embed"][..], ["only observations of indices and bits", "4 reals"]),
+        ("cartpole", &["encoder=embed"][..], ["no part of the observation has indices", "4 reals"]),
         ("taxi", &["embed_width=64"], ["has no tables", "encoder = \"embed\""]),
         ("minatar_breakout", &["encoder=embed"], ["no part of the observation has indices", "10x10x4 bits"]),
         (

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+#[path = "../../operant-env/tests/support/cards.rs"]
+mod cards;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
 
+use cards::MixedCards;
 use locks::Locks;
 use operant_env::cartpole::CartPole;
 use operant_env::pendulum::Pendulum;
@@ -12,7 +15,7 @@ use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::{
     CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, StartedBackend, WaitStrategy, backend, backend_with,
 };
-use operant_learn::{Backend, Config, CoreKind, Snapshot};
+use operant_learn::{Backend, Config, CoreKind, Encoder, Snapshot};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
@@ -90,6 +93,8 @@ fn options_never_change_a_bit() {
         // Convolutions over bits and over numbers, with channels that fill no vector.
         let breakout = builtin().find("minatar_breakout").expect("it is built in").clone();
         check(breakout, &Config { conv: vec![[5, 3, 1], [17, 3, 2]], hidden: vec![16], ..config.clone() });
+        // Tables of indices among reals, bits and bytes.
+        check(shared(MixedCards), &Config { encoder: Encoder::EmbedSum, ..config.clone() });
         // Memory, with masks, in sequences that end within episodes and begin within others.
         for core in [CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm] {
             check(shared(Locks), &Config { core, sequence_length: 8, num_minibatches: 2, ..config.clone() });

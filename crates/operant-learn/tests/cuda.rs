@@ -17,7 +17,7 @@ use operant_env::{AnyEnv, builtin};
 use operant_learn::cuda::CudaRollout;
 use operant_learn::cuda::specialise::WeightPlacement;
 use operant_learn::network::{Architecture, Network, init_params};
-use operant_learn::{Activation, Config, Precision};
+use operant_learn::{Activation, Config, Encoder, Precision};
 
 /// Threads in order, in reverse and shuffled: a result that depends on it misses a barrier.
 const ORDERS: [usize; 3] = [0, 1, 2];
@@ -109,6 +109,22 @@ fn awkward_networks_follow_the_cpu() {
     for config in &cases {
         for precision in Precision::ALL {
             agrees(&device, &Locks, config, precision, 8);
+        }
+    }
+}
+
+#[test]
+fn embeddings_follow_the_cpu() {
+    let Some(device) = device(2) else { return };
+    let base = || Config { encoder: Encoder::Embed, embed_width: 6, ..config(17, &[24]) };
+    for (name, config) in [
+        ("minigrid_empty_8x8", base()),
+        ("minigrid_empty_8x8", Config { encoder: Encoder::EmbedMean, embed_width: 9, ..base() }),
+        ("taxi", Config { encoder: Encoder::EmbedSum, shared_trunk: false, hidden: vec![20, 33], ..base() }),
+        ("frozen_lake", Config { hidden: vec![], shared_trunk: false, ..base() }),
+    ] {
+        for precision in Precision::ALL {
+            agrees(&device, &**builtin().find(name).expect("registered"), &config, precision, 8);
         }
     }
 }

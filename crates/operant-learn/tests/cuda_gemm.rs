@@ -151,6 +151,17 @@ fn other_layers_follow_the_cpu() {
                 Rounded { device: &device, config: config.clone(), precision }.visit(&env);
             }
         }
+        // Indices among reals, bits and bytes.
+        for encoder in [Encoder::Embed, Encoder::EmbedSum] {
+            let config = Config { encoder, hidden: vec![24], ..config(17, 8, &[]) };
+            if precision == Precision::F32 {
+                let one_step = Config { num_steps: 1, ..config.clone() };
+                Rollouts { device: &device, config: one_step, precision }.visit(&shared(MixedCards));
+                Compare { device: &device, config, updates: 10 }.visit(&shared(MixedCards));
+            } else {
+                Rounded { device: &device, config, precision }.visit(&shared(MixedCards));
+            }
+        }
     }
 }
 

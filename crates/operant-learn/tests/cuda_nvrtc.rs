@@ -55,12 +55,20 @@ fn with_layers(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Pr
     let kernel_env = KernelEnv::of(env).expect("CUDA source");
     let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
     let gemm_layout = GemmLayout::new(&network, precision);
+    let fused = match UpdateSpecialisation::new(&network, &config, precision, H200) {
+        Ok(update) => vec![
+            rollout_program(&kernel_env, &network, &config, &update.forward),
+            pack_program(&network, &config, &update.forward),
+            update_program(&kernel_env, &network, &config, &update),
+        ],
+        Err(_) => Vec::new(),
+    };
     let around = [
         gemm_rollout_program(&kernel_env, &network, &config, &gemm_layout, 0),
         gemm_update_program(&kernel_env, &network, &config, &gemm_layout),
     ];
     let of_layers = [gemm_cells_program(&gemm_layout), gemm_lookup_program(&gemm_layout)];
-    around.into_iter().chain(of_layers.into_iter().flatten()).collect()
+    fused.into_iter().chain(around).chain(of_layers.into_iter().flatten()).collect()
 }
 
 #[test]

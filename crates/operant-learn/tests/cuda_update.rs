@@ -18,7 +18,7 @@ use operant_env::{AnyEnv, builtin};
 use operant_learn::LearnerState;
 use operant_learn::cuda::{CudaLearner, CudaRollout};
 use operant_learn::network::init_params;
-use operant_learn::{Activation, Config, Precision};
+use operant_learn::{Activation, Config, Encoder, Precision};
 
 fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
     Arc::new(env)
@@ -79,6 +79,32 @@ fn updates_follow_the_cpu() {
         ("mixed_cards", base(17, 8, &[20])),
     ] {
         compare(name, Compare { device: &device, config, updates: 2, how: UpdatePath::Fused });
+    }
+}
+
+/// Networks with embeddings, whose tables and first layer the kernels run as one layer.
+fn with_tables() -> [(&'static str, Config); 5] {
+    let base = || Config { encoder: Encoder::Embed, embed_width: 6, ..config(17, 8, &[24]) };
+    [
+        ("minigrid_empty_8x8", base()),
+        ("minigrid_empty_8x8", Config { encoder: Encoder::EmbedMean, embed_width: 9, ..base() }),
+        ("taxi", Config { encoder: Encoder::EmbedSum, shared_trunk: false, hidden: vec![20, 33], ..base() }),
+        ("frozen_lake", Config { hidden: vec![], ..base() }),
+        ("frozen_lake", Config { hidden: vec![], shared_trunk: false, ..base() }),
+    ]
+}
+
+#[test]
+fn embeddings_follow_the_cpu() {
+    for (name, config) in with_tables() {
+        let Some(in_reverse) = device(1) else { return };
+        let how = UpdatePath::Fused;
+        compare(name, Compare { device: &in_reverse, config: config.clone(), updates: 10, how });
+        for (ordinal, precision) in [(0, Precision::Bf16), (2, Precision::Tf32)] {
+            let Some(device) = device(ordinal) else { return };
+            let rounded = Rounded { device: &device, config: config.clone(), precision };
+            rounded.visit(builtin().find(name).expect("registered"));
+        }
     }
 }
 
@@ -152,14 +178,16 @@ fn ten_updates_in_a_row_follow_the_cpu() {
 
 #[test]
 fn orders_of_threads_and_ways_of_launching_give_the_same_bits() {
-    let config = config(33, 8, &[32, 32]);
-    let mut states = Vec::new();
     let (whole, phases) = (UpdatePath::Fused, UpdatePath::Phases);
-    for (ordinal, how) in [(0, whole), (1, whole), (2, whole), (0, phases), (4, whole)] {
-        let Some(device) = device(ordinal) else { return };
-        states.push(compare("locks", Compare { device: &device, config: config.clone(), updates: 2, how }));
+    let [tables, _, apart, ..] = with_tables();
+    for (name, config) in [("locks", config(33, 8, &[32, 32])), tables, apart] {
+        let mut states = Vec::new();
+        for (ordinal, how) in [(0, whole), (1, whole), (2, whole), (0, phases), (4, whole)] {
+            let Some(device) = device(ordinal) else { return };
+            states.push(compare(name, Compare { device: &device, config: config.clone(), updates: 2, how }));
+        }
+        assert!(states.iter().all(|state| *state == states[0]), "bits differ in {name}");
     }
-    assert!(states.iter().all(|state| *state == states[0]), "bits differ");
 }
 
 #[test]
@@ -192,6 +220,7 @@ fn the_update_stays_within_its_memory_and_the_language() {
     for test in [
         "a_minibatch_that_is_not_finite_is_skipped_and_counted",
         "the_order_of_threads_changes_no_bit_on_tensor_cores",
+        "orders_of_threads_and_ways_of_launching_give_the_same_bits",
     ] {
         let Some(output) = stand_in::rerun_sanitized(test) else { return };
         stand_in::must_pass(&output);

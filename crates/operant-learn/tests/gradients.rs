@@ -68,7 +68,7 @@ fn description() -> impl Strategy<Value = Description> {
                     let part = EmbedPart { name: String::new(), first: 0, positions, indices: 1, rows };
                     Embed { parts: vec![part], width: columns, pool }
                 };
-                encoding.embed = pool.filter(|&pool| is_bits && pool == Pool::Concat).map(embed);
+                encoding.embed = pool.filter(|&pool| pool == Pool::Concat).map(embed);
                 let image = Image { first: 0, extents: [choices + 1, 1, features / (choices + 1)] };
                 encoding.items = Some(image.embedded(encoding.embed.as_ref()).expect("items of tables"));
             } else if let Some((height, width, depth, first, channels, stride)) = image {
@@ -83,7 +83,7 @@ fn description() -> impl Strategy<Value = Description> {
                     indices: 1,
                     rows,
                 };
-                encoding.embed = pool.filter(|_| is_bits).map(|pool| Embed {
+                encoding.embed = pool.map(|pool| Embed {
                     parts: vec![part(first, height * width, depth)],
                     width: columns,
                     pool,

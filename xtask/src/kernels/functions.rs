@@ -35,8 +35,8 @@ impl Usage {
 struct Allowed {
     /// The function, as in [`Usage::name`].
     function: &'static str,
-    /// The network's hidden layers, and its arithmetic; None for all.
-    network: Option<(&'static str, &'static str)>,
+    /// The network's hidden layers, and its precision or None for each; None for all networks.
+    network: Option<(&'static str, Option<&'static str>)>,
     /// Bytes of stack, and of spills, at most.
     stack: u32,
     spills: u32,
@@ -44,8 +44,9 @@ struct Allowed {
 
 impl Allowed {
     fn is_for(&self, function: &str, shape: Option<&NetworkVariant>) -> bool {
-        let same =
-            |(hidden, precision)| shape.is_some_and(|it| it.hidden == hidden && it.precision == precision);
+        let same = |(hidden, precision): (_, Option<_>)| {
+            shape.is_some_and(|it| it.hidden == hidden && precision.is_none_or(|name| it.precision == name))
+        };
         self.function == function && self.network.is_none_or(same)
     }
 }
@@ -54,15 +55,20 @@ const fn stack(function: &'static str, stack: u32) -> Allowed {
     Allowed { function, network: None, stack, spills: 0 }
 }
 
-const WIDEST: Option<(&str, &str)> = Some(("256-256", "bf16"));
+const WIDEST: Option<(&str, Option<&str>)> = Some(("256-256", Some("bf16")));
+
+const TABLES: Option<(&str, Option<&str>)> = Some((super::matrix::WITH_TABLES, None));
 
 /// Divisions and roots of double precision, once a minibatch, and tables of layers that are indexed by a parameter's number keep 16
-/// bytes. The widest network in bf16 needs more than the 255 registers that a thread can have, most of all on sm_120.
+/// bytes. The widest network in bf16 needs more than the 255 registers that a thread can have, most of all on sm_120. One-hot bits of
+/// indices are set in an array that is indexed at run time: 16 words for the 500 values of taxi.
 const ALLOWED: &[Allowed] = &[
     stack("pack", 16),
     stack("update_pack", 16),
     stack("update_adam", 16),
     stack("ppo_update", 16),
+    Allowed { function: "ppo_update", network: TABLES, stack: 80, spills: 0 },
+    Allowed { function: "update_gradient", network: TABLES, stack: 64, spills: 0 },
     Allowed { function: "rollout", network: WIDEST, stack: 88, spills: 316 },
     Allowed { function: "ppo_update", network: WIDEST, stack: 128, spills: 256 },
     Allowed { function: "ppo_update > gradient_phase", network: WIDEST, stack: 0, spills: 248 },

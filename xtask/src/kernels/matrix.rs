@@ -37,6 +37,9 @@ const PLAY_THREADS: u32 = 64;
 /// Hidden layers of the networks that are compiled in addition to the presets', the widest last.
 const HIDDEN: [[usize; 2]; 3] = [[64, 64], [128, 128], [256, 256]];
 
+/// The name of a network with tables for indices.
+pub const WITH_TABLES: &str = "embed(8)-64-64";
+
 /// Architectures of sm_80's generation, which the page leaves out: they spill as sm_80 does.
 const LEFT_OUT: [u32; 2] = [86, 89];
 
@@ -107,6 +110,12 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
         let all = builtin();
         let alone = [gae_program(), Peak::program()].into_iter().chain(lookup_programs(&all)?);
         jobs.extend(alone.map(|program| with(&[]).job(program)));
+        if extent == ProgramSelection::All || architecture == SHOWN {
+            let (env, config) = with_tables(&all)?;
+            for precision in Precision::ALL {
+                jobs.extend(with(&[]).fused(env, WITH_TABLES, &config, precision)?);
+            }
+        }
         let is_shown = |env: &&std::sync::Arc<dyn AnyEnv>| {
             extent == ProgramSelection::All || PAGE.contains(&env.spec().name.as_str())
         };
@@ -123,10 +132,15 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
+/// An environment of indices, and a network with tables for them.
+fn with_tables(all: &Registry) -> Result<(&dyn AnyEnv, Config)> {
+    let env = all.find("taxi").context("no environment with indices")?;
+    Ok((&**env, Config { encoder: Encoder::Embed, embed_width: 8, ..wide([64, 64]) }))
+}
+
 /// The kernels of tables that indices look up, which do not depend on the environment.
 fn lookup_programs(all: &Registry) -> Result<Vec<Program>> {
-    let config = Config { encoder: Encoder::Embed, ..wide([64, 64]) };
-    let env = all.find("taxi").context("no environment with indices")?;
+    let (env, config) = with_tables(all)?;
     let network = Network::new(Architecture::of(&env.spec(), &config)?);
     let of = |precision| gemm_lookup_program(&GemmLayout::new(&network, precision));
     Ok(Precision::ALL.into_iter().filter_map(of).collect())

@@ -67,11 +67,8 @@ impl Embed {
     /// Tables for the index parts of an observation.
     ///
     /// # Errors
-    /// A description of the problem if it has no indices, or numbers that are neither indices nor bits.
+    /// A description of the problem if it has no indices.
     pub fn of(space: &ObsSpace, width: usize, pool: Pool) -> Result<Self, String> {
-        if !space.is_binary() {
-            return Err("only observations of indices and bits have embeddings".to_owned());
-        }
         let (mut first, mut parts) = (0, Vec::new());
         for (name, part) in space.parts() {
             if let ObsSpace::Index { below, .. } = part {

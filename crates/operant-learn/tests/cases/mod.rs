@@ -337,7 +337,17 @@ fn tables() -> Vec<Case> {
             &|c| c.hidden = vec![16],
             Encoding { embed: Some(grid(Pool::Mean, 33)), ..Encoding::default() },
         ),
+        case_over_numbers("tables among numbers", 4, Pool::Concat, &grid),
+        case_over_numbers("means of tables among numbers, separate", 5, Pool::Mean, &grid),
     ]
+}
+
+/// Tables whose indices stand beside real numbers.
+fn case_over_numbers(name: &'static str, seed: u64, pool: Pool, grid: &dyn Fn(Pool, usize) -> Embed) -> Case {
+    let config = Config { shared_trunk: pool == Pool::Concat, hidden: vec![14], ..config(9, 20, 2) };
+    let encoding = Encoding { embed: Some(grid(pool, 19)), ..Encoding::default() };
+    let head = Head::MultiDiscrete(vec![4]);
+    Case::seeded(name, seed, config, Input::Dense(4 + 6 * 5 + 3 + 7), head, true, encoding)
 }
 
 /// Pointer heads.

@@ -12,6 +12,7 @@ use crate::cpu::network::norm::{self, Norm, NormGradient};
 use crate::cpu::network::pointer::PointerPanels;
 use crate::cpu::network::policy::Observation;
 use crate::cpu::network::sparse::{self, Sparse, SparseGradient};
+use crate::cpu::network::tables::{self, Tables, TablesGradient};
 use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, fma, map};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::network::{Form, Input, LayerSpec, Network};
@@ -202,6 +203,8 @@ kinds! {
     Conv: ConvPanels, ConvGradient;
     /// A convolution over packed bits, or tables of indices.
     Sparse: Sparse, SparseGradient;
+    /// Tables of indices among numbers.
+    Tables: Tables, TablesGradient;
     /// Normalisation over the features of a sample.
     Norm: Norm, NormGradient;
     /// Units with memory.
@@ -227,7 +230,8 @@ pub(crate) fn new(layer: &LayerSpec, bits: bool) -> (Kind, Sums) {
             Sums::Dense(WeightGradient::new(inputs, outputs, false)),
         ),
         Form::Conv(conv) | Form::Items(conv) if bits => sparse(Sparse::conv(conv, inputs)),
-        Form::Embed(embed) => sparse(Sparse::embed(embed, inputs)),
+        Form::Embed(embed) if bits => sparse(Sparse::embed(embed, inputs)),
+        Form::Embed(embed) => (Kind::Tables(Tables::new(embed)), Sums::Tables(TablesGradient::new(embed))),
         Form::Conv(conv) | Form::Items(conv) => {
             (Kind::Conv(ConvPanels::new(conv)), Sums::Conv(ConvGradient::new(conv)))
         }
@@ -264,7 +268,7 @@ fn sparse_extents(layer: &LayerSpec, bits: bool) -> Option<[usize; 3]> {
         Form::Conv(conv) | Form::Items(conv) if bits => {
             Some([conv.places() * conv.patch(), conv.places(), conv.channels])
         }
-        Form::Embed(embed) => {
+        Form::Embed(embed) if bits => {
             let taps = embed.parts.iter().map(|part| part.positions * part.rows).sum();
             Some([taps, embed.outputs() / embed.width, embed.width])
         }
@@ -283,6 +287,7 @@ pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
     let of_layer = |(layer, bits): (&LayerSpec, bool)| match (&layer.form, sparse_extents(layer, bits)) {
         (_, Some([_, places, channels])) => sparse::scratch(places, channels),
         (Form::Conv(conv) | Form::Items(conv), None) => conv::scratch::<V>(conv),
+        (Form::Embed(embed), None) => tables::scratch::<V>(embed),
         (Form::Cell(cell), None) => cells::scratch::<V>(cell),
         _ => 0,
     };
@@ -295,6 +300,7 @@ pub(crate) fn words(network: &Network) -> [usize; 2] {
     let of_layer = |(layer, bits): (&LayerSpec, bool)| match (&layer.form, sparse_extents(layer, bits)) {
         (_, Some([taps, places, channels])) => sparse::words(layer.inputs, taps, places, channels),
         (Form::Conv(conv) | Form::Items(conv), None) => [0, TILE_VECTORS * LANES * conv.patch()],
+        (Form::Embed(embed), None) => [0, tables::words(embed)],
         _ => [0, 0],
     };
     layers(network).map(of_layer).fold([0, 0], |[a, b], [c, d]| [a + c, b + d])

@@ -11,5 +11,6 @@ mod norm;
 mod pointer;
 pub mod policy;
 mod sparse;
+mod tables;
 pub mod tile;
 mod weight_gradient;

@@ -57,6 +57,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "fused/gradient_fragments.cuh",
     "fused/gradient_rows.cuh",
     "fused/repack.cuh",
+    "fused/tables.cuh",
     "gemm/element.cuh",
     "gemm/layout.cuh",
     "play/observe.cuh",
@@ -138,7 +139,9 @@ mod tests {
     fn a_program_carries_what_it_includes_and_nothing_else() {
         let text = ProgramText { kernel: PACK, name: "a", environment: None, defines: Vec::new() };
         let names: Vec<String> = text.program().headers.into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["common/common.cuh", "common/mma.cuh", "common/packing.cuh", "params.cuh"]);
+        let included =
+            ["common/common.cuh", "common/mma.cuh", "common/packing.cuh", "fused/tables.cuh", "params.cuh"];
+        assert_eq!(names, included);
     }
 
     #[test]

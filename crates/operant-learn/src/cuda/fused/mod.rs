@@ -2,4 +2,5 @@
 
 pub mod rollout;
 pub mod specialise;
+pub mod tables;
 pub mod update;

@@ -5,7 +5,8 @@ use operant_cuda::DeviceProperties;
 
 use crate::LearnError;
 use crate::config::{Activation, Config};
-use crate::network::{Form, Input, Network};
+use crate::cuda::fused::tables::{self, run_layers, runs_fused};
+use crate::network::{Input, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
@@ -76,17 +77,18 @@ struct Layer {
 /// Layers of every chain, in order.
 fn layers(network: &Network, precision: Precision) -> Vec<Layer> {
     let bits = matches!(network.architecture.input, Input::Bits(_));
+    let features = network.architecture.input.features();
     let k_tile = if precision == Precision::Bf16 { 16 } else { 8 };
     let mut layers = Vec::new();
     for chain in &network.chains {
-        for (k, layer) in chain.layers.iter().enumerate() {
+        for (k, layer) in run_layers(chain).iter().enumerate() {
             let fragments = precision != Precision::F32 && !(bits && k == 0);
             let inputs = match k {
-                0 if fragments => layer.inputs.next_multiple_of(k_tile),
-                0 => layer.inputs,
+                0 if fragments => features.next_multiple_of(k_tile),
+                0 => features,
                 _ => layer.inputs.next_multiple_of(32),
             };
-            let last = k + 1 == chain.layers.len();
+            let last = k + 1 == run_layers(chain).len();
             let outputs = layer.outputs.next_multiple_of(match (last, fragments) {
                 (false, _) => 32,
                 (true, true) => 8,
@@ -117,11 +119,11 @@ impl Specialisation {
         limits: Limits,
     ) -> Result<Self, LearnError> {
         let architecture = &network.architecture;
-        if network.layers().any(|layer| layer.form != Form::Dense) {
+        if !runs_fused(network) {
             return Err(LearnError::Config {
                 key: "kernels",
                 problem: format!(
-                    "the fused kernels support only fully connected layers; this network is {architecture}"
+                    "the fused kernels support only fully connected layers and embeddings before them; this network is {architecture}"
                 ),
                 remedy: "use --device cpu".to_owned(),
             });
@@ -238,7 +240,9 @@ impl Specialisation {
             ("NORM_REWARD", flag(config.norm_reward)),
         ]
         .map(|(name, value)| (name.to_owned(), value))
-        .to_vec()
+        .into_iter()
+        .chain(tables::defines(network))
+        .collect()
     }
 }
 
@@ -412,6 +416,7 @@ impl UpdateSpecialisation {
         for (name, count) in [
             ("BLOCK_BYTES", self.shared),
             ("EXPECTED_PARAMETERS", network.len()),
+            ("EXPECTED_SHARE", tables::share(network)),
             ("EXPECTED_TRANSPOSED_WORDS", self.transposed_words),
         ] {
             defines.push((name.to_owned(), format!("{count}u")));

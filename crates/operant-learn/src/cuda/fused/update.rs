@@ -3,6 +3,7 @@
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
 use super::specialise::UpdateSpecialisation;
+use super::tables;
 use crate::LearnError;
 use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
@@ -33,6 +34,10 @@ pub struct FusedUpdateSizes {
     pub update: UpdateSizes,
     pub packed_words: usize,
     pub transposed_words: usize,
+    /// Numbers of a block's share of the gradient.
+    pub share: usize,
+    /// With embeddings as many, else 0.
+    pub folded: usize,
 }
 
 impl FusedUpdateSizes {
@@ -48,6 +53,8 @@ impl FusedUpdateSizes {
             update: UpdateSizes::new(network, config, stride, blocks),
             packed_words: of.forward.packed_words,
             transposed_words: of.transposed_words,
+            share: tables::share(network),
+            folded: tables::folded(network),
         }
     }
 }
@@ -66,18 +73,20 @@ operant_cuda::params! {
     /// Parameters of an update: blocks stay within their entries, threads within the parameters and samples.
     pub struct FusedUpdateParams<'a>(of: FusedUpdateSizes) for [
         "ppo_update", "update_gradient", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
-        "update_note", "update_end"
+        "update_note", "update_end", "update_fold", "update_lift"
     ], blocks of.update.blocks, {
         update: part [UpdateParams, &of.update],
         weights: part [FusedWeights, of],
-        /// (blocks, P): the blocks' shares of the gradient.
-        partials: writes [f32; of.update.parameters * of.update.blocks],
+        /// (blocks, share): the blocks' shares of the gradient.
+        partials: writes [f32; of.share * of.update.blocks],
+        /// (share): with embeddings, their sums for the first layers.
+        folded: writes_any [f32; of.folded],
     }
 }
 
 operant_cuda::params! {
     /// Parameters of the packing: a thread below P writes its own parameter's places.
-    pub struct FusedWeightParams<'a>(of: FusedUpdateSizes) for ["update_pack"], blocks usize::MAX, {
+    pub struct FusedWeightParams<'a>(of: FusedUpdateSizes) for ["update_pack", "update_compose"], blocks usize::MAX, {
         /// (P).
         parameters: reads [f32; of.update.parameters],
         weights: part [FusedWeights, of],
@@ -90,6 +99,7 @@ pub struct FusedMemory {
     pub packed: Buffer<f32>,
     transposed: Buffer<f32>,
     partials: Buffer<f32>,
+    folded: Option<Buffer<f32>>,
 }
 
 impl FusedMemory {
@@ -99,7 +109,8 @@ impl FusedMemory {
         Ok(Self {
             packed: allocator.alloc(of.packed_words)?,
             transposed: allocator.alloc(of.transposed_words)?,
-            partials: allocator.alloc(of.update.parameters.saturating_mul(of.update.blocks))?,
+            partials: allocator.alloc(of.share.saturating_mul(of.update.blocks))?,
+            folded: if of.folded > 0 { Some(allocator.alloc(of.folded)?) } else { None },
         })
     }
 
@@ -117,12 +128,21 @@ pub enum UpdateLaunch {
     Phases,
 }
 
+/// The phases that embeddings add.
+#[derive(Debug)]
+struct TableKernels {
+    fold: Function,
+    lift: Function,
+    compose: Function,
+}
+
 /// The kernels of `ppo_update.cu`, and their memory.
 #[derive(Debug)]
 pub struct FusedUpdate {
     whole: Function,
     gradient: Function,
     pack: Function,
+    tables: Option<TableKernels>,
     phases: Phases,
     pub sizes: FusedUpdateSizes,
     pub memory: FusedMemory,
@@ -160,6 +180,15 @@ impl FusedUpdate {
             whole,
             gradient: with_shared(&module, "update_gradient", grid)?,
             pack: module.function("update_pack")?,
+            tables: if sizes.folded > 0 {
+                Some(TableKernels {
+                    fold: module.function("update_fold")?,
+                    lift: module.function("update_lift")?,
+                    compose: module.function("update_compose")?,
+                })
+            } else {
+                None
+            },
             phases: Phases::new(&module, grid)?,
             memory: FusedMemory::new(allocator, &sizes)?,
             sizes,
@@ -182,7 +211,15 @@ impl FusedUpdate {
         self.memory.transposed.fill(stream, 0)?;
         let grid = LaunchConfig::covering(self.sizes.update.parameters, self.phases.grid().threads);
         let params = FusedWeightParams { parameters, weights: self.memory.weights() };
-        self.pack.run(stream, grid, &params, &self.sizes)
+        self.pack.run(stream, grid, &params, &self.sizes)?;
+        self.compose(stream, parameters)
+    }
+
+    /// The first layer of a network with embeddings from tables and the layer after them.
+    fn compose(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
+        let Some(TableKernels { compose, .. }) = &self.tables else { return Ok(()) };
+        let params = FusedWeightParams { parameters, weights: self.memory.weights() };
+        compose.run(stream, LaunchConfig { shared: 0, ..self.phases.grid() }, &params, &self.sizes)
     }
 
     /// Runs an update as it is launched.
@@ -195,14 +232,21 @@ impl FusedUpdate {
             update: update.at(epoch, minibatch),
             weights: self.memory.weights(),
             partials: &self.memory.partials,
+            folded: self.memory.folded.as_ref(),
         };
         match self.launch {
             UpdateLaunch::Cooperative => self.whole.run_cooperative(stream, grid, &at(0, 0), sizes),
             UpdateLaunch::Phases => {
                 let minibatches = sizes.update.num_minibatches;
                 self.phases.run(stream, sizes, config, minibatches, at, |params| {
-                    self.gradient.run(stream, grid, params, sizes)
-                })
+                    self.compose(stream, update.parameters)?;
+                    self.gradient.run(stream, grid, params, sizes)?;
+                    let Some(TableKernels { fold, lift, .. }) = &self.tables else { return Ok(()) };
+                    let grid = LaunchConfig { shared: 0, ..grid };
+                    fold.run(stream, grid, params, sizes)?;
+                    lift.run(stream, grid, params, sizes)
+                })?;
+                self.compose(stream, update.parameters)
             }
         }
     }

@@ -1,0 +1,64 @@
+//! Embeddings in the fused kernels: the tables and the layer after them run as one layer over one-hot bits. Twin of
+//! `kernels/fused/tables.cuh`.
+
+use crate::network::{Architecture, Chain, Embed, Form, Input, LayerSpec, Network, Pool};
+
+/// The layers that the kernels run: those after the tables.
+pub fn run_layers(chain: &Chain) -> &[LayerSpec] {
+    match chain.layers.split_first() {
+        Some((LayerSpec { form: Form::Embed(_), .. }, rest)) => rest,
+        _ => &chain.layers,
+    }
+}
+
+/// Whether the fused kernels have all layers of a network. Their tables are layers over bits.
+pub fn runs_fused(network: &Network) -> bool {
+    let Architecture { embed, input, .. } = &network.architecture;
+    if embed.is_some() && !matches!(input, Input::Bits(_)) {
+        return false;
+    }
+    network.chains.iter().flat_map(run_layers).all(|layer| layer.form == Form::Dense)
+}
+
+/// Numbers of a block's share of the gradient: of the first layers as the kernels run them, and of all other parameters.
+pub fn share(network: &Network) -> usize {
+    let features = network.architecture.input.features();
+    let of_chain = |chain: &Chain| {
+        let first = &run_layers(chain)[0];
+        let tables =
+            if chain.layers.len() > run_layers(chain).len() { chain.layers[0].params().len() } else { 0 };
+        (first.outputs * features, tables + first.outputs * first.inputs)
+    };
+    network.chains.iter().map(of_chain).fold(network.len(), |numbers, (run, made_of)| numbers + run - made_of)
+}
+
+/// The numbers of first layers that are made of tables; 0 for a network without them.
+pub fn folded(network: &Network) -> usize {
+    if network.architecture.embed.is_some() { share(network) } else { 0 }
+}
+
+/// The defines of a network's tables; none without them.
+pub fn defines(network: &Network) -> Vec<(String, String)> {
+    let Some(embed) = &network.architecture.embed else { return Vec::new() };
+    let Embed { parts, width, pool } = embed;
+    let (mut column, mut row, mut tables) = (0, 0, Vec::new());
+    for part in parts {
+        let step = if *pool == Pool::Concat { *width } else { 0 };
+        let scale = if *pool == Pool::Mean { part.positions } else { 1 };
+        let numbers =
+            [part.first, part.positions, part.rows, column, step, row].map(|number| format!("{number}u"));
+        tables.push(format!("{{{}, 1.0f / {scale}.0f}}", numbers.join(", ")));
+        column += embed.outputs_of(part);
+        row += part.rows;
+    }
+    let passed = embed.passed(network.architecture.input.features()).count();
+    let sizes = [
+        ("TABLE_PARTS", parts.len()),
+        ("TABLE_WIDTH", *width),
+        ("TABLE_ROWS", row),
+        ("TABLE_INPUTS", column + passed),
+        ("TABLE_PASSED", passed),
+    ];
+    let sizes = sizes.map(|(name, count)| (name.to_owned(), format!("{count}u")));
+    [("TABLES".to_owned(), format!("{{{}}}", tables.join(", ")))].into_iter().chain(sizes).collect()
+}

@@ -1,0 +1,104 @@
+// Embeddings in the fused kernels: the tables T and the layer W after them run as one layer C over the one-hot bits of the indices.
+//
+// in   parameters of a chain: T (TABLE_ROWS, TABLE_WIDTH), W (n, TABLE_INPUTS), b (n), then the other layers
+// out  C (n, features): C[n][f] = scale sum_d W[n][column + d] T[row][d], where feature f is one row of one part's table at one position;
+//      a feature that is no index keeps its column of W. The kernels run C as a first layer over bits (bag).
+//
+// The gradient goes back from C: dW[n][column + d] = sum over the features of this column of scale dC[n][f] T[row][d], and
+// dT[row][d] = sum over positions and n of scale dC[n][f] W[n][column + d].
+//
+//   fold     the blocks' gradients added up in the order of the blocks; one thread a number
+//   lift     gradients of T and W from that of C; one warp a parameter
+//   compose  C from T and W after a step, where products read it; one thread a number
+//
+// Specialised by TABLES: of each part {first feature, positions, rows of its table, first input of W, inputs of W from one position to
+// the next (0: positions are added up), first row of the table among all, scale}. Without TABLES the first layer is a layer of its own.
+//
+// Worked example: MiniGrid's view of 49 cells with 20 values each, embed_width 8, 64 units: T has 20 x 8 numbers, W 64 x 396 and C
+// 64 x 984. 8 multiply-adds make a number of C. A sample adds 148 rows of C, instead of 147 rows of T and 64 x 396 products.
+#pragma once
+
+#ifdef TABLES
+
+struct Table {
+    unsigned first, positions, rows, column, step, row;
+    float scale;
+};
+
+__device__ __forceinline__ constexpr Table table(unsigned part) {
+    constexpr Table tables[] = TABLES;
+    return tables[part];
+}
+
+constexpr unsigned TABLE_NUMBERS = TABLE_ROWS * TABLE_WIDTH;
+// Inputs of W that come from tables.
+constexpr unsigned EMBEDDED = TABLE_INPUTS - TABLE_PASSED;
+
+// Parameters of a chain that become C.
+__device__ __forceinline__ constexpr unsigned composing(unsigned chain) { return TABLE_NUMBERS + TABLE_INPUTS * outputs(chain, 0u); }
+
+// How many numbers fewer C has than what it is made of, for all chains before `chains`; modulo 2^32.
+__device__ __forceinline__ constexpr unsigned fewer(unsigned chains) {
+    unsigned numbers = 0u;
+    for (unsigned chain = 0u; chain < chains; ++chain) numbers += composing(chain) - inputs(0u) * outputs(chain, 0u);
+    return numbers;
+}
+
+#else
+
+__device__ __forceinline__ constexpr unsigned composing(unsigned) { return 0u; }
+__device__ __forceinline__ constexpr unsigned fewer(unsigned) { return 0u; }
+
+#endif
+
+// The offset of a layer in the flat parameters; of the first layer, that of the tables if there are any.
+__device__ __forceinline__ constexpr unsigned param_offset(unsigned chain, unsigned layer) {
+    return flat_offset(chain, layer) + fewer(layer > 0u ? chain + 1u : chain);
+}
+
+// Whether C is made of a parameter.
+__device__ __forceinline__ bool is_composing(unsigned p) {
+    bool is = false;
+#pragma unroll
+    for (unsigned chain = 0u; chain < CHAINS; ++chain) is |= p - param_offset(chain, 0u) < composing(chain);
+    return is;
+}
+
+// The place of any other parameter in a gradient with C, whose layers lie at flat_offset.
+__device__ __forceinline__ unsigned share_place(unsigned p) {
+    unsigned place = p;
+#pragma unroll
+    for (unsigned chain = 0u; chain < CHAINS; ++chain)
+        if (p >= param_offset(chain, 0u) + composing(chain)) place = p - fewer(chain + 1u);
+    return place;
+}
+
+// Weight [n][f] of a chain's first layer.
+__device__ inline float first_weight(const float* flat, unsigned chain, unsigned n, unsigned f) {
+    const float* of_chain = flat + param_offset(chain, 0u);
+#ifdef TABLES
+    const float* w = of_chain + TABLE_NUMBERS + n * TABLE_INPUTS;
+    unsigned passed = f;
+#pragma unroll
+    for (unsigned part = 0u; part < TABLE_PARTS; ++part) {
+        const Table of = table(part);
+        const unsigned at = f - of.first;
+        if (at < of.positions * of.rows) {
+            const float *row = of_chain + (of.row + at % of.rows) * TABLE_WIDTH, *column = w + of.column + at / of.rows * of.step;
+            float sum = 0.0f;
+#pragma unroll 8
+            for (unsigned d = 0u; d < TABLE_WIDTH; ++d) sum = fmaf(column[d], row[d], sum);
+            return sum * of.scale;
+        }
+        if (f > of.first) passed -= of.positions * of.rows;
+    }
+    return w[EMBEDDED + passed];
+#else
+    return of_chain[n * inputs(0u) + f];
+#endif
+}
+
+// Where the bias of a chain's first layer lies.
+__device__ __forceinline__ constexpr unsigned first_bias(unsigned chain) {
+    return param_offset(chain, 0u) + (composing(chain) > 0u ? composing(chain) : inputs(0u) * outputs(chain, 0u));
+}
