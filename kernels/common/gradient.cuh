@@ -12,9 +12,9 @@ __device__ __forceinline__ constexpr unsigned hidden_row(unsigned layer) {
 // Total number of parameters; log_std follows the layers.
 constexpr unsigned LOG_STD_AT = param_offset(CHAINS - 1u, LAYERS + 1u);
 constexpr unsigned PARAMETERS = LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
-// Numbers of a block's share of the gradient: of what parameters are as the kernels run them (tables.cuh).
-constexpr unsigned SHARE_LOG_STD_AT = flat_offset(CHAINS - 1u, LAYERS + 1u);
-constexpr unsigned SHARE = SHARE_LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
+// Numbers of a block's partial gradient, in which T and W are replaced by C (tables.cuh, which the includer includes first).
+constexpr unsigned PARTIAL_LOG_STD_AT = flat_offset(CHAINS - 1u, LAYERS + 1u);
+constexpr unsigned PARTIAL = PARTIAL_LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
 
 // Adds to an element of the block's partial gradient, or sets it on the block's first tile.
 __device__ __forceinline__ void put(float* partial, bool first, float value) { *partial = first ? value : *partial + value; }

@@ -9,10 +9,10 @@
 //   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch per block
 //   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
 //              gradient_fragments.cuh on tensor cores)
-//   fold, lift  with embeddings: gradients of tables and of the layer after them (tables.cuh)
+//   tables      with embeddings: gradients of the tables and of the layer after them (tables.cuh)
 //   reduce      the blocks' gradients added up in the order of the blocks, and the square of the norm
 //   adam        clip, step, and the weights packed again (repack.cuh); a minibatch whose loss or gradient is not finite is skipped
-//   compose     with embeddings: the first layer as the kernels run it
+//   compose     with embeddings: the first layer's weights from tables and the layer after them
 //
 // The order of every sum depends only on the number of blocks, so the same device gives the same bits. Worked example:
 // 1,048,576 samples in 32 minibatches and 4 epochs are 128 minibatches of 512 tiles; 132 blocks of 4 warps take 3 or 4 each.
@@ -48,7 +48,7 @@ constexpr unsigned WEIGHT_WORDS = WEIGHTS_AT == GLOBAL ? 0u : round_up(PACKED_WO
 constexpr unsigned WARP_WORDS = WARP_ROWS * ROW;
 constexpr unsigned SUM_WORDS = 2u * 8u * (THREADS / WARP) + round_up(ENV_ACTIONS, 4u) * (THREADS / WARP);
 static_assert(4u * (WEIGHT_WORDS + FEATURE_WORDS + THREADS / WARP * WARP_WORDS + SUM_WORDS) == BLOCK_BYTES && PARAMETERS == EXPECTED_PARAMETERS &&
-              SHARE == EXPECTED_SHARE && TRANSPOSED_WORDS == EXPECTED_TRANSPOSED_WORDS && PACKED_WORDS == EXPECTED_PACKED_WORDS, "the host counts as the kernel does");
+              PARTIAL == EXPECTED_PARTIAL && TRANSPOSED_WORDS == EXPECTED_TRANSPOSED_WORDS && PACKED_WORDS == EXPECTED_PACKED_WORDS, "the host counts as the kernel does");
 
 __device__ __forceinline__ double* sum_room(unsigned char* arena) {
     return (double*)(arena + 4u * (WEIGHT_WORDS + FEATURE_WORDS + blockDim.x / WARP * WARP_WORDS));
@@ -61,33 +61,33 @@ __device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsi
     return tiles < gridDim.x ? tiles : gridDim.x;
 }
 
-// A number of the blocks' shares, added up in the order of the blocks. Loads go ahead of the sum.
-__device__ __forceinline__ float share_sum(const PhaseParams& params, unsigned place, unsigned blocks) {
+// A number of the blocks' partial gradients, added up in the order of the blocks. Loads go ahead of the sum.
+__device__ __forceinline__ float partial_sum(const PhaseParams& params, unsigned place, unsigned blocks) {
     float sum = 0.0f;
 #pragma unroll 32
-    for (unsigned block = 0u; block < blocks; ++block) sum += params.partials[(u64)block * SHARE + place];
+    for (unsigned block = 0u; block < blocks; ++block) sum += params.partials[(u64)block * PARTIAL + place];
     return sum;
 }
 
-// A parameter's gradient. Those of tables and the layer after them are there already.
+// A parameter's gradient. tables_gradient has stored those of T and W.
 __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks) {
-    return is_composing(p) ? params.update.gradient[p] : share_sum(params, share_place(p), blocks);
+    return is_table_or_first_weight(p) ? params.update.gradient[p] : partial_sum(params, partial_index(p), blocks);
 }
 
 #ifdef TABLES
 
-// The gradient of the first layers, as the kernels run them: one thread a number.
-__device__ __forceinline__ void fold_phase(const PhaseParams& params, unsigned minibatch) {
+// The gradient dC of the first layers: one thread a number.
+__device__ __forceinline__ void reduce_first_layer(const PhaseParams& params, unsigned minibatch) {
     const unsigned blocks = busy_blocks(params.update, minibatch);
 #pragma unroll
     for (unsigned chain = 0u; chain < CHAINS; ++chain) {
         const unsigned count = inputs(0u) * outputs(chain, 0u), first = flat_offset(chain, 0u);
         for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x)
-            params.folded[first + at] = share_sum(params, first + at, blocks);
+            params.first_gradient[first + at] = partial_sum(params, first + at, blocks);
     }
 }
 
-// The feature of an observation that input EMBEDDED + `passed` of the layer after the tables is.
+// The feature that input EMBEDDED + `passed` of W reads.
 __device__ __forceinline__ unsigned passed_feature(unsigned passed) {
     unsigned feature = passed;
 #pragma unroll
@@ -96,15 +96,15 @@ __device__ __forceinline__ unsigned passed_feature(unsigned passed) {
     return feature;
 }
 
-// The gradients of tables and of the layers after them from those of the first layers: one warp a parameter.
-__device__ __forceinline__ void lift_phase(const PhaseParams& params) {
+// The gradients of T and W from dC: one warp a parameter. Neighbouring lanes read neighbouring positions.
+__device__ __forceinline__ void tables_gradient(const PhaseParams& params) {
     const unsigned lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
 #pragma unroll
     for (unsigned chain = 0u; chain < CHAINS; ++chain) {
         const float *tables = params.update.parameters + param_offset(chain, 0u), *w = tables + TABLE_NUMBERS;
-        const float* by_first = params.folded + flat_offset(chain, 0u);
+        const float* by_first = params.first_gradient + flat_offset(chain, 0u);
         const unsigned outs = outputs(chain, 0u), features = inputs(0u);
-        for (unsigned own = blockIdx.x * warps + threadIdx.x / WARP; own < composing(chain); own += gridDim.x * warps) {
+        for (unsigned own = blockIdx.x * warps + threadIdx.x / WARP; own < made_of(chain); own += gridDim.x * warps) {
             const unsigned row = own / TABLE_WIDTH, n = (own - TABLE_NUMBERS) / TABLE_INPUTS, input = (own - TABLE_NUMBERS) % TABLE_INPUTS;
             float sum = 0.0f;
             if (own >= TABLE_NUMBERS && input >= EMBEDDED) sum = lane == 0u ? by_first[n * features + passed_feature(input - EMBEDDED)] : 0.0f;
@@ -114,7 +114,7 @@ __device__ __forceinline__ void lift_phase(const PhaseParams& params) {
                 const unsigned inputs_of_part = of.step > 0u ? of.positions * of.step : TABLE_WIDTH;
                 if (own < TABLE_NUMBERS && row - of.row < of.rows) {
                     for (unsigned term = lane; term < of.positions * outs; term += WARP) {
-                        const unsigned position = term / outs, k = term % outs;
+                        const unsigned position = term % of.positions, k = term / of.positions;
                         sum = fmaf(by_first[k * features + of.first + position * of.rows + (row - of.row)],
                                    w[k * TABLE_INPUTS + of.column + position * of.step + own % TABLE_WIDTH], sum);
                     }
@@ -133,7 +133,7 @@ __device__ __forceinline__ void lift_phase(const PhaseParams& params) {
     }
 }
 
-// The first layers as the kernels run them: one thread a number. Every block has moved its parameters.
+// C from T and W, one thread a number; after all blocks' Adam steps.
 __device__ __forceinline__ void compose_phase(const float* parameters, const FusedWeights& weights) {
 #pragma unroll
     for (unsigned chain = 0u; chain < CHAINS; ++chain) {
@@ -215,7 +215,7 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned e
     }
     float* rows = (float*)arena + WEIGHT_WORDS + FEATURE_WORDS;
     float* own_rows = rows + warp * WARP_WORDS;
-    float* partial = phase.partials + (u64)blockIdx.x * SHARE;
+    float* partial = phase.partials + (u64)blockIdx.x * PARTIAL;
     BlockGradient gradient;
     gradient.packed = packed;
     gradient.transposed = transposed;
@@ -290,7 +290,7 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned e
         if (threadIdx.x < ENV_ACTIONS) {
             float sum = 0.0f;
             for (unsigned w = 0u; w < warps; ++w) sum += room[w * ENV_ACTIONS + threadIdx.x];
-            partial[SHARE_LOG_STD_AT + threadIdx.x] = sum;
+            partial[PARTIAL_LOG_STD_AT + threadIdx.x] = sum;
         }
     }
 }
@@ -311,9 +311,9 @@ KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {
             gradient_phase(params, epoch, minibatch);
             GRID_BARRIER(update.barrier);
 #ifdef TABLES
-            fold_phase(params, minibatch);
+            reduce_first_layer(params, minibatch);
             GRID_BARRIER(update.barrier);
-            lift_phase(params);
+            tables_gradient(params);
             GRID_BARRIER(update.barrier);
 #endif
             reduce_phase(params, minibatch, arena);
@@ -338,12 +338,12 @@ KERNEL(update_gradient, FusedUpdateParams, THREADS, 1) {
 
 #ifdef TABLES
 
-KERNEL(update_fold, FusedUpdateParams, THREADS, 1) {
-    if (params.update.progress->stopped == 0u) fold_phase(params, params.update.minibatch);
+KERNEL(update_first_layer, FusedUpdateParams, THREADS, 1) {
+    if (params.update.progress->stopped == 0u) reduce_first_layer(params, params.update.minibatch);
 }
 
-KERNEL(update_lift, FusedUpdateParams, THREADS, 1) {
-    if (params.update.progress->stopped == 0u) lift_phase(params);
+KERNEL(update_tables, FusedUpdateParams, THREADS, 1) {
+    if (params.update.progress->stopped == 0u) tables_gradient(params);
 }
 
 KERNEL(update_compose, FusedWeightParams, THREADS, 1) { compose_phase(params.parameters, params.weights); }

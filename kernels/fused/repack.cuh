@@ -19,10 +19,10 @@ __device__ __forceinline__ void store_packed(float* matrix, bool fragments, unsi
 }
 
 // Puts parameter `index` of the flat vector where products read it: in the forward pass, and transposed for the gradient of the
-// inputs. Tables and the layer after them wait for compose_phase.
+// inputs. compose_phase packs tables and the weights after them.
 __device__ inline void pack_parameter(unsigned index, float value, const FusedWeights& weights) {
-    if (is_composing(index)) return;
-    index = share_place(index);
+    if (is_table_or_first_weight(index)) return;
+    index = partial_index(index);
     // Unrolled, so that the shapes of layers are constants and not a table in memory.
 #pragma unroll
     for (unsigned chain = 0u; chain < CHAINS; ++chain) {

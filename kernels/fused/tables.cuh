@@ -7,15 +7,16 @@
 // The gradient goes back from C: dW[n][column + d] = sum over the features of this column of scale dC[n][f] T[row][d], and
 // dT[row][d] = sum over positions and n of scale dC[n][f] W[n][column + d].
 //
-//   fold     the blocks' gradients added up in the order of the blocks; one thread a number
-//   lift     gradients of T and W from that of C; one warp a parameter
-//   compose  C from T and W after a step, where products read it; one thread a number
+//   reduce_first_layer  dC, the blocks' partial gradients added up in the order of the blocks; one thread a number
+//   tables_gradient     dT and dW from dC; one warp a parameter
+//   compose_phase       C from T and W after each Adam step, where products read it; one thread a number
 //
 // Specialised by TABLES: of each part {first feature, positions, rows of its table, first input of W, inputs of W from one position to
 // the next (0: positions are added up), first row of the table among all, scale}. Without TABLES the first layer is a layer of its own.
 //
-// Worked example: MiniGrid's view of 49 cells with 20 values each, embed_width 8, 64 units: T has 20 x 8 numbers, W 64 x 396 and C
-// 64 x 984. 8 multiply-adds make a number of C. A sample adds 148 rows of C, instead of 147 rows of T and 64 x 396 products.
+// Worked example: MiniGrid's 49 cells with 20 values each and a direction with 4, embed_width 8, 64 units: T has 24 x 8 numbers, W 64 x 400
+// and C 64 x 984. Each number of C is 8 multiply-adds. A sample adds 148 columns of C, instead of reading 148 rows of T and computing
+// 64 x 400 products.
 #pragma once
 
 #ifdef TABLES
@@ -34,19 +35,19 @@ constexpr unsigned TABLE_NUMBERS = TABLE_ROWS * TABLE_WIDTH;
 // Inputs of W that come from tables.
 constexpr unsigned EMBEDDED = TABLE_INPUTS - TABLE_PASSED;
 
-// Parameters of a chain that become C.
-__device__ __forceinline__ constexpr unsigned composing(unsigned chain) { return TABLE_NUMBERS + TABLE_INPUTS * outputs(chain, 0u); }
+// The number of T's and W's parameters of a chain.
+__device__ __forceinline__ constexpr unsigned made_of(unsigned chain) { return TABLE_NUMBERS + TABLE_INPUTS * outputs(chain, 0u); }
 
-// How many numbers fewer C has than what it is made of, for all chains before `chains`; modulo 2^32.
+// Numbers of T and W minus those of C, summed over the chains before `chains`; modulo 2^32, as C may be larger.
 __device__ __forceinline__ constexpr unsigned fewer(unsigned chains) {
     unsigned numbers = 0u;
-    for (unsigned chain = 0u; chain < chains; ++chain) numbers += composing(chain) - inputs(0u) * outputs(chain, 0u);
+    for (unsigned chain = 0u; chain < chains; ++chain) numbers += made_of(chain) - inputs(0u) * outputs(chain, 0u);
     return numbers;
 }
 
 #else
 
-__device__ __forceinline__ constexpr unsigned composing(unsigned) { return 0u; }
+__device__ __forceinline__ constexpr unsigned made_of(unsigned) { return 0u; }
 __device__ __forceinline__ constexpr unsigned fewer(unsigned) { return 0u; }
 
 #endif
@@ -56,20 +57,20 @@ __device__ __forceinline__ constexpr unsigned param_offset(unsigned chain, unsig
     return flat_offset(chain, layer) + fewer(layer > 0u ? chain + 1u : chain);
 }
 
-// Whether C is made of a parameter.
-__device__ __forceinline__ bool is_composing(unsigned p) {
+// Whether p is a parameter of T or W.
+__device__ __forceinline__ bool is_table_or_first_weight(unsigned p) {
     bool is = false;
 #pragma unroll
-    for (unsigned chain = 0u; chain < CHAINS; ++chain) is |= p - param_offset(chain, 0u) < composing(chain);
+    for (unsigned chain = 0u; chain < CHAINS; ++chain) is |= p - param_offset(chain, 0u) < made_of(chain);
     return is;
 }
 
-// The place of any other parameter in a gradient with C, whose layers lie at flat_offset.
-__device__ __forceinline__ unsigned share_place(unsigned p) {
+// The index of any other parameter in a partial gradient, which has C and whose layers lie at flat_offset.
+__device__ __forceinline__ unsigned partial_index(unsigned p) {
     unsigned place = p;
 #pragma unroll
     for (unsigned chain = 0u; chain < CHAINS; ++chain)
-        if (p >= param_offset(chain, 0u) + composing(chain)) place = p - fewer(chain + 1u);
+        if (p >= param_offset(chain, 0u) + made_of(chain)) place = p - fewer(chain + 1u);
     return place;
 }
 
@@ -100,5 +101,5 @@ __device__ inline float first_weight(const float* flat, unsigned chain, unsigned
 
 // Where the bias of a chain's first layer lies.
 __device__ __forceinline__ constexpr unsigned first_bias(unsigned chain) {
-    return param_offset(chain, 0u) + (composing(chain) > 0u ? composing(chain) : inputs(0u) * outputs(chain, 0u));
+    return param_offset(chain, 0u) + (made_of(chain) > 0u ? made_of(chain) : inputs(0u) * outputs(chain, 0u));
 }

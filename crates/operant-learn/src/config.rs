@@ -57,8 +57,8 @@ settings! {
     adam_beta1: f64 [Kind::Real(Range::BelowOne)] = 0.9;
     /// Adam's decay of the second moment
     adam_beta2: f64 [Kind::Real(Range::BelowOne)] = 0.999;
-    /// How the network takes observations: `auto` as they are (indices one-hot), `embed` with a row of a table for each index, side by side;
-    /// `embed_sum` and `embed_mean` add those of a part or take their mean
+    /// How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by
+    /// side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded
     encoder: Encoder = Encoder::Auto, fixed("the checkpoint holds weights of that shape");
     /// Columns of the tables of `embed`
     embed_width: usize [Kind::Count { least: 1, most: crate::setting::MAX_WIDTH }] = 16,

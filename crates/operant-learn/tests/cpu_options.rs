@@ -7,7 +7,7 @@ mod cards;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
 
-use cards::MixedCards;
+use cards::{Cards, MixedCards};
 use locks::Locks;
 use operant_env::cartpole::CartPole;
 use operant_env::pendulum::Pendulum;
@@ -95,6 +95,7 @@ fn options_never_change_a_bit() {
         check(breakout, &Config { conv: vec![[5, 3, 1], [17, 3, 2]], hidden: vec![16], ..config.clone() });
         // Tables of indices among reals, bits and bytes.
         check(shared(MixedCards), &Config { encoder: Encoder::EmbedSum, ..config.clone() });
+        check(shared(Cards), &Config { encoder: Encoder::EmbedMean, ..config.clone() });
         // Memory, with masks, in sequences that end within episodes and begin within others.
         for core in [CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm] {
             check(shared(Locks), &Config { core, sequence_length: 8, num_minibatches: 2, ..config.clone() });

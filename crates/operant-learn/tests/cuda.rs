@@ -3,19 +3,22 @@
 
 use std::sync::Arc;
 
+#[path = "../../operant-env/tests/support/cards.rs"]
+mod cards;
 #[path = "support/gpu.rs"]
 mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
 
+use cards::{Cards, MixedCards};
 use gpu::{device, stand_in};
 use locks::Locks;
 use operant_bench::measure::gpu as measure;
 use operant_bench::parity::{check_gae, check_horizon, compare_rollout, differing_environments, tolerance};
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
-use operant_learn::cuda::CudaRollout;
 use operant_learn::cuda::specialise::WeightPlacement;
+use operant_learn::cuda::{CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Encoder, Precision};
 
@@ -127,6 +130,17 @@ fn embeddings_follow_the_cpu() {
             agrees(&device, &**builtin().find(name).expect("registered"), &config, precision, 8);
         }
     }
+    // Bits between two parts with indices.
+    for config in [base(), Config { encoder: Encoder::EmbedSum, shared_trunk: false, ..base() }] {
+        for precision in Precision::ALL {
+            agrees(&device, &Cards, &config, precision, 8);
+        }
+    }
+    // Next to real numbers the indices are one-hot; embeddings of them need matrix products.
+    agrees(&device, &MixedCards, &config(17, &[24]), Precision::F32, 8);
+    let options = NetworkOptions { kernels: Kernels::Fused, ..Precision::F32.into() };
+    let refused = CudaRollout::new(&device, &MixedCards, &base(), options).err().expect("refused");
+    assert!(refused.to_string().contains("no real numbers or bytes"), "{refused}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use operant_learn::cpu::network::tile::LANES;
 use operant_learn::cpu::{CpuOptions, Instrumented, backend_with};
 use operant_learn::cuda::RunningNorm as DeviceNorm;
 use operant_learn::cuda::{CudaPlay, CudaRollout, HASH, NetworkOptions, PlayOptions, Returns};
-use operant_learn::network::{Form, Head, Input, Network};
+use operant_learn::network::{Embed, Form, Head, Input, Network, Pool};
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Activation, Config, LearnError, Precision};
 
@@ -349,7 +349,7 @@ impl<'a> Reference<'a> {
     ) -> bool {
         let layout = self.backend.batch().layout();
         let Head::MultiDiscrete(counts) = &self.network.architecture.head else { return false };
-        if self.network.layers().any(|layer| layer.form != Form::Dense) {
+        if self.network.layers().any(|layer| !matches!(layer.form, Form::Dense | Form::Embed(_))) {
             return false;
         }
         let logits = logits(self.network, self.params, &sample[..layout.obs_words]);
@@ -377,7 +377,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// The outputs of a policy of fully connected layers for one observation, in f64.
+/// The outputs of a policy of fully connected layers, with or without embeddings before them, for one observation, in f64.
 fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
     let mut input: Vec<_> = vec![Default::default(); network.architecture.input.words()];
     let obs: Vec<u32> = match &network.architecture.packing {
@@ -394,6 +394,10 @@ fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
     };
     for layer in &network.chains[0].layers {
         let (weight, bias) = (&params[layer.weight_range()], &params[layer.bias_range()]);
+        if let Form::Embed(embed) = &layer.form {
+            x = embedded(embed, weight, &x);
+            continue;
+        }
         let rows = weight.chunks_exact(layer.inputs).zip(bias);
         let sums = rows.map(|(row, &bias)| {
             row.iter().zip(&x).map(|(&w, x)| f64::from(w) * x).sum::<f64>() + f64::from(bias)
@@ -407,6 +411,25 @@ fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
             .collect();
     }
     x
+}
+
+/// The outputs of tables for the one-hot features `x`.
+fn embedded(embed: &Embed, mut tables: &[f32], x: &[f64]) -> Vec<f64> {
+    let mut y = Vec::new();
+    for part in &embed.parts {
+        let (table, rest) = tables.split_at(part.rows * embed.width);
+        let first = y.len();
+        y.resize(first + embed.outputs_of(part), 0.0);
+        let share = if embed.pool == Pool::Mean { 1.0 / part.positions as f64 } else { 1.0 };
+        for (k, x) in x[part.first..][..part.positions * part.rows].iter().enumerate() {
+            let at = if embed.pool == Pool::Concat { k / part.rows * embed.width } else { 0 };
+            let row = &table[k % part.rows * embed.width..][..embed.width];
+            y[first + at..].iter_mut().zip(row).for_each(|(y, &w)| *y += share * x * f64::from(w));
+        }
+        tables = rest;
+    }
+    y.extend(embed.passed(x.len()).map(|k| x[k]));
+    y
 }
 
 // ---- horizons -------------------------------------------------------------------------------------------------------

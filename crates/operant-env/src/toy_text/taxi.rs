@@ -48,11 +48,18 @@ pub struct Taxi {
     rainy_probability: f64,
     fickle_passenger: bool,
     fickle_probability: f64,
+    action_mask: bool,
 }
 
 impl Default for Taxi {
     fn default() -> Self {
-        Taxi { is_rainy: false, rainy_probability: 0.8, fickle_passenger: false, fickle_probability: 0.3 }
+        Taxi {
+            is_rainy: false,
+            rainy_probability: 0.8,
+            fickle_passenger: false,
+            fickle_probability: 0.3,
+            action_mask: true,
+        }
     }
 }
 
@@ -131,6 +138,7 @@ impl Env for Taxi {
                 EnvOption::number("rainy_probability", 0.8, 0.0, 1.0, "probability of moving straight ahead in the rain"),
                 EnvOption::flag("fickle_passenger", false, "whether passengers may change their destination during the ride"),
                 EnvOption::number("fickle_probability", 0.3, 0.0, 1.0, "probability that a fickle passenger changes the destination"),
+                EnvOption::flag("action_mask", true, "whether actions without effect are masked"),
             ],
             preset: Some(include_str!("../../presets/taxi.toml").into()),
         }
@@ -141,6 +149,7 @@ impl Env for Taxi {
             "is_rainy" => self.is_rainy = value.is_on(),
             "rainy_probability" => self.rainy_probability = value.number(),
             "fickle_passenger" => self.fickle_passenger = value.is_on(),
+            "action_mask" => self.action_mask = value.is_on(),
             _ => self.fickle_probability = value.number(),
         }
         Ok(())
@@ -195,6 +204,9 @@ impl Env for Taxi {
 
     #[inline(always)]
     fn legal<L: Lane>(&self, s: &State<L>, _component: usize, choice: usize) -> L::Mask {
+        if !self.action_mask {
+            return L::Mask::splat(true);
+        }
         match choice as u32 {
             PICK_UP => chances(s).0,
             DROP_OFF => chances(s).1,

@@ -6,12 +6,16 @@ use crate::LearnError;
 use crate::choice;
 use crate::config::Config;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
-use crate::network::Network;
+use crate::cuda::fused::tables::run_layers;
+use crate::network::{Architecture, Network};
 use crate::precision::Precision;
 
 /// The widest hidden layer for which fused kernels are chosen if both paths are possible: a block computes all outputs of a
 /// layer for its own samples, and reads weights that exceed shared memory repeatedly.
 const WIDEST_FUSED: usize = 256;
+
+/// The maximum number of weights of a first layer over the one-hot features of embeddings: each block has a partial gradient of that size.
+const MOST_ONE_HOT: usize = 1 << 17;
 
 /// The maximum number of hidden layers in fused kernels: the code of each is unrolled.
 const DEEPEST_FUSED: usize = 8;
@@ -114,6 +118,8 @@ pub fn choose(
         Some(format!("a hidden layer of {widest} is wider than {WIDEST_FUSED}"))
     } else if deep > DEEPEST_FUSED {
         Some(format!("{deep} hidden layers are more than {DEEPEST_FUSED}"))
+    } else if one_hot_weights(network) > MOST_ONE_HOT {
+        Some(format!("{} weights of one-hot features are more than {MOST_ONE_HOT}", one_hot_weights(network)))
     } else {
         None
     };
@@ -142,6 +148,13 @@ pub fn choose(
     }
 }
 
+/// Weights of the first layer over the one-hot features of embeddings; 0 without embeddings.
+fn one_hot_weights(network: &Network) -> usize {
+    let Architecture { embed, input, .. } = &network.architecture;
+    let first = run_layers(&network.chains[0]).first().map_or(0, |layer| layer.outputs);
+    if embed.is_some() { input.features() * first } else { 0 }
+}
+
 /// The widest pair of hidden layers, in steps of 32, for which `choose` takes fused kernels.
 pub fn fused_up_to(
     network: impl Fn(usize) -> (Network, Config),
@@ -164,7 +177,7 @@ mod tests {
     use serde::de::value::{Error, StrDeserializer};
 
     use super::*;
-    use crate::network::{Architecture, Head, Input};
+    use crate::network::{Embed, EmbedPart, Head, Input, Pool};
 
     const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
 
@@ -207,6 +220,22 @@ mod tests {
         assert!(choice.reason.contains("install it"), "{}", choice.reason);
         let error = chosen(&[512, 512], Precision::Bf16.into(), false).expect_err("it does not fit");
         assert!(error.to_string().contains("install it"), "{error}");
+    }
+
+    #[test]
+    fn embeddings_of_few_values_stay_inside_the_kernels() {
+        let chosen = |rows| {
+            let (_, config) = network(&[64]);
+            let part = EmbedPart { name: String::new(), first: 0, positions: 1, indices: 1, rows };
+            let embed = Some(Embed { parts: vec![part], width: 8, pool: Pool::Concat });
+            let head = Head::MultiDiscrete(vec![2]);
+            let architecture = Architecture { embed, ..Architecture::new(&config, Input::Bits(rows), head) };
+            choose(&Network::new(architecture), &config, Precision::F32.into(), H200, || Ok(()))
+        };
+        assert_eq!(chosen(500).expect("it fits").kernels, Kernels::Fused);
+        let many = chosen(4_000).expect("products run it");
+        assert_eq!(many.kernels, Kernels::Gemm);
+        assert!(many.reason.contains("256000 weights of one-hot features"), "{}", many.reason);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub enum Form {
     Conv(Conv),
     /// Each item of an image of one column, with the same W `(outputs of an item, features of an item)`; other inputs are dropped.
     Items(Conv),
-    /// Indices as one-hot bits: W is row-major `(rows, width)`, table after table; there is no b.
+    /// Indices as one-hot features (bits or floats): W is row-major `(rows, width)`, table after table; there is no b.
     Embed(Embed),
     /// Layer normalisation over groups of this many features, the whole sample or each item: W is the scale and b the shift of each
     /// feature.

@@ -9,7 +9,7 @@ use crate::parity::{
 use operant_env::replay::{Arithmetic, Case, StepWords};
 use operant_env::{ActionSpace, AnyEnv, LaneWidth, TileSpec};
 use operant_learn::network::{Architecture, Network, init_params};
-use operant_learn::{Config, LearnError, Precision};
+use operant_learn::{Config, Encoder, LearnError, Precision};
 
 use super::{Gpu, config};
 use crate::selftest::report::Report;
@@ -112,6 +112,8 @@ impl Gpu<'_> {
             check("cartpole", "128-128", config(envs, 1, &[128, 128]), precision);
             let apart = Config { shared_trunk: false, ..config(envs, 1, &[33, 20]) };
             check("cartpole", "33-20, trunks apart", apart, precision);
+            let tables = Config { encoder: Encoder::Embed, ..config(envs, 1, &[64, 64]) };
+            check("taxi", "embeddings, 64-64", tables, precision);
             if !self.extent.quick {
                 let normed = Config { norm_obs: true, norm_reward: true, ..config(envs, 1, &[64, 64]) };
                 check("mountain_car", "64-64, normalised", normed, precision);

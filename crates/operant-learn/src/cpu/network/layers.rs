@@ -201,9 +201,9 @@ kinds! {
     Bits: BitWeights, WeightGradient;
     /// A convolution over numbers.
     Conv: ConvPanels, ConvGradient;
-    /// A convolution over packed bits, or tables of indices.
+    /// A convolution or an embedding over packed bits.
     Sparse: Sparse, SparseGradient;
-    /// Tables of indices among numbers.
+    /// An embedding over one-hot floats.
     Tables: Tables, TablesGradient;
     /// Normalisation over the features of a sample.
     Norm: Norm, NormGradient;
@@ -231,7 +231,9 @@ pub(crate) fn new(layer: &LayerSpec, bits: bool) -> (Kind, Sums) {
         ),
         Form::Conv(conv) | Form::Items(conv) if bits => sparse(Sparse::conv(conv, inputs)),
         Form::Embed(embed) if bits => sparse(Sparse::embed(embed, inputs)),
-        Form::Embed(embed) => (Kind::Tables(Tables::new(embed)), Sums::Tables(TablesGradient::new(embed))),
+        Form::Embed(embed) => {
+            (Kind::Tables(Tables::new(embed, inputs)), Sums::Tables(TablesGradient::new(embed)))
+        }
         Form::Conv(conv) | Form::Items(conv) => {
             (Kind::Conv(ConvPanels::new(conv)), Sums::Conv(ConvGradient::new(conv)))
         }

@@ -1,24 +1,29 @@
-//! Embeddings of indices that stand beside real numbers or bytes, so that the observation is made of floats: products of one-hot features
-//! with tables, as `y = x T` for each position. `sparse.rs` has those over packed bits, without products.
+//! Embeddings in observations that also have real numbers or bytes: all features are floats, and each position's output is the product
+//! `x T` of its one-hot features and the table. `sparse.rs` has the embeddings over packed bits.
 
 use wide::f32x16;
 
 use crate::cpu::network::dense::Panels;
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope};
 use crate::cpu::network::policy::Observation;
-use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, splat};
+use crate::cpu::network::tile::{Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::network::{Embed, EmbedPart, Pool};
 
 /// Vectors of scratch space that the tables need for V x 16 samples.
 pub(crate) fn scratch<const V: usize>(embed: &Embed) -> usize {
-    V * embed.parts.iter().map(|part| part.rows).max().unwrap_or(0)
+    if embed.pool == Pool::Concat {
+        0
+    } else {
+        V * embed.parts.iter().map(|part| part.rows).max().unwrap_or(0)
+    }
 }
 
 /// Words of memory that a thread's update needs for the tables' inputs and gradients of outputs.
 pub(crate) fn words(embed: &Embed) -> usize {
-    let rows: usize = embed.parts.iter().map(|part| part.rows + embed.width).sum();
-    rows * TILE_VECTORS * LANES
+    let pooled = |part: &EmbedPart| if embed.pool == Pool::Concat { 0 } else { part.rows + embed.width };
+    // A product's gradient has a transposed copy of its inputs, in panels of 64.
+    embed.parts.iter().map(|part| TILE * (part.rows.next_multiple_of(64) + pooled(part))).sum()
 }
 
 /// Tables, packed, of the parts in order.
@@ -26,6 +31,8 @@ pub(crate) fn words(embed: &Embed) -> usize {
 pub(crate) struct Tables {
     embed: Embed,
     panels: Vec<Panels>,
+    /// Features that are outputs as they are.
+    passed: Vec<usize>,
 }
 
 /// Running sums of their gradient.
@@ -40,7 +47,7 @@ struct PartGradient {
     sums: WeightGradient,
     /// The features of all positions added up, where they are pooled.
     x: Vec<Row<TILE_VECTORS>>,
-    /// The gradient of the outputs, scaled.
+    /// The gradient of the outputs, scaled, where positions are pooled.
     dy: Vec<Row<TILE_VECTORS>>,
 }
 
@@ -66,16 +73,16 @@ fn scale(embed: &Embed, part: &EmbedPart) -> f32x16 {
 
 impl Tables {
     /// Zero tables.
-    pub fn new(embed: &Embed) -> Self {
+    pub fn new(embed: &Embed, inputs: usize) -> Self {
         let panels = embed.parts.iter().map(|part| Panels::new(part.rows, embed.width)).collect();
-        Self { embed: embed.clone(), panels }
+        Self { embed: embed.clone(), panels, passed: embed.passed(inputs).collect() }
     }
 }
 
 impl TablesGradient {
     /// Zero sums.
     pub fn new(embed: &Embed) -> Self {
-        let zeros = |count| vec![splat(0.0); count];
+        let zeros = |count| vec![splat(0.0); if embed.pool == Pool::Concat { 0 } else { count }];
         let of_part = |part: &EmbedPart| PartGradient {
             sums: WeightGradient::new(part.rows, embed.width, false),
             x: zeros(part.rows),
@@ -115,7 +122,7 @@ impl LayerKind for Tables {
                 panels.apply(sum, own, |_, sum| finish(sum.map(|sum| sum * scale)));
             }
         }
-        y.iter_mut().zip(self.embed.passed(x.len())).for_each(|(to, from)| *to = x[from]);
+        y.iter_mut().zip(&self.passed).for_each(|(to, &from)| *to = x[from]);
     }
 
     /// Tables are the first layer, whose inputs need no gradient.

@@ -122,9 +122,13 @@ impl Specialisation {
         if !runs_fused(network) {
             return Err(LearnError::Config {
                 key: "kernels",
-                problem: format!(
-                    "the fused kernels support only fully connected layers and embeddings before them; this network is {architecture}"
-                ),
+                problem: format!("the fused kernels support {}; this network is {architecture}", {
+                    if architecture.embed.is_some() && matches!(architecture.input, Input::Dense(_)) {
+                        "embeddings only if the observation has no real numbers or bytes"
+                    } else {
+                        "only fully connected layers, with or without embeddings"
+                    }
+                }),
                 remedy: "use --device cpu".to_owned(),
             });
         }
@@ -392,7 +396,8 @@ impl UpdateSpecialisation {
     /// Blocks of a launch over minibatches of `samples` samples: as many as are resident at once, but none without a tile or a
     /// share of the parameters.
     pub fn blocks(&self, network: &Network, minibatch: usize, resident: usize) -> usize {
-        let shares = network.len().div_ceil(self.threads() as usize);
+        let numbers = network.len().max(tables::partial_len(network));
+        let shares = numbers.div_ceil(self.threads() as usize);
         resident.clamp(1, minibatch.div_ceil(self.tile()).max(shares))
     }
 
@@ -416,7 +421,7 @@ impl UpdateSpecialisation {
         for (name, count) in [
             ("BLOCK_BYTES", self.shared),
             ("EXPECTED_PARAMETERS", network.len()),
-            ("EXPECTED_SHARE", tables::share(network)),
+            ("EXPECTED_PARTIAL", tables::partial_len(network)),
             ("EXPECTED_TRANSPOSED_WORDS", self.transposed_words),
         ] {
             defines.push((name.to_owned(), format!("{count}u")));

@@ -11,7 +11,7 @@ pub fn run_layers(chain: &Chain) -> &[LayerSpec] {
     }
 }
 
-/// Whether the fused kernels have all layers of a network. Their tables are layers over bits.
+/// Whether the fused kernels can run the network. Embeddings need an observation of packed bits.
 pub fn runs_fused(network: &Network) -> bool {
     let Architecture { embed, input, .. } = &network.architecture;
     if embed.is_some() && !matches!(input, Input::Bits(_)) {
@@ -20,8 +20,8 @@ pub fn runs_fused(network: &Network) -> bool {
     network.chains.iter().flat_map(run_layers).all(|layer| layer.form == Form::Dense)
 }
 
-/// Numbers of a block's share of the gradient: of the first layers as the kernels run them, and of all other parameters.
-pub fn share(network: &Network) -> usize {
+/// Numbers of a block's partial gradient: of the first layers as the kernels run them, and of all other parameters.
+pub fn partial_len(network: &Network) -> usize {
     let features = network.architecture.input.features();
     let of_chain = |chain: &Chain| {
         let first = &run_layers(chain)[0];
@@ -32,9 +32,9 @@ pub fn share(network: &Network) -> usize {
     network.chains.iter().map(of_chain).fold(network.len(), |numbers, (run, made_of)| numbers + run - made_of)
 }
 
-/// The numbers of first layers that are made of tables; 0 for a network without them.
-pub fn folded(network: &Network) -> usize {
-    if network.architecture.embed.is_some() { share(network) } else { 0 }
+/// Numbers of the first layers' summed gradient; 0 without embeddings.
+pub fn first_gradient_len(network: &Network) -> usize {
+    if network.architecture.embed.is_some() { partial_len(network) } else { 0 }
 }
 
 /// The defines of a network's tables; none without them.

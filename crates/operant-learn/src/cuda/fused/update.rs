@@ -34,10 +34,10 @@ pub struct FusedUpdateSizes {
     pub update: UpdateSizes,
     pub packed_words: usize,
     pub transposed_words: usize,
-    /// Numbers of a block's share of the gradient.
-    pub share: usize,
-    /// With embeddings as many, else 0.
-    pub folded: usize,
+    /// Numbers of a block's partial gradient.
+    pub partial: usize,
+    /// Numbers of the first layers' summed gradient; 0 without embeddings.
+    pub first_gradient: usize,
 }
 
 impl FusedUpdateSizes {
@@ -53,8 +53,8 @@ impl FusedUpdateSizes {
             update: UpdateSizes::new(network, config, stride, blocks),
             packed_words: of.forward.packed_words,
             transposed_words: of.transposed_words,
-            share: tables::share(network),
-            folded: tables::folded(network),
+            partial: tables::partial_len(network),
+            first_gradient: tables::first_gradient_len(network),
         }
     }
 }
@@ -73,19 +73,19 @@ operant_cuda::params! {
     /// Parameters of an update: blocks stay within their entries, threads within the parameters and samples.
     pub struct FusedUpdateParams<'a>(of: FusedUpdateSizes) for [
         "ppo_update", "update_gradient", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
-        "update_note", "update_end", "update_fold", "update_lift"
+        "update_note", "update_end", "update_first_layer", "update_tables"
     ], blocks of.update.blocks, {
         update: part [UpdateParams, &of.update],
         weights: part [FusedWeights, of],
-        /// (blocks, share): the blocks' shares of the gradient.
-        partials: writes [f32; of.share * of.update.blocks],
-        /// (share): with embeddings, their sums for the first layers.
-        folded: writes_any [f32; of.folded],
+        /// (blocks, partial): the blocks' partial gradients.
+        partials: writes [f32; of.partial * of.update.blocks],
+        /// (partial): with embeddings, their sums for the first layers.
+        first_gradient: writes_any [f32; of.first_gradient],
     }
 }
 
 operant_cuda::params! {
-    /// Parameters of the packing: a thread below P writes its own parameter's places.
+    /// Parameters of the packing: a thread below P writes its own parameter's places; `update_compose` writes the first layers' matrices.
     pub struct FusedWeightParams<'a>(of: FusedUpdateSizes) for ["update_pack", "update_compose"], blocks usize::MAX, {
         /// (P).
         parameters: reads [f32; of.update.parameters],
@@ -99,7 +99,7 @@ pub struct FusedMemory {
     pub packed: Buffer<f32>,
     transposed: Buffer<f32>,
     partials: Buffer<f32>,
-    folded: Option<Buffer<f32>>,
+    first_gradient: Option<Buffer<f32>>,
 }
 
 impl FusedMemory {
@@ -109,8 +109,12 @@ impl FusedMemory {
         Ok(Self {
             packed: allocator.alloc(of.packed_words)?,
             transposed: allocator.alloc(of.transposed_words)?,
-            partials: allocator.alloc(of.share.saturating_mul(of.update.blocks))?,
-            folded: if of.folded > 0 { Some(allocator.alloc(of.folded)?) } else { None },
+            partials: allocator.alloc(of.partial.saturating_mul(of.update.blocks))?,
+            first_gradient: if of.first_gradient > 0 {
+                Some(allocator.alloc(of.first_gradient)?)
+            } else {
+                None
+            },
         })
     }
 
@@ -131,8 +135,8 @@ pub enum UpdateLaunch {
 /// The phases that embeddings add.
 #[derive(Debug)]
 struct TableKernels {
-    fold: Function,
-    lift: Function,
+    first_layer: Function,
+    tables: Function,
     compose: Function,
 }
 
@@ -180,10 +184,10 @@ impl FusedUpdate {
             whole,
             gradient: with_shared(&module, "update_gradient", grid)?,
             pack: module.function("update_pack")?,
-            tables: if sizes.folded > 0 {
+            tables: if sizes.first_gradient > 0 {
                 Some(TableKernels {
-                    fold: module.function("update_fold")?,
-                    lift: module.function("update_lift")?,
+                    first_layer: module.function("update_first_layer")?,
+                    tables: module.function("update_tables")?,
                     compose: module.function("update_compose")?,
                 })
             } else {
@@ -232,7 +236,7 @@ impl FusedUpdate {
             update: update.at(epoch, minibatch),
             weights: self.memory.weights(),
             partials: &self.memory.partials,
-            folded: self.memory.folded.as_ref(),
+            first_gradient: self.memory.first_gradient.as_ref(),
         };
         match self.launch {
             UpdateLaunch::Cooperative => self.whole.run_cooperative(stream, grid, &at(0, 0), sizes),
@@ -241,10 +245,10 @@ impl FusedUpdate {
                 self.phases.run(stream, sizes, config, minibatches, at, |params| {
                     self.compose(stream, update.parameters)?;
                     self.gradient.run(stream, grid, params, sizes)?;
-                    let Some(TableKernels { fold, lift, .. }) = &self.tables else { return Ok(()) };
+                    let Some(TableKernels { first_layer, tables, .. }) = &self.tables else { return Ok(()) };
                     let grid = LaunchConfig { shared: 0, ..grid };
-                    fold.run(stream, grid, params, sizes)?;
-                    lift.run(stream, grid, params, sizes)
+                    first_layer.run(stream, grid, params, sizes)?;
+                    tables.run(stream, grid, params, sizes)
                 })?;
                 self.compose(stream, update.parameters)
             }
