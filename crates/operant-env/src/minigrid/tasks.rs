@@ -216,14 +216,18 @@ impl Task {
             Kind::DoorKey if self.width == 5 => 100_000,
             Kind::DoorKey | Kind::GoToDoor => 500_000,
             Kind::KeyCorridor if self.height == 3 => 500_000,
+            Kind::KeyCorridor if self.height == 5 => 2_000_000,
             Kind::Crossing { .. } | Kind::DynamicObstacles { .. } | Kind::Fetch => 1_000_000,
-            Kind::RedBlueDoors | Kind::UnlockPickup | Kind::ObstructedMaze => 1_000_000,
-            Kind::PutNear | Kind::FourRooms | Kind::Memory { .. } => 5_000_000,
+            Kind::RedBlueDoors | Kind::UnlockPickup => 1_000_000,
+            Kind::PutNear | Kind::FourRooms | Kind::Memory { .. } | Kind::ObstructedMaze => 5_000_000,
             _ => 10_000_000,
         };
         let solved_at = match self.kind {
             Kind::Empty { random: true } => "solved_at = 0.95\n",
             Kind::DoorKey if self.width == 5 => "solved_at = 0.95\n",
+            Kind::Memory { .. } if self.width == 7 => "solved_at = 0.95\n",
+            Kind::KeyCorridor if self.height == 5 => "solved_at = 0.9\n",
+            Kind::ObstructedMaze => "solved_at = 0.9\n",
             _ => "",
         };
         let ([envs, horizon, minibatches, epochs], entropy) = match steps {
@@ -233,9 +237,14 @@ impl Task {
             _ => ([64, 64, 8, 4], 0.01),
         };
         let common = include_str!("../../presets/minigrid.toml");
-        if let Kind::Memory { .. } = self.kind {
-            let memory = include_str!("../../presets/minigrid_memory.toml");
-            return format!("total_timesteps = {steps}\n{memory}{common}");
+        let own = match self.kind {
+            Kind::Memory { .. } => include_str!("../../presets/minigrid_memory.toml"),
+            Kind::KeyCorridor if self.height > 3 => include_str!("../../presets/minigrid_keycorridor.toml"),
+            Kind::ObstructedMaze => include_str!("../../presets/minigrid_obstructedmaze.toml"),
+            _ => "",
+        };
+        if !own.is_empty() {
+            return format!("{solved_at}total_timesteps = {steps}\n{own}{common}");
         }
         format!(
             "{solved_at}total_timesteps = {steps}\nnum_envs = {envs}\nnum_steps = {horizon}\n\
