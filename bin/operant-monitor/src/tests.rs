@@ -32,7 +32,7 @@ fn ring(dir: &Path, name: &str, updates: u64, seed: u64) -> Ring {
         ring.writer.refill(&synthetic::record(i, UPDATES, seed));
     }
     ring.writer.set_state(RunState::Running, "");
-    ring.writer.set_checkpoint(30_000_000, Path::new("/tmp/runs/checkpoints/30000000"));
+    ring.writer.set_checkpoint(30_000_000, Path::new("/nowhere/runs/checkpoints/30000000"));
     ring.writer.show(&synthetic::episode(200));
     let record = synthetic::record(updates, UPDATES, seed);
     ring.side.sample(&synthetic::sampled(&record), &synthetic::cores(updates), updates);
@@ -633,7 +633,7 @@ fn a_run_is_stopped_from_the_list_only_when_asked_twice() {
         press(app, KeyCode::Char(second));
         assert_eq!(answer(app), format!("synthetic: {said}"));
     }
-    assert_eq!(asked(&control), ["stop /tmp/runs", "stop /tmp/runs", "pause /tmp/runs"]);
+    assert_eq!(asked(&control), ["stop /nowhere/runs", "stop /nowhere/runs", "pause /nowhere/runs"]);
     // A run that has ended cannot be stopped.
     it.rings[1].writer.set_state(RunState::Finished, "");
     app.advance(Duration::from_secs(1), 0);

@@ -219,6 +219,7 @@ impl Task {
             Kind::KeyCorridor if self.height == 5 => 2_000_000,
             Kind::Crossing { .. } | Kind::DynamicObstacles { .. } | Kind::Fetch => 1_000_000,
             Kind::RedBlueDoors | Kind::UnlockPickup => 1_000_000,
+            Kind::Memory { .. } if self.width > 7 => 20_000_000,
             Kind::PutNear | Kind::FourRooms | Kind::Memory { .. } | Kind::ObstructedMaze => 5_000_000,
             _ => 10_000_000,
         };
@@ -238,6 +239,7 @@ impl Task {
         };
         let common = include_str!("../../presets/minigrid.toml");
         let own = match self.kind {
+            Kind::Memory { .. } if self.width > 7 => include_str!("../../presets/minigrid_memory_large.toml"),
             Kind::Memory { .. } => include_str!("../../presets/minigrid_memory.toml"),
             Kind::KeyCorridor if self.height > 3 => include_str!("../../presets/minigrid_keycorridor.toml"),
             Kind::ObstructedMaze => include_str!("../../presets/minigrid_obstructedmaze.toml"),
