@@ -29,7 +29,7 @@
 #include "common/sample.cuh"
 #include "common/shuffle.cuh"
 #include "common/loss.cuh"
-#include "common/gradient.cuh"
+#include "fused/gradient.cuh"
 #if PRECISION == 0
 #include "fused/gradient_rows.cuh"
 #else

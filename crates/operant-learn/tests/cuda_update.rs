@@ -8,10 +8,13 @@ mod cards;
 mod gpu;
 #[path = "../../operant-env/tests/support/locks.rs"]
 mod locks;
+#[path = "support/needle.rs"]
+mod needle;
 
 use cards::{Cards, MixedCards};
 use gpu::{device, stand_in};
 use locks::Locks;
+use needle::Needle;
 use operant_bench::parity::{UpdatePath, compare_gradient, compare_update};
 use operant_cuda::Device;
 use operant_env::{AnyEnv, builtin};
@@ -58,7 +61,7 @@ fn compare(name: &str, compare: Compare<'_>) -> LearnerState {
 }
 
 fn found(name: &str) -> Arc<dyn AnyEnv> {
-    let own = [shared(Locks), shared(Cards), shared(MixedCards)];
+    let own = [shared(Locks), shared(Cards), shared(MixedCards), shared(Needle)];
     let own = own.into_iter().find(|env| env.spec().name == name);
     own.unwrap_or_else(|| builtin().find(name).expect("registered").clone())
 }
@@ -83,7 +86,7 @@ fn updates_follow_the_cpu() {
 }
 
 /// Networks with embeddings, whose tables and first layer the kernels run as one layer.
-fn with_tables() -> [(&'static str, Config); 7] {
+fn with_tables() -> [(&'static str, Config); 8] {
     let base = || Config { encoder: Encoder::Embed, embed_width: 6, ..config(17, 8, &[24]) };
     [
         ("minigrid_empty_8x8", base()),
@@ -92,6 +95,8 @@ fn with_tables() -> [(&'static str, Config); 7] {
         // Bits between two parts with indices.
         ("cards", base()),
         ("cards", Config { encoder: Encoder::EmbedSum, shared_trunk: false, ..base() }),
+        // log_std follows the layers.
+        ("needle", Config { shared_trunk: false, ..base() }),
         ("frozen_lake", Config { hidden: vec![], ..base() }),
         ("frozen_lake", Config { hidden: vec![], shared_trunk: false, ..base() }),
     ]

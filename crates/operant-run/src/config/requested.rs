@@ -2,7 +2,7 @@
 //! value in place.
 
 use operant_learn::network::MEMORY_KEYS;
-use operant_learn::{Config, CoreKind, Precision};
+use operant_learn::{Config, CoreKind, Encoder, Precision};
 use toml::{Table, Value};
 
 use super::device_request::{DeviceName, DeviceRequest};
@@ -32,7 +32,7 @@ impl Layers {
     /// The first invalid value, with its origin and a remedy.
     pub fn build(self) -> Result<Requested> {
         let Layers { facts, mut entries, options, gpu, auto_envs } = self;
-        without_memory(&mut entries);
+        without_unused(&mut entries);
         let settings = Settings::of(facts, entries, options)?;
         let requested = Requested { settings, gpu, auto_envs };
         match &requested.settings.run.device {
@@ -46,18 +46,24 @@ impl Layers {
     }
 }
 
-/// With an explicit `core = "mlp"`, memory keys of the preset return to their defaults.
-fn without_memory(entries: &mut Entries) {
-    let mlp = Value::from(CoreKind::Mlp.name());
-    if !entries.get("core").is_some_and(|core| core.origin.is_explicit() && core.value == mlp) {
-        return;
-    }
+/// With an explicit `core = "mlp"` or `encoder = "auto"`, keys of the preset that mean nothing there return to their defaults.
+fn without_unused(entries: &mut Entries) {
     let defaults = Table::try_from(Config::default()).expect("settings are TOML");
-    for key in MEMORY_KEYS {
-        if let (Some(entry), Some(default)) = (entries.get_mut(key), defaults.get(key))
-            && !entry.origin.is_explicit()
-        {
-            *entry = Entry { value: default.clone(), origin: Origin::Default };
+    let off = [
+        ("core", CoreKind::Mlp.name(), &MEMORY_KEYS[..]),
+        ("encoder", Encoder::Auto.name(), &["embed_width"][..]),
+    ];
+    for (key, word, unused) in off {
+        let value = Value::from(word);
+        if !entries.get(key).is_some_and(|entry| entry.origin.is_explicit() && entry.value == value) {
+            continue;
+        }
+        for &key in unused {
+            if let (Some(entry), Some(default)) = (entries.get_mut(key), defaults.get(key))
+                && !entry.origin.is_explicit()
+            {
+                *entry = Entry { value: default.clone(), origin: Origin::Default };
+            }
         }
     }
 }

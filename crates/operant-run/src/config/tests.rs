@@ -405,6 +405,16 @@ fn a_preset_s_memory_does_not_apply_without_a_core() {
 }
 
 #[test]
+fn a_preset_s_embed_width_does_not_apply_without_tables() {
+    let name = "minigrid_obstructedmaze_1dl";
+    let facts = || EnvFacts { name: name.into(), preset: preset(name), ..facts() };
+    let of = |line: &CommandLine| layered(facts(), line, None, None, Path::new("/nonexistent"), []);
+    let width = |line: &[&str]| of(&set(line)).expect("valid").settings.learner.embed_width;
+    assert_eq!([width(&[]), width(&["encoder=embed_sum"]), width(&["encoder=auto"])], [8, 8, 16]);
+    assert_eq!(width(&["encoder=auto", "embed_width=32"]), 32);
+}
+
+#[test]
 fn the_gpu_table_overrides_the_preset_and_nothing_else() {
     let table = Origin::PresetGpu("cartpole".into());
     assert_eq!(table.to_string(), "preset cartpole [gpu]");

@@ -66,13 +66,17 @@ impl Gpu<'_> {
     fn updates(&self, report: &mut Report) {
         let (envs, steps, count) = if self.extent.quick { (17, 9, 1) } else { (1_000, 33, 3) };
         for precision in Precision::ALL {
-            for name in self.names() {
+            let mut check = |name: &str, network: &str, config: &Config| {
                 let what = if precision == Precision::F32 { "updates" } else { "a gradient" };
-                report.check("gpu", format!("{name}: {what} in {precision}, 64-64, against the CPU"), || {
-                    let config = config(envs, steps, &[64, 64]);
-                    self.with(&name, |env| self.update_problems(&**env, &config, precision, count))
-                });
-            }
+                report.check(
+                    "gpu",
+                    format!("{name}: {what} in {precision}, {network}, against the CPU"),
+                    || self.with(name, |env| self.update_problems(&**env, config, precision, count)),
+                );
+            };
+            let plain = config(envs, steps, &[64, 64]);
+            self.names().iter().for_each(|name| check(name, "64-64", &plain));
+            check("taxi", "embeddings, 64-64", &Config { encoder: Encoder::Embed, ..plain });
         }
     }
 

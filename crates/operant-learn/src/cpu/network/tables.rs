@@ -12,18 +12,19 @@ use crate::network::{Embed, EmbedPart, Pool};
 
 /// Vectors of scratch space that the tables need for V x 16 samples.
 pub(crate) fn scratch<const V: usize>(embed: &Embed) -> usize {
-    if embed.pool == Pool::Concat {
-        0
-    } else {
-        V * embed.parts.iter().map(|part| part.rows).max().unwrap_or(0)
-    }
+    V * embed.parts.iter().map(|part| pooled(embed, part.rows)).max().unwrap_or(0)
+}
+
+/// `rows`, needed only where positions are pooled.
+fn pooled(embed: &Embed, rows: usize) -> usize {
+    if embed.pool == Pool::Concat { 0 } else { rows }
 }
 
 /// Words of memory that a thread's update needs for the tables' inputs and gradients of outputs.
 pub(crate) fn words(embed: &Embed) -> usize {
-    let pooled = |part: &EmbedPart| if embed.pool == Pool::Concat { 0 } else { part.rows + embed.width };
     // A product's gradient has a transposed copy of its inputs, in panels of 64.
-    embed.parts.iter().map(|part| TILE * (part.rows.next_multiple_of(64) + pooled(part))).sum()
+    let rows = |part: &EmbedPart| part.rows.next_multiple_of(64) + pooled(embed, part.rows + embed.width);
+    embed.parts.iter().map(|part| TILE * rows(part)).sum()
 }
 
 /// Tables, packed, of the parts in order.
@@ -82,7 +83,7 @@ impl Tables {
 impl TablesGradient {
     /// Zero sums.
     pub fn new(embed: &Embed) -> Self {
-        let zeros = |count| vec![splat(0.0); if embed.pool == Pool::Concat { 0 } else { count }];
+        let zeros = |rows| vec![splat(0.0); pooled(embed, rows)];
         let of_part = |part: &EmbedPart| PartGradient {
             sums: WeightGradient::new(part.rows, embed.width, false),
             x: zeros(part.rows),
@@ -129,7 +130,7 @@ impl LayerKind for Tables {
     fn backward(&self, sums: &mut TablesGradient, pass: Backward<'_>, _slope: impl Slope) {
         assert!(pass.dx.is_none(), "tables are the first layer");
         let (x, mut dz) = (pass.x.numbers(), pass.dz);
-        for (PartGradient { sums, x: pooled, dy }, part) in sums.parts.iter_mut().zip(&self.embed.parts) {
+        for (PartGradient { sums, x: sum, dy }, part) in sums.parts.iter_mut().zip(&self.embed.parts) {
             let own;
             (own, dz) = dz.split_at(self.embed.outputs_of(part));
             if self.embed.pool == Pool::Concat {
@@ -137,10 +138,10 @@ impl LayerKind for Tables {
                     sums.add(Observation::Dense(x), dz);
                 }
             } else {
-                add_positions(part, x, pooled);
+                add_positions(part, x, sum);
                 let scale = scale(&self.embed, part);
                 dy.iter_mut().zip(own).for_each(|(to, from)| *to = from.map(|dz| dz * scale));
-                sums.add(Observation::Dense(pooled), dy);
+                sums.add(Observation::Dense(sum), dy);
             }
         }
     }

@@ -12,7 +12,7 @@ __device__ __forceinline__ constexpr unsigned hidden_row(unsigned layer) {
 // Total number of parameters; log_std follows the layers.
 constexpr unsigned LOG_STD_AT = param_offset(CHAINS - 1u, LAYERS + 1u);
 constexpr unsigned PARAMETERS = LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
-// Numbers of a block's partial gradient, in which T and W are replaced by C (tables.cuh, which the includer includes first).
+// Numbers of a block's partial gradient, in which T and W are replaced by C (tables.cuh).
 constexpr unsigned PARTIAL_LOG_STD_AT = flat_offset(CHAINS - 1u, LAYERS + 1u);
 constexpr unsigned PARTIAL = PARTIAL_LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
 
