@@ -7,7 +7,6 @@ use std::sync::Arc;
 use operant_lane::bundle::leaves_of;
 use operant_lane::{Leaf, Wide};
 
-use crate::emit::emit;
 use crate::env::Env;
 use crate::play::{LanePlay, Play, StepperPlay};
 use crate::registry::EnvOptions;
@@ -17,6 +16,7 @@ use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError};
 use crate::stepper::LaneStepper;
 use crate::vector::Autoreset;
+use crate::world::World;
 
 /// How many environments one instruction steps. It changes the time, never a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,9 +197,14 @@ pub trait AnyEnv: Send + Sync + 'static {
         })?))
     }
 
+    /// The environment as recorded functions; None if it cannot be recorded.
+    fn world(&self) -> Option<World> {
+        None
+    }
+
     /// The environment as CUDA C++; None if it runs only on a CPU.
     fn emit(&self) -> Option<String> {
-        None
+        self.world().map(|world| world.emit())
     }
 
     /// Draws a state, `(leaves)`, with a few shapes.
@@ -291,8 +296,8 @@ impl<E: Env> AnyEnv for E {
         })
     }
 
-    fn emit(&self) -> Option<String> {
-        Some(emit(self))
+    fn world(&self) -> Option<World> {
+        Some(World::record(self))
     }
 
     fn picture(&self, state: &[u32]) -> Scene {

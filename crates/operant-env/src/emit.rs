@@ -1,24 +1,21 @@
-//! Emits an environment as CUDA C++: its spaces as constants, `env_reset`, `env_step`, `env_observe` and, where
+//! Emits a recorded environment as CUDA C++: its spaces as constants, `env_reset`, `env_step`, `env_observe` and, where
 //! actions can be illegal, `env_legal`, over a struct of the state with its fields' names, and `env_load` and `env_store`,
 //! which move that struct from and to rows of words, one row a leaf.
 
 use std::fmt::Write;
 
-use operant_lane::bundle::leaves_of;
-use operant_lane::trace::{Graph, Outputs, Parameters, Trace};
-use operant_lane::{Bundle, Draws, Kind, Leaf, Uint};
+use operant_lane::trace::Function;
+use operant_lane::{Kind, Leaf};
 
-use crate::env::Env;
 use crate::spec::ActionSpace;
-
-/// Arguments that name the random draws of a call, as in [`Draws`].
-const DRAWS: [&str; 6] = ["seed_low", "seed_high", "environment", "step_low", "step_high", "purpose"];
+use crate::world::{DRAWS, World};
 
 /// The source of an environment, ready for the rollout kernel.
-pub(crate) fn emit<E: Env>(env: &E) -> String {
-    let spec = env.spec();
-    let state = leaves_of::<f32, E::State<f32>>();
+pub(crate) fn emit(world: &World) -> String {
+    let World { spec, leaves: state, reset, step, observe, legal } = world;
     let (obs_type, obs_size) = (if spec.obs.is_real() { "float" } else { "unsigned" }, spec.obs.words());
+    let action_type = if matches!(spec.actions, ActionSpace::Discrete(_)) { "unsigned" } else { "float" };
+    let draws = DRAWS.map(|name| format!("unsigned {name}")).join(", ");
     let mut out = String::new();
     let mut put = |text: &str| out.push_str(text);
 
@@ -31,24 +28,35 @@ pub(crate) fn emit<E: Env>(env: &E) -> String {
     ));
     put(&format!("constexpr unsigned ENV_OBS_WORDS = {obs_size}u;   // words they are stored in\n"));
     put(&format!("constexpr unsigned ENV_STATE_WORDS = {}u;   // words of a state\n", state.len()));
-    put(&actions::<E>(&spec.actions));
-    put(&format!("\nstruct EnvState {{\n{}}};\n", fields(&state)));
+    put(&actions(&spec.actions, legal.is_some()));
+    put(&format!("\nstruct EnvState {{\n{}}};\n", fields(state)));
 
-    put(&transport(&state));
-    put(&reset(env));
-    put(&step(env));
-    put(&observe(env, obs_type));
+    put(&transport(state));
+    put(&function(reset, "env_reset", &[draws.clone(), "EnvState& next".to_owned()]));
+    let arguments = [
+        format!("const EnvState& state, const {action_type}* action"),
+        draws,
+        "EnvState& next, float& reward, bool& terminated".to_owned(),
+    ];
+    put(&function(step, "env_step", &arguments));
+    put(&function(observe, "env_observe", &[format!("const EnvState& state, {obs_type}* obs")]));
     if let Some(packing) = spec.obs.packing() {
         put(&packing.emit());
     }
-    if E::MASKED {
-        put(&legal(env));
+    if let Some(legal) = legal {
+        put(&function(legal, "env_legal", &["const EnvState& state, bool* legal".to_owned()]));
     }
     out
 }
 
+fn function(function: &Function, name: &str, arguments: &[String]) -> String {
+    let head = format!("__device__ __forceinline__ void {name}(");
+    let arguments = arguments.join(",\n    ");
+    format!("\n{}{head}\n    {arguments}) {{\n{}}}\n", function.emit_tables(name), function.emit(name))
+}
+
 /// The space of actions as constants and functions of the component, which the compiler folds if the component is a constant.
-fn actions<E: Env>(space: &ActionSpace) -> String {
+fn actions(space: &ActionSpace, is_masked: bool) -> String {
     let mut text = String::new();
     let mut constant = |kind: &str, name: &str, value: String, comment: &str| {
         writeln!(text, "constexpr {kind} {name} = {value};   // {comment}").expect("writing to a string");
@@ -66,7 +74,7 @@ fn actions<E: Env>(space: &ActionSpace) -> String {
         u8::from(discrete)
     )
     .and_then(|()| {
-        writeln!(text, "#define ENV_MASKED {}   // whether env_legal forbids choices", u8::from(E::MASKED))
+        writeln!(text, "#define ENV_MASKED {}   // whether env_legal forbids choices", u8::from(is_masked))
     })
     .expect("writing to a string");
     match space {
@@ -153,99 +161,4 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Int => "int",
         Kind::Mask => "bool",
     }
-}
-
-/// Places of the leaves of a structure called `base`.
-fn members<B: for<'g> BundleOf<'g>>(base: &str) -> Vec<String> {
-    B::leaves().into_iter().map(|leaf| format!("{base}.{}", leaf.name)).collect()
-}
-
-/// The leaves of a bundle without naming the recording's lifetime.
-trait BundleOf<'g> {
-    fn leaves() -> Vec<Leaf>;
-}
-
-impl<'g, B: Bundle<f32>> BundleOf<'g> for B {
-    fn leaves() -> Vec<Leaf> {
-        leaves_of::<f32, B>()
-    }
-}
-
-/// The draws that the six parameters name.
-fn draws<'g>(graph: &'g Graph) -> Draws<'g, Trace<'g>> {
-    let names = DRAWS.map(str::to_owned).to_vec();
-    let [s0, s1, environment, t0, t1, purpose]: [<Trace<'g> as operant_lane::Lane>::Uint; 6] =
-        Bundle::<Trace<'g>>::load(&mut Parameters::new(graph, names));
-    Draws::tagged([s0, s1], environment, [t0, t1], purpose.shl(24))
-}
-
-fn state<'g, E: Env>(graph: &'g Graph) -> E::State<Trace<'g>> {
-    Bundle::load(&mut Parameters::new(graph, members::<E::State<f32>>("state")))
-}
-
-fn function(graph: &Graph, outputs: &Outputs, name: &str, arguments: &[String]) -> String {
-    let head = format!("__device__ __forceinline__ void {name}(");
-    let arguments = arguments.join(",\n    ");
-    format!("\n{}{head}\n    {arguments}) {{\n{}}}\n", graph.emit_tables(name), graph.emit(outputs, name))
-}
-
-fn draw_arguments() -> String {
-    DRAWS.map(|name| format!("unsigned {name}")).join(", ")
-}
-
-fn reset<E: Env>(env: &E) -> String {
-    let graph = Graph::new();
-    let mut outputs = Outputs::new();
-    outputs.assign(&env.reset(&mut draws(&graph)), members::<E::State<f32>>("next"));
-    function(&graph, &outputs, "env_reset", &[draw_arguments(), "EnvState& next".to_owned()])
-}
-
-fn step<E: Env>(env: &E) -> String {
-    let graph = Graph::new();
-    let leaves = leaves_of::<f32, E::Action<f32>>();
-    let kind = kind_name(leaves[0].kind);
-    let names = (0..leaves.len()).map(|component| format!("action[{component}]")).collect();
-    let action = Bundle::load(&mut Parameters::new(&graph, names));
-    let step = env.step(&state::<E>(&graph), &action, &mut draws(&graph));
-    let mut outputs = Outputs::new();
-    outputs.assign(&step.state, members::<E::State<f32>>("next"));
-    outputs.assign(&step.reward, vec!["reward".to_owned()]);
-    outputs.assign(&step.terminated, vec!["terminated".to_owned()]);
-    let arguments = [
-        format!("const EnvState& state, const {kind}* action"),
-        draw_arguments(),
-        "EnvState& next, float& reward, bool& terminated".to_owned(),
-    ];
-    function(&graph, &outputs, "env_step", &arguments)
-}
-
-fn observe<E: Env>(env: &E, kind: &str) -> String {
-    let graph = Graph::new();
-    let leaves = leaves_of::<f32, E::Obs<f32>>();
-    // An observation may have fewer words than its type.
-    let words = env.spec().obs.words().min(leaves.len());
-    let places = (0..words).map(|i| format!("obs[{i}]")).collect();
-    let (obs, mut outputs) = (env.observe(&state::<E>(&graph)), Outputs::new());
-    if kind == "float" {
-        outputs.assign(&obs, places);
-    } else {
-        outputs.assign_words(&obs, places);
-    }
-    function(&graph, &outputs, "env_observe", &[format!("const EnvState& state, {kind}* obs")])
-}
-
-fn legal<E: Env>(env: &E) -> String {
-    let graph = Graph::new();
-    let state = state::<E>(&graph);
-    let mut outputs = Outputs::new();
-    if let ActionSpace::Discrete(choices) = env.spec().actions {
-        let mut place = 0;
-        for (component, &count) in choices.iter().enumerate() {
-            for choice in 0..count {
-                outputs.assign(&env.legal(&state, component, choice), vec![format!("legal[{place}]")]);
-                place += 1;
-            }
-        }
-    }
-    function(&graph, &outputs, "env_legal", &["const EnvState& state, bool* legal".to_owned()])
 }

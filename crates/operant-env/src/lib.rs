@@ -21,6 +21,7 @@ mod spec;
 mod stepper;
 pub mod sticky;
 mod vector;
+pub mod world;
 
 registry::environments! {
     cartpole::CartPole,

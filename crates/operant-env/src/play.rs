@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use operant_lane::bundle::leaves_of;
 use operant_lane::draws::unit;
-use operant_lane::{ActionDraws, Bundle, Float, Lane, Packed, Purpose, Source, Uint};
+use operant_lane::{ActionDraws, Bundle, Float, Lane, Packed, Purpose, Source, Uint, Wide};
 
 use crate::any::{Seen, StepError, Stepped, Stepper};
 use crate::env::Env;
@@ -140,41 +140,57 @@ impl<L: Lane> Source<L> for RandomAction<'_, L> {
 /// Uniformly random actions for a tile; an illegal choice is replaced by the next legal one of its component.
 pub struct RandomActions {
     space: ActionSpace,
-    draws: Vec<ActionDraws<f32>>,
+    rows: usize,
+    /// Draws of 16 rows each.
+    draws: Vec<ActionDraws<Wide<16>>>,
 }
 
 impl RandomActions {
     /// Draws actions for R environments from number `first` on.
     pub fn new(space: ActionSpace, seed: u64, first: u32, rows: usize) -> Self {
-        let draws =
-            |row| ActionDraws::new(seed, f32::load_uint(&[first + row as u32]), Purpose::RandomAction);
-        Self { space, draws: (0..rows).map(draws).collect() }
+        let draws = |row| {
+            let environments = numbers::<Wide<16>>(first.wrapping_add(row as u32));
+            ActionDraws::new(seed, environments, Purpose::RandomAction)
+        };
+        Self { space, rows, draws: (0..rows).step_by(16).map(draws).collect() }
     }
 
     /// Fills `(components, R)` with the actions of a step, where `legal` is as in [`Seen::legal`].
     pub fn fill(&mut self, step: u64, legal: &[u32], actions: &mut [f32]) {
-        let (rows, components) = (self.draws.len(), self.space.components());
-        for (row, draws) in self.draws.iter_mut().enumerate() {
+        let (rows, components) = (self.rows, self.space.components());
+        for (block, draws) in self.draws.iter_mut().enumerate() {
+            let first = 16 * block;
+            let count = 16.min(rows - first);
             let mut logit = 0;
             for component in 0..components {
                 let bits = draws.bits(step, component as u32, components as u32);
-                actions[component * rows + row] = match &self.space {
+                let to = &mut actions[component * rows + first..][..count];
+                let mut drawn = [0.0; 16];
+                match &self.space {
                     ActionSpace::Box { low, high } => {
-                        let (low, high) = (low[component] as f32, high[component] as f32);
-                        Float::mul_add(unit::<f32>(bits), high - low, low)
+                        let [low, high] = [low[component], high[component]].map(|bound| bound as f32);
+                        let [low, width] = [low, high - low].map(|x| Float::splat(f64::from(x)));
+                        Wide::<16>::store_float(unit::<Wide<16>>(bits).mul_add(width, low), &mut drawn);
+                        to.copy_from_slice(&drawn[..count]);
                     }
                     ActionSpace::Discrete(choices) => {
                         let count = choices[component];
-                        let drawn = bits.mul_wide(Uint::splat(count as u32)).0.0 as usize;
-                        let is_legal = |choice: &usize| {
-                            let bit = logit + choice;
-                            legal.is_empty() || legal[bit / 32 * rows + row] >> (bit % 32) & 1 == 1
-                        };
-                        let choice = (0..count).map(|k| (drawn + k) % count).find(is_legal);
+                        let choice = bits.mul_wide(Uint::splat(count as u32)).0;
+                        Wide::<16>::store_float(Float::from_int(choice.to_int()), &mut drawn);
+                        for (row, (to, drawn)) in to.iter_mut().zip(drawn).enumerate() {
+                            let is_legal = |choice: &usize| {
+                                let bit = logit + choice;
+                                legal[bit / 32 * rows + first + row] >> (bit % 32) & 1 == 1
+                            };
+                            *to = drawn;
+                            if !legal.is_empty() {
+                                let mut choices = (0..count).map(|k| (drawn as usize + k) % count);
+                                *to = choices.find(is_legal).map_or(drawn, |choice| choice as f32);
+                            }
+                        }
                         logit += count;
-                        choice.unwrap_or(drawn) as f32
                     }
-                };
+                }
             }
         }
     }

@@ -53,6 +53,51 @@ pub fn numbers<L: Packed>(first: u32) -> L::Uint {
     L::load_uint(&list)
 }
 
+/// Length and return of the running episodes.
+pub(crate) struct Episode<L: Lane> {
+    pub(crate) elapsed: L::Uint,
+    pub(crate) episodic_return: L::Float,
+}
+
+/// A step in the terms of its episode; see [`Transition`].
+pub(crate) struct Ended<L: Lane> {
+    pub(crate) reward: L::Float,
+    pub(crate) terminated: L::Mask,
+    pub(crate) truncated: L::Mask,
+    pub(crate) episodic_return: L::Float,
+    pub(crate) episodic_length: L::Uint,
+}
+
+impl<L: Lane> Episode<L> {
+    /// Counts a step, and says where an episode begins within it.
+    #[inline(always)]
+    pub(crate) fn advance(
+        &mut self,
+        autoreset: Autoreset,
+        time_limit: u32,
+        mut reward: L::Float,
+        mut terminated: L::Mask,
+    ) -> (Ended<L>, L::Mask) {
+        let episodic_length = self.elapsed + L::Uint::splat(1);
+        let episodic_return = self.episodic_return + reward;
+        let mut truncated = episodic_length.ge(L::Uint::splat(time_limit));
+        let mut elapsed = episodic_length;
+        let starts = match autoreset {
+            Autoreset::SameStep => terminated | truncated,
+            Autoreset::NextStep => {
+                let ended = self.elapsed.eq(L::Uint::splat(ENDED));
+                reward = ended.select(L::Float::splat(0.0), reward);
+                (terminated, truncated) = (terminated & !ended, truncated & !ended);
+                elapsed = (terminated | truncated).select(L::Uint::splat(ENDED), elapsed);
+                ended
+            }
+            Autoreset::Disabled => L::Mask::splat(false),
+        };
+        *self = Self { elapsed, episodic_return };
+        (Ended { reward, terminated, truncated, episodic_return, episodic_length }, starts)
+    }
+}
+
 /// Environments in the middle of their episodes.
 pub struct Current<L: Lane, E: Env> {
     /// The state of the rules.
@@ -165,24 +210,13 @@ impl<L: Lane, E: Env> Current<L, E> {
         clock: &Clock<L>,
     ) -> (Transition<L, E>, L::Mask) {
         let step = env.step(&self.state, action, &mut clock.draws(Purpose::Step, Purpose::EvalStep));
-        let episodic_length = self.elapsed + L::Uint::splat(1);
-        let episodic_return = self.episodic_return + step.reward;
-        let (mut terminated, mut reward) = (step.terminated, step.reward);
-        let mut truncated = episodic_length.ge(L::Uint::splat(time_limit));
-        let mut elapsed = episodic_length;
-        let starts = match autoreset {
-            Autoreset::SameStep => terminated | truncated,
-            Autoreset::NextStep => {
-                let ended = self.elapsed.eq(L::Uint::splat(ENDED));
-                reward = ended.select(L::Float::splat(0.0), reward);
-                (terminated, truncated) = (terminated & !ended, truncated & !ended);
-                elapsed = (terminated | truncated).select(L::Uint::splat(ENDED), elapsed);
-                ended
-            }
-            Autoreset::Disabled => L::Mask::splat(false),
-        };
+        let Self { elapsed, episodic_return, .. } = *self;
+        let mut episode = Episode::<L> { elapsed, episodic_return };
+        let (ended, starts) = episode.advance(autoreset, time_limit, step.reward, step.terminated);
         let obs = env.observe(&step.state);
+        let Episode { elapsed, episodic_return, .. } = episode;
         *self = Self { state: step.state, elapsed, episodic_return };
+        let Ended { reward, terminated, truncated, episodic_return, episodic_length } = ended;
         let final_obs = obs;
         (
             Transition { obs, final_obs, reward, terminated, truncated, episodic_return, episodic_length },

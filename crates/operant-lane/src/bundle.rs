@@ -3,11 +3,14 @@
 //! A bundle is a fixed sequence of leaves. Storing and loading that sequence is all that buffers, checkpoints, the
 //! auto-reset and the CUDA emitter need of a state.
 
+use serde::{Deserialize, Serialize};
+
 use crate::lane::{Lane, Select};
 use crate::memory::Memory;
 
 /// The type of a leaf.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A real number.
     Float,
@@ -20,7 +23,7 @@ pub enum Kind {
 }
 
 /// Name and kind of a leaf; elements of an array are `name[0]`, `name[1]`, ...
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaf {
     /// Path of field names from the root.
     pub name: String,

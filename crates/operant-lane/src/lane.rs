@@ -15,6 +15,7 @@ use core::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 use crate::bundle::Bundle;
 use crate::math;
 use crate::memory::Memory;
+use crate::philox;
 
 /// A way of doing arithmetic: one environment at a time, several, or none yet (a recording).
 pub trait Lane: Copy {
@@ -42,6 +43,12 @@ pub trait Lane: Copy {
 
     /// The bounded loop: folds `rule(0, value)`, `rule(1, ..)`, .. `count` times.
     fn repeat<B: Bundle<Self>>(count: u32, value: B, rule: impl Fn(Self::Uint, B) -> B) -> B;
+
+    /// Four random words of Philox, a bijection of `counter` for each `key`.
+    #[inline(always)]
+    fn philox(counter: [Self::Uint; 4], key: [Self::Uint; 2]) -> [Self::Uint; 4] {
+        philox::rounds::<Self>(counter, key)
+    }
 
     /// [`Lane::repeat`] with [`Lane::when`]: an environment keeps its value from the first turn on in which `active` does not hold
     /// for it. On the CPU the loop ends when `active` holds for none, so `count` may be much larger than what is common.
@@ -78,6 +85,14 @@ pub trait Packed: Lane + Send + Sync + 'static {
     fn bits(mask: Self::Mask) -> u32;
     /// The inverse of [`Packed::bits`].
     fn from_bits(bits: u32) -> Self::Mask;
+    /// Floats by their bit patterns.
+    fn to_words(value: Self::Float) -> Self::Uint;
+    /// The inverse of [`Packed::to_words`].
+    fn from_words(words: Self::Uint) -> Self::Float;
+    /// All bits of a word where the mask holds, none elsewhere.
+    fn mask_to_words(mask: Self::Mask) -> Self::Uint;
+    /// The inverse of [`Packed::mask_to_words`].
+    fn mask_from_words(words: Self::Uint) -> Self::Mask;
 }
 
 /// Chooses between two values by a mask.

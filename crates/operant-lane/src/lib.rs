@@ -14,6 +14,7 @@ pub mod lane;
 pub mod math;
 pub mod memory;
 pub mod philox;
+pub mod rows;
 mod scalar;
 mod script;
 mod simd;

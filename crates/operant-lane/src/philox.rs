@@ -13,6 +13,12 @@ const ROUNDS: u32 = 10;
 /// Four random words, a bijection of `counter` for each `key`.
 #[inline(always)]
 pub fn philox<L: Lane>(counter: [L::Uint; 4], key: [L::Uint; 2]) -> [L::Uint; 4] {
+    L::philox(counter, key)
+}
+
+/// The rounds of [`philox`].
+#[inline(always)]
+pub(crate) fn rounds<L: Lane>(counter: [L::Uint; 4], key: [L::Uint; 2]) -> [L::Uint; 4] {
     let [m0, m1] = MULTIPLIER.map(L::Uint::splat);
     let [w0, w1] = WEYL.map(L::Uint::splat);
     let (counter, _) = L::repeat(ROUNDS, (counter, key), |_, ([c0, c1, c2, c3], [k0, k1])| {

@@ -262,4 +262,20 @@ impl Packed for f32 {
     fn from_bits(bits: u32) -> bool {
         bits & 1 == 1
     }
+    #[inline(always)]
+    fn to_words(value: f32) -> Wrapping<u32> {
+        Wrapping(value.to_bits())
+    }
+    #[inline(always)]
+    fn from_words(words: Wrapping<u32>) -> f32 {
+        f32::from_bits(words.0)
+    }
+    #[inline(always)]
+    fn mask_to_words(mask: bool) -> Wrapping<u32> {
+        Wrapping(if mask { u32::MAX } else { 0 })
+    }
+    #[inline(always)]
+    fn mask_from_words(words: Wrapping<u32>) -> bool {
+        words.0 != 0
+    }
 }

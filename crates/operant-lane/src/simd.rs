@@ -326,6 +326,22 @@ macro_rules! simd_lane {
                 let places = $uint::from(core::array::from_fn::<u32, $width, _>(|i| 1 << i));
                 !Uint::eq($uint::splat(bits) & places, $uint::splat(0))
             }
+            #[inline(always)]
+            fn to_words(value: $float) -> $uint {
+                cast(value)
+            }
+            #[inline(always)]
+            fn from_words(words: $uint) -> $float {
+                cast(words)
+            }
+            #[inline(always)]
+            fn mask_to_words(mask: $mask) -> $uint {
+                cast(mask.0)
+            }
+            #[inline(always)]
+            fn mask_from_words(words: $uint) -> $mask {
+                $mask(cast(words))
+            }
         }
 
         leaf_bundle!(Wide<$width>, $float, float, Float);

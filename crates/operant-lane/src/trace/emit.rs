@@ -4,10 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use super::graph::{Arg, Graph, Inner, Item, Literal, Node, Op, Outputs, Type, array_name};
-use super::memory::Recorded;
-use super::values::{Constant, Trace, Value};
-use crate::bundle::{Kind, Source};
+use super::function::{Function, Output};
+use super::graph::{Arg, Item, Literal, Node, Op, Steps, Type};
+use crate::bundle::Kind;
 
 /// A line longer than this is broken by naming a part of it.
 const LINE: usize = 88;
@@ -37,51 +36,11 @@ const RESERVED: [&str; 15] = [
     "word",
 ];
 
-/// Gives a rule its arguments: leaf after leaf, the parameters of the emitted function.
-#[derive(Debug)]
-pub struct Parameters<'g> {
-    graph: &'g Graph,
-    names: std::vec::IntoIter<String>,
-}
-
-impl<'g> Parameters<'g> {
-    /// Parameters by their text in the function, such as `state.x`.
-    pub fn new(graph: &'g Graph, names: Vec<String>) -> Self {
-        Self { graph, names: names.into_iter() }
-    }
-
-    fn next<T: Constant>(&mut self) -> Value<'g, T> {
-        let name = self.names.next().expect("a name for every leaf");
-        self.graph.node(Op::Parameter(name), Vec::new())
-    }
-}
-
-impl<'g> Source<Trace<'g>> for Parameters<'g> {
-    fn float(&mut self) -> Value<'g, f32> {
-        self.next()
-    }
-    fn uint(&mut self) -> Value<'g, u32> {
-        self.next()
-    }
-    fn int(&mut self) -> Value<'g, i32> {
-        self.next()
-    }
-    fn mask(&mut self) -> Value<'g, bool> {
-        self.next()
-    }
-    fn memory<const N: usize>(&mut self) -> Recorded<'g, N> {
-        let first = self.names.next().expect("a name for every leaf");
-        (1..N).for_each(|_| drop(self.names.next()));
-        let op = Op::Parameter(array_name(&first).to_owned());
-        Recorded::Node(self.graph, self.graph.record(op, Vec::new(), Type::Memory(N)))
-    }
-}
-
-impl Graph {
-    /// The tables of the recording, each a line at file scope; `prefix` keeps the names of two functions apart.
+impl Function {
+    /// The tables of the function, each a line at file scope; `prefix` keeps the names of two functions apart.
     pub fn emit_tables(&self, prefix: &str) -> String {
         let mut text = String::new();
-        for (number, table) in self.0.borrow().tables.iter().enumerate() {
+        for (number, table) in self.steps.tables.iter().enumerate() {
             let kind = if matches!(table[0], Literal::Float(_)) { "float" } else { "unsigned" };
             let entries: Vec<String> = table.iter().map(|&entry| literal(entry)).collect();
             let (size, entries) = (table.len(), entries.join(", "));
@@ -93,14 +52,13 @@ impl Graph {
         text
     }
 
-    /// The body of the function that computes `outputs`, indented by four spaces. `prefix` as in
-    /// [`Graph::emit_tables`].
-    pub fn emit(&self, outputs: &Outputs, prefix: &str) -> String {
-        let inner = self.0.borrow();
-        let mut printer = Printer::new(&inner, outputs, prefix);
+    /// The body of the CUDA function, indented by four spaces. `prefix` as in [`Function::emit_tables`].
+    pub fn emit(&self, prefix: &str) -> String {
+        let expanded = self.with_philox_expanded();
+        let mut printer = Printer::new(&expanded.steps, &expanded.outputs, prefix);
         printer.region(0, 1);
-        for (place, kind, arg) in &outputs.values {
-            let value = printer.text(*arg).0;
+        for Output { place, kind, value } in &expanded.outputs {
+            let value = printer.text(*value).0;
             match kind {
                 Type::Scalar(_) => printer.line(1, &format!("{place} = {value};")),
                 Type::Memory(size) => printer.line(1, &copy(place, &value, *size)),
@@ -146,7 +104,7 @@ fn copy(to: &str, from: &str, size: usize) -> String {
 }
 
 struct Printer<'a> {
-    inner: &'a Inner,
+    steps: &'a Steps,
     prefix: &'a str,
     /// How often each live node is used, and in which region if only in one.
     uses: HashMap<u32, (usize, usize)>,
@@ -160,10 +118,10 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn new(inner: &'a Inner, outputs: &Outputs, prefix: &'a str) -> Self {
+    fn new(steps: &'a Steps, outputs: &[Output], prefix: &'a str) -> Self {
         let names = RESERVED.iter().map(|&name| name.to_owned()).collect();
         let mut printer = Self {
-            inner,
+            steps,
             prefix,
             uses: HashMap::new(),
             last_use: HashMap::new(),
@@ -172,8 +130,8 @@ impl<'a> Printer<'a> {
             temporaries: 0,
             out: String::new(),
         };
-        for (_, _, arg) in &outputs.values {
-            printer.use_in(*arg, 0, None);
+        for output in outputs {
+            printer.use_in(output.value, 0, None);
         }
         printer
     }
@@ -192,13 +150,13 @@ impl<'a> Printer<'a> {
         if count.0 > 1 {
             return;
         }
-        let inner = self.inner;
-        let node = &inner.nodes[id as usize];
+        let steps = self.steps;
+        let node = &steps.nodes[id as usize];
         for &arg in &node.args {
             self.use_in(arg, node.region, Some(id));
         }
         if matches!(node.op, Op::Variable(_)) {
-            for item in &inner.regions[node.region] {
+            for item in &steps.regions[node.region] {
                 let (assigned, body) = match item {
                     Item::When { condition, assigned, body } if assigned.iter().any(|&(v, _)| v == id) => {
                         self.use_in(*condition, node.region, Some(id));
@@ -271,8 +229,8 @@ impl<'a> Printer<'a> {
     }
 
     fn region(&mut self, region: usize, depth: usize) {
-        let inner = self.inner;
-        for item in &inner.regions[region] {
+        let steps = self.steps;
+        for item in &steps.regions[region] {
             match item {
                 Item::Node(id) => self.node(*id, depth),
                 Item::When { condition, assigned, body } => {
@@ -309,7 +267,7 @@ impl<'a> Printer<'a> {
         for (variable, result) in assigned {
             if self.uses.contains_key(variable) {
                 let (name, value) = (self.texts[variable].0.clone(), self.text(*result).0);
-                match self.inner.nodes[*variable as usize].kind {
+                match self.steps.nodes[*variable as usize].kind {
                     _ if name == value => {}
                     Type::Scalar(_) => self.line(depth, &format!("{name} = {value};")),
                     Type::Memory(size) => self.line(depth, &copy(&name, &value, size)),
@@ -322,8 +280,8 @@ impl<'a> Printer<'a> {
         let Some(&(count, user)) = self.uses.get(&id) else {
             return;
         };
-        let inner = self.inner;
-        let node = &inner.nodes[id as usize];
+        let steps = self.steps;
+        let node = &steps.nodes[id as usize];
         let kind = match node.kind {
             Type::Scalar(kind) => type_name(kind),
             Type::Memory(size) => return self.memory(id, node, size, depth),
@@ -341,11 +299,11 @@ impl<'a> Printer<'a> {
                 self.line(depth, &format!("{constant}{kind} {name} = {value};"));
                 self.texts.insert(id, (name, true));
             }
-            Op::Expression(_) | Op::Table(_) | Op::Element => {
+            Op::Scalar(_) | Op::Table(_) | Op::Element => {
                 let (text, atom) = match &node.op {
-                    Op::Expression(template) => self.expression(template, &node.args),
+                    Op::Scalar(operation) => self.expression(operation.cuda(), &node.args),
                     Op::Table(number) => {
-                        let last = self.inner.tables[*number].len() - 1;
+                        let last = self.steps.tables[*number].len() - 1;
                         let (index, prefix) = (self.text(node.args[0]).0, self.prefix);
                         (format!("{prefix}_table_{number}[min({index}, {last}u)]"), true)
                     }
@@ -377,6 +335,7 @@ impl<'a> Printer<'a> {
                 self.line(depth, &format!("const {kind} {name} = {text};"));
                 self.texts.insert(id, (name, true));
             }
+            Op::Philox(_) => unreachable!("it was expanded"),
             Op::Memory(_) | Op::Words | Op::Store | Op::Choice => unreachable!("they make memory"),
         }
     }
@@ -384,14 +343,14 @@ impl<'a> Printer<'a> {
     /// Number of words of the memory `arg`.
     fn size(&self, arg: Arg) -> usize {
         let Arg::Node(id) = arg else { unreachable!("memory is a node") };
-        let Type::Memory(size) = self.inner.nodes[id as usize].kind else { unreachable!("it is memory") };
+        let Type::Memory(size) = self.steps.nodes[id as usize].kind else { unreachable!("it is memory") };
         size
     }
 
     /// Whether the memory `arg` is never written.
     fn is_constant(&self, arg: Arg) -> bool {
         let Arg::Node(id) = arg else { unreachable!("memory is a node") };
-        matches!(self.inner.nodes[id as usize].op, Op::Parameter(_) | Op::Memory(_))
+        matches!(self.steps.nodes[id as usize].op, Op::Parameter(_) | Op::Memory(_))
     }
 
     /// Emits a node that creates memory: a new array, unless it is a write to an array that is not read afterwards.
@@ -447,7 +406,7 @@ impl<'a> Printer<'a> {
     fn is_last_use(&self, node: &Node, id: u32) -> bool {
         let Arg::Node(before) = node.args[0] else { unreachable!("memory is a node") };
         !self.is_constant(node.args[0])
-            && self.inner.nodes[before as usize].region == node.region
+            && self.steps.nodes[before as usize].region == node.region
             && self.last_use.get(&before) == Some(&Some(id))
     }
 }

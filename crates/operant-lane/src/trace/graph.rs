@@ -3,36 +3,80 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
+use super::function::{Function, Output};
 use super::memory::Recorded;
+use super::operation::Operation;
 use super::values::{Constant, Trace, Value};
 use crate::bundle::{Kind, Sink};
 
 /// An argument of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Arg {
-    /// A literal of the kind, by its bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arg {
+    /// A literal.
     Literal(Literal),
     /// The value of a node.
     Node(u32),
 }
 
 /// A constant by its bits, so that it can be hashed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Literal {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Literal {
+    /// A real number, by its bits.
     Float(u32),
+    /// An unsigned integer.
     Uint(u32),
+    /// A signed integer.
     Int(i32),
+    /// A truth value.
     Mask(bool),
 }
 
-/// How a node's value is computed. In templates `$0` stands for an argument and `%0` for one in parentheses where it
-/// is not a plain name or call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Op {
-    /// An argument of the emitted function, by its text there.
+impl Literal {
+    /// Its kind.
+    pub fn kind(self) -> Kind {
+        match self {
+            Literal::Float(_) => Kind::Float,
+            Literal::Uint(_) => Kind::Uint,
+            Literal::Int(_) => Kind::Int,
+            Literal::Mask(_) => Kind::Mask,
+        }
+    }
+
+    /// Its bits; a mask has all or none.
+    pub(crate) fn word(self) -> u32 {
+        match self {
+            Literal::Float(bits) => bits,
+            Literal::Uint(x) => x,
+            Literal::Int(x) => x as u32,
+            Literal::Mask(x) => if x { u32::MAX } else { 0 },
+        }
+    }
+
+    /// The constant of a kind by its bits.
+    pub(crate) fn of_word(kind: Kind, word: u32) -> Self {
+        match kind {
+            Kind::Float => Literal::Float(word),
+            Kind::Uint => Literal::Uint(word),
+            Kind::Int => Literal::Int(word as i32),
+            Kind::Mask => Literal::Mask(word != 0),
+        }
+    }
+}
+
+/// How a node's value is computed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Op {
+    /// An argument of the function, by its text in CUDA.
     Parameter(String),
-    /// An expression.
-    Expression(&'static str),
+    /// A scalar operation.
+    Scalar(Operation),
+    /// Word `.0` of Philox's four; the arguments are four words of the counter and two of the key.
+    Philox(u8),
     /// An entry of table number `.0`, its index the only argument.
     Table(usize),
     /// A variable that a cold path or loop assigns; the only argument is its value before. Unique by number.
@@ -55,26 +99,33 @@ pub(super) enum Op {
 }
 
 /// The type of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Type {
     /// A scalar of this kind.
     Scalar(Kind),
     /// Memory with this number of words.
     Memory(usize),
 }
 
-#[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) op: Op,
-    pub(super) args: Vec<Arg>,
-    pub(super) kind: Type,
-    pub(super) name: Option<String>,
-    pub(super) region: usize,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Node {
+    pub(crate) op: Op,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) args: Vec<Arg>,
+    #[serde(rename = "type")]
+    pub(crate) kind: Type,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    /// The region that computes it; files have it by their items.
+    #[serde(skip)]
+    pub(crate) region: usize,
 }
 
 /// A step of a region.
-#[derive(Debug, Clone)]
-pub(super) enum Item {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Item {
     /// Computes a node.
     Node(u32),
     /// Runs `body` if `condition` holds; `assigned` pairs each variable with its value after.
@@ -83,14 +134,20 @@ pub(super) enum Item {
     Repeat { count: u32, index: u32, assigned: Vec<(u32, Arg)>, body: usize },
 }
 
+/// The steps of a function. Region 0 is the function itself, the others are bodies.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Steps {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) regions: Vec<Vec<Item>>,
+    pub(crate) tables: Vec<Vec<Literal>>,
+}
+
 /// The node that computes an operation on certain arguments.
 type Known = HashMap<(Op, Vec<Arg>), u32>;
 
 #[derive(Debug, Default)]
 pub(super) struct Inner {
-    pub(super) nodes: Vec<Node>,
-    pub(super) regions: Vec<Vec<Item>>,
-    pub(super) tables: Vec<Vec<Literal>>,
+    pub(super) steps: Steps,
     /// Open regions, innermost last, each with the nodes computed in it so far.
     open: Vec<(usize, Known)>,
 }
@@ -108,11 +165,8 @@ impl Default for Graph {
 impl Graph {
     /// An empty recording.
     pub fn new() -> Self {
-        Graph(RefCell::new(Inner {
-            regions: vec![Vec::new()],
-            open: vec![(0, HashMap::new())],
-            ..Inner::default()
-        }))
+        let steps = Steps { regions: vec![Vec::new()], ..Steps::default() };
+        Graph(RefCell::new(Inner { steps, open: vec![(0, HashMap::new())] }))
     }
 
     /// The node that computes `op`, shared with an equal one that is already computed here.
@@ -127,64 +181,167 @@ impl Graph {
         if let Some(&id) = inner.open.iter().rev().find_map(|(_, known)| known.get(&key)) {
             return id;
         }
-        let id = inner.nodes.len() as u32;
+        let id = inner.steps.nodes.len() as u32;
         let (region, known) = inner.open.last_mut().expect("a region is open");
         let region = *region;
         known.insert(key.clone(), id);
-        inner.nodes.push(Node { op: key.0, args: key.1, kind, name: None, region });
-        inner.regions[region].push(Item::Node(id));
+        inner.steps.nodes.push(Node { op: key.0, args: key.1, kind, name: None, region });
+        inner.steps.regions[region].push(Item::Node(id));
         id
     }
 
     /// The number of a table, shared with an equal one.
     pub(super) fn table(&self, entries: Vec<Literal>) -> usize {
         let mut inner = self.0.borrow_mut();
-        if let Some(known) = inner.tables.iter().position(|table| *table == entries) {
+        if let Some(known) = inner.steps.tables.iter().position(|table| *table == entries) {
             return known;
         }
-        inner.tables.push(entries);
-        inner.tables.len() - 1
+        inner.steps.tables.push(entries);
+        inner.steps.tables.len() - 1
     }
 
     /// Names a node unless it has a name.
     pub(super) fn name(&self, id: u32, name: &str) {
-        let node = &mut self.0.borrow_mut().nodes[id as usize];
+        let node = &mut self.0.borrow_mut().steps.nodes[id as usize];
         if node.name.is_none() && !matches!(node.op, Op::Parameter(_)) {
             node.name = Some(name.to_owned());
         }
     }
 
     /// Opens a region; what is recorded until [`Graph::close`] belongs to it.
-    pub(super) fn open(&self) -> usize {
+    fn open(&self) -> usize {
         let mut inner = self.0.borrow_mut();
-        inner.regions.push(Vec::new());
-        let region = inner.regions.len() - 1;
+        inner.steps.regions.push(Vec::new());
+        let region = inner.steps.regions.len() - 1;
         inner.open.push((region, HashMap::new()));
         region
     }
 
     /// Closes the innermost region.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         self.0.borrow_mut().open.pop();
     }
 
     /// Appends a step to the innermost region.
-    pub(super) fn push(&self, item: Item) {
+    fn push(&self, item: Item) {
         let mut inner = self.0.borrow_mut();
         let region = inner.open.last().expect("a region is open").0;
-        inner.regions[region].push(item);
+        inner.steps.regions[region].push(item);
     }
 
-    /// A new variable number.
-    pub(super) fn fresh(&self) -> u32 {
-        self.0.borrow().nodes.len() as u32
+    /// A number for a variable or an index, unique in this graph.
+    fn fresh(&self) -> u32 {
+        self.0.borrow().steps.nodes.len() as u32
+    }
+
+    /// Variables that start with the values `before`.
+    fn variables(&self, before: &[(Type, Arg)], names: &[String]) -> Vec<u32> {
+        let variable = |(&(kind, arg), name): (&(Type, Arg), &String)| {
+            let id = self.record(Op::Variable(self.fresh()), vec![arg], kind);
+            self.name(id, name);
+            id
+        };
+        before.iter().zip(names).map(variable).collect()
+    }
+
+    /// The cold path: the results of `rule` where `mask`, a node, holds, and the values `before` elsewhere.
+    pub fn when(
+        &self,
+        mask: Arg,
+        before: &[(Type, Arg)],
+        names: &[String],
+        rule: impl FnOnce() -> Vec<Arg>,
+    ) -> Vec<Arg> {
+        let variables = self.variables(before, names);
+        let body = self.open();
+        let results = rule();
+        self.close();
+        let assigned = variables.iter().copied().zip(results).collect();
+        self.push(Item::When { condition: mask, assigned, body });
+        variables.into_iter().map(Arg::Node).collect()
+    }
+
+    /// The bounded loop: `rule` gets the index and the values at the start of a turn, and returns those at its end.
+    pub fn repeat(
+        &self,
+        count: u32,
+        before: &[(Type, Arg)],
+        names: &[String],
+        rule: impl FnOnce(Arg, &[Arg]) -> Vec<Arg>,
+    ) -> Vec<Arg> {
+        let variables = self.variables(before, names);
+        let body = self.open();
+        let index = self.record(Op::Index(self.fresh()), Vec::new(), Type::Scalar(Kind::Uint));
+        let carry = |(&id, &(kind, _)): (&u32, &(Type, Arg))| {
+            Arg::Node(self.record(Op::Carried(id), vec![Arg::Node(id)], kind))
+        };
+        let carried: Vec<Arg> = variables.iter().zip(before).map(carry).collect();
+        let results = rule(Arg::Node(index), &carried);
+        self.close();
+        let assigned = variables.iter().copied().zip(results).collect();
+        self.push(Item::Repeat { count, index, assigned, body });
+        variables.into_iter().map(Arg::Node).collect()
+    }
+
+    /// The type of an argument.
+    pub fn type_of(&self, arg: Arg) -> Type {
+        match arg {
+            Arg::Literal(literal) => Type::Scalar(literal.kind()),
+            Arg::Node(id) => self.0.borrow().steps.nodes[id as usize].kind,
+        }
+    }
+
+    /// An argument of the function, by its text in CUDA.
+    pub fn parameter(&self, name: &str, kind: Type) -> Arg {
+        Arg::Node(self.record(Op::Parameter(name.to_owned()), Vec::new(), kind))
+    }
+
+    /// The result of a scalar operation: a literal if it is known, otherwise a node.
+    pub fn scalar(&self, operation: Operation, args: &[Arg]) -> Arg {
+        if operation == Operation::select(operation.result()) {
+            match args[..] {
+                [Arg::Literal(Literal::Mask(holds)), yes, no] => return if holds { yes } else { no },
+                [_, yes, no] if yes == no => return yes,
+                _ => (),
+            }
+        }
+        let literal = |arg: &Arg| if let Arg::Literal(literal) = arg { Some(*literal) } else { None };
+        match args.iter().map(literal).collect::<Option<Vec<_>>>() {
+            Some(literals) => Arg::Literal(operation.fold(&literals)),
+            None => {
+                let kind = Type::Scalar(operation.result());
+                Arg::Node(self.record(Op::Scalar(operation), args.to_vec(), kind))
+            }
+        }
+    }
+
+    /// A memory of these words.
+    pub fn words(&self, words: Vec<Arg>) -> Arg {
+        let kind = Type::Memory(words.len());
+        Arg::Node(self.record(Op::Words, words, kind))
+    }
+
+    /// Philox's four words for a counter of four words and a key of two.
+    pub fn philox(&self, args: &[Arg]) -> [Arg; 4] {
+        let value = |k: usize| Value::<u32>::of(self, args[k]);
+        let counter = core::array::from_fn(value);
+        <Trace<'_> as crate::Lane>::philox(counter, [value(4), value(5)]).map(Value::arg)
+    }
+
+    /// The function that was recorded, with these results.
+    pub fn finish(self, outputs: Outputs) -> Function {
+        Function { steps: self.into_steps(), outputs: outputs.values }
+    }
+
+    pub(super) fn into_steps(self) -> Steps {
+        self.0.into_inner().steps
     }
 }
 
 /// Collects the values that a function returns, with the places they are assigned to.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    pub(super) values: Vec<(String, Type, Arg)>,
+    values: Vec<Output>,
     places: std::vec::IntoIter<String>,
     /// Whether floats are stored as their bit patterns.
     as_words: bool,
@@ -202,6 +359,11 @@ impl Outputs {
         bundle.store(self);
     }
 
+    /// Stores a value to a place.
+    pub fn put(&mut self, place: String, kind: Type, value: Arg) {
+        self.values.push(Output { place, kind, value });
+    }
+
     /// Stores `bundle` leaf by leaf to words: floats as their bit patterns.
     pub fn assign_words<'g, B: crate::Bundle<Trace<'g>>>(&mut self, bundle: &B, places: Vec<String>) {
         self.as_words = true;
@@ -211,7 +373,7 @@ impl Outputs {
 
     fn push<T: Constant>(&mut self, value: Value<'_, T>) {
         let place = self.places.next().expect("a place for every leaf");
-        self.values.push((place, Type::Scalar(T::KIND), value.arg()));
+        self.values.push(Output { place, kind: Type::Scalar(T::KIND), value: value.arg() });
     }
 }
 
@@ -238,7 +400,8 @@ impl<'g> Sink<Trace<'g>> for Outputs {
             Recorded::Node(_, id) => {
                 let place = self.places.next().expect("a place for every leaf");
                 (1..N).for_each(|_| drop(self.places.next()));
-                self.values.push((array_at(&place), Type::Memory(N), Arg::Node(id)));
+                let (place, kind) = (array_at(&place), Type::Memory(N));
+                self.values.push(Output { place, kind, value: Arg::Node(id) });
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Values of the recording lane and their operations: each folds when its arguments are constants, and otherwise
-//! records a node with the CUDA expression that computes it.
+//! records a node.
 
 use core::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-use super::graph::{Arg, Graph, Item, Literal, Op, Type, array_name};
+use super::graph::{Arg, Graph, Literal, Op, Type, array_name};
 use super::memory::Recorded;
+use super::operation::Operation;
 use crate::bundle::{Bundle, Kind, Sink, Source, leaf_bundle};
 use crate::lane::{Float, Int, Lane, Mask, Select, Uint};
+use crate::philox::rounds;
 
 /// The lane that records into a [`Graph`].
 #[derive(Debug, Clone, Copy)]
@@ -25,38 +27,49 @@ pub enum Value<'g, T> {
 pub trait Constant: Copy {
     /// The leaf kind.
     const KIND: Kind;
+    /// The constant as a literal.
+    fn literal(self) -> Literal;
+    /// The constant of a literal of this kind.
     #[doc(hidden)]
-    fn literal(self) -> LiteralBits;
+    fn of_word(word: u32) -> Self;
 }
 
-/// Opaque bits of a constant.
-#[derive(Debug, Clone, Copy)]
-pub struct LiteralBits(pub(super) Literal);
-
 macro_rules! constant {
-    ($t:ty, $kind:ident, |$x:ident| $bits:expr) => {
+    ($t:ty, $kind:ident, |$x:ident| $bits:expr, |$word:ident| $value:expr) => {
         impl Constant for $t {
             const KIND: Kind = Kind::$kind;
-            fn literal(self) -> LiteralBits {
+            fn literal(self) -> Literal {
                 let $x = self;
-                LiteralBits(Literal::$kind($bits))
+                Literal::$kind($bits)
+            }
+            fn of_word($word: u32) -> Self {
+                $value
             }
         }
     };
 }
-constant!(f32, Float, |x| x.to_bits());
-constant!(u32, Uint, |x| x);
-constant!(i32, Int, |x| x);
-constant!(bool, Mask, |x| x);
+constant!(f32, Float, |x| x.to_bits(), |word| f32::from_bits(word));
+constant!(u32, Uint, |x| x, |word| word);
+constant!(i32, Int, |x| x, |word| word as i32);
+constant!(bool, Mask, |x| x, |word| word != 0);
 
 impl<'g, T: Constant> Value<'g, T> {
     pub(super) fn node(graph: &'g Graph, id: u32) -> Self {
         Value::Node(graph, id)
     }
 
-    pub(super) fn arg(self) -> Arg {
+    /// The value of an argument of `graph`, which must have this kind.
+    pub fn of(graph: &'g Graph, arg: Arg) -> Self {
+        match arg {
+            Arg::Node(id) => Value::Node(graph, id),
+            Arg::Literal(literal) => Value::Constant(T::of_word(literal.word())),
+        }
+    }
+
+    /// The value as an argument.
+    pub fn arg(self) -> Arg {
         match self {
-            Value::Constant(x) => Arg::Literal(x.literal().0),
+            Value::Constant(x) => Arg::Literal(x.literal()),
             Value::Node(_, id) => Arg::Node(id),
         }
     }
@@ -78,99 +91,75 @@ impl<'g, T: Constant> Value<'g, T> {
 
 impl<'g> Value<'g, f32> {
     /// The bit pattern.
-    pub(super) fn to_bits(self) -> Value<'g, u32> {
-        unary(self, f32::to_bits, "__float_as_uint($0)")
+    pub fn to_bits(self) -> Value<'g, u32> {
+        unary(Operation::FloatToBits, self)
+    }
+    /// The float of a bit pattern.
+    pub fn from_bits(bits: Value<'g, u32>) -> Self {
+        unary(Operation::FloatFromBits, bits)
     }
 }
 
-fn unary<'g, A: Constant, R: Constant>(
-    a: Value<'g, A>,
-    fold: impl Fn(A) -> R,
-    template: &'static str,
+/// The result of an operation: constant without a graph, otherwise a node.
+fn scalar<'g, R: Constant, const N: usize>(
+    operation: Operation,
+    graph: Option<&'g Graph>,
+    args: [Arg; N],
 ) -> Value<'g, R> {
-    match a {
-        Value::Constant(x) => Value::Constant(fold(x)),
-        Value::Node(graph, _) => graph.node(Op::Expression(template), vec![a.arg()]),
+    match graph {
+        Some(graph) => graph.node(Op::Scalar(operation), args.to_vec()),
+        None => {
+            let literals = args.map(|arg| match arg {
+                Arg::Literal(literal) => literal,
+                Arg::Node(_) => unreachable!("a node has a graph"),
+            });
+            Value::Constant(R::of_word(operation.fold(&literals).word()))
+        }
     }
+}
+
+fn unary<'g, A: Constant, R: Constant>(operation: Operation, a: Value<'g, A>) -> Value<'g, R> {
+    scalar(operation, a.graph(), [a.arg()])
 }
 
 fn binary<'g, A: Constant, B: Constant, R: Constant>(
+    operation: Operation,
     a: Value<'g, A>,
     b: Value<'g, B>,
-    fold: impl Fn(A, B) -> R,
-    template: &'static str,
 ) -> Value<'g, R> {
-    match (a, b) {
-        (Value::Constant(x), Value::Constant(y)) => Value::Constant(fold(x, y)),
-        _ => {
-            let graph = a.graph().or(b.graph()).expect("one argument is a node");
-            graph.node(Op::Expression(template), vec![a.arg(), b.arg()])
-        }
-    }
+    scalar(operation, a.graph().or(b.graph()), [a.arg(), b.arg()])
 }
 
-macro_rules! operator {
-    ($trait:ident $method:ident $t:ty, |$a:ident, $b:ident| $fold:expr, $template:literal) => {
+macro_rules! operators {
+    ($t:ty: $($trait:ident $method:ident $operation:ident),*) => {$(
         impl<'g> $trait for Value<'g, $t> {
             type Output = Self;
             fn $method(self, other: Self) -> Self {
-                binary(self, other, |$a: $t, $b: $t| -> $t { $fold }, $template)
+                binary(Operation::$operation, self, other)
             }
         }
-    };
+    )*};
 }
 
-operator!(Add add f32, |a, b| a + b, "__fadd_rn($0, $1)");
-operator!(Sub sub f32, |a, b| a - b, "__fsub_rn($0, $1)");
-operator!(Mul mul f32, |a, b| a * b, "__fmul_rn($0, $1)");
-operator!(Div div f32, |a, b| a / b, "__fdiv_rn($0, $1)");
-operator!(Add add u32, |a, b| a.wrapping_add(b), "%0 + %1");
-operator!(Sub sub u32, |a, b| a.wrapping_sub(b), "%0 - %1");
-operator!(Mul mul u32, |a, b| a.wrapping_mul(b), "%0 * %1");
-operator!(BitAnd bitand u32, |a, b| a & b, "%0 & %1");
-operator!(BitOr bitor u32, |a, b| a | b, "%0 | %1");
-operator!(BitXor bitxor u32, |a, b| a ^ b, "%0 ^ %1");
-// Signed overflow is undefined in C++, so signed sums go through unsigned words.
-operator!(Add add i32, |a, b| a.wrapping_add(b), "(int)((unsigned)%0 + (unsigned)%1)");
-operator!(Sub sub i32, |a, b| a.wrapping_sub(b), "(int)((unsigned)%0 - (unsigned)%1)");
-operator!(Mul mul i32, |a, b| a.wrapping_mul(b), "(int)((unsigned)%0 * (unsigned)%1)");
-operator!(BitAnd bitand i32, |a, b| a & b, "%0 & %1");
-operator!(BitOr bitor i32, |a, b| a | b, "%0 | %1");
-operator!(BitXor bitxor i32, |a, b| a ^ b, "%0 ^ %1");
-operator!(BitAnd bitand bool, |a, b| a & b, "%0 && %1");
-operator!(BitOr bitor bool, |a, b| a | b, "%0 || %1");
-operator!(BitXor bitxor bool, |a, b| a ^ b, "%0 != %1");
+operators!(f32: Add add FloatAdd, Sub sub FloatSub, Mul mul FloatMul, Div div FloatDiv);
+operators!(u32: Add add UintAdd, Sub sub UintSub, Mul mul UintMul);
+operators!(u32: BitAnd bitand UintAnd, BitOr bitor UintOr, BitXor bitxor UintXor);
+operators!(i32: Add add IntAdd, Sub sub IntSub, Mul mul IntMul);
+operators!(i32: BitAnd bitand IntAnd, BitOr bitor IntOr, BitXor bitxor IntXor);
+operators!(bool: BitAnd bitand MaskAnd, BitOr bitor MaskOr, BitXor bitxor MaskXor);
 
-impl Neg for Value<'_, f32> {
-    type Output = Self;
-    fn neg(self) -> Self {
-        unary(self, |x| -x, "-%0")
-    }
+macro_rules! prefix_operators {
+    ($($t:ty: $trait:ident $method:ident $operation:ident),*) => {$(
+        impl $trait for Value<'_, $t> {
+            type Output = Self;
+            fn $method(self) -> Self {
+                unary(Operation::$operation, self)
+            }
+        }
+    )*};
 }
-impl Neg for Value<'_, i32> {
-    type Output = Self;
-    fn neg(self) -> Self {
-        unary(self, |x: i32| x.wrapping_neg(), "(int)(0u - (unsigned)%0)")
-    }
-}
-impl Not for Value<'_, u32> {
-    type Output = Self;
-    fn not(self) -> Self {
-        unary(self, |x: u32| !x, "~%0")
-    }
-}
-impl Not for Value<'_, i32> {
-    type Output = Self;
-    fn not(self) -> Self {
-        unary(self, |x: i32| !x, "~%0")
-    }
-}
-impl Not for Value<'_, bool> {
-    type Output = Self;
-    fn not(self) -> Self {
-        unary(self, |x: bool| !x, "!%0")
-    }
-}
+prefix_operators!(f32: Neg neg FloatNeg, i32: Neg neg IntNeg);
+prefix_operators!(u32: Not not UintNot, i32: Not not IntNot, bool: Not not MaskNot);
 
 impl Mask for Value<'_, bool> {
     fn splat(value: bool) -> Self {
@@ -188,20 +177,11 @@ impl<'g, T: Constant> Select<Value<'g, bool>> for Value<'g, T> {
             Value::Constant(false) => no,
             Value::Node(..) if yes.arg() == no.arg() => yes,
             Value::Node(graph, _) => {
-                graph.node(Op::Expression("%0 ? %1 : %2"), vec![mask.arg(), yes.arg(), no.arg()])
+                let operation = Operation::select(T::KIND);
+                graph.node(Op::Scalar(operation), vec![mask.arg(), yes.arg(), no.arg()])
             }
         }
     }
-}
-
-/// Shifts by a constant are templates with a literal argument.
-fn shift<'g, T: Constant>(
-    a: Value<'g, T>,
-    amount: u32,
-    fold: impl Fn(T, u32) -> T,
-    template: &'static str,
-) -> Value<'g, T> {
-    binary(a, Value::Constant(amount & 31), fold, template)
 }
 
 impl<'g> Uint for Value<'g, u32> {
@@ -212,34 +192,28 @@ impl<'g> Uint for Value<'g, u32> {
         Value::Constant(value)
     }
     fn shl(self, amount: u32) -> Self {
-        shift(self, amount, |x, n| x << n, "%0 << $1")
+        binary(Operation::UintShl, self, Value::Constant(amount & 31))
     }
     fn shr(self, amount: u32) -> Self {
-        shift(self, amount, |x, n| x >> n, "%0 >> $1")
+        binary(Operation::UintShr, self, Value::Constant(amount & 31))
     }
     fn shl_by(self, amount: Self) -> Self {
-        binary(self, amount, |x: u32, n: u32| x.wrapping_shl(n), "%0 << (%1 & 31u)")
+        binary(Operation::UintShlBy, self, amount)
     }
     fn shr_by(self, amount: Self) -> Self {
-        binary(self, amount, |x: u32, n: u32| x.wrapping_shr(n), "%0 >> (%1 & 31u)")
+        binary(Operation::UintShrBy, self, amount)
     }
     fn mul_wide(self, other: Self) -> (Self, Self) {
-        let high = binary(
-            self,
-            other,
-            |a: u32, b: u32| ((u64::from(a) * u64::from(b)) >> 32) as u32,
-            "__umulhi($0, $1)",
-        );
-        (high, self * other)
+        (binary(Operation::UintMulHigh, self, other), self * other)
     }
     fn lt(self, other: Self) -> Self::Mask {
-        binary(self, other, |a: u32, b: u32| a < b, "%0 < %1")
+        binary(Operation::UintLt, self, other)
     }
     fn eq(self, other: Self) -> Self::Mask {
-        binary(self, other, |a: u32, b: u32| a == b, "%0 == %1")
+        binary(Operation::UintEq, self, other)
     }
     fn to_int(self) -> Self::Int {
-        unary(self, |x: u32| x as i32, "(int)%0")
+        unary(Operation::UintToInt, self)
     }
     fn gather(table: &[u32], index: Self) -> Self {
         match index {
@@ -263,19 +237,19 @@ impl<'g> Int for Value<'g, i32> {
         Value::Constant(value)
     }
     fn shl(self, amount: u32) -> Self {
-        binary(self, Value::Constant(amount & 31), |x: i32, n: u32| x << n, "(int)((unsigned)%0 << $1)")
+        binary(Operation::IntShl, self, Value::Constant(amount & 31))
     }
     fn shr(self, amount: u32) -> Self {
-        binary(self, Value::Constant(amount & 31), |x: i32, n: u32| x >> n, "%0 >> $1")
+        binary(Operation::IntShr, self, Value::Constant(amount & 31))
     }
     fn lt(self, other: Self) -> Self::Mask {
-        binary(self, other, |a: i32, b: i32| a < b, "%0 < %1")
+        binary(Operation::IntLt, self, other)
     }
     fn eq(self, other: Self) -> Self::Mask {
-        binary(self, other, |a: i32, b: i32| a == b, "%0 == %1")
+        binary(Operation::IntEq, self, other)
     }
     fn to_uint(self) -> Self::Uint {
-        unary(self, |x: i32| x as u32, "(unsigned)%0")
+        unary(Operation::IntToUint, self)
     }
     fn named(self, name: &'static str) -> Self {
         self.named_node(name)
@@ -292,54 +266,47 @@ impl<'g> Float for Value<'g, f32> {
         Value::Constant(value as f32)
     }
     fn mul_add(self, b: Self, c: Self) -> Self {
-        match (self, b, c) {
-            (Value::Constant(a), Value::Constant(b), Value::Constant(c)) => Value::Constant(a.mul_add(b, c)),
-            _ => {
-                let graph = self.graph().or(b.graph()).or(c.graph()).expect("one argument is a node");
-                graph.node(Op::Expression("__fmaf_rn($0, $1, $2)"), vec![self.arg(), b.arg(), c.arg()])
-            }
-        }
+        let graph = self.graph().or(b.graph()).or(c.graph());
+        scalar(Operation::FloatMulAdd, graph, [self.arg(), b.arg(), c.arg()])
     }
     fn abs(self) -> Self {
-        unary(self, f32::abs, "fabsf($0)")
+        unary(Operation::FloatAbs, self)
     }
     fn sqrt(self) -> Self {
-        unary(self, f32::sqrt, "__fsqrt_rn($0)")
+        unary(Operation::FloatSqrt, self)
     }
     fn floor(self) -> Self {
-        unary(self, f32::floor, "floorf($0)")
+        unary(Operation::FloatFloor, self)
     }
     fn round(self) -> Self {
-        unary(self, f32::round_ties_even, "rintf($0)")
+        unary(Operation::FloatRound, self)
     }
     fn lt(self, other: Self) -> Self::Mask {
-        binary(self, other, |a: f32, b: f32| a < b, "%0 < %1")
+        binary(Operation::FloatLt, self, other)
     }
     fn le(self, other: Self) -> Self::Mask {
-        binary(self, other, |a: f32, b: f32| a <= b, "%0 <= %1")
+        binary(Operation::FloatLe, self, other)
     }
     fn eq(self, other: Self) -> Self::Mask {
-        binary(self, other, |a: f32, b: f32| a == b, "%0 == %1")
+        binary(Operation::FloatEq, self, other)
     }
     fn to_int(self) -> Self::Int {
-        // Saturates and maps NaN to 0, as Rust's `as` does.
-        unary(self, |x: f32| x as i32, "__float2int_rz($0)")
+        unary(Operation::FloatToInt, self)
     }
     fn from_int(value: Self::Int) -> Self {
-        unary(value, |x: i32| x as f32, "__int2float_rn($0)")
+        unary(Operation::FloatFromInt, value)
     }
     fn from_uint(value: Self::Uint) -> Self {
-        unary(value, |x: u32| x as f32, "__uint2float_rn($0)")
+        unary(Operation::FloatFromUint, value)
     }
     fn exp2i(exponent: Self::Int) -> Self {
-        let bits = ((exponent + Int::splat(127)).shl(23)).to_uint();
-        unary(bits, f32::from_bits, "__uint_as_float($0)")
+        Self::from_bits(((exponent + Int::splat(127)).shl(23)).to_uint())
     }
     fn mantissa_exponent(self) -> (Self, Self::Int) {
         let bits = self.to_bits();
         let exponent = Uint::shr(bits, 23).to_int() - Int::splat(127);
         let mantissa = (bits & Uint::splat(0x007f_ffff)) | Uint::splat(0x3f80_0000);
-        (unary(mantissa, f32::from_bits, "__uint_as_float($0)"), exponent)
+        (Self::from_bits(mantissa), exponent)
     }
     fn gather(table: &[f64], index: Self::Uint) -> Self {
         match index {
@@ -355,50 +322,37 @@ impl<'g> Float for Value<'g, f32> {
     }
 }
 
-/// Rebuilds a bundle leaf by leaf, each made from the leaf before.
+/// Makes a bundle of its leaves.
 struct Leaves<'g, 'a> {
     graph: &'g Graph,
-    from: std::slice::Iter<'a, (Type, Arg)>,
-    to: Vec<Arg>,
-    op: &'a dyn Fn(usize, Arg) -> Option<(Op, Vec<Arg>)>,
+    from: std::slice::Iter<'a, Arg>,
 }
 
 impl<'g> Leaves<'g, '_> {
-    fn next<T: Constant>(&mut self, constant: impl Fn(Literal) -> T) -> Value<'g, T> {
-        let &(_, before) = self.from.next().expect("as many leaves as before");
-        let value = match (self.op)(self.to.len(), before) {
-            Some((op, args)) => self.graph.node(op, args),
-            None => match before {
-                Arg::Node(id) => Value::node(self.graph, id),
-                Arg::Literal(literal) => Value::Constant(constant(literal)),
-            },
-        };
-        self.to.push(value.arg());
-        value
+    fn next<T: Constant>(&mut self) -> Value<'g, T> {
+        let arg = *self.from.next().expect("as many leaves as before");
+        Value::of(self.graph, arg)
     }
 }
 
 impl<'g> Source<Trace<'g>> for Leaves<'g, '_> {
     fn float(&mut self) -> Value<'g, f32> {
-        self.next(|l| {
-            if let Literal::Float(bits) = l { f32::from_bits(bits) } else { unreachable!("a float leaf") }
-        })
+        self.next()
     }
     fn uint(&mut self) -> Value<'g, u32> {
-        self.next(|l| if let Literal::Uint(x) = l { x } else { unreachable!("an unsigned leaf") })
+        self.next()
     }
     fn int(&mut self) -> Value<'g, i32> {
-        self.next(|l| if let Literal::Int(x) = l { x } else { unreachable!("a signed leaf") })
+        self.next()
     }
     fn mask(&mut self) -> Value<'g, bool> {
-        self.next(|l| if let Literal::Mask(x) = l { x } else { unreachable!("a mask leaf") })
+        self.next()
     }
     fn memory<const N: usize>(&mut self) -> Recorded<'g, N> {
-        let &(kind, before) = self.from.next().expect("as many leaves as before");
-        let (op, args) = (self.op)(self.to.len(), before).expect("memory is a node");
-        let id = self.graph.record(op, args, kind);
-        self.to.push(Arg::Node(id));
-        Recorded::Node(self.graph, id)
+        match self.from.next().expect("as many leaves as before") {
+            Arg::Node(id) => Recorded::Node(self.graph, *id),
+            Arg::Literal(_) => unreachable!("memory is a node"),
+        }
     }
 }
 
@@ -446,29 +400,26 @@ impl<'g> Sink<Trace<'g>> for Collect<'g> {
     }
 }
 
-/// Turns the leaves of `value` into variables of `graph`, named after the bundle's fields.
-fn variables<'g, B: Bundle<Trace<'g>>>(graph: &'g Graph, value: &B) -> (B, Vec<u32>) {
-    let before = Collect::of(Some(graph), value);
-    let op = |_: usize, arg: Arg| Some((Op::Variable(graph.fresh()), vec![arg]));
-    let mut leaves = Leaves { graph, from: before.leaves.iter(), to: Vec::new(), op: &op };
-    let bundle = B::load(&mut leaves);
-    let ids: Vec<u32> = leaves
-        .to
-        .iter()
-        .map(|arg| if let Arg::Node(id) = arg { *id } else { unreachable!("a node") })
-        .collect();
+/// Names of the leaves of a bundle, memory by its array.
+fn leaf_names<'g, B: Bundle<Trace<'g>>>(leaves: &[(Type, Arg)]) -> Vec<String> {
     let mut names = crate::bundle::leaves_of::<Trace<'g>, B>().into_iter();
-    for (id, (kind, _)) in ids.iter().zip(&before.leaves) {
+    let name_of = |(kind, _): &(Type, Arg)| {
         let name = names.next().expect("a name for every leaf").name;
-        match kind {
-            Type::Scalar(_) => graph.name(*id, &name),
-            Type::Memory(size) => {
-                graph.name(*id, array_name(&name));
-                (1..*size).for_each(|_| drop(names.next()));
-            }
+        if let Type::Memory(size) = kind {
+            (1..*size).for_each(|_| drop(names.next()));
+            return array_name(&name).to_owned();
         }
-    }
-    (bundle, ids)
+        name
+    };
+    leaves.iter().map(name_of).collect()
+}
+
+fn bundle_of<'g, B: Bundle<Trace<'g>>>(graph: &'g Graph, leaves: &[Arg]) -> B {
+    B::load(&mut Leaves { graph, from: leaves.iter() })
+}
+
+fn args_of<'g, B: Bundle<Trace<'g>>>(graph: &'g Graph, bundle: &B) -> Vec<Arg> {
+    Collect::of(Some(graph), bundle).leaves.into_iter().map(|(_, arg)| arg).collect()
 }
 
 impl<'g> Lane for Trace<'g> {
@@ -484,14 +435,11 @@ impl<'g> Lane for Trace<'g> {
             Value::Constant(false) => return value,
             Value::Node(graph, _) => graph,
         };
-        let (after, variables) = variables(graph, &value);
-        let body = graph.open();
+        let before = Collect::of(Some(graph), &value).leaves;
+        let names = leaf_names::<B>(&before);
         // The rule reads the values from before, which nothing assigns to.
-        let results = Collect::of(Some(graph), &rule(value)).leaves;
-        graph.close();
-        let assigned = variables.into_iter().zip(results.into_iter().map(|(_, arg)| arg)).collect();
-        graph.push(Item::When { condition: mask.arg(), assigned, body });
-        after
+        let after = graph.when(mask.arg(), &before, &names, || args_of(graph, &rule(value)));
+        bundle_of(graph, &after)
     }
 
     fn repeat<B: Bundle<Self>>(count: u32, value: B, rule: impl Fn(Self::Uint, B) -> B) -> B {
@@ -499,18 +447,24 @@ impl<'g> Lane for Trace<'g> {
             // All constant: run it now.
             return (0..count).fold(value, |value, i| rule(Value::Constant(i), value));
         };
-        let (after, variables) = variables(graph, &value);
-        let body = graph.open();
-        let index: Value<'g, u32> = graph.node(Op::Index(graph.fresh()), Vec::new());
-        let list = Collect::of(Some(graph), &after).leaves;
-        let carry = |position: usize, arg: Arg| Some((Op::Carried(variables[position]), vec![arg]));
-        let turn = B::load(&mut Leaves { graph, from: list.iter(), to: Vec::new(), op: &carry });
-        let results = Collect::of(Some(graph), &rule(index, turn)).leaves;
-        graph.close();
-        let Arg::Node(index) = index.arg() else { unreachable!("a node") };
-        let assigned = variables.iter().copied().zip(results.into_iter().map(|(_, arg)| arg)).collect();
-        graph.push(Item::Repeat { count, index, assigned, body });
-        after
+        let before = Collect::of(Some(graph), &value).leaves;
+        let names = leaf_names::<B>(&before);
+        let turn = |index, carried: &[Arg]| {
+            args_of(graph, &rule(Value::of(graph, index), bundle_of(graph, carried)))
+        };
+        let after = graph.repeat(count, &before, &names, turn);
+        bundle_of(graph, &after)
+    }
+
+    fn philox(counter: [Self::Uint; 4], key: [Self::Uint; 2]) -> [Self::Uint; 4] {
+        let args = counter.into_iter().chain(key);
+        match args.clone().find_map(Value::graph) {
+            None => rounds::<Self>(counter, key),
+            Some(graph) => {
+                let args: Vec<Arg> = args.map(Value::arg).collect();
+                core::array::from_fn(|word| graph.node(Op::Philox(word as u8), args.clone()))
+            }
+        }
     }
 }
 

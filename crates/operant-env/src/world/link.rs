@@ -1,0 +1,97 @@
+//! What the parameters and results of a world's functions stand for, and functions that feed each other.
+
+use operant_lane::Leaf;
+use operant_lane::trace::{Arg, Function, Graph, Output, Outputs, Type};
+
+use super::DRAWS;
+
+/// What a parameter or a result stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A leaf of the state, before (`state.x`) or after (`next.x`).
+    State(usize),
+    /// A component of the action.
+    Action(usize),
+    /// One of [`DRAWS`].
+    Draw(usize),
+    /// The reward.
+    Reward,
+    /// Whether the rules end the episode.
+    Terminated,
+    /// A word of the observation.
+    Obs(usize),
+    /// Whether a choice is legal.
+    Legal(usize),
+}
+
+impl Place {
+    /// The place that a text of a function means, in a world with these leaves. A memory is at its first word.
+    pub(crate) fn of(text: &str, leaves: &[Leaf]) -> Option<Self> {
+        if let Some(name) = text.strip_prefix("state.").or(text.strip_prefix("next.")) {
+            let is_leaf = |leaf: &Leaf| leaf.name == name || leaf.name.strip_suffix("[0]") == Some(name);
+            return leaves.iter().position(is_leaf).map(Place::State);
+        }
+        if let Some(draw) = DRAWS.iter().position(|draw| *draw == text) {
+            return Some(Place::Draw(draw));
+        }
+        match (text, element(text)?) {
+            ("reward", _) => Some(Place::Reward),
+            ("terminated", _) => Some(Place::Terminated),
+            (_, ("action", component)) => Some(Place::Action(component)),
+            (_, ("obs", word)) => Some(Place::Obs(word)),
+            (_, ("legal", choice)) => Some(Place::Legal(choice)),
+            _ => None,
+        }
+    }
+
+    /// The place of a word of a memory that begins here.
+    pub(crate) fn after(self, words: usize) -> Self {
+        match self {
+            Place::State(leaf) => Place::State(leaf + words),
+            Place::Obs(word) => Place::Obs(word + words),
+            other => other,
+        }
+    }
+}
+
+/// Array and index of `obs[3]`, of `(obs + 3)`, where a memory begins, and of `obs`, its start.
+fn element(text: &str) -> Option<(&str, usize)> {
+    if let Some((array, index)) = text.strip_suffix(']').and_then(|text| text.split_once('[')) {
+        return Some((array, index.parse().ok()?));
+    }
+    match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
+        Some(inner) => {
+            let (array, first) = inner.split_once(" + ")?;
+            Some((array, first.parse().ok()?))
+        }
+        None => Some((text, 0)),
+    }
+}
+
+/// The function that returns a state, followed by the observation of that state.
+pub(crate) fn observed(function: &Function, observe: &Function) -> Function {
+    let (graph, mut outputs) = (Graph::new(), Outputs::new());
+    let results = function.inline(&graph, &mut |name, kind| graph.parameter(name, kind));
+    let obs = observe.inline(&graph, &mut |name, kind| {
+        let leaf = name.strip_prefix("state.").expect("the world was checked");
+        state_of(&graph, &results, leaf, kind)
+    });
+    for Output { place, kind, value } in results.iter().chain(&obs) {
+        outputs.put(place.clone(), *kind, *value);
+    }
+    graph.finish(outputs)
+}
+
+/// The value of a leaf among the results of a function.
+fn state_of(graph: &Graph, results: &[Output], leaf: &str, kind: Type) -> Arg {
+    let find = |place: String| results.iter().find(|result| result.place == place).map(|result| result.value);
+    match (find(format!("next.{leaf}")), kind) {
+        (Some(value), _) => value,
+        // A memory of constants is returned word by word.
+        (None, Type::Memory(size)) => {
+            let word = |k| find(format!("next.{leaf}[{k}]")).expect("the world was checked");
+            graph.words((0..size).map(word).collect())
+        }
+        (None, Type::Scalar(_)) => unreachable!("the world was checked: it returns every leaf"),
+    }
+}
