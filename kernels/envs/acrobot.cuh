@@ -1,5 +1,5 @@
 // acrobot: swing a two-link arm above a line; -1 per step.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 500u;

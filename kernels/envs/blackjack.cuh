@@ -1,5 +1,5 @@
 // blackjack: draw cards up to 21 against a dealer; +1 for a win, -1 for a loss.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 20u;

@@ -1,5 +1,5 @@
 // breakout_large: break two walls of 108 bricks with five balls; 864 points.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 10000u;

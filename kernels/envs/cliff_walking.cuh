@@ -1,5 +1,5 @@
 // cliff_walking: walk along a cliff; -1 per step, -100 for a fall.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 200u;

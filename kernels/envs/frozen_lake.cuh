@@ -1,5 +1,5 @@
 // frozen_lake: cross 4 x 4 cells of ice with holes; +1 at the goal.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 100u;

@@ -1,5 +1,5 @@
 // game_2048: slide and merge tiles on a 4x4 board; the reward is the sum of merged tiles.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 4294967294u;

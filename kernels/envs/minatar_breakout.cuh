@@ -1,5 +1,5 @@
 // minatar_breakout: break bricks with a ball on a 10x10 grid; +1 per brick.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 5000u;

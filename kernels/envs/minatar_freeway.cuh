@@ -1,5 +1,5 @@
 // minatar_freeway: cross a road with cars on a 10x10 grid; +1 per crossing.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 2502u;

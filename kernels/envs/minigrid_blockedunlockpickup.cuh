@@ -1,5 +1,5 @@
 // minigrid_blockedunlockpickup: clear a blocked door, unlock it and take the box behind it.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 576u;

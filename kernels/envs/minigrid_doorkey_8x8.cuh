@@ -1,5 +1,5 @@
 // minigrid_doorkey_8x8: take a key, open the door, reach the goal.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 640u;

@@ -1,5 +1,5 @@
 // minigrid_dynamic_obstacles_8x8: walk to the goal among moving balls.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 256u;

@@ -1,5 +1,5 @@
 // minigrid_fetch_5x5_n2: pick up the object that the mission names.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 125u;

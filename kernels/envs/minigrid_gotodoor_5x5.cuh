@@ -1,5 +1,5 @@
 // minigrid_gotodoor_5x5: use `done` next to the door of a given colour.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 100u;

@@ -1,5 +1,5 @@
 // minigrid_keycorridor_s3r3: find a key in side rooms and take the ball behind a locked door.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 270u;

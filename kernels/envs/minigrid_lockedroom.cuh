@@ -1,5 +1,5 @@
 // minigrid_lockedroom: find the key to a locked room and reach the goal in it.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 190u;

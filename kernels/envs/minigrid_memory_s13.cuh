@@ -1,5 +1,5 @@
 // minigrid_memory_s13: remember an object and go to the same one.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 845u;

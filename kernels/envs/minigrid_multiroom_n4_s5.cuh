@@ -1,5 +1,5 @@
 // minigrid_multiroom_n4_s5: walk through a chain of rooms to the goal.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 120u;

@@ -1,5 +1,5 @@
 // minigrid_obstructedmaze_1dl: unlock a door and take the blue ball behind it.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 288u;

@@ -1,5 +1,5 @@
 // minigrid_putnear_6x6_n2: put one object next to another.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 30u;

@@ -1,5 +1,5 @@
 // minigrid_redbluedoors_6x6: open the red door, then the blue one.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 720u;

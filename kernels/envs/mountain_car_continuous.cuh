@@ -1,5 +1,5 @@
 // mountain_car_continuous: rock a weak car up a hill with little fuel; +100 at the flag.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 999u;

@@ -1,5 +1,5 @@
 // pendulum: swing a pendulum up with a weak motor; at most 0 per step.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 200u;

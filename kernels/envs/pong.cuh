@@ -1,5 +1,5 @@
 // pong: beat a scripted opponent to 21 points; +1 per point scored, -1 per point conceded.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 10000u;

@@ -1,5 +1,5 @@
 // prover: prove a query by backward chaining; +1 for a proof.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 101u;

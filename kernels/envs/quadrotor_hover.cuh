@@ -1,5 +1,5 @@
 // quadrotor_hover: hover at a point from a random attitude; at most 1 per step.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 500u;

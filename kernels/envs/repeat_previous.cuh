@@ -1,5 +1,5 @@
 // repeat_previous: name the symbol shown k steps ago; maximum 64, random policy 16.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 128u;

@@ -1,5 +1,5 @@
 // snake: eat and grow without hitting the walls or yourself; +1 per food.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 4294967294u;

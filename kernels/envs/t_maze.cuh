@@ -1,5 +1,5 @@
 // t_maze: recall a cue from the start at the end of a corridor; 4 for the correct turn.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 110u;

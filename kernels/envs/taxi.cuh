@@ -1,5 +1,5 @@
 // taxi: take a passenger to its destination; +20 for the drop-off, -1 per step, -10 for an illegal pick-up or drop-off.
-// Emitted from the environment's Rust source by `operant emit`; do not edit.
+// Emitted from the environment's rules by `operant emit`; do not edit.
 #pragma once
 
 constexpr unsigned ENV_TIME_LIMIT = 200u;

@@ -12,7 +12,7 @@ use crate::world::{DRAWS, World};
 
 /// The source of an environment, ready for the rollout kernel.
 pub(crate) fn emit(world: &World) -> String {
-    let World { spec, leaves: state, reset, step, observe, legal } = world;
+    let World { spec, leaves: state, reset, step, observe, legal, .. } = world;
     let (obs_type, obs_size) = (if spec.obs.is_real() { "float" } else { "unsigned" }, spec.obs.words());
     let action_type = if matches!(spec.actions, ActionSpace::Discrete(_)) { "unsigned" } else { "float" };
     let draws = DRAWS.map(|name| format!("unsigned {name}")).join(", ");
@@ -20,7 +20,7 @@ pub(crate) fn emit(world: &World) -> String {
     let mut put = |text: &str| out.push_str(text);
 
     put(&format!("// {}: {}.\n", spec.name, spec.summary));
-    put("// Emitted from the environment's Rust source by `operant emit`; do not edit.\n#pragma once\n\n");
+    put("// Emitted from the environment's rules by `operant emit`; do not edit.\n#pragma once\n\n");
     put(&format!("constexpr unsigned ENV_TIME_LIMIT = {}u;\n", spec.time_limit));
     put(&format!(
         "constexpr unsigned ENV_OBS = {}u;         // numbers the policy sees\n",

@@ -1,24 +1,30 @@
 //! The description of an environment: name, spaces, limits and options.
 
+use serde::{Deserialize, Serialize};
+
 use crate::registry::EnvOptions;
 
-/// Name, spaces, limits and options of an environment.
-#[derive(Debug, Clone, PartialEq)]
+/// Name, spaces, limits and options of an environment. Files of worlds hold what can differ between them: no options.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct EnvSpec {
     /// The name in snake_case.
     pub name: String,
     /// Other names it answers to, Gymnasium's ids among them.
     pub aliases: Vec<String>,
     /// The family under which lists group the environment; empty for user-defined environments.
+    #[serde(skip)]
     pub family: String,
     /// One line for lists.
     pub summary: String,
     /// The rules in about two lines.
     pub rules: String,
     /// The reference that it reproduces, and the differences, in one line.
+    #[serde(skip)]
     pub reference: String,
     /// The base environment if this is a variant, usually of another size. A variant without a preset uses the preset
     /// of its base.
+    #[serde(skip)]
     pub variant_of: Option<String>,
     /// The observation space.
     pub obs: ObsSpace,
@@ -36,6 +42,7 @@ pub struct EnvSpec {
     /// Steps per second at which a person likes to watch it.
     pub fps: f32,
     /// The options.
+    #[serde(skip)]
     pub options: Vec<EnvOption>,
     /// The settings that it is trained with unless others are given, as TOML: hyperparameters, the return from which on it counts
     /// as solved (`solved_at`), and in a table `[gpu]` what differs on a GPU. None for the library's defaults.
@@ -65,6 +72,38 @@ impl Default for EnvSpec {
     }
 }
 
+/// Bounds in files: numbers, or words for what JSON has no number for.
+mod bounds {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Bound<'a> {
+        Number(f64),
+        Word(std::borrow::Cow<'a, str>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(bounds: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        let bound = |bound: &f64| match bound {
+            bound if bound.is_finite() => Bound::Number(*bound),
+            bound => Bound::Word(if *bound > 0.0 { "inf" } else { "-inf" }.into()),
+        };
+        to.collect_seq(bounds.iter().map(bound))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+        let bound = |bound: Bound<'_>| match &bound {
+            Bound::Number(bound) => Ok(*bound),
+            Bound::Word(word) => match &**word {
+                "inf" => Ok(f64::INFINITY),
+                "-inf" => Ok(f64::NEG_INFINITY),
+                other => Err(D::Error::custom(format!("a bound is a number, inf or -inf, not {other}"))),
+            },
+        };
+        Vec::<Bound<'_>>::deserialize(from)?.into_iter().map(bound).collect()
+    }
+}
+
 /// The maximum of an index bound: an index takes at most 16 bits.
 const MAX_BELOW: u32 = 1 << 16;
 
@@ -73,13 +112,16 @@ const RESERVED_NAMES: [&str; 8] =
     ["action", "logits", "value", "mean", "log_std", "action_mask", "core_state", "next_core_state"];
 
 /// Observations.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ObsSpace {
     /// O real numbers between bounds.
     Box {
         /// Least values.
+        #[serde(with = "bounds")]
         low: Vec<f64>,
         /// Greatest values.
+        #[serde(with = "bounds")]
         high: Vec<f64>,
     },
     /// Bits of a shape, packed 32 to a word, the first lowest.
@@ -313,15 +355,18 @@ pub fn indices_per_word(below: &[u32]) -> usize {
 }
 
 /// Actions.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ActionSpace {
     /// The number of choices of each component; one component is Gymnasium's `Discrete`.
     Discrete(Vec<usize>),
     /// Real numbers between bounds, which the environment's rules may enforce.
     Box {
         /// Least values.
+        #[serde(with = "bounds")]
         low: Vec<f64>,
         /// Greatest values.
+        #[serde(with = "bounds")]
         high: Vec<f64>,
     },
 }

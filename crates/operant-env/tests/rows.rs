@@ -1,7 +1,7 @@
 //! The row interpreter: every environment of the package, recorded and interpreted, steps to the bits of its compiled form.
 
 use operant_env::play::{Outputs, RandomActions};
-use operant_env::world::WorldEnv;
+use operant_env::world::{World, WorldEnv};
 use operant_env::{ActionSpace, AnyEnv, LaneWidth, TileSpec, builtin, running_words};
 
 const ROWS: usize = 48;
@@ -56,5 +56,17 @@ fn interpreted_worlds_give_the_bits_of_the_compiled_ones() {
         for lanes in [LaneWidth::One, LaneWidth::Eight, LaneWidth::Sixteen] {
             compare(&**env, &world, lanes, 300);
         }
+    }
+}
+
+#[test]
+fn a_world_from_a_file_is_the_world_that_was_written() {
+    for env in builtin().envs() {
+        let Some(world) = env.world() else { continue };
+        let text = world.to_json();
+        let read = World::from_json(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", world.spec.name));
+        assert_eq!(read.to_json(), text, "{}: written again", world.spec.name);
+        assert_eq!(read.emit(), world.emit(), "{}: the same CUDA", world.spec.name);
+        compare(&**env, &WorldEnv::new(read), LaneWidth::WIDEST, 40);
     }
 }

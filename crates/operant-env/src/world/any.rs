@@ -74,8 +74,13 @@ impl AnyEnv for WorldEnv {
         Some(self.world.clone())
     }
 
-    fn picture(&self, _state: &[u32]) -> Scene {
-        Scene { low: [0.0, 0.0], high: [1.0, 1.0], shapes: Vec::new() }
+    fn content(&self) -> Option<u64> {
+        Some(self.world.content())
+    }
+
+    fn picture(&self, state: &[u32]) -> Scene {
+        let empty = || Scene { low: [0.0, 0.0], high: [1.0, 1.0], shapes: Vec::new() };
+        self.world.draw.as_ref().map_or_else(empty, |drawing| drawing.scene(&self.world.leaves, state))
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) enum Place {
     Obs(usize),
     /// Whether a choice is legal.
     Legal(usize),
+    /// A number of a picture.
+    Number(usize),
 }
 
 impl Place {
@@ -40,6 +42,7 @@ impl Place {
             (_, ("action", component)) => Some(Place::Action(component)),
             (_, ("obs", word)) => Some(Place::Obs(word)),
             (_, ("legal", choice)) => Some(Place::Legal(choice)),
+            (_, ("draw", number)) => Some(Place::Number(number)),
             _ => None,
         }
     }

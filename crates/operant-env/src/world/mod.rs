@@ -2,14 +2,21 @@
 //! `operant.world`, and run from the recording on CPUs too.
 
 mod any;
+mod check;
+mod drawing;
+mod file;
 mod link;
 mod stepper;
 
 use operant_lane::bundle::leaves_of;
 use operant_lane::trace::{Function, Graph, Outputs, Parameters, Trace};
 use operant_lane::{Bundle, Draws, Lane, Leaf, Uint};
+use serde::{Deserialize, Serialize};
 
 pub use any::WorldEnv;
+pub use check::Problem;
+pub use drawing::{Drawing, Outline};
+pub use file::{LoadError, VERSION};
 
 use crate::env::Env;
 use crate::spec::{ActionSpace, EnvSpec};
@@ -18,11 +25,13 @@ use crate::spec::{ActionSpace, EnvSpec};
 pub const DRAWS: [&str; 6] = ["seed_low", "seed_high", "environment", "step_low", "step_high", "purpose"];
 
 /// An environment as recorded functions.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct World {
     /// Name, spaces, limits.
     pub spec: EnvSpec,
     /// The fields of a state, each in a 32-bit word.
+    #[serde(rename = "state")]
     pub leaves: Vec<Leaf>,
     /// From draws to `next`, a state.
     pub reset: Function,
@@ -31,7 +40,11 @@ pub struct World {
     /// From `state` to `obs`, words of the space.
     pub observe: Function,
     /// From `state` to `legal`, a truth value for every choice; None if all choices are always legal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub legal: Option<Function>,
+    /// The picture of a state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draw: Option<Drawing>,
 }
 
 impl World {
@@ -44,7 +57,17 @@ impl World {
             step: step(env),
             observe: observe(env),
             legal: E::MASKED.then(|| legal(env)),
+            draw: None,
         }
+    }
+
+    /// The world after a check that everything in it fits together.
+    ///
+    /// # Errors
+    /// When something does not.
+    pub fn checked(self) -> Result<Self, Problem> {
+        check::check(&self)?;
+        Ok(self)
     }
 
     /// The world as CUDA C++.

@@ -110,9 +110,7 @@ impl Bound {
                 Place::Draw(word @ 0..3) => frame.load(input, 0, &given.keys[word][column..column + count]),
                 Place::Draw(word @ 3..5) => frame.load_constant(input, step[word - 3]),
                 Place::Draw(_) => frame.load_constant(input, given.purpose as u32),
-                Place::Reward | Place::Terminated | Place::Obs(_) | Place::Legal(_) => {
-                    unreachable!("the world was checked: these are results")
-                }
+                _ => unreachable!("the world was checked: the others are results"),
             }
         }
         self.program.run(frame, count / BLOCK);
@@ -303,7 +301,7 @@ impl<L: Packed> Stepper for WorldStepper<L> {
                         frame.store_with(*from, &mut rewards[column..column + count], f32::from_bits);
                     }
                     Place::Terminated => frame.store(*from, &mut ends[..count]),
-                    Place::Action(_) | Place::Draw(_) | Place::Legal(_) => unreachable!("no results of a step"),
+                    _ => unreachable!("the world was checked: a step has no other results"),
                 }
             }
             let (lengths_before, returns_before) = self.words[leaves * stride..].split_at_mut(stride);

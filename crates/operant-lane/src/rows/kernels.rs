@@ -1,9 +1,10 @@
 //! The instructions of the row interpreter: each is one function per lane and, for scalar operations, per choice of
 //! arguments that are constants.
 
+use core::cell::Cell;
 use core::fmt;
 
-use super::{CHUNK, Chunk};
+use super::{CHUNK, Chunk, ZERO};
 use crate::lane::{Packed, Uint};
 use crate::philox::philox;
 use crate::trace::{Arithmetic, Operation, OperationVisitor};
@@ -45,15 +46,14 @@ pub(super) struct Constants {
     pub(super) stride: usize,
 }
 
-/// Words `part..` of a chunk as a lane.
+/// `chunks` chunks from `at` on. As cells, because the row of a result may be that of an argument.
 #[inline(always)]
-fn load<L: Packed>(rows: &[Chunk], at: usize, part: usize) -> L::Uint {
-    L::load_uint(&rows[at].0[part..part + L::WIDTH])
+fn row(rows: &[Cell<Chunk>], at: usize, chunks: usize) -> &[Cell<Chunk>] {
+    &rows[at..at + chunks]
 }
 
-#[inline(always)]
-fn store<L: Packed>(rows: &mut [Chunk], at: usize, part: usize, value: L::Uint) {
-    L::store_uint(value, &mut rows[at].0[part..part + L::WIDTH]);
+fn cells(rows: &mut [Chunk]) -> &[Cell<Chunk>] {
+    Cell::from_mut(rows).as_slice_of_cells()
 }
 
 /// A scalar operation; bit k of LITERALS says that argument k is a constant.
@@ -63,18 +63,22 @@ fn map<L: Packed, A: Arithmetic, const LITERALS: u8>(
     i: &Instruction,
     _: &Constants,
 ) {
+    let rows = cells(rows);
+    let is_row = |k: usize| k < A::ARITY && LITERALS >> k & 1 == 0;
     let constants: [L::Uint; 3] = core::array::from_fn(|k| L::Uint::splat(i.args[k] as u32));
+    let args: [&[Cell<Chunk>]; 3] =
+        core::array::from_fn(|k| row(rows, if is_row(k) { i.args[k] } else { 0 }, chunks));
+    let to = row(rows, i.to, chunks);
     for k in 0..chunks {
+        let args = args.map(|arg| arg[k].get());
+        let mut result = ZERO;
         for part in (0..CHUNK).step_by(L::WIDTH) {
-            let args = core::array::from_fn(|arg| {
-                if arg < A::ARITY && LITERALS >> arg & 1 == 0 {
-                    load::<L>(rows, i.args[arg] + k, part)
-                } else {
-                    constants[arg]
-                }
+            let args = core::array::from_fn(|k| {
+                if is_row(k) { L::load_uint(&args[k].0[part..]) } else { constants[k] }
             });
-            store::<L>(rows, i.to + k, part, A::words::<L>(args));
+            L::store_uint(A::words::<L>(args), &mut result.0[part..]);
         }
+        to[k].set(result);
     }
 }
 
@@ -172,18 +176,22 @@ pub(super) fn write(rows: &mut [Chunk], chunks: usize, i: &Instruction, constant
 
 /// Philox: the four results and the six arguments are the list `args[0]`; an unused result is a constant.
 pub(super) fn random<L: Packed>(rows: &mut [Chunk], chunks: usize, i: &Instruction, constants: &Constants) {
+    let rows = cells(rows);
     let operands = &constants.operands[i.args[0]];
     for k in 0..chunks {
+        let args: [Chunk; 6] = core::array::from_fn(|operand| match operands[4 + operand] {
+            Operand::Row(row) => rows[row + k].get(),
+            Operand::Constant(word) => Chunk([word; CHUNK]),
+        });
+        let mut results = [ZERO; 4];
         for part in (0..CHUNK).step_by(L::WIDTH) {
-            let [c0, c1, c2, c3, k0, k1] = core::array::from_fn(|operand| match operands[4 + operand] {
-                Operand::Row(row) => load::<L>(rows, row + k, part),
-                Operand::Constant(word) => L::Uint::splat(word),
-            });
+            let [c0, c1, c2, c3, k0, k1] = core::array::from_fn(|k| L::load_uint(&args[k].0[part..]));
             let words = philox::<L>([c0, c1, c2, c3], [k0, k1]);
-            for (operand, word) in operands.iter().zip(words) {
-                if let Operand::Row(row) = operand {
-                    store::<L>(rows, row + k, part, word);
-                }
+            results.iter_mut().zip(words).for_each(|(to, word)| L::store_uint(word, &mut to.0[part..]));
+        }
+        for (operand, result) in operands.iter().zip(results) {
+            if let Operand::Row(row) = operand {
+                rows[row + k].set(result);
             }
         }
     }

@@ -205,10 +205,10 @@ impl Frame {
     pub fn load_with<T: Copy>(&mut self, input: &Input, word: usize, from: &[T], convert: impl Fn(T) -> u32) {
         let first = (input.row + word) * self.stride;
         let to = &mut self.chunks[first..first + self.stride];
-        for (to, from) in to.iter_mut().zip(from.chunks(CHUNK)) {
-            for (to, from) in to.0.iter_mut().zip(from) {
-                *to = convert(*from);
-            }
+        let (whole, rest) = from.as_chunks::<CHUNK>();
+        to.iter_mut().zip(whole).for_each(|(to, from)| to.0 = from.map(&convert));
+        if !rest.is_empty() {
+            to[whole.len()].0.iter_mut().zip(rest).for_each(|(to, from)| *to = convert(*from));
         }
     }
 
@@ -230,10 +230,10 @@ impl Frame {
             Source::Constant(word) => to.iter_mut().for_each(|to| *to = convert(word)),
             Source::Row(row) => {
                 let from = &self.chunks[row * self.stride..][..self.stride];
-                for (to, from) in to.chunks_mut(CHUNK).zip(from) {
-                    for (to, from) in to.iter_mut().zip(from.0) {
-                        *to = convert(from);
-                    }
+                let (whole, rest) = to.as_chunks_mut::<CHUNK>();
+                whole.iter_mut().zip(from).for_each(|(to, from)| *to = from.0.map(&convert));
+                if !rest.is_empty() {
+                    rest.iter_mut().zip(from[whole.len()].0).for_each(|(to, from)| *to = convert(from));
                 }
             }
         }

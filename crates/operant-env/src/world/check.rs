@@ -1,0 +1,202 @@
+//! Checks that the parts of a world fit together: every parameter and result is one that the environment has, of the right
+//! type, and every result is there once.
+
+use operant_lane::trace::{Function, Type};
+use operant_lane::{Kind, Leaf};
+
+use super::World;
+use super::link::Place;
+use crate::spec::ActionSpace;
+
+/// What does not fit together in a world.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Problem(String);
+
+/// Most leaves of a state.
+const MOST_LEAVES: usize = 1 << 16;
+/// Longest name.
+const LONGEST: usize = 64;
+
+/// Words that C++ keeps for itself, and names in the emitted functions.
+const RESERVED: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const \
+    consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double \
+    dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new \
+    noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return short \
+    signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typeid \
+    typename union unsigned using virtual void volatile wchar_t while xor xor_eq asm word stride words value";
+
+fn problem<T>(what: String) -> Result<T, Problem> {
+    Err(Problem(what))
+}
+
+/// Whether a name can be that of an environment or of a field: lower case, as files and CUDA need it.
+fn is_name(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters.next().is_some_and(|first| first.is_ascii_lowercase())
+        && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && name.len() <= LONGEST
+        && !RESERVED.split_whitespace().any(|word| word == name)
+}
+
+pub(super) fn check(world: &World) -> Result<(), Problem> {
+    let World { spec, leaves, reset, step, observe, legal, draw } = world;
+    if !is_name(&spec.name) {
+        return problem(format!("the name \"{}\" is not made of a-z, 0-9 and _, or is reserved", spec.name));
+    }
+    spec.obs.check().map_err(Problem)?;
+    actions(&spec.actions)?;
+    if spec.time_limit == 0 {
+        return problem("the time limit is 0 steps".to_owned());
+    }
+    fields(leaves)?;
+    let check = Checked { leaves, actions: &spec.actions };
+    let state: Vec<(Place, Kind)> =
+        leaves.iter().enumerate().map(|(leaf, Leaf { kind, .. })| (Place::State(leaf), *kind)).collect();
+    check.function("reset", reset, Reads { draws: true, ..Reads::default() }, &state, "next.")?;
+    let mut results = state.clone();
+    results.extend([(Place::Reward, Kind::Float), (Place::Terminated, Kind::Mask)]);
+    check.function("step", step, Reads { draws: true, action: true, state: true }, &results, "next.")?;
+    let of_state = Reads { state: true, ..Reads::default() };
+    let kind = if spec.obs.is_real() { Kind::Float } else { Kind::Uint };
+    let obs: Vec<(Place, Kind)> = (0..spec.obs.words()).map(|word| (Place::Obs(word), kind)).collect();
+    check.function("observe", observe, of_state, &obs, "")?;
+    if let Some(legal) = legal {
+        let ActionSpace::Discrete(choices) = &spec.actions else {
+            return problem("actions that are real numbers have no legal choices".to_owned());
+        };
+        let logits = choices.iter().sum();
+        let legals: Vec<(Place, Kind)> = (0..logits).map(|choice| (Place::Legal(choice), Kind::Mask)).collect();
+        check.function("legal", legal, of_state, &legals, "")?;
+    }
+    if let Some(draw) = draw {
+        let is_view = draw.low.iter().zip(draw.high).all(|(low, high)| low.is_finite() && high.is_finite() && *low < high);
+        if !is_view {
+            return problem(format!("the view from {:?} to {:?} is empty", draw.low, draw.high));
+        }
+        let numbers: Vec<(Place, Kind)> =
+            (0..draw.numbers()).map(|number| (Place::Number(number), Kind::Float)).collect();
+        check.function("draw", &draw.numbers, of_state, &numbers, "")?;
+    }
+    Ok(())
+}
+
+fn actions(space: &ActionSpace) -> Result<(), Problem> {
+    match space {
+        ActionSpace::Discrete(choices) => {
+            // Choices travel as floats.
+            if choices.is_empty() || choices.iter().any(|choices| !(1..=1 << 20).contains(choices)) {
+                return problem(format!("the action has components of {choices:?} choices"));
+            }
+        }
+        ActionSpace::Box { low, high } => {
+            let is_range = |(low, high): (&f64, &f64)| low.is_finite() && high.is_finite() && low < high;
+            if low.is_empty() || low.len() != high.len() || !low.iter().zip(high).all(is_range) {
+                return problem("the action's bounds are not finite, or no ranges".to_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The leaves: names that CUDA can have, each once, arrays in order and of one kind.
+fn fields(leaves: &[Leaf]) -> Result<(), Problem> {
+    if leaves.is_empty() || leaves.len() > MOST_LEAVES {
+        return problem(format!("a state has {} numbers; 1 to {MOST_LEAVES} are possible", leaves.len()));
+    }
+    let mut known = std::collections::HashSet::new();
+    let mut before: Option<(&str, usize, Kind)> = None;
+    for leaf in leaves {
+        let (name, index) = match leaf.name.strip_suffix(']').and_then(|name| name.split_once('[')) {
+            Some((name, index)) => (name, index.parse::<usize>().ok()),
+            None => (&leaf.name[..], None),
+        };
+        let canonical = index.map_or(name.to_owned(), |index| format!("{name}[{index}]"));
+        let continues = matches!((before, index), (Some((array, last, kind)), Some(index))
+            if array == name && last + 1 == index && kind == leaf.kind);
+        let begins = matches!(index, None | Some(0)) && known.insert(name);
+        if canonical != leaf.name || !is_name(name) || !(continues || begins) {
+            return problem(format!("the state has a field \"{}\" that is reserved, twice there, or out of order", leaf.name));
+        }
+        before = index.map(|index| (name, index, leaf.kind));
+    }
+    Ok(())
+}
+
+/// What a function may read.
+#[derive(Clone, Copy, Default)]
+struct Reads {
+    state: bool,
+    action: bool,
+    draws: bool,
+}
+
+struct Checked<'a> {
+    leaves: &'a [Leaf],
+    actions: &'a ActionSpace,
+}
+
+impl Checked<'_> {
+    fn function(
+        &self,
+        name: &str,
+        function: &Function,
+        reads: Reads,
+        results: &[(Place, Kind)],
+        next: &str,
+    ) -> Result<(), Problem> {
+        for (parameter, kind) in function.parameters() {
+            self.parameter(parameter, kind, reads).map_err(|Problem(what)| {
+                Problem(format!("{name}: the parameter {parameter}: {what}"))
+            })?;
+        }
+        let mut found = vec![false; results.len()];
+        for output in function.outputs() {
+            let place = Place::of(&output.place, self.leaves);
+            let is_next = output.place.starts_with("next.") || !output.place.starts_with("state.");
+            let first = results.iter().position(|(result, _)| Some(*result) == place).filter(|_| is_next);
+            let (words, kind) = match output.kind {
+                Type::Scalar(kind) => (1, kind),
+                Type::Memory(words) => (words, Kind::Uint),
+            };
+            let Some(covered) = first.and_then(|first| found.get_mut(first..first + words)) else {
+                return problem(format!("{name} returns {}, which there is not", output.place));
+            };
+            let first = first.expect("found above");
+            for (k, is_found) in covered.iter_mut().enumerate() {
+                let (place, expected) = results[first + k];
+                if place != results[first].0.after(k) || expected != kind || *is_found {
+                    return problem(format!("{name} returns {} twice or with the wrong type", output.place));
+                }
+                *is_found = true;
+            }
+        }
+        match found.iter().position(|is_found| !is_found) {
+            Some(missing) => problem(format!("{name} does not return {next}{:?}", results[missing].0)),
+            None => Ok(()),
+        }
+    }
+
+    fn parameter(&self, name: &str, kind: Type, reads: Reads) -> Result<(), Problem> {
+        let is_right = match Place::of(name, self.leaves) {
+            Some(Place::State(leaf)) if name.starts_with("state.") && reads.state => match kind {
+                Type::Scalar(kind) => self.leaves[leaf].kind == kind && name[6..] == self.leaves[leaf].name,
+                Type::Memory(words) => {
+                    let array = name[6..].to_owned() + "[";
+                    let is_word = |leaf: &&Leaf| leaf.name.starts_with(&array) && leaf.kind == Kind::Uint;
+                    self.leaves.iter().filter(is_word).count() == words
+                }
+            },
+            Some(Place::Action(component)) if reads.action => {
+                let expected = match self.actions {
+                    ActionSpace::Discrete(_) => Kind::Uint,
+                    ActionSpace::Box { .. } => Kind::Float,
+                };
+                component < self.actions.components() && kind == Type::Scalar(expected) && name.ends_with(']')
+            }
+            Some(Place::Draw(_)) if reads.draws => kind == Type::Scalar(Kind::Uint),
+            _ => false,
+        };
+        if is_right { Ok(()) } else { problem("there is none of that name and type".to_owned()) }
+    }
+}

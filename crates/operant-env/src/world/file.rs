@@ -1,0 +1,89 @@
+//! Files of worlds: JSON with a version. They hold numbers and the names of operations, no code.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Problem, World};
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// Largest file that is read.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// A world cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] std::io::Error),
+    /// It is too large.
+    #[error("it has {0} bytes; at most {MOST_BYTES} are read")]
+    TooLarge(u64),
+    /// It is not of this format, or damaged.
+    #[error("it is not a world: {0}")]
+    NoWorld(#[from] serde_json::Error),
+    /// It was written by a later version.
+    #[error("it has version {0} of the format; this program reads up to {VERSION}")]
+    Later(u32),
+    /// What it says does not fit together.
+    #[error("it is damaged: {0}")]
+    Damaged(#[from] Problem),
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    operant_world: u32,
+    #[serde(flatten)]
+    world: &'a World,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    operant_world: u32,
+}
+
+impl World {
+    /// The text of a file.
+    pub fn to_json(&self) -> String {
+        let written = Written { operant_world: VERSION, world: self };
+        serde_json::to_string(&written).expect("numbers and texts")
+    }
+
+    /// The world of the text of a file.
+    ///
+    /// # Errors
+    /// When it is not the text of a world.
+    pub fn from_json(text: &[u8]) -> Result<Self, LoadError> {
+        let Version { operant_world } = serde_json::from_slice(text)?;
+        if operant_world > VERSION {
+            return Err(LoadError::Later(operant_world));
+        }
+        let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text)?;
+        fields.remove("operant_world");
+        let world: World = serde_json::from_value(fields.into())?;
+        Ok(world.checked()?)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not a world.
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
+        let size = std::fs::metadata(path)?.len();
+        if size > MOST_BYTES {
+            return Err(LoadError::TooLarge(size));
+        }
+        Self::from_json(&std::fs::read(path)?)
+    }
+
+    /// A hash of what the world computes, which checkpoints hold (FNV-1a). Names and descriptions do not count.
+    pub(super) fn content(&self) -> u64 {
+        let World { spec, leaves, reset, step, observe, legal, .. } = self;
+        let parts = (&spec.obs, &spec.actions, leaves, reset, step, observe, legal);
+        let text = serde_json::to_string(&parts).expect("numbers and texts");
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, hash)
+    }
+}
