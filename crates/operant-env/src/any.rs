@@ -197,6 +197,11 @@ pub trait AnyEnv: Send + Sync + 'static {
         })?))
     }
 
+    /// The text of a file that the environment can be made from ([`World::to_json`]); None if it is part of the program.
+    fn file(&self) -> Option<String> {
+        None
+    }
+
     /// The environment as recorded functions; None if it cannot be recorded.
     fn world(&self) -> Option<World> {
         None

@@ -13,6 +13,7 @@
 use crate::lane::{Float, Lane, Uint};
 use crate::philox::philox;
 use crate::script::Script;
+use crate::trace::{Arg, Graph, Trace, Value};
 
 /// The purpose of a stream; part of the counter, so streams never overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,6 +213,50 @@ impl<'a, L: Lane> Draws<'a, L> {
             return L::Uint::splat(script.whole(low, high));
         }
         self.below(high - low + 1) + L::Uint::splat(low)
+    }
+}
+
+/// Draws of a recording between two of its steps, without a reference to the graph: how recorders in other languages hold
+/// them.
+#[derive(Debug, Clone)]
+pub struct HeldDraws {
+    /// Seed, environment, step, tag, and the words of the current block.
+    args: [Arg; 10],
+    turn: Option<Arg>,
+    first: u32,
+    drawn: u32,
+    limit: u32,
+}
+
+impl HeldDraws {
+    /// Holds draws of a recording.
+    pub fn hold(draws: &Draws<'_, Trace<'_>>) -> Self {
+        let Draws { seed: [s0, s1], environment, step: [t0, t1], tag, words: [a, b, c, d], .. } = *draws;
+        HeldDraws {
+            args: [s0, s1, environment, t0, t1, tag, a, b, c, d].map(Value::arg),
+            turn: draws.turn.map(Value::arg),
+            first: draws.first,
+            drawn: draws.drawn,
+            limit: draws.limit,
+        }
+    }
+
+    /// The draws, in the graph of their recording.
+    pub fn with<'g>(&self, graph: &'g Graph) -> Draws<'g, Trace<'g>> {
+        let [s0, s1, environment, t0, t1, tag, a, b, c, d] = self.args.map(|arg| Value::of(graph, arg));
+        Draws {
+            first: self.first,
+            turn: self.turn.map(|turn| Value::of(graph, turn)),
+            words: [a, b, c, d],
+            drawn: self.drawn,
+            limit: self.limit,
+            ..Draws::tagged([s0, s1], environment, [t0, t1], tag)
+        }
+    }
+
+    /// How many more words this part of the stream has.
+    pub fn left(&self) -> u32 {
+        self.limit - self.drawn
     }
 }
 

@@ -21,7 +21,7 @@ mod simd;
 pub mod trace;
 
 pub use bundle::{Bundle, Kind, Leaf, Sink, Source};
-pub use draws::{ActionDraws, Draws, Purpose, Turns};
+pub use draws::{ActionDraws, Draws, HeldDraws, Purpose, Turns};
 pub use lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint};
 pub use memory::Memory;
 pub use script::Script;

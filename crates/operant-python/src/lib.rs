@@ -11,6 +11,7 @@ mod policy;
 #[cfg(feature = "test-features")]
 mod test_worlds;
 mod train;
+mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -45,6 +46,8 @@ mod _core {
     #[pymodule_export]
     use crate::policy::Policy;
     #[pymodule_export]
+    use crate::world::{Arg, RecordedDraws, RecordedTurns, Recorder, World, add_world};
+    #[pymodule_export]
     use crate::train::{Control, evaluate, list_runs, metrics, result, train};
 }
 
@@ -60,12 +63,13 @@ fn refuse_second_interpreter(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// The environments that Python finds.
+/// The environments that Python finds: those of the package, and the worlds that this process has used.
 fn registry() -> Registry {
     #[cfg(feature = "test-features")]
-    return test_worlds::all(operant_env::builtin());
+    let registry = test_worlds::all(operant_env::builtin());
     #[cfg(not(feature = "test-features"))]
-    operant_env::builtin()
+    let registry = operant_env::builtin();
+    world::with_worlds(registry)
 }
 
 /// How this engine was built: version, level ("native", or "x86-64-v3" or "x86-64-v4" in a wheel for all machines), instruction set, and environments that one instruction steps.

@@ -84,8 +84,11 @@ fn configure(
 ) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Requested)> {
     let resume =
         resume.map(|run| Resume::open(&config::run_dir(registry.known(), line)?, run)).transpose()?;
-    let name = env.or(resume.as_ref().map(Resume::environment)).unwrap_or_default();
-    let env = Arc::clone(device::find(registry, name)?);
+    let env = match (env, &resume) {
+        (Some(name), _) => device::find(registry, name)?,
+        (None, Some(resume)) => resume.env(registry)?,
+        (None, None) => device::find(registry, "")?,
+    };
     let facts = EnvFacts::of(&env.spec(), registry);
     let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
     let requested = config::requested(facts, line, resumed)?;
@@ -412,14 +415,14 @@ pub fn evaluate(py: Python<'_>, run: String, episodes: usize, deterministic: boo
     let registry = crate::registry();
     let played = || {
         let target = EvalTarget::find(Path::new("runs"), &run)?;
-        let env = device::find(&registry, &target.checkpoint.env)?;
+        let env = target.env(&registry)?;
         let facts = EnvFacts::of(&env.spec(), &registry);
         let mut line = CommandLine::default();
         line.flags.push(("eval_episodes", "episodes", episodes.to_string()));
         let resumed = Some((target.run.as_str(), target.checkpoint.config.as_str()));
         let requested = config::requested(facts, &line, resumed)?;
         eval::evaluate(&target, &requested, requested.settings.run.eval_episodes, actions, |requested| {
-            operant_run::backend(env, requested, &Device::cpu())
+            operant_run::backend(&env, requested, &Device::cpu())
         })
     };
     let result = guarded(|| py.detach(played).map_err(|e| error(&e)))?;

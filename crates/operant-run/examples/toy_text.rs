@@ -269,7 +269,7 @@ fn trained(
     let line = CommandLine { set, ..CommandLine::default() };
     let env = device::find(registry, name)?;
     let requested = config::requested(EnvFacts::of(&env.spec(), registry), &line, None)?;
-    let result = train(Job::new(requested), |requested, device| backend(env, requested, device))?.result;
+    let result = train(Job::new(requested), |requested, device| backend(&env, requested, device))?.result;
     let checkpoint = result.checkpoint.expect("a finished run has a checkpoint");
     SavedPolicy::load(registry, Path::new("runs"), &checkpoint)
 }

@@ -1,5 +1,6 @@
 //! Chooses the device of a run, and builds its backend.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use operant_cuda::{Cuda, DeviceProperties};
@@ -13,6 +14,7 @@ use crate::config::{DeviceName, DeviceRequest, EnvFacts, Origin, Requested, RunC
 use crate::error::{Error, Result};
 use crate::gpu;
 use crate::machine::{self, AppliedPlan};
+use crate::world;
 
 /// The compute capability from which tensor cores multiply tf32 and bf16.
 const TENSOR_CORES: (u32, u32) = (8, 0);
@@ -51,6 +53,8 @@ pub struct Built {
     pub settings: Settings,
     /// The applied part of the plan for this machine, such as the number of threads.
     pub applied: AppliedPlan,
+    /// The text of the world that it trains, which the run keeps; None for environments of the program.
+    pub world: Option<String>,
 }
 
 /// Chooses the requested device, or the one that `auto` selects on this machine, and adapts the request to it. `before`
@@ -275,17 +279,33 @@ impl EnvFacts {
     }
 }
 
-/// The environment of that name or alias.
+/// The environment that a user names: one of the registry, a file of a world, or a class in Python.
 ///
 /// # Errors
-/// When there is none, with the nearest name.
-pub fn find<'a>(registry: &'a Registry, name: &str) -> Result<&'a Arc<dyn AnyEnv>> {
-    registry.find(name).map_err(|unknown| unknown_env(&unknown))
+/// When there is none, with the nearest name; or the world cannot be read or recorded.
+pub fn find(registry: &Registry, name: &str) -> Result<Arc<dyn AnyEnv>> {
+    match registry.find(name) {
+        Ok(env) => Ok(Arc::clone(env)),
+        Err(_) if world::is_file(name) => world::load(Path::new(name), registry),
+        Err(_) if world::is_python(name) => world::record(name, registry),
+        Err(unknown) => Err(unknown_env(&unknown)),
+    }
+}
+
+/// The environment of a run: the world that its directory keeps, or the one of that name.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_of_run(registry: &Registry, run: &Path, name: &str) -> Result<Arc<dyn AnyEnv>> {
+    match world::of_run(run, name, registry)? {
+        Some(env) => Ok(env),
+        None => registry.find(name).map(Arc::clone).map_err(|unknown| unknown_env(&unknown)),
+    }
 }
 
 fn unknown_env(unknown: &UnknownEnv) -> Error {
     Error::usage(unknown.to_string()).remedy(
-        "`operant envs` lists them all; `operant new DIR` makes a crate with an environment of your own, whose program trains it",
+        "`operant envs` lists them all; for one of your own give a file NAME.world, or module:Class in Python (docs/your-own-world.md)",
     )
 }
 
@@ -297,10 +317,12 @@ fn unknown_env(unknown: &UnknownEnv) -> Error {
 /// lacks memory or fails.
 pub fn backend(env: &Arc<dyn AnyEnv>, requested: &Requested, device: &Device) -> Result<Built> {
     let env = with_options(&**env, &requested.settings)?;
-    match &device.cuda {
+    let world = env.file();
+    let built = match &device.cuda {
         None => on_cores(env, requested),
         Some((cuda, ordinal)) => on_cuda(env, requested, &cuda.open(*ordinal)?),
-    }
+    }?;
+    Ok(Built { world, ..built })
 }
 
 fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested) -> Result<Built> {
@@ -311,7 +333,7 @@ fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested) -> Result<Built> {
     let started = backend_with(env, learner, &machine::cpu_options(&plan));
     let started = started.map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
     let applied = machine::applied(&plan, run, false, started.unbound);
-    Ok(Built { backend: started.backend, settings, applied })
+    Ok(Built { backend: started.backend, settings, applied, world: None })
 }
 
 fn on_cuda(env: Arc<dyn AnyEnv>, requested: &Requested, gpu: &operant_cuda::Device) -> Result<Built> {
@@ -332,7 +354,7 @@ fn on_cuda(env: Arc<dyn AnyEnv>, requested: &Requested, gpu: &operant_cuda::Devi
     let backend = cuda::backend(env, &settings.learner, gpu, options);
     let backend = backend.map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
     let applied = machine::applied(&plan, &settings.run, true, None);
-    Ok(Built { backend, settings, applied })
+    Ok(Built { backend, settings, applied, world: None })
 }
 
 /// The environment with the options from the settings.

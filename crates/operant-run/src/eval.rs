@@ -1,13 +1,15 @@
 //! Evaluation of a run's latest checkpoint, or of any checkpoint.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use operant_env::{AnyEnv, Registry};
 use operant_learn::EvalActions;
 use serde::Serialize;
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::Requested;
-use crate::device::Built;
+use crate::device::{self, Built};
 use crate::dir;
 use crate::error::{Error, Result};
 use crate::evaluate::EvalSummary;
@@ -24,6 +26,19 @@ pub struct EvalTarget {
     pub checkpoint: Checkpoint,
     /// Errors of damaged checkpoints that were skipped.
     pub warnings: Vec<String>,
+}
+
+impl EvalTarget {
+    /// The environment that the checkpoint was trained in.
+    ///
+    /// # Errors
+    /// When it is not there any more.
+    pub fn env(&self, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
+        // RUN/checkpoints/step_N
+        let run = self.path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+        device::find_of_run(registry, run, &self.checkpoint.env)
+            .map_err(|error| Error { place: error.place.or(Some(self.path.display().to_string())), ..error })
+    }
 }
 
 impl EvalTarget {

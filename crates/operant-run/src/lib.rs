@@ -48,6 +48,7 @@ mod telemetry;
 #[cfg(test)]
 mod testing;
 mod train_loop;
+pub mod world;
 
 pub use config::{CommandLine, EnvFacts, Requested, Settings};
 pub use device::{Built, Device, backend};

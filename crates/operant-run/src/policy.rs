@@ -1,8 +1,9 @@
 //! A trained policy of a run, without its training.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use operant_env::Registry;
+use operant_env::{AnyEnv, Registry};
 use operant_learn::TrainedPolicy;
 
 use crate::config::{self, CommandLine, EnvFacts};
@@ -21,7 +22,9 @@ pub struct SavedPolicy {
     pub env_steps: u64,
     /// The policy.
     pub policy: TrainedPolicy,
-    /// The environment's options, as the run was trained.
+    /// The environment, with the options that the run was trained with.
+    pub env: Arc<dyn AnyEnv>,
+    /// Those options.
     pub env_options: operant_env::EnvOptions,
     /// The run's seed.
     pub seed: u64,
@@ -43,17 +46,18 @@ impl SavedPolicy {
     /// # Errors
     /// As [`SavedPolicy::load`]; also when the policy does not fit the environment with these options.
     pub fn load_with(registry: &Registry, parent: &Path, what: &str, line: &CommandLine) -> Result<Self> {
-        let EvalTarget { run, path, checkpoint, warnings } = EvalTarget::find(parent, what)?;
+        let target = EvalTarget::find(parent, what)?;
+        let env = target.env(registry)?;
+        let EvalTarget { run, path, checkpoint, warnings } = target;
         let at = |error: Error| Error { place: Some(path.display().to_string()), ..error };
-        let env = device::find(registry, &checkpoint.env).map_err(at)?;
         let facts = EnvFacts::of(&env.spec(), registry);
         let requested = config::requested(facts, line, Some((&run, &checkpoint.config)))?;
         let settings = requested.settings;
-        let env = device::with_options(&**env, &settings)?;
+        let env = device::with_options(&*env, &settings)?;
         let policy = TrainedPolicy::from_snapshot(&*env, &settings.learner, &checkpoint.snapshot)
             .map_err(|error| at(error.into()))?;
         let (env_steps, env_options) = (checkpoint.env_steps, settings.env_options);
         let seed = settings.learner.seed;
-        Ok(SavedPolicy { run, path, env_steps, policy, env_options, seed, warnings })
+        Ok(SavedPolicy { run, path, env_steps, policy, env, env_options, seed, warnings })
     }
 }

@@ -1,10 +1,13 @@
 //! Resuming a run from its latest checkpoint.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use operant_env::{AnyEnv, Registry};
 use operant_metrics::RunFile;
 
 use crate::checkpoint::{self, Checkpoint};
+use crate::device;
 use crate::dir::{self, RunDir};
 use crate::error::{Error, Result};
 
@@ -69,6 +72,14 @@ impl Resume {
     /// The environment that it trains.
     pub fn environment(&self) -> &str {
         &self.environment
+    }
+
+    /// The environment, as the run has it.
+    ///
+    /// # Errors
+    /// When it is not there any more.
+    pub fn env(&self, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
+        device::find_of_run(registry, self.dir.path(), &self.environment)
     }
 
     /// Refuses to train another environment than the run's own.

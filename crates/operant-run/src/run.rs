@@ -118,12 +118,12 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     }
     let before = resume.as_ref().and_then(Resume::trained_on);
     let (built, device) = device::start(&requested, before.as_deref(), make_backend)?;
-    let Built { mut backend, settings, applied } = built;
+    let Built { mut backend, settings, applied, world } = built;
     let saved_config = settings.to_saved_toml();
     let mut home = OpenRun::open(resume, &settings)?;
     let _logging = log.open(home.dir.log());
     let state = home.restore(&mut *backend)?;
-    let (store, sinks) = home.open_files(&settings, &saved_config)?;
+    let (store, sinks) = home.open_files(&settings, &saved_config, world.as_deref())?;
     let start = Start {
         home: &home,
         settings: &settings,

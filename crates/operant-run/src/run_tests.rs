@@ -35,7 +35,7 @@ fn requested_for(env: &str, runs: &Path, resumed: Option<(&str, &str)>, assignme
 /// The test's backend with the requested settings.
 fn built(backend: Quadratic, requested: &Requested) -> Result<Built> {
     let applied = AppliedPlan { threads: 1, note: "plan: 1 thread".into(), unbound: None, clamped: None };
-    Ok(Built { backend: Box::new(backend), settings: requested.resolve(None)?, applied })
+    Ok(Built { backend: Box::new(backend), settings: requested.resolve(None)?, applied, world: None })
 }
 
 struct Run {

@@ -20,6 +20,7 @@ use crate::signals::Signals;
 use crate::sinks::{CsvSink, Sinks, TensorBoardSink};
 use crate::state::State;
 use crate::telemetry::{self, Publisher, RingLocation, SideContext};
+use crate::world;
 
 /// A line for the log, for monitors and for the user.
 #[derive(Debug)]
@@ -71,18 +72,31 @@ impl OpenRun {
     ///
     /// # Errors
     /// When one of them cannot be opened; a new run's directory is then removed, so that its name is free.
-    pub fn open_files(&self, settings: &Settings, saved_config: &str) -> Result<(Store, Sinks)> {
-        self.try_to_open_files(settings, saved_config).inspect_err(|_| {
+    pub fn open_files(
+        &self,
+        settings: &Settings,
+        saved_config: &str,
+        world: Option<&str>,
+    ) -> Result<(Store, Sinks)> {
+        self.try_to_open_files(settings, saved_config, world).inspect_err(|_| {
             if self.is_new {
                 let _ = std::fs::remove_dir_all(self.dir.path());
             }
         })
     }
 
-    fn try_to_open_files(&self, settings: &Settings, saved_config: &str) -> Result<(Store, Sinks)> {
+    fn try_to_open_files(
+        &self,
+        settings: &Settings,
+        saved_config: &str,
+        world: Option<&str>,
+    ) -> Result<(Store, Sinks)> {
         let (dir, resumed_at) = (&self.dir, self.resumed_at());
         let store = Store::open(dir.checkpoints(), settings.run.keep_checkpoints)?;
         dir.write("config.toml", saved_config)?;
+        if let Some(world) = world {
+            dir.write(world::FILE, world)?;
+        }
         let mut sinks = Sinks::new();
         if settings.run.csv {
             let path = dir.path().join("metrics.csv");

@@ -321,12 +321,12 @@ fn environments(registry: &Registry, names: &[String]) -> Result<Vec<Arc<dyn Any
     let mut envs: Vec<Arc<dyn AnyEnv>> = Vec::new();
     for name in names {
         let asked = match name.as_str() {
-            "all" => registry.envs(),
-            name => std::slice::from_ref(device::find(registry, name).map_err(|error| error.at("--env"))?),
+            "all" => registry.envs().to_vec(),
+            name => vec![device::find(registry, name).map_err(|error| Error { place: error.place.or(Some("--env".into())), ..error })?],
         };
         for env in asked {
             if !envs.iter().any(|known| known.spec().name == env.spec().name) {
-                envs.push(Arc::clone(env));
+                envs.push(env);
             }
         }
     }

@@ -300,7 +300,7 @@ mod tests {
     fn made(line: CommandLine, file: &ConfigFile) -> Space {
         let registry = operant_env::builtin();
         let env = device::find(&registry, "cartpole").expect("registered");
-        Space::new(env, EnvFacts::of(&env.spec(), &registry), line, file).expect("a space")
+        Space::new(&env, EnvFacts::of(&env.spec(), &registry), line, file).expect("a space")
     }
 
     fn space(set: &[&str], flags: &[(&'static str, &str)]) -> Space {

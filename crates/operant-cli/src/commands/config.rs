@@ -54,7 +54,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     }
     // A GPU that is requested by name need not exist.
     let device = auto.or_else(|| device::choose(&requested, None).ok().map(|(_, device)| device));
-    let of_env = device::network(&**env, &requested.settings)?;
+    let of_env = device::network(&*env, &requested.settings)?;
     output::print(&network(&of_env))?;
     // A length of 0 is chosen by the number of environments, which a GPU may choose later.
     let learner = &requested.settings.learner;
@@ -62,7 +62,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         let length = learner.sequence();
         output::print(&format!("# Sequence length of minibatches: {length} steps\n"))?;
     }
-    match device.map(|device| device::kernels(&**env, &requested.settings, &device)) {
+    match device.map(|device| device::kernels(&*env, &requested.settings, &device)) {
         Some(Ok(Some(choice))) => output::print(&format!("# {choice}\n"))?,
         Some(Err(error)) => output::print(&format!("# kernels: none; {}\n", error.what))?,
         Some(Ok(None)) | None => {}

@@ -6,8 +6,9 @@ mod spaces;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use operant_env::{EnvOption, EnvSpec, OptionValue, OptionValues, Registry};
+use operant_env::{AnyEnv, EnvOption, EnvSpec, OptionValue, OptionValues, Registry};
 use operant_run::config::{EnvFacts, Layers};
 use operant_run::{Requested, device};
 use serde_json::{Value, json};
@@ -55,14 +56,13 @@ impl Listed {
 
 /// Prints the list, or one environment.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let (specs, is_one) = chosen(args.what.as_deref(), registry)?;
+    let (specs, one) = chosen(args.what.as_deref(), registry)?;
     let listed = specs.into_iter().map(|spec| Listed::of(spec, registry));
     let listed = listed.collect::<operant_run::Result<Vec<_>>>()?;
     let text = if args.json {
         listed.iter().map(|env| format!("{}\n", to_json(env))).collect()
-    } else if is_one {
-        let env = registry.find(&listed[0].spec.name)?;
-        one::text(&**env, &listed[0], &registry.specs(), table::width().unwrap_or(80))
+    } else if let Some(env) = one {
+        one::text(&*env, &listed[0], &registry.specs(), table::width().unwrap_or(80))
     } else {
         match table::width() {
             Some(width) => by_family(&listed, width),
@@ -73,12 +73,15 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The environments that match `what`, and whether `what` is the name of one of them.
-fn chosen(what: Option<&str>, registry: &Registry) -> operant_run::Result<(Vec<EnvSpec>, bool)> {
-    let Some(what) = what else { return Ok((registry.specs(), false)) };
+/// The environments that match `what`, and the one that has this name.
+fn chosen(
+    what: Option<&str>,
+    registry: &Registry,
+) -> operant_run::Result<(Vec<EnvSpec>, Option<Arc<dyn AnyEnv>>)> {
+    let Some(what) = what else { return Ok((registry.specs(), None)) };
     let named = device::find(registry, what);
     if let Ok(env) = named {
-        return Ok((vec![env.spec()], true));
+        return Ok((vec![env.spec()], Some(env)));
     }
     let word = what.trim().to_lowercase();
     let of_family = |spec: &EnvSpec| spec.family.to_lowercase() == word.replace('_', " ");
@@ -92,7 +95,7 @@ fn chosen(what: Option<&str>, registry: &Registry) -> operant_run::Result<(Vec<E
     }
     match (fitting.is_empty(), named) {
         (true, Err(error)) => Err(error),
-        _ => Ok((fitting, false)),
+        _ => Ok((fitting, None)),
     }
 }
 

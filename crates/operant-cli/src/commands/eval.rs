@@ -2,9 +2,7 @@
 
 use operant_env::Registry;
 use operant_learn::EvalActions;
-use operant_run::Error;
 use operant_run::config::{self, EnvFacts};
-use operant_run::device;
 use operant_run::eval::{self, EvalResult, EvalTarget};
 use operant_run::evaluate::EvalSummary;
 
@@ -49,15 +47,14 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     for warning in &target.warnings {
         output::warn(warning);
     }
-    let env = device::find(registry, &target.checkpoint.env)
-        .map_err(|error| Error { place: Some(target.path.display().to_string()), ..error })?;
+    let env = target.env(registry)?;
     let facts = EnvFacts::of(&env.spec(), registry);
     let requested = config::requested(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
     let episodes = requested.settings.run.eval_episodes;
     let result = eval::evaluate(&target, &requested, episodes, actions, |requested| {
         // The episodes are few, so the CPU plays them whatever device trained.
-        operant_run::backend(env, requested, &operant_run::Device::cpu())
+        operant_run::backend(&env, requested, &operant_run::Device::cpu())
     })?;
     output::print(&if args.json {
         json(&result)?

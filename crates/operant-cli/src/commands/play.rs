@@ -15,7 +15,7 @@ use operant_env::{AnyEnv, EnvOptions, Registry};
 use operant_learn::EvalActions;
 use operant_learn::cpu::inference::Inference;
 use operant_run::config::{self, EnvFacts};
-use operant_run::{CommandLine, Error, ErrorKind, SavedPolicy, dir};
+use operant_run::{CommandLine, Error, ErrorKind, SavedPolicy, device, dir, world};
 
 use self::episodes::{Agent, Outcome, Tile};
 use self::film::{Film, Format};
@@ -147,9 +147,10 @@ fn numbers(args: &Args, cast: &Cast) -> anyhow::Result<Numbers> {
     Ok(Numbers::These(ranked[..count].iter().map(|outcome| outcome.number).collect()))
 }
 
-/// Creates an environment with these options.
-fn made(registry: &Registry, name: &str, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, Error> {
-    registry.make(name, options).map_err(|error| {
+/// The environment with these options.
+fn with_options(env: &dyn AnyEnv, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, Error> {
+    env.with_options(options).map_err(|error| {
+        let name = env.spec().name;
         Error::usage(error.to_string())
             .remedy(format!("`operant envs {name}` lists the options and their values"))
     })
@@ -157,11 +158,19 @@ fn made(registry: &Registry, name: &str, options: &EnvOptions) -> Result<Arc<dyn
 
 /// The environment, or the environment and policy of the run, that the arguments name.
 fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<Cast> {
-    let unknown = match registry.find(&args.what) {
+    let what = &args.what;
+    // A run may have a colon in its name.
+    let is_run = || config::run_dir(registry.known(), line).is_ok_and(|runs| dir::find(&runs, what).is_ok());
+    let found = match registry.find(what) {
+        Ok(env) => Ok(Arc::clone(env)),
+        Err(_) if world::is_file(what) || (world::is_python(what) && !is_run()) => Ok(device::find(registry, what)?),
+        Err(unknown) => Err(unknown),
+    };
+    let unknown = match found {
         Ok(env) => {
             let spec = env.spec();
             let settings = config::requested(EnvFacts::of(&spec, registry), line, None)?.settings;
-            let env = made(registry, &spec.name, &settings.env_options)?;
+            let env = with_options(&*env, &settings.env_options)?;
             if args.sample {
                 let error = Error::usage(format!("{} is an environment, which has no policy", args.what));
                 return Err(error.at("--sample").remedy("give a run, such as runs/NAME").into());
@@ -185,8 +194,7 @@ fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<
     }
     let saved = SavedPolicy::load_with(registry, &parent, &args.what, line)?;
     saved.warnings.iter().for_each(|warning| output::warn(warning));
-    let SavedPolicy { run, env_steps, policy, env_options, seed, .. } = saved;
-    let env = made(registry, &policy.env, &env_options)?;
+    let SavedPolicy { run, env_steps, policy, env, seed, .. } = saved;
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
     let sampled = if args.sample { ", sampled" } else { "" };
     let title = format!("{}: {run} at {env_steps} steps{sampled}", policy.env);

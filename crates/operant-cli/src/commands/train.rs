@@ -138,7 +138,7 @@ fn configure(
     };
     let env = match (asked, &resume) {
         (Some(env), _) => env,
-        (None, Some(resume)) => device::find(registry, resume.environment())?,
+        (None, Some(resume)) => resume.env(registry)?,
         (None, None) => {
             return Err(operant_run::Error::usage("train needs an environment, or a run to resume")
                 .remedy("`operant train cartpole`, or `operant train --resume RUN`; `operant envs` lists environments"));
@@ -150,7 +150,7 @@ fn configure(
     }
     let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
     let requested = config::requested(facts, &line, resumed)?;
-    Ok((Arc::clone(env), resume, requested))
+    Ok((env, resume, requested))
 }
 
 /// Checks the configuration in this process, then starts the daemon.

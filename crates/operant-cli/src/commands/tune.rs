@@ -81,7 +81,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if !args.dry_run {
         file.check_writable()?;
     }
-    let space = Space::new(env, facts.clone(), line, &file)?;
+    let space = Space::new(&env, facts.clone(), line, &file)?;
     let mut bar = Bar::new();
     let found = search(&space, args.goal, args.budget, &mut bar);
     bar.finish();

@@ -74,6 +74,10 @@ impl AnyEnv for WorldEnv {
         Some(self.world.clone())
     }
 
+    fn file(&self) -> Option<String> {
+        Some(self.world.to_json())
+    }
+
     fn content(&self) -> Option<u64> {
         Some(self.world.content())
     }

@@ -201,7 +201,7 @@ impl Graph {
     }
 
     /// Names a node unless it has a name.
-    pub(super) fn name(&self, id: u32, name: &str) {
+    pub fn name(&self, id: u32, name: &str) {
         let node = &mut self.0.borrow_mut().steps.nodes[id as usize];
         if node.name.is_none() && !matches!(node.op, Op::Parameter(_)) {
             node.name = Some(name.to_owned());
@@ -312,6 +312,47 @@ impl Graph {
                 let kind = Type::Scalar(operation.result());
                 Arg::Node(self.record(Op::Scalar(operation), args.to_vec(), kind))
             }
+        }
+    }
+
+    /// An entry of a table; past its end, the last one.
+    pub fn look_up(&self, table: Vec<Literal>, index: Arg) -> Arg {
+        match index {
+            Arg::Literal(index) => Arg::Literal(table[(index.word() as usize).min(table.len() - 1)]),
+            Arg::Node(_) => {
+                let kind = Type::Scalar(table[0].kind());
+                Arg::Node(self.record(Op::Table(self.table(table)), vec![index], kind))
+            }
+        }
+    }
+
+    /// A word of a memory; past its end, the last one.
+    pub fn element(&self, memory: Arg, index: Arg) -> Arg {
+        let index = match (index, self.type_of(memory)) {
+            (Arg::Literal(Literal::Uint(index)), Type::Memory(size)) => {
+                Arg::Literal(Literal::Uint(index.min(size as u32 - 1)))
+            }
+            (index, _) => index,
+        };
+        Arg::Node(self.record(Op::Element, vec![memory, index], Type::Scalar(Kind::Uint)))
+    }
+
+    /// A memory with `value` at `index` where `at` holds; past its end nothing is written.
+    pub fn store(&self, memory: Arg, at: Arg, index: Arg, value: Arg) -> Arg {
+        let kind = self.type_of(memory);
+        match (at, index, kind) {
+            (Arg::Literal(Literal::Mask(false)), ..) => memory,
+            (_, Arg::Literal(Literal::Uint(index)), Type::Memory(size)) if index as usize >= size => memory,
+            _ => Arg::Node(self.record(Op::Store, vec![memory, at, index, value], kind)),
+        }
+    }
+
+    /// The first memory where the mask, a node, holds, and the second one elsewhere.
+    pub fn choose(&self, mask: Arg, yes: Arg, no: Arg) -> Arg {
+        match mask {
+            _ if yes == no => yes,
+            Arg::Literal(Literal::Mask(holds)) => if holds { yes } else { no },
+            mask => Arg::Node(self.record(Op::Choice, vec![mask, yes, no], self.type_of(yes))),
         }
     }
 

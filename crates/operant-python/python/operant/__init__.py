@@ -38,23 +38,41 @@ if TYPE_CHECKING:
     from operant._train import resume as resume
     from operant._train import runs as runs
     from operant._train import train as train
+    from operant._trace import Bool as Bool
+    from operant._trace import Float as Float
+    from operant._trace import Int as Int
+    from operant._trace import TraceError as TraceError
+    from operant._trace import Uint as Uint
     from operant._vector import VectorEnv as VectorEnv
+    from operant._world import World as World
+    from operant._world import load_world as load_world
+    from operant._world import world as world
 
 __all__ = [
+    "Bool",
     "DeviceArray",
     "DeviceVectorEnv",
     "Env",
+    "Float",
+    "Int",
     "Policy",
     "Run",
+    "TraceError",
+    "Uint",
     "VectorEnv",
+    "World",
     "build_info",
     "envs",
     "load",
+    "load_world",
     "make",
     "make_vec",
+    "math",
     "resume",
     "runs",
+    "shapes",
     "train",
+    "world",
 ]
 __version__: str = build_info()["version"]
 
@@ -66,6 +84,10 @@ _MODULES = {
     "_vector": ["VectorEnv"],
     "_train": ["Run", "resume", "runs", "train"],
     "_policy": ["Policy", "load"],
+    "_trace": ["Bool", "Float", "Int", "TraceError", "Uint"],
+    "_world": ["World", "load_world", "world"],
+    "math": ["math"],
+    "shapes": ["shapes"],
     "envs": ["envs"],
     "sb3": ["sb3"],
 }

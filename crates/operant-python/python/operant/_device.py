@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 from operant import _core, _spaces
 from operant._core import DeviceArray
 from operant._register import name_of
+from operant._world import World
 from operant._vector import AutoresetName, VectorEnv, checked_mode, checked_seed, option_values, reset_mask
 
 Step = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray, dict[str, Any]]
@@ -46,7 +47,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
 
     def __init__(
         self,
-        id: str,
+        id: str | World | type,
         num_envs: int = 1,
         *,
         device: str = "cuda",
@@ -155,14 +156,15 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
 
 
 @overload
-def make_vec(id: str, num_envs: int = 1, *, device: Literal["cpu"] = "cpu", **settings: Any) -> VectorEnv: ...
+def make_vec(id: str | World | type, num_envs: int = 1, *, device: Literal["cpu"] = "cpu", **settings: Any) -> VectorEnv: ...
 @overload
-def make_vec(id: str, num_envs: int = 1, *, device: str, **settings: Any) -> Any: ...
-def make_vec(id: str, num_envs: int = 1, *, device: str = "cpu", **settings: Any) -> Any:
+def make_vec(id: str | World | type, num_envs: int = 1, *, device: str, **settings: Any) -> Any: ...
+def make_vec(id: str | World | type, num_envs: int = 1, *, device: str = "cpu", **settings: Any) -> Any:
     """Environments on a device: a `VectorEnv` on "cpu", a `DeviceVectorEnv` on "cuda" or "cuda:1".
 
     Args:
-        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
+        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them. Or a world: a class with
+            `@operant.world`, or what `operant.load_world` returns.
         num_envs: N.
         device: Where they step.
         **settings: Those of the class.

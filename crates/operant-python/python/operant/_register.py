@@ -28,8 +28,12 @@ def ids() -> dict[str, dict[str, Any]]:
     return found
 
 
-def name_of(id: str) -> str:
-    """The name, or an alias, of the environment with this id: `operant/` is optional."""
+def name_of(id: Any) -> str:
+    """The name, or an alias, of the environment with this id, `operant/` being optional; or of a world, which is recorded."""
+    if not isinstance(id, str):
+        from operant import _world
+
+        return _world.registered(id)
     spec = ids().get(id)
     return spec["name"] if spec else id.removeprefix("operant/")
 

@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from operant._register import name_of
 from operant._vector import Obs, VectorEnv, check_render_mode
+from operant._world import World
 
 Array = NDArray[Any]
 
@@ -22,10 +22,10 @@ class Env(gymnasium.Env[Obs, Any]):
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
-        self, name: str, *, seed: int | None = None, vector: VectorEnv | None = None, **options: Any
+        self, id: str | World | type, *, seed: int | None = None, vector: VectorEnv | None = None, **options: Any
     ) -> None:
         self._vector = vector or VectorEnv(
-            name, 1, threads=1, seed=seed, autoreset_mode="disabled", copy=False, episode_stats=False, **options
+            id, 1, threads=1, seed=seed, autoreset_mode="disabled", copy=False, episode_stats=False, **options
         )
         self.observation_space = self._vector.single_observation_space
         self.action_space = self._vector.single_action_space
@@ -93,16 +93,19 @@ def _reader(obs: Obs) -> Callable[[], Obs]:
 
 
 def _unpickled(vector: VectorEnv, is_reset: bool, rng: np.random.Generator | None) -> Env:
-    env = Env(vector.name, vector=vector)
+    env = Env(vector._kind(), vector=vector)
     env._is_reset, env._np_random = is_reset, rng
     return env
 
 
-def make(id: str, *, seed: int | None = None, max_episode_steps: int | None = None, **options: float | str) -> Env:
+def make(
+    id: str | World | type, *, seed: int | None = None, max_episode_steps: int | None = None, **options: float | str
+) -> Env:
     """One environment: a `gymnasium.Env`.
 
     Args:
-        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
+        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them. Or a world: a class with
+            `@operant.world`, or what `operant.load_world` returns.
         seed: Seed of the first reset; random for none.
         max_episode_steps: Steps after which an episode is truncated: None for the environment's own limit, -1 for no limit.
         **options: The environment's own options: numbers, words or paths.
@@ -111,7 +114,7 @@ def make(id: str, *, seed: int | None = None, max_episode_steps: int | None = No
         ValueError: There is no such environment or option, or a value is out of range.
     """
     own: dict[str, Any] = dict(options)
-    return Env(name_of(id), seed=seed, max_episode_steps=max_episode_steps, **own)
+    return Env(id, seed=seed, max_episode_steps=max_episode_steps, **own)
 
 
 def _registered(name: str, render_mode: str | None = None, **kwargs: Any) -> Env:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from operant import _core
 from operant._policy import Policy
 from operant._register import name_of
+from operant._world import World, is_world
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -131,7 +132,7 @@ class Run:
 
 
 def train(
-    env: str,
+    env: str | World | type,
     *,
     on_update: OnUpdate | None = None,
     progress: bool | None = None,
@@ -148,7 +149,8 @@ def train(
     same and raises SystemExit(75). `operant.resume` continues. On other threads than the main one Python receives no signals.
 
     Args:
-        env: "cartpole", "CartPole-v1" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
+        env: "cartpole", "CartPole-v1" or "operant/CartPole-v1"; `operant.envs.names()` lists them. Or a world: a class with
+            `@operant.world`, or what `operant.load_world` returns.
         on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
             final evaluation. An exception from it stops the run, with a checkpoint, and is raised.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
@@ -164,8 +166,8 @@ def train(
         FloatingPointError: Training diverged.
         RuntimeError: The device failed.
     """
-    if not isinstance(env, str):
-        raise TypeError(f"env: expected the name of an environment, such as 'cartpole', got {env!r}")
+    if not isinstance(env, str) and not is_world(env):
+        raise TypeError(f"env: expected the name of an environment, such as 'cartpole', or a world, got {env!r}")
     return _run(name_of(env), None, on_update, progress, config, env_options, dict(settings))
 
 

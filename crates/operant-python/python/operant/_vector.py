@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from operant import _core, _spaces
 from operant._policy import Policy
 from operant._register import name_of
+from operant._world import World, recorded
 
 Array = NDArray[Any]
 # An array `(N, ...)`, or one for each part of the observations. Any: which of them is known from the environment.
@@ -59,7 +60,8 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
     bytes, and for indices uint8 or uint16, or int64 where one index has the space Discrete, or several have MultiDiscrete.
 
     Args:
-        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
+        id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them. Or a world: a class with
+            `@operant.world`, or what `operant.load_world` returns.
         num_envs: N.
         threads: Threads that step; 0 for all CPUs that the process may use. It changes the time, never a result.
         seed: Seed of the first reset; random for none.
@@ -88,7 +90,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
 
     def __init__(
         self,
-        id: str,
+        id: str | World | type,
         num_envs: int = 1,
         *,
         threads: int = 0,
@@ -110,8 +112,10 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
             if not isinstance(value, (int, np.integer)) or value < 0:
                 raise ValueError(f"{label}: expected a whole number that is not negative, got {value!r}")
         seed = checked_seed(seed)
+        # A world is sent to other processes whole.
+        self._world = None if isinstance(id, str) else recorded(id)
         self._core = _core.Environments(
-            name_of(id),
+            name_of(self._world or id),
             int(num_envs),
             threads=int(threads),
             seed=seed,
@@ -393,9 +397,9 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         self.set_state(rest.pop("state"))
         self.__dict__.update(rest)
 
-    def _kind(self) -> str:
+    def _kind(self) -> Any:
         """How `_unpickled` makes one of this class."""
-        return self.name
+        return self._world or self.name
 
     def __repr__(self) -> str:
         return f"operant.VectorEnv({self.name!r}, num_envs={self.num_envs}, autoreset_mode={self._mode_name!r})"
@@ -668,9 +672,9 @@ def reset_mask(options: Mapping[str, Any] | None, num_envs: int) -> NDArray[np.b
     return mask
 
 
-def _unpickled(kind: str, num_envs: int, threads: int, settings: dict[str, Any]) -> VectorEnv:
-    """An environment by its name, or by its class in `operant.envs`."""
-    if not kind.startswith("class "):
+def _unpickled(kind: Any, num_envs: int, threads: int, settings: dict[str, Any]) -> VectorEnv:
+    """A world, or an environment by its name or its class in `operant.envs`."""
+    if not isinstance(kind, str) or not kind.startswith("class "):
         return VectorEnv(kind, num_envs, threads=threads, **settings)
     from operant import envs
 

@@ -1,0 +1,77 @@
+"""`python -m operant._record MODULE:CLASS FILE`: what `operant train module:Class` runs. Writes the recorded world to FILE."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from typing import Any
+
+from operant import _trace, _world
+
+
+def named(name: str) -> Any:
+    """The object of `package.module:Class`, found from the working directory on, or of `path/to/file.py:Class`."""
+    module_name, _, attribute = name.rpartition(":")
+    if module_name.endswith(".py"):
+        # Its neighbours can be imported, as of a script.
+        sys.path.insert(0, os.path.dirname(os.path.abspath(module_name)))
+        if not os.path.isfile(module_name):
+            raise SystemExit(f"there is no file {module_name}")
+        stem = os.path.splitext(os.path.basename(module_name))[0]
+        spec = importlib.util.spec_from_file_location(stem, module_name)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[stem] = module
+        spec.loader.exec_module(module)
+    else:
+        sys.path.insert(0, os.getcwd())
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not module_name.startswith(error.name):
+                raise
+            raise SystemExit(f"there is no module {module_name} in {os.getcwd()} or in this Python; a file is given as path/to/file.py:Class") from None
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            worlds = [name for name, value in vars(module).items() if _world.is_world(value)]
+            known = f"; it has {', '.join(worlds)}" if worlds else "; it has no class with @operant.world"
+            raise SystemExit(f"{module_name} has no {attribute}{known}")
+        found = getattr(found, part)
+    if not _world.is_world(found):
+        raise SystemExit(f"{attribute} of {module_name} is no world; write @operant.world(...) above the class")
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    name, path = arguments
+    try:
+        _world.recorded(named(name)).save(path)
+    except (_trace.TraceError, TypeError, ValueError) as error:
+        # What the rules do wrong is said by the message; other mistakes need the traceback.
+        if isinstance(error, _trace.TraceError) or _is_ours(error):
+            raise SystemExit(str(error)) from None
+        raise SystemExit(_shown(error)) from None
+    except Exception as error:
+        raise SystemExit(_shown(error)) from None
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether this package raised it, about how a world is declared."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return os.path.dirname(os.path.abspath(last.filename)) == os.path.dirname(os.path.abspath(__file__))
+
+
+def _shown(error: Exception) -> str:
+    """The message, and where it was raised, innermost last."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = os.path.dirname(os.path.abspath(__file__))
+    places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames if not frame.filename.startswith((own, "<frozen"))]
+    return f"{type(error).__name__}: {error}" + "".join(f"\n  {place}" for place in places)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

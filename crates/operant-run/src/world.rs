@@ -1,0 +1,113 @@
+//! Worlds from outside the program: files that `save` wrote, classes in Python, and the worlds that runs keep.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use operant_env::world::{World, WorldEnv};
+use operant_env::{AnyEnv, Registry};
+
+use crate::error::{Error, Result};
+
+/// The file of a run that trains a world, in its directory.
+pub const FILE: &str = "env.world";
+
+/// The ending of files of worlds.
+const ENDING: &str = ".world";
+
+/// Whether a name means a file.
+pub fn is_file(name: &str) -> bool {
+    name.ends_with(ENDING)
+}
+
+/// Whether a name means a class in Python, `module:Class` or `path/to/file.py:Class`.
+pub fn is_python(name: &str) -> bool {
+    name.rsplit_once(':').is_some_and(|(module, class)| !module.is_empty() && !class.is_empty() && !class.contains('/'))
+}
+
+/// The environment of a file.
+///
+/// # Errors
+/// When it cannot be read, or is not a world.
+pub fn load(path: &Path, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
+    let at = || path.display().to_string();
+    let world = World::load(path).map_err(|error| {
+        Error::usage(format!("the world cannot be used: {error}"))
+            .at(at())
+            .remedy("write it with `save` of a class with @operant.world: docs/your-own-world.md")
+    })?;
+    let name = &world.spec.name;
+    if let Some(known) = registry.known().get(name) {
+        return Err(Error::usage(format!("the world has the name of the built-in environment {known}"))
+            .at(at())
+            .remedy(format!("give it another name, such as @operant.world(name=\"my_{name}\")")));
+    }
+    Ok(Arc::new(WorldEnv::new(world)))
+}
+
+/// The world that a run keeps in its directory; None if it trains a built-in environment.
+///
+/// # Errors
+/// When it cannot be read, or is another environment than `name`.
+pub fn of_run(run: &Path, name: &str, registry: &Registry) -> Result<Option<Arc<dyn AnyEnv>>> {
+    let path = run.join(FILE);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let env = load(&path, registry)?;
+    let found = env.spec().name;
+    if found != name {
+        return Err(Error::usage(format!("the run trains {name}, and this is the world {found}"))
+            .at(path.display().to_string())
+            .remedy("restore the file that the run was trained with"));
+    }
+    Ok(Some(env))
+}
+
+/// Records a class with `@operant.world`: `module:Class`, by the Python of `$VIRTUAL_ENV`, or the first `python3`.
+///
+/// # Errors
+/// When there is no Python, it has no operant, or the class cannot be recorded.
+pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
+    let python = interpreter();
+    let scratch = tempfile::tempdir().map_err(|error| {
+        Error::disk("a temporary directory cannot be made", &std::env::temp_dir(), &error)
+    })?;
+    let path = scratch.path().join(FILE);
+    eprintln!("recording {name} with {}", python.display());
+    let output = Command::new(&python)
+        .args(["-m", "operant._record", name])
+        .arg(&path)
+        .stdin(Stdio::null())
+        // What the module prints is not a result of this program.
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(|error| {
+            Error::usage(format!("{name} is a class in Python, and {} cannot be started: {error}", python.display()))
+                .remedy("activate the Python environment that has operant-rl, or give a file that `save` wrote")
+        })?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let lacks = text.contains("No module named operant") || text.contains("No module named 'operant");
+        let error = Error::usage(if lacks {
+            format!("{} has no package operant", python.display())
+        } else {
+            text.trim_end().to_owned()
+        });
+        return Err(error.at(name.to_owned()).remedy(if lacks {
+            "install it there: pip install operant-rl; or activate the environment that has it"
+        } else {
+            "correct the class; docs/your-own-world.md has examples"
+        }));
+    }
+    load(&path, registry)
+}
+
+/// The Python that runs modules of the user.
+fn interpreter() -> PathBuf {
+    match std::env::var_os("VIRTUAL_ENV") {
+        Some(environment) if !environment.is_empty() => Path::new(&environment).join("bin/python"),
+        _ => PathBuf::from("python3"),
+    }
+}
