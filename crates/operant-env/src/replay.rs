@@ -5,7 +5,7 @@ use operant_lane::{Bundle, Draws, Int, Kind, Lane, Mask, Packed, Purpose, Script
 
 use crate::env::{Env, Step};
 use crate::rows::{Rows, RowsMut, Splat};
-use crate::spec::ActionSpace;
+use crate::spec::{ActionSpace, EnvSpec};
 
 /// Which arithmetic replays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +107,18 @@ pub enum CaseError {
     /// Given draws reach only the lanes of the host.
     #[error("a GPU cannot replay `draws`")]
     DrawsOnDevice,
+    /// A recorded world computes in single precision alone.
+    #[error("{env} was recorded in single precision")]
+    Precision {
+        /// Environment.
+        env: String,
+    },
+    /// A recorded world draws its own random numbers.
+    #[error("{env} was recorded, so it draws its own random numbers")]
+    DrawsOfWorld {
+        /// Environment.
+        env: String,
+    },
 }
 
 /// Such as `1 list` or `2 lists`.
@@ -127,6 +139,8 @@ impl CaseError {
             CaseError::DrawsCount { .. } => "give one for each action".to_owned(),
             CaseError::Draws { problem, .. } => problem.clone(),
             CaseError::DrawsOnDevice => "use the scalar or the wide device".to_owned(),
+            CaseError::Precision { .. } => "replay it with --precision f32".to_owned(),
+            CaseError::DrawsOfWorld { .. } => "leave `draws` out".to_owned(),
         }
     }
 }
@@ -172,6 +186,11 @@ fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
     if let Some(index) = (0..kept.len()).find(|&index| case.state[index] < 0.0 && kept[index] >= 0.0) {
         return refused(index, "a whole number of at least 0");
     }
+    check_actions(&spec, case)
+}
+
+/// The part of the check that does not depend on the state.
+pub(crate) fn check_actions(spec: &EnvSpec, case: &Case) -> Result<(), CaseError> {
     for (index, action) in case.actions.iter().enumerate() {
         let (fits, expected) = match &spec.actions {
             ActionSpace::Discrete(choices) => (

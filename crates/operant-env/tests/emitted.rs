@@ -9,6 +9,8 @@ mod cxx;
 mod hash;
 #[path = "support/locks.rs"]
 mod locks;
+#[path = "support/python_worlds.rs"]
+mod python_worlds;
 
 use std::path::Path;
 
@@ -154,6 +156,10 @@ fn emitted_code_gives_the_bits_of_the_scalar_lane() {
     agrees(&locks::Locks);
     agrees(&cards::Cards);
     agrees(&cards::MixedCards);
+    // Worlds that were recorded from Python.
+    for name in ["cartpole", "snake"] {
+        agrees(&python_worlds::load(name));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::World;
 use super::stepper::{Programs, WorldStepper};
 use crate::any::{AnyEnv, LaneWidth, StepError, Stepper, TileSpec};
 use crate::registry::EnvOptions;
+use crate::replay::{Arithmetic, Case, CaseError, CaseWords, Outcome, StepWords};
 use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError};
 
@@ -82,15 +83,20 @@ impl AnyEnv for WorldEnv {
         Some(self.world.content())
     }
 
+    fn replay(&self, arithmetic: Arithmetic, case: &Case) -> Result<Outcome, CaseError> {
+        self.world.replay(arithmetic, case)
+    }
+
+    fn case_words(&self, case: &Case) -> Result<CaseWords, CaseError> {
+        self.world.case_words(case)
+    }
+
+    fn outcome(&self, steps: &[StepWords<'_>]) -> Outcome {
+        self.world.outcome(steps)
+    }
+
     fn picture(&self, state: &[u32]) -> Scene {
         let empty = || Scene { low: [0.0, 0.0], high: [1.0, 1.0], shapes: Vec::new() };
         self.world.draw.as_ref().map_or_else(empty, |drawing| drawing.scene(&self.world.leaves, state))
-    }
-}
-
-impl WorldEnv {
-    /// For people.
-    pub fn sizes(&self) -> String {
-        Programs::compile::<Wide<16>>(&self.world).sizes()
     }
 }

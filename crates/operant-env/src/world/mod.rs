@@ -6,6 +6,7 @@ mod check;
 mod drawing;
 mod file;
 mod link;
+mod replay;
 mod stepper;
 
 use operant_lane::bundle::leaves_of;

@@ -38,13 +38,6 @@ impl Programs {
     }
 }
 
-impl Programs {
-    pub(crate) fn sizes(&self) -> String {
-        let of = |bound: &Bound| format!("{}i/{}r", bound.program.instructions(), bound.program.rows());
-        format!("step {}, start {}, observe {}", of(&self.step), of(&self.start), of(&self.observe))
-    }
-}
-
 /// A program with what its parameters and results stand for.
 #[derive(Debug)]
 struct Bound {

@@ -12,7 +12,7 @@ const MOST_NODES: usize = 1 << 20;
 /// Most words of a memory or entries of a table.
 const MOST_WORDS: usize = 1 << 22;
 /// Most nodes that a call may compute, those of loops once a turn.
-const MOST_COMPUTED: u64 = 1 << 32;
+const MOST_COMPUTED: u64 = 1 << 26;
 /// Deepest nesting of cold paths and loops.
 const DEEPEST: usize = 64;
 

@@ -11,14 +11,14 @@ use super::operation::Operation;
 use super::values::{Constant, Trace, Value};
 use crate::bundle::{Kind, Sink};
 
-/// An argument of a node.
+/// An argument of a node. Files have nodes by their numbers and literals by their kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged)]
 pub enum Arg {
-    /// A literal.
-    Literal(Literal),
     /// The value of a node.
     Node(u32),
+    /// A literal.
+    Literal(Literal),
 }
 
 /// A constant by its bits, so that it can be hashed.
@@ -98,9 +98,9 @@ pub(crate) enum Op {
     Choice,
 }
 
-/// The type of a node.
+/// The type of a node. Files have the name of a kind, or a number of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged)]
 pub enum Type {
     /// A scalar of this kind.
     Scalar(Kind),
@@ -122,16 +122,16 @@ pub(crate) struct Node {
     pub(crate) region: usize,
 }
 
-/// A step of a region.
+/// A step of a region. Files have nodes by their numbers, and the other steps by their fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged)]
 pub(crate) enum Item {
     /// Computes a node.
     Node(u32),
-    /// Runs `body` if `condition` holds; `assigned` pairs each variable with its value after.
-    When { condition: Arg, assigned: Vec<(u32, Arg)>, body: usize },
-    /// Runs `body` `count` times.
+    /// Runs `body` `count` times; `assigned` pairs each variable with its value after.
     Repeat { count: u32, index: u32, assigned: Vec<(u32, Arg)>, body: usize },
+    /// Runs `body` if `condition` holds.
+    When { condition: Arg, assigned: Vec<(u32, Arg)>, body: usize },
 }
 
 /// The steps of a function. Region 0 is the function itself, the others are bodies.

@@ -390,7 +390,7 @@ mod tests {
         let shapes: Vec<&[usize]> = network.tensors.iter().map(|tensor| &tensor.shape[..]).collect();
         assert_eq!(shapes[..4], [&[16, 4, 3, 3][..], &[16], &[6, 16, 4, 4], &[6]]);
         let flops = [48 * 16 * 36, 6 * 6 * 256, 5 * 41, 3 * 5].map(|products| 2 * products);
-        assert_eq!(network.forward_flops(), flops.iter().sum());
+        assert_eq!(network.forward_flops(), flops.iter().sum::<u64>());
         assert_eq!(network.forward_backward_flops(), 3 * flops.iter().sum::<u64>() - flops[0]);
         for (convs, problem) in [
             (&[[4, 9, 1]][..], "kernel 9"),

@@ -457,10 +457,11 @@ def _obs_words(cls: type, label: str, recorder: _core.Recorder, space: dict[str,
 
 
 def _box_bounds(space: Any) -> dict[str, Any]:
-    def numbers(bounds: Any) -> list[Any]:
-        return [float(x) if math.isfinite(x) else ("inf" if x > 0 else "-inf") for x in np.asarray(bounds).reshape(-1).tolist()]
+    def number(bound: Any) -> float | str:
+        # The shortest decimal of its precision: 4.8 for the float32 next to it.
+        return float(str(bound)) if math.isfinite(bound) else "inf" if bound > 0 else "-inf"
 
-    return {"low": numbers(space.low), "high": numbers(space.high)}
+    return {name: [number(bound) for bound in getattr(space, name).reshape(-1)] for name in ("low", "high")}
 
 
 def _obs_space(space: Any, where: str) -> dict[str, Any]:

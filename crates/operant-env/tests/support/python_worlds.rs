@@ -1,0 +1,16 @@
+//! Worlds that were recorded from examples/worlds/*.py; a test of the Python package keeps the files up to date.
+
+use std::path::Path;
+
+use operant_env::world::{World, WorldEnv};
+
+/// The text of tests/data/NAME.world.
+pub fn text(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.world"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The environment.
+pub fn load(name: &str) -> WorldEnv {
+    WorldEnv::new(World::from_json(&text(name)).expect("a world"))
+}
