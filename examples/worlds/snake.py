@@ -65,6 +65,7 @@ def place(body, length, draws):
     name="my_snake",
     observation_space=gymnasium.spaces.Dict(view=MultiBinary((2, VIEW, VIEW)), food=MultiBinary(4), heading=MultiBinary(4)),
     action_space=gymnasium.spaces.Discrete(4),
+    max_episode_steps=2 * SIZE**4,  # longer than an episode can be without starving
     action_names=["up", "right", "down", "left"],
     view=((-0.5, -0.5), (SIZE + 0.5, SIZE + 0.5)),
     fps=10.0,

@@ -5,8 +5,8 @@
 mod python_worlds;
 
 use operant_env::play::{Outputs, RandomActions};
-use operant_env::world::{World, WorldEnv};
 use operant_env::replay::{Arithmetic, Case, CaseError};
+use operant_env::world::{World, WorldEnv};
 use operant_env::{ActionSpace, AnyEnv, Autoreset, LaneWidth, TileSpec, builtin, running_words};
 
 const ROWS: usize = 48;
@@ -42,7 +42,11 @@ fn compare(env: &dyn AnyEnv, world: &dyn AnyEnv, lanes: LaneWidth, steps: u64) {
         assert_eq!((&a.obs, &a.legal), (&b.obs, &b.legal), "{name}: observations after step {step}");
         let bits = |rewards: &[f32]| rewards.iter().map(|reward| reward.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&a.rewards), bits(&b.rewards), "{name}: rewards of step {step}");
-        assert_eq!((&a.terminated, &a.truncated), (&b.terminated, &b.truncated), "{name}: ends of step {step}");
+        assert_eq!(
+            (&a.terminated, &a.truncated),
+            (&b.terminated, &b.truncated),
+            "{name}: ends of step {step}"
+        );
         assert_eq!((bits(&a.returns), &a.lengths), (bits(&b.returns), &b.lengths), "{name}: episodes");
         for row in 0..ROWS {
             if a.ended(row) != [false; 2] {
@@ -69,7 +73,8 @@ fn a_world_from_a_file_is_the_world_that_was_written() {
     for env in builtin().envs() {
         let Some(world) = env.world() else { continue };
         let text = world.to_json();
-        let read = World::from_json(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", world.spec.name));
+        let read =
+            World::from_json(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", world.spec.name));
         assert_eq!(read.to_json(), text, "{}: written again", world.spec.name);
         assert_eq!(read.emit(), world.emit(), "{}: the same CUDA", world.spec.name);
         compare(&**env, &WorldEnv::new(read), LaneWidth::WIDEST, 40);
@@ -101,7 +106,7 @@ fn worlds_from_python_give_the_bits_of_the_built_in_ones() {
         assert!(picture(&world).shapes.len() > 3, "{name}: {:?}", picture(&world));
         if name == "cartpole" {
             let (expected, found) = (picture(&**built_in), picture(&world));
-assert_eq!(expected.shapes[1], found.shapes[1], "the cart");
+            assert_eq!(expected.shapes[1], found.shapes[1], "the cart");
         }
     }
 }
@@ -137,7 +142,8 @@ fn worlds_have_all_autoreset_modes() {
     for autoreset in [Autoreset::NextStep, Autoreset::Disabled] {
         for evaluation in [false, true] {
             let play = |env: &dyn AnyEnv| {
-                let tile = TileSpec { autoreset, evaluation, time_limit: Some(30), ..TileSpec::new(9, 4, ROWS) };
+                let tile =
+                    TileSpec { autoreset, evaluation, time_limit: Some(30), ..TileSpec::new(9, 4, ROWS) };
                 let mut stepper = env.stepper(tile).expect("made of lanes");
                 let mut outputs = Outputs::new(&env.spec(), false, ROWS);
                 let mut words = vec![0; running_words(env) * ROWS];
@@ -147,14 +153,17 @@ fn worlds_have_all_autoreset_modes() {
                         let seeds: Vec<u64> = (0..ROWS as u64).map(|row| row << 33 | 5).collect();
                         stepper.restart(&[0xf0f3; ROWS / 16], Some(&seeds), step).expect("made of lanes");
                     }
-                    let actions: Vec<f32> = (0..ROWS).map(|row| ((step as usize + row) % 3 % 2) as f32).collect();
+                    let actions: Vec<f32> =
+                        (0..ROWS).map(|row| ((step as usize + row) % 3 % 2) as f32).collect();
                     stepper.submit(&actions, step).expect("made of lanes");
                     stepper.collect(outputs.stepped()).expect("made of lanes");
                     stepper.save(&mut words);
                     all.extend_from_slice(&words);
                     all.extend_from_slice(&outputs.obs);
                     all.extend(outputs.rewards.iter().map(|reward| reward.to_bits()));
-                    all.extend(outputs.terminated.iter().chain(&outputs.truncated).map(|word| u32::from(*word)));
+                    all.extend(
+                        outputs.terminated.iter().chain(&outputs.truncated).map(|word| u32::from(*word)),
+                    );
                 }
                 all
             };

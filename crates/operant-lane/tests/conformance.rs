@@ -5,7 +5,8 @@
 #[path = "support/cxx.rs"]
 mod cxx;
 
-use operant_lane::trace::{Graph, Outputs, Parameters, Trace};
+use operant_lane::rows;
+use operant_lane::trace::{Function, Graph, Outputs, Parameters, Trace};
 use operant_lane::{
     Bundle, Float, Int, Lane, Mask, Memory, Packed, Purpose, Sink, Source, Uint, Wide, array,
 };
@@ -413,14 +414,62 @@ fn packed<P: Program, L: Packed>(rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
     output
 }
 
-/// Emits a program, compiles it and runs it over all rows.
-fn emitted<P: Program>(compiler: &str, rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
-    let graph = Graph::new();
-    let names = ["a", "b", "c", "u", "v", "w"].map(|name| format!("in_{name}")).to_vec();
+/// Names of a program's arguments.
+const ARGUMENTS: [&str; 6] = ["in_a", "in_b", "in_c", "in_u", "in_v", "in_w"];
+
+/// Records a program.
+fn recorded<P: Program>() -> Function {
+    let (graph, mut outputs) = (Graph::new(), Outputs::new());
+    let names = ARGUMENTS.map(str::to_owned).to_vec();
     let input = Input::<Trace<'_>>::load(&mut Parameters::new(&graph, names));
-    let mut outputs = Outputs::new();
     let places = (0..8).map(|i| format!("x[{i}]")).chain((0..8).map(|i| format!("y[{i}]"))).collect();
     outputs.assign(&P::run(input), places);
+    graph.finish(outputs)
+}
+
+/// A result's word, with one NaN for all.
+fn canonical(column: usize, word: u32) -> u32 {
+    if column < 8 && f32::from_bits(word).is_nan() { f32::NAN.to_bits() } else { word }
+}
+
+/// Calls a recording row by row: the reference of the row interpreter.
+fn called(function: &Function, rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
+    let mut output = vec![Vec::new(); 16];
+    for row in rows {
+        let argument = |name: &str| ARGUMENTS.iter().position(|argument| *argument == name);
+        let results = function.call(&mut |name| vec![row[argument(name).expect("an argument")]]);
+        for (column, word) in results.into_iter().flatten().enumerate() {
+            output[column].push(canonical(column, word));
+        }
+    }
+    output
+}
+
+/// Runs a recording in the row interpreter.
+fn interpreted<L: Packed>(function: &Function, rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
+    let program = rows::Program::compile::<L>(function);
+    let mut frame = program.frame();
+    let mut output = vec![vec![0; rows.len()]; 16];
+    for first in (0..rows.len()).step_by(program.width()) {
+        let count = program.width().min(rows.len() - first);
+        for (k, name) in ARGUMENTS.iter().enumerate() {
+            let column: Vec<u32> = rows[first..first + count].iter().map(|row| row[k]).collect();
+            if let Some(input) = program.input(name) {
+                frame.load(input, 0, &column);
+            }
+        }
+        program.run(&mut frame, count / rows::CHUNK);
+        let words = program.outputs().iter().flat_map(|result| &result.words);
+        for (column, word) in words.enumerate() {
+            frame
+                .store_with(*word, &mut output[column][first..first + count], |word| canonical(column, word));
+        }
+    }
+    output
+}
+
+/// Emits a recording, compiles it and runs it over all rows.
+fn emitted<P: Program>(function: &Function, compiler: &str, rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
     let source = format!(
         "#include <cstdio>\n#include \"intrinsics.h\"\n{}static void program(float in_a, float in_b, float in_c, unsigned in_u, \
          unsigned in_v, unsigned in_w, float* x, unsigned* y) {{\n{}}}\n\
@@ -428,8 +477,8 @@ fn emitted<P: Program>(compiler: &str, rows: &[[u32; 6]]) -> Vec<Vec<u32>> {
          program(__uint_as_float(r[0]), __uint_as_float(r[1]), __uint_as_float(r[2]), r[3], r[4], r[5], x, y);\n\
          for (float& f : x) if (f != f) f = __uint_as_float(0x7fc00000u);\n\
          fwrite(x, 4, 8, stdout); fwrite(y, 4, 8, stdout);\n    }}\n}}\n",
-        graph.emit_tables(P::NAME),
-        graph.emit(&outputs, P::NAME),
+        function.emit_tables(P::NAME),
+        function.emit(P::NAME),
     );
     let bytes: Vec<u8> = rows.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
     let output = cxx::run(compiler, P::NAME, &source, &bytes);
@@ -452,8 +501,13 @@ fn conforms<P: Program>() {
     let expected = packed::<P, f32>(&rows);
     compare(P::NAME, "Wide<8>", &rows, &expected, &packed::<P, Wide<8>>(&rows));
     compare(P::NAME, "Wide<16>", &rows, &expected, &packed::<P, Wide<16>>(&rows));
+    let function = recorded::<P>();
+    compare(P::NAME, "Function::call", &rows, &expected, &called(&function, &rows));
+    compare(P::NAME, "rows of f32", &rows, &expected, &interpreted::<f32>(&function, &rows));
+    compare(P::NAME, "rows of Wide<8>", &rows, &expected, &interpreted::<Wide<8>>(&function, &rows));
+    compare(P::NAME, "rows of Wide<16>", &rows, &expected, &interpreted::<Wide<16>>(&function, &rows));
     if let Some(compiler) = cxx::compiler(P::NAME) {
-        compare(P::NAME, "Trace", &rows, &expected, &emitted::<P>(&compiler, &rows));
+        compare(P::NAME, "Trace", &rows, &expected, &emitted::<P>(&function, &compiler, &rows));
     }
 }
 

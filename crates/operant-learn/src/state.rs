@@ -121,7 +121,8 @@ pub(crate) fn check_content(snapshot: &Snapshot, env: &dyn AnyEnv) -> Result<(),
     if snapshot.counters.get(CONTENT).copied() == env.content() {
         return Ok(());
     }
-    let what = "the environment was made from another file than in training, or its file or rules have changed";
+    let what =
+        "the environment was made from another file than in training, or its file or rules have changed";
     Err(LearnError::Snapshot(what.to_owned()))
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 #[path = "support/gpu.rs"]
 mod gpu;
+#[path = "../../operant-env/tests/support/python_worlds.rs"]
+mod python_worlds;
 
 use gpu::device;
 use operant_cuda::Device;
@@ -81,4 +83,24 @@ fn cartpole_is_learned_from_the_kernels_samples() {
         let [first, last] = learn.visit(builtin().find("cartpole").expect("registered"));
         assert!(first < 40.0 && last > 150.0, "{precision}: {first} at first, {last} at last");
     }
+}
+
+#[test]
+fn a_world_from_python_gives_the_samples_of_the_built_in_environment() {
+    let Some(device) = device(0) else { return };
+    let config = Config { num_envs: 32, num_steps: 64, total_timesteps: 32 * 64 * 3, ..Config::default() };
+    let samples = |env: &dyn AnyEnv| {
+        let rollout = CudaRollout::new(&device, env, &config, Precision::F32).expect("a rollout");
+        rollout.set_params(&init_params(rollout.network(), 5)).expect("parameters");
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            rollout.roll().expect("a horizon");
+            all.extend(rollout.samples().expect("samples"));
+        }
+        let episodes = rollout.episodes().expect("episodes");
+        assert!(episodes.count > 20.0, "{} episodes", episodes.count);
+        all
+    };
+    let built_in = samples(&**builtin().find("cartpole").expect("registered"));
+    assert!(samples(&python_worlds::load("cartpole")) == built_in);
 }

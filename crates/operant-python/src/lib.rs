@@ -46,9 +46,9 @@ mod _core {
     #[pymodule_export]
     use crate::policy::Policy;
     #[pymodule_export]
-    use crate::world::{Arg, RecordedDraws, RecordedTurns, Recorder, World, add_world};
-    #[pymodule_export]
     use crate::train::{Control, evaluate, list_runs, metrics, result, train};
+    #[pymodule_export]
+    use crate::world::{Arg, RecordedDraws, RecordedTurns, Recorder, World, add_world};
 }
 
 /// An error in any but the first interpreter of this process that imports this: its classes belong to that one.

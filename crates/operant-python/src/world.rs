@@ -96,7 +96,8 @@ impl Recorder {
         match results {
             Ok(results) if kinds(&results) => results.into_iter().map(|arg| arg.0).collect(),
             Ok(_) => {
-                *raised = Some(PyTypeError::new_err("a rule returned values of other kinds than it was given"));
+                *raised =
+                    Some(PyTypeError::new_err("a rule returned values of other kinds than it was given"));
                 before.iter().map(|(_, arg)| *arg).collect()
             }
             Err(error) => {
@@ -185,7 +186,13 @@ impl Recorder {
     }
 
     /// The values that `rule()` returns where the mask, which is no constant, holds; `before` elsewhere.
-    fn when(&self, mask: Arg, before: Vec<Arg>, names: Vec<String>, rule: &Bound<'_, PyAny>) -> PyResult<Vec<Arg>> {
+    fn when(
+        &self,
+        mask: Arg,
+        before: Vec<Arg>,
+        names: Vec<String>,
+        rule: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<Arg>> {
         let before = self.typed(&before);
         let mut raised = None;
         let after = self.0.when(mask.0, &before, &names, || {
@@ -196,7 +203,13 @@ impl Recorder {
     }
 
     /// The values after `rule(index, values)` ran `count` times.
-    fn repeat(&self, count: u32, before: Vec<Arg>, names: Vec<String>, rule: &Bound<'_, PyAny>) -> PyResult<Vec<Arg>> {
+    fn repeat(
+        &self,
+        count: u32,
+        before: Vec<Arg>,
+        names: Vec<String>,
+        rule: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<Arg>> {
         let before = self.typed(&before);
         let mut raised = None;
         let after = self.0.repeat(count, &before, &names, |index, carried| {
@@ -226,7 +239,8 @@ impl Recorder {
         for (place, arg) in results {
             outputs.put(place, graph.type_of(arg.0), arg.0);
         }
-        serde_json::to_string(&graph.finish(outputs)).map_err(|error| PyValueError::new_err(error.to_string()))
+        serde_json::to_string(&graph.finish(outputs))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }
 
@@ -280,7 +294,9 @@ impl RecordedDraws {
 
     /// The next `words` draws, for a rule that not every environment runs.
     fn reserve(&mut self, recorder: &Recorder, words: u32) -> PyResult<Self> {
-        self.draw(recorder, words.next_multiple_of(4), |draws| RecordedDraws(HeldDraws::hold(&draws.reserve(words))))
+        self.draw(recorder, words.next_multiple_of(4), |draws| {
+            RecordedDraws(HeldDraws::hold(&draws.reserve(words)))
+        })
     }
 
     /// Draws for each of `count` turns of a loop: a function from the index to the draws of a turn.
@@ -323,7 +339,9 @@ static WORLDS: Mutex<BTreeMap<String, Shared<WorldEnv>>> = Mutex::new(BTreeMap::
 /// The registry with the worlds of this process.
 pub fn with_worlds(registry: Registry) -> Registry {
     let worlds = WORLDS.lock().unwrap_or_else(PoisonError::into_inner);
-    worlds.values().fold(registry, |registry, world| registry.with_shared(Shared::clone(world) as Shared<dyn AnyEnv>))
+    worlds
+        .values()
+        .fold(registry, |registry, world| registry.with_shared(Shared::clone(world) as Shared<dyn AnyEnv>))
 }
 
 /// From now on this process finds the world by its name; it replaces another one of that name.
@@ -346,7 +364,8 @@ impl World {
     fn new(py: Python<'_>, text: &Bound<'_, PyBytes>) -> PyResult<Self> {
         let bytes = text.as_bytes().to_vec();
         let world = guarded(|| {
-            py.detach(|| world::World::from_json(&bytes)).map_err(|error| PyValueError::new_err(error.to_string()))
+            py.detach(|| world::World::from_json(&bytes))
+                .map_err(|error| PyValueError::new_err(error.to_string()))
         })?;
         Ok(World(Shared::new(WorldEnv::new(world))))
     }

@@ -22,7 +22,8 @@ pub fn is_file(name: &str) -> bool {
 
 /// Whether a name means a class in Python, `module:Class` or `path/to/file.py:Class`.
 pub fn is_python(name: &str) -> bool {
-    name.rsplit_once(':').is_some_and(|(module, class)| !module.is_empty() && !class.is_empty() && !class.contains('/'))
+    name.rsplit_once(':')
+        .is_some_and(|(module, class)| !module.is_empty() && !class.is_empty() && !class.contains('/'))
 }
 
 /// The environment of a file.
@@ -37,7 +38,9 @@ pub fn load(path: &Path, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
             .remedy("write it with `save` of a class with @operant.world: docs/your-own-world.md")
     })?;
     let name = &world.spec.name;
-    if let Some(known) = registry.known().get(name) {
+    // A process that trained the world may know it already.
+    let is_built_in = |env: &Arc<dyn AnyEnv>| env.file().is_none();
+    if let Some(known) = registry.find(name).ok().filter(|env| is_built_in(env)).map(|env| env.spec().name) {
         return Err(Error::usage(format!("the world has the name of the built-in environment {known}"))
             .at(at())
             .remedy(format!("give it another name, such as @operant.world(name=\"my_{name}\")")));
@@ -80,12 +83,15 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         .arg(&path)
         .stdin(Stdio::null())
         // What the module prints is not a result of this program.
-        .stdout(Stdio::null())
+        .stdout(std::io::stderr())
         .stderr(Stdio::piped())
         .output()
         .map_err(|error| {
-            Error::usage(format!("{name} is a class in Python, and {} cannot be started: {error}", python.display()))
-                .remedy("activate the Python environment that has operant-rl, or give a file that `save` wrote")
+            Error::usage(format!(
+                "{name} is a class in Python, and {} cannot be started: {error}",
+                python.display()
+            ))
+            .remedy("activate the Python environment that has operant-rl, or give a file that `save` wrote")
         })?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
@@ -84,6 +85,7 @@ fn saved(
         path: "test".into(),
         env_steps: 1,
         policy,
+        env: Arc::clone(operant_env::builtin().find("cartpole").expect("built in")),
         env_options: Default::default(),
         seed: 1,
         warnings: Vec::new(),

@@ -322,7 +322,10 @@ fn environments(registry: &Registry, names: &[String]) -> Result<Vec<Arc<dyn Any
     for name in names {
         let asked = match name.as_str() {
             "all" => registry.envs().to_vec(),
-            name => vec![device::find(registry, name).map_err(|error| Error { place: error.place.or(Some("--env".into())), ..error })?],
+            name => vec![
+                device::find(registry, name)
+                    .map_err(|error| Error { place: error.place.or(Some("--env".into())), ..error })?,
+            ],
         };
         for env in asked {
             if !envs.iter().any(|known| known.spec().name == env.spec().name) {

@@ -62,7 +62,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let text = if args.json {
         listed.iter().map(|env| format!("{}\n", to_json(env))).collect()
     } else if let Some(env) = one {
-        one::text(&*env, &listed[0], &registry.specs(), table::width().unwrap_or(80))
+        let asked = args.what.as_deref().unwrap_or_default();
+        one::text(&*env, &listed[0], &registry.specs(), table::width().unwrap_or(80), asked)
     } else {
         match table::width() {
             Some(width) => by_family(&listed, width),
@@ -73,11 +74,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// Specifications, and the environment if one was named.
+type Chosen = (Vec<EnvSpec>, Option<Arc<dyn AnyEnv>>);
+
 /// The environments that match `what`, and the one that has this name.
-fn chosen(
-    what: Option<&str>,
-    registry: &Registry,
-) -> operant_run::Result<(Vec<EnvSpec>, Option<Arc<dyn AnyEnv>>)> {
+fn chosen(what: Option<&str>, registry: &Registry) -> operant_run::Result<Chosen> {
     let Some(what) = what else { return Ok((registry.specs(), None)) };
     let named = device::find(registry, what);
     if let Ok(env) = named {

@@ -163,7 +163,9 @@ fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<
     let is_run = || config::run_dir(registry.known(), line).is_ok_and(|runs| dir::find(&runs, what).is_ok());
     let found = match registry.find(what) {
         Ok(env) => Ok(Arc::clone(env)),
-        Err(_) if world::is_file(what) || (world::is_python(what) && !is_run()) => Ok(device::find(registry, what)?),
+        Err(_) if world::is_file(what) || (world::is_python(what) && !is_run()) => {
+            Ok(device::find(registry, what)?)
+        }
         Err(unknown) => Err(unknown),
     };
     let unknown = match found {

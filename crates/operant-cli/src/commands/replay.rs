@@ -72,10 +72,14 @@ fn option(text: &str) -> Result<(String, OptionValue), String> {
 
 /// Replays standard input.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let arithmetic = arithmetic(args)?;
     let options = args.options.iter().cloned().collect();
     let env = device::find(registry, &args.env)?.with_options(&options);
     let env = env.map_err(|error| Error::from(&error).at("--set"))?;
+    let mut arithmetic = arithmetic(args)?;
+    // Recorded worlds have no double precision.
+    if env.file().is_some() && args.precision.is_none() && arithmetic == Arithmetic::F64 {
+        arithmetic = Arithmetic::F32;
+    }
     match args.device {
         On::Cuda(ordinal) => {
             let device = open(registry, ordinal)

@@ -25,7 +25,6 @@ impl WorldEnv {
     pub fn new(world: World) -> Self {
         Self { world, programs: Default::default() }
     }
-
 }
 
 impl AnyEnv for WorldEnv {

@@ -66,11 +66,16 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
             return problem("actions that are real numbers have no legal choices".to_owned());
         };
         let logits = choices.iter().sum();
-        let legals: Vec<(Place, Kind)> = (0..logits).map(|choice| (Place::Legal(choice), Kind::Mask)).collect();
+        let legals: Vec<(Place, Kind)> =
+            (0..logits).map(|choice| (Place::Legal(choice), Kind::Mask)).collect();
         check.function("legal", legal, of_state, &legals, "")?;
     }
     if let Some(draw) = draw {
-        let is_view = draw.low.iter().zip(draw.high).all(|(low, high)| low.is_finite() && high.is_finite() && *low < high);
+        let is_view = draw
+            .low
+            .iter()
+            .zip(draw.high)
+            .all(|(low, high)| low.is_finite() && high.is_finite() && *low < high);
         if !is_view {
             return problem(format!("the view from {:?} to {:?} is empty", draw.low, draw.high));
         }
@@ -92,7 +97,9 @@ fn actions(space: &ActionSpace) -> Result<(), Problem> {
         ActionSpace::Box { low, high } => {
             let is_range = |(low, high): (&f64, &f64)| low.is_finite() && high.is_finite() && low < high;
             if low.is_empty() || low.len() != high.len() || !low.iter().zip(high).all(is_range) {
-                return problem("the action's bounds are not finite, or no ranges".to_owned());
+                return problem(
+                    "the bounds of the action are not finite, or not one below the other".to_owned(),
+                );
             }
         }
     }
@@ -116,7 +123,10 @@ fn fields(leaves: &[Leaf]) -> Result<(), Problem> {
             if array == name && last + 1 == index && kind == leaf.kind);
         let begins = matches!(index, None | Some(0)) && known.insert(name);
         if canonical != leaf.name || !is_name(name) || !(continues || begins) {
-            return problem(format!("the state has a field \"{}\" that is reserved, twice there, or out of order", leaf.name));
+            return problem(format!(
+                "the state has a field \"{}\" that is reserved, twice there, or out of order",
+                leaf.name
+            ));
         }
         before = index.map(|index| (name, index, leaf.kind));
     }
@@ -146,9 +156,8 @@ impl Checked<'_> {
         next: &str,
     ) -> Result<(), Problem> {
         for (parameter, kind) in function.parameters() {
-            self.parameter(parameter, kind, reads).map_err(|Problem(what)| {
-                Problem(format!("{name}: the parameter {parameter}: {what}"))
-            })?;
+            self.parameter(parameter, kind, reads)
+                .map_err(|Problem(what)| Problem(format!("{name}: the parameter {parameter}: {what}")))?;
         }
         let mut found = vec![false; results.len()];
         for output in function.outputs() {

@@ -23,12 +23,8 @@ impl World {
             return Err(CaseError::State { env: spec.name.clone(), got, expected });
         }
         let word = |(index, (leaf, &value)): (usize, (&Leaf, &f64))| {
-            let refused = |what: &str| CaseError::Entry {
-                env: spec.name.clone(),
-                index,
-                value,
-                what: what.to_owned(),
-            };
+            let refused =
+                |what: &str| CaseError::Entry { env: spec.name.clone(), index, value, what: what.to_owned() };
             let is_whole = |low: f64, high: f64| value.fract() == 0.0 && (low..=high).contains(&value);
             match leaf.kind {
                 Kind::Float if value.is_finite() => Ok((value as f32).to_bits()),
@@ -129,7 +125,8 @@ impl World {
             Place::State(leaf) => {
                 // A memory takes as many words as it has.
                 let array = format!("{}[", &name["state.".len()..]);
-                let words = self.leaves[leaf..].iter().take_while(|leaf| leaf.name.starts_with(&array)).count();
+                let words =
+                    self.leaves[leaf..].iter().take_while(|leaf| leaf.name.starts_with(&array)).count();
                 state[leaf..leaf + words.max(1)].to_vec()
             }
             Place::Action(component) => vec![action[component]],

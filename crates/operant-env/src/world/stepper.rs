@@ -210,7 +210,16 @@ impl<L: Packed> WorldStepper<L> {
             }
             let [low, high, number] = &self.begun;
             let keys = [&low[..], high, number];
-            let given = Given { keys, states: &[], actions: &[], stride: 0, column: 0, count, step: self.step, purpose };
+            let given = Given {
+                keys,
+                states: &[],
+                actions: &[],
+                stride: 0,
+                column: 0,
+                count,
+                step: self.step,
+                purpose,
+            };
             bound.run(&mut self.frames.start, &given);
             self.row.resize(rows.len(), 0);
             for (from, place, kind) in &bound.outputs {
@@ -301,11 +310,14 @@ impl<L: Packed> Stepper for WorldStepper<L> {
             for at in (column..column + count).step_by(L::WIDTH) {
                 let bits = &mut returns[at..at + L::WIDTH];
                 bits.iter_mut().zip(&returns_before[at..]).for_each(|(to, from)| *to = f32::from_bits(*from));
-                let mut episode =
-                    Episode::<L> { elapsed: L::load_uint(&lengths_before[at..]), episodic_return: L::load_float(bits) };
+                let mut episode = Episode::<L> {
+                    elapsed: L::load_uint(&lengths_before[at..]),
+                    episodic_return: L::load_float(bits),
+                };
                 let ended = L::mask_from_words(L::load_uint(&ends[at - column..]));
                 let reward = L::load_float(&rewards[at..]);
-                let (outcome, starting) = episode.advance(self.tile.autoreset, self.time_limit, reward, ended);
+                let (outcome, starting) =
+                    episode.advance(self.tile.autoreset, self.time_limit, reward, ended);
                 L::store_uint(episode.elapsed, &mut lengths_before[at..]);
                 L::store_uint(L::to_words(episode.episodic_return), &mut returns_before[at..]);
                 L::store_float(outcome.reward, &mut rewards[at..]);

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use operant_env::world::{World, WorldEnv};
 
-/// The text of tests/data/NAME.world.
+/// The text of tests/data/NAME.world of operant-env.
 pub fn text(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.world"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../operant-env/tests/data/{name}.world"));
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

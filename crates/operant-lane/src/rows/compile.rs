@@ -16,7 +16,8 @@ impl Program {
         let places = place(&mut drafts);
         let row_bytes = places.count.max(1) * CHUNK * 4;
         let stride = (CACHE_BYTES / row_bytes).clamp(1, MOST_CHUNKS);
-        let tables = function.steps.tables.iter().map(|table| table.iter().map(|entry| entry.word()).collect());
+        let tables =
+            function.steps.tables.iter().map(|table| table.iter().map(|entry| entry.word()).collect());
         let constants = Constants { tables: tables.collect(), operands: Vec::new(), stride };
         let mut assembler = Assembler { places, sizes: &drafts.sizes, constants, code: Vec::new() };
         let mut labels = HashMap::new();
@@ -188,7 +189,9 @@ impl Assembler<'_> {
                 let mask = self.at(*mask);
                 self.code.push(Code::Break { mask, to: *label });
             }
-            Draft::Here { .. } | Draft::Begin { .. } | Draft::End { .. } => unreachable!("handled by the caller"),
+            Draft::Here { .. } | Draft::Begin { .. } | Draft::End { .. } => {
+                unreachable!("handled by the caller")
+            }
         }
     }
 }

@@ -17,28 +17,71 @@ pub(super) enum Term {
 
 #[derive(Debug, Clone)]
 pub(super) enum Draft {
-    Scalar { operation: Operation, to: Id, args: Vec<Term> },
+    Scalar {
+        operation: Operation,
+        to: Id,
+        args: Vec<Term>,
+    },
     /// All rows of a value.
-    Copy { to: Id, from: Term },
-    LookUp { to: Id, index: Id, table: usize },
+    Copy {
+        to: Id,
+        from: Term,
+    },
+    LookUp {
+        to: Id,
+        index: Id,
+        table: usize,
+    },
     /// One word of a memory.
-    Element { to: Id, memory: Id, index: Term },
+    Element {
+        to: Id,
+        memory: Id,
+        index: Term,
+    },
     /// A write to a memory in its place: condition, index, value.
-    Write { memory: Id, operands: [Term; 3] },
+    Write {
+        memory: Id,
+        operands: [Term; 3],
+    },
     /// A memory from a table.
-    Fill { to: Id, table: usize },
+    Fill {
+        to: Id,
+        table: usize,
+    },
     /// A memory from its words.
-    Gather { to: Id, words: Vec<Term> },
+    Gather {
+        to: Id,
+        words: Vec<Term>,
+    },
     /// The rows of `from` where the mask holds.
-    Replace { to: Id, mask: Id, from: Id },
-    Random { to: [Option<Id>; 4], args: [Term; 6] },
+    Replace {
+        to: Id,
+        mask: Id,
+        from: Id,
+    },
+    Random {
+        to: [Option<Id>; 4],
+        args: [Term; 6],
+    },
     /// Continues at the matching [`Draft::Here`] if the mask holds nowhere.
-    Skip { mask: Id, label: usize },
+    Skip {
+        mask: Id,
+        label: usize,
+    },
     /// As `Skip`, out of the innermost loop.
-    Break { mask: Id, label: usize },
-    Here { label: usize },
-    Begin { index: Option<Id> },
-    End { count: u32 },
+    Break {
+        mask: Id,
+        label: usize,
+    },
+    Here {
+        label: usize,
+    },
+    Begin {
+        index: Option<Id>,
+    },
+    End {
+        count: u32,
+    },
 }
 
 /// A parameter: its name, type and value.
@@ -244,7 +287,9 @@ impl Writer<'_> {
         for item in &self.steps.regions[body] {
             match item {
                 Item::Node(_) => (),
-                Item::When { condition, assigned, .. } if cold.is_none() => cold = Some((*condition, assigned)),
+                Item::When { condition, assigned, .. } if cold.is_none() => {
+                    cold = Some((*condition, assigned))
+                }
                 _ => return false,
             }
         }
@@ -346,4 +391,3 @@ impl Writer<'_> {
         Term::Value(*to[usize::from(word)].get_or_insert(fresh))
     }
 }
-

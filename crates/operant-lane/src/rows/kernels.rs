@@ -73,9 +73,12 @@ fn map<L: Packed, A: Arithmetic, const LITERALS: u8>(
         let args = args.map(|arg| arg[k].get());
         let mut result = ZERO;
         for part in (0..CHUNK).step_by(L::WIDTH) {
-            let args = core::array::from_fn(|k| {
-                if is_row(k) { L::load_uint(&args[k].0[part..]) } else { constants[k] }
-            });
+            let args =
+                core::array::from_fn(
+                    |k| {
+                        if is_row(k) { L::load_uint(&args[k].0[part..]) } else { constants[k] }
+                    },
+                );
             L::store_uint(A::words::<L>(args), &mut result.0[part..]);
         }
         to[k].set(result);
@@ -125,7 +128,12 @@ pub(super) fn fill_memory(rows: &mut [Chunk], chunks: usize, i: &Instruction, co
 }
 
 /// `more` rows from the second argument where the mask holds; the other rows are kept.
-pub(super) fn replace_memory<L: Packed>(rows: &mut [Chunk], chunks: usize, i: &Instruction, constants: &Constants) {
+pub(super) fn replace_memory<L: Packed>(
+    rows: &mut [Chunk],
+    chunks: usize,
+    i: &Instruction,
+    constants: &Constants,
+) {
     let run = scalar::<L>(Operation::UintSelect, 0);
     for row in 0..i.more {
         let (to, from) = (i.to + row * constants.stride, i.args[1] + row * constants.stride);
@@ -149,9 +157,8 @@ pub(super) fn element(rows: &mut [Chunk], chunks: usize, i: &Instruction, consta
     for k in 0..chunks {
         let index = rows[i.args[1] + k].0;
         let memory = &rows[i.args[0] + k..];
-        let read = core::array::from_fn(|lane| {
-            memory[(index[lane] as usize).min(last) * constants.stride].0[lane]
-        });
+        let read =
+            core::array::from_fn(|lane| memory[(index[lane] as usize).min(last) * constants.stride].0[lane]);
         rows[i.to + k].0 = read;
     }
 }

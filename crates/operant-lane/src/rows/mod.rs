@@ -154,7 +154,10 @@ impl Program {
 
     /// Computes the results for the first `chunks` chunks of the rows.
     pub fn run(&self, frame: &mut Frame, chunks: usize) {
-        assert!(chunks <= self.stride && frame.chunks.len() == self.rows * self.stride, "a frame of this program");
+        assert!(
+            chunks <= self.stride && frame.chunks.len() == self.rows * self.stride,
+            "a frame of this program"
+        );
         let mut at = 0;
         while let Some(code) = self.code.get(at) {
             at += 1;
@@ -246,6 +249,8 @@ impl Frame {
     }
 
     fn holds_anywhere(&self, mask: usize, chunks: usize) -> bool {
-        self.chunks[mask..mask + chunks].iter().any(|chunk| chunk.0.iter().fold(0, |any, word| any | word) != 0)
+        self.chunks[mask..mask + chunks]
+            .iter()
+            .any(|chunk| chunk.0.iter().fold(0, |any, word| any | word) != 0)
     }
 }

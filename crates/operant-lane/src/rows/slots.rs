@@ -20,7 +20,10 @@ struct Uses {
 
 fn uses(draft: &Draft) -> Uses {
     let ids = |terms: &[Term]| {
-        terms.iter().filter_map(|term| if let Term::Value(id) = term { Some(*id) } else { None }).collect::<Vec<_>>()
+        terms
+            .iter()
+            .filter_map(|term| if let Term::Value(id) = term { Some(*id) } else { None })
+            .collect::<Vec<_>>()
     };
     match draft {
         Draft::Scalar { to, args, .. } => Uses { reads: ids(args), writes: vec![*to], in_place: true },
@@ -44,7 +47,9 @@ fn uses(draft: &Draft) -> Uses {
         Draft::Random { to, args } => {
             Uses { reads: ids(args), writes: to.iter().flatten().copied().collect(), in_place: true }
         }
-        Draft::Skip { mask, .. } | Draft::Break { mask, .. } => Uses { reads: vec![*mask], ..Uses::default() },
+        Draft::Skip { mask, .. } | Draft::Break { mask, .. } => {
+            Uses { reads: vec![*mask], ..Uses::default() }
+        }
         Draft::Begin { index } => Uses { writes: index.iter().copied().collect(), ..Uses::default() },
         Draft::Here { .. } | Draft::End { .. } => Uses::default(),
     }

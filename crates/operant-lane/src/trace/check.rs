@@ -54,9 +54,9 @@ impl Unchecked {
             return invalid(format!("node {unused} is in no region"));
         }
         for output in &self.outputs {
-            check.visible(output.value, output.kind).map_err(|Invalid(what)| {
-                Invalid(format!("the output {}: {what}", output.place))
-            })?;
+            check
+                .visible(output.value, output.kind)
+                .map_err(|Invalid(what)| Invalid(format!("the output {}: {what}", output.place)))?;
         }
         let scopes = check.scopes;
         for (node, scope) in self.steps.nodes.iter_mut().zip(scopes) {
@@ -73,7 +73,10 @@ impl Unchecked {
                 return invalid(format!("table {number} is not made of floats or unsigned integers alone"));
             }
             if table.len() > MOST_WORDS {
-                return invalid(format!("table {number} has {} entries; at most {MOST_WORDS} are read", table.len()));
+                return invalid(format!(
+                    "table {number} has {} entries; at most {MOST_WORDS} are read",
+                    table.len()
+                ));
             }
         }
         Ok(())
@@ -235,7 +238,9 @@ impl Check<'_> {
                     && assigned.iter().any(|(id, _)| id == variable)
                     && self.steps.nodes[*variable as usize].kind == node.kind
             }
-            Op::Index(_) => turn.is_some_and(|turn| turn.index == id) && node.args.is_empty() && node.kind == uint,
+            Op::Index(_) => {
+                turn.is_some_and(|turn| turn.index == id) && node.args.is_empty() && node.kind == uint
+            }
             Op::Memory(number) => {
                 let table = table(number)?;
                 node.args.is_empty() && size == Some(table.len()) && table[0].kind() == Kind::Uint
@@ -275,9 +280,7 @@ impl Check<'_> {
     fn type_of(&self, arg: Arg) -> Type {
         match arg {
             Arg::Literal(literal) => Type::Scalar(literal.kind()),
-            Arg::Node(id) => {
-                self.steps.nodes.get(id as usize).map_or(Type::Memory(0), |node| node.kind)
-            }
+            Arg::Node(id) => self.steps.nodes.get(id as usize).map_or(Type::Memory(0), |node| node.kind),
         }
     }
 

@@ -69,7 +69,8 @@ impl Function {
         expands_philox: bool,
     ) -> Vec<Output> {
         let values = vec![None; self.steps.nodes.len()];
-        let mut replay = Replay { steps: &self.steps, graph, parameter, expands_philox, values, philox: None };
+        let mut replay =
+            Replay { steps: &self.steps, graph, parameter, expands_philox, values, philox: None };
         replay.region(0);
         let output = |output: &Output| Output { value: replay.map(output.value), ..output.clone() };
         self.outputs.iter().map(output).collect()
@@ -128,8 +129,7 @@ impl Replay<'_> {
                     self.assign(assigned, after);
                 }
                 Item::Repeat { count, index, assigned, body } => {
-                    let (graph, before, names) =
-                        (self.graph, self.before(assigned), self.names(assigned));
+                    let (graph, before, names) = (self.graph, self.before(assigned), self.names(assigned));
                     let after = graph.repeat(*count, &before, &names, |new_index, carried| {
                         self.values[*index as usize] = Some(new_index);
                         // Inside, a variable is its value at the start of the turn.
@@ -189,9 +189,7 @@ impl Replay<'_> {
             Op::Table(table) => {
                 let table = self.steps.tables[*table].clone();
                 match self.map(node.args[0]) {
-                    Arg::Literal(index) => {
-                        Arg::Literal(table[(index.word() as usize).min(table.len() - 1)])
-                    }
+                    Arg::Literal(index) => Arg::Literal(table[(index.word() as usize).min(table.len() - 1)]),
                     index => {
                         let op = Op::Table(self.graph.table(table));
                         Arg::Node(self.graph.record(op, vec![index], node.kind))
@@ -295,7 +293,8 @@ impl Call<'_> {
                 vec![operation.fold(&args).word()]
             }
             Op::Philox(word) => {
-                let [c0, c1, c2, c3, k0, k1] = core::array::from_fn(|k| core::num::Wrapping(self.word(args[k])));
+                let [c0, c1, c2, c3, k0, k1] =
+                    core::array::from_fn(|k| core::num::Wrapping(self.word(args[k])));
                 vec![rounds::<f32>([c0, c1, c2, c3], [k0, k1])[usize::from(*word)].0]
             }
             Op::Table(table) => {

@@ -52,7 +52,13 @@ impl Literal {
             Literal::Float(bits) => bits,
             Literal::Uint(x) => x,
             Literal::Int(x) => x as u32,
-            Literal::Mask(x) => if x { u32::MAX } else { 0 },
+            Literal::Mask(x) => {
+                if x {
+                    u32::MAX
+                } else {
+                    0
+                }
+            }
         }
     }
 
@@ -351,7 +357,13 @@ impl Graph {
     pub fn choose(&self, mask: Arg, yes: Arg, no: Arg) -> Arg {
         match mask {
             _ if yes == no => yes,
-            Arg::Literal(Literal::Mask(holds)) => if holds { yes } else { no },
+            Arg::Literal(Literal::Mask(holds)) => {
+                if holds {
+                    yes
+                } else {
+                    no
+                }
+            }
             mask => Arg::Node(self.record(Op::Choice, vec![mask, yes, no], self.type_of(yes))),
         }
     }

@@ -23,24 +23,48 @@ pub(crate) trait OperationVisitor {
 }
 
 macro_rules! lane_type {
-    ($l:ident Float) => { <$l as crate::Lane>::Float };
-    ($l:ident Uint) => { <$l as crate::Lane>::Uint };
-    ($l:ident Int) => { <$l as crate::Lane>::Int };
-    ($l:ident Mask) => { <$l as crate::Lane>::Mask };
+    ($l:ident Float) => {
+        <$l as crate::Lane>::Float
+    };
+    ($l:ident Uint) => {
+        <$l as crate::Lane>::Uint
+    };
+    ($l:ident Int) => {
+        <$l as crate::Lane>::Int
+    };
+    ($l:ident Mask) => {
+        <$l as crate::Lane>::Mask
+    };
 }
 
 macro_rules! from_word {
-    ($l:ident Float $word:expr) => { $l::from_words($word) };
-    ($l:ident Uint $word:expr) => { $word };
-    ($l:ident Int $word:expr) => { Uint::to_int($word) };
-    ($l:ident Mask $word:expr) => { $l::mask_from_words($word) };
+    ($l:ident Float $word:expr) => {
+        $l::from_words($word)
+    };
+    ($l:ident Uint $word:expr) => {
+        $word
+    };
+    ($l:ident Int $word:expr) => {
+        Uint::to_int($word)
+    };
+    ($l:ident Mask $word:expr) => {
+        $l::mask_from_words($word)
+    };
 }
 
 macro_rules! to_word {
-    ($l:ident Float $value:expr) => { $l::to_words($value) };
-    ($l:ident Uint $value:expr) => { $value };
-    ($l:ident Int $value:expr) => { Int::to_uint($value) };
-    ($l:ident Mask $value:expr) => { $l::mask_to_words($value) };
+    ($l:ident Float $value:expr) => {
+        $l::to_words($value)
+    };
+    ($l:ident Uint $value:expr) => {
+        $value
+    };
+    ($l:ident Int $value:expr) => {
+        Int::to_uint($value)
+    };
+    ($l:ident Mask $value:expr) => {
+        $l::mask_to_words($value)
+    };
 }
 
 macro_rules! operations {

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from operant._policy import load as load
     from operant._single import Env as Env
     from operant._single import make as make
-    from operant._train import Run as Run
-    from operant._train import resume as resume
-    from operant._train import runs as runs
-    from operant._train import train as train
     from operant._trace import Bool as Bool
     from operant._trace import Float as Float
     from operant._trace import Int as Int
     from operant._trace import TraceError as TraceError
     from operant._trace import Uint as Uint
+    from operant._train import Run as Run
+    from operant._train import resume as resume
+    from operant._train import runs as runs
+    from operant._train import train as train
     from operant._vector import VectorEnv as VectorEnv
     from operant._world import World as World
     from operant._world import load_world as load_world

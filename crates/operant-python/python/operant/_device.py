@@ -13,8 +13,8 @@ from gymnasium.vector.utils import batch_space
 from operant import _core, _spaces
 from operant._core import DeviceArray
 from operant._register import name_of
-from operant._world import World
 from operant._vector import AutoresetName, VectorEnv, checked_mode, checked_seed, option_values, reset_mask
+from operant._world import World
 
 Step = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray, dict[str, Any]]
 

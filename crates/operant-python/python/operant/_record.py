@@ -1,4 +1,4 @@
-"""`python -m operant._record MODULE:CLASS FILE`: what `operant train module:Class` runs. Writes the recorded world to FILE."""
+"""`python -m operant._record MODULE:CLASS FILE`, or `FILE.py:CLASS FILE`: what `operant train module:Class` runs. Writes the recorded world to FILE."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import traceback
+from types import ModuleType
 from typing import Any
 
 from operant import _trace, _world
@@ -15,25 +16,9 @@ from operant import _trace, _world
 def named(name: str) -> Any:
     """The object of `package.module:Class`, found from the working directory on, or of `path/to/file.py:Class`."""
     module_name, _, attribute = name.rpartition(":")
-    if module_name.endswith(".py"):
-        # Its neighbours can be imported, as of a script.
-        sys.path.insert(0, os.path.dirname(os.path.abspath(module_name)))
-        if not os.path.isfile(module_name):
-            raise SystemExit(f"there is no file {module_name}")
-        stem = os.path.splitext(os.path.basename(module_name))[0]
-        spec = importlib.util.spec_from_file_location(stem, module_name)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[stem] = module
-        spec.loader.exec_module(module)
-    else:
-        sys.path.insert(0, os.getcwd())
-        try:
-            module = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not module_name.startswith(error.name):
-                raise
-            raise SystemExit(f"there is no module {module_name} in {os.getcwd()} or in this Python; a file is given as path/to/file.py:Class") from None
+    if not module_name or not attribute:
+        raise SystemExit(f"expected module:Class or path/to/file.py:Class, got {name}")
+    module = _of_file(module_name) if module_name.endswith(".py") else _of_name(module_name)
     found: Any = module
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -46,17 +31,42 @@ def named(name: str) -> Any:
     return found
 
 
+def _of_file(path: str) -> ModuleType:
+    if not os.path.isfile(path):
+        raise SystemExit(f"there is no file {path}")
+    # Its neighbours can be imported, as of a script.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    stem = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _of_name(name: str) -> ModuleType:
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # The module itself or a package of it; not what it imports.
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        place = f"in {os.getcwd()} or in this Python"
+        raise SystemExit(f"there is no module {name} {place}; a file is given as path/to/file.py:Class") from None
+
+
 def main(arguments: list[str]) -> None:
+    if len(arguments) != 2:
+        raise SystemExit("usage: python -m operant._record MODULE:CLASS FILE")
     name, path = arguments
     try:
         _world.recorded(named(name)).save(path)
-    except (_trace.TraceError, TypeError, ValueError) as error:
-        # What the rules do wrong is said by the message; other mistakes need the traceback.
-        if isinstance(error, _trace.TraceError) or _is_ours(error):
-            raise SystemExit(str(error)) from None
-        raise SystemExit(_shown(error)) from None
     except Exception as error:
-        raise SystemExit(_shown(error)) from None
+        # What the rules do wrong is said by the message; other mistakes need their places.
+        is_declared = isinstance(error, (TypeError, ValueError)) and _is_ours(error)
+        raise SystemExit(str(error) if isinstance(error, _trace.TraceError) or is_declared else _shown(error)) from error
 
 
 def _is_ours(error: Exception) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn
 
@@ -11,7 +14,8 @@ import numpy as np
 
 from operant import _core
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Errors name the line that calls into these.
+_PACKAGES = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, np.__file__))
 
 # How errors name the kinds.
 _NAMES = {"float": "a Float", "uint": "a Uint", "int": "an Int", "mask": "a Bool"}
@@ -19,17 +23,88 @@ _NAMES = {"float": "a Float", "uint": "a Uint", "int": "an Int", "mask": "a Bool
 # Arrays of at most this length are kept in registers, where an index selects among all elements.
 _REGISTERS = 32
 
+# Draws that a call has.
+_MOST_DRAWS = 2**26
+
 
 class TraceError(TypeError):
-    """The rules of a world do something that cannot be recorded. The message begins with the file and line of the rule."""
+    """The rules of a world do something that cannot be recorded.
+
+    Attributes:
+        place: File and line of the rule, with which the message begins.
+        what: The rest of the message.
+    """
+
+    def __init__(self, place: str, what: str) -> None:
+        super().__init__(place, what)
+        self.place, self.what = place, what
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}"
 
 
 def fail(what: str) -> NoReturn:
-    """Raises a TraceError at the innermost line outside this package."""
+    """Raises a TraceError at the innermost line outside this package and NumPy."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
+    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGES):
         frame = frame.f_back
-    raise TraceError(f"{frame.f_code.co_filename}:{frame.f_lineno}: {what}") from None
+    raise TraceError(f"{frame.f_code.co_filename}:{frame.f_lineno}", what) from None
+
+
+class Body:
+    """What a recording puts into a function: the rule itself, or the rule of a `when` or of a loop."""
+
+    def __init__(self, is_loop: bool = False) -> None:
+        self.is_loop = is_loop
+
+
+class Recording:
+    """A rule that is being recorded.
+
+    Attributes:
+        core: The recorder.
+        bodies: The bodies that are open, innermost last.
+    """
+
+    def __init__(self) -> None:
+        self.core = _core.Recorder()
+        self.bodies = [Body()]
+
+    @contextlib.contextmanager
+    def body(self, *, is_loop: bool = False) -> Iterator[None]:
+        """What is recorded meanwhile belongs to a body of its own."""
+        self.bodies.append(Body(is_loop))
+        try:
+            yield
+        finally:
+            self.bodies.pop()
+
+
+class _Open(threading.local):
+    """The recordings that this thread has begun, innermost last."""
+
+    def __init__(self) -> None:
+        self.recordings: list[Recording] = []
+
+
+_open = _Open()
+
+
+@contextlib.contextmanager
+def begin() -> Iterator[Recording]:
+    """Begins a recording; `recording()` finds it."""
+    _open.recordings.append(Recording())
+    try:
+        yield _open.recordings[-1]
+    finally:
+        _open.recordings.pop()
+
+
+def recording() -> Recording:
+    """The recording that is in progress."""
+    if not _open.recordings:
+        fail("operant.math and values work in the rules of a world, while they are recorded")
+    return _open.recordings[-1]
 
 
 def _unknown(python: str, instead: str) -> Callable[..., NoReturn]:
@@ -42,6 +117,13 @@ def _unknown(python: str, instead: str) -> Callable[..., NoReturn]:
     return refuse
 
 
+def _single(python: str) -> Callable[..., NoReturn]:
+    def refuse(self: Value, *_: Any) -> NoReturn:
+        fail(f"{python}: {_NAMES[self.kind]} is one number in each environment, not a list; a field such as operant.Uint[4] is an array")
+
+    return refuse
+
+
 class Value:
     """A number of every environment: a Float (real), Uint or Int (32 bits, wrapping), or Bool.
 
@@ -50,39 +132,57 @@ class Value:
     kind of the other side.
     """
 
-    __slots__ = ("_arg", "_recorder", "kind")
+    __slots__ = ("_arg", "_body", "_recording", "kind")
 
-    kind: str
-    __hash__ = None  # type: ignore[assignment]
-    # NumPy leaves the operators to this class.
-    __array_ufunc__ = None
+    def __init__(self, kind: str, arg: _core.Arg) -> None:
+        self._recording = recording()
+        self._body = self._recording.bodies[-1]
+        self.kind, self._arg = kind, arg
 
-    def __init__(self, recorder: _core.Recorder, kind: str, arg: _core.Arg) -> None:
-        self._recorder, self.kind, self._arg = recorder, kind, arg
+    @property
+    def arg(self) -> _core.Arg:
+        """The value as an argument of what is recorded now."""
+        now = recording()
+        if self._recording is not now:
+            fail("this value was recorded by another call; keep numbers in the state's fields, not on self")
+        if self._body not in now.bodies:
+            fail(
+                "this value was computed inside a rule of operant.math.when or repeat, where not every environment computes it; "
+                "return it from the rule"
+            )
+        return self._arg
 
     __bool__ = _unknown("`if`, `while`, `and`, `or` or `not`", "operant.math.where(condition, a, b), or & | ~")
     __int__ = _unknown("int()", "operant.math.to_int or to_uint")
     __float__ = _unknown("float(), or a function of Python's math module,", "operant.math (sin, exp, sqrt, ..)")
     __index__ = _unknown("range() or an index of a Python list", "operant.math.repeat, or operant.math.table(list)[index]")
-    __iter__ = _unknown("iterating", "an array field, such as operant.Uint[4]")
-    __len__ = _unknown("len()", "an array field, whose length is known")
+    __iter__ = _single("iterating")
+    __len__ = _single("len()")
+    __getitem__ = _single("an index")
+    __hash__ = _unknown("a key of a dictionary or an element of a set", "operant.math.table or where")
     __array__ = _unknown("a NumPy function", "operant.math")
     __round__ = _unknown("round()", "operant.math.round")
     __floor__ = _unknown("math.floor", "operant.math.floor")
     __ceil__ = _unknown("math.ceil", "-operant.math.floor(-x)")
     __trunc__ = _unknown("math.trunc", "operant.math.to_int")
 
+    def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
+        """What NumPy calls: for its operators, with one of its numbers on the left side, and for its functions."""
+        if function not in _OPERATORS or method != "__call__" or settings:
+            fail(f"a NumPy function such as {function.__name__} cannot be recorded; operant.math has functions")
+        a, b = map(plain, inputs)
+        if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+            fail("an array of NumPy does not mix with values; compute with its numbers one by one, or use operant.math.table(array)[index]")
+        return _OPERATORS[function](a, b)
+
     def __repr__(self) -> str:
         known = self._arg.value
         return f"<{_NAMES[self.kind][2:].strip()}{'' if known is None else f' {known}'}>"
 
     def _apply(self, operation: str, kind: str, *others: Value) -> Value:
-        arg = self._recorder.scalar(operation, [self._arg, *(other._arg for other in others)])
-        return Value(self._recorder, kind, arg)
+        return Value(kind, recording().core.scalar(operation, [self.arg, *(other.arg for other in others)]))
 
-    def _binary(self, other: Any, sign: str, by_kind: dict[str, str], result: str | None = None, swap: bool = False) -> Any:
-        if isinstance(other, Array):
-            return NotImplemented
+    def _binary(self, other: Any, sign: str, by_kind: dict[str, str], result: str | None = None, swap: bool = False) -> Value:
         a, b = pair(self, other)
         if a.kind not in by_kind:
             fail(f"{sign} is not defined for {_NAMES[a.kind]}{_REMEDIES.get((sign, a.kind), '')}")
@@ -90,72 +190,82 @@ class Value:
             a, b = b, a
         return a._apply(by_kind[a.kind], result or a.kind, b)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> Value:
         return self._binary(other, "+", _ADD)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: Any) -> Value:
         return self._binary(other, "+", _ADD, swap=True)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Any) -> Value:
         return self._binary(other, "-", _SUB)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Any) -> Value:
         return self._binary(other, "-", _SUB, swap=True)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Any) -> Value:
         return self._binary(other, "*", _MUL)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: Any) -> Value:
         return self._binary(other, "*", _MUL, swap=True)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Any) -> Value:
         return self._binary(other, "/", _DIV)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Any) -> Value:
         return self._binary(other, "/", _DIV, swap=True)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: Any) -> Value:
         if self.kind == "uint":
             return _divide(self, _divisor(other, "//"))
         return _floor(self._binary(other, "//", _DIV))
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: Any) -> Value:
         if self.kind == "uint":
-            _divisor(self, "//")
+            return as_value(other, "uint") // self
         return _floor(self._binary(other, "//", _DIV, swap=True))
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: Any) -> Value:
         if self.kind == "uint":
             divisor = _divisor(other, "%")
             if divisor & (divisor - 1) == 0:
                 return self & (divisor - 1)
             return self - _divide(self, divisor) * divisor
-        return self - _floor(self._binary(other, "%", _DIV)) * other
+        return self - _floor(self._binary(other, "%", _DIV))._binary(other, "*", _MUL)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: Any) -> Value:
         if self.kind == "uint":
-            _divisor(self, "%")
-        return other - _floor(self._binary(other, "%", _DIV, swap=True)) * self
+            return as_value(other, "uint") % self
+        return as_value(other, "float") % self
 
-    def __pow__(self, other: Any) -> Any:
-        if isinstance(other, int) and 1 <= other <= 16:
-            power = self
-            for _ in range(other - 1):
-                power = power * self
-            return power
-        fail("** takes a whole power from 1 to 16; otherwise use operant.math.exp and log")
+    def __divmod__(self, other: Any) -> tuple[Value, Value]:
+        return self // other, self % other
 
-    def __and__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: Any) -> tuple[Value, Value]:
+        return other // self, other % self
+
+    def __pow__(self, other: Any) -> Value:
+        other = plain(other)
+        if isinstance(other, bool) or not isinstance(other, int) or not 1 <= other <= 16:
+            fail("** takes a whole power from 1 to 16; otherwise use operant.math.exp and log")
+        power = self
+        for _ in range(other - 1):
+            power = power * self
+        return power
+
+    def __rpow__(self, other: Any) -> NoReturn:
+        fail("** takes a constant power; use operant.math.exp, or 1 << n")
+
+    def __and__(self, other: Any) -> Value:
         return self._binary(other, "&", _AND)
 
     __rand__ = __and__
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: Any) -> Value:
         return self._binary(other, "|", _OR)
 
     __ror__ = __or__
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: Any) -> Value:
         return self._binary(other, "^", _XOR)
 
     __rxor__ = __xor__
@@ -172,13 +282,16 @@ class Value:
         return self._shift(other, ">>", "Shr")
 
     def __rlshift__(self, other: Any) -> Value:
-        return constant(self._recorder, "uint", other)._shift(self, "<<", "Shl")
+        return as_value(other, "uint") << self
+
+    def __rrshift__(self, other: Any) -> Value:
+        return as_value(other, "uint") >> self
 
     def _shift(self, amount: Any, sign: str, name: str) -> Value:
         if self.kind not in ("uint", "int"):
             fail(f"{sign} is not defined for {_NAMES[self.kind]}")
-        by = as_value(self._recorder, amount, "uint")
-        known = by._arg.value
+        by = as_value(amount, "uint")
+        known = by.arg.value
         if known is not None:
             if known > 31:
                 fail(f"{sign} {known}: numbers have 32 bits, so a shift is at most 31")
@@ -200,30 +313,30 @@ class Value:
             return self._apply("FloatAbs", "float")
         if self.kind == "int":
             return select(self < 0, -self, self)
-        fail(f"abs is not defined for {_NAMES[self.kind]}")
+        fail(f"abs is not defined for {_NAMES[self.kind]}, which has no sign")
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Any) -> Value:
         return self._binary(other, "<", _LT, "mask")
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Any) -> Value:
         return self._binary(other, ">", _LT, "mask", swap=True)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Any) -> Value:
         if self.kind == "float":
             return self._binary(other, "<=", _LE, "mask")
         return ~self._binary(other, "<=", _LT, "mask", swap=True)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Any) -> Value:
         if self.kind == "float":
             return self._binary(other, ">=", _LE, "mask", swap=True)
         return ~self._binary(other, ">=", _LT, "mask")
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         if self.kind == "mask":
             return ~self._binary(other, "==", _XOR)
         return self._binary(other, "==", _EQ, "mask")
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: object) -> Any:
         if self.kind == "mask":
             return self._binary(other, "!=", _XOR)
         return ~self._binary(other, "!=", _EQ, "mask")
@@ -240,6 +353,28 @@ _LT = {"float": "FloatLt", "uint": "UintLt", "int": "IntLt"}
 _LE = {"float": "FloatLe"}
 _EQ = {"float": "FloatEq", "uint": "UintEq", "int": "IntEq"}
 
+_OPERATORS: dict[Any, Callable[..., Any]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.true_divide: operator.truediv,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.divmod: divmod,
+    np.power: operator.pow,
+    np.bitwise_and: operator.and_,
+    np.bitwise_or: operator.or_,
+    np.bitwise_xor: operator.xor,
+    np.left_shift: operator.lshift,
+    np.right_shift: operator.rshift,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+}
+
 _TO_FLOAT = "; convert it with operant.math.to_float first"
 _TO_NUMBER = "; choose numbers with operant.math.where(condition, 1, 0)"
 _REMEDIES = {
@@ -255,34 +390,45 @@ _REMEDIES = {
 }
 
 
-def constant(recorder: _core.Recorder, kind: str, number: Any) -> Value:
+def plain(number: Any) -> Any:
+    """A number of NumPy as one of Python; anything else as it is."""
+    is_numpy = isinstance(number, np.generic) or (isinstance(number, np.ndarray) and number.ndim == 0)
+    return number.item() if is_numpy else number
+
+
+def constant(kind: str, number: Any) -> Value:
     """A number of Python as a value of a kind."""
-    shown = repr(number) if not hasattr(number, "item") else repr(number.item())
-    is_bool = isinstance(number, (bool, np.bool_))
+    number = plain(number)
+    is_bool = isinstance(number, bool)
     if kind == "mask":
         if not is_bool:
-            fail(f"a Bool is expected, got {shown}; compare it, as in x != 0")
-        return Value(recorder, kind, _core.Arg.literal(kind, bool(number)))
-    if is_bool or not isinstance(number, (int, float, np.integer, np.floating)):
-        fail(f"{_NAMES[kind]} is expected, got {shown}")
-    if kind == "float":
-        return Value(recorder, kind, _core.Arg.literal(kind, float(number)))
-    if isinstance(number, (float, np.floating)):
-        fail(f"{shown} is a real number where {_NAMES[kind]} is expected; convert the other side with operant.math.to_float")
-    low, high = (0, 2**32) if kind == "uint" else (-(2**31), 2**31)
-    if not low <= number < high:
-        fail(f"{shown} does not fit {_NAMES[kind]}, which goes from {low} to {high - 1}")
-    return Value(recorder, kind, _core.Arg.literal(kind, int(number)))
+            fail(f"a Bool is expected, got {number!r}; compare it, as in x != 0")
+    elif is_bool or not isinstance(number, (int, float)):
+        fail(f"{_NAMES[kind]} is expected, got {number!r}")
+    elif kind == "float":
+        number = _real(number)
+    elif isinstance(number, float):
+        fail(f"{number!r} is a real number where {_NAMES[kind]} is expected; convert the other side with operant.math.to_float")
+    else:
+        low, high = (0, 2**32) if kind == "uint" else (-(2**31), 2**31)
+        if not low <= number < high:
+            fail(f"{number!r} does not fit {_NAMES[kind]}, which goes from {low} to {high - 1}")
+    return Value(kind, _core.Arg.literal(kind, number))
 
 
-def as_value(recorder: _core.Recorder, value: Any, kind: str) -> Value:
+def _real(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        fail("a whole number of more than 300 digits does not fit a Float")
+
+
+def as_value(value: Any, kind: str) -> Value:
     """A value of a kind: a recorded one, or a number of Python."""
     if not isinstance(value, Value):
         if isinstance(value, Array):
             fail(f"{_NAMES[kind]} is expected, got an array; index it")
-        return constant(recorder, kind, value)
-    if value._recorder is not recorder:
-        fail("this value was recorded by another call; keep numbers in the state's fields, not on self")
+        return constant(kind, value)
     if value.kind != kind:
         fail(f"{_NAMES[kind]} is expected, got {_NAMES[value.kind]}{_conversion(value.kind, kind)}")
     return value
@@ -296,45 +442,36 @@ def _conversion(kind: str, to: str) -> str:
     return f"; convert it with operant.math.to_{to}"
 
 
-def pair(a: Any, b: Any) -> tuple[Value, Value]:
-    """Two values of one kind, of which at least one is recorded."""
-    if isinstance(a, Value) and isinstance(b, Value):
-        if a._recorder is not b._recorder:
-            fail("this value was recorded by another call; keep numbers in the state's fields, not on self")
-        if a.kind != b.kind:
-            fail(f"{_NAMES[a.kind]} and {_NAMES[b.kind]} do not mix{_conversion(b.kind, a.kind)}")
-        return a, b
-    if isinstance(a, Value):
-        return a, as_value(a._recorder, b, a.kind)
-    return as_value(b._recorder, a, b.kind), b
+def common_kind(numbers: Sequence[Any]) -> str:
+    """The kind of several numbers: that of the first recorded one, otherwise one that takes all of them."""
+    for number in numbers:
+        if isinstance(number, Value):
+            return number.kind
+    kinds = [_kind_of(plain(number)) for number in numbers]
+    return next((kind for kind in ("float", "int") if kind in kinds), kinds[0])
 
 
-def kind_of(number: Any) -> str:
-    """The kind that a number of Python has where nothing else decides."""
-    if isinstance(number, Value):
-        return number.kind
-    if isinstance(number, (bool, np.bool_)):
+def _kind_of(number: Any) -> str:
+    if isinstance(number, bool):
         return "mask"
-    if isinstance(number, (float, np.floating)):
+    if isinstance(number, float):
         return "float"
-    if isinstance(number, (int, np.integer)):
+    if isinstance(number, int):
         return "uint" if number >= 0 else "int"
     fail(f"a number is expected, got {number!r}")
 
 
-def select(mask: Value, yes: Any, no: Any) -> Any:
-    """`yes` where `mask` holds, `no` elsewhere."""
-    recorder = mask._recorder
-    if isinstance(yes, Array) or isinstance(no, Array):
-        if not (isinstance(yes, Array) and isinstance(no, Array) and (yes.kind, yes.size) == (no.kind, no.size)):
-            fail("an array is chosen from two arrays of the same kind and length")
-        return yes._chosen(mask, no)
-    if isinstance(yes, Value) or isinstance(no, Value):
-        yes, no = pair(yes, no)
-    else:
-        kinds = {kind_of(yes), kind_of(no)}
-        kind = "float" if "float" in kinds else "int" if "int" in kinds else kinds.pop()
-        yes, no = (constant(recorder, kind, number) for number in (yes, no))
+def pair(a: Any, b: Any) -> tuple[Value, Value]:
+    """Two values of one kind."""
+    if isinstance(a, Value) and isinstance(b, Value) and a.kind != b.kind:
+        fail(f"{_NAMES[a.kind]} and {_NAMES[b.kind]} do not mix{_conversion(b.kind, a.kind)}")
+    kind = common_kind([a, b])
+    return as_value(a, kind), as_value(b, kind)
+
+
+def select(mask: Value, yes: Any, no: Any) -> Value:
+    """The number `yes` where `mask` holds, `no` elsewhere."""
+    yes, no = pair(yes, no)
     name = {"float": "Float", "uint": "Uint", "int": "Int", "mask": "Mask"}[yes.kind]
     return mask._apply(f"{name}Select", yes.kind, yes, no)
 
@@ -345,13 +482,14 @@ def _floor(value: Value) -> Value:
 
 def _divisor(divisor: Any, sign: str) -> int:
     if isinstance(divisor, Value):
-        known = divisor._arg.value
+        known = divisor.arg.value
         if known is None:
             fail(f"{sign} of a Uint takes a constant; otherwise convert both sides with operant.math.to_float")
         divisor = known
-    if isinstance(divisor, (bool, np.bool_)) or not isinstance(divisor, (int, np.integer)) or not 1 <= divisor < 2**32:
+    divisor = plain(divisor)
+    if isinstance(divisor, bool) or not isinstance(divisor, int) or not 1 <= divisor < 2**32:
         fail(f"{sign} of a Uint takes a constant from 1 to {2**32 - 1}, got {divisor!r}")
-    return int(divisor)
+    return divisor
 
 
 def _divide(number: Value, divisor: int) -> Value:
@@ -359,7 +497,7 @@ def _divide(number: Value, divisor: int) -> Value:
     bits = (divisor - 1).bit_length()
     if divisor == 1 << bits:
         return number >> bits if bits else number
-    factor = constant(number._recorder, "uint", (2**32 * (2**bits - divisor)) // divisor + 1)
+    factor = constant("uint", (2**32 * (2**bits - divisor)) // divisor + 1)
     high = factor._apply("UintMulHigh", "uint", number)
     return (high + ((number - high) >> 1)) >> (bits - 1)
 
@@ -368,17 +506,17 @@ class Array:
     """A small array of every environment. An index may be a number of Python or a Uint; past the end it reads the last element
     and writes nothing."""
 
-    __slots__ = ("_items", "_memory", "_recorder", "kind", "size")
+    __slots__ = ("_items", "_memory", "kind", "size")
     __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None
 
-    def __init__(self, recorder: _core.Recorder, kind: str, items: list[Value] | None, memory: tuple[_core.Arg, int] | None = None):
-        self._recorder, self.kind = recorder, kind
+    def __init__(self, kind: str, size: int, *, items: list[Value] | None = None, memory: _core.Arg | None = None) -> None:
+        self.kind, self.size = kind, size
+        # Either its elements, or a memory, of which an index reads one word.
         self._items = items
-        self._memory, self.size = memory if memory is not None else (None, len(items or ()))
+        self._memory = None if memory is None else Value("memory", memory)
 
     @staticmethod
-    def of(recorder: _core.Recorder, kind: str, size: int, values: Any) -> Array:
+    def of(kind: str, size: int, values: Any) -> Array:
         """An array of `size` values."""
         if isinstance(values, Array):
             if (values.kind, values.size) != (kind, size):
@@ -386,12 +524,39 @@ class Array:
             return values.copy()
         if isinstance(values, (Value, str)) or not isinstance(values, (Iterable, np.ndarray)):
             fail(f"{size} values are expected, got {values!r}")
-        items = [as_value(recorder, value, kind) for value in values]
+        items = [as_value(value, kind) for value in values]
         if len(items) != size:
             fail(f"{size} values are expected, got {len(items)}")
         if is_memory(kind, size):
-            return Array(recorder, kind, None, (recorder.words([item._arg for item in items]), size))
-        return Array(recorder, kind, items)
+            return Array(kind, size, memory=recording().core.words([item.arg for item in items]))
+        return Array(kind, size, items=items)
+
+    @staticmethod
+    def from_args(kind: str, size: int, args: Iterator[_core.Arg]) -> Array:
+        """The array that `args` gives, the next ones of this iterator."""
+        if is_memory(kind, size):
+            return Array(kind, size, memory=next(args))
+        return Array(kind, size, items=[Value(kind, next(args)) for _ in range(size)])
+
+    @property
+    def args(self) -> list[_core.Arg]:
+        """The array as arguments of what is recorded now: its memory, or its elements."""
+        if self._memory is not None:
+            return [self._memory.arg]
+        return [item.arg for item in self._elements]
+
+    @property
+    def _elements(self) -> list[Value]:
+        assert self._items is not None
+        return self._items
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **settings: Any) -> NoReturn:
+        fail(f"a NumPy function such as {function.__name__} cannot be recorded; compute with the elements of an array")
+
+    def __eq__(self, other: object) -> NoReturn:
+        fail("arrays are compared by their elements: operant.math.all([x == y for x, y in zip(a, b)])")
+
+    __ne__ = __eq__
 
     def __len__(self) -> int:
         return self.size
@@ -403,10 +568,17 @@ class Array:
         return f"<array of {self.size}, {_NAMES[self.kind]} each>"
 
     def copy(self) -> Array:
+        """A copy; writing to one of them leaves the other as it is."""
         items = None if self._items is None else list(self._items)
-        return Array(self._recorder, self.kind, items, None if self._memory is None else (self._memory, self.size))
+        copy = Array(self.kind, self.size, items=items)
+        copy._memory = self._memory
+        return copy
 
-    def _position(self, index: int) -> int:
+    def _position(self, index: Any) -> int | None:
+        """An index that is a number of Python, counted from the start; None for a value."""
+        index = plain(index)
+        if isinstance(index, bool) or not isinstance(index, int):
+            return None
         if not -self.size <= index < self.size:
             fail(f"index {index} is outside an array of {self.size}")
         return index % self.size
@@ -414,23 +586,21 @@ class Array:
     def _index(self, index: Any) -> Value:
         if isinstance(index, Value) and index.kind == "int":
             index = index._apply("IntToUint", "uint")
-        return as_value(self._recorder, index, "uint")
+        return as_value(index, "uint")
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[k] for k in range(*index.indices(self.size))]
-        if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
-            position = self._position(int(index))
-            if self._items is not None:
-                return self._items[position]
-            index = position
-        at = self._index(index)
+        position = self._position(index)
         if self._memory is not None:
-            return Value(self._recorder, self.kind, self._recorder.element(self._memory, at._arg))
-        assert self._items is not None
-        value = self._items[-1]
-        for position, item in enumerate(self._items[:-1]):
-            value = select(at == position, item, value)
+            at = self._index(index if position is None else position)
+            return Value(self.kind, recording().core.element(self._memory.arg, at.arg))
+        if position is not None:
+            return self._elements[position]
+        at = self._index(index)
+        value = self._elements[-1]
+        for k, item in enumerate(self._elements[:-1]):
+            value = select(at == k, item, value)
         return value
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -438,28 +608,28 @@ class Array:
 
     def put(self, index: Any, value: Any, where: Any = True) -> None:
         """Writes `value` at `index`, where `where` holds."""
-        item = as_value(self._recorder, value, self.kind)
-        mask = as_value(self._recorder, where, "mask")
-        is_known = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
-        position = self._position(int(index)) if is_known else -1
-        at = self._index(position if is_known else index)
+        item, mask, position = as_value(value, self.kind), as_value(where, "mask"), self._position(index)
         if self._memory is not None:
-            self._memory = self._recorder.store(self._memory, mask._arg, at._arg, item._arg)
-            return
-        assert self._items is not None
-        for k, before in enumerate(self._items):
-            if is_known:
-                if k == position:
-                    self._items[k] = select(mask, item, before)
-            else:
-                self._items[k] = select((at == k) & mask, item, before)
+            at = self._index(index if position is None else position)
+            memory = recording().core.store(self._memory.arg, mask.arg, at.arg, item.arg)
+            self._memory = Value("memory", memory)
+        elif position is not None:
+            self._elements[position] = select(mask, item, self._elements[position])
+        else:
+            at = self._index(index)
+            for k, before in enumerate(self._elements):
+                self._elements[k] = select((at == k) & mask, item, before)
 
-    def _chosen(self, mask: Value, no: Array) -> Array:
-        if self._memory is not None:
-            assert no._memory is not None
-            return Array(self._recorder, self.kind, None, (self._recorder.choose(mask._arg, self._memory, no._memory), self.size))
-        assert self._items is not None and no._items is not None
-        return Array(self._recorder, self.kind, [select(mask, a, b) for a, b in zip(self._items, no._items, strict=True)])
+    @staticmethod
+    def choose(mask: Value, yes: Any, no: Any) -> Array:
+        """The array `yes` where `mask` holds, `no` elsewhere."""
+        if not (isinstance(yes, Array) and isinstance(no, Array) and (yes.kind, yes.size) == (no.kind, no.size)):
+            fail("an array is chosen from two arrays of the same kind and length")
+        if yes._memory is not None and no._memory is not None:
+            memory = recording().core.choose(mask.arg, yes._memory.arg, no._memory.arg)
+            return Array(yes.kind, yes.size, memory=memory)
+        items = [select(mask, a, b) for a, b in zip(yes._elements, no._elements, strict=True)]
+        return Array(yes.kind, yes.size, items=items)
 
 
 def is_memory(kind: str, size: int) -> bool:
@@ -518,22 +688,41 @@ class Draws:
     Inside `operant.math.when` draw from `reserve`, and inside `operant.math.repeat` from `turns`, both called outside.
     """
 
-    def __init__(self, recorder: _core.Recorder, draws: _core.Draws) -> None:
-        self._recorder, self._draws = recorder, draws
+    def __init__(self, draws: _core.Draws, *, is_reserved: bool = True) -> None:
+        self._recording = recording()
+        self._draws = draws
+        self._made = self._recording.bodies[-1]
+        # The body that draws from it. Reserved draws belong to the first one that does.
+        self._used = None if is_reserved else self._made
 
     def _draw(self, method: str, *args: Any) -> Any:
+        now = recording()
+        if self._recording is not now:
+            fail("these draws are of another call; every method draws from its own argument")
+        body = now.bodies[-1]
+        if self._used is None and self._made in now.bodies:
+            inside = now.bodies[now.bodies.index(self._made) + 1 :]
+            self._used = None if any(inner.is_loop for inner in inside) else body
+        if self._used is not body:
+            fail(
+                "a rule of operant.math.when draws from draws.reserve(count), each rule from its own, and a rule of repeat from "
+                "draws.turns(turns, count)[index]; call reserve and turns before it, outside"
+            )
         try:
-            return getattr(self._draws, method)(self._recorder, *args)
+            return getattr(self._draws, method)(now.core, *args)
         except ValueError as error:
-            fail(str(error))
+            fail(f"{error}; reserve more")
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> Value:
         """A Float, uniform in [low, high)."""
-        if isinstance(low, Value) or isinstance(high, Value):
-            fail("uniform takes constants; scale what it draws: low + (high - low) * draws.uniform()")
+        for bound in (low, high):
+            if isinstance(bound, (bool, Value)) or not isinstance(bound, (int, float, np.integer, np.floating)):
+                fail(f"uniform takes constants, got {bound!r}; scale what it draws: low + (high - low) * draws.uniform()")
+        if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+            fail(f"uniform draws from {low} to {high}, which is empty or infinite")
         if (low, high) == (0, 1):
-            return Value(self._recorder, "float", self._draw("unit"))
-        return Value(self._recorder, "float", self._draw("between", float(low), float(high)))
+            return Value("float", self._draw("unit"))
+        return Value("float", self._draw("between", float(low), float(high)))
 
     def integer(self, low: Any, high: Any = None) -> Value:
         """A Uint, uniform in 0 .. low - 1, or with two arguments in low .. high - 1, as NumPy's `integers`. With one argument it
@@ -541,41 +730,50 @@ class Draws:
         if high is None:
             low, high = 0, low
         if isinstance(high, Value):
-            if low != 0 or isinstance(low, Value):
+            if isinstance(low, Value) or low != 0:
                 fail("integer takes one Uint: its upper end; add the lower end to what it draws")
-            count = as_value(self._recorder, high, "uint")
-            return Value(self._recorder, "uint", self._draw("below_each", count._arg))
+            return Value("uint", self._draw("below_each", as_value(high, "uint").arg))
         for bound in (low, high):
             if isinstance(bound, (bool, Value)) or not isinstance(bound, (int, np.integer)):
                 fail(f"integer takes whole numbers, got {bound!r}")
         if not 0 <= low < high <= 2**32 - 1:
             fail(f"integer draws from {low} .. {high} - 1, which is empty or not from 0 to {2**32 - 2}")
-        drawn = Value(self._recorder, "uint", self._draw("below", int(high - low)))
+        drawn = Value("uint", self._draw("below", int(high - low)))
         return drawn + int(low) if low else drawn
 
     def bits(self) -> Value:
         """A Uint of 32 random bits."""
-        return Value(self._recorder, "uint", self._draw("bits"))
+        return Value("uint", self._draw("bits"))
 
     def reserve(self, count: int) -> Draws:
         """The next `count` draws, for a rule of `operant.math.when`."""
-        return Draws(self._recorder, self._draw("reserve", count))
+        return Draws(self._draw("reserve", _count("reserve", count)))
 
     def turns(self, turns: int, count: int) -> Turns:
         """`count` draws for each of the turns of `operant.math.repeat`."""
-        return Turns(self._recorder, self._draw("turns", turns, count))
+        return Turns(self._draw("turns", _count("turns", turns), _count("turns", count)))
+
+
+def _count(name: str, count: Any) -> int:
+    count = plain(count)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_DRAWS:
+        fail(f"{name} takes numbers of draws from 1 to {_MOST_DRAWS}, known while the world is recorded, got {count!r}")
+    return count
 
 
 class Turns:
     """The draws of a loop; see `Draws.turns`."""
 
-    def __init__(self, recorder: _core.Recorder, turns: _core.Turns) -> None:
-        self._recorder, self._turns = recorder, turns
+    def __init__(self, turns: _core.Turns) -> None:
+        self._recording = recording()
+        self._turns = turns
 
     def __getitem__(self, index: Any) -> Draws:
         """The draws of the turn `index`."""
-        at = as_value(self._recorder, index, "uint")
-        return Draws(self._recorder, self._turns.turn(self._recorder, at._arg))
+        now = recording()
+        if self._recording is not now:
+            fail("these draws are of another call; every method draws from its own argument")
+        return Draws(self._turns.turn(now.core, as_value(index, "uint").arg))
 
 
 class Packed:
@@ -592,17 +790,3 @@ def flattened(values: Any) -> list[Any]:
     if isinstance(values, (list, tuple, Array, np.ndarray)):
         return [number for value in values for number in flattened(value)]
     fail(f"numbers are expected, got {values!r}")
-
-
-# The recorder of the rule that is being recorded; `operant.math` needs it for values that have none.
-_current: list[_core.Recorder] = []
-
-
-def recorder_of(values: Iterable[Any]) -> _core.Recorder:
-    """The recording that is in progress."""
-    for value in values:
-        if isinstance(value, (Value, Array)):
-            return value._recorder
-    if not _current:
-        fail("operant.math works in the rules of a world, while they are recorded")
-    return _current[-1]

@@ -9,20 +9,22 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from operant import _core, _trace
-from operant._trace import Array, Draws, FieldType, Packed, Value, as_value, fail, flattened, recorder_of
+from operant._trace import Array, Draws, FieldType, Packed, TraceError, Value, as_value, fail, flattened, recording
 from operant.shapes import Shape
 
 C = TypeVar("C", bound=type)
 
 #: The version of files.
 _VERSION = 1
-#: An episode that no limit ends.
-_NO_LIMIT = 2**32 - 2
+#: The longest time limit.
+_MOST_STEPS = 2**32 - 3
+#: What worlds and fields are called.
+_NAME = re.compile("[a-z][a-z0-9_]{0,63}")
 
 
 def world(
@@ -68,7 +70,8 @@ def world(
     - `reset(self, draws)` returns a first state.
     - `step(self, s, action, draws)` returns the state after a step, the reward (a Float) and whether the episode terminated (a Bool).
       `action` is a Uint for Discrete, a list of Uints for MultiDiscrete, and a list of Floats for Box.
-    - `observe(self, s)` returns the numbers of the observation, in the space's order; for a Dict, a dictionary of them.
+    - `observe(self, s)` returns the numbers of the observation, in the space's order; for a Dict, a dictionary of them. A whole number
+      past the end of its space becomes its greatest one.
     - `legal(self, s)`, if choices can be illegal, returns a Bool for every choice.
     - `draw(self, s)`, for `operant play` and the monitor, returns a list of `operant.shapes`.
 
@@ -77,10 +80,10 @@ def world(
 
     Args:
         name: The environment's name; by default the class's in snake_case.
-        observation_space: A Gymnasium space: Box of float32, MultiBinary or Box of bool, Discrete, MultiDiscrete, Box of uint8, or a
-            Dict of these. The class may have it as an attribute instead, as it may the next two.
+        observation_space: A Gymnasium space: Box of float32, which becomes flat, MultiBinary or Box of bool, Discrete, MultiDiscrete,
+            Box of uint8, or a Dict of these. The class may have it as an attribute instead, as it may the next two.
         action_space: Discrete, MultiDiscrete or Box.
-        max_episode_steps: Steps after which an episode is truncated; None for no limit.
+        max_episode_steps: Steps after which an episode is truncated. An evaluation plays whole episodes, so there is one.
         summary: One line for lists; by default the first line of the class's documentation.
         action_names: What the choices are called; `operant play` gives the arrow keys to left, right, up and down.
         obs_names: What the numbers of an observation mean.
@@ -93,6 +96,8 @@ def world(
         return lambda cls: world(cls, **given)
     if not isinstance(cls, type):
         raise TypeError(f"operant.world decorates a class, not {cls!r}; write @operant.world(...) above `class`")
+    if not (math.isfinite(fps) and fps > 0):
+        raise ValueError(f"{cls.__name__}: fps: expected a number above 0, got {fps!r}")
     first_line = (inspect.getdoc(cls) or "").strip().split("\n")[0].rstrip(".")
     spec = {
         "name": name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower(),
@@ -194,7 +199,11 @@ def recorded(env: Any) -> World:
     if declaration is None:
         raise TypeError(f"a world is expected: a class with @operant.world, or what operant.load_world returns; got {env!r}")
     instance = env() if isinstance(env, type) else env
-    return World(declaration.record(instance))
+    content = declaration.record(instance)
+    try:
+        return World(content)
+    except ValueError as error:
+        raise ValueError(f"{type(instance).__name__}: {error}") from None
 
 
 def registered(env: Any) -> str:
@@ -210,8 +219,6 @@ class State:
     _fields: dict[str, FieldType]
 
     def __init__(self, /, **values: Any) -> None:
-        recorder = recorder_of(values.values())
-        object.__setattr__(self, "_recorder", recorder)
         missing = [name for name in self._fields if name not in values]
         if missing:
             fail(f"the state has no {', '.join(missing)}; give every field: State({', '.join(f'{name}=..' for name in self._fields)})")
@@ -221,12 +228,13 @@ class State:
     def __setattr__(self, name: str, value: Any) -> None:
         field = self._fields.get(name)
         if field is None:
-            fail(f"the state has no field {name}; it has {', '.join(self._fields)}. Annotate it in the class, such as `{name}: operant.Float`")
-        recorder = self._recorder
+            fail(
+                f"the state has no field {name}; it has {', '.join(self._fields)}. Annotate it in the class, such as `{name}: operant.Float`"
+            )
         if field.size is None:
-            value = as_value(recorder, value, field.kind)
+            value = as_value(value, field.kind)
         else:
-            value = Array.of(recorder, field.kind, field.size, value)
+            value = Array.of(field.kind, field.size, value)
         self.__dict__[name] = value
 
     def __getattr__(self, name: str) -> Any:
@@ -263,6 +271,15 @@ class _Declaration:
                     fields[name] = annotation
         if not fields:
             raise TypeError(f"{cls.__name__}: the state has no fields; annotate them in the class, such as `x: operant.Float`")
+        for name in fields:
+            if not _NAME.fullmatch(name) or name in ("copy", "replace"):
+                raise ValueError(
+                    f"{cls.__name__}: a field cannot be called {name}; names have a-z, 0-9 and _, and copy and replace are methods"
+                )
+        if not _NAME.fullmatch(spec["name"]):
+            raise ValueError(
+                f"{cls.__name__}: name: expected a-z, 0-9 and _, starting with a letter, at most 64 of them, got {spec['name']!r}"
+            )
         for method in ("reset", "step", "observe"):
             if not callable(getattr(cls, method, None)):
                 raise TypeError(f"{cls.__name__}: the method {method} is missing")
@@ -275,23 +292,30 @@ class _Declaration:
 
     def record(self, world: Any) -> bytes:
         """The text of a file: the rules of an object of the class, recorded."""
-        where = self._cls.__name__
+        cls = type(world)
         spaces = []
         for name in ("observation_space", "action_space"):
             space = self._setting(world, name)
             if space is None:
-                raise TypeError(f"{where}: {name} is missing; give it to @operant.world, or as an attribute")
+                raise TypeError(f"{cls.__name__}: {name} is missing; give it to @operant.world, or as an attribute")
             spaces.append(space)
-        obs, actions = _obs_space(spaces[0], f"{where}: observation_space"), _action_space(spaces[1], f"{where}: action_space")
+        obs, actions = (
+            _obs_space(spaces[0], f"{cls.__name__}: observation_space"),
+            _action_space(spaces[1], f"{cls.__name__}: action_space"),
+        )
         limit = self._setting(world, "max_episode_steps")
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or not 1 <= limit < _NO_LIMIT):
-            raise ValueError(f"{where}: max_episode_steps: expected a whole number from 1 to {_NO_LIMIT - 1}, got {limit!r}")
-        spec = {**self._spec, "obs": obs, "actions": actions, "time_limit": _NO_LIMIT if limit is None else int(limit)}
+        if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or not 1 <= limit <= _MOST_STEPS:
+            raise ValueError(
+                f"{cls.__name__}: max_episode_steps: expected a whole number from 1 to {_MOST_STEPS}, got {limit!r}; "
+                "evaluations play whole episodes, so each has to end"
+            )
+        spec = {**self._spec, "obs": obs, "actions": actions, "time_limit": int(limit)}
         if self._preset is not None:
             spec["preset"] = self._preset if isinstance(self._preset, str) else _toml(self._preset)
+        is_several = type(spaces[1]).__name__ == "MultiDiscrete"
         functions = {
             "reset": self._function(lambda recorder: self._reset(world, recorder)),
-            "step": self._function(lambda recorder: self._step(world, recorder, actions)),
+            "step": self._function(lambda recorder: self._step(world, recorder, actions, is_several)),
             "observe": self._function(lambda recorder: self._observe(world, recorder, obs)),
         }
         if callable(getattr(world, "legal", None)):
@@ -311,118 +335,122 @@ class _Declaration:
             names = [name] if field.size is None else [f"{name}[{k}]" for k in range(field.size)]
             yield from ({"name": leaf, "kind": field.kind} for leaf in names)
 
-    def _function(self, rule: Callable[[_core.Recorder], list[tuple[str, _core.Arg]]]) -> str:
-        recorder = _core.Recorder()
-        _trace._current.append(recorder)
-        try:
-            return recorder.finish(rule(recorder))
-        finally:
-            _trace._current.pop()
+    def _function(self, rule: Callable[[_core.Recorder], _Results]) -> str:
+        with _trace.begin() as recording:
+            return recording.core.finish(rule(recording.core))
 
     def _given_state(self, recorder: _core.Recorder) -> State:
         """The state as parameters."""
         values: dict[str, Any] = {}
         for name, field in self.fields.items():
             if field.size is None:
-                values[name] = Value(recorder, field.kind, recorder.parameter(f"state.{name}", field.kind))
+                values[name] = Value(field.kind, recorder.parameter(f"state.{name}", field.kind))
             elif _trace.is_memory(field.kind, field.size):
-                memory = recorder.parameter(f"state.{name}", field.kind, field.size)
-                values[name] = Array(recorder, field.kind, None, (memory, field.size))
+                values[name] = Array(field.kind, field.size, memory=recorder.parameter(f"state.{name}", field.kind, field.size))
             else:
-                leaves = [recorder.parameter(f"state.{name}[{k}]", field.kind) for k in range(field.size)]
-                values[name] = Array(recorder, field.kind, [Value(recorder, field.kind, leaf) for leaf in leaves])
+                leaves = (recorder.parameter(f"state.{name}[{k}]", field.kind) for k in range(field.size))
+                values[name] = Array.from_args(field.kind, field.size, leaves)
         return self.state(**values)
 
-    def _returned_state(self, state: Any, method: str) -> list[tuple[str, _core.Arg]]:
+    def _returned_state(self, cls: type, method: str, state: Any) -> _Results:
         """The state as results."""
         if isinstance(state, Mapping):
             state = self.state(**state)
         if not isinstance(state, self.state):
-            fail_in(self._cls, method, f"returns {state!r}; it returns a state: self.State({', '.join(f'{n}=..' for n in self.fields)})")
-        results = []
+            fail_in(cls, method, f"returns {state!r}; it returns a state: self.State({', '.join(f'{n}=..' for n in self.fields)})")
+        results: _Results = []
         for name in self.fields:
             value = getattr(state, name)
-            if isinstance(value, Value):
-                results.append((f"next.{name}", value._arg))
-            elif value._items is None:
-                results.append((f"next.{name}", value._memory))
-            else:
-                results.extend((f"next.{name}[{k}]", item._arg) for k, item in enumerate(value._items))
+            try:
+                args = value.args if isinstance(value, Array) else [value.arg]
+            except TraceError as error:
+                fail_in(cls, method, f"returns a state whose {name} cannot be used here: {error.what}")
+            is_one = isinstance(value, Value) or _trace.is_memory(value.kind, value.size)
+            results.extend((f"next.{name}" if is_one else f"next.{name}[{k}]", arg) for k, arg in enumerate(args))
         return results
 
-    def _reset(self, world: Any, recorder: _core.Recorder) -> list[tuple[str, _core.Arg]]:
-        return self._returned_state(world.reset(Draws(recorder, recorder.draws())), "reset")
+    def _reset(self, world: Any, recorder: _core.Recorder) -> _Results:
+        return self._returned_state(type(world), "reset", world.reset(Draws(recorder.draws(), is_reserved=False)))
 
-    def _step(self, world: Any, recorder: _core.Recorder, actions: dict[str, Any]) -> list[tuple[str, _core.Arg]]:
+    def _step(self, world: Any, recorder: _core.Recorder, actions: dict[str, Any], is_several: bool) -> _Results:
         state = self._given_state(recorder)
         kind, size = ("uint", len(actions["discrete"])) if "discrete" in actions else ("float", len(actions["box"]["low"]))
-        components = [Value(recorder, kind, recorder.parameter(f"action[{k}]", kind)) for k in range(size)]
-        action: Any = components[0] if kind == "uint" and size == 1 and not actions.get("several") else components
-        returned = world.step(state, action, Draws(recorder, recorder.draws()))
+        components = [Value(kind, recorder.parameter(f"action[{k}]", kind)) for k in range(size)]
+        action: Any = components if is_several or kind == "float" else components[0]
+        returned = world.step(state, action, Draws(recorder.draws(), is_reserved=False))
+        cls = type(world)
         if not isinstance(returned, tuple) or len(returned) != 3:
-            fail_in(self._cls, "step", f"returns {returned!r}; it returns a state, the reward and whether the episode terminated")
+            fail_in(cls, "step", f"returns {returned!r}; it returns a state, the reward and whether the episode terminated")
         after, reward, terminated = returned
-        results = self._returned_state(after, "step")
-        results.append(("reward", _checked(self._cls, "step", "the reward", recorder, reward, "float")))
-        results.append(("terminated", _checked(self._cls, "step", "whether it terminated", recorder, terminated, "mask")))
+        results = self._returned_state(cls, "step", after)
+        results.append(("reward", _checked(cls, "step", "the reward", reward, "float")))
+        results.append(("terminated", _checked(cls, "step", "whether it terminated", terminated, "mask")))
         return results
 
-    def _observe(self, world: Any, recorder: _core.Recorder, space: dict[str, Any]) -> list[tuple[str, _core.Arg]]:
-        observed = world.observe(self._given_state(recorder))
-        parts = space["parts"] if "parts" in space else [(None, space)]
+    def _observe(self, world: Any, recorder: _core.Recorder, space: dict[str, Any]) -> _Results:
+        cls, observed = type(world), world.observe(self._given_state(recorder))
+        parts = space.get("parts", [(None, space)])
         as_words = not all("box" in part for _, part in parts)
         words: list[_core.Arg] = []
         if "parts" in space and (not isinstance(observed, Mapping) or set(observed) != {name for name, _ in parts}):
             keys = ", ".join(str(name) for name, _ in parts)
-            fail_in(self._cls, "observe", f"returns {observed!r}; for this Dict it returns a dictionary with {keys}")
+            fail_in(cls, "observe", f"returns {observed!r}; for this Dict it returns a dictionary with {keys}")
         for name, part in parts:
             values = observed if name is None else observed[name]
             label = "the observation" if name is None else f"the observation's {name}"
-            words.extend(_obs_words(self._cls, label, recorder, part, values, as_words))
+            words.extend(_obs_words(cls, label, part, values, as_words))
         return [(f"obs[{k}]", word) for k, word in enumerate(words)]
 
-    def _legal(self, world: Any, recorder: _core.Recorder, actions: dict[str, Any]) -> list[tuple[str, _core.Arg]]:
+    def _legal(self, world: Any, recorder: _core.Recorder, actions: dict[str, Any]) -> _Results:
+        cls = type(world)
         if "discrete" not in actions:
-            fail_in(self._cls, "legal", "is for Discrete and MultiDiscrete actions")
-        masks = flattened(world.legal(self._given_state(recorder)))
+            fail_in(cls, "legal", "is for Discrete and MultiDiscrete actions")
+        masks = _flattened(cls, "legal", "", world.legal(self._given_state(recorder)))
         count = sum(actions["discrete"])
         if len(masks) != count:
-            fail_in(self._cls, "legal", f"returns {len(masks)} values; there are {count} choices")
-        return [(f"legal[{k}]", _checked(self._cls, "legal", f"choice {k}", recorder, mask, "mask")) for k, mask in enumerate(masks)]
+            fail_in(cls, "legal", f"returns {len(masks)} values; there are {count} choices")
+        return [(f"legal[{k}]", _checked(cls, "legal", f"choice {k}", mask, "mask")) for k, mask in enumerate(masks)]
 
-    def _draw(self, world: Any, recorder: _core.Recorder, outlines: list[Any]) -> list[tuple[str, _core.Arg]]:
-        shapes = world.draw(self._given_state(recorder))
-        numbers = []
+    def _draw(self, world: Any, recorder: _core.Recorder, outlines: list[Any]) -> _Results:
+        cls, shapes = type(world), world.draw(self._given_state(recorder))
+        if not isinstance(shapes, (list, tuple)) or not all(isinstance(shape, Shape) for shape in shapes):
+            fail_in(cls, "draw", f"returns {shapes!r}; it returns a list of operant.shapes")
+        numbers: list[_core.Arg] = []
         for shape in shapes:
-            if not isinstance(shape, Shape):
-                fail_in(self._cls, "draw", f"returns {shape!r}; it returns a list of operant.shapes")
             outlines.append(shape.outline)
-            is_there = as_value(recorder, shape.where, "mask")
-            numbers.append(_trace.select(is_there, 1.0, 0.0))
-            for number in shape.coordinates:
-                if isinstance(number, Value) and number.kind in ("uint", "int"):
-                    number = number._apply("FloatFromUint" if number.kind == "uint" else "FloatFromInt", "float")
-                numbers.append(as_value(recorder, number, "float"))
-        return [(f"draw[{k}]", number._arg) for k, number in enumerate(numbers)]
+            is_there = Value("mask", _checked(cls, "draw", "the `where` of a shape", shape.where, "mask"))
+            numbers.append(_trace.select(is_there, 1.0, 0.0).arg)
+            numbers.extend(_checked(cls, "draw", "a coordinate", number, "float") for number in shape.coordinates)
+        return [(f"draw[{k}]", number) for k, number in enumerate(numbers)]
 
 
-def fail_in(cls: type, method: str, what: str) -> Any:
+#: Names and values of what a function returns.
+_Results = list[tuple[str, _core.Arg]]
+
+
+def fail_in(cls: type, method: str, what: str) -> NoReturn:
     """Raises a TraceError at a method."""
     code = inspect.unwrap(getattr(cls, method)).__code__
-    raise _trace.TraceError(f"{code.co_filename}:{code.co_firstlineno}: {method} {what}") from None
+    raise TraceError(f"{code.co_filename}:{code.co_firstlineno}", f"{method} {what}") from None
 
 
-def _checked(cls: type, method: str, label: str, recorder: _core.Recorder, value: Any, kind: str) -> _core.Arg:
+def _checked(cls: type, method: str, label: str, value: Any, kind: str) -> _core.Arg:
     """A value that a method returned."""
-    if isinstance(value, int) and not isinstance(value, bool) and kind == "float":
-        value = float(value)
     try:
-        return as_value(recorder, value, kind)._arg
-    except _trace.TraceError as error:
-        fail_in(cls, method, f"returns for {label} {value!r}: {str(error).split(': ', 1)[1]}")
+        return as_value(value, kind).arg
+    except TraceError as error:
+        fail_in(cls, method, f"returns for {label} {value!r}: {error.what}")
 
 
-def _obs_words(cls: type, label: str, recorder: _core.Recorder, space: dict[str, Any], values: Any, as_words: bool) -> list[_core.Arg]:
+def _flattened(cls: type, method: str, label: str, values: Any) -> list[Any]:
+    """The numbers that a method returned."""
+    try:
+        return flattened(values)
+    except TraceError as error:
+        fail_in(cls, method, f"returns {label}{values!r}: {error.what}")
+
+
+def _obs_words(cls: type, label: str, space: dict[str, Any], values: Any, as_words: bool) -> list[_core.Arg]:
     """The words of an observation, or of a part."""
     (kind, of) = next(iter(space.items()))
     size = len(of["low"]) if kind == "box" else math.prod(of["shape"])
@@ -434,25 +462,34 @@ def _obs_words(cls: type, label: str, recorder: _core.Recorder, space: dict[str,
         count = -(-size // per_word)
         if len(values.words) != count:
             fail_in(cls, "observe", f"returns {label} in {len(values.words)} words; it has {count}")
-        return [_checked(cls, "observe", label, recorder, word, "uint") for word in values.words]
-    numbers = flattened(values)
+        packed = [Value("uint", _checked(cls, "observe", label, word, "uint")) for word in values.words]
+        if kind == "binary" and size % per_word:
+            # Bits past the end would be inputs of a network that there are not.
+            packed[-1] = packed[-1] & ((1 << size % per_word) - 1)
+        if kind != "index":
+            return [word.arg for word in packed]
+        bits = 32 // per_word
+        values = [(packed[k // per_word] >> bits * (k % per_word)) & ((1 << bits) - 1) for k in range(size)]
+    numbers = _flattened(cls, "observe", f"for {label} ", values)
     if len(numbers) != size:
         fail_in(cls, "observe", f"returns {len(numbers)} numbers for {label}; its space has {size}")
     if kind == "box":
-        args = [_checked(cls, "observe", label, recorder, number, "float") for number in numbers]
-        return [recorder.scalar("FloatToBits", [arg]) for arg in args] if as_words else args
-    bits = 32 // per_word
+        args = [_checked(cls, "observe", label, number, "float") for number in numbers]
+        return [recording().core.scalar("FloatToBits", [arg]) for arg in args] if as_words else args
     words = []
     for first in range(0, size, per_word):
         word: Any = None
         for k, number in enumerate(numbers[first : first + per_word]):
             if kind == "binary":
-                is_set = Value(recorder, "mask", _checked(cls, "observe", label, recorder, number, "mask"))
+                is_set = Value("mask", _checked(cls, "observe", label, number, "mask"))
                 item = _trace.select(is_set, 1 << k, 0)
             else:
-                item = Value(recorder, "uint", _checked(cls, "observe", label, recorder, number, "uint")) << bits * k
+                item = Value("uint", _checked(cls, "observe", label, number, "uint"))
+                # A larger one would be another input of a network, and its bits those of its neighbour.
+                most = 255 if kind == "bytes" else below[first + k] - 1
+                item = _trace.select(item < most, item, most) << 32 // per_word * k
             word = item if word is None else word | item
-        words.append(word._arg)
+        words.append(word.arg)
     return words
 
 
@@ -468,6 +505,8 @@ def _obs_space(space: Any, where: str) -> dict[str, Any]:
     """A space of Gymnasium as the engine has it."""
     kind = type(space).__name__
     if kind == "Dict":
+        if any(type(part).__name__ == "Dict" for part in space.spaces.values()):
+            raise TypeError(f"{where}: a Dict inside a Dict is not possible here; give its parts to the outer one")
         return {"parts": [[name, _obs_space(part, f"{where}, {name}")] for name, part in space.spaces.items()]}
     if kind == "Discrete":
         if space.start != 0:
@@ -508,15 +547,16 @@ def _toml(settings: Mapping[str, Any]) -> str:
     """Settings as TOML."""
 
     def text(value: Any) -> str:
+        value = _trace.plain(value)
         if isinstance(value, bool):
             return str(value).lower()
-        if isinstance(value, str):
-            return json.dumps(value)
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (str, os.PathLike)):
+            return json.dumps(os.fspath(value), ensure_ascii=False)
+        if isinstance(value, (list, tuple, np.ndarray)):
             return f"[{', '.join(map(text, value))}]"
-        if isinstance(value, float):
-            return repr(value) if "e" not in repr(value) or "." in repr(value) else repr(value).replace("e", ".0e")
-        return str(value)
+        if isinstance(value, (int, float)):
+            return repr(value)
+        raise TypeError(f"preset: expected a number, text or list, got {value!r}")
 
     lines = [f"{key} = {text(value)}\n" for key, value in settings.items() if not isinstance(value, Mapping)]
     tables = [f"\n[{key}]\n{_toml(value)}" for key, value in settings.items() if isinstance(value, Mapping)]

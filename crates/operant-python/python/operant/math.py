@@ -5,13 +5,13 @@ Arguments are Floats, Uints, Ints, Bools, or numbers of Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from operant import _trace
-from operant._trace import Array, Packed, Value, fail
+from operant._trace import Array, Packed, Value, as_value, common_kind, constant, fail, pair, plain, recording, select
 
 __all__ = [
     "all",
@@ -45,32 +45,23 @@ __all__ = [
 ]
 
 
-def _float(x: Any) -> Value:
-    return _trace.as_value(_trace.recorder_of([x]), x, "float")
-
-
 def where(condition: Any, yes: Any, no: Any) -> Any:
     """`yes` where the condition holds, `no` elsewhere; both are computed. Arrays are chosen whole."""
-    mask = _trace.as_value(_trace.recorder_of([condition, yes, no]), condition, "mask")
-    return _trace.select(mask, yes, no)
+    mask = as_value(condition, "mask")
+    is_array = isinstance(yes, Array) or isinstance(no, Array)
+    return Array.choose(mask, yes, no) if is_array else select(mask, yes, no)
 
 
 def minimum(a: Any, b: Any) -> Value:
     """The smaller one: `a if a < b else b`."""
-    a, b = _both(a, b)
-    return _trace.select(a < b, a, b)
+    a, b = pair(a, b)
+    return select(a < b, a, b)
 
 
 def maximum(a: Any, b: Any) -> Value:
     """The larger one: `a if a > b else b`."""
-    a, b = _both(a, b)
-    return _trace.select(a > b, a, b)
-
-
-def _both(a: Any, b: Any) -> tuple[Value, Value]:
-    if not isinstance(a, Value) and not isinstance(b, Value):
-        a = _trace.constant(_trace.recorder_of([]), _trace.kind_of(a), a)
-    return _trace.pair(a, b)
+    a, b = pair(a, b)
+    return select(a > b, a, b)
 
 
 def clip(x: Any, low: Any, high: Any) -> Value:
@@ -80,22 +71,21 @@ def clip(x: Any, low: Any, high: Any) -> Value:
 
 def sqrt(x: Any) -> Value:
     """Square root, correctly rounded."""
-    return _float(x)._apply("FloatSqrt", "float")
+    return as_value(x, "float")._apply("FloatSqrt", "float")
 
 
 def floor(x: Any) -> Value:
     """Greatest whole number not above, as a Float."""
-    return _float(x)._apply("FloatFloor", "float")
+    return as_value(x, "float")._apply("FloatFloor", "float")
 
 
 def round(x: Any) -> Value:
     """Nearest whole number as a Float; halves go to the even one."""
-    return _float(x)._apply("FloatRound", "float")
+    return as_value(x, "float")._apply("FloatRound", "float")
 
 
 def _function(name: str, x: Any) -> Value:
-    x = _float(x)
-    return Value(x._recorder, "float", x._recorder.function(name, x._arg))
+    return Value("float", recording().core.function(name, as_value(x, "float").arg))
 
 
 def sin(x: Any) -> Value:
@@ -110,9 +100,8 @@ def cos(x: Any) -> Value:
 
 def sin_cos(x: Any) -> tuple[Value, Value]:
     """Sine and cosine, for little more than the cost of one."""
-    x = _float(x)
-    sine, cosine = x._recorder.sin_cos(x._arg)
-    return Value(x._recorder, "float", sine), Value(x._recorder, "float", cosine)
+    sine, cosine = recording().core.sin_cos(as_value(x, "float").arg)
+    return Value("float", sine), Value("float", cosine)
 
 
 def tan(x: Any) -> Value:
@@ -138,60 +127,57 @@ def tanh(x: Any) -> Value:
 
 def fma(a: Any, b: Any, c: Any) -> Value:
     """a * b + c, rounded once: faster and more exact than the two operators."""
-    recorder = _trace.recorder_of([a, b, c])
-    first, second, third = (_trace.as_value(recorder, x, "float") for x in (a, b, c))
-    return first._apply("FloatMulAdd", "float", second, third)
+    return as_value(a, "float")._apply("FloatMulAdd", "float", as_value(b, "float"), as_value(c, "float"))
+
+
+def _any(x: Any) -> Value:
+    return as_value(x, common_kind([x]))
 
 
 def to_float(x: Any) -> Value:
     """A whole number as a Float; a Bool as 1.0 or 0.0."""
-    if not isinstance(x, Value):
-        return _float(x)
-    if x.kind == "mask":
-        return _trace.select(x, 1.0, 0.0)
-    return {"float": lambda: x, "uint": lambda: x._apply("FloatFromUint", "float"), "int": lambda: x._apply("FloatFromInt", "float")}[x.kind]()
+    is_number = not isinstance(x, Value) and not isinstance(plain(x), bool)
+    value = as_value(x, "float") if is_number else _any(x)
+    if value.kind == "mask":
+        return select(value, 1.0, 0.0)
+    return value if value.kind == "float" else value._apply("FloatFromUint" if value.kind == "uint" else "FloatFromInt", "float")
 
 
 def to_int(x: Any) -> Value:
     """A Float without its fraction, within the range of an Int and 0 for NaN; a Uint by its bits; a Bool as 1 or 0."""
-    if not isinstance(x, Value):
-        return _trace.constant(_trace.recorder_of([]), "int", x)
-    if x.kind == "mask":
-        return _trace.select(x, 1, 0)._apply("UintToInt", "int")
-    return x if x.kind == "int" else x._apply("FloatToInt" if x.kind == "float" else "UintToInt", "int")
+    value = _any(x)
+    if value.kind == "mask":
+        value = select(value, 1, 0)
+    return value if value.kind == "int" else value._apply("FloatToInt" if value.kind == "float" else "UintToInt", "int")
 
 
 def to_uint(x: Any) -> Value:
     """The bits of `to_int(x)`: a whole number that is not negative keeps its value."""
-    if not isinstance(x, Value):
-        return _trace.constant(_trace.recorder_of([]), "uint", x)
-    if x.kind == "mask":
-        return _trace.select(x, 1, 0)
-    return x if x.kind == "uint" else to_int(x)._apply("IntToUint", "uint")
+    value = _any(x)
+    if value.kind == "mask":
+        return select(value, 1, 0)
+    return value if value.kind == "uint" else to_int(value)._apply("IntToUint", "uint")
 
 
 def count_ones(x: Any) -> Value:
     """How many bits of a Uint are set."""
-    x = _trace.as_value(_trace.recorder_of([x]), x, "uint")
-    return Value(x._recorder, "uint", x._recorder.count_ones(x._arg))
+    return Value("uint", recording().core.count_ones(as_value(x, "uint").arg))
 
 
-def any(conditions: Sequence[Any]) -> Value:
+def any(conditions: Iterable[Any]) -> Value:
     """Whether one of several conditions holds in an environment."""
     return _joined(conditions, lambda a, b: a | b, False)
 
 
-def all(conditions: Sequence[Any]) -> Value:
+def all(conditions: Iterable[Any]) -> Value:
     """Whether all of several conditions hold in an environment."""
     return _joined(conditions, lambda a, b: a & b, True)
 
 
-def _joined(conditions: Sequence[Any], join: Callable[[Value, Value], Value], start: bool) -> Value:
-    conditions = list(conditions)
-    recorder = _trace.recorder_of(conditions)
-    joined = _trace.constant(recorder, "mask", start)
+def _joined(conditions: Iterable[Any], join: Callable[[Value, Value], Value], start: bool) -> Value:
+    joined = constant("mask", start)
     for condition in conditions:
-        joined = join(joined, _trace.as_value(recorder, condition, "mask"))
+        joined = join(joined, as_value(condition, "mask"))
     return joined
 
 
@@ -205,34 +191,32 @@ class Table:
         return len(self._entries)
 
     def __getitem__(self, index: Any) -> Value:
-        recorder = _trace.recorder_of([index])
         if isinstance(index, Value) and index.kind == "int":
             index = to_uint(index)
-        at = _trace.as_value(recorder, index, "uint")
-        return Value(recorder, self._kind, recorder.look_up(self._kind, self._entries, at._arg))
+        return Value(self._kind, recording().core.look_up(self._kind, self._entries, as_value(index, "uint").arg))
 
 
 def table(entries: Any) -> Table:
     """A table of constants: `table(entries)[index]`. Past the end it gives the last entry. Entries are whole numbers that are not
     negative, or real numbers."""
-    numbers = [number for number in np.asarray(entries).reshape(-1).tolist()]
-    if not numbers:
-        fail("a table has at least one entry")
-    is_real = not np.issubdtype(np.asarray(entries).dtype, np.integer)
-    if is_real:
-        return Table("float", [float(number) for number in numbers])
+    array = np.asarray(entries)
+    if array.size == 0 or array.dtype.kind not in "iuf":
+        fail(f"a table has numbers, at least one, got {entries!r}")
+    numbers = array.reshape(-1).tolist()
+    if array.dtype.kind == "f":
+        return Table("float", numbers)
     for number in numbers:
         if not 0 <= number < 2**32:
             fail(f"a table of whole numbers has entries from 0 to {2**32 - 1}, got {number}")
     return Table("uint", numbers)
 
 
-def array(values: Sequence[Any]) -> Array:
+def array(values: Iterable[Any]) -> Array:
     """An array of these values, as the field `Uint[n]` has one."""
     values = list(values)
-    recorder = _trace.recorder_of(values)
-    kinds = {value.kind for value in values if isinstance(value, Value)} or {_trace.kind_of(values[0])}
-    return Array.of(recorder, kinds.pop(), len(values), values)
+    if not values:
+        fail("an array has at least one value")
+    return Array.of(common_kind(values), len(values), values)
 
 
 def packed(words: Sequence[Any]) -> Packed:
@@ -241,10 +225,13 @@ def packed(words: Sequence[Any]) -> Packed:
     return Packed(words)
 
 
-def named(name: str, value: Value) -> Value:
+def named(name: str, value: Any) -> Value:
     """Names a value in emitted CUDA."""
-    value._recorder.name(value._arg, name)
-    return value
+    if not re.fullmatch("[a-z][a-z0-9_]*", name):
+        fail(f"a name in CUDA is made of a-z, 0-9 and _, and starts with a letter, got {name!r}")
+    named = _any(value)
+    recording().core.name(named.arg, name)
+    return named
 
 
 _Values = Any
@@ -253,29 +240,32 @@ _Values = Any
 def when(condition: Any, rule: Callable[..., _Values], *values: Any) -> Any:
     """`rule(*values)` where the condition holds, and the values elsewhere. The rule costs nothing while no environment needs it,
     so use it for what is rare. It returns as many values, of the same kinds."""
-    recorder = _trace.recorder_of([condition, *values])
-    mask = _trace.as_value(recorder, condition, "mask")
-    known = mask._arg.value
+    mask, form = as_value(condition, "mask"), _Form(values)
+    known = mask.arg.value
     if known is not None:
-        return rule(*values) if known else _returned(list(values))
-    form = _Form(recorder, values)
-    args = recorder.when(mask._arg, form.args, form.names, lambda: form.results(rule(*form.fresh(form.args))))
-    return _returned(form.fresh(args))
+        args = form.args if not known else form.results(rule(*form.fresh(form.args)))
+        return _returned(form.fresh(args))
+    now = recording()
+
+    def body() -> list[Any]:
+        with now.body():
+            return form.results(rule(*form.fresh(form.args)))
+
+    return _returned(form.fresh(now.core.when(mask.arg, form.args, form.names, body)))
 
 
 def repeat(count: int, rule: Callable[..., _Values], *values: Any) -> Any:
     """`values = rule(index, *values)`, `count` times. The index is a Uint."""
-    if isinstance(count, Value) or not isinstance(count, (int, np.integer)) or count < 0:
+    count = plain(count)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**32:
         fail(f"repeat takes a number of turns that is known while the world is recorded, got {count!r}; use repeat_while to end early")
-    recorder = _trace.recorder_of(values)
-    form = _Form(recorder, values)
-    args = recorder.repeat(
-        int(count),
-        form.args,
-        form.names,
-        lambda index, carried: form.results(rule(Value(recorder, "uint", index), *form.fresh(carried))),
-    )
-    return _returned(form.fresh(args))
+    now, form = recording(), _Form(values)
+
+    def body(index: Any, carried: Sequence[Any]) -> list[Any]:
+        with now.body(is_loop=True):
+            return form.results(rule(Value("uint", index), *form.fresh(carried)))
+
+    return _returned(form.fresh(now.core.repeat(count, form.args, form.names, body)))
 
 
 def repeat_while(most: int, condition: Callable[..., Any], rule: Callable[..., _Values], *values: Any) -> Any:
@@ -295,32 +285,20 @@ def _returned(values: list[Any]) -> Any:
 class _Form:
     """Values and arrays as arguments of a recording, and back."""
 
-    def __init__(self, recorder: Any, values: Sequence[Any]) -> None:
+    def __init__(self, values: Sequence[Any]) -> None:
         if not values:
             fail("give the values that the rule changes")
-        self._recorder = recorder
-        self._values: list[Any] = []
-        for value in values:
-            if isinstance(value, Array):
-                self._values.append(value.copy())
-            else:
-                self._values.append(_trace.as_value(recorder, value, _trace.kind_of(value)))
+        self._values = [value.copy() if isinstance(value, Array) else _any(value) for value in values]
         self.args = [arg for value in self._values for arg in _args(value)]
         self.names = [f"value_{k}" for k in range(len(self.args))]
 
-    def fresh(self, args: Sequence[Any]) -> list[Any]:
+    def fresh(self, args: Iterable[Any]) -> list[Any]:
         """The values that these arguments are."""
         rest = iter(args)
-        fresh: list[Any] = []
-        for value in self._values:
-            if isinstance(value, Value):
-                fresh.append(Value(self._recorder, value.kind, next(rest)))
-            elif value._items is None:
-                fresh.append(Array(self._recorder, value.kind, None, (next(rest), value.size)))
-            else:
-                items = [Value(self._recorder, value.kind, next(rest)) for _ in value._items]
-                fresh.append(Array(self._recorder, value.kind, items))
-        return fresh
+        return [
+            Array.from_args(value.kind, value.size, rest) if isinstance(value, Array) else Value(value.kind, next(rest))
+            for value in self._values
+        ]
 
     def results(self, results: Any) -> list[Any]:
         """The arguments of what a rule returned."""
@@ -330,13 +308,11 @@ class _Form:
         args = []
         for result, value in zip(given, self._values, strict=True):
             if isinstance(value, Array):
-                args.extend(_args(Array.of(self._recorder, value.kind, value.size, result)))
+                args.extend(Array.of(value.kind, value.size, result).args)
             else:
-                args.append(_trace.as_value(self._recorder, result, value.kind)._arg)
+                args.append(as_value(result, value.kind).arg)
         return args
 
 
-def _args(value: Any) -> list[Any]:
-    if isinstance(value, Value):
-        return [value._arg]
-    return [value._memory] if value._items is None else [item._arg for item in value._items]
+def _args(value: Value | Array) -> list[Any]:
+    return value.args if isinstance(value, Array) else [value.arg]

@@ -1,5 +1,5 @@
-"""Shapes for `draw` of a world: what `operant play` and the monitor show of a state. Coordinates are Floats or numbers, x to the
-right and y up; `where` is a Bool that says whether the shape is there.
+"""Shapes for `draw` of a world: what `operant play` and the monitor show of a state. Coordinates are Floats, whole numbers or
+numbers of Python, x to the right and y up; `where` is a Bool that says whether the shape is there.
 """
 
 from __future__ import annotations
@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from operant._trace import fail
+from operant._trace import Value, fail
+from operant.math import to_float
 
 __all__ = ["TONES", "Shape", "circle", "line", "polygon", "rectangle", "square", "text"]
 
@@ -24,8 +25,13 @@ class Shape:
         if tone not in TONES:
             fail(f"tone: expected one of {', '.join(TONES)}, got {tone!r}")
         self.outline = {kind: {**fields, "tone": TONES.index(tone)}}
-        self.coordinates = coordinates
+        self.coordinates = [_real(number) for number in coordinates]
         self.where = where
+
+
+def _real(number: Any) -> Any:
+    """A whole number of a state as a real one."""
+    return to_float(number) if isinstance(number, Value) and number.kind in ("uint", "int") else number
 
 
 def _points(points: Sequence[Point], least: int) -> list[Any]:
@@ -37,12 +43,17 @@ def _points(points: Sequence[Point], least: int) -> list[Any]:
 
 def line(points: Sequence[Point], *, tone: str = "ground", where: Any = True) -> Shape:
     """A line from point to point."""
-    return Shape("line", {"points": len(points)}, tone, _points(points, 2), where)
+    return _outline("line", points, 2, tone, where)
 
 
 def polygon(points: Sequence[Point], *, tone: str = "body", where: Any = True) -> Shape:
     """A filled polygon."""
-    return Shape("polygon", {"points": len(points)}, tone, _points(points, 3), where)
+    return _outline("polygon", points, 3, tone, where)
+
+
+def _outline(kind: str, points: Sequence[Point], least: int, tone: str, where: Any) -> Shape:
+    coordinates = _points(points, least)
+    return Shape(kind, {"points": len(coordinates) // 2}, tone, coordinates, where)
 
 
 def circle(center: Point, radius: Any, *, tone: str = "body", where: Any = True) -> Shape:
@@ -57,7 +68,7 @@ def rectangle(center: Point, width: Any, height: Any, *, tone: str = "body", whe
 
 def square(rows: int, x: Any, y: Any, *, tone: str = "body", where: Any = True) -> Shape:
     """The cell in column `x` and row `y` of a board with that many rows, row 0 at the top."""
-    return rectangle((x + 0.5, rows - 0.5 - y), 0.9, 0.9, tone=tone, where=where)
+    return rectangle((_real(x) + 0.5, rows - 0.5 - _real(y)), 0.9, 0.9, tone=tone, where=where)
 
 
 def text(center: Point, words: str, *, tone: str = "ground", where: Any = True) -> Shape:

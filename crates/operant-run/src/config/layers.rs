@@ -216,6 +216,11 @@ impl Layers {
                     } else {
                         let known = self.facts.known.keys().map(String::as_str);
                         let hint = did_you_mean(&name, known.chain(["env", &self.facts.name]));
+                        if hint.is_empty() {
+                            // It may be that of a world, whose name is known only where it is used.
+                            check_names(&inner, &|key| origin(lines.get(&[&name, key])))?;
+                            continue;
+                        }
                         return Err(Error::usage(format!("[{name}] is not an environment's table{hint}"))
                             .at(here.to_string())
                             .remedy("name an environment that `operant envs` lists, or [env] for options"));

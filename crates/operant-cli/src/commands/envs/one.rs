@@ -14,8 +14,8 @@ const COLUMN: usize = 16;
 /// Indentation of the picture.
 const INDENT: usize = 2;
 
-/// The description of an environment; `specs` are all specifications of the registry.
-pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) -> String {
+/// The description of an environment; `specs` are all specifications of the registry, and `asked` is how the user named it.
+pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize, asked: &str) -> String {
     let spec = &listed.spec;
     let mut text = hanging(&spec.name, COLUMN.max(spec.name.chars().count() + 2), &spec.summary, width);
     text.push('\n');
@@ -60,7 +60,7 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize) 
     if let Some(picture) = first_state(env) {
         text.push_str(&format!("\nA first state:\n\n{picture}"));
     }
-    let name = &spec.name;
+    let name = if env.file().is_some() { asked } else { &spec.name };
     let keyboard = if Keyboard::of(spec).is_ok() { " --keyboard" } else { "" };
     text + &format!("\nTrain it:  operant train {name}\nPlay it:   operant play {name}{keyboard}\n")
 }

@@ -1,0 +1,840 @@
+"""Worlds written in Python: the examples, files, processes, training, spaces, and what `operant train file.py:Class` runs."""
+
+import importlib.util
+import json
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import test_train
+from gymnasium.utils.env_checker import data_equivalence
+from test_train import weights
+from test_vector import MODES, actions_for, assert_equal, trajectory
+
+import operant
+from operant import math as om
+from operant import shapes
+
+spaces = gymnasium.spaces
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples" / "worlds"
+FIXTURES = ROOT / "crates" / "operant-env" / "tests" / "data"
+
+place = test_train.place
+
+
+def example(file, name):
+    """A class of examples/worlds."""
+    spec = importlib.util.spec_from_file_location(f"example_{file}", EXAMPLES / f"{file}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+CartPole, Pendulum, Snake, Breakout = (
+    example(file, name) for file, name in [("cartpole", "CartPole"), ("pendulum", "Pendulum"), ("snake", "Snake"), ("breakout", "Breakout")]
+)
+EQUALS = [(CartPole, "cartpole"), (Pendulum, "pendulum"), (Snake, "snake"), (Breakout, "minatar_breakout")]
+
+
+@operant.world(name="walk", observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Discrete(2), max_episode_steps=30)
+class Walk:
+    """Stay near the middle."""
+
+    x: operant.Float
+
+    def reset(self, draws):
+        return self.State(x=draws.uniform(-1, 1))
+
+    def step(self, s, action, draws):
+        s.x = s.x + om.where(action == 1, 0.5, -0.5)
+        return s, -abs(s.x), abs(s.x) > 5
+
+    def observe(self, s):
+        return [s.x]
+
+
+@operant.world(name="walk", observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Discrete(2), max_episode_steps=30)
+class OtherWalk(Walk):
+    """Rules of its own under the same name."""
+
+    def step(self, s, action, draws):
+        s.x = s.x + om.where(action == 1, 0.25, -0.25)
+        return s, -abs(s.x), abs(s.x) > 5
+
+
+@operant.world(name="walk", observation_space=spaces.Box(-10, 10, (2,)), action_space=spaces.Discrete(2), max_episode_steps=30)
+class WideWalk(Walk):
+    """The same rules, and observations of another size."""
+
+    def observe(self, s):
+        return [s.x, s.x]
+
+
+def contents(world):
+    """The text of a world."""
+    path = Path("contents.world")
+    world.save(path)
+    return path.read_bytes()
+
+
+# --- The examples
+
+
+@pytest.mark.parametrize(("world", "name"), EQUALS)
+@pytest.mark.parametrize("mode", MODES)
+def test_examples_equal_the_built_in_environments(world, name, mode):
+    settings = {"num_envs": 32, "seed": 4, "autoreset_mode": mode, "final_obs": "dense"}
+    ours, theirs = operant.make_vec(world, **settings), operant.make_vec(name, **settings)
+    assert ours.single_observation_space == theirs.single_observation_space
+    assert ours.single_action_space == theirs.single_action_space
+    assert ours.max_episode_steps == theirs.max_episode_steps
+    assert data_equivalence(ours.reset(), theirs.reset(), exact=True)
+    assert data_equivalence(ours.reset(seed=list(range(32))), theirs.reset(seed=list(range(32))), exact=True)
+    ends = 0
+    for step, action in enumerate(actions_for(ours, steps=400)):
+        (*one, info), (*other, their_info) = ours.step(action), theirs.step(action)
+        assert data_equivalence(one, other, exact=True), f"step {step}"
+        done = one[2] | one[3]
+        ends += done.sum()
+        assert list(info) == list(their_info)
+        if "final_obs" in info:
+            last, their_last = (as_parts(some["final_obs"]) for some in (info, their_info))
+            assert all(np.array_equal(last[part][done], their_last[part][done]) for part in last), f"step {step}"
+        if done.any():
+            assert data_equivalence(info["episode"], their_info["episode"], exact=True)
+            if mode == "disabled":
+                restarts = [envs.reset(options={"reset_mask": done}) for envs in (ours, theirs)]
+                assert data_equivalence(*restarts, exact=True)
+    assert ends >= 32
+
+
+def as_parts(obs):
+    return obs if isinstance(obs, dict) else {"": obs}
+
+
+@pytest.mark.parametrize(("world", "name"), EQUALS)
+def test_threads_and_the_number_of_environments_change_no_bit(world, name):
+    def played(num_envs, **settings):
+        envs = operant.make_vec(world, num_envs, seed=7, **settings)
+        envs.reset()
+        return trajectory(envs, 60)
+
+    assert_equal(played(150, threads=3), played(150, threads=1))
+    envs = operant.make_vec(name, 17, seed=7)
+    envs.reset()
+    assert_equal(played(17), trajectory(envs, 60))
+
+
+def test_one_environment_and_states():
+    env, theirs = operant.make(CartPole, seed=3), operant.make("cartpole", seed=3)
+    assert data_equivalence(env.reset(seed=5), theirs.reset(seed=5), exact=True)
+    for action in [0, 1, 1, 0, 1, 1, 1]:
+        assert data_equivalence(env.step(action), theirs.step(action), exact=True)
+    again = pickle.loads(pickle.dumps(env))
+    assert data_equivalence(again.step(0), theirs.step(0), exact=True)
+    envs = operant.make_vec(CartPole, 8, seed=3)
+    envs.reset()
+    trajectory(envs, 30)
+    state, other = envs.get_state(), operant.make_vec(CartPole, 8)
+    other.set_state(state)
+    assert_equal(trajectory(other, 50, seed=1), trajectory(envs, 50, seed=1))
+    many = operant.make_vec(CartPole, 8, seed=1, autoreset_mode="next_step")
+    one = operant.make_vec("cartpole", 8, seed=1, autoreset_mode="next_step")
+    many.reset(), one.reset()
+    horizon = many.step_many(actions_for(one, steps=50))
+    for step, action in enumerate(actions_for(one, steps=50)):
+        np.testing.assert_array_equal(horizon["obs"][step], one.step(action)[0])
+
+
+@pytest.mark.parametrize(("world", "name"), [(CartPole, "cartpole"), (Snake, "snake")])
+def test_fixtures_are_recorded_from_the_examples(world, name):
+    """Rust's tests read them. After a change of what is recorded, write them again: `CartPole.save(path)`."""
+    assert contents(world) == (FIXTURES / f"{name}.world").read_bytes(), f"{FIXTURES / name}.world is of another version of the example"
+
+
+@pytest.mark.parametrize(("world", "name"), [*EQUALS])
+def test_pictures_equal_those_of_the_built_in_environments(world, name):
+    def picture(env):
+        command = [sys.executable, "-m", "operant", "envs", env]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return shown.split("A first state:")[1].split("Train it:")[0]
+
+    world.save("shown.world")
+    assert picture("shown.world") == picture(name)
+
+
+# --- Files
+
+
+def test_files_hold_the_world():
+    Walk.save("walk.world")
+    loaded = operant.load_world("walk.world")
+    assert isinstance(loaded, operant.World) and loaded.name == "walk" and repr(loaded) == "<operant.World walk>"
+    loaded.save(Path("again.world"))
+    assert Path("again.world").read_bytes() == Path("walk.world").read_bytes()
+    assert os.listdir() == [] or sorted(Path().glob("*.world*")) == [Path("again.world"), Path("walk.world")]
+    assert loaded.emit() == Walk.emit() == Walk().emit()
+    ours, theirs = operant.make_vec(loaded, 8, seed=1), operant.make_vec(Walk, 8, seed=1)
+    assert data_equivalence(ours.reset(), theirs.reset(), exact=True)
+    assert_equal(trajectory(ours), trajectory(theirs))
+    with pytest.raises(OSError, match="absent"):
+        operant.load_world("absent.world")
+    with pytest.raises(OSError, match="absent"):
+        Walk.save("absent/walk.world")
+    Path("taken.world").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        Walk.save("taken.world")
+    assert not list(Path().glob("*.partial"))
+
+
+def changed(**changes):
+    """A world's file with other values of some keys."""
+    return json.dumps({**json.loads(contents(Walk)), **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (lambda: contents(Walk)[:-100], "it is not a world: "),
+        (lambda: contents(Walk)[:10], "it is not a world: EOF"),
+        (lambda: b"", "it is not a world: EOF"),
+        (lambda: b"\x89PNG\r\n\x1a\n\0\0", "it is not a world: expected value"),
+        (lambda: b"[1, 2]", "it is not a world: "),
+        (lambda: b'{"a": 1}', "it is not a world: missing field `operant_world`"),
+        (lambda: changed(operant_world=2), "it has version 2 of the format; this program reads up to 1"),
+        (lambda: changed(operant_world="1"), "it is not a world: invalid type"),
+        (lambda: changed(more=1), "it is not a world: unknown field `more`"),
+        (lambda: changed(state=[{"name": "x", "kind": "uint"}]), "it is damaged: "),
+        (lambda: changed(state=[]), "it is damaged: a state has 0 numbers"),
+        (lambda: contents(Walk).replace(b"float_abs", b"float_cube"), "it is not a world: unknown variant `float_cube`"),
+        (lambda: contents(Walk).replace(b"next.x", b"next.y"), "it is damaged: "),
+        (lambda: contents(Walk).replace(b'"reward"', b'"rewards"'), "it is damaged: step returns rewards, which there is not"),
+        (lambda: b"[" * 100_000, "it is not a world: "),
+    ],
+)
+def test_damaged_files_are_one_clear_error(content, says):
+    path = Path("bad.world")
+    path.write_bytes(content())
+    with pytest.raises(ValueError, match=says) as raised:
+        operant.load_world(path)
+    message = str(raised.value)
+    assert message.startswith("bad.world: it ") and message.count("bad.world") == 1
+    assert "panicked" not in message and "bug in operant" not in message and raised.value.__cause__ is None
+
+
+def test_every_flipped_byte_is_an_error_or_another_world():
+    content = contents(Walk)
+    for position in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 + position % 255
+        try:
+            envs = operant.make_vec(operant.World(bytes(damaged)), 4, seed=1)
+        except ValueError as error:
+            assert "bug in operant" not in str(error)
+            continue
+        envs.reset()
+        envs.step(envs.action_space.sample())
+
+
+def test_a_world_cannot_have_the_name_of_a_built_in_environment():
+    @operant.world(name="cartpole", observation_space=spaces.Box(-10, 10, (1,)), action_space=spaces.Discrete(2))
+    class Mine(Walk):
+        pass
+
+    Mine.save("mine.world")
+    for use in (operant.make_vec, operant.make, lambda world: operant.train(world, total_timesteps=1024)):
+        for world in (Mine, operant.load_world("mine.world")):
+            with pytest.raises(ValueError, match=r'there is a built-in environment cartpole; give the world another name.*name="my_cartpole"'):
+                use(world)
+    assert not Path("runs").exists()
+
+
+def test_defaults_of_a_declaration():
+    @operant.world
+    class HTTPWalk2(Walk):
+        """Stays near the middle.
+
+        More of it.
+        """
+
+        observation_space = spaces.Box(-10, 10, (1,))
+        action_space = spaces.Discrete(2)
+        max_episode_steps = 7
+
+    envs = operant.make_vec(HTTPWalk2, 2)
+    assert (envs.name, envs.max_episode_steps) == ("http_walk2", 7)
+    assert next(spec for spec in operant._core.specs() if spec["name"] == "http_walk2")["summary"] == "Stays near the middle"
+    assert operant.make_vec(HTTPWalk2, 2, max_episode_steps=9).max_episode_steps == 9
+    # By its name, once it was used.
+    assert operant.make_vec("http_walk2", 2).max_episode_steps == 7
+    with pytest.raises(ValueError, match="has no option `size`"):
+        operant.make_vec(HTTPWalk2, 2, size=3)
+
+
+class Sized:
+    """An object has settings, and spaces of its own."""
+
+    x: operant.Float
+    flags: operant.Bool[3]
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, size=1, step_size=0.5):
+        self.size, self.step_size = size, step_size
+        self.observation_space = spaces.Box(-10, 10, (size,))
+
+    def reset(self, draws):
+        return {"x": 0, "flags": [True, False, draws.uniform() < 0.5]}
+
+    def step(self, s, action, draws):
+        return {"x": s.x + self.step_size, "flags": s.flags}, 1, False
+
+    def observe(self, s):
+        return [s.x] * self.size
+
+
+def test_objects_have_settings():
+    world = operant.world(max_episode_steps=5)(Sized)
+    for size, step_size in [(1, 0.5), (3, 0.25)]:
+        envs = operant.make_vec(world(size, step_size), 2)
+        envs.reset()
+        np.testing.assert_array_equal(envs.step(np.zeros(2, int))[0], np.full((2, size), step_size))
+    # A class is used with its defaults.
+    assert operant.make_vec(world, 2).single_observation_space.shape == (1,)
+
+
+def test_a_class_without_the_decorator_inherits_a_world():
+    class Faster(Walk):
+        def step(self, s, action, draws):
+            s.x = s.x + 2
+            return s, 0.0, None
+
+    with pytest.raises(operant.TraceError, match=rf"{__file__}:{Faster.step.__code__.co_firstlineno}: step returns for whether"):
+        operant.make_vec(Faster)
+
+
+# --- Processes and threads
+
+
+REMOTE = """
+import hashlib, pickle, sys
+import numpy as np
+envs, world, first = pickle.load(open(sys.argv[1], "rb"))
+assert "test_world" not in sys.modules
+import operant
+found = hashlib.sha256()
+for action in np.random.default_rng(0).integers(2, size=(50, 8)):
+    for array in envs.step(action)[:4]:
+        found.update(np.ascontiguousarray(array))
+assert np.array_equal(operant.make_vec(world, 8, seed=1).reset()[0], first)
+print(found.hexdigest(), operant.make_vec("walk", 2).name)
+"""
+
+
+def test_environments_continue_in_another_process():
+    import hashlib
+
+    envs = operant.make_vec(Walk, 8, seed=1)
+    first, _ = envs.reset()
+    trajectory(envs, 20)
+    Walk.save("walk.world")
+    Path("envs.pickle").write_bytes(pickle.dumps((envs, operant.load_world("walk.world"), first)))
+    shown = subprocess.run([sys.executable, "-c", REMOTE, "envs.pickle"], capture_output=True, text=True, check=True).stdout
+    found = hashlib.sha256()
+    for action in np.random.default_rng(0).integers(2, size=(50, 8)):
+        for array in envs.step(action)[:4]:
+            found.update(np.ascontiguousarray(array))
+    assert shown.split() == [found.hexdigest(), "walk"]
+
+
+def test_a_world_is_pickled_by_its_content():
+    Walk.save("walk.world")
+    world = operant.load_world("walk.world")
+    again = pickle.loads(pickle.dumps(world))
+    assert again.content == world.content and again.name == "walk"
+
+
+def test_worlds_are_recorded_in_several_threads():
+    alone = {world: contents(world) for world in (Snake, Breakout)}
+    found, lock = [], threading.Lock()
+
+    def record(world):
+        for _ in range(3):
+            text = operant._world.recorded(world).content
+            with lock:
+                found.append((world, text))
+
+    threads = [threading.Thread(target=record, args=(world,)) for world in (Snake, Breakout, Snake)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(found) == 9 and all(text == alone[world] for world, text in found)
+
+
+# --- Training
+
+
+def short(world, **settings):
+    return operant.train(world, **{"seed": 3, "total_timesteps": 4096, "num_envs": 16, "num_steps": 64, "eval_episodes": 5, **settings})
+
+
+def test_training_a_world_gives_the_bits_of_the_built_in_environment():
+    ours, theirs = short(CartPole, name="ours"), short("cartpole", name="theirs")
+    assert weights(ours) == weights(theirs)
+    assert ours.result["env"] == "my_cartpole" and ours.result["eval_return_mean"] == theirs.result["eval_return_mean"]
+    assert ours.result["config"]["solved_at"] == 475.0
+    assert weights(ours) != weights(short(CartPole, name="another", seed=4))
+
+
+ELSEWHERE = """
+import json, sys
+import numpy as np
+import operant
+run = operant.Run(sys.argv[1])
+obs = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
+before = run.policy.env_steps
+found = {
+    "actions": operant.load(run)(obs).tolist(),
+    "eval": run.eval(5)["eval_return_mean"],
+    "env": run.info()["env"],
+    "steps": operant.resume(run, total_timesteps=8192).policy.env_steps,
+    "state": run.state,
+}
+print(json.dumps(found))
+"""
+
+
+def test_a_run_keeps_its_world():
+    run, whole = short(CartPole, run_dir="mine"), short(CartPole, name="whole", total_timesteps=8192)
+    kept = operant.load_world(run.dir / "env.world")
+    assert kept.name == "my_cartpole" and run.info()["env"] == "my_cartpole" and run.dir.parent == Path("mine").resolve()
+    envs, theirs = operant.make_vec(kept, 4, seed=1), operant.make_vec("cartpole", 4, seed=1)
+    envs.reset(), theirs.reset()
+    assert_equal(trajectory(envs), trajectory(theirs))
+    obs = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)
+    expected = {"actions": run.policy(obs).tolist(), "eval": run.eval(5)["eval_return_mean"], "env": "my_cartpole", "steps": 8192}
+    # A process that never imports the class evaluates, loads and continues it, with the bits of a run that did not stop.
+    shown = subprocess.run([sys.executable, "-c", ELSEWHERE, run.dir], capture_output=True, text=True, check=True).stdout
+    assert json.loads(shown) == {**expected, "state": "finished"}
+    assert weights(run) == weights(whole)
+    assert run.policy.env == "my_cartpole" and pickle.loads(pickle.dumps(run.policy)).env_steps == 8192
+    played = envs.rollout(run.policy, 10)
+    assert played["actions"].shape == (10, 4)
+
+
+def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped():
+    def stop(record):
+        if record["update"] == 2:
+            raise StopIteration
+
+    with pytest.raises(StopIteration):
+        short(Breakout, name="parts", on_update=stop)
+    parts = operant.Run("runs/parts")
+    assert parts.state == "preempted"
+    resumed, whole = operant.resume(parts), short(Breakout, name="whole")
+    assert weights(resumed) == weights(whole)
+    assert resumed.result["eval_return_mean"] == whole.result["eval_return_mean"]
+
+
+def test_a_run_does_not_depend_on_other_worlds_of_its_name():
+    run = short(Walk)
+    before, resumed = run.eval(5), short(Walk, name="whole", total_timesteps=8192)
+    wide, other = operant.make_vec(WideWalk, 4, seed=1), operant.make_vec(OtherWalk, 4, seed=1)
+    assert run.eval(5) == before
+    operant.resume(run, total_timesteps=8192)
+    assert weights(run) == weights(resumed)
+    wide.reset()
+    with pytest.raises(ValueError, match="observ"):
+        wide.rollout(run.policy, 3)
+    other.reset()
+    assert other.rollout(run.policy, 3)["actions"].shape == (3, 4)
+    with pytest.raises(ValueError, match="walk"):
+        other.set_state(operant.make_vec("cartpole", 4).get_state())
+
+
+@pytest.mark.parametrize("world", [OtherWalk, WideWalk])
+def test_another_world_of_the_name_is_refused(world):
+    run = short(Walk)
+    path = run.dir / "env.world"
+    kept = path.read_bytes()
+    world.save(path)
+    for use in (operant.resume, operant.Run.eval):
+        with pytest.raises(ValueError, match="world"):
+            use(run)
+    path.write_bytes(kept[:100])
+    for use in (operant.resume, operant.Run.eval):
+        with pytest.raises(ValueError, match="env.world"):
+            use(run)
+    Snake.save(path)
+    for use in (operant.resume, operant.Run.eval):
+        with pytest.raises(ValueError, match="the run trains walk, and this is the world my_snake"):
+            use(run)
+    path.write_bytes(kept)
+    assert operant.resume(run, total_timesteps=8192).policy.env_steps == 8192
+
+
+def test_presets_of_a_world_apply():
+    def trained(preset, **settings):
+        world = operant.world(preset=preset, max_episode_steps=10)(type("Preset", (Walk,), {"observation_space": spaces.Box(-10, 10, (1,)), "action_space": spaces.Discrete(2)}))
+        return short(world, **settings).result["config"]
+
+    config = trained({"learning_rate": 1e-5, "hidden": [np.int64(16), 8], "anneal_lr": False, "gpu": {"num_envs": 64}})
+    assert (config["learning_rate"], config["hidden"], config["anneal_lr"]) == (1e-5, [16, 8], False)
+    assert trained('learning_rate = 0.5\nactivation = "relu"\n', learning_rate=0.25)["learning_rate"] == 0.25
+    for wrong, says in [({"learnin_rate": 1}, '"learnin_rate" is not a configuration key'), ("a = = 3", "not valid TOML")]:
+        with pytest.raises(ValueError, match=says):
+            trained(wrong)
+
+
+# --- Spaces
+
+
+def observed(space, observe, count=9, seed=2, **rules):
+    """Observations of a world with eight random words in its state."""
+
+    class Observed:
+        w: operant.Uint[8]
+
+        observation_space = space
+        action_space = rules.pop("action_space", spaces.Discrete(2))
+
+        def reset(self, draws):
+            return self.State(w=[draws.bits() for _ in range(8)])
+
+        def step(self, s, action, draws):
+            return self.reset(draws), 0.0, False
+
+    Observed.observe = lambda self, s: observe(s)
+    for name, rule in rules.items():
+        setattr(Observed, name, rule)
+    return operant.make_vec(operant.world(Observed), count, seed=seed)
+
+
+def words_of(envs):
+    """The state's words, as integers `(N, 8)`."""
+    halves = observed(spaces.MultiDiscrete([65_536] * 16), lambda s: [half for w in s.w for half in (w & 0xFFFF, w >> 16)], envs.num_envs)
+    obs = halves.reset()[0].astype(np.uint64)
+    return (obs[:, ::2] | obs[:, 1::2] << np.uint64(16)).astype(np.int64)
+
+
+def bits_of(words, count):
+    """The first bits of words, the lowest first."""
+    return ((words[:, :, None] >> np.arange(32)) & 1).reshape(len(words), -1)[:, :count] != 0
+
+
+def bytes_of(words, count):
+    return ((words[:, :, None] >> np.arange(0, 32, 8)) & 0xFF).reshape(len(words), -1)[:, :count]
+
+
+def flags(s, count):
+    return [(s.w[k // 32] >> (k % 32)) & 1 != 0 for k in range(count)]
+
+
+def small(s, count, most):
+    return [(s.w[k // 4] >> (k % 4 * 8)) & most for k in range(count)]
+
+
+SPACES = [
+    (spaces.Box(-1, 1, (3,)), lambda s: [om.to_float(w >> 8) / 2**24 for w in s.w[:3]], lambda w: (w[:, :3] >> 8) / 2**24, np.float32),
+    (spaces.Box(-np.inf, np.inf, (2,), np.float64), lambda s: [om.to_float(s.w[0] & 7), 0.5], lambda w: np.stack([w[:, 0] & 7, np.full(len(w), 0.5)], 1), np.float32),
+    (spaces.MultiBinary(37), lambda s: flags(s, 37), lambda w: bits_of(w, 37), np.bool_),
+    (spaces.MultiBinary((3, 5)), lambda s: flags(s, 15), lambda w: bits_of(w, 15).reshape(-1, 3, 5), np.bool_),
+    (spaces.Box(0, 1, (8, 8), np.bool_), lambda s: [flags(s, 64)[8 * k : 8 * k + 8] for k in range(8)], lambda w: bits_of(w, 64).reshape(-1, 8, 8), np.bool_),
+    (spaces.Box(0, 1, (40,), np.uint8), lambda s: flags(s, 40), lambda w: bits_of(w, 40), np.bool_),
+    (spaces.Discrete(5), lambda s: s.w[0] % 5, lambda w: w[:, 0] % 5, np.int64),
+    (spaces.Discrete(1000), lambda s: s.w[0] % 1000, lambda w: w[:, 0] % 1000, np.int64),
+    (spaces.MultiDiscrete([3, 4, 5, 6, 7]), lambda s: [s.w[k] % (3 + k) for k in range(5)], lambda w: w[:, :5] % np.arange(3, 8), np.int64),
+    (spaces.MultiDiscrete([3, 1000, 5]), lambda s: [s.w[0] % 3, s.w[1] % 1000, 4], lambda w: np.stack([w[:, 0] % 3, w[:, 1] % 1000, np.full(len(w), 4)], 1), np.int64),
+    (spaces.MultiDiscrete([[3, 4], [5, 6]]), lambda s: [[s.w[0] % 3, 1], [2, s.w[1] % 6]], lambda w: np.stack([w[:, 0] % 3, w[:, 0] * 0 + 1, w[:, 0] * 0 + 2, w[:, 1] % 6], 1).reshape(-1, 2, 2), np.int64),
+    (spaces.Box(0, 255, (3, 3), np.uint8), lambda s: small(s, 9, 255), lambda w: bytes_of(w, 9).reshape(-1, 3, 3), np.uint8),
+    (spaces.Box(0, 15, (2, 3), np.uint8), lambda s: small(s, 6, 15), lambda w: (bytes_of(w, 6) & 15).reshape(-1, 2, 3), np.uint8),
+    (spaces.Box(0, 999, (3,), np.uint16), lambda s: [w % 1000 for w in s.w[:3]], lambda w: w[:, :3] % 1000, np.uint16),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("space", "observe", "expected", "dtype"), SPACES, ids=[str(row[0]) for row in SPACES])
+def test_spaces(space, observe, expected, dtype):
+    envs = observed(space, observe)
+    obs, _ = envs.reset()
+    assert obs in envs.observation_space and obs.dtype == dtype and envs.single_observation_space.shape == space.shape
+    np.testing.assert_array_equal(obs, expected(words_of(envs)).astype(dtype))
+
+
+def test_parts():
+    names = ["real", "flags", "bytes", "kind", "kinds"]
+    rows = dict(zip(names, (SPACES[k] for k in (0, 2, 11, 6, 9)), strict=True))
+    envs = observed(spaces.Dict({name: row[0] for name, row in rows.items()}), lambda s: {name: row[1](s) for name, row in rows.items()})
+    obs, _ = envs.reset()
+    assert obs in envs.observation_space and list(envs.single_observation_space.spaces) == sorted(names)
+    for name, (_, _, expected, dtype) in rows.items():
+        np.testing.assert_array_equal(obs[name], expected(words_of(envs)).astype(dtype), name)
+    # Parts that are all real numbers.
+    envs = observed(spaces.Dict(a=SPACES[0][0], b=SPACES[0][0]), lambda s: {"b": SPACES[0][1](s), "a": [0.5, s.w[0] == 0, 1][::2] * 1 + [2.0]})
+    obs, _ = envs.reset()
+    np.testing.assert_array_equal(obs["b"], SPACES[0][2](words_of(envs)).astype(np.float32))
+    np.testing.assert_array_equal(obs["a"], np.tile(np.float32([0.5, 1, 2]), (9, 1)))
+
+
+def test_arrays_and_nested_lists_are_observations():
+    envs = observed(spaces.MultiDiscrete([65_536] * 8), lambda s: om.array([w >> 16 for w in s.w]))
+    np.testing.assert_array_equal(envs.reset()[0], words_of(envs) >> 16)
+    envs = observed(spaces.MultiBinary(6), lambda s: [(True, s.w[0] != 0), np.array([[False, True]]), [np.bool_(False), [True]]])
+    np.testing.assert_array_equal(envs.reset()[0], np.tile([True, True, False, True, False, True], (9, 1)))
+
+
+@pytest.mark.parametrize(
+    ("space", "unpacked", "packed"),
+    [
+        (spaces.MultiBinary(37), lambda s: flags(s, 37), lambda s: s.w[:2]),
+        (spaces.MultiBinary((8, 8)), lambda s: flags(s, 64), lambda s: s.w[:2]),
+        (spaces.Box(0, 255, (5,), np.uint8), lambda s: small(s, 5, 255), lambda s: [s.w[0], s.w[1] & 0xFF]),
+        (spaces.Box(0, 255, (8,), np.uint8), lambda s: small(s, 8, 255), lambda s: s.w[:2]),
+        (spaces.MultiDiscrete([256] * 5), lambda s: small(s, 5, 255), lambda s: s.w[:2]),
+        (spaces.MultiDiscrete([65_536] * 2), lambda s: [s.w[0] & 0xFFFF, s.w[0] >> 16], lambda s: s.w[:1]),
+        (spaces.MultiDiscrete([16] * 4), lambda s: small(s, 4, 15), lambda s: [s.w[0] & 0x0F0F0F0F]),
+    ],
+)
+def test_packed_observations_equal_unpacked_ones(space, unpacked, packed):
+    for wrap in (lambda space, rule: (space, rule), lambda space, rule: (spaces.Dict(a=space, b=space), lambda s: {"a": rule(s), "b": rule(s)})):
+        plain = observed(*wrap(space, unpacked))
+        words = observed(*wrap(space, lambda s: om.packed(packed(s))))
+        assert data_equivalence(plain.reset()[0], words.reset()[0], exact=True)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_numbers_past_the_end_of_their_space_are_its_greatest(packed):
+    """They would be inputs of a network that there are not."""
+    space = spaces.MultiDiscrete([3, 200])
+    rule = (lambda s: om.packed([s.w[0]])) if packed else (lambda s: [s.w[0] & 0xFF, (s.w[0] >> 8) & 0xFF])
+    envs = observed(space, rule)
+    np.testing.assert_array_equal(envs.reset()[0], np.minimum(bytes_of(words_of(envs), 2), [2, 199]))
+
+
+def test_numbers_past_their_end_train():
+    @operant.world(observation_space=spaces.MultiDiscrete([3, 200]), action_space=spaces.Discrete(2), max_episode_steps=10)
+    class Past:
+        n: operant.Uint
+
+        def reset(self, draws):
+            return self.State(n=draws.bits())
+
+        def step(self, s, action, draws):
+            return self.reset(draws), om.to_float(action), False
+
+        def observe(self, s):
+            return [s.n, s.n]
+
+    @operant.world(observation_space=spaces.MultiBinary(5), action_space=spaces.Discrete(2), max_episode_steps=10)
+    class PastBits(Past):
+        def observe(self, s):
+            return om.packed([s.n])
+
+    for number, (world, settings) in enumerate([(Past, {}), (Past, {"encoder": "embed"}), (PastBits, {})]):
+        assert short(world, name=f"past_{number}", total_timesteps=2048, **settings).state == "finished"
+    envs = observed(spaces.Box(0, 255, (2,), np.uint8), lambda s: [s.w[0], 300])
+    np.testing.assert_array_equal(envs.reset()[0], np.column_stack([np.minimum(words_of(envs)[:, 0], 255), np.full(9, 255)]))
+
+
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([3, 4]), spaces.MultiDiscrete([3]), spaces.Box(-2, np.array([2, 3]), (2,)), spaces.Box(-1, 1, (1,)), spaces.Discrete(7)])
+def test_actions(space):
+    """A rule gets a number of a Discrete space, and a list of any other."""
+    size = 1 if isinstance(space, spaces.Discrete) else space.shape[0]
+
+    class Acts:
+        action_space, observation_space = space, spaces.Box(-10, 10, (size,))
+        seen: operant.Float[size]
+
+        def reset(self, draws):
+            return self.State(seen=[0] * size)
+
+        def step(self, s, action, draws):
+            assert isinstance(action, list) != isinstance(space, spaces.Discrete)
+            actions = action if isinstance(action, list) else [action]
+            s.seen = [om.to_float(component) for component in actions]
+            return s, 0.0, False
+
+        def observe(self, s):
+            return s.seen
+
+    envs = operant.make_vec(operant.world(Acts), 50, seed=1)
+    envs.reset()
+    envs.action_space.seed(1)
+    actions = envs.action_space.sample()
+    np.testing.assert_array_equal(envs.step(actions)[0], actions.reshape(50, size).astype(np.float32))
+
+
+@operant.world(observation_space=spaces.Box(0, 3, (1,)), action_space=spaces.MultiDiscrete([4, 2]), max_episode_steps=8)
+class Masked:
+    """An illegal choice costs a thousand."""
+
+    n: operant.Uint
+
+    def reset(self, draws):
+        return self.State(n=draws.integer(4))
+
+    def may(self, s):
+        return [[s.n != k for k in range(4)], [True, s.n >= 2]]
+
+    def legal(self, s):
+        return self.may(s)
+
+    def step(self, s, action, draws):
+        first, second = action
+        first_is_legal = om.any([(first == k) & legal for k, legal in enumerate(self.may(s)[0])])
+        is_legal = first_is_legal & ((second == 0) | self.may(s)[1][1])
+        s.n = draws.integer(4)
+        return s, om.where(is_legal, 1.0, -1000.0), False
+
+    def observe(self, s):
+        return om.to_float(s.n)
+
+
+def test_legal_choices_are_masks_and_are_respected():
+    envs = operant.make_vec(Masked, 16, seed=1)
+    obs, info = envs.reset()
+    for _ in range(20):
+        n = obs[:, 0].astype(int)
+        np.testing.assert_array_equal(info["action_mask"], np.column_stack([n[:, None] != np.arange(4), n < 4, n >= 2]))
+        obs, rewards, _, _, info = envs.step(np.column_stack([(n + 1) % 4, n // 2]))
+        assert (rewards == 1).all()
+    assert (envs.step(np.column_stack([obs[:, 0].astype(int), np.zeros(16, int)]))[1] == -1000).all()
+    run = short(Masked)
+    returns = run.metrics()["episodic_return"]
+    assert len(returns) == 4 and (returns == 8).all() and run.result["eval_return_mean"] == 8
+    played = operant.make_vec(Masked, 16, seed=2)
+    played.reset()
+    assert (played.rollout(run.policy, 50)["rewards"] == 1).all()
+    with pytest.raises(ValueError, match="action_mask: masked has illegal actions"):
+        run.policy(obs)
+
+
+# --- `python -m operant._record`
+
+
+FILE = """
+import gymnasium
+import helper
+import operant
+
+CONSTANT = 3
+
+@operant.world(
+    observation_space=gymnasium.spaces.Box(-1, 1, (1,)),
+    action_space=gymnasium.spaces.Discrete(2),
+)
+class Tiny:
+    x: operant.Float
+    def reset(self, draws):
+        return self.State(x=helper.START)
+    def step(self, s, action, draws):
+        return s, 0.0, False
+    def observe(self, s):
+        return [s.x]
+
+@operant.world(
+    observation_space=gymnasium.spaces.Box(-1, 1, (1,)),
+    action_space=gymnasium.spaces.Discrete(2),
+)
+class Wrong(Tiny):
+    def step(self, s, action, draws):
+        if s.x > 0:
+            return s, 0.0, True
+        return s, 1 / 0, False
+
+@operant.world(observation_space=3, action_space=gymnasium.spaces.Discrete(2))
+class NoSpace(Tiny):
+    pass
+
+@operant.world(observation_space=gymnasium.spaces.Box(-1, 1, (1,)), action_space=gymnasium.spaces.Discrete(2))
+class Divides(Tiny):
+    def observe(self, s):
+        return [s.x * (1 / 0)]
+
+class Plain:
+    pass
+
+print("noise")
+tiny = Tiny()
+"""
+
+
+@pytest.fixture
+def files(place):
+    package = place / "package"
+    package.mkdir()
+    (package / "worlds.py").write_text(FILE)
+    (package / "helper.py").write_text("START = 0.5\n")
+    (place / "worlds_here.py").write_text(FILE.replace("import helper", "from package import helper"))
+    (place / "raises.py").write_text("import operant\n\ndef f():\n    raise KeyError('no')\n\nf()\n")
+    (place / "broken.py").write_text("import operant\nclass A(:\n")
+    (place / "imports.py").write_text("import absent_of_it\n")
+    (place / "none.py").write_text("class Plain:\n    pass\n")
+    return place
+
+
+def record(*arguments):
+    """What the recorder does, and writes to standard error."""
+    command = [sys.executable, "-m", "operant._record", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    return ran.returncode, ran.stderr.strip()
+
+
+def test_recording_of_files_and_modules(files):
+    names = ["package/worlds.py:Tiny", f"{files}/package/worlds.py:Tiny", "package/worlds.py:tiny", "worlds_here:Tiny"]
+    for number, name in enumerate(names):
+        assert record(name, f"{number}.world") == (0, ""), name
+        assert operant.load_world(f"{number}.world").name == "tiny"
+    assert len({Path(f"{number}.world").read_bytes() for number in range(4)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("absent.py:Tiny", ["there is no file absent.py"]),
+        ("absent:Tiny", ["there is no module absent in", "a file is given as path/to/file.py:Class"]),
+        ("package.absent:Tiny", ["there is no module package.absent in"]),
+        ("package/worlds.py:Absent", ["package/worlds.py has no Absent; it has Tiny, Wrong, NoSpace, Divides, tiny"]),
+        ("none:Absent", ["none has no Absent; it has no class with @operant.world"]),
+        ("package/worlds.py:Plain", ["Plain of package/worlds.py is no world; write @operant.world(...) above the class"]),
+        ("package/worlds.py:CONSTANT", ["CONSTANT of package/worlds.py is no world"]),
+        ("package/worlds.py:Wrong", ["worlds.py:27: `if`", "operant.math.where"]),
+        ("package/worlds.py:NoSpace", ["NoSpace: observation_space: expected a Box"]),
+        ("package/worlds.py:Divides", ["ZeroDivisionError: division by zero", "worlds.py:38 in observe"]),
+        ("raises:Tiny", ["KeyError: 'no'", "raises.py:6 in <module>", "raises.py:4 in f"]),
+        ("broken.py:Tiny", ["SyntaxError", "broken.py, line 2"]),
+        ("imports:Tiny", ["ModuleNotFoundError: No module named 'absent_of_it'", "imports.py:1"]),
+        ("package/worlds.py:", ["expected module:Class or path/to/file.py:Class, got package/worlds.py:"]),
+        ("worlds_here", ["expected module:Class or path/to/file.py:Class, got worlds_here"]),
+    ],
+)
+def test_what_cannot_be_recorded(files, name, says):
+    code, error = record(name, "out.world")
+    assert code == 1 and not Path("out.world").exists()
+    assert all(part in error for part in says), error
+    assert "Traceback" not in error and "operant/_" not in error
+
+
+def test_recording_needs_a_file_to_write(files):
+    assert record("worlds_here:Tiny") == (1, "usage: python -m operant._record MODULE:CLASS FILE")
+    code, error = record("worlds_here:Tiny", "absent/out.world")
+    assert code == 1 and "FileNotFoundError" in error and "Traceback" not in error
+
+
+def test_the_command_trains_files_and_classes(files):
+    Walk.save("walk.world")
+    environment = {**os.environ, "VIRTUAL_ENV": sys.prefix}
+    for name, env in [("walk.world", "walk"), ("worlds_here:Tiny", "tiny"), ("package/worlds.py:Tiny", "tiny")]:
+        command = [sys.executable, "-m", "operant", "train", name, "--steps", "2048", "--episodes", "1", "--json", "--quiet"]
+        ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout)["env"] == env
+    command = [sys.executable, "-m", "operant", "train", "package/worlds.py:Wrong"]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert ran.returncode == 2 and "worlds.py:27: `if`" in ran.stderr and "operant.math.where" in ran.stderr

@@ -1,0 +1,457 @@
+"""Mistakes in worlds: each is an error that names the line of the rule and what to write instead."""
+
+import inspect
+import math
+import re
+
+import gymnasium
+import numpy as np
+import pytest
+
+import operant
+from operant import math as om
+from operant import shapes
+
+spaces = gymnasium.spaces
+REAL = spaces.Box(-np.inf, np.inf, (1,))
+
+
+class Fields:
+    """A state of every kind, and rules without mistakes."""
+
+    x: operant.Float
+    n: operant.Uint
+    i: operant.Int
+    b: operant.Bool
+    few: operant.Uint[4]
+    many: operant.Uint[40]
+
+    observation_space = REAL
+    action_space = spaces.Discrete(3)
+
+    def first(self, **changes):
+        return self.State(**{"x": 0.5, "n": 3, "i": -1, "b": True, "few": [0] * 4, "many": [0] * 40, **changes})
+
+    def reset(self, draws):
+        self.kept, self.draws, self.kept_state = draws.uniform(), draws, self.first()
+        return self.first()
+
+    def step(self, s, action, draws):
+        return s, 0.0, False
+
+    def observe(self, s):
+        return [s.x]
+
+
+def made(**rules):
+    """A world with some rules or attributes in place of those of `Fields`."""
+    return operant.world(type("Wrong", (Fields,), rules))
+
+
+def step_of(compute):
+    """A step that computes something first."""
+
+    def step(self, s, action, draws):
+        compute(s, action, draws)
+        return s, 0.0, False
+
+    return step
+
+
+def line_of(rule, offset=0):
+    """The place of a rule in this file, as errors begin."""
+    return re.escape(f"{__file__}:{rule.__code__.co_firstlineno + offset}: ")
+
+
+UNKNOWN = "not known while the world is recorded: a {} has another value in every environment; use .*{}"
+LEAKED = r"inside a rule of operant\.math\.when or repeat.*return it from the rule"
+KEPT = "recorded by another call; keep numbers in the state's fields, not on self"
+OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call reserve and turns before it"
+
+
+# fmt: off
+@pytest.mark.parametrize(
+    ("compute", "says"),
+    [
+        # What Python would need to know.
+        (lambda s, a, d: 1 if s.x > 0 else 2, UNKNOWN.format("Bool", r"operant\.math\.where")),
+        (lambda s, a, d: s.x > 0 and s.b, "`and`.*" + UNKNOWN.format("Bool", "& | ~").replace("|", r"\|")),
+        (lambda s, a, d: not s.b, "`not`.*use operant.math.where"),
+        (lambda s, a, d: 0 < s.x < 1, "`if`.*where"),
+        (lambda s, a, d: max(s.x, 1.0), "where"),
+        (lambda s, a, d: s.n in [1, 2], "where"),
+        (lambda s, a, d: range(s.n), UNKNOWN.format("Uint", r"operant\.math\.repeat")),
+        (lambda s, a, d: [1, 2, 3][s.n], UNKNOWN.format("Uint", r"operant\.math\.table\(list\)\[index\]")),
+        (lambda s, a, d: {0: 1}[s.n], UNKNOWN.format("Uint", r"operant\.math\.table")),
+        (lambda s, a, d: math.sin(s.x), UNKNOWN.format("Float", r"operant\.math \(sin, exp, sqrt")),
+        (lambda s, a, d: math.floor(s.x), r"operant\.math\.floor"),
+        (lambda s, a, d: float(s.x), UNKNOWN.format("Float", r"operant\.math")),
+        (lambda s, a, d: int(s.x), UNKNOWN.format("Float", r"operant\.math\.to_int or to_uint")),
+        (lambda s, a, d: round(s.x), r"operant\.math\.round"),
+        (lambda s, a, d: np.sin(s.x), r"NumPy function such as sin cannot be recorded; operant\.math has"),
+        (lambda s, a, d: np.maximum(s.x, 1.0), r"NumPy function such as maximum.*operant\.math has"),
+        (lambda s, a, d: np.add.reduce(s.x), r"NumPy function such as add.*operant\.math has"),
+        (lambda s, a, d: np.array([s.x]), r"a NumPy function needs.*use operant\.math"),
+        (lambda s, a, d: np.clip(s.x, 0, 1), r"a NumPy function needs.*use operant\.math"),
+        (lambda s, a, d: np.where(s.b, 1, 2), r"a NumPy function needs.*use operant\.math"),
+        (lambda s, a, d: np.sum(s.few), "NumPy function such as add.*elements of an array"),
+        (lambda s, a, d: np.ones(3) * s.x, r"array of NumPy does not mix with values.*operant\.math\.table"),
+        (lambda s, a, d: np.ones(3) * s.few, "NumPy function such as multiply.*elements"),
+        (lambda s, a, d: s.x * np.ones(3), "a Float is expected, got array"),
+        # One number is no list.
+        (lambda s, a, d: a[0], "an index: a Uint is one number in each environment"),
+        (lambda s, a, d: list(s.x), "iterating: a Float is one number.*is an array"),
+        (lambda s, a, d: len(s.x), r"len\(\): a Float is one number"),
+        # Kinds.
+        (lambda s, a, d: s.x + s.n, r"a Float and a Uint do not mix; convert it with operant\.math\.to_float"),
+        (lambda s, a, d: s.i < s.n, r"an Int and a Uint do not mix.*operant\.math\.to_int"),
+        (lambda s, a, d: s.b * s.x, r"a Bool and a Float do not mix; compare it, as in x != 0"),
+        (lambda s, a, d: s.n + 0.5, r"0\.5 is a real number where a Uint is expected; convert the other side.*to_float"),
+        (lambda s, a, d: s.n - -1, r"-1 does not fit a Uint, which goes from 0 to 4294967295"),
+        (lambda s, a, d: s.i * 2**31, "2147483648 does not fit an Int"),
+        (lambda s, a, d: s.x + 10**400, "more than 300 digits does not fit a Float"),
+        (lambda s, a, d: s.x + True, "a Float is expected, got True"),
+        (lambda s, a, d: s.b & 1, "a Bool is expected, got 1; compare it"),
+        (lambda s, a, d: s.x + "1", "a Float is expected, got '1'"),
+        (lambda s, a, d: s.x == None, "a number is expected, got None|a Float is expected, got None"),  # noqa: E711
+        (lambda s, a, d: om.where(s.n, 1, 2), "a Bool is expected, got a Uint; compare it, as in x != 0"),
+        (lambda s, a, d: om.where(s.b, True, 1), "a Bool is expected, got 1"),
+        (lambda s, a, d: om.sqrt(s.n), r"a Float is expected, got a Uint; convert it with operant\.math\.to_float"),
+        (lambda s, a, d: om.count_ones(s.i), r"operant\.math\.to_uint"),
+        # Operators.
+        (lambda s, a, d: s.n / s.n, r"/ is not defined for a Uint; use // or >> with a constant, or operant\.math\.to_float"),
+        (lambda s, a, d: s.n // s.n, r"// of a Uint takes a constant; otherwise convert both sides.*to_float"),
+        (lambda s, a, d: 7 % s.n, "% of a Uint takes a constant"),
+        (lambda s, a, d: s.n // 0, "// of a Uint takes a constant from 1 to 4294967295, got 0"),
+        (lambda s, a, d: s.i // 2, r"// is not defined for an Int; convert it with operant\.math\.to_float"),
+        (lambda s, a, d: s.n << 40, "<< 40: numbers have 32 bits, so a shift is at most 31"),
+        (lambda s, a, d: s.i >> s.n, r"an Int is shifted by a constant; use operant\.math\.to_uint"),
+        (lambda s, a, d: s.x << 1, "<< is not defined for a Float"),
+        (lambda s, a, d: s.x & 1, "& is not defined for a Float"),
+        (lambda s, a, d: ~s.x, "~ is not defined for a Float"),
+        (lambda s, a, d: -s.n, r"- is not defined for a Uint; convert it with operant\.math\.to_int"),
+        (lambda s, a, d: s.b + s.b, r"\+ is not defined for a Bool; choose numbers with operant\.math\.where"),
+        (lambda s, a, d: abs(s.n), "abs is not defined for a Uint"),
+        (lambda s, a, d: s.x**0.5, r"\*\* takes a whole power from 1 to 16; otherwise use operant\.math\.exp"),
+        (lambda s, a, d: 2**s.n, r"\*\* takes a constant power"),
+        # Fields.
+        (lambda s, a, d: setattr(s, "speed", 1.0), r"the state has no field speed; it has x, n, .*Annotate it.*`speed: operant\.Float`"),
+        (lambda s, a, d: s.speed, "the state has no field speed; it has x, n, i, b, few, many"),
+        (lambda s, a, d: s.replace(speed=1.0), "the state has no field speed"),
+        (lambda s, a, d: setattr(s, "n", 0.5), "0.5 is a real number where a Uint is expected"),
+        (lambda s, a, d: setattr(s, "n", s.x), r"a Uint is expected, got a Float; convert it with operant\.math\.to_uint"),
+        (lambda s, a, d: setattr(s, "n", -1), "-1 does not fit a Uint"),
+        (lambda s, a, d: setattr(s, "b", 1), "a Bool is expected, got 1; compare it"),
+        (lambda s, a, d: setattr(s, "few", [1, 2, 3]), "4 values are expected, got 3"),
+        (lambda s, a, d: setattr(s, "few", 3), "4 values are expected, got 3"),
+        (lambda s, a, d: setattr(s, "few", s.many), r"an array of 4 is expected \(a Uint each\), got one of 40"),
+        (lambda s, a, d: setattr(s, "n", s.few), "a Uint is expected, got an array; index it"),
+        # Arrays.
+        (lambda s, a, d: s.few[4], "index 4 is outside an array of 4"),
+        (lambda s, a, d: s.many[-41], "index -41 is outside an array of 40"),
+        (lambda s, a, d: s.few.put(4, 1), "index 4 is outside an array of 4"),
+        (lambda s, a, d: s.few[s.x], r"a Uint is expected, got a Float; convert it with operant\.math\.to_uint"),
+        (lambda s, a, d: s.few == s.few, r"compared by their elements: operant\.math\.all"),
+        (lambda s, a, d: s.few != 3, r"compared by their elements"),
+        (lambda s, a, d: s.n + s.few, "a Uint is expected, got an array; index it"),
+        (lambda s, a, d: s.few + s.n, "a Uint is expected, got an array; index it"),
+        (lambda s, a, d: om.where(s.b, s.few, s.many), "two arrays of the same kind and length"),
+        (lambda s, a, d: om.where(s.b, s.few, 0), "two arrays of the same kind and length"),
+        (lambda s, a, d: om.array([]), "an array has at least one value"),
+        (lambda s, a, d: om.array([0.5] * 33), "an array of more than 32 elements is one of Uint"),
+        # Tables.
+        (lambda s, a, d: om.table([]), "a table has numbers, at least one"),
+        (lambda s, a, d: om.table(["a"]), "a table has numbers"),
+        (lambda s, a, d: om.table([1, -1]), "from 0 to 4294967295, got -1"),
+        (lambda s, a, d: om.table([1, 2])[s.x], r"a Uint is expected, got a Float"),
+        (lambda s, a, d: om.table([s.x, 2.0]), "a NumPy function needs"),
+        # Cold paths and loops.
+        (lambda s, a, d: om.when(s.b, lambda x, n: x, s.x, s.n), "was given 2 values and returned 1; it returns as many"),
+        (lambda s, a, d: om.when(s.b, lambda x: (x, x), s.x), "was given 1 values and returned 2"),
+        (lambda s, a, d: om.when(s.b, lambda x: s.n, s.x), "a Float is expected, got a Uint"),
+        (lambda s, a, d: om.when(True, lambda x: s.n, s.x), "a Float is expected, got a Uint"),
+        (lambda s, a, d: om.when(s.b, lambda: None), "give the values that the rule changes"),
+        (lambda s, a, d: om.when(s.x, lambda x: x, s.x), "a Bool is expected, got a Float"),
+        (lambda s, a, d: om.repeat(s.n, lambda i, x: x, s.x), "known while the world is recorded, got <Uint>; use repeat_while"),
+        (lambda s, a, d: om.repeat(2**32, lambda i, x: x, s.x), "repeat takes a number of turns"),
+        (lambda s, a, d: om.repeat(2, lambda i, x: i, s.x), "a Float is expected, got a Uint"),
+        (lambda s, a, d: om.repeat(2, lambda i, x: 1 if i == 0 else x, s.x), "where"),
+        # Draws.
+        (lambda s, a, d: om.when(s.b, lambda x: d.uniform(), s.x), OUTSIDE),
+        (lambda s, a, d: om.repeat(2, lambda i, x: x + d.uniform(), s.x), OUTSIDE),
+        (lambda s, a, d: om.repeat(2, lambda i, x, own=d.reserve(1): x + own.uniform(), s.x), OUTSIDE),
+        (lambda s, a, d: om.when(s.b, lambda x: d.reserve(1).uniform(), s.x), OUTSIDE),
+        (lambda s, a, d: om.when(s.b, lambda x, own=d.reserve(1): own.uniform() + own.uniform(), s.x), "than were reserved; reserve more"),
+        (lambda s, a, d: d.reserve(s.n), "reserve takes numbers of draws from 1 to .* got <Uint>"),
+        (lambda s, a, d: d.turns(4, 0), "turns takes numbers of draws from 1 to .* got 0"),
+        (lambda s, a, d: d.turns(2**26, 2**26), "more draws than were reserved"),
+        (lambda s, a, d: d.integer(5, 5), r"draws from 5 \.\. 5 - 1, which is empty"),
+        (lambda s, a, d: d.integer(0), "which is empty"),
+        (lambda s, a, d: d.integer(-2, 3), "not from 0 to"),
+        (lambda s, a, d: d.integer(2.5), "integer takes whole numbers, got 2.5"),
+        (lambda s, a, d: d.integer(1, s.n), "integer takes one Uint: its upper end; add the lower end"),
+        (lambda s, a, d: d.uniform(0, s.x), r"uniform takes constants, got <Float>; scale what it draws"),
+        (lambda s, a, d: d.uniform(1, 0), "uniform draws from 1 to 0, which is empty"),
+        # Other arguments.
+        (lambda s, a, d: om.packed(s.n), "iterating: a Uint is one number"),
+        (lambda s, a, d: om.named("two words", s.x), "a name in CUDA is made of a-z, 0-9 and _"),
+    ],
+)
+def test_steps(compute, says):
+    with pytest.raises(operant.TraceError, match=says) as raised:
+        operant.make_vec(made(step=step_of(compute)))
+    assert re.match(line_of(compute), str(raised.value)), raised.value
+    assert str(raised.value) == f"{raised.value.place}: {raised.value.what}"
+# fmt: on
+
+
+def test_a_loop_of_python():
+    def step(self, s, action, draws):
+        while s.x < 1:
+            s.x = s.x + 1
+        return s, 0.0, False
+
+    with pytest.raises(operant.TraceError, match=line_of(step, 1) + "`if`, `while`.*where"):
+        operant.make_vec(made(step=step))
+
+
+def test_values_of_other_calls():
+    def computes(self, s, action, draws):
+        s.x = om.sqrt(self.kept)
+        return s, 0.0, False
+
+    def multiplies(self, s, action, draws):
+        return s, self.kept * 2, False
+
+    def assigns(self, s, action, draws):
+        s.x = self.kept
+        return s, 0.0, False
+
+    def adds(self, s, action, draws):
+        s.x = s.x + self.kept
+        return s, 0.0, False
+
+    def draws(self, s, action, draws):
+        s.x = self.draws.uniform()
+        return s, 0.0, False
+
+    for step in (computes, multiplies, adds):
+        with pytest.raises(operant.TraceError, match=line_of(step, 1) + f".*{KEPT}"):
+            operant.make_vec(made(step=step))
+    with pytest.raises(operant.TraceError, match=line_of(assigns) + f"step returns a state whose x cannot be used here: .*{KEPT}"):
+        operant.make_vec(made(step=assigns))
+    with pytest.raises(operant.TraceError, match=line_of(draws, 1) + "these draws are of another call"):
+        operant.make_vec(made(step=draws))
+    with pytest.raises(operant.TraceError, match=f"step returns a state whose x .*{KEPT}"):
+        operant.make_vec(made(step=lambda self, s, a, d: (self.kept_state, 0.0, False)))
+    with pytest.raises(operant.TraceError, match=f"step returns for the reward .*{KEPT}"):
+        operant.make_vec(made(step=lambda self, s, a, d: (s, self.kept, False)))
+    with pytest.raises(operant.TraceError, match="work in the rules of a world, while they are recorded"):
+        om.sqrt(2.0)
+
+
+def test_values_of_rules_that_not_every_environment_runs():
+    def keeps(self, s, action, draws):
+        kept = []
+        om.when(s.b, lambda x: kept.append(x * 2) or x, s.x)
+        return s, kept[0] + 1, False
+
+    def assigns_a_field(self, s, action, draws):
+        def rule(x):
+            s.n = 7
+            return x
+
+        s.x = om.when(s.b, rule, s.x)
+        return s, 0.0, False
+
+    def writes_to_an_array(self, s, action, draws):
+        def rule(index, x):
+            s.many[index] = 7
+            return x
+
+        s.x = om.repeat(3, rule, s.x)
+        return s, 0.0, False
+
+    with pytest.raises(operant.TraceError, match=line_of(keeps, 3) + f".*{LEAKED}"):
+        operant.make_vec(made(step=keeps))
+    with pytest.raises(operant.TraceError, match=line_of(assigns_a_field) + f"step returns a state whose n .*{LEAKED}"):
+        operant.make_vec(made(step=assigns_a_field))
+    with pytest.raises(operant.TraceError, match=line_of(writes_to_an_array) + f"step returns a state whose many .*{LEAKED}"):
+        operant.make_vec(made(step=writes_to_an_array))
+
+
+def test_an_error_of_the_rule_itself_is_raised():
+    for rule in (lambda x: 1 / 0, lambda x: [][1]):
+        with pytest.raises((ZeroDivisionError, IndexError)):
+            operant.make_vec(made(step=step_of(lambda s, a, d, rule=rule: om.when(s.b, rule, s.x))))
+    with pytest.raises(ZeroDivisionError):
+        operant.make_vec(made(step=step_of(lambda s, a, d: om.repeat(2, lambda i, x: 1 / 0, s.x))))
+
+
+@pytest.mark.parametrize(
+    ("method", "rule", "says"),
+    [
+        ("step", lambda self, s, a, d: s, r"step returns State\(.*; it returns a state, the reward and whether the episode terminated"),
+        ("step", lambda self, s, a, d: (s, 0.0, False, False), "it returns a state, the reward"),
+        ("step", lambda self, s, a, d: None, "step returns None"),
+        ("step", lambda self, s, a, d: (0, 0.0, False), r"step returns 0; it returns a state: self\.State\(x=\.\., n=\.\.,"),
+        ("step", lambda self, s, a, d: (s, s.n, False), r"for the reward <Uint>: a Float is expected, .*operant\.math\.to_float"),
+        ("step", lambda self, s, a, d: (s, s.b, False), r"for the reward <Bool>: a Float is expected, .*where\(condition, 1, 0\)"),
+        ("step", lambda self, s, a, d: (s, True, False), "for the reward True: a Float is expected"),
+        ("step", lambda self, s, a, d: (s, 0.0, s.x), "for whether it terminated <Float>: a Bool is expected, got a Float; compare it"),
+        ("step", lambda self, s, a, d: (s, 0.0, 0), "for whether it terminated 0: a Bool is expected"),
+        ("reset", lambda self, d: None, r"reset returns None; it returns a state: self\.State\("),
+        ("reset", lambda self, d: d.uniform(), "reset returns <Float>; it returns a state"),
+        ("observe", lambda self, s: [s.x, s.x], "observe returns 2 numbers for the observation; its space has 1"),
+        ("observe", lambda self, s: [s.n], r"returns for the observation <Uint>: a Float is expected.*to_float"),
+        ("observe", lambda self, s: None, "observe returns for the observation None: numbers are expected, got None"),
+        ("observe", lambda self, s: om.packed([s.n]), "packed; real numbers are not packed"),
+        ("legal", lambda self, s: [True, s.b], "legal returns 2 values; there are 3 choices"),
+        ("legal", lambda self, s: [True, s.b, s.n], "legal returns for choice 2 <Uint>: a Bool is expected"),
+        ("legal", lambda self, s: None, "legal returns None: numbers are expected"),
+        ("draw", lambda self, s: None, r"draw returns None; it returns a list of operant\.shapes"),
+        ("draw", lambda self, s: [s.x], r"draw returns \[<Float>\]; it returns a list of operant\.shapes"),
+        ("draw", lambda self, s: [shapes.circle((0, 0), s.b)], "draw returns for a coordinate <Bool>: a Float is expected"),
+        ("draw", lambda self, s: [shapes.circle((0, 0), 1, where=s.n)], "for the `where` of a shape <Uint>: a Bool is expected"),
+        ("draw", lambda self, s: [shapes.circle((0, 0), 1, tone="pink")], "tone: expected one of ground, .*, got 'pink'"),
+        ("draw", lambda self, s: [shapes.polygon([(0, 0), (1, 1)])], r"points: expected at least 3 pairs \(x, y\)"),
+        ("draw", lambda self, s: [shapes.circle((0, 0, 0), 1)], r"points: expected at least 1 pairs"),
+    ],
+)
+def test_results(method, rule, says):
+    with pytest.raises(operant.TraceError, match=says) as raised:
+        operant.make_vec(made(**{method: rule}))
+    assert re.match(line_of(rule), str(raised.value)), raised.value
+
+
+@pytest.mark.parametrize(
+    ("space", "observe", "says"),
+    [
+        (spaces.MultiBinary(3), lambda self, s: [s.b, s.b], "2 numbers for the observation; its space has 3"),
+        (spaces.MultiBinary(3), lambda self, s: [s.b, s.b, s.n], "a Bool is expected, got a Uint; compare it"),
+        (spaces.MultiBinary(33), lambda self, s: om.packed([s.n]), "in 1 words; it has 2"),
+        (spaces.Discrete(3), lambda self, s: s.x, r"a Uint is expected, got a Float; convert it with operant\.math\.to_uint"),
+        (spaces.Dict(a=REAL, b=REAL), lambda self, s: {"a": s.x}, "for this Dict it returns a dictionary with a, b"),
+        (spaces.Dict(a=REAL, b=REAL), lambda self, s: [s.x, s.x], "for this Dict it returns a dictionary with a, b"),
+        (spaces.Dict(a=REAL, b=REAL), lambda self, s: {"a": s.x, "b": s.n}, "for the observation's b <Uint>: a Float is expected"),
+    ],
+)
+def test_observations_of_other_spaces(space, observe, says):
+    with pytest.raises(operant.TraceError, match=line_of(observe) + f"observe returns .*{says}"):
+        operant.make_vec(made(observe=observe, observation_space=space))
+
+
+def test_states_without_a_field():
+    def reset(self, draws):
+        return self.State(x=0.0, n=1, b=True, few=[0] * 4)
+
+    says = r"the state has no i, many; give every field: State\(x=\.\., n=\.\., i=\.\., b=\.\., few=\.\., many=\.\.\)"
+    with pytest.raises(operant.TraceError, match=line_of(reset, 1) + says):
+        operant.make_vec(made(reset=reset))
+    with pytest.raises(operant.TraceError, match="the state has no field speed"):
+        operant.make_vec(made(reset=lambda self, draws: self.first(speed=0.0)))
+
+
+def test_arrays_that_cannot_be():
+    lines = []
+    for make in (lambda: operant.Float[100], lambda: operant.Bool[33]):
+        with pytest.raises(operant.TraceError, match=line_of(make) + "an array of more than 32 elements is one of Uint"):
+            lines.append(make())
+    for size in (0, -1, 2.5, True, "4", 65_537):
+        with pytest.raises(TypeError, match=r"Uint\[size\]: expected a size from 1 to 65536, got"):
+            operant.Uint[size]
+    assert not lines
+
+
+def without(*names):
+    """The rules of `Fields` but for some, in a class of its own."""
+    members = {name: value for name, value in vars(Fields).items() if not name.startswith("__")}
+    kept = {name: value for name, value in members.items() if name not in names}
+    return type("Partial", (), {**kept, "__annotations__": inspect.get_annotations(Fields)})
+
+
+@pytest.mark.parametrize("method", ["reset", "step", "observe"])
+def test_missing_methods(method):
+    with pytest.raises(TypeError, match=f"Partial: the method {method} is missing"):
+        operant.world(without(method))
+
+
+@pytest.mark.parametrize("space", ["observation_space", "action_space"])
+def test_missing_spaces(space):
+    with pytest.raises(TypeError, match=f"Partial: {space} is missing; give it to @operant.world, or as an attribute"):
+        operant.make_vec(operant.world(without(space)))
+
+
+@pytest.mark.parametrize(
+    ("space", "error", "says"),
+    [
+        (spaces.Text(3), TypeError, "expected a Box, Discrete, MultiDiscrete, MultiBinary or Dict of Gymnasium, got Text"),
+        (3, TypeError, "expected a Box, .*, got 3"),
+        (spaces.Discrete(3, start=1), ValueError, "a Discrete space starts at 0 here, this one at 1"),
+        (spaces.Box(1, 5, (2,), np.uint8), ValueError, "a Box of uint8 starts at 0"),
+        (spaces.Dict(a=spaces.Dict(b=REAL)), TypeError, "a Dict inside a Dict is not possible here"),
+        (spaces.Dict(a=spaces.Text(3)), TypeError, "observation_space, a: expected a Box"),
+        (spaces.Dict(action=REAL), ValueError, "reserved"),
+        (spaces.Discrete(70_000), ValueError, "70000 is not from 1 to 65536"),
+    ],
+)
+def test_observation_spaces_that_are_not_supported(space, error, says):
+    with pytest.raises(error, match=f"Wrong: .*{says}"):
+        operant.make_vec(made(observation_space=space, observe=lambda self, s: {"action": s.x} if says == "reserved" else s.n))
+
+
+@pytest.mark.parametrize(
+    ("space", "error", "says"),
+    [
+        (spaces.MultiBinary(3), TypeError, "expected a Discrete or MultiDiscrete space from 0, or a Box of floats, got MultiBinary"),
+        (spaces.Discrete(3, start=1), TypeError, "from 0"),
+        (spaces.Box(0, 5, (2,), np.uint8), TypeError, "a Box of floats"),
+        (REAL, ValueError, "bounds are not finite"),
+    ],
+)
+def test_action_spaces_that_are_not_supported(space, error, says):
+    with pytest.raises(error, match=f"Wrong: .*{says}"):
+        operant.make_vec(made(action_space=space))
+    with pytest.raises(operant.TraceError, match="legal is for Discrete and MultiDiscrete actions"):
+        operant.make_vec(made(action_space=spaces.Box(-1, 1, (2,)), legal=lambda self, s: [True]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "says"),
+    [
+        ({"name": "My World"}, ValueError, "name: expected a-z, 0-9 and _, starting with a letter.*got 'My World'"),
+        ({"name": "class"}, ValueError, '"class".*reserved'),
+        ({"max_episode_steps": 0}, ValueError, "max_episode_steps: expected a whole number from 1 to .* got 0"),
+        ({"max_episode_steps": 2.5}, ValueError, "max_episode_steps: .* got 2.5"),
+        ({"fps": float("inf")}, ValueError, "fps: expected a number above 0, got inf"),
+        ({"preset": {"hidden": None}}, TypeError, "preset: expected a number, text or list, got None"),
+    ],
+)
+def test_declarations(settings, error, says):
+    with pytest.raises(error, match=says):
+        operant.make_vec(operant.world(**settings)(type("Wrong", (Fields,), {})))
+
+
+def test_names_of_fields():
+    for name in ("Speed", "_speed", "copy", "replace", "größe"):
+        with pytest.raises(ValueError, match=f"Named: a field cannot be called {name}; names have a-z, 0-9 and _"):
+            operant.world(type("Named", (Fields,), {"__annotations__": {name: operant.Float}}))
+    with pytest.raises(ValueError, match='field "float" that is reserved'):
+        operant.make_vec(made(__annotations__={"float": operant.Float}, first=lambda self: Fields.first(self, float=0.0)))
+    with pytest.raises(TypeError, match=r"Empty: the state has no fields; annotate them.*`x: operant\.Float`"):
+        operant.world(type("Empty", (), {"x": 3}))
+
+
+def test_what_is_no_world():
+    with pytest.raises(TypeError, match=r"decorates a class, not 'walk'; write @operant\.world\(\.\.\.\) above `class`"):
+        operant.world("walk")
+    for wrong in (Fields, 3, object()):
+        with pytest.raises(TypeError, match=r"a world is expected: a class with @operant\.world"):
+            operant.make_vec(wrong)
+        with pytest.raises(TypeError, match="expected the name of an environment, .* or a world"):
+            operant.train(wrong)
+
+
+def test_draws_cannot_be_made_of_a_draw_in_a_view_that_is_empty():
+    with pytest.raises(ValueError, match="the view from .* is empty"):
+        operant.make_vec(operant.world(view=((0, 0), (0, 1)))(type("Wrong", (Fields,), {"draw": lambda self, s: []})))
