@@ -1,6 +1,7 @@
 """What is compared with what: every comparison, its peers, and the settings that both sides are given."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 SPEED = "speed"
 """Steps per second: more is better."""
@@ -171,6 +172,20 @@ def on_cpu() -> list[Comparison]:
             (breakout, minatar),
         ),
         Comparison(
+            "own-cartpole",
+            "CartPole written in Python, alone",
+            SPEED,
+            bench_env(world("cartpole")),
+            (gymnasium, cartpole),
+        ),
+        Comparison(
+            "own-breakout",
+            "MinAtar Breakout written in Python, alone",
+            SPEED,
+            bench_env(world("breakout")),
+            (breakout, minatar),
+        ),
+        Comparison(
             "python-step",
             "CartPole through Python, one thread, 8,192 environments",
             SPEED,
@@ -248,6 +263,11 @@ def worlds() -> list[Comparison]:
             command = (*bench_env(name), "--threads", "1")
             comparisons.append(Comparison(f"world-{name}", f"{id} alone", SPEED, command, tuple(peers)))
     return comparisons
+
+
+def world(name: str) -> str:
+    """The file of a world that was recorded from examples/worlds."""
+    return str(Path(__file__).resolve().parents[2] / f"crates/operant-env/tests/data/{name}.world")
 
 
 def bench_env(name: str) -> tuple[str, ...]:

@@ -153,4 +153,5 @@ class Breakout:
 
 if __name__ == "__main__":
     run = operant.train(Breakout, seed=1, total_timesteps=5_000_000)
+    assert run.result is not None
     print(run.result["eval_return_mean"])

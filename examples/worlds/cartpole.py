@@ -78,4 +78,5 @@ class CartPole:
 
 if __name__ == "__main__":
     run = operant.train(CartPole, seed=1)
+    assert run.result is not None
     print(run.result["eval_return_mean"])

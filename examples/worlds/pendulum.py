@@ -68,4 +68,5 @@ class Pendulum:
 
 if __name__ == "__main__":
     run = operant.train(Pendulum, seed=1, total_timesteps=500_000)
+    assert run.result is not None
     print(run.result["eval_return_mean"])

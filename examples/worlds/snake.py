@@ -176,4 +176,5 @@ class Snake:
 
 if __name__ == "__main__":
     run = operant.train(Snake, seed=1, total_timesteps=2_000_000)
+    assert run.result is not None
     print(run.result["eval_return_mean"])

@@ -157,7 +157,7 @@ fn emitted_code_gives_the_bits_of_the_scalar_lane() {
     agrees(&cards::Cards);
     agrees(&cards::MixedCards);
     // Worlds that were recorded from Python.
-    for name in ["cartpole", "snake"] {
+    for name in python_worlds::NAMES {
         agrees(&python_worlds::load(name));
     }
 }

@@ -15,13 +15,12 @@ const ROWS: usize = 48;
 fn compare(env: &dyn AnyEnv, world: &dyn AnyEnv, lanes: LaneWidth, steps: u64) {
     let spec = env.spec();
     let name = &spec.name;
-    let words = running_words(env) * ROWS;
     let [mut expected, mut found] = [env, world].map(|env| {
         let tile = TileSpec { lanes, ..TileSpec::new(7, 1000, ROWS) };
         env.stepper(tile).expect("made of lanes")
     });
     let [mut a, mut b] = [(); 2].map(|()| Outputs::new(&spec, env.masked(), ROWS));
-    let [mut state_a, mut state_b] = [(); 2].map(|()| vec![0; words]);
+    let [mut state_a, mut state_b] = [env, world].map(|env| vec![0; running_words(env) * ROWS]);
     let mut random = RandomActions::new(spec.actions.clone(), 7, 1000, ROWS);
     let mut actions = vec![0.0f32; spec.actions.components() * ROWS];
     expected.observe(a.seen()).expect("made of lanes");
@@ -38,7 +37,10 @@ fn compare(env: &dyn AnyEnv, world: &dyn AnyEnv, lanes: LaneWidth, steps: u64) {
         }
         expected.save(&mut state_a);
         found.save(&mut state_b);
-        assert_eq!(state_a, state_b, "{name}: states after step {step}");
+        // A world may keep its state in another form.
+        if env.leaves() == world.leaves() {
+            assert_eq!(state_a, state_b, "{name}: states after step {step}");
+        }
         assert_eq!((&a.obs, &a.legal), (&b.obs, &b.legal), "{name}: observations after step {step}");
         let bits = |rewards: &[f32]| rewards.iter().map(|reward| reward.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&a.rewards), bits(&b.rewards), "{name}: rewards of step {step}");
@@ -83,8 +85,9 @@ fn a_world_from_a_file_is_the_world_that_was_written() {
 
 #[test]
 fn worlds_from_python_give_the_bits_of_the_built_in_ones() {
-    for name in ["cartpole", "snake"] {
+    for name in python_worlds::NAMES {
         let registry = builtin();
+        // The alias of minatar_breakout is breakout.
         let (built_in, world) = (registry.find(name).expect("built in"), python_worlds::load(name));
         let parts = |env: &dyn AnyEnv| env.spec().obs.to_string();
         assert_eq!(parts(&world), parts(&**built_in));
@@ -95,6 +98,7 @@ fn worlds_from_python_give_the_bits_of_the_built_in_ones() {
         let (expected, found) = (random(&**built_in), random(&world));
         assert_eq!((expected.steps, expected.episodes), (found.steps, found.episodes), "{name}");
         assert!(expected.episodes > 500, "{name}: {expected:?}");
+        compare(&**built_in, &world, LaneWidth::WIDEST, 300);
         let picture = |env: &dyn AnyEnv| {
             let mut stepper = env.stepper(TileSpec::new(3, 0, 16)).expect("made of lanes");
             let mut outputs = Outputs::new(&env.spec(), false, 16);
@@ -103,7 +107,7 @@ fn worlds_from_python_give_the_bits_of_the_built_in_ones() {
             stepper.state(5, &mut state);
             env.picture(&state)
         };
-        assert!(picture(&world).shapes.len() > 3, "{name}: {:?}", picture(&world));
+        assert!(picture(&world).shapes.len() > 1, "{name}: {:?}", picture(&world));
         if name == "cartpole" {
             let (expected, found) = (picture(&**built_in), picture(&world));
             assert_eq!(expected.shapes[1], found.shapes[1], "the cart");

@@ -1,6 +1,7 @@
 """What the rules of worlds compute: every operator and function against NumPy, in environments with numbers of their own."""
 
 import math
+import operator
 from fractions import Fraction
 
 import gymnasium
@@ -47,6 +48,7 @@ def computed(rule, **inputs):
     class Computes:
         observation_space = spaces.MultiDiscrete([65_536] * 2 * len(found))
         action_space = spaces.MultiDiscrete([65_536] * 2 * len(inputs))
+        max_episode_steps = 2
 
         def reset(self, draws):
             return self.State(**dict.fromkeys(inputs, 0))
@@ -100,7 +102,27 @@ def crossed(edges, count, rng_numbers):
 
 RNG = np.random.default_rng(5)
 FLOAT_EDGES = np.array(
-    [0, -0.0, 1, -1, 0.5, 1.5, 2.5, -2.5, 1e-40, -3e38, 3e38, 2147483520, 2147483648, -2147483648, 4294967296, np.inf, -np.inf, np.nan, 0.1],
+    [
+        0,
+        -0.0,
+        1,
+        -1,
+        0.5,
+        1.5,
+        2.5,
+        -2.5,
+        1e-40,
+        -3e38,
+        3e38,
+        2147483520,
+        2147483648,
+        -2147483648,
+        4294967296,
+        np.inf,
+        -np.inf,
+        np.nan,
+        0.1,
+    ],
     np.float32,
 )
 X, Y = crossed(FLOAT_EDGES, 200, (RNG.standard_normal(400) * 10.0 ** RNG.integers(-6, 6, 400)).astype(np.float32))
@@ -264,8 +286,9 @@ def test_signed_integers():
 def test_truth_values():
     assert_computes(
         lambda p, q: {
-            "and": p & q, "or": p | q, "xor": p ^ q, "not": ~p, "eq": p == q, "ne": p != q, "and constant": p & True, "or constant": False | p,
-            "eq constant": p == True, "where": om.where(p, q, True), "any": om.any([p, q, False]), "all": om.all([p, q]),  # noqa: E712
+            "and": p & q, "or": p | q, "xor": p ^ q, "not": ~p, "eq": p == q, "ne": p != q, "and constant": p & True,
+            "or constant": False | p, "eq constant": operator.eq(p, True), "where": om.where(p, q, True), "any": om.any([p, q, False]),
+            "all": om.all([p, q]),
             "any of none": om.any([]) | p & ~p, "all of none": om.all([]) & (p | ~p),
             "to_float": om.to_float(p), "to_int": om.to_int(p), "to_uint": om.to_uint(p), "where of a constant": om.where(True, p, q),
         },
@@ -367,7 +390,11 @@ def test_arrays_of_other_kinds():
     def expected(index, x):
         rows = []
         for at, number in zip(index.tolist(), x, strict=True):
-            reals, signs, flags = [number, number * np.float32(2), np.float32(0.5)], [int(number * np.float32(10)), -1, 2], [number > 0, False, True]
+            reals, signs, flags = (
+                [number, number * np.float32(2), np.float32(0.5)],
+                [int(number * np.float32(10)), -1, 2],
+                [number > 0, False, True],
+            )
             if at < 3:
                 reals[at], signs[at], flags[at] = np.float32(9), -9, number < 0
             last = min(at, 2)
@@ -409,7 +436,8 @@ def test_cold_paths_and_loops():
         return {
             "a": np.where(u % 5 == 0, x * 2, x), "b": np.where(u % 5 == 0, u + 1, u),
             "nested": np.where(u > 20, u + 110, np.where(u > 10, u + 10, u)), "three": three, "outer": u + np.uint32(18),
-            "n": ends, "steps": steps, "few": np.where(u > 3, u - 3, np.minimum(u, 1)), "cold": np.where(u < 4, u + 1000, u), "known": known,
+            "n": ends, "steps": steps, "few": np.where(u > 3, u - 3, np.minimum(u, 1)), "cold": np.where(u < 4, u + 1000, u),
+            "known": known,
         }  # fmt: skip
 
     assert_computes(rule, expected, u=u, x=x)
@@ -432,7 +460,7 @@ def test_a_rule_that_is_known_to_run_leaves_the_arrays_of_its_caller():
 def test_names_do_not_change_values():
     assert_computes(lambda u: {"u": om.named("twice", u * 2)}, lambda u: {"u": u * np.uint32(2)}, u=U)
 
-    @operant.world(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2))
+    @operant.world(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2), max_episode_steps=10)
     class Named:
         x: operant.Float
 
@@ -465,6 +493,7 @@ class Drawn:
 
     observation_space = spaces.Dict(real=spaces.Box(-10, 10, (10,)), whole=spaces.MultiDiscrete([65_536] * 5))
     action_space = spaces.Discrete(2)
+    max_episode_steps = 100
 
     def __init__(self, uses=True):
         self.uses = uses
@@ -498,7 +527,10 @@ class Drawn:
         return self.drawn(draws, s.die), 0.0, False
 
     def observe(self, s):
-        return {"real": [s.u, s.between, s.cold, s.warm, s.after, *s.turns], "whole": [s.die, s.shifted, s.each, s.bits & 0xFFFF, s.bits >> 16]}
+        return {
+            "real": [s.u, s.between, s.cold, s.warm, s.after, *s.turns],
+            "whole": [s.die, s.shifted, s.each, s.bits & 0xFFFF, s.bits >> 16],
+        }
 
 
 def drawn(seed=1, **settings):
@@ -538,11 +570,12 @@ def test_constants_of_python_and_numpy():
     assert_computes(
         lambda x, u: {
             "pi": x * 0 + math.pi, "large": x * 0 + 1e40, "NumPy": x * 0 + np.float64(0.1), "array": x * 0 + np.array(0.25),
-            "whole": u * 0 + np.int64(7), "shift": (u * 0 + 1) << np.uint8(3), "flag": (u == u) & np.bool_(True),
+            "whole": u * 0 + np.int64(7), "shift": (u * 0 + 1) << np.uint8(3), "flag": (u < 9) & np.bool_(True),
         },
         lambda x, u: {
-            "pi": np.full(len(x), math.pi, np.float32), "large": np.full(len(x), np.inf, np.float32), "NumPy": np.full(len(x), 0.1, np.float32),
-            "array": np.full(len(x), 0.25, np.float32), "whole": np.full(len(x), 7, np.uint32), "shift": np.full(len(x), 8, np.uint32),
+            "pi": np.full(len(x), math.pi, np.float32), "large": np.full(len(x), np.inf, np.float32),
+            "NumPy": np.full(len(x), 0.1, np.float32), "array": np.full(len(x), 0.25, np.float32),
+            "whole": np.full(len(x), 7, np.uint32), "shift": np.full(len(x), 8, np.uint32),
             "flag": np.ones(len(x), bool),
         },
         x=np.arange(5, dtype=np.float32),

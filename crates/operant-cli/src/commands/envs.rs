@@ -8,7 +8,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use operant_env::{AnyEnv, EnvOption, EnvSpec, OptionValue, OptionValues, Registry};
+use operant_env::{EnvOption, EnvSpec, OptionValue, OptionValues, Registry};
 use operant_run::config::{EnvFacts, Layers};
 use operant_run::{Requested, device};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 }
 
 /// Specifications, and the environment if one was named.
-type Chosen = (Vec<EnvSpec>, Option<Arc<dyn AnyEnv>>);
+type Chosen = (Vec<EnvSpec>, Option<Arc<dyn operant_env::AnyEnv>>);
 
 /// The environments that match `what`, and the one that has this name.
 fn chosen(what: Option<&str>, registry: &Registry) -> operant_run::Result<Chosen> {

@@ -4,6 +4,10 @@ use std::path::Path;
 
 use operant_env::world::{World, WorldEnv};
 
+/// The names of the files, which are names or aliases of the built-in environments that they equal.
+#[allow(dead_code)] // not every test needs all
+pub const NAMES: [&str; 4] = ["cartpole", "pendulum", "snake", "breakout"];
+
 /// The text of tests/data/NAME.world of operant-env.
 pub fn text(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../operant-env/tests/data/{name}.world"));

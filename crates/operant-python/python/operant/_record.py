@@ -1,4 +1,5 @@
-"""`python -m operant._record MODULE:CLASS FILE`, or `FILE.py:CLASS FILE`: what `operant train module:Class` runs. Writes the recorded world to FILE."""
+"""`python -m operant._record MODULE:CLASS FILE`, or `FILE.py:CLASS FILE`: what `operant train module:Class` runs. Writes the recorded
+world to FILE."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def world(
     first_line = (inspect.getdoc(cls) or "").strip().split("\n")[0].rstrip(".")
     spec = {
         "name": name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower(),
-        "summary": summary or first_line or cls.__name__,
+        "summary": " ".join((summary or first_line or cls.__name__).split()),
         "obs_names": list(obs_names),
         "action_names": list(action_names),
         "fps": float(fps),
@@ -228,9 +228,7 @@ class State:
     def __setattr__(self, name: str, value: Any) -> None:
         field = self._fields.get(name)
         if field is None:
-            fail(
-                f"the state has no field {name}; it has {', '.join(self._fields)}. Annotate it in the class, such as `{name}: operant.Float`"
-            )
+            fail(f"the state has no field {name}; it has {', '.join(self._fields)}. Annotate it in the class: `{name}: operant.Float`")
         if field.size is None:
             value = as_value(value, field.kind)
         else:
