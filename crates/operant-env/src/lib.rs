@@ -16,6 +16,7 @@ pub mod play;
 mod registry;
 pub mod replay;
 mod rows;
+mod running;
 mod scene;
 mod spec;
 mod stepper;

@@ -253,7 +253,7 @@ fn a_file_says_what_is_wrong_with_it() {
     for (from, to, expected) in [
         ("\"operant_world\": 1", "\"operant_world\": 2", "version 2"),
         ("\"operant_world\"", "\"other\"", "not a world"),
-        ("my_cartpole", "My CartPole", "name \"My CartPole\""),
+        ("my_cartpole", "My CartPole", "the name \"My CartPole\""),
         ("next.theta_dot", "next.theta", "twice"),
         ("\"place\":\"reward\"", "\"place\":\"rewards\"", "returns rewards"),
         ("state.x_dot", "state.y_dot", "parameter state.y_dot"),

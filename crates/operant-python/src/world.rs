@@ -5,7 +5,7 @@ use std::sync::{Arc as Shared, Mutex, OnceLock, PoisonError};
 
 use operant_env::lane::trace::{self, Graph, Literal, Operation, Outputs, Type, Value};
 use operant_env::lane::{Draws, Float, HeldDraws, Kind, Uint};
-use operant_env::world::{self, WorldEnv};
+use operant_env::world::{self, LoadError, WorldEnv};
 use operant_env::{AnyEnv, Registry};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -359,14 +359,17 @@ pub fn add_world(world: &World) -> PyResult<()> {
 
 #[pymethods]
 impl World {
-    /// Reads the text of a file.
+    /// Reads the text of a file, or of what was just recorded.
     #[new]
-    fn new(py: Python<'_>, text: &Bound<'_, PyBytes>) -> PyResult<Self> {
+    #[pyo3(signature = (text, *, is_file=true))]
+    fn new(py: Python<'_>, text: &Bound<'_, PyBytes>, is_file: bool) -> PyResult<Self> {
         let bytes = text.as_bytes().to_vec();
-        let world = guarded(|| {
-            py.detach(|| world::World::from_json(&bytes))
-                .map_err(|error| PyValueError::new_err(error.to_string()))
-        })?;
+        let says = |error: LoadError| match error {
+            // Nothing is damaged where nothing was read.
+            LoadError::Damaged(problem) if !is_file => PyValueError::new_err(problem.to_string()),
+            error => PyValueError::new_err(error.to_string()),
+        };
+        let world = guarded(|| py.detach(|| world::World::from_json(&bytes)).map_err(says))?;
         Ok(World(Shared::new(WorldEnv::new(world))))
     }
 

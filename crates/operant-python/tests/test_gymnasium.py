@@ -192,7 +192,7 @@ def test_the_examples_solve_cartpole(example, result):
     assert result in subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/your-own-world.md"])
 def test_the_code_of_the_pages_runs(page, tmp_path):
     text = (Path(__file__).parents[3] / page).read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

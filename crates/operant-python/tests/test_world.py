@@ -153,7 +153,7 @@ def test_one_environment_and_states():
         np.testing.assert_array_equal(horizon["obs"][step], one.step(action)[0])
 
 
-@pytest.mark.parametrize(("world", "name"), [(CartPole, "cartpole"), (Snake, "snake")])
+@pytest.mark.parametrize(("world", "name"), [(CartPole, "cartpole"), (Pendulum, "pendulum"), (Snake, "snake"), (Breakout, "breakout")])
 def test_fixtures_are_recorded_from_the_examples(world, name):
     """Rust's tests read them. After a change of what is recorded, write them again: `CartPole.save(path)`."""
     assert contents(world) == (FIXTURES / f"{name}.world").read_bytes(), f"{FIXTURES / name}.world is of another version of the example"
@@ -769,7 +769,7 @@ def test_legal_choices_are_masks_and_are_respected():
 # --- `python -m operant._record`
 
 
-FILE = """
+FILE = """from __future__ import annotations
 import gymnasium
 import helper
 import operant
@@ -782,9 +782,9 @@ CONSTANT = 3
     max_episode_steps=10,
 )
 class Tiny:
-    x: operant.Float
+    x: operant.Float; cells: operant.Uint[CONSTANT]
     def reset(self, draws):
-        return self.State(x=helper.START)
+        return self.State(x=helper.START, cells=[0] * CONSTANT)
     def step(self, s, action, draws):
         return s, 0.0, False
     def observe(self, s):

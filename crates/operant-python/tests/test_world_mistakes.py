@@ -435,7 +435,7 @@ def test_action_spaces_that_are_not_supported(space, error, says):
     ("settings", "error", "says"),
     [
         ({"name": "My World"}, ValueError, "name: expected a-z, 0-9 and _, starting with a letter.*got 'My World'"),
-        ({"name": "class"}, ValueError, '"class".*reserved'),
+        ({"name": "class"}, ValueError, '"class"; use a-z.* no word of C'),
         ({"max_episode_steps": 0}, ValueError, "max_episode_steps: expected a whole number from 1 to .* got 0"),
         ({"max_episode_steps": 2**32}, ValueError, "max_episode_steps: .* got 4294967296"),
         ({"max_episode_steps": True}, ValueError, "max_episode_steps: .* got True"),
@@ -453,7 +453,7 @@ def test_names_of_fields():
     for name in ("Speed", "_speed", "copy", "replace", "größe"):
         with pytest.raises(ValueError, match=f"Named: a field cannot be called {name}; names have a-z, 0-9 and _"):
             operant.world(type("Named", (Fields,), {"__annotations__": {name: operant.Float}}))
-    with pytest.raises(ValueError, match='field "float" that is reserved'):
+    with pytest.raises(ValueError, match='a field of the state has the name "float"'):
         operant.make_vec(made(__annotations__={"float": operant.Float}, first=lambda self: Fields.first(self, float=0.0)))
     with pytest.raises(TypeError, match=r"Empty: the state has no fields; annotate them.*`x: operant\.Float`"):
         operant.world(type("Empty", (), {"x": 3}))

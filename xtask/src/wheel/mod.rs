@@ -18,8 +18,15 @@ const TESTS: &str = "crates/operant-python/tests";
 
 /// Tests and examples that need PyTorch are those of `cargo xtask test --clients`.
 const WITHOUT_CLIENTS: &str = "--ignore=crates/operant-python/tests/clients";
-const EXAMPLES: [&str; 3] =
-    ["examples/cem_cartpole.py", "examples/jax_dlpack.py", "examples/train_cartpole.py"];
+const EXAMPLES: [&str; 7] = [
+    "examples/cem_cartpole.py",
+    "examples/jax_dlpack.py",
+    "examples/train_cartpole.py",
+    "examples/worlds/breakout.py",
+    "examples/worlds/cartpole.py",
+    "examples/worlds/pendulum.py",
+    "examples/worlds/snake.py",
+];
 
 /// Builds the wheel into `target/wheels` and tests each of its levels; with `--test`, one of this machine's level that is quick to build.
 ///

@@ -18,13 +18,16 @@ const MOST_LEAVES: usize = 1 << 16;
 /// Longest name.
 const LONGEST: usize = 64;
 
-/// Words that C++ keeps for itself, and names in the emitted functions.
+/// Words that C++ keeps for itself.
 const RESERVED: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const \
     consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double \
     dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new \
     noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return short \
     signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typeid \
-    typename union unsigned using virtual void volatile wchar_t while xor xor_eq asm word stride words value";
+    typename union unsigned using virtual void volatile wchar_t while xor xor_eq";
+
+/// What names may be.
+const NAMES: &str = "use a-z, 0-9 and _, a letter first, at most 64 in all, and no word of C++";
 
 fn problem<T>(what: String) -> Result<T, Problem> {
     Err(Problem(what))
@@ -42,7 +45,11 @@ fn is_name(name: &str) -> bool {
 pub(super) fn check(world: &World) -> Result<(), Problem> {
     let World { spec, leaves, reset, step, observe, legal, draw } = world;
     if !is_name(&spec.name) {
-        return problem(format!("the name \"{}\" is not made of a-z, 0-9 and _, or is reserved", spec.name));
+        return problem(format!("the environment has the name \"{}\"; {NAMES}", spec.name));
+    }
+    let texts = [&spec.summary, &spec.rules].into_iter().chain(&spec.obs_names).chain(&spec.action_names);
+    if let Some(text) = texts.into_iter().find(|text| text.contains(char::is_control)) {
+        return problem(format!("the text {text:?} is not one line"));
     }
     spec.obs.check().map_err(Problem)?;
     actions(&spec.actions)?;
@@ -122,11 +129,11 @@ fn fields(leaves: &[Leaf]) -> Result<(), Problem> {
         let continues = matches!((before, index), (Some((array, last, kind)), Some(index))
             if array == name && last + 1 == index && kind == leaf.kind);
         let begins = matches!(index, None | Some(0)) && known.insert(name);
-        if canonical != leaf.name || !is_name(name) || !(continues || begins) {
-            return problem(format!(
-                "the state has a field \"{}\" that is reserved, twice there, or out of order",
-                leaf.name
-            ));
+        if canonical != leaf.name || !is_name(name) {
+            return problem(format!("a field of the state has the name \"{name}\"; {NAMES}"));
+        }
+        if !(continues || begins) {
+            return problem(format!("the state's field {} is twice there, or out of order", leaf.name));
         }
         before = index.map(|index| (name, index, leaf.kind));
     }

@@ -1,6 +1,6 @@
 //! The [`Stepper`] of a recorded world: the row interpreter steps a tile in blocks of up to 256 environments.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use operant_lane::rows::{Frame, Input, Program, Source};
 use operant_lane::trace::Type;
@@ -9,15 +9,14 @@ use operant_lane::{Kind, Packed, Purpose};
 use super::link::Place;
 use super::{World, link};
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
-use crate::rows::set_rows;
-use crate::vector::{Autoreset, Episode};
-
-/// Environments per word of `terminated` and `truncated`.
-const BLOCK: usize = 16;
+use crate::running::{BLOCK, MAX_ROWS, Running};
+use crate::vector::Episode;
 
 /// The functions of a world, compiled for a lane.
 #[derive(Debug)]
 pub(crate) struct Programs {
+    /// Memory for runs that no stepper uses at the moment. The latest one is the first to be taken, so it is still in a cache.
+    frames: Mutex<Vec<Frames>>,
     /// A step and the observation of its state.
     step: Bound,
     /// A first state and its observation.
@@ -30,11 +29,38 @@ impl Programs {
     pub(crate) fn compile<L: Packed>(world: &World) -> Self {
         let bound = |function| Bound::new(Program::compile::<L>(function), world);
         Self {
+            frames: Mutex::default(),
             step: bound(&link::observed(&world.step, &world.observe)),
             start: bound(&link::observed(&world.reset, &world.observe)),
             observe: bound(&world.observe),
             legal: world.legal.as_ref().map(bound),
         }
+    }
+}
+
+/// Memory for a run of each program.
+#[derive(Debug)]
+struct Frames {
+    step: Frame,
+    start: Frame,
+    observe: Frame,
+    legal: Option<Frame>,
+}
+
+impl Programs {
+    /// Memory for runs, until [`Programs::give`].
+    fn take(&self) -> Frames {
+        let free = self.frames.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.unwrap_or_else(|| Frames {
+            step: self.step.program.frame(),
+            start: self.start.program.frame(),
+            observe: self.observe.program.frame(),
+            legal: self.legal.as_ref().map(|legal| legal.program.frame()),
+        })
+    }
+
+    fn give(&self, frames: Frames) {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner).push(frames);
     }
 }
 
@@ -122,129 +148,85 @@ fn store(frame: &Frame, from: Source, kind: Type, to: &mut [u32]) {
 /// R environments of a world.
 pub(crate) struct WorldStepper<L> {
     programs: Arc<Programs>,
-    frames: Frames,
-    tile: TileSpec,
+    running: Running,
     leaves: usize,
-    time_limit: u32,
-    /// `(leaves + 2, R)`: state, length and return of the episode.
-    words: Vec<u32>,
-    /// `(R)` each: low and high words of the seed, numbers of the random streams.
-    keys: [Vec<u32>; 3],
-    /// The step that was begun: `(components, R)`, and its global number.
-    actions: Vec<f32>,
-    step: u64,
-    /// Rows in which episodes begin.
-    starting: Vec<usize>,
-    /// Their keys, and a row of a result.
+    /// Keys of the rows that begin episodes, and a row of a result.
     begun: [Vec<u32>; 3],
     row: Vec<u32>,
     lane: std::marker::PhantomData<fn() -> L>,
 }
 
-#[derive(Clone)]
-struct Frames {
-    step: Frame,
-    start: Frame,
-    observe: Frame,
-    legal: Option<Frame>,
+/// The environments `column .. column + count` of a tile.
+fn blocks(rows: usize, width: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..rows).step_by(width).map(move |column| (column, width.min(rows - column)))
 }
 
 impl<L: Packed> WorldStepper<L> {
     pub(crate) fn new(world: &World, programs: &Arc<Programs>, tile: TileSpec) -> Self {
-        assert!(tile.rows.is_multiple_of(BLOCK), "a tile of {} rows", tile.rows);
-        let rows = tile.rows;
-        let frames = Frames {
-            step: programs.step.program.frame(),
-            start: programs.start.program.frame(),
-            observe: programs.observe.program.frame(),
-            legal: programs.legal.as_ref().map(|legal| legal.program.frame()),
-        };
-        let [low, high] = [tile.seed as u32, (tile.seed >> 32) as u32].map(|word| vec![word; rows]);
+        let leaves = world.leaves.len();
         let mut stepper = Self {
             programs: Arc::clone(programs),
-            frames,
-            tile,
-            leaves: world.leaves.len(),
-            time_limit: tile.time_limit.unwrap_or(world.spec.time_limit),
-            words: vec![0; (world.leaves.len() + 2) * rows],
-            keys: [low, high, (tile.first..).take(rows).collect()],
-            actions: vec![0.0; world.spec.actions.components() * rows],
-            step: tile.step,
-            starting: (0..rows).collect(),
+            running: Running::new(&world.spec, leaves, tile),
+            leaves,
             begun: Default::default(),
             row: Vec::new(),
             lane: std::marker::PhantomData,
         };
-        stepper.begin(None, Purpose::Init, Purpose::EvalInit);
+        stepper.begin_first();
         stepper
     }
 
-    fn purpose(&self, training: Purpose, evaluation: Purpose) -> Purpose {
-        if self.tile.evaluation { evaluation } else { training }
-    }
-
-    fn given<'a>(&'a self, column: usize, count: usize, purpose: Purpose) -> Given<'a> {
-        Given {
-            states: &self.words,
-            actions: &self.actions,
-            stride: self.tile.rows,
-            column,
-            count,
-            keys: [&self.keys[0], &self.keys[1], &self.keys[2]],
-            step: self.step,
-            purpose,
-        }
+    /// Begins first episodes in the starting rows.
+    fn begin_first(&mut self) {
+        let mut frames = self.programs.take();
+        self.begin(&mut frames.start, None, Purpose::Init, Purpose::EvalInit);
+        self.programs.give(frames);
     }
 
     /// Begins episodes in the starting rows, together wherever they are, and writes their observations.
-    fn begin(&mut self, mut obs: Option<&mut [u32]>, training: Purpose, evaluation: Purpose) {
-        let purpose = self.purpose(training, evaluation);
-        let programs = Arc::clone(&self.programs);
-        let (bound, stride) = (&programs.start, self.tile.rows);
-        for rows in self.starting.chunks(bound.program.width()) {
+    fn begin(
+        &mut self,
+        frame: &mut Frame,
+        mut obs: Option<&mut [u32]>,
+        training: Purpose,
+        evaluation: Purpose,
+    ) {
+        let purpose = self.running.purpose(training, evaluation);
+        let Running { tile, words, keys, step, starting, .. } = &mut self.running;
+        let (bound, stride) = (&self.programs.start, tile.rows);
+        for rows in starting.chunks(bound.program.width()) {
             let count = rows.len().next_multiple_of(BLOCK);
-            for (to, from) in self.begun.iter_mut().zip(&self.keys) {
+            for (to, from) in self.begun.iter_mut().zip(&*keys) {
                 to.clear();
                 to.extend(rows.iter().map(|&row| from[row]));
                 to.resize(count, 0);
             }
-            let [low, high, number] = &self.begun;
-            let keys = [&low[..], high, number];
-            let given = Given {
-                keys,
-                states: &[],
-                actions: &[],
-                stride: 0,
-                column: 0,
-                count,
-                step: self.step,
-                purpose,
-            };
-            bound.run(&mut self.frames.start, &given);
+            let keys = self.begun.each_ref().map(Vec::as_slice);
+            let (states, actions) = (&[][..], &[][..]);
+            let given = Given { states, actions, stride: 0, column: 0, count, keys, step: *step, purpose };
+            bound.run(frame, &given);
             self.row.resize(rows.len(), 0);
             for (from, place, kind) in &bound.outputs {
                 let to = match (*place, obs.as_deref_mut()) {
-                    (Place::State(leaf), _) => &mut self.words[leaf * stride..][..stride],
+                    (Place::State(leaf), _) => &mut words[leaf * stride..][..stride],
                     (Place::Obs(word), Some(obs)) => &mut obs[word * stride..][..stride],
                     _ => continue,
                 };
-                store(&self.frames.start, *from, *kind, &mut self.row);
+                store(frame, *from, *kind, &mut self.row);
                 rows.iter().zip(&self.row).for_each(|(&row, &word)| to[row] = word);
             }
-            let episodes = &mut self.words[self.leaves * stride..];
+            let episodes = &mut words[self.leaves * stride..];
             rows.iter().for_each(|&row| (episodes[row], episodes[stride + row]) = (0, 0));
         }
     }
 
     /// Writes the legal choices of all rows.
-    fn write_legal(&mut self, legal: &mut [u32]) {
-        let programs = Arc::clone(&self.programs);
-        let (Some(bound), Some(mut frame)) = (&programs.legal, self.frames.legal.take()) else { return };
+    fn write_legal(&mut self, frame: Option<&mut Frame>, legal: &mut [u32]) {
+        let (Some(bound), Some(frame)) = (&self.programs.legal, frame) else { return };
         legal.fill(0);
-        let stride = self.tile.rows;
-        for column in (0..stride).step_by(bound.program.width()) {
-            let count = bound.program.width().min(stride - column);
-            bound.run(&mut frame, &self.given(column, count, Purpose::Step));
+        let stride = self.running.tile.rows;
+        for (column, count) in blocks(stride, bound.program.width()) {
+            bound.run(frame, &given(&self.running, column, count, Purpose::Step));
             self.row.resize(count, 0);
             for (from, place, _) in &bound.outputs {
                 let Place::Legal(logit) = *place else { continue };
@@ -253,127 +235,124 @@ impl<L: Packed> WorldStepper<L> {
                 to.iter_mut().zip(&self.row).for_each(|(to, bit)| *to |= bit);
             }
         }
-        self.frames.legal = Some(frame);
+    }
+
+    /// Counts the step of some environments in their episodes. `ended` are masks in words; `starts` receives where episodes
+    /// begin.
+    fn count(&mut self, column: usize, ended: &[u32], stepped: &mut Stepped<'_>, starts: &mut [u16]) {
+        let Running { tile, time_limit, words, .. } = &mut self.running;
+        let (lengths, returns) = words[self.leaves * tile.rows..].split_at_mut(tile.rows);
+        for (at, ended) in (column..).step_by(L::WIDTH).zip(ended.chunks_exact(L::WIDTH)) {
+            let mut episode = Episode::<L> {
+                elapsed: L::load_uint(&lengths[at..]),
+                episodic_return: L::from_words(L::load_uint(&returns[at..])),
+            };
+            let (reward, ended) =
+                (L::load_float(&stepped.rewards[at..]), L::mask_from_words(L::load_uint(ended)));
+            let (outcome, starting) = episode.advance(tile.autoreset, *time_limit, reward, ended);
+            L::store_uint(episode.elapsed, &mut lengths[at..]);
+            L::store_uint(L::to_words(episode.episodic_return), &mut returns[at..]);
+            L::store_float(outcome.reward, &mut stepped.rewards[at..]);
+            L::store_float(outcome.episodic_return, &mut stepped.returns[at..]);
+            L::store_uint(outcome.episodic_length, &mut stepped.lengths[at..]);
+            let masks = [outcome.terminated, outcome.truncated, starting];
+            let events = [&mut *stepped.terminated, &mut *stepped.truncated, &mut *starts];
+            for (words, mask) in events.into_iter().zip(masks) {
+                words[at / BLOCK] |= (L::bits(mask) << (at % BLOCK)) as u16;
+            }
+        }
+    }
+}
+
+/// What a program reads of these environments.
+fn given(running: &Running, column: usize, count: usize, purpose: Purpose) -> Given<'_> {
+    Given {
+        states: &running.words,
+        actions: &running.actions,
+        stride: running.tile.rows,
+        column,
+        count,
+        keys: running.keys.each_ref().map(Vec::as_slice),
+        step: running.step,
+        purpose,
     }
 }
 
 impl<L: Packed> Stepper for WorldStepper<L> {
     fn observe(&mut self, seen: Seen<'_>) -> Result<(), StepError> {
-        let programs = Arc::clone(&self.programs);
-        let (bound, stride) = (&programs.observe, self.tile.rows);
-        let mut frame = self.frames.observe.clone();
-        for column in (0..stride).step_by(bound.program.width()) {
-            let count = bound.program.width().min(stride - column);
-            bound.run(&mut frame, &self.given(column, count, Purpose::Step));
+        let mut frames = self.programs.take();
+        let (bound, stride) = (&self.programs.observe, self.running.tile.rows);
+        for (column, count) in blocks(stride, bound.program.width()) {
+            bound.run(&mut frames.observe, &given(&self.running, column, count, Purpose::Step));
             for (from, place, kind) in &bound.outputs {
                 let Place::Obs(word) = *place else { continue };
-                store(&frame, *from, *kind, &mut seen.obs[word * stride + column..][..count]);
+                store(&frames.observe, *from, *kind, &mut seen.obs[word * stride + column..][..count]);
             }
         }
-        self.write_legal(seen.legal);
+        self.write_legal(frames.legal.as_mut(), seen.legal);
+        self.programs.give(frames);
         Ok(())
     }
 
     fn submit(&mut self, actions: &[f32], step: u64) -> Result<(), StepError> {
-        self.actions.copy_from_slice(actions);
-        self.step = step;
+        self.running.submit(actions, step);
         Ok(())
     }
 
-    fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
-        let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths } = stepped;
+    fn collect(&mut self, mut stepped: Stepped<'_>) -> Result<(), StepError> {
         let programs = Arc::clone(&self.programs);
-        let (bound, stride, leaves) = (&programs.step, self.tile.rows, self.leaves);
-        let purpose = self.purpose(Purpose::Step, Purpose::EvalStep);
-        let mut starts = [0; 16];
-        let mut frame = std::mem::take(&mut self.frames.step);
-        for column in (0..stride).step_by(bound.program.width()) {
-            let count = bound.program.width().min(stride - column);
-            bound.run(&mut frame, &self.given(column, count, purpose));
-            let mut ends = [0u32; 256];
+        let mut frames = programs.take();
+        let (bound, frame, stride) = (&programs.step, &mut frames.step, self.running.tile.rows);
+        let purpose = self.running.purpose(Purpose::Step, Purpose::EvalStep);
+        let mut starts = [0; MAX_ROWS / BLOCK];
+        stepped.terminated.fill(0);
+        stepped.truncated.fill(0);
+        for (column, count) in blocks(stride, bound.program.width()) {
+            bound.run(frame, &given(&self.running, column, count, purpose));
+            let mut ended = [0; MAX_ROWS];
             for (from, place, kind) in &bound.outputs {
-                match *place {
-                    Place::State(leaf) => {
-                        store(&frame, *from, *kind, &mut self.words[leaf * stride + column..][..count]);
-                    }
-                    Place::Obs(word) => {
-                        store(&frame, *from, *kind, &mut seen.obs[word * stride + column..][..count]);
-                    }
+                let (rows, word) = match *place {
+                    Place::State(leaf) => (&mut self.running.words[..], leaf),
+                    Place::Obs(word) => (&mut *stepped.seen.obs, word),
                     Place::Reward => {
-                        frame.store_with(*from, &mut rewards[column..column + count], f32::from_bits);
+                        let rewards = &mut stepped.rewards[column..column + count];
+                        frame.store_with(*from, rewards, f32::from_bits);
+                        continue;
                     }
-                    Place::Terminated => frame.store(*from, &mut ends[..count]),
+                    Place::Terminated => {
+                        frame.store(*from, &mut ended[..count]);
+                        continue;
+                    }
                     _ => unreachable!("the world was checked: a step has no other results"),
-                }
-            }
-            let (lengths_before, returns_before) = self.words[leaves * stride..].split_at_mut(stride);
-            for at in (column..column + count).step_by(L::WIDTH) {
-                let bits = &mut returns[at..at + L::WIDTH];
-                bits.iter_mut().zip(&returns_before[at..]).for_each(|(to, from)| *to = f32::from_bits(*from));
-                let mut episode = Episode::<L> {
-                    elapsed: L::load_uint(&lengths_before[at..]),
-                    episodic_return: L::load_float(bits),
                 };
-                let ended = L::mask_from_words(L::load_uint(&ends[at - column..]));
-                let reward = L::load_float(&rewards[at..]);
-                let (outcome, starting) =
-                    episode.advance(self.tile.autoreset, self.time_limit, reward, ended);
-                L::store_uint(episode.elapsed, &mut lengths_before[at..]);
-                L::store_uint(L::to_words(episode.episodic_return), &mut returns_before[at..]);
-                L::store_float(outcome.reward, &mut rewards[at..]);
-                L::store_float(outcome.episodic_return, &mut returns[at..]);
-                L::store_uint(outcome.episodic_length, &mut lengths[at..]);
-                let masks = [outcome.terminated, outcome.truncated, starting];
-                let events = [&mut *terminated, &mut *truncated, &mut starts];
-                for (words, mask) in events.into_iter().zip(masks) {
-                    let shift = at % BLOCK;
-                    if shift == 0 {
-                        words[at / BLOCK] = 0;
-                    }
-                    words[at / BLOCK] |= (L::bits(mask) << shift) as u16;
-                }
+                store(frame, *from, *kind, &mut rows[word * stride + column..][..count]);
             }
+            self.count(column, &ended[..count], &mut stepped, &mut starts);
         }
-        self.frames.step = frame;
-        self.starting.clear();
-        self.starting.extend(set_rows(&starts[..stride / BLOCK]));
-        if self.tile.autoreset == Autoreset::SameStep {
-            for (to, from) in final_obs.chunks_exact_mut(stride).zip(seen.obs.chunks_exact(stride)) {
-                self.starting.iter().for_each(|&row| to[row] = from[row]);
-            }
-        }
-        self.begin(Some(seen.obs), Purpose::Reset, Purpose::EvalReset);
-        self.write_legal(seen.legal);
+        let Stepped { seen, final_obs, .. } = stepped;
+        self.running.end(&starts, seen.obs, final_obs);
+        self.begin(&mut frames.start, Some(seen.obs), Purpose::Reset, Purpose::EvalReset);
+        self.write_legal(frames.legal.as_mut(), seen.legal);
+        programs.give(frames);
         Ok(())
     }
 
     fn save(&self, words: &mut [u32]) {
-        words.copy_from_slice(&self.words);
+        words.copy_from_slice(&self.running.words);
     }
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
-        self.words.copy_from_slice(words);
+        self.running.words.copy_from_slice(words);
         Ok(())
     }
 
     fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
-        self.step = step;
-        self.starting.clear();
-        self.starting.extend(set_rows(rows));
-        if let Some(seeds) = seeds {
-            for &row in &self.starting {
-                let [low, high, number] = &mut self.keys;
-                let seed = seeds[row];
-                (low[row], high[row], number[row]) = (seed as u32, (seed >> 32) as u32, 0);
-            }
-        }
-        self.begin(None, Purpose::Init, Purpose::EvalInit);
+        self.running.restart(rows, seeds, step);
+        self.begin_first();
         Ok(())
     }
 
     fn state(&self, row: usize, words: &mut [u32]) {
-        for (word, leaf) in words.iter_mut().zip(self.words.chunks_exact(self.tile.rows)) {
-            *word = leaf[row];
-        }
+        self.running.state(row, words);
     }
 }

@@ -127,7 +127,8 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         self.name: str = spec["name"]
         self.num_envs = int(num_envs)
         limit: int = spec["time_limit"]
-        self.max_episode_steps = None if limit == _NO_LIMIT else limit
+        # An environment without a limit has one that no episode reaches.
+        self.max_episode_steps = None if limit >= _NO_LIMIT - 1 else limit
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
         self.single_observation_space = _spaces.observation_space(spec)
         self.single_action_space = _spaces.action_space(spec)

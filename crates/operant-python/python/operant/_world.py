@@ -123,8 +123,8 @@ class World:
         content: The text of a file.
     """
 
-    def __init__(self, content: bytes) -> None:
-        self._core = _core.World(content)
+    def __init__(self, content: bytes, *, is_file: bool = True) -> None:
+        self._core = _core.World(content, is_file=is_file)
         self.content = content
         self.name: str = self._core.spec()["name"]
 
@@ -201,7 +201,7 @@ def recorded(env: Any) -> World:
     instance = env() if isinstance(env, type) else env
     content = declaration.record(instance)
     try:
-        return World(content)
+        return World(content, is_file=False)
     except ValueError as error:
         raise ValueError(f"{type(instance).__name__}: {error}") from None
 
