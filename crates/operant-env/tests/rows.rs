@@ -7,7 +7,7 @@ mod python_worlds;
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::replay::{Arithmetic, Case, CaseError};
 use operant_env::world::{World, WorldEnv};
-use operant_env::{ActionSpace, AnyEnv, Autoreset, LaneWidth, TileSpec, builtin, running_words};
+use operant_env::{ActionSpace, AnyEnv, Autoreset, LaneWidth, ObsSpace, TileSpec, builtin, running_words};
 
 const ROWS: usize = 48;
 
@@ -184,12 +184,14 @@ fn use_it(world: World) {
     drop(env.emit());
     let mut stepper = env.stepper(TileSpec::new(1, 0, 16)).expect("a world");
     let mut outputs = Outputs::new(&spec, masked, 16);
-    stepper.observe(outputs.seen()).expect("a world");
+    // Observations may be outside their space, which is an error.
+    let mut is_sound = stepper.observe(outputs.seen()).is_ok();
     let actions = vec![1.0; spec.actions.components() * 16];
     for step in 0..3 {
         stepper.submit(&actions, step).expect("a world");
-        stepper.collect(outputs.stepped()).expect("a world");
+        is_sound &= stepper.collect(outputs.stepped()).is_ok();
     }
+    assert!(is_sound || !spec.obs.is_real(), "real numbers are always in their space");
     let mut state = vec![0; env.leaves().len()];
     stepper.state(0, &mut state);
     drop(env.picture(&state));
@@ -263,4 +265,20 @@ fn a_file_says_what_is_wrong_with_it() {
         let error = refused(from, to);
         assert!(error.contains(expected), "{to}: {error}");
     }
+}
+
+#[test]
+fn observations_outside_their_space_are_an_error() {
+    let mut world = builtin().find("frozen_lake").expect("built in").world().expect("recorded");
+    world.spec.obs = ObsSpace::index(2);
+    let env = WorldEnv::new(world.checked().expect("the space has as many words"));
+    let mut stepper = env.stepper(TileSpec::new(1, 0, 16)).expect("a world");
+    let mut outputs = Outputs::new(&env.spec(), false, 16);
+    stepper.observe(outputs.seen()).expect("cell 0");
+    let error = (0..50).find_map(|step| {
+        stepper.submit(&[1.0; 16], step).expect("a world");
+        stepper.collect(outputs.stepped()).err()
+    });
+    let error = error.expect("cell 2 or more is reached").to_string();
+    assert!(error.contains("frozen_lake") && error.contains("word 0 of the observation"), "{error}");
 }

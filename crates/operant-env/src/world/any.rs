@@ -2,28 +2,47 @@
 
 use std::sync::{Arc, OnceLock};
 
-use operant_lane::{Leaf, Wide};
+use operant_lane::{Leaf, Packed, Wide};
 
 use super::World;
 use super::stepper::{Programs, WorldStepper};
 use crate::any::{AnyEnv, LaneWidth, StepError, Stepper, TileSpec};
+use crate::play::{Play, StepperPlay};
 use crate::registry::EnvOptions;
 use crate::replay::{Arithmetic, Case, CaseError, CaseWords, Outcome, StepWords};
 use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError};
 
+/// The programs of a world for each lane, once they are needed.
+type ByLane = [OnceLock<Arc<Programs>>; 3];
+
 /// A world that the row interpreter steps.
 #[derive(Debug)]
 pub struct WorldEnv {
     world: World,
-    /// The compiled functions, by lane.
-    programs: [OnceLock<Arc<Programs>>; 3],
+    programs: ByLane,
+    /// Programs that compute no observations, for random play.
+    unobserved: ByLane,
 }
 
 impl WorldEnv {
     /// The environment of a world.
     pub fn new(world: World) -> Self {
-        Self { world, programs: Default::default() }
+        Self { world, programs: Default::default(), unobserved: Default::default() }
+    }
+
+    fn stepper_of(&self, observes: bool, tile: TileSpec) -> Box<dyn Stepper> {
+        match tile.lanes {
+            LaneWidth::One => self.stepper_on::<f32>(0, observes, tile),
+            LaneWidth::Eight => self.stepper_on::<Wide<8>>(1, observes, tile),
+            LaneWidth::Sixteen => self.stepper_on::<Wide<16>>(2, observes, tile),
+        }
+    }
+
+    fn stepper_on<L: Packed>(&self, lane: usize, observes: bool, tile: TileSpec) -> Box<dyn Stepper> {
+        let programs = if observes { &self.programs } else { &self.unobserved };
+        let programs = programs[lane].get_or_init(|| Arc::new(Programs::compile::<L>(&self.world, observes)));
+        Box::new(WorldStepper::<L>::new(&self.world, programs, tile))
     }
 }
 
@@ -49,25 +68,21 @@ impl AnyEnv for WorldEnv {
     }
 
     fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError> {
-        let [one, eight, sixteen] = &self.programs;
-        let world = &self.world;
-        let compiled = |cell: &OnceLock<Arc<Programs>>, compile: fn(&World) -> Programs| {
-            Arc::clone(cell.get_or_init(|| Arc::new(compile(world))))
+        Ok(self.stepper_of(true, tile))
+    }
+
+    fn random_play(
+        &self,
+        seed: u64,
+        first: u32,
+        count: usize,
+        lanes: LaneWidth,
+    ) -> Result<Box<dyn Play>, StepError> {
+        let stepper = |first, rows| {
+            let tile = TileSpec { lanes, ..TileSpec::new(seed, first, rows) };
+            Ok(self.stepper_of(false, tile))
         };
-        Ok(match tile.lanes {
-            LaneWidth::One => {
-                let programs = compiled(one, Programs::compile::<f32>);
-                Box::new(WorldStepper::<f32>::new(world, &programs, tile))
-            }
-            LaneWidth::Eight => {
-                let programs = compiled(eight, Programs::compile::<Wide<8>>);
-                Box::new(WorldStepper::<Wide<8>>::new(world, &programs, tile))
-            }
-            LaneWidth::Sixteen => {
-                let programs = compiled(sixteen, Programs::compile::<Wide<16>>);
-                Box::new(WorldStepper::<Wide<16>>::new(world, &programs, tile))
-            }
-        })
+        Ok(Box::new(StepperPlay::new(&self.world.spec, self.masked(), seed, first, count, stepper)?))
     }
 
     fn world(&self) -> Option<World> {

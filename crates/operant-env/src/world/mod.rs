@@ -5,6 +5,7 @@ mod any;
 mod check;
 mod drawing;
 mod file;
+mod limits;
 mod link;
 mod replay;
 mod stepper;

@@ -141,7 +141,7 @@ impl World {
 
     /// Steps the row interpreter, in the first of 16 rows.
     fn replay_wide(&self, case: &CaseWords) -> Outcome {
-        let programs = std::sync::Arc::new(Programs::compile::<Wide<16>>(self));
+        let programs = std::sync::Arc::new(Programs::compile::<Wide<16>>(self, true));
         let tile = TileSpec { autoreset: Autoreset::Disabled, ..TileSpec::new(0, 0, ROWS) };
         let mut stepper = WorldStepper::<Wide<16>>::new(self, &programs, tile);
         let mut outputs = Outputs::new(&self.spec, self.legal.is_some(), ROWS);

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use operant_lane::rows::{Frame, Input, Program, Source};
-use operant_lane::trace::Type;
+use operant_lane::trace::{Function, Type};
 use operant_lane::{Kind, Packed, Purpose};
 
+use super::limits::Limits;
 use super::link::Place;
 use super::{World, link};
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
@@ -17,6 +18,10 @@ use crate::vector::Episode;
 pub(crate) struct Programs {
     /// Memory for runs that no stepper uses at the moment. The latest one is the first to be taken, so it is still in a cache.
     frames: Mutex<Vec<Frames>>,
+    /// The world's name, for errors.
+    name: String,
+    /// What its observations may be.
+    limits: Limits,
     /// A step and the observation of its state.
     step: Bound,
     /// A first state and its observation.
@@ -26,12 +31,19 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    pub(crate) fn compile<L: Packed>(world: &World) -> Self {
-        let bound = |function| Bound::new(Program::compile::<L>(function), world);
+    /// Compiles a world. Without `observes`, steps write no observations.
+    pub(crate) fn compile<L: Packed>(world: &World, observes: bool) -> Self {
+        let bound = |function: &Function| Bound::new(Program::compile::<L>(function), world);
+        let observed = |function: &Function| match observes {
+            true => bound(&link::observed(function, &world.observe)),
+            false => bound(function),
+        };
         Self {
             frames: Mutex::default(),
-            step: bound(&link::observed(&world.step, &world.observe)),
-            start: bound(&link::observed(&world.reset, &world.observe)),
+            name: world.spec.name.clone(),
+            limits: if observes { Limits::of(&world.spec.obs) } else { Limits::default() },
+            step: observed(&world.step),
+            start: observed(&world.reset),
             observe: bound(&world.observe),
             legal: world.legal.as_ref().map(bound),
         }
@@ -57,6 +69,20 @@ impl Programs {
             observe: self.observe.program.frame(),
             legal: self.legal.as_ref().map(|legal| legal.program.frame()),
         })
+    }
+
+    /// Fails where observations, `(words, R)`, are outside their space.
+    fn check(&self, obs: &[u32], rows: usize) -> Result<(), StepError> {
+        match self.limits.violation(obs, rows) {
+            None => Ok(()),
+            Some((row, word)) => Err(StepError {
+                env: self.name.clone(),
+                what: format!(
+                    "word {word} of the observation of row {row} is {:#x}, which its space does not have",
+                    obs[word * rows + row]
+                ),
+            }),
+        }
     }
 
     fn give(&self, frames: Frames) {
@@ -291,7 +317,7 @@ impl<L: Packed> Stepper for WorldStepper<L> {
         }
         self.write_legal(frames.legal.as_mut(), seen.legal);
         self.programs.give(frames);
-        Ok(())
+        self.programs.check(seen.obs, self.running.tile.rows)
     }
 
     fn submit(&mut self, actions: &[f32], step: u64) -> Result<(), StepError> {
@@ -330,11 +356,13 @@ impl<L: Packed> Stepper for WorldStepper<L> {
             self.count(column, &ended[..count], &mut stepped, &mut starts);
         }
         let Stepped { seen, final_obs, .. } = stepped;
+        // Before episodes begin: these are also the last observations of those that ended.
+        programs.check(seen.obs, stride)?;
         self.running.end(&starts, seen.obs, final_obs);
         self.begin(&mut frames.start, Some(seen.obs), Purpose::Reset, Purpose::EvalReset);
         self.write_legal(frames.legal.as_mut(), seen.legal);
         programs.give(frames);
-        Ok(())
+        if self.running.starting.is_empty() { Ok(()) } else { programs.check(seen.obs, stride) }
     }
 
     fn save(&self, words: &mut [u32]) {
