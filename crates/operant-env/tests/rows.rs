@@ -257,7 +257,11 @@ fn a_file_says_what_is_wrong_with_it() {
         ("\"operant_world\"", "\"other\"", "not a world"),
         ("my_cartpole", "My CartPole", "the name \"My CartPole\""),
         ("next.theta_dot", "next.theta", "twice"),
-        ("\"place\":\"reward\"", "\"place\":\"rewards\"", "returns rewards"),
+        ("\"place\":\"reward\"", "\"place\":\"rewards\"", "returns rewards, which does not exist"),
+        ("\"place\":\"obs[1]\"", "\"place\":\"obs[01]\"", "returns obs[01]"),
+        ("\"points\": 2", "\"points\": 9223372036854775807", "more than"),
+        ("{\"discrete\": [2]}", "{\"discrete\": [1048576, 1048576]}", "choices in all"),
+        ("\"args\":[5,{\"uint\":24}]", "\"args\":[{\"uint\":5},{\"uint\":24}]", "wrong arguments"),
         ("state.x_dot", "state.y_dot", "parameter state.y_dot"),
         ("\"name\": \"theta\"", "\"name\": \"float\"", "\"float\""),
         ("\"time_limit\": 500", "\"time_limit\": 0", "0 steps"),
@@ -281,4 +285,26 @@ fn observations_outside_their_space_are_an_error() {
     });
     let error = error.expect("cell 2 or more is reached").to_string();
     assert!(error.contains("frozen_lake") && error.contains("word 0 of the observation"), "{error}");
+}
+
+#[test]
+fn loops_of_files_are_checked() {
+    let text = String::from_utf8(python_worlds::text("cartpole")).expect("text");
+    // A loop in reset, after its first node, that assigns nothing.
+    let with_loop = |item: &str| {
+        let (head, rest) = text.split_once("\"regions\":[[").expect("regions");
+        let (nodes, tail) = rest.split_once("]]").expect("one region");
+        World::from_json(format!("{head}\"regions\":[[{nodes},{item}],[]]{tail}").as_bytes())
+            .expect_err(item)
+            .to_string()
+    };
+    for (item, expected) in [
+        (r#"{"count":3,"index":4000000000,"assigned":[],"body":1}"#, "has no index in it"),
+        (r#"{"count":3,"index":1,"assigned":[],"body":1}"#, "has no index in it"),
+        (r#"{"count":4294967295,"index":1,"assigned":[],"body":1}"#, "a call computes more than"),
+        (r#"{"count":3,"index":1,"assigned":[],"body":7}"#, "there is no region 7"),
+    ] {
+        let error = with_loop(item);
+        assert!(error.contains(expected), "{item}: {error}");
+    }
 }

@@ -225,7 +225,7 @@ def changed(**changes):
         (lambda: changed(state=[]), "it is damaged: a state has 0 numbers"),
         (lambda: contents(Walk).replace(b"float_abs", b"float_cube"), "it is not a world: unknown variant `float_cube`"),
         (lambda: contents(Walk).replace(b"next.x", b"next.y"), "it is damaged: "),
-        (lambda: contents(Walk).replace(b'"reward"', b'"rewards"'), "it is damaged: step returns rewards, which there is not"),
+        (lambda: contents(Walk).replace(b'"reward"', b'"rewards"'), "it is damaged: step returns rewards, which does not exist"),
         (lambda: b"[" * 100_000, "it is not a world: "),
     ],
 )
@@ -855,8 +855,8 @@ def test_recording_of_files_and_modules(files):
         ("package.absent:Tiny", ["there is no module package.absent in"]),
         ("package/worlds.py:Absent", ["package/worlds.py has no Absent; it has Tiny, Wrong, NoSpace, Divides, tiny"]),
         ("none:Absent", ["none has no Absent; it has no class with @operant.world"]),
-        ("package/worlds.py:Plain", ["Plain of package/worlds.py is no world; write @operant.world(...) above the class"]),
-        ("package/worlds.py:CONSTANT", ["CONSTANT of package/worlds.py is no world"]),
+        ("package/worlds.py:Plain", ["Plain of package/worlds.py is not a world; write @operant.world(...) above the class"]),
+        ("package/worlds.py:CONSTANT", ["CONSTANT of package/worlds.py is not a world"]),
         ("package/worlds.py:Wrong", ["worlds.py:29: `if`", "operant.math.where"]),
         ("package/worlds.py:NoSpace", ["NoSpace: observation_space: expected a Box"]),
         ("package/worlds.py:Divides", ["ZeroDivisionError: division by zero", "worlds.py:40 in observe"]),
@@ -891,3 +891,49 @@ def test_the_command_trains_files_and_classes(files):
     command = [sys.executable, "-m", "operant", "train", "package/worlds.py:Wrong"]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert ran.returncode == 2 and "worlds.py:29: `if`" in ran.stderr and "operant.math.where" in ran.stderr
+
+
+def test_a_constant_state_and_an_index_past_the_end():
+    @operant.world(name="past_the_end", observation_space=spaces.Box(0, 9, (1,)), action_space=spaces.Discrete(2), max_episode_steps=5)
+    class Past:
+        at: operant.Uint
+
+        def reset(self, draws):
+            return self.State(at=0)
+
+        def step(self, s, action, draws):
+            s.at = action
+            return s, 0.0, False
+
+        def observe(self, s):
+            cells = om.array([om.to_uint(3)] * 40)
+            cells[s.at - 1] = 7  # of nothing at first: 0 - 1 is past the end
+            return [om.to_float(cells[0])]
+
+    envs = operant.make_vec(Past, 2, seed=1)
+    assert envs.reset()[0].tolist() == [[3], [3]]
+    assert envs.step(np.array([1, 0]))[0].tolist() == [[7], [3]]
+
+
+def test_packed_bytes_past_the_end_are_not_seen():
+    @operant.world(
+        name="packed_bytes", observation_space=spaces.Box(0, 255, (5,), np.uint8), action_space=spaces.Discrete(2), max_episode_steps=5
+    )
+    class Bytes:
+        bits: operant.Uint
+
+        def reset(self, draws):
+            return self.State(bits=draws.bits())
+
+        def step(self, s, action, draws):
+            s.bits = draws.bits()
+            return s, 0.0, False
+
+        def observe(self, s):
+            return om.packed([s.bits, s.bits])
+
+    envs = operant.make_vec(Bytes, 16, seed=1)
+    obs, _ = envs.reset()
+    for _ in range(10):
+        assert (obs[:, 4] == obs[:, 0]).all()
+        obs = envs.step(np.zeros(16, np.int64))[0]

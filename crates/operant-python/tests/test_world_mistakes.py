@@ -250,7 +250,7 @@ def test_values_of_other_calls():
     for step in (computes, multiplies, adds):
         with pytest.raises(operant.TraceError, match=line_of(step, 1) + f".*{KEPT}"):
             operant.make_vec(made(step=step))
-    with pytest.raises(operant.TraceError, match=line_of(assigns) + f"step returns a state whose x cannot be used here: .*{KEPT}"):
+    with pytest.raises(operant.TraceError, match=line_of(assigns, 1) + f".*{KEPT}"):
         operant.make_vec(made(step=assigns))
     with pytest.raises(operant.TraceError, match=line_of(draws, 1) + "these draws are of another call"):
         operant.make_vec(made(step=draws))
@@ -447,6 +447,25 @@ def test_action_spaces_that_are_not_supported(space, error, says):
 def test_declarations(settings, error, says):
     with pytest.raises(error, match=says):
         operant.make_vec(operant.world(**settings)(type("Wrong", (Fields,), {})))
+
+
+def test_a_field_assigned_inside_a_rule_is_not_assigned_everywhere():
+    def step(self, s, action, draws):
+        def rule(n):
+            s.x = self.other
+            return n
+
+        self.other = s.x + 1.0
+        s.n = operant.math.when(s.n == 1, rule, s.n)
+        return s, 0.0, False
+
+    with pytest.raises(operant.TraceError, match="computed inside a rule"):
+        operant.make_vec(made(step=step))
+
+
+def test_methods_that_the_decorator_gives():
+    with pytest.raises(TypeError, match="Own: @operant.world gives the class emit"):
+        operant.world(type("Own", (Fields,), {"emit": lambda self: 1, "__annotations__": {"x": operant.Float}}))
 
 
 def test_names_of_fields():

@@ -305,7 +305,7 @@ pub fn find_of_run(registry: &Registry, run: &Path, name: &str) -> Result<Arc<dy
 
 fn unknown_env(unknown: &UnknownEnv) -> Error {
     Error::usage(unknown.to_string()).remedy(
-        "`operant envs` lists them all; for one of your own give a file NAME.world, or module:Class in Python (docs/your-own-world.md)",
+        "`operant envs` lists them all; one of your own is a class in Python (module:Class, or its file NAME.world), or a crate: `operant new DIR`",
     )
 }
 

@@ -17,7 +17,7 @@ const ENDING: &str = ".world";
 
 /// Whether a name means a file.
 pub fn is_file(name: &str) -> bool {
-    name.ends_with(ENDING)
+    name.ends_with(ENDING) || Path::new(name).is_file()
 }
 
 /// Whether a name means a class in Python, `module:Class` or `path/to/file.py:Class`.
@@ -95,7 +95,11 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         })?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        let lacks = text.contains("No module named operant") || text.contains("No module named 'operant");
+        let lacks = text.lines().any(|line| {
+            line.ends_with("No module named operant")
+                || line.ends_with("No module named operant._record")
+                || line.ends_with("No module named 'operant'")
+        });
         let error = Error::usage(if lacks {
             format!("{} has no package operant", python.display())
         } else {

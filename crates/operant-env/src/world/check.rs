@@ -1,12 +1,12 @@
 //! Checks that the parts of a world fit together: every parameter and result is one that the environment has, of the right
 //! type, and every result is there once.
 
-use operant_lane::trace::{Function, Type};
+use operant_lane::trace::{Function, KEYWORDS, Type};
 use operant_lane::{Kind, Leaf};
 
 use super::World;
 use super::link::Place;
-use crate::spec::ActionSpace;
+use crate::spec::{ActionSpace, ObsSpace};
 
 /// What does not fit together in a world.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,14 +17,6 @@ pub struct Problem(String);
 const MOST_LEAVES: usize = 1 << 16;
 /// Longest name.
 const LONGEST: usize = 64;
-
-/// Words that C++ keeps for itself.
-const RESERVED: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const \
-    consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double \
-    dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new \
-    noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return short \
-    signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typeid \
-    typename union unsigned using virtual void volatile wchar_t while xor xor_eq";
 
 /// What names may be.
 const NAMES: &str = "use a-z, 0-9 and _, a letter first, at most 64 in all, and no word of C++";
@@ -39,7 +31,7 @@ fn is_name(name: &str) -> bool {
     letters.next().is_some_and(|first| first.is_ascii_lowercase())
         && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         && name.len() <= LONGEST
-        && !RESERVED.split_whitespace().any(|word| word == name)
+        && !KEYWORDS.split_whitespace().any(|word| word == name)
 }
 
 pub(super) fn check(world: &World) -> Result<(), Problem> {
@@ -51,6 +43,7 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
     if let Some(text) = texts.into_iter().find(|text| text.contains(char::is_control)) {
         return problem(format!("the text {text:?} is not one line"));
     }
+    sizes(&spec.obs)?;
     spec.obs.check().map_err(Problem)?;
     actions(&spec.actions)?;
     if spec.time_limit == 0 {
@@ -60,14 +53,14 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
     let check = Checked { leaves, actions: &spec.actions };
     let state: Vec<(Place, Kind)> =
         leaves.iter().enumerate().map(|(leaf, Leaf { kind, .. })| (Place::State(leaf), *kind)).collect();
-    check.function("reset", reset, Reads { draws: true, ..Reads::default() }, &state, "next.")?;
+    check.function("reset", reset, Reads { draws: true, ..Reads::default() }, &state)?;
     let mut results = state.clone();
     results.extend([(Place::Reward, Kind::Float), (Place::Terminated, Kind::Mask)]);
-    check.function("step", step, Reads { draws: true, action: true, state: true }, &results, "next.")?;
+    check.function("step", step, Reads { draws: true, action: true, state: true }, &results)?;
     let of_state = Reads { state: true, ..Reads::default() };
     let kind = if spec.obs.is_real() { Kind::Float } else { Kind::Uint };
     let obs: Vec<(Place, Kind)> = (0..spec.obs.words()).map(|word| (Place::Obs(word), kind)).collect();
-    check.function("observe", observe, of_state, &obs, "")?;
+    check.function("observe", observe, of_state, &obs)?;
     if let Some(legal) = legal {
         let ActionSpace::Discrete(choices) = &spec.actions else {
             return problem("actions that are real numbers have no legal choices".to_owned());
@@ -75,7 +68,7 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
         let logits = choices.iter().sum();
         let legals: Vec<(Place, Kind)> =
             (0..logits).map(|choice| (Place::Legal(choice), Kind::Mask)).collect();
-        check.function("legal", legal, of_state, &legals, "")?;
+        check.function("legal", legal, of_state, &legals)?;
     }
     if let Some(draw) = draw {
         let is_view = draw
@@ -86,9 +79,30 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
         if !is_view {
             return problem(format!("the view from {:?} to {:?} is empty", draw.low, draw.high));
         }
+        let most = MOST_LEAVES * 32;
+        let numbers = draw.numbers().filter(|numbers| *numbers <= most);
+        let Some(count) = numbers else {
+            return problem(format!("the picture has more than {most} numbers"));
+        };
         let numbers: Vec<(Place, Kind)> =
-            (0..draw.numbers()).map(|number| (Place::Number(number), Kind::Float)).collect();
-        check.function("draw", &draw.numbers, of_state, &numbers, "")?;
+            (0..count).map(|number| (Place::Number(number), Kind::Float)).collect();
+        check.function("draw", &draw.numbers, of_state, &numbers)?;
+    }
+    Ok(())
+}
+
+/// The sizes of an observation, before anything is allocated for it.
+fn sizes(space: &ObsSpace) -> Result<(), Problem> {
+    for (_, part) in space.parts() {
+        let shape = match part {
+            ObsSpace::Binary { shape } | ObsSpace::Bytes { shape } | ObsSpace::Index { shape, .. } => shape,
+            ObsSpace::Box { .. } => continue,
+            ObsSpace::Parts(_) => return problem("the parts of an observation have parts".to_owned()),
+        };
+        let size = shape.iter().try_fold(1usize, |size, extent| size.checked_mul(*extent));
+        if size.is_none_or(|size| size > MOST_LEAVES * 32) {
+            return problem(format!("an observation of shape {shape:?} is too large"));
+        }
     }
     Ok(())
 }
@@ -99,6 +113,9 @@ fn actions(space: &ActionSpace) -> Result<(), Problem> {
             // Choices travel as floats.
             if choices.is_empty() || choices.iter().any(|choices| !(1..=1 << 20).contains(choices)) {
                 return problem(format!("the action has components of {choices:?} choices"));
+            }
+            if choices.len() > MOST_LEAVES || choices.iter().sum::<usize>() > 1 << 20 {
+                return problem("the action has more than 1048576 choices in all".to_owned());
             }
         }
         ActionSpace::Box { low, high } => {
@@ -133,7 +150,7 @@ fn fields(leaves: &[Leaf]) -> Result<(), Problem> {
             return problem(format!("a field of the state has the name \"{name}\"; {NAMES}"));
         }
         if !(continues || begins) {
-            return problem(format!("the state's field {} is twice there, or out of order", leaf.name));
+            return problem(format!("the state's field {} appears twice or out of order", leaf.name));
         }
         before = index.map(|index| (name, index, leaf.kind));
     }
@@ -160,7 +177,6 @@ impl Checked<'_> {
         function: &Function,
         reads: Reads,
         results: &[(Place, Kind)],
-        next: &str,
     ) -> Result<(), Problem> {
         for (parameter, kind) in function.parameters() {
             self.parameter(parameter, kind, reads)
@@ -175,8 +191,12 @@ impl Checked<'_> {
                 Type::Scalar(kind) => (1, kind),
                 Type::Memory(words) => (words, Kind::Uint),
             };
-            let Some(covered) = first.and_then(|first| found.get_mut(first..first + words)) else {
-                return problem(format!("{name} returns {}, which there is not", output.place));
+            let whole =
+                output.place.strip_prefix("next.").is_none_or(|array| self.has_array(array, output.kind));
+            let covered =
+                first.filter(|_| whole).and_then(|first| found.get_mut(first..first.checked_add(words)?));
+            let Some(covered) = covered else {
+                return problem(format!("{name} returns {}, which does not exist", output.place));
             };
             let first = first.expect("found above");
             for (k, is_found) in covered.iter_mut().enumerate() {
@@ -188,20 +208,36 @@ impl Checked<'_> {
             }
         }
         match found.iter().position(|is_found| !is_found) {
-            Some(missing) => problem(format!("{name} does not return {next}{:?}", results[missing].0)),
+            Some(missing) => {
+                let place = match results[missing].0 {
+                    Place::State(leaf) => format!("next.{}", self.leaves[leaf].name),
+                    Place::Obs(word) => format!("obs[{word}]"),
+                    Place::Legal(choice) => format!("legal[{choice}]"),
+                    Place::Number(number) => format!("draw[{number}]"),
+                    Place::Terminated => "terminated".to_owned(),
+                    _ => "reward".to_owned(),
+                };
+                problem(format!("{name} does not return {place}"))
+            }
             None => Ok(()),
         }
+    }
+
+    /// Whether a name is that of a field of the state or, if the type is a memory, of a whole array.
+    fn has_array(&self, name: &str, kind: Type) -> bool {
+        let Type::Memory(words) = kind else {
+            return self.leaves.iter().any(|leaf| leaf.name == name);
+        };
+        let array = format!("{name}[");
+        let is_word = |leaf: &&Leaf| leaf.name.starts_with(&array) && leaf.kind == Kind::Uint;
+        self.leaves.iter().filter(is_word).count() == words
     }
 
     fn parameter(&self, name: &str, kind: Type, reads: Reads) -> Result<(), Problem> {
         let is_right = match Place::of(name, self.leaves) {
             Some(Place::State(leaf)) if name.starts_with("state.") && reads.state => match kind {
                 Type::Scalar(kind) => self.leaves[leaf].kind == kind && name[6..] == self.leaves[leaf].name,
-                Type::Memory(words) => {
-                    let array = name[6..].to_owned() + "[";
-                    let is_word = |leaf: &&Leaf| leaf.name.starts_with(&array) && leaf.kind == Kind::Uint;
-                    self.leaves.iter().filter(is_word).count() == words
-                }
+                memory @ Type::Memory(_) => self.has_array(&name[6..], memory),
             },
             Some(Place::Action(component)) if reads.action => {
                 let expected = match self.actions {
@@ -213,6 +249,6 @@ impl Checked<'_> {
             Some(Place::Draw(_)) if reads.draws => kind == Type::Scalar(Kind::Uint),
             _ => false,
         };
-        if is_right { Ok(()) } else { problem("there is none of that name and type".to_owned()) }
+        if is_right { Ok(()) } else { problem("no parameter has this name and type".to_owned()) }
     }
 }

@@ -62,7 +62,7 @@ impl Outline {
     /// How many coordinates the shape has.
     pub fn coordinates(&self) -> usize {
         match self {
-            Outline::Line { points, .. } | Outline::Polygon { points, .. } => 2 * points,
+            Outline::Line { points, .. } | Outline::Polygon { points, .. } => points.saturating_mul(2),
             Outline::Circle { .. } => 3,
             Outline::Rectangle { .. } => 4,
             Outline::Text { .. } => 2,
@@ -84,9 +84,10 @@ impl Outline {
 }
 
 impl Drawing {
-    /// How many numbers the function returns.
-    pub fn numbers(&self) -> usize {
-        self.shapes.iter().map(|shape| 1 + shape.coordinates()).sum()
+    /// How many numbers the function returns; None if they cannot be counted.
+    pub(super) fn numbers(&self) -> Option<usize> {
+        let own = |shape: &Outline| shape.coordinates().checked_add(1);
+        self.shapes.iter().try_fold(0usize, |all, shape| all.checked_add(own(shape)?))
     }
 
     /// The picture of a state, `(leaves)`.

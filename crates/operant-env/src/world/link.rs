@@ -1,7 +1,7 @@
 //! What the parameters and results of a world's functions stand for, and functions that feed each other.
 
 use operant_lane::Leaf;
-use operant_lane::trace::{Arg, Function, Graph, Output, Outputs, Type};
+use operant_lane::trace::{Arg, Function, Graph, Literal, Output, Outputs, Type};
 
 use super::DRAWS;
 
@@ -59,13 +59,15 @@ impl Place {
 
 /// Array and index of `obs[3]`, of `(obs + 3)`, where a memory begins, and of `obs`, its start.
 fn element(text: &str) -> Option<(&str, usize)> {
+    // Only as it is written here: 010 is another number in C++.
+    let number = |digits: &str| digits.parse::<usize>().ok().filter(|number| number.to_string() == digits);
     if let Some((array, index)) = text.strip_suffix(']').and_then(|text| text.split_once('[')) {
-        return Some((array, index.parse().ok()?));
+        return Some((array, number(index)?));
     }
     match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
         Some(inner) => {
             let (array, first) = inner.split_once(" + ")?;
-            Some((array, first.parse().ok()?))
+            Some((array, number(first)?))
         }
         None => Some((text, 0)),
     }
@@ -95,6 +97,11 @@ fn state_of(graph: &Graph, results: &[Output], leaf: &str, kind: Type) -> Arg {
             let word = |k| find(format!("next.{leaf}[{k}]")).expect("the world was checked");
             graph.words((0..size).map(word).collect())
         }
-        (None, Type::Scalar(_)) => unreachable!("the world was checked: it returns every leaf"),
+        // A word of a memory that is returned whole.
+        (None, Type::Scalar(_)) => {
+            let (array, index) = element(leaf).expect("the world was checked");
+            let memory = find(format!("next.{array}")).expect("the world was checked: it returns every leaf");
+            graph.element(memory, Arg::Literal(Literal::Uint(index as u32)))
+        }
     }
 }

@@ -154,9 +154,17 @@ impl Check<'_> {
             if let Item::Repeat { count, .. } = item {
                 self.turns = self.turns.saturating_mul(u64::from(*count));
             }
+            self.compute(1 + assigned.len())?;
             let turn = index.map(|index| Turn { index, assigned });
             self.region(body, assigned, turn, depth + 1)?;
             self.turns = turns;
+            if let Some(index) = index {
+                let node = steps.nodes.get(index as usize);
+                let is_own = self.scopes.get(index as usize) == Some(&Some(body));
+                if !is_own || !node.is_some_and(|node| matches!(node.op, Op::Index(_))) {
+                    return invalid(format!("the loop with the body {body} has no index in it"));
+                }
+            }
             for id in waiting.drain(..) {
                 self.is_visible[id as usize] = true;
                 defined.push(id);
@@ -193,10 +201,7 @@ impl Check<'_> {
         if self.scopes[id as usize].replace(region).is_some() {
             return invalid(format!("node {id} is computed twice"));
         }
-        self.computed = self.computed.saturating_add(self.turns);
-        if self.computed > MOST_COMPUTED {
-            return invalid(format!("a call computes more than {MOST_COMPUTED} values"));
-        }
+        self.compute(if let Type::Memory(size) = node.kind { size } else { 1 })?;
         let in_node = |Invalid(what)| Invalid(format!("node {id}: {what}"));
         let (uint, mask) = (Type::Scalar(Kind::Uint), Type::Scalar(Kind::Mask));
         let memory = node.kind;
@@ -218,7 +223,11 @@ impl Check<'_> {
                 self.args(&node.args, args).map_err(in_node)?;
                 let shift = node.args.get(1);
                 let is_amount = matches!(shift, Some(Arg::Literal(Literal::Uint(amount))) if *amount < 32);
-                node.kind == Type::Scalar(operation.result()) && (!operation.shifts_by_literal() || is_amount)
+                // Constants are folded where they are recorded.
+                let has_node = node.args.iter().any(|arg| matches!(arg, Arg::Node(_)));
+                has_node
+                    && node.kind == Type::Scalar(operation.result())
+                    && (!operation.shifts_by_literal() || is_amount)
             }
             Op::Philox(word) => {
                 self.args(&node.args, vec![uint; 6]).map_err(in_node)?;
@@ -275,6 +284,15 @@ impl Check<'_> {
             }
         };
         if is_sound { Ok(()) } else { invalid(format!("node {id} has the wrong arguments or type")) }
+    }
+
+    /// Counts values that are computed here.
+    fn compute(&mut self, values: usize) -> Result<(), Invalid> {
+        self.computed = self.computed.saturating_add(self.turns.saturating_mul(values as u64));
+        if self.computed > MOST_COMPUTED {
+            return invalid(format!("a call computes more than {MOST_COMPUTED} values"));
+        }
+        Ok(())
     }
 
     fn type_of(&self, arg: Arg) -> Type {

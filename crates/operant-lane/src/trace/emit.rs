@@ -17,8 +17,16 @@ const CONSTANT_ENTRIES: usize = 1024;
 /// Maximum number of iterations of a loop that is unrolled.
 const UNROLLED: u32 = 16;
 
-/// Names that the emitted functions use for their arguments.
-const RESERVED: [&str; 15] = [
+/// Words that C++ keeps for itself.
+pub const KEYWORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const \
+    consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double \
+    dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new \
+    noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return short \
+    signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typeid \
+    typename union unsigned using virtual void volatile wchar_t while xor xor_eq";
+
+/// Names that the emitted functions use for their arguments, and of what they call.
+const RESERVED: [&str; 16] = [
     "state",
     "next",
     "action",
@@ -34,6 +42,7 @@ const RESERVED: [&str; 15] = [
     "float",
     "unsigned",
     "word",
+    "min",
 ];
 
 impl Function {
@@ -119,7 +128,7 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn new(steps: &'a Steps, outputs: &[Output], prefix: &'a str) -> Self {
-        let names = RESERVED.iter().map(|&name| name.to_owned()).collect();
+        let names = RESERVED.iter().copied().chain(KEYWORDS.split_whitespace()).map(str::to_owned).collect();
         let mut printer = Self {
             steps,
             prefix,

@@ -45,6 +45,14 @@ impl Function {
         })
     }
 
+    /// The function without the names of its values, which no result depends on.
+    #[must_use]
+    pub fn unnamed(&self) -> Self {
+        let mut function = self.clone();
+        function.steps.nodes.iter_mut().for_each(|node| node.name = None);
+        function
+    }
+
     /// The results.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
@@ -200,9 +208,16 @@ impl Replay<'_> {
                 let op = Op::Memory(self.graph.table(self.steps.tables[*table].clone()));
                 Arg::Node(self.graph.record(op, Vec::new(), node.kind))
             }
-            op @ (Op::Words | Op::Element | Op::Store | Op::Choice) => {
-                let args = node.args.iter().map(|&arg| self.map(arg)).collect();
-                Arg::Node(self.graph.record(op.clone(), args, node.kind))
+            // What has become constant may be past the end now.
+            Op::Words => self.graph.words(node.args.iter().map(|&arg| self.map(arg)).collect()),
+            Op::Element => self.graph.element(self.map(node.args[0]), self.map(node.args[1])),
+            Op::Store => {
+                let [memory, at, index, value] = core::array::from_fn(|k| self.map(node.args[k]));
+                self.graph.store(memory, at, index, value)
+            }
+            Op::Choice => {
+                let [mask, yes, no] = core::array::from_fn(|k| self.map(node.args[k]));
+                self.graph.choose(mask, yes, no)
             }
         };
         if let (Arg::Node(new), Some(name)) = (value, &node.name) {

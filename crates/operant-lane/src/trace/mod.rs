@@ -14,6 +14,7 @@ mod operation;
 mod parameters;
 mod values;
 
+pub use emit::KEYWORDS;
 pub use function::{Function, Output};
 pub use graph::{Arg, Graph, Literal, Outputs, Type};
 pub(crate) use graph::{Item, Op, Steps};

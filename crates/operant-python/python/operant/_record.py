@@ -28,7 +28,7 @@ def named(name: str) -> Any:
             raise SystemExit(f"{module_name} has no {attribute}{known}")
         found = getattr(found, part)
     if not _world.is_world(found):
-        raise SystemExit(f"{attribute} of {module_name} is no world; write @operant.world(...) above the class")
+        raise SystemExit(f"{attribute} of {module_name} is not a world; write @operant.world(...) above the class")
     return found
 
 

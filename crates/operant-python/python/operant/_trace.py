@@ -574,6 +574,10 @@ class Array:
         copy._memory = self._memory
         return copy
 
+    def here(self) -> Array:
+        """A copy that was made in the rule that is being recorded."""
+        return Array.from_args(self.kind, self.size, iter(self.args))
+
     def _position(self, index: Any) -> int | None:
         """An index that is a number of Python, counted from the start; None for a value."""
         index = plain(index)
@@ -714,7 +718,7 @@ class Draws:
             fail(f"{error}; reserve more")
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> Value:
-        """A Float, uniform in [low, high)."""
+        """A Float, uniform in [low, high); rounding gives `high` itself once in a great many draws, except for `uniform()`."""
         for bound in (low, high):
             if isinstance(bound, (bool, Value)) or not isinstance(bound, (int, float, np.integer, np.floating)):
                 fail(f"uniform takes constants, got {bound!r}; scale what it draws: low + (high - low) * draws.uniform()")

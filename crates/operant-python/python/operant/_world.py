@@ -107,6 +107,11 @@ def world(
         "fps": float(fps),
     }
     own = {"observation_space": observation_space, "action_space": action_space, "max_episode_steps": max_episode_steps}
+    for method in ("save", "emit", "State"):
+        own_one = vars(cls).get(method)
+        is_ours = isinstance(own_one, _OfClass) or (isinstance(own_one, type) and issubclass(own_one, State))
+        if own_one is not None and not is_ours:
+            raise TypeError(f"{cls.__name__}: @operant.world gives the class {method}; call your own one something else")
     cls._operant = _Declaration(cls, spec, own, view, preset)  # type: ignore[attr-defined]
     cls.State = cls._operant.state  # type: ignore[attr-defined]
     for method in (save, emit):
@@ -229,10 +234,11 @@ class State:
         field = self._fields.get(name)
         if field is None:
             fail(f"the state has no field {name}; it has {', '.join(self._fields)}. Annotate it in the class: `{name}: operant.Float`")
+        # Assigned inside a rule, it belongs to that rule.
         if field.size is None:
-            value = as_value(value, field.kind)
+            value = Value(field.kind, as_value(value, field.kind).arg)
         else:
-            value = Array.of(field.kind, field.size, value)
+            value = Array.of(field.kind, field.size, value).here()
         self.__dict__[name] = value
 
     def __getattr__(self, name: str) -> Any:
@@ -461,9 +467,9 @@ def _obs_words(cls: type, label: str, space: dict[str, Any], values: Any, as_wor
         if len(values.words) != count:
             fail_in(cls, "observe", f"returns {label} in {len(values.words)} words; it has {count}")
         packed = [Value("uint", _checked(cls, "observe", label, word, "uint")) for word in values.words]
-        if kind == "binary" and size % per_word:
-            # Bits past the end would be inputs of a network that there are not.
-            packed[-1] = packed[-1] & ((1 << size % per_word) - 1)
+        if kind != "index" and size % per_word:
+            # What is past the end is no input of the network.
+            packed[-1] = packed[-1] & ((1 << 32 // per_word * (size % per_word)) - 1)
         if kind != "index":
             return [word.arg for word in packed]
         bits = 32 // per_word
