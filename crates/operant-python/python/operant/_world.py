@@ -107,11 +107,11 @@ def world(
         "fps": float(fps),
     }
     own = {"observation_space": observation_space, "action_space": action_space, "max_episode_steps": max_episode_steps}
-    for method in ("save", "emit", "State"):
-        own_one = vars(cls).get(method)
-        is_ours = isinstance(own_one, _OfClass) or (isinstance(own_one, type) and issubclass(own_one, State))
-        if own_one is not None and not is_ours:
-            raise TypeError(f"{cls.__name__}: @operant.world gives the class {method}; call your own one something else")
+    for given in ("save", "emit", "State"):
+        present = vars(cls).get(given)
+        is_ours = isinstance(present, _OfClass) or (isinstance(present, type) and issubclass(present, State))
+        if present is not None and not is_ours:
+            raise TypeError(f"{cls.__name__}: @operant.world gives the class {given}; call your own one something else")
     cls._operant = _Declaration(cls, spec, own, view, preset)  # type: ignore[attr-defined]
     cls.State = cls._operant.state  # type: ignore[attr-defined]
     for method in (save, emit):
