@@ -107,11 +107,11 @@ def world(
         "fps": float(fps),
     }
     own = {"observation_space": observation_space, "action_space": action_space, "max_episode_steps": max_episode_steps}
-    for given in ("save", "emit", "State"):
-        present = vars(cls).get(given)
+    for attribute in ("save", "emit", "State"):
+        present = vars(cls).get(attribute)
         is_ours = isinstance(present, _OfClass) or (isinstance(present, type) and issubclass(present, State))
         if present is not None and not is_ours:
-            raise TypeError(f"{cls.__name__}: @operant.world gives the class {given}; call your own one something else")
+            raise TypeError(f"{cls.__name__}: @operant.world gives the class {attribute}; call your own one something else")
     cls._operant = _Declaration(cls, spec, own, view, preset)  # type: ignore[attr-defined]
     cls.State = cls._operant.state  # type: ignore[attr-defined]
     for method in (save, emit):
