@@ -1,4 +1,4 @@
-//! The row interpreter: runs a recorded [`Function`] on a CPU without a compiler.
+//! The row interpreter: runs a recorded [`Function`](crate::trace::Function) on a CPU without a compiler.
 //!
 //! An instruction computes one operation for a row of up to 256 environments, so that its dispatch costs little. Values
 //! are numbered by their lifetimes: a row is reused once its value is not needed any more, and the rows of a program fit
