@@ -13,7 +13,7 @@
 //! let registry = operant_env::builtin();
 //! let env = operant_run::device::find(&registry, "cartpole")?; // or Arc::new(MyEnv)
 //! let requested = config::requested(EnvFacts::of(&env.spec(), &registry), &CommandLine::default(), None)?;
-//! let outcome = operant_run::train(Job::new(requested), |requested, device| operant_run::backend(env, requested, device))?;
+//! let outcome = operant_run::train(Job::new(requested), |requested, device| operant_run::backend(&env, requested, device))?;
 //! println!("{}", outcome.result.to_json());
 //! # Ok(())
 //! # }
