@@ -299,8 +299,8 @@ fn loops_of_files_are_checked() {
             .to_string()
     };
     for (item, expected) in [
-        (r#"{"count":3,"index":4000000000,"assigned":[],"body":1}"#, "has no index in it"),
-        (r#"{"count":3,"index":1,"assigned":[],"body":1}"#, "has no index in it"),
+        (r#"{"count":3,"index":4000000000,"assigned":[],"body":1}"#, "is not a node of that body"),
+        (r#"{"count":3,"index":1,"assigned":[],"body":1}"#, "is not a node of that body"),
         (r#"{"count":4294967295,"index":1,"assigned":[],"body":1}"#, "a call computes more than"),
         (r#"{"count":3,"index":1,"assigned":[],"body":7}"#, "there is no region 7"),
     ] {

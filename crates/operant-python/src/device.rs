@@ -14,7 +14,8 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack::{self, CPU, CUDA, CUDA_MANAGED, DlDevice, DlType, Given, Taken};
 use crate::environments::{PyOption, autoreset_of, described, made, named};
-use crate::{guarded, registry};
+use crate::guarded;
+use crate::world::Asked;
 
 /// Sets of arrays, which take turns.
 const SETS: usize = 2;
@@ -404,7 +405,7 @@ impl DeviceEnvironments {
     #[pyo3(signature = (name, num_envs, *, device, autoreset, options))]
     fn new(
         py: Python<'_>,
-        name: &str,
+        name: Asked,
         num_envs: usize,
         device: &str,
         autoreset: &str,
@@ -412,7 +413,8 @@ impl DeviceEnvironments {
     ) -> PyResult<Self> {
         let autoreset = autoreset_of(autoreset)?;
         guarded(|| {
-            let env = made(&registry(), name, num_envs, &named(options))?;
+            let (registry, name) = name.find();
+            let env = made(&registry, &name, num_envs, &named(options))?;
             check_space(&env.spec(), device)?;
             let device = opened(device)?;
             let envs =

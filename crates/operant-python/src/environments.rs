@@ -17,6 +17,7 @@ use crate::arrays::{Buffers, GivenActions, TakenActions};
 use crate::batch::obs::Dtype;
 use crate::batch::{Actions, BadAction, Batch, State};
 use crate::policy::Policy;
+use crate::world::Asked;
 use crate::{guarded, registry};
 
 /// From this many environments on a step takes longer than it takes to release the interpreter's lock (about 1 us).
@@ -186,7 +187,7 @@ impl Environments {
     #[pyo3(signature = (name, num_envs, *, threads, seed, autoreset, time_limit, options))]
     #[allow(clippy::too_many_arguments)]
     fn new(
-        name: &str,
+        name: Asked,
         num_envs: usize,
         threads: usize,
         seed: u64,
@@ -196,7 +197,8 @@ impl Environments {
     ) -> PyResult<Self> {
         let autoreset = autoreset_of(autoreset)?;
         guarded(|| {
-            let env = made(&registry(), name, num_envs, &named(options))?;
+            let (registry, name) = name.find();
+            let env = made(&registry, &name, num_envs, &named(options))?;
             check_memory(&*env, num_envs)?;
             let batch = Batch::new(env, num_envs, threads, seed, autoreset, time_limit).map_err(failed)?;
             Ok(Environments { batch: Mutex::new(batch) })

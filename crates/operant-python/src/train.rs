@@ -26,6 +26,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::guarded;
+use crate::world::Asked;
 
 /// Time between two looks for Ctrl-C.
 const SIGNAL_POLL: Duration = Duration::from_millis(20);
@@ -270,7 +271,7 @@ impl Control {
 #[allow(clippy::too_many_arguments)] // the keywords of operant.train
 pub fn train(
     py: Python<'_>,
-    env: Option<String>,
+    env: Option<Asked>,
     settings: Vec<(String, String)>,
     env_options: Vec<(String, String)>,
     config: Option<PathBuf>,
@@ -280,7 +281,10 @@ pub fn train(
     control: &Control,
 ) -> PyResult<(PathBuf, Option<&'static str>)> {
     let started = Instant::now();
-    let registry = crate::registry();
+    let (registry, env) = match env.map(Asked::find) {
+        Some((registry, name)) => (registry, Some(name)),
+        None => (crate::registry(), None),
+    };
     let line = command_line(settings, env_options, config)?;
     let (env, resume, requested) =
         guarded(|| configure(&registry, env.as_deref(), resume.as_deref(), &line).map_err(|e| error(&e)))?;

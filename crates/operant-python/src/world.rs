@@ -344,6 +344,29 @@ pub fn with_worlds(registry: Registry) -> Registry {
         .fold(registry, |registry, world| registry.with_shared(Shared::clone(world) as Shared<dyn AnyEnv>))
 }
 
+/// The environment that a caller asks for. A world is given itself, because threads may use several of one name at the same time.
+#[derive(FromPyObject)]
+pub enum Asked {
+    /// A world.
+    World(Py<World>),
+    /// The name or alias of an environment.
+    Name(String),
+}
+
+impl Asked {
+    /// The registry that has it, and its name.
+    pub fn find(self) -> (Registry, String) {
+        match self {
+            Asked::World(world) => {
+                let env = Shared::clone(&world.get().0) as Shared<dyn AnyEnv>;
+                let name = env.spec().name;
+                (crate::registry().with_shared(env), name)
+            }
+            Asked::Name(name) => (crate::registry(), name),
+        }
+    }
+}
+
 /// From now on this process finds the world by its name; it replaces another one of that name.
 #[pyfunction]
 pub fn add_world(world: &World) -> PyResult<()> {

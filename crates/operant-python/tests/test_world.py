@@ -407,6 +407,24 @@ def test_worlds_are_recorded_in_several_threads():
 # --- Training
 
 
+def test_threads_use_worlds_of_one_name():
+    def shapes(world, found):
+        found.extend(operant.make_vec(world, 1).single_observation_space.shape for _ in range(100))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        found = [[], []]
+        threads = [threading.Thread(target=shapes, args=pair) for pair in zip((Walk, WideWalk), found, strict=True)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [[(1,)] * 100, [(2,)] * 100]
+
+
 def short(world, **settings):
     # The learning rate does not depend on `total_timesteps`, so that a run that was continued equals a longer one.
     own = {"seed": 3, "total_timesteps": 4096, "num_envs": 16, "num_steps": 64, "anneal_lr": False, "eval_episodes": 5}
@@ -649,3 +667,36 @@ def test_the_command_trains_files_and_classes(files):
     command = [sys.executable, "-m", "operant", "train", "package/worlds.py:Wrong"]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert ran.returncode == 2 and "worlds.py:29: `if`" in ran.stderr and "operant.math.where" in ran.stderr
+
+
+def test_other_commands_take_worlds_too(files):
+    Walk.save("walk.world")
+    environment = {**os.environ, "VIRTUAL_ENV": sys.prefix}
+
+    def operant_says(*arguments, **settings):
+        command = [sys.executable, "-m", "operant", *map(str, arguments)]
+        ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, **settings)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    shown = operant_says("envs", "./walk.world")
+    assert "operant train ./walk.world" in shown and "Stay near the middle" in shown
+    assert operant_says("emit", "package/worlds.py:Tiny").startswith("// tiny: ")
+    assert "total_timesteps" in operant_says("config", "walk.world")
+    # Single precision is the default of a world, which has no other.
+    played = json.loads(operant_says("replay", "walk.world", input='{"state": [1.0], "actions": [[1], [0]]}'))
+    assert played["state"] == [[1.5], [1.0]] and played["reward"] == [-1.5, -1.0]
+    row = json.loads(operant_says("bench", "env", "--env", "walk.world", "--envs", 64, "--budget", 1, "--json").splitlines()[0])
+    assert row["env"] == "walk" and row["sps_median"] > 0
+    operant_says("tune", "walk.world", "--budget", 2)
+    assert "[walk]" in Path("operant.toml").read_text()
+
+    # The table of a world in operant.toml does not disturb other environments, and a run needs no class and no file.
+    operant_says("train", "walk.world", "--steps", 2048, "--name", "first", "--quiet", "--set", "num_envs=16", "--set", "num_steps=64")
+    operant_says("train", "cartpole", "--steps", 1024, "--quiet")
+    os.remove("walk.world")
+    assert json.loads(operant_says("eval", "first", "--episodes", 2, "--json"))["env"] == "walk"
+    operant_says("play", "first", "--record", "first.gif")
+    assert Path("first.gif").read_bytes().startswith(b"GIF8")
+    resumed = json.loads(operant_says("train", "--resume", "first", "--steps", 4096, "--quiet", "--json"))
+    assert resumed["env_steps"] >= 4096

@@ -463,6 +463,12 @@ def test_a_field_assigned_inside_a_rule_is_not_assigned_everywhere():
         operant.make_vec(made(step=step))
 
 
+def test_a_subclass_with_more_fields_needs_the_decorator():
+    more = type("More", (made(),), {"__annotations__": {"speed": operant.Float}})
+    with pytest.raises(TypeError, match="More: the class adds the field speed to Wrong; put @operant.world above it, too"):
+        operant.make_vec(more)
+
+
 def test_methods_that_the_decorator_gives():
     with pytest.raises(TypeError, match="Own: @operant.world gives the class emit"):
         operant.world(type("Own", (Fields,), {"emit": lambda self: 1, "__annotations__": {"x": operant.Float}}))

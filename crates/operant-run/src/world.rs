@@ -35,7 +35,7 @@ pub fn load(path: &Path, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     let world = World::load(path).map_err(|error| {
         Error::usage(format!("the world cannot be used: {error}"))
             .at(at())
-            .remedy("write it with `save` of a class with @operant.world: docs/your-own-world.md")
+            .remedy("check the path; `CLASS.save(path)` writes such a file: docs/your-own-world.md")
     })?;
     let name = &world.spec.name;
     // A process that trained the world may know it already.
@@ -60,9 +60,11 @@ pub fn of_run(run: &Path, name: &str, registry: &Registry) -> Result<Option<Arc<
     let env = load(&path, registry)?;
     let found = env.spec().name;
     if found != name {
-        return Err(Error::usage(format!("the run trains {name}, and this is the world {found}"))
-            .at(path.display().to_string())
-            .remedy("restore the file that the run was trained with"));
+        return Err(Error::usage(format!(
+            "the run was trained with {name}, but this file contains the world {found}"
+        ))
+        .at(path.display().to_string())
+        .remedy("restore the file that the run was trained with"));
     }
     Ok(Some(env))
 }
@@ -95,11 +97,8 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         })?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        let lacks = text.lines().any(|line| {
-            line.ends_with("No module named operant")
-                || line.ends_with("No module named operant._record")
-                || line.ends_with("No module named 'operant'")
-        });
+        // Python's own message, whether it lacks the package or has an older one.
+        let lacks = text.contains("operant._record") && text.contains("No module named");
         let error = Error::usage(if lacks {
             format!("{} has no package operant", python.display())
         } else {

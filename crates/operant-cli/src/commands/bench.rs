@@ -23,7 +23,7 @@ pub struct Args {
     /// What to measure: env, rollout, train [default: all three]
     #[arg(value_name = "BENCH")]
     benches: Vec<String>,
-    /// Environments, by name or alias, or all
+    /// Environments as of `operant train`, or all
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "cartpole")]
     env: Vec<String>,
     /// Environments stepped in parallel; several sweep [default: 8192]

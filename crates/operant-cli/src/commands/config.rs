@@ -12,7 +12,7 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment, such as cartpole or CartPole-v1
+    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, or a class in Python, module:Class
     env: String,
     #[command(flatten)]
     overrides: Overrides,

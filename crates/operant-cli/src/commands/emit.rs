@@ -8,7 +8,7 @@ use crate::output;
 /// Print the CUDA source generated from an environment
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Environment, by name or by Gymnasium's id
+    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, or a class in Python, module:Class
     env: String,
 }
 

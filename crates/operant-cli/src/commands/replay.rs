@@ -19,7 +19,7 @@ const MOST_STEPS: usize = 1 << 18;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment, by name or by Gymnasium's id
+    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, or a class in Python, module:Class
     env: String,
     /// Arithmetic of the rules; f64 exists on the scalar device only
     #[arg(long, value_parser = ["f64", "f32"])]

@@ -21,7 +21,8 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment, such as cartpole or CartPole-v1; `operant envs` lists them all
+    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, or a class in Python, module:Class; `operant envs` lists the
+    /// names
     env: Option<String>,
     /// Continue the run of this name or path from its latest checkpoint; on the same device bit for bit
     #[arg(long, value_name = "RUN", conflicts_with = "name")]
@@ -46,6 +47,7 @@ Examples:
   operant train pendulum --set learning_rate=0.002 --set hidden=128,128
   operant train minatar_breakout --set env.sticky_action_prob=0 --name plain
   operant train --resume plain --steps 2e7
+  operant train mine.py:Treasure                a class with @operant.world
   operant train acrobot --name night --detach && operant monitor night
 
 Configuration, each over the one before:

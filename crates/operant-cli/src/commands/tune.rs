@@ -25,7 +25,7 @@ const DEFAULT_OUTPUT: &str = "operant.toml";
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment, such as cartpole or CartPole-v1
+    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, or a class in Python, module:Class
     env: String,
     /// What to optimize for
     #[arg(long = "for", value_name = "GOAL", value_enum, default_value = "sps")]

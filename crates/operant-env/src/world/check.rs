@@ -19,7 +19,8 @@ const MOST_LEAVES: usize = 1 << 16;
 const LONGEST: usize = 64;
 
 /// What names may be.
-const NAMES: &str = "use a-z, 0-9 and _, a letter first, at most 64 in all, and no word of C++";
+const NAMES: &str =
+    "use a-z, 0-9 and _, starting with a letter, at most 64 characters, and no keyword of C++";
 
 fn problem<T>(what: String) -> Result<T, Problem> {
     Err(Problem(what))
@@ -63,7 +64,7 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
     check.function("observe", observe, of_state, &obs)?;
     if let Some(legal) = legal {
         let ActionSpace::Discrete(choices) = &spec.actions else {
-            return problem("actions that are real numbers have no legal choices".to_owned());
+            return problem("`legal` requires Discrete or MultiDiscrete actions".to_owned());
         };
         let logits = choices.iter().sum();
         let legals: Vec<(Place, Kind)> =
@@ -97,7 +98,7 @@ fn sizes(space: &ObsSpace) -> Result<(), Problem> {
         let shape = match part {
             ObsSpace::Binary { shape } | ObsSpace::Bytes { shape } | ObsSpace::Index { shape, .. } => shape,
             ObsSpace::Box { .. } => continue,
-            ObsSpace::Parts(_) => return problem("the parts of an observation have parts".to_owned()),
+            ObsSpace::Parts(_) => return problem("a part of an observation cannot have parts".to_owned()),
         };
         let size = shape.iter().try_fold(1usize, |size, extent| size.checked_mul(*extent));
         if size.is_none_or(|size| size > MOST_LEAVES * 32) {
@@ -112,17 +113,19 @@ fn actions(space: &ActionSpace) -> Result<(), Problem> {
         ActionSpace::Discrete(choices) => {
             // Choices travel as floats.
             if choices.is_empty() || choices.iter().any(|choices| !(1..=1 << 20).contains(choices)) {
-                return problem(format!("the action has components of {choices:?} choices"));
+                return problem(format!(
+                    "each component of the action needs 1 to 1048576 choices, got {choices:?}"
+                ));
             }
             if choices.len() > MOST_LEAVES || choices.iter().sum::<usize>() > 1 << 20 {
-                return problem("the action has more than 1048576 choices in all".to_owned());
+                return problem("the action has too many choices: at most 65536 components and 1048576 choices in all are possible".to_owned());
             }
         }
         ActionSpace::Box { low, high } => {
             let is_range = |(low, high): (&f64, &f64)| low.is_finite() && high.is_finite() && low < high;
             if low.is_empty() || low.len() != high.len() || !low.iter().zip(high).all(is_range) {
                 return problem(
-                    "the bounds of the action are not finite, or not one below the other".to_owned(),
+                    "each component of the action needs finite bounds with low < high".to_owned(),
                 );
             }
         }

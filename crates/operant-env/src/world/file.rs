@@ -25,7 +25,7 @@ pub enum LoadError {
     #[error("it is not a world: {0}")]
     NoWorld(#[from] serde_json::Error),
     /// It was written by a later version.
-    #[error("it has version {0} of the format; this program reads up to {VERSION}")]
+    #[error("it has version {0} of the format; this program reads up to {VERSION}, so update operant")]
     Later(u32),
     /// What it says does not fit together.
     #[error("it is damaged: {0}")]

@@ -1,5 +1,5 @@
-//! From the nodes of a function to a list of instructions over values, each with as many rows as it needs. What nobody
-//! needs is left out, and conversions that keep all bits cost nothing.
+//! From the nodes of a function to a list of instructions over values, each with as many rows as it needs. Unused
+//! nodes are removed, and conversions that keep all bits emit no instruction.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! The row interpreter: runs a recorded [`Function`](crate::trace::Function) on a CPU without a compiler.
 //!
-//! An instruction computes one operation for a row of up to 256 environments, so that its dispatch costs little. Values
-//! are numbered by their lifetimes: a row is reused once its value is not needed any more, and the rows of a program fit
-//! into the first-level cache. Cold paths are skipped when no environment needs them.
+//! An instruction computes one operation for a row of up to 256 environments, so that its dispatch costs little. Rows
+//! are allocated by lifetime: a row is reused after the last instruction that reads its value. The number of chunks per row is
+//! chosen so that all rows fit into the L1 cache, if that is possible. Cold paths are skipped when no environment needs them.
 //!
 //! ```
 //! use operant_lane::rows::Program;
@@ -39,7 +39,7 @@ pub const CHUNK: usize = 16;
 /// Most chunks of a row.
 const MOST_CHUNKS: usize = 16;
 
-/// Memory that the rows of a program may take, so that they stay in the first-level cache of every common CPU.
+/// Memory that the rows of a program may take, so that they stay in the L1 cache of every common CPU.
 const CACHE_BYTES: usize = 32 << 10;
 
 /// The words of 16 environments.
@@ -142,7 +142,7 @@ impl Program {
         &self.outputs
     }
 
-    /// Number of instructions, for tests and for people.
+    /// Number of instructions, for tests and diagnostics.
     pub fn instructions(&self) -> usize {
         self.code.len()
     }

@@ -48,7 +48,7 @@ impl Unchecked {
         }
         check.region(0, &[], None, 0)?;
         if let Some(unused) = check.regions.iter().position(|is_used| !is_used) {
-            return invalid(format!("region {unused} is the body of nothing"));
+            return invalid(format!("region {unused} is not the body of a step"));
         }
         if let Some(unused) = check.scopes.iter().position(Option::is_none) {
             return invalid(format!("node {unused} is in no region"));
@@ -137,7 +137,9 @@ impl Check<'_> {
                         self.is_visible[*id as usize] = true;
                         defined.push(*id);
                     } else {
-                        return invalid(format!("node {id} stands between variables and what assigns them"));
+                        return invalid(format!(
+                            "node {id} is between variables and the step that assigns them"
+                        ));
                     }
                     continue;
                 }
@@ -162,7 +164,9 @@ impl Check<'_> {
                 let node = steps.nodes.get(index as usize);
                 let is_own = self.scopes.get(index as usize) == Some(&Some(body));
                 if !is_own || !node.is_some_and(|node| matches!(node.op, Op::Index(_))) {
-                    return invalid(format!("the loop with the body {body} has no index in it"));
+                    return invalid(format!(
+                        "the index of the loop with body {body} is not a node of that body"
+                    ));
                 }
             }
             for id in waiting.drain(..) {
@@ -187,7 +191,7 @@ impl Check<'_> {
         let found = match arg {
             Arg::Literal(literal) => Type::Scalar(literal.kind()),
             Arg::Node(id) if !self.is_visible.get(id as usize).is_some_and(|is_visible| *is_visible) => {
-                return invalid(format!("node {id} is used where it is not known"));
+                return invalid(format!("node {id} is used outside its scope"));
             }
             Arg::Node(id) => self.steps.nodes[id as usize].kind,
         };

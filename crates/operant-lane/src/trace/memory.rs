@@ -34,8 +34,12 @@ impl<'g, const N: usize> Recorded<'g, N> {
         })
     }
 
-    fn element(&self, graph: &'g Graph, index: Value<'g, u32>) -> Value<'g, u32> {
-        graph.node(Op::Element, vec![self.arg(graph), index.arg()])
+    /// The memory of an argument.
+    fn of(graph: &'g Graph, arg: Arg) -> Self {
+        match arg {
+            Arg::Node(id) => Recorded::Node(graph, id),
+            Arg::Literal(_) => unreachable!("memory is a node"),
+        }
     }
 }
 
@@ -45,12 +49,7 @@ impl<'g, const N: usize> Select<Value<'g, bool>> for Recorded<'g, N> {
             let Value::Constant(holds) = mask else { unreachable!("matched above") };
             return if holds { yes } else { no };
         };
-        let (yes, no) = (yes.arg(graph), no.arg(graph));
-        if yes == no {
-            let Arg::Node(id) = yes else { unreachable!("memory is a node") };
-            return Recorded::Node(graph, id);
-        }
-        Recorded::Node(graph, graph.record(Op::Choice, vec![mask.arg(), yes, no], Type::Memory(N)))
+        Self::of(graph, graph.choose(mask.arg(), yes.arg(graph), no.arg(graph)))
     }
 }
 
@@ -72,24 +71,21 @@ impl<'g, const N: usize> Memory<Trace<'g>, N> for Recorded<'g, N> {
     }
 
     fn from_words(words: [Value<'g, u32>; N]) -> Self {
-        let graph = words.iter().find_map(|word| word.graph());
-        let Some(graph) = graph else {
+        let Some(graph) = words.iter().find_map(|word| word.graph()) else {
             return Recorded::Constant(words.map(|word| match word {
                 Value::Constant(word) => word,
                 Value::Node(..) => unreachable!("there is no graph"),
             }));
         };
-        let args = words.iter().map(|word| word.arg()).collect();
-        Recorded::Node(graph, graph.record(Op::Words, args, Type::Memory(N)))
+        Self::of(graph, graph.words(words.iter().map(|word| word.arg()).collect()))
     }
 
     fn get(&self, index: <Trace<'g> as Lane>::Uint) -> <Trace<'g> as Lane>::Uint {
         match (self, index) {
             (Recorded::Constant(words), index) => Uint::gather(words, index),
-            (Recorded::Node(graph, _), Value::Constant(k)) => {
-                self.element(graph, Value::Constant(k.min(N as u32 - 1)))
+            (Recorded::Node(graph, _), index) => {
+                Value::of(graph, graph.element(self.arg(graph), index.arg()))
             }
-            (Recorded::Node(graph, _), index) => self.element(graph, index),
         }
     }
 
@@ -106,8 +102,8 @@ impl<'g, const N: usize> Memory<Trace<'g>, N> for Recorded<'g, N> {
                 words[index as usize] = value;
             }
             (Some(graph), memory) => {
-                let args = vec![memory.arg(graph), at.arg(), index.arg(), value.arg()];
-                *memory = Recorded::Node(graph, graph.record(Op::Store, args, Type::Memory(N)));
+                let before = memory.arg(graph);
+                *memory = Self::of(graph, graph.store(before, at.arg(), index.arg(), value.arg()));
             }
             (None, Recorded::Node(..)) => unreachable!("a node has a graph"),
         }

@@ -219,8 +219,8 @@ impl<'g> Uint for Value<'g, u32> {
         match index {
             Value::Constant(i) => Value::Constant(table[(i as usize).min(table.len() - 1)]),
             Value::Node(graph, _) => {
-                let number = graph.table(table.iter().map(|&x| Literal::Uint(x)).collect());
-                graph.node(Op::Table(number), vec![index.arg()])
+                let entries = table.iter().map(|&x| Literal::Uint(x)).collect();
+                Value::of(graph, graph.look_up(entries, index.arg()))
             }
         }
     }
@@ -313,7 +313,7 @@ impl<'g> Float for Value<'g, f32> {
             Value::Constant(i) => Value::Constant(table[(i as usize).min(table.len() - 1)] as f32),
             Value::Node(graph, _) => {
                 let entries = table.iter().map(|&x| Literal::Float((x as f32).to_bits())).collect();
-                graph.node(Op::Table(graph.table(entries)), vec![index.arg()])
+                Value::of(graph, graph.look_up(entries, index.arg()))
             }
         }
     }

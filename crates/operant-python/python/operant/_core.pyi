@@ -24,7 +24,7 @@ class Environments:
 
     def __init__(
         self,
-        name: str,
+        name: str | World,
         num_envs: int,
         *,
         threads: int,
@@ -79,7 +79,7 @@ class DeviceEnvironments:
     """N environments of one kind on a GPU."""
 
     def __init__(
-        self, name: str, num_envs: int, *, device: str, autoreset: str, options: dict[str, float | str]
+        self, name: str | World, num_envs: int, *, device: str, autoreset: str, options: dict[str, float | str]
     ) -> None: ...
     def spec(self) -> dict[str, Any]: ...
     @property
@@ -121,7 +121,7 @@ class Control:
     def pause(self) -> None: ...
 
 def train(
-    env: str | None,
+    env: str | World | None,
     settings: list[tuple[str, str]],
     *,
     env_options: list[tuple[str, str]],

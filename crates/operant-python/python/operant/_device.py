@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from operant import _core, _spaces
 from operant._core import DeviceArray
-from operant._register import name_of
+from operant._register import asked
 from operant._vector import AutoresetName, VectorEnv, checked_mode, checked_seed, option_values, reset_mask
 from operant._world import World
 
@@ -59,7 +59,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
         mode, mode_name = checked_mode(autoreset_mode)
         seed = checked_seed(seed)
         self._core = _core.DeviceEnvironments(
-            name_of(id), num_envs, device=device, autoreset=mode_name, options=option_values(options)
+            asked(id), num_envs, device=device, autoreset=mode_name, options=option_values(options)
         )
         spec = self._core.spec()
         self.name: str = spec["name"]

@@ -28,8 +28,8 @@ def ids() -> dict[str, dict[str, Any]]:
     return found
 
 
-def name_of(id: Any) -> str:
-    """The name, or an alias, of the environment with this id, `operant/` being optional; or of a world, which is recorded."""
+def asked(id: Any) -> str | _core.World:
+    """The name, or an alias, of the environment with this id, `operant/` being optional; or a world, which is recorded."""
     if not isinstance(id, str):
         from operant import _world
 

@@ -103,15 +103,15 @@ def begin() -> Iterator[Recording]:
 def recording() -> Recording:
     """The recording that is in progress."""
     if not _open.recordings:
-        fail("operant.math and values work in the rules of a world, while they are recorded")
+        fail("operant.math and recorded values can be used only while the rules of a world are recorded")
     return _open.recordings[-1]
 
 
 def _unknown(python: str, instead: str) -> Callable[..., NoReturn]:
     def refuse(self: Value, *_: Any) -> NoReturn:
         fail(
-            f"{python} needs a number that is not known while the world is recorded: {_NAMES[self.kind]} has another value "
-            f"in every environment; use {instead}"
+            f"{python} needs a concrete value, but {_NAMES[self.kind]} is symbolic while the world is recorded: its value can "
+            f"differ between environments; use {instead}"
         )
 
     return refuse
@@ -128,8 +128,8 @@ class Value:
     """A number of every environment: a Float (real), Uint or Int (32 bits, wrapping), or Bool.
 
     Python's operators record what they compute: `+ - *`, `/` between Floats, `//` and `%` between Floats and of a Uint by a
-    constant, `& | ^ ~ << >>` on whole numbers, `& | ^ ~` on Bools, and comparisons, which give Bools. Numbers of Python take the
-    kind of the other side.
+    constant, `& | ^ ~ << >>` on whole numbers, `& | ^ ~` on Bools, and comparisons, which give Bools. Python numbers are
+    converted to the kind of the other operand.
     """
 
     __slots__ = ("_arg", "_body", "_recording", "kind")
@@ -169,10 +169,10 @@ class Value:
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
         """What NumPy calls: for its operators, with one of its numbers on the left side, and for its functions."""
         if function not in _OPERATORS or method != "__call__" or settings:
-            fail(f"a NumPy function such as {function.__name__} cannot be recorded; operant.math has functions")
+            fail(f"a NumPy function such as {function.__name__} cannot be recorded; use the function of operant.math")
         a, b = map(plain, inputs)
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-            fail("an array of NumPy does not mix with values; compute with its numbers one by one, or use operant.math.table(array)[index]")
+            fail("a NumPy array cannot be combined with a recorded value; use its elements one by one, or operant.math.table(array)[index]")
         return _OPERATORS[function](a, b)
 
     def __repr__(self) -> str:
@@ -297,7 +297,7 @@ class Value:
                 fail(f"{sign} {known}: numbers have 32 bits, so a shift is at most 31")
             return self._apply(("Uint" if self.kind == "uint" else "Int") + name, self.kind, by)
         if self.kind == "int":
-            fail(f"an Int is shifted by a constant; use operant.math.to_uint(x) {sign} n")
+            fail(f"{sign} of an Int takes a constant; if x is not negative, use operant.math.to_uint(x) {sign} n")
         return self._apply(f"Uint{name}By", "uint", by)
 
     def __neg__(self) -> Value:
@@ -435,8 +435,6 @@ def as_value(value: Any, kind: str) -> Value:
 
 
 def _conversion(kind: str, to: str) -> str:
-    if kind == "mask":
-        return _TO_NUMBER
     if to == "mask":
         return "; compare it, as in x != 0"
     return f"; convert it with operant.math.to_{to}"
@@ -461,10 +459,17 @@ def _kind_of(number: Any) -> str:
     fail(f"a number is expected, got {number!r}")
 
 
+def _mixed(a: str, b: str) -> str:
+    """What to do with two values of these kinds."""
+    if "mask" in (a, b):
+        return "convert the Bool with operant.math.to_float, to_int or to_uint, or compare the other value, as in x != 0"
+    return "convert one of them with operant.math.to_float, to_int or to_uint"
+
+
 def pair(a: Any, b: Any) -> tuple[Value, Value]:
     """Two values of one kind."""
     if isinstance(a, Value) and isinstance(b, Value) and a.kind != b.kind:
-        fail(f"{_NAMES[a.kind]} and {_NAMES[b.kind]} do not mix{_conversion(b.kind, a.kind)}")
+        fail(f"{_NAMES[a.kind]} and {_NAMES[b.kind]} do not mix; {_mixed(a.kind, b.kind)}")
     kind = common_kind([a, b])
     return as_value(a, kind), as_value(b, kind)
 
@@ -503,7 +508,7 @@ def _divide(number: Value, divisor: int) -> Value:
 
 
 class Array:
-    """A small array of every environment. An index may be a number of Python or a Uint; past the end it reads the last element
+    """An array with its own elements in each environment. An index may be a number of Python or a Uint; past the end it reads the last element
     and writes nothing."""
 
     __slots__ = ("_items", "_memory", "kind", "size")
@@ -702,15 +707,15 @@ class Draws:
     def _draw(self, method: str, *args: Any) -> Any:
         now = recording()
         if self._recording is not now:
-            fail("these draws are of another call; every method draws from its own argument")
+            fail("these draws belong to another call; use the argument `draws` of the method that is being recorded")
         body = now.bodies[-1]
         if self._used is None and self._made in now.bodies:
             inside = now.bodies[now.bodies.index(self._made) + 1 :]
             self._used = None if any(inner.is_loop for inner in inside) else body
         if self._used is not body:
             fail(
-                "a rule of operant.math.when draws from draws.reserve(count), each rule from its own, and a rule of repeat from "
-                "draws.turns(turns, count)[index]; call reserve and turns before it, outside"
+                "inside operant.math.when, draw from draws.reserve(count), one reservation for each `when`; inside repeat, draw from "
+                "draws.turns(turns, count)[index]; call reserve or turns before when or repeat"
             )
         try:
             return getattr(self._draws, method)(now.core, *args)
@@ -718,7 +723,7 @@ class Draws:
             fail(f"{error}; reserve more")
 
     def uniform(self, low: float = 0.0, high: float = 1.0) -> Value:
-        """A Float, uniform in [low, high); rounding gives `high` itself once in a great many draws, except for `uniform()`."""
+        """A Float, uniform in [low, high). Rounding can, very rarely, return `high`; `uniform()` never returns 1.0."""
         for bound in (low, high):
             if isinstance(bound, (bool, Value)) or not isinstance(bound, (int, float, np.integer, np.floating)):
                 fail(f"uniform takes constants, got {bound!r}; scale what it draws: low + (high - low) * draws.uniform()")
@@ -741,7 +746,7 @@ class Draws:
             if isinstance(bound, (bool, Value)) or not isinstance(bound, (int, np.integer)):
                 fail(f"integer takes whole numbers, got {bound!r}")
         if not 0 <= low < high <= 2**32 - 1:
-            fail(f"integer draws from {low} .. {high} - 1, which is empty or not from 0 to {2**32 - 2}")
+            fail(f"integer: expected 0 <= low < high <= {2**32 - 1}, got low {low} and high {high}")
         drawn = Value("uint", self._draw("below", int(high - low)))
         return drawn + int(low) if low else drawn
 
@@ -761,7 +766,7 @@ class Draws:
 def _count(name: str, count: Any) -> int:
     count = plain(count)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_DRAWS:
-        fail(f"{name} takes numbers of draws from 1 to {_MOST_DRAWS}, known while the world is recorded, got {count!r}")
+        fail(f"{name}: expected constant integers from 1 to {_MOST_DRAWS}, got {count!r}")
     return count
 
 
@@ -776,7 +781,7 @@ class Turns:
         """The draws of the turn `index`."""
         now = recording()
         if self._recording is not now:
-            fail("these draws are of another call; every method draws from its own argument")
+            fail("these draws belong to another call; use the argument `draws` of the method that is being recorded")
         return Draws(self._turns.turn(now.core, as_value(index, "uint").arg))
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from operant import _core
 from operant._policy import Policy
-from operant._register import name_of
+from operant._register import asked
 from operant._world import World, is_world
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def train(
     """
     if not isinstance(env, str) and not is_world(env):
         raise TypeError(f"env: expected the name of an environment, such as 'cartpole', or a world, got {env!r}")
-    return _run(name_of(env), None, on_update, progress, config, env_options, dict(settings))
+    return _run(asked(env), None, on_update, progress, config, env_options, dict(settings))
 
 
 def resume(
@@ -202,7 +202,7 @@ def runs(run_dir: str | os.PathLike[str] | None = None) -> list[Run]:
 
 
 def _run(
-    env: str | None,
+    env: str | _core.World | None,
     resumed: str | None,
     on_update: OnUpdate | None,
     progress: bool | None,

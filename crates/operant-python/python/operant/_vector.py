@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from operant import _core, _spaces
 from operant._policy import Policy
-from operant._register import name_of
+from operant._register import asked
 from operant._world import World, recorded
 
 Array = NDArray[Any]
@@ -115,7 +115,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         # A world is sent to other processes whole.
         self._world = None if isinstance(id, str) else recorded(id)
         self._core = _core.Environments(
-            name_of(self._world or id),
+            asked(self._world or id),
             int(num_envs),
             threads=int(threads),
             seed=seed,

@@ -42,7 +42,7 @@ def world(
     fps: float = 15.0,
     preset: Mapping[str, Any] | str | None = None,
 ) -> Any:
-    """Makes a class a world: an environment whose rules are recorded once, then stepped in bulk on CPUs and GPUs.
+    """Turns a class into a world: an environment whose rules are recorded once, then stepped in bulk on CPUs and GPUs.
 
         @operant.world(
             observation_space=gymnasium.spaces.Box(-10, 10, (1,)),
@@ -64,14 +64,14 @@ def world(
 
         operant.train(Walk)
 
-    The annotated fields are the state: `operant.Float`, `Uint`, `Int` and `Bool`, and small arrays of them such as `operant.Uint[4]`.
+    The annotated fields are the state: `operant.Float`, `Uint`, `Int` and `Bool`, and arrays of them such as `operant.Uint[4]`.
     The class has these methods, and `self.State(field=value, ...)` makes a state:
 
-    - `reset(self, draws)` returns a first state.
+    - `reset(self, draws)` returns the initial state of an episode.
     - `step(self, s, action, draws)` returns the state after a step, the reward (a Float) and whether the episode terminated (a Bool).
       `action` is a Uint for Discrete, a list of Uints for MultiDiscrete, and a list of Floats for Box.
     - `observe(self, s)` returns the numbers of the observation, in the space's order; for a Dict, a dictionary of them. A whole number
-      past the end of its space becomes its greatest one.
+      above the bounds of its space is clipped to the largest allowed value.
     - `legal(self, s)`, if choices can be illegal, returns a Bool for every choice.
     - `draw(self, s)`, for `operant play` and the monitor, returns a list of `operant.shapes`.
 
@@ -83,13 +83,13 @@ def world(
         observation_space: A Gymnasium space: Box of float32, which becomes flat, MultiBinary or Box of bool, Discrete, MultiDiscrete,
             Box of uint8, or a Dict of these. The class may have it as an attribute instead, as it may the next two.
         action_space: Discrete, MultiDiscrete or Box.
-        max_episode_steps: Steps after which an episode is truncated. An evaluation plays whole episodes, so there is one.
+        max_episode_steps: Steps after which an episode is truncated. Required, because an evaluation plays whole episodes.
         summary: One line for lists; by default the first line of the class's documentation.
-        action_names: What the choices are called; `operant play` gives the arrow keys to left, right, up and down.
+        action_names: Names of the actions; `operant play` maps the arrow keys to those named left, right, up and down.
         obs_names: What the numbers of an observation mean.
         view: Lower left and upper right corner of what `draw` shows.
-        fps: Steps a second at which a person likes to watch it.
-        preset: Settings that it is trained with unless others are given, as keywords of `operant.train`, or as TOML.
+        fps: Playback speed, in steps per second.
+        preset: Default training settings, as keywords of `operant.train` or as TOML.
     """
     if cls is None:
         given = {key: value for key, value in locals().items() if key != "cls"}
@@ -111,7 +111,7 @@ def world(
         present = vars(cls).get(attribute)
         is_ours = isinstance(present, _OfClass) or (isinstance(present, type) and issubclass(present, State))
         if present is not None and not is_ours:
-            raise TypeError(f"{cls.__name__}: @operant.world gives the class {attribute}; call your own one something else")
+            raise TypeError(f"{cls.__name__}: @operant.world adds {attribute} to the class; rename your {attribute}")
     cls._operant = _Declaration(cls, spec, own, view, preset)  # type: ignore[attr-defined]
     cls.State = cls._operant.state  # type: ignore[attr-defined]
     for method in (save, emit):
@@ -211,11 +211,11 @@ def recorded(env: Any) -> World:
         raise ValueError(f"{type(instance).__name__}: {error}") from None
 
 
-def registered(env: Any) -> str:
-    """The name under which this process finds a world from now on."""
+def registered(env: Any) -> _core.World:
+    """A world as the engine has it. From now on this process finds it by its name, too."""
     world = recorded(env)
     _core.add_world(world._core)
-    return world.name
+    return world._core
 
 
 class State:
@@ -261,18 +261,24 @@ class State:
 _KINDS = (_trace.Float, _trace.Uint, _trace.Int, _trace.Bool)
 
 
+def _fields(cls: type) -> dict[str, FieldType]:
+    """The annotated fields of a class and its bases."""
+    fields: dict[str, FieldType] = {}
+    for base in reversed(cls.__mro__):
+        for name, annotation in inspect.get_annotations(base, eval_str=True).items():
+            if annotation in _KINDS:
+                fields[name] = FieldType(annotation.kind)
+            elif isinstance(annotation, FieldType):
+                fields[name] = annotation
+    return fields
+
+
 class _Declaration:
     """What a class says about its world."""
 
     def __init__(self, cls: type, spec: dict[str, Any], own: dict[str, Any], view: Any, preset: Any) -> None:
         self._cls, self._spec, self._own, self._view, self._preset = cls, spec, own, view, preset
-        fields: dict[str, FieldType] = {}
-        for base in reversed(cls.__mro__):
-            for name, annotation in inspect.get_annotations(base, eval_str=True).items():
-                if annotation in _KINDS:
-                    fields[name] = FieldType(annotation.kind)
-                elif isinstance(annotation, FieldType):
-                    fields[name] = annotation
+        fields = _fields(cls)
         if not fields:
             raise TypeError(f"{cls.__name__}: the state has no fields; annotate them in the class, such as `x: operant.Float`")
         for name in fields:
@@ -297,6 +303,9 @@ class _Declaration:
     def record(self, world: Any) -> bytes:
         """The text of a file: the rules of an object of the class, recorded."""
         cls = type(world)
+        added = [name for name in _fields(cls) if name not in self.fields]
+        if added:
+            raise TypeError(f"{cls.__name__}: the class adds the field {added[0]} to {self._cls.__name__}; put @operant.world above it, too")
         spaces = []
         for name in ("observation_space", "action_space"):
             space = self._setting(world, name)
@@ -443,7 +452,7 @@ def _checked(cls: type, method: str, label: str, value: Any, kind: str) -> _core
     try:
         return as_value(value, kind).arg
     except TraceError as error:
-        fail_in(cls, method, f"returns for {label} {value!r}: {error.what}")
+        fail_in(cls, method, f"returns {value!r} for {label}: {error.what}")
 
 
 def _flattened(cls: type, method: str, label: str, values: Any) -> list[Any]:
@@ -462,10 +471,10 @@ def _obs_words(cls: type, label: str, space: dict[str, Any], values: Any, as_wor
     per_word = {"box": 1, "binary": 32, "bytes": 4}.get(kind, 4 if all(bound <= 256 for bound in below) else 2)
     if isinstance(values, Packed):
         if kind == "box":
-            fail_in(cls, "observe", f"returns {label} packed; real numbers are not packed")
+            fail_in(cls, "observe", f"returns operant.math.packed for {label}; a Box of floats cannot be packed")
         count = -(-size // per_word)
         if len(values.words) != count:
-            fail_in(cls, "observe", f"returns {label} in {len(values.words)} words; it has {count}")
+            fail_in(cls, "observe", f"returns {len(values.words)} packed words for {label}; expected {count}")
         packed = [Value("uint", _checked(cls, "observe", label, word, "uint")) for word in values.words]
         if kind != "index" and size % per_word:
             # What is past the end is no input of the network.
@@ -510,15 +519,15 @@ def _obs_space(space: Any, where: str) -> dict[str, Any]:
     kind = type(space).__name__
     if kind == "Dict":
         if any(type(part).__name__ == "Dict" for part in space.spaces.values()):
-            raise TypeError(f"{where}: a Dict inside a Dict is not possible here; give its parts to the outer one")
+            raise TypeError(f"{where}: nested Dict spaces are not supported; move the inner parts to the outer Dict")
         return {"parts": [[name, _obs_space(part, f"{where}, {name}")] for name, part in space.spaces.items()]}
     if kind == "Discrete":
         if space.start != 0:
-            raise ValueError(f"{where}: a Discrete space starts at 0 here, this one at {space.start}")
+            raise ValueError(f"{where}: a Discrete space must have start=0, got {space.start}")
         return {"index": {"shape": [], "below": [int(space.n)]}}
     if kind == "MultiDiscrete":
         if np.any(np.asarray(getattr(space, "start", 0)) != 0):
-            raise ValueError(f"{where}: a MultiDiscrete space starts at 0 here")
+            raise ValueError(f"{where}: a MultiDiscrete space must have start=0")
         return {"index": {"shape": list(space.nvec.shape), "below": [int(n) for n in space.nvec.reshape(-1)]}}
     if kind == "MultiBinary":
         return {"binary": {"shape": list(space.shape)}}
@@ -532,7 +541,7 @@ def _obs_space(space: Any, where: str) -> dict[str, Any]:
             if space.dtype == np.uint8 and np.all(space.high == 255):
                 return {"bytes": {"shape": shape}}
             return {"index": {"shape": shape, "below": [int(high) + 1 for high in space.high.reshape(-1)]}}
-        raise ValueError(f"{where}: a Box of {space.dtype} starts at 0 here")
+        raise ValueError(f"{where}: a Box of {space.dtype} must have low=0")
     raise TypeError(f"{where}: expected a Box, Discrete, MultiDiscrete, MultiBinary or Dict of Gymnasium, got {space!r}")
 
 

@@ -75,7 +75,7 @@ def sqrt(x: Any) -> Value:
 
 
 def floor(x: Any) -> Value:
-    """Greatest whole number not above, as a Float."""
+    """The largest whole number not above x, as a Float."""
     return as_value(x, "float")._apply("FloatFloor", "float")
 
 
@@ -152,7 +152,8 @@ def to_int(x: Any) -> Value:
 
 
 def to_uint(x: Any) -> Value:
-    """The bits of `to_int(x)`: a whole number that is not negative keeps its value."""
+    """A Float is converted with `to_int` first, so at most 2147483647 is returned; a negative Int wraps (-1 becomes 4294967295);
+    a Bool becomes 1 or 0."""
     value = _any(x)
     if value.kind == "mask":
         return select(value, 1, 0)
@@ -197,8 +198,8 @@ class Table:
 
 
 def table(entries: Any) -> Table:
-    """A table of constants: `table(entries)[index]`. Past the end it gives the last entry. Entries are whole numbers that are not
-    negative, or real numbers."""
+    """A table of constants: `table(entries)[index]`. Past the end it gives the last entry. Entries are non-negative integers
+    or floats."""
     array = np.asarray(entries)
     if array.size == 0 or array.dtype.kind not in "iuf":
         fail(f"a table has numbers, at least one, got {entries!r}")

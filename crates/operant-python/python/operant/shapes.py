@@ -1,5 +1,5 @@
 """Shapes for `draw` of a world: what `operant play` and the monitor show of a state. Coordinates are Floats, whole numbers or
-numbers of Python, x to the right and y up; `where` is a Bool that says whether the shape is there.
+numbers of Python, x to the right and y up; `where` is a Bool that says whether the shape is drawn.
 """
 
 from __future__ import annotations

@@ -157,6 +157,13 @@ fn an_environments_table_overrides_its_file_for_that_environment_only() {
         with_files("", "[pendulum]\ngama = 0.1", &CommandLine::default(), &[]).expect_err("no such key");
     assert!(error.what.contains("did you mean \"gamma\""), "{error}");
     assert!(error.place.expect("a place").ends_with("operant.toml:2"));
+    // A table of a world, whose name is known only where it is used: its keys are checked, and nothing of it applies.
+    let file = "gamma = 0.3\n[treasure_hunt]\ngamma = 0.1\n";
+    let requested = with_files("", file, &CommandLine::default(), &[]).expect("it may be a world's");
+    assert_eq!(requested.settings.learner.gamma, 0.3);
+    let file = "[treasure_hunt]\ngama = 0.1";
+    let error = with_files("", file, &CommandLine::default(), &[]).expect_err("no such key");
+    assert!(error.what.contains("did you mean \"gamma\""), "{error}");
     let known = EnvFacts { options: [("length".to_owned(), 10.0.into())].into(), ..facts() };
     let missing = Path::new("/nonexistent");
     let error = layered(known, &set(&["length=5"]), None, None, missing, []).expect_err("an option");

@@ -1,0 +1,96 @@
+//! Worlds from outside the program: files, and classes that a Python records. The Python here is a script that answers as Python does.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use common::{Finished, Place, SMALL};
+
+/// A world that was recorded from examples/worlds.
+fn fixture(name: &str) -> String {
+    format!("{}/../../crates/operant-env/tests/data/{name}.world", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// `operant` with a Python of its own, whose environment is active.
+fn with_python(place: &Place, script: &str, args: &[&str]) -> Finished {
+    let python = place.path().join("venv/bin/python");
+    std::fs::create_dir_all(python.parent().expect("a directory")).expect("made");
+    std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).expect("written");
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let mut command = place.command(args);
+    Finished::of(command.env("VIRTUAL_ENV", place.path().join("venv")).output().expect("started"))
+}
+
+#[test]
+fn a_world_trains_and_its_run_needs_no_file() {
+    let place = Place::new();
+    std::fs::copy(fixture("cartpole"), place.path().join("mine.world")).expect("copied");
+    let short = ["--set", "total_timesteps=1280", "--set", "eval_episodes=2", "--quiet"];
+    let train = [&["train", "./mine.world", "--name", "first"][..], SMALL, &short[..]].concat();
+    assert_eq!(place.operant(&train).code, Some(0));
+    std::fs::remove_file(place.path().join("mine.world")).expect("removed");
+    assert_eq!(place.operant(&["eval", "first", "--episodes", "2", "--json"]).json()["env"], "my_cartpole");
+
+    // Another world of the name in the run's place: its checkpoint is refused, and nothing changes.
+    let kept = place.path().join("runs/first/env.world");
+    let text = std::fs::read_to_string(&kept).expect("the run keeps its world");
+    std::fs::write(&kept, text.replacen("\"time_limit\":500", "\"time_limit\":400", 1)).expect("written");
+    assert_eq!(place.operant(&["eval", "first", "--episodes", "2"]).code, Some(0), "a limit is no rule");
+    std::fs::write(&kept, text.replacen("float_sub", "float_add", 1)).expect("written");
+    place.operant(&["eval", "first"]).assert_error(2, &["its file or rules have changed", "step_"]);
+    std::fs::write(&kept, text.replacen("my_cartpole", "other", 1)).expect("written");
+    place
+        .operant(&["eval", "first"])
+        .assert_error(2, &["trained with my_cartpole", "world other", "env.world"]);
+}
+
+#[test]
+fn files_that_are_no_worlds_are_refused() {
+    let place = Place::new();
+    place
+        .operant(&["train", "./none.world"])
+        .assert_error(2, &["cannot be read", "./none.world", "check the path"]);
+    place.write("text.world", "hello");
+    place.operant(&["train", "text.world"]).assert_error(2, &["it is not a world", "text.world"]);
+    let text = std::fs::read_to_string(fixture("cartpole")).expect("a fixture");
+    place.write("later.world", &text.replacen("\"operant_world\": 1", "\"operant_world\": 9", 1));
+    place.operant(&["envs", "later.world"]).assert_error(2, &["version 9", "update operant"]);
+    place.write("taken.world", &text.replacen("my_cartpole", "cartpole", 1));
+    place
+        .operant(&["train", "taken.world"])
+        .assert_error(2, &["built-in environment cartpole", "my_cartpole"]);
+    assert!(!Path::new(&place.path().join("runs")).exists(), "nothing was trained");
+}
+
+#[test]
+fn classes_are_recorded_by_the_active_python() {
+    let place = Place::new();
+    let copy = format!(
+        "echo printed by the module; [ \"$2\" = operant._record ] && cp {} \"$4\"",
+        fixture("cartpole")
+    );
+    let shown = with_python(&place, &copy, &["emit", "mine.py:CartPole"]);
+    assert_eq!(shown.code, Some(0), "{shown:#?}");
+    assert!(shown.stdout.starts_with("// my_cartpole"), "only the result is on stdout: {}", shown.stdout);
+    assert!(
+        shown.stderr.contains("recording mine.py:CartPole with") && shown.stderr.contains("venv/bin/python")
+    );
+
+    // What Python says when the package is missing, or an older one without this module.
+    for message in [
+        "python: Error while finding module specification for 'operant._record' (ModuleNotFoundError: No module named 'operant')",
+        "python: No module named operant._record",
+    ] {
+        let failed =
+            with_python(&place, &format!("echo \"{message}\" >&2; exit 1"), &["train", "mine:World"]);
+        failed.assert_error(2, &["has no package operant", "pip install operant-rl"]);
+    }
+    // A module of the user's whose name begins alike.
+    let message = "ModuleNotFoundError: No module named 'operant_extras'\n  mine.py:1 in <module>";
+    let failed = with_python(&place, &format!("printf \"{message}\" >&2; exit 1"), &["train", "mine:World"]);
+    failed.assert_error(2, &["No module named 'operant_extras'", "where: mine:World"]);
+    let missing =
+        place.command(&["train", "mine:World"]).env("VIRTUAL_ENV", "/nonexistent").output().expect("started");
+    Finished::of(missing).assert_error(2, &["cannot be started", "activate the Python environment"]);
+}
