@@ -62,7 +62,8 @@ fn metrics_continue_once_there_is_space_again() {
         "--set",
         "solved_at=1e9",
     ];
-    let Some(mut command) = on_a_disk_of(&place, "512k", &args) else { return };
+    // Far more than the rows written until the signal, however late this test gets its turns: a checkpoint has to fit as well.
+    let Some(mut command) = on_a_disk_of(&place, "128m", &args) else { return };
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
     place.guard(&child);

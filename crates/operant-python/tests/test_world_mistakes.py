@@ -73,10 +73,10 @@ def two_draws(s, own):
     om.when(s.b, lambda x: own.uniform() + own.uniform(), s.x)
 
 
-UNKNOWN = "not known while the world is recorded: a {} has another value in every environment; use .*{}"
+UNKNOWN = "needs a concrete value, but an? {} is symbolic while the world is recorded: .*; use .*{}"
 LEAKED = r"inside a rule of operant\.math\.when or repeat.*return it from the rule"
 KEPT = "recorded by another call; keep numbers in the state's fields, not on self"
-OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call reserve and turns before it"
+OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call reserve or turns before when or repeat"
 
 
 # fmt: off
@@ -98,14 +98,14 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: float(s.x), UNKNOWN.format("Float", r"operant\.math")),
         (lambda s, a, d: int(s.x), UNKNOWN.format("Float", r"operant\.math\.to_int or to_uint")),
         (lambda s, a, d: round(s.x), r"operant\.math\.round"),
-        (lambda s, a, d: np.sin(s.x), r"NumPy function such as sin cannot be recorded; operant\.math has"),
-        (lambda s, a, d: np.maximum(s.x, 1.0), r"NumPy function such as maximum.*operant\.math has"),
-        (lambda s, a, d: np.add.reduce(s.x), r"NumPy function such as add.*operant\.math has"),
+        (lambda s, a, d: np.sin(s.x), r"NumPy function such as sin cannot be recorded; use the function of operant\.math"),
+        (lambda s, a, d: np.maximum(s.x, 1.0), r"NumPy function such as maximum.*operant\.math"),
+        (lambda s, a, d: np.add.reduce(s.x), r"NumPy function such as add.*operant\.math"),
         (lambda s, a, d: np.array([s.x]), r"a NumPy function needs.*use operant\.math"),
         (lambda s, a, d: np.clip(s.x, 0, 1), r"a NumPy function needs.*use operant\.math"),
         (lambda s, a, d: np.where(s.b, 1, 2), r"a NumPy function needs.*use operant\.math"),
         (lambda s, a, d: np.sum(s.few), "NumPy function such as add.*elements of an array"),
-        (lambda s, a, d: np.ones(3) * s.x, r"array of NumPy does not mix with values.*operant\.math\.table"),
+        (lambda s, a, d: np.ones(3) * s.x, r"NumPy array cannot be combined with a recorded value.*operant\.math\.table"),
         (lambda s, a, d: np.ones(3) * s.few, "NumPy function such as multiply.*elements"),
         (lambda s, a, d: s.x * np.ones(3), "a Float is expected, got array"),
         # One number is no list.
@@ -113,9 +113,9 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: list(s.x), "iterating: a Float is one number.*is an array"),
         (lambda s, a, d: len(s.x), r"len\(\): a Float is one number"),
         # Kinds.
-        (lambda s, a, d: s.x + s.n, r"a Float and a Uint do not mix; convert it with operant\.math\.to_float"),
-        (lambda s, a, d: s.i < s.n, r"an Int and a Uint do not mix.*operant\.math\.to_int"),
-        (lambda s, a, d: s.b * s.x, r"a Bool and a Float do not mix; compare it, as in x != 0"),
+        (lambda s, a, d: s.x + s.n, r"a Float and a Uint do not mix; convert one of them with operant\.math\.to_float"),
+        (lambda s, a, d: s.i < s.n, r"an Int and a Uint do not mix.*to_int or to_uint"),
+        (lambda s, a, d: s.b * s.x, r"a Bool and a Float do not mix; convert the Bool with .*, or compare the other value, as in x != 0"),
         (lambda s, a, d: s.n + 0.5, r"0\.5 is a real number where a Uint is expected; convert the other side.*to_float"),
         (lambda s, a, d: s.n - -1, r"-1 does not fit a Uint, which goes from 0 to 4294967295"),
         (lambda s, a, d: s.i * 2**31, "2147483648 does not fit an Int"),
@@ -135,7 +135,7 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: s.n // 0, "// of a Uint takes a constant from 1 to 4294967295, got 0"),
         (lambda s, a, d: s.i // 2, r"// is not defined for an Int; convert it with operant\.math\.to_float"),
         (lambda s, a, d: s.n << 40, "<< 40: numbers have 32 bits, so a shift is at most 31"),
-        (lambda s, a, d: s.i >> s.n, r"an Int is shifted by a constant; use operant\.math\.to_uint"),
+        (lambda s, a, d: s.i >> s.n, r">> of an Int takes a constant; if x is not negative, use operant\.math\.to_uint"),
         (lambda s, a, d: s.x << 1, "<< is not defined for a Float"),
         (lambda s, a, d: s.x & 1, "& is not defined for a Float"),
         (lambda s, a, d: ~s.x, "~ is not defined for a Float"),
@@ -192,12 +192,12 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: loop_of(s, d.reserve(1)), OUTSIDE),
         (lambda s, a, d: om.when(s.b, lambda x: d.reserve(1).uniform(), s.x), OUTSIDE),
         (lambda s, a, d: two_draws(s, d.reserve(1)), "than were reserved; reserve more"),
-        (lambda s, a, d: d.reserve(s.n), "reserve takes numbers of draws from 1 to .* got <Uint>"),
-        (lambda s, a, d: d.turns(4, 0), "turns takes numbers of draws from 1 to .* got 0"),
+        (lambda s, a, d: d.reserve(s.n), "reserve: expected constant integers from 1 to .* got <Uint>"),
+        (lambda s, a, d: d.turns(4, 0), "turns: expected constant integers from 1 to .* got 0"),
         (lambda s, a, d: d.turns(2**26, 2**26), "more draws than were reserved"),
-        (lambda s, a, d: d.integer(5, 5), r"draws from 5 \.\. 5 - 1, which is empty"),
-        (lambda s, a, d: d.integer(0), "which is empty"),
-        (lambda s, a, d: d.integer(-2, 3), "not from 0 to"),
+        (lambda s, a, d: d.integer(5, 5), r"expected 0 <= low < high <= 4294967295, got low 5 and high 5"),
+        (lambda s, a, d: d.integer(0), "got low 0 and high 0"),
+        (lambda s, a, d: d.integer(-2, 3), "got low -2 and high 3"),
         (lambda s, a, d: d.integer(2.5), "integer takes whole numbers, got 2.5"),
         (lambda s, a, d: d.integer(1, s.n), "integer takes one Uint: its upper end; add the lower end"),
         (lambda s, a, d: d.uniform(0, s.x), r"uniform takes constants, got <Float>; scale what it draws"),
@@ -252,13 +252,13 @@ def test_values_of_other_calls():
             operant.make_vec(made(step=step))
     with pytest.raises(operant.TraceError, match=line_of(assigns, 1) + f".*{KEPT}"):
         operant.make_vec(made(step=assigns))
-    with pytest.raises(operant.TraceError, match=line_of(draws, 1) + "these draws are of another call"):
+    with pytest.raises(operant.TraceError, match=line_of(draws, 1) + "these draws belong to another call"):
         operant.make_vec(made(step=draws))
     with pytest.raises(operant.TraceError, match=f"step returns a state whose x .*{KEPT}"):
         operant.make_vec(made(step=lambda self, s, a, d: (self.kept_state, 0.0, False)))
-    with pytest.raises(operant.TraceError, match=f"step returns for the reward .*{KEPT}"):
+    with pytest.raises(operant.TraceError, match=f"step returns .* for the reward: .*{KEPT}"):
         operant.make_vec(made(step=lambda self, s, a, d: (s, self.kept, False)))
-    with pytest.raises(operant.TraceError, match="work in the rules of a world, while they are recorded"):
+    with pytest.raises(operant.TraceError, match="can be used only while the rules of a world are recorded"):
         om.sqrt(2.0)
 
 
@@ -305,24 +305,24 @@ def test_an_error_of_the_rule_itself_is_raised():
         ("step", lambda self, s, a, d: (s, 0.0, False, False), "it returns a state, the reward"),
         ("step", lambda self, s, a, d: None, "step returns None"),
         ("step", lambda self, s, a, d: (0, 0.0, False), r"step returns 0; it returns a state: self\.State\(x=\.\., n=\.\.,"),
-        ("step", lambda self, s, a, d: (s, s.n, False), r"for the reward <Uint>: a Float is expected, .*operant\.math\.to_float"),
-        ("step", lambda self, s, a, d: (s, s.b, False), r"for the reward <Bool>: a Float is expected, .*where\(condition, 1, 0\)"),
-        ("step", lambda self, s, a, d: (s, True, False), "for the reward True: a Float is expected"),
-        ("step", lambda self, s, a, d: (s, 0.0, s.x), "for whether it terminated <Float>: a Bool is expected, got a Float; compare it"),
-        ("step", lambda self, s, a, d: (s, 0.0, 0), "for whether it terminated 0: a Bool is expected"),
+        ("step", lambda self, s, a, d: (s, s.n, False), r"<Uint> for the reward: a Float is expected, .*operant\.math\.to_float"),
+        ("step", lambda self, s, a, d: (s, s.b, False), r"<Bool> for the reward: a Float is expected, .*operant\.math\.to_float"),
+        ("step", lambda self, s, a, d: (s, True, False), "True for the reward: a Float is expected"),
+        ("step", lambda self, s, a, d: (s, 0.0, s.x), "<Float> for terminated: a Bool is expected, got a Float; compare it"),
+        ("step", lambda self, s, a, d: (s, 0.0, 0), "0 for terminated: a Bool is expected"),
         ("reset", lambda self, d: None, r"reset returns None; it returns a state: self\.State\("),
         ("reset", lambda self, d: d.uniform(), "reset returns <Float>; it returns a state"),
         ("observe", lambda self, s: [s.x, s.x], "observe returns 2 numbers for the observation; its space has 1"),
-        ("observe", lambda self, s: [s.n], r"returns for the observation <Uint>: a Float is expected.*to_float"),
-        ("observe", lambda self, s: None, "observe returns for the observation None: numbers are expected, got None"),
-        ("observe", lambda self, s: om.packed([s.n]), "packed; real numbers are not packed"),
+        ("observe", lambda self, s: [s.n], r"returns <Uint> for the observation: a Float is expected.*to_float"),
+        ("observe", lambda self, s: None, "observe returns None for the observation: numbers are expected, got None"),
+        ("observe", lambda self, s: om.packed([s.n]), "packed for the observation; a Box of floats cannot be packed"),
         ("legal", lambda self, s: [True, s.b], "legal returns 2 values; there are 3 choices"),
-        ("legal", lambda self, s: [True, s.b, s.n], "legal returns for choice 2 <Uint>: a Bool is expected"),
+        ("legal", lambda self, s: [True, s.b, s.n], "legal returns <Uint> for choice 2: a Bool is expected"),
         ("legal", lambda self, s: None, "legal returns None: numbers are expected"),
         ("draw", lambda self, s: None, r"draw returns None; it returns a list of operant\.shapes"),
         ("draw", lambda self, s: [s.x], r"draw returns \[<Float>\]; it returns a list of operant\.shapes"),
-        ("draw", lambda self, s: [shapes.circle((0, 0), s.b)], "draw returns for a coordinate <Bool>: a Float is expected"),
-        ("draw", lambda self, s: [shapes.circle((0, 0), 1, where=s.n)], "for the `where` of a shape <Uint>: a Bool is expected"),
+        ("draw", lambda self, s: [shapes.circle((0, 0), s.b)], "draw returns <Bool> for a coordinate: a Float is expected"),
+        ("draw", lambda self, s: [shapes.circle((0, 0), 1, where=s.n)], "<Uint> for the `where` of a shape: a Bool is expected"),
         ("draw", lambda self, s: [shapes.circle((0, 0), 1, tone="pink")], "tone: expected one of ground, .*, got 'pink'"),
         ("draw", lambda self, s: [shapes.polygon([(0, 0), (1, 1)])], r"points: expected at least 3 pairs \(x, y\)"),
         ("draw", lambda self, s: [shapes.circle((0, 0, 0), 1)], r"points: expected at least 1 pairs"),
@@ -339,15 +339,15 @@ def test_results(method, rule, says):
     [
         (spaces.MultiBinary(3), lambda self, s: [s.b, s.b], "2 numbers for the observation; its space has 3"),
         (spaces.MultiBinary(3), lambda self, s: [s.b, s.b, s.n], "a Bool is expected, got a Uint; compare it"),
-        (spaces.MultiBinary(33), lambda self, s: om.packed([s.n]), "in 1 words; it has 2"),
+        (spaces.MultiBinary(33), lambda self, s: om.packed([s.n]), "1 packed words for .*; expected 2"),
         (spaces.Discrete(3), lambda self, s: s.x, r"a Uint is expected, got a Float; convert it with operant\.math\.to_uint"),
         (spaces.Dict(a=REAL, b=REAL), lambda self, s: {"a": s.x}, "for this Dict it returns a dictionary with a, b"),
         (spaces.Dict(a=REAL, b=REAL), lambda self, s: [s.x, s.x], "for this Dict it returns a dictionary with a, b"),
-        (spaces.Dict(a=REAL, b=REAL), lambda self, s: {"a": s.x, "b": s.n}, "for the observation's b <Uint>: a Float is expected"),
+        (spaces.Dict(a=REAL, b=REAL), lambda self, s: {"a": s.x, "b": s.n}, "<Uint> for the observation's b: a Float is expected"),
     ],
 )
 def test_observations_of_other_spaces(space, observe, says):
-    with pytest.raises(operant.TraceError, match=line_of(observe) + f"observe returns .*{says}"):
+    with pytest.raises(operant.TraceError, match=line_of(observe) + f"observe returns.* {says}"):
         operant.make_vec(made(observe=observe, observation_space=space))
 
 
@@ -402,9 +402,9 @@ def test_a_missing_limit():
     [
         (spaces.Text(3), TypeError, "expected a Box, Discrete, MultiDiscrete, MultiBinary or Dict of Gymnasium, got Text"),
         (3, TypeError, "expected a Box, .*, got 3"),
-        (spaces.Discrete(3, start=1), ValueError, "a Discrete space starts at 0 here, this one at 1"),
-        (spaces.Box(1, 5, (2,), np.uint8), ValueError, "a Box of uint8 starts at 0"),
-        (spaces.Dict(a=spaces.Dict(b=REAL)), TypeError, "a Dict inside a Dict is not possible here"),
+        (spaces.Discrete(3, start=1), ValueError, "a Discrete space must have start=0, got 1"),
+        (spaces.Box(1, 5, (2,), np.uint8), ValueError, "a Box of uint8 must have low=0"),
+        (spaces.Dict(a=spaces.Dict(b=REAL)), TypeError, "nested Dict spaces are not supported"),
         (spaces.Dict(a=spaces.Text(3)), TypeError, "observation_space, a: expected a Box"),
         (spaces.Dict(action=REAL), ValueError, "reserved"),
         (spaces.Discrete(70_000), ValueError, "70000 is not from 1 to 65536"),
@@ -421,7 +421,7 @@ def test_observation_spaces_that_are_not_supported(space, error, says):
         (spaces.MultiBinary(3), TypeError, "expected a Discrete or MultiDiscrete space from 0, or a Box of floats, got MultiBinary"),
         (spaces.Discrete(3, start=1), TypeError, "from 0"),
         (spaces.Box(0, 5, (2,), np.uint8), TypeError, "a Box of floats"),
-        (REAL, ValueError, "not finite"),
+        (REAL, ValueError, "needs finite bounds with low < high"),
     ],
 )
 def test_action_spaces_that_are_not_supported(space, error, says):
@@ -435,7 +435,7 @@ def test_action_spaces_that_are_not_supported(space, error, says):
     ("settings", "error", "says"),
     [
         ({"name": "My World"}, ValueError, "name: expected a-z, 0-9 and _, starting with a letter.*got 'My World'"),
-        ({"name": "class"}, ValueError, '"class"; use a-z.* no word of C'),
+        ({"name": "class"}, ValueError, '"class"; use a-z.* no keyword of C'),
         ({"max_episode_steps": 0}, ValueError, "max_episode_steps: expected a whole number from 1 to .* got 0"),
         ({"max_episode_steps": 2**32}, ValueError, "max_episode_steps: .* got 4294967296"),
         ({"max_episode_steps": True}, ValueError, "max_episode_steps: .* got True"),
@@ -470,7 +470,7 @@ def test_a_subclass_with_more_fields_needs_the_decorator():
 
 
 def test_methods_that_the_decorator_gives():
-    with pytest.raises(TypeError, match="Own: @operant.world gives the class emit"):
+    with pytest.raises(TypeError, match="Own: @operant.world adds emit to the class; rename your emit"):
         operant.world(type("Own", (Fields,), {"emit": lambda self: 1, "__annotations__": {"x": operant.Float}}))
 
 

@@ -397,7 +397,7 @@ class _Declaration:
         after, reward, terminated = returned
         results = self._returned_state(cls, "step", after)
         results.append(("reward", _checked(cls, "step", "the reward", reward, "float")))
-        results.append(("terminated", _checked(cls, "step", "whether it terminated", terminated, "mask")))
+        results.append(("terminated", _checked(cls, "step", "terminated", terminated, "mask")))
         return results
 
     def _observe(self, world: Any, recorder: _core.Recorder, space: dict[str, Any]) -> _Results:
@@ -460,7 +460,7 @@ def _flattened(cls: type, method: str, label: str, values: Any) -> list[Any]:
     try:
         return flattened(values)
     except TraceError as error:
-        fail_in(cls, method, f"returns {label}{values!r}: {error.what}")
+        fail_in(cls, method, f"returns {values!r}{label}: {error.what}")
 
 
 def _obs_words(cls: type, label: str, space: dict[str, Any], values: Any, as_words: bool) -> list[_core.Arg]:
@@ -483,7 +483,7 @@ def _obs_words(cls: type, label: str, space: dict[str, Any], values: Any, as_wor
             return [word.arg for word in packed]
         bits = 32 // per_word
         values = [(packed[k // per_word] >> bits * (k % per_word)) & ((1 << bits) - 1) for k in range(size)]
-    numbers = _flattened(cls, "observe", f"for {label} ", values)
+    numbers = _flattened(cls, "observe", f" for {label}", values)
     if len(numbers) != size:
         fail_in(cls, "observe", f"returns {len(numbers)} numbers for {label}; its space has {size}")
     if kind == "box":
