@@ -37,7 +37,7 @@ fn a_world_trains_and_its_run_needs_no_file() {
     let text = std::fs::read_to_string(&kept).expect("the run keeps its world");
     std::fs::write(&kept, text.replacen("\"time_limit\":500", "\"time_limit\":400", 1)).expect("written");
     assert_eq!(place.operant(&["eval", "first", "--episodes", "2"]).code, Some(0), "a limit is no rule");
-    std::fs::write(&kept, text.replacen("float_sub", "float_add", 1)).expect("written");
+    std::fs::write(&kept, text.replacen("\"float_mul\"", "\"float_add\"", 1)).expect("written");
     place.operant(&["eval", "first"]).assert_error(2, &["its file or rules have changed", "step_"]);
     std::fs::write(&kept, text.replacen("my_cartpole", "other", 1)).expect("written");
     place
