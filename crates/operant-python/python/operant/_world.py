@@ -14,7 +14,8 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from operant import _core, _trace
-from operant._trace import Array, Draws, FieldType, Packed, TraceError, Value, as_value, fail, flattened, recording
+from operant._draws import Draws
+from operant._trace import Array, FieldType, Packed, TraceError, Value, as_value, fail, flattened, recording
 from operant.shapes import Shape
 
 C = TypeVar("C", bound=type)
