@@ -13,8 +13,19 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-metrics", &[]),
     ("operant-host", &[]),
     ("operant-env", &[&["operant-lane"]]),
+    ("operant-gym", &[&["operant-env", "operant-lane"]]),
     ("operant-learn", &[&["operant-env", "operant-lane", "operant-cuda"]]),
-    ("operant-run", &[&["operant-learn", "operant-env", "operant-cuda", "operant-metrics", "operant-host"]]),
+    (
+        "operant-run",
+        &[&[
+            "operant-learn",
+            "operant-gym",
+            "operant-env",
+            "operant-cuda",
+            "operant-metrics",
+            "operant-host",
+        ]],
+    ),
     ("operant-bench", &[UP_TO_RUN]),
     ("operant-cli", &[UP_TO_RUN, &["operant-bench", "operant-monitor"]]),
     ("operant-monitor", &[&["operant-metrics"]]),
@@ -27,6 +38,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
 const UP_TO_RUN: &[&str] = &[
     "operant-run",
     "operant-learn",
+    "operant-gym",
     "operant-env",
     "operant-lane",
     "operant-cuda",

@@ -43,6 +43,9 @@ pub struct TileSpec {
     pub first: u32,
     /// R: environments, a multiple of 16, at most 256.
     pub rows: usize,
+    /// How many of them the caller reads, the first ones. Lanes step all of them; an environment that is expensive to step leaves the
+    /// others out.
+    pub count: usize,
     /// Global step at which their first episodes begin.
     pub step: u64,
     /// Whether random streams are those of evaluation.
@@ -62,6 +65,7 @@ impl TileSpec {
             seed,
             first,
             rows,
+            count: rows,
             step: 0,
             evaluation: false,
             lanes: LaneWidth::WIDEST,
@@ -79,6 +83,17 @@ pub struct StepError {
     pub env: String,
     /// What happened.
     pub what: String,
+    /// The remedy; empty if there is none beyond what happened.
+    pub remedy: &'static str,
+}
+
+/// What environments in processes of their own count; zeros for others.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct EnvCounters {
+    /// Seconds that threads of the trainer have waited for them, over all threads.
+    pub waited_s: f64,
+    /// How often one of them failed and was restarted.
+    pub restarts: u64,
 }
 
 /// The buffers into which a [`Stepper`] writes a policy's inputs. Columns are environments.
@@ -106,7 +121,8 @@ pub struct Stepped<'a> {
     pub truncated: &'a mut [u16],
     /// `(R)`: undiscounted return of the episode. Valid only if it ended.
     pub returns: &'a mut [f32],
-    /// `(R)`: its length in steps. Valid only if it ended.
+    /// `(R)`: its length in steps. Valid only if it ended. 0 for an end that is not one of a whole episode: the environment failed, or
+    /// the game goes on behind a lost life. Statistics leave those out.
     pub lengths: &'a mut [u32],
 }
 
@@ -210,6 +226,16 @@ pub trait AnyEnv: Send + Sync + 'static {
     /// The environment as CUDA C++; None if it runs only on a CPU.
     fn emit(&self) -> Option<String> {
         self.world().map(|world| world.emit())
+    }
+
+    /// What happened to environments since the last call and is worth a warning, such as the restart of a worker process.
+    fn messages(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What its environments have counted since the start.
+    fn counters(&self) -> EnvCounters {
+        EnvCounters::default()
     }
 
     /// Draws a state, `(leaves)`, with a few shapes.

@@ -48,7 +48,7 @@ registry::environments! {
 /// The lanes that environments are written over.
 pub use operant_lane as lane;
 
-pub use any::{AnyEnv, LaneWidth, Seen, StepError, Stepped, Stepper, TileSpec, running_words};
+pub use any::{AnyEnv, EnvCounters, LaneWidth, Seen, StepError, Stepped, Stepper, TileSpec, running_words};
 pub use doc::markdown;
 pub use env::{Env, Step};
 pub use packing::Packing;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use operant_env::Scene;
+use operant_env::{EnvCounters, Scene};
 
 use crate::snapshot::Snapshot;
 
@@ -150,6 +150,18 @@ pub trait Backend: Send {
     /// The choices made for the device, in one line; None if there were none.
     fn how(&self) -> Option<String> {
         None
+    }
+    /// What happened to environments since the last call and is worth a warning.
+    fn messages(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+    /// What environments in processes of their own have counted.
+    fn env_counters(&self) -> EnvCounters {
+        EnvCounters::default()
+    }
+    /// Whether a snapshot holds the running episodes. If not, a resumed run begins new ones.
+    fn saves_episodes(&self) -> bool {
+        true
     }
     /// A counter of work done, such as steps of a tile: it increases as long as the device works, also within an update.
     fn pulse(&self) -> Arc<AtomicU64>;

@@ -38,9 +38,9 @@ pub fn evaluate(
     round: u64,
 ) -> Result<Evaluation, LearnError> {
     let count = episodes.len();
-    let firsts: Vec<usize> = episodes.step_by(LANES).collect();
-    let outcomes: Vec<[Outcome; LANES]> =
-        firsts.par_iter().map(|&first| sixteen(inputs, first as u32, round)).collect::<Result<_, _>>()?;
+    let (end, firsts): (_, Vec<usize>) = (episodes.end, episodes.step_by(LANES).collect());
+    let play = |&first: &usize| up_to_sixteen(inputs, first as u32, LANES.min(end - first), round);
+    let outcomes: Vec<[Outcome; LANES]> = firsts.par_iter().map(play).collect::<Result<_, _>>()?;
     let outcomes = || outcomes.iter().flatten().take(count);
     Ok(Evaluation {
         returns: outcomes().map(|outcome| outcome.episodic_return).collect(),
@@ -58,12 +58,17 @@ struct Outcome {
     trace: u64,
 }
 
-/// Plays 16 episodes in parallel until the last one has ended.
-fn sixteen(inputs: &EvalInputs<'_>, first: u32, round: u64) -> Result<[Outcome; LANES], LearnError> {
+/// Plays up to 16 episodes in parallel until the last one has ended.
+fn up_to_sixteen(
+    inputs: &EvalInputs<'_>,
+    first: u32,
+    count: usize,
+    round: u64,
+) -> Result<[Outcome; LANES], LearnError> {
     let (env, network) = (inputs.env, inputs.policy.network());
     let spec = env.spec();
     let start = round << 32;
-    let tile = TileSpec { step: start, evaluation: true, ..TileSpec::new(inputs.seed, first, LANES) };
+    let tile = TileSpec { step: start, evaluation: true, count, ..TileSpec::new(inputs.seed, first, LANES) };
     let mut stepper = env.stepper(tile)?;
     let head = &network.architecture.head;
     let mut activations = Activations::<1>::new(network);
@@ -79,10 +84,11 @@ fn sixteen(inputs: &EvalInputs<'_>, first: u32, round: u64) -> Result<[Outcome; 
     let packing = network.architecture.packing.as_ref();
     let mut seen = vec![f32x16::ZERO; packing.map_or(0, |_| network.architecture.input.words())];
     let mut outcomes = [Outcome::default(); LANES];
-    let mut playing = u16::MAX;
+    let mut playing = u16::MAX >> (LANES - count);
 
     stepper.observe(outputs.seen())?;
-    for step in 0..u64::from(spec.time_limit) {
+    // Every episode ends by itself, at the latest by its time limit.
+    for step in 0.. {
         if step % PULSE_STEPS == 0 {
             inputs.pulse.fetch_add(1, Ordering::Relaxed);
         }
@@ -114,7 +120,9 @@ fn sixteen(inputs: &EvalInputs<'_>, first: u32, round: u64) -> Result<[Outcome; 
         clip(&spec.actions, &actions, &mut clipped);
         stepper.submit(bytemuck::cast_slice(clipped.as_flattened()), start | step)?;
         stepper.collect(outputs.stepped())?;
-        let first_end = (outputs.terminated[0] | outputs.truncated[0]) & playing;
+        // An environment that failed plays another episode; a game may go on behind the loss of a life.
+        let whole = (0..LANES).filter(|&i| outputs.lengths[i] > 0).fold(0, |bits, i| bits | 1 << i);
+        let first_end = (outputs.terminated[0] | outputs.truncated[0]) & playing & whole;
         for i in (0..LANES).filter(|i| first_end >> i & 1 == 1) {
             outcomes[i].episodic_return = f64::from(outputs.returns[i]);
             outcomes[i].length = u64::from(outputs.lengths[i]);

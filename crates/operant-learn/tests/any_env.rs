@@ -111,7 +111,7 @@ impl Thread {
     }
 
     fn dead(&self) -> StepError {
-        StepError { env: "copyist".into(), what: "its thread has died".into() }
+        StepError { env: "copyist".into(), what: "its thread has died".into(), remedy: "" }
     }
 
     /// The bit under the cursor as 1 or -1, and the share of the word that is done.
@@ -222,7 +222,7 @@ impl AnyEnv for Copyist {
     fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError> {
         if tile.autoreset != Autoreset::SameStep {
             let what = format!("autoreset {:?} is not supported", tile.autoreset);
-            return Err(StepError { env: self.spec().name, what });
+            return Err(StepError { env: self.spec().name, what, remedy: "" });
         }
         Ok(Box::new(Thread::start(self, tile)))
     }

@@ -11,6 +11,7 @@ mod policy;
 #[cfg(feature = "test-features")]
 mod test_worlds;
 mod train;
+mod worker;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +29,13 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::refuse_second_interpreter(module.py())
+        crate::refuse_second_interpreter(module.py())?;
+        // Worker processes of environments run in the Python of this process.
+        let executable: Option<String> = module.py().import("sys")?.getattr("executable")?.extract()?;
+        if let Some(executable) = executable.filter(|path| !path.is_empty()) {
+            operant_run::world::set_interpreter(executable.into());
+        }
+        Ok(())
     }
 
     #[pymodule_export]
@@ -47,6 +54,8 @@ mod _core {
     use crate::policy::Policy;
     #[pymodule_export]
     use crate::train::{Control, evaluate, list_runs, metrics, result, train};
+    #[pymodule_export]
+    use crate::worker::WorkerChannel;
     #[pymodule_export]
     use crate::world::{Arg, RecordedDraws, RecordedTurns, Recorder, World, add_world};
 }

@@ -40,6 +40,7 @@ fn in_python(text: &str) -> String {
         ("`operant runs`", "operant.runs()".to_owned()),
         ("--config FILE", "config".to_owned()),
         ("--set env.", "env_options: ".to_owned()),
+        ("`operant train --resume ", "`operant.resume: ".to_owned()),
         ("--resume", "operant.resume".to_owned()),
     ]);
     // A flag may begin with another one.

@@ -103,7 +103,10 @@ impl From<LearnError> for Error {
             }
             LearnError::Snapshot(problem) => Error::usage(format!("the checkpoint does not fit: {problem}"))
                 .remedy("use the environment that it was trained with, with the same options (--set env.*), files and network"),
-            LearnError::Environment(error) => Error::new(ErrorKind::Device, error.to_string()),
+            LearnError::Environment(error) => {
+                let failed = Error::new(ErrorKind::Device, error.to_string());
+                if error.remedy.is_empty() { failed } else { failed.remedy(error.remedy) }
+            }
             LearnError::Cuda(error) => error.into(),
         }
     }

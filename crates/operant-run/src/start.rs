@@ -212,6 +212,10 @@ impl Start<'_> {
             notices.push(Notice::Warning(format!("pin = true: {unbound}")));
         }
         notices.extend(backend.how().map(Notice::Note));
+        if home.checkpoint.is_some() && !backend.saves_episodes() {
+            let what = "worker processes cannot save their environments: new episodes begin";
+            notices.push(Notice::Note(what.to_owned()));
+        }
         if let Some(reason) = settings.num_envs_chosen() {
             let num_envs = settings.learner.num_envs;
             notices.push(Notice::Note(format!("num_envs: {num_envs}, which auto chose: {reason}")));

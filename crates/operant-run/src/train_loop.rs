@@ -174,7 +174,9 @@ impl Training<'_> {
     fn collect(&mut self, ahead: u64) -> Result<UpdateStats> {
         self.release();
         let host = self.clocks.collected.elapsed().saturating_sub(self.clocks.paused);
-        let stats = self.clocks.in_flight.next(self.backend, ahead)?;
+        let next = self.clocks.in_flight.next(self.backend, ahead);
+        self.report_environments();
+        let stats = next.map_err(|error| self.saved_after(error.into()))?;
         let now = Instant::now();
         let busy_s = (now - self.clocks.mark).as_secs_f64();
         let (period, host) = ((now - self.clocks.collected).as_secs_f64(), host.as_secs_f64());
@@ -367,7 +369,9 @@ impl Training<'_> {
             progress.poll();
             signals.stopped_by().is_some()
         };
-        let played = evaluate::play(self.backend, episodes, round, stopped)?;
+        let played = evaluate::play(self.backend, episodes, round, stopped);
+        self.report_environments();
+        let played = played.map_err(|error| self.saved_after(error))?;
         let Some(evaluation) = played else { return Ok(None) };
         let summary = EvalSummary::of(&evaluation);
         let wall_s = self.wall_s();
@@ -442,6 +446,21 @@ impl Training<'_> {
                 self.warn(&format!("{error}\ntraining continues; checkpoints lost so far: {lost}"));
             }
         }
+    }
+
+    /// Reports what happened to environments, such as restarts.
+    fn report_environments(&mut self) {
+        for message in self.backend.messages() {
+            self.warn(&message);
+        }
+    }
+
+    /// Saves a checkpoint after the failure of an environment that has no state to lose. Returns the error.
+    fn saved_after(&mut self, error: Error) -> Error {
+        if error.kind == ErrorKind::Device && !self.backend.saves_episodes() && self.state.updates > 0 {
+            self.try_to_save(None);
+        }
+        error
     }
 
     pub fn note(&mut self, line: &str) {

@@ -1,11 +1,12 @@
-//! Worlds from outside the program: files that `save` wrote, classes in Python, and the worlds that runs keep.
+//! Worlds from outside the program: files that `save` wrote, classes in Python, Gymnasium environments, and the worlds that runs keep.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use operant_env::world::{World, WorldEnv};
 use operant_env::{AnyEnv, Registry};
+use operant_gym::{Description, GymEnv};
 
 use crate::error::{Error, Result};
 
@@ -20,10 +21,13 @@ pub fn is_file(name: &str) -> bool {
     name.ends_with(ENDING) || Path::new(name).is_file()
 }
 
-/// Whether a name means a class in Python, `module:Class` or `path/to/file.py:Class`.
+/// Whether a name means an environment that Python has: `module:Class`, `path/to/file.py:Class`, or `gym:ID` of Gymnasium. Keyword
+/// arguments may follow a question mark.
 pub fn is_python(name: &str) -> bool {
-    name.rsplit_once(':')
-        .is_some_and(|(module, class)| !module.is_empty() && !class.is_empty() && !class.contains('/'))
+    let target = name.split_once('?').map_or(name, |(target, _)| target);
+    target.rsplit_once(':').is_some_and(|(module, class)| {
+        !module.is_empty() && !class.is_empty() && (module == "gym" || !class.contains('/'))
+    })
 }
 
 /// The environment of a file.
@@ -57,19 +61,30 @@ pub fn of_run(run: &Path, name: &str, registry: &Registry) -> Result<Option<Arc<
     if !path.is_file() {
         return Ok(None);
     }
-    let env = load(&path, registry)?;
+    let env = load_any(&path, registry)?;
     let found = env.spec().name;
     if found != name {
-        return Err(Error::usage(format!(
-            "the run was trained with {name}, but this file contains the world {found}"
-        ))
-        .at(path.display().to_string())
-        .remedy("restore the file that the run was trained with"));
+        return Err(Error::usage(format!("the run was trained with {name}, but this file contains {found}"))
+            .at(path.display().to_string())
+            .remedy("restore the file that the run was trained with"));
     }
     Ok(Some(env))
 }
 
-/// Records a class with `@operant.world`: `module:Class`, by the Python of `$VIRTUAL_ENV`, or the first `python3`.
+/// The world or the Gymnasium environment of a file that a run keeps, or that was just recorded.
+fn load_any(path: &Path, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
+    let Ok(text) = std::fs::read(path) else { return load(path, registry) };
+    if !Description::is_meant(&text) {
+        return load(path, registry);
+    }
+    let description = Description::from_json(&text, &interpreter()).map_err(|error| {
+        Error::usage(format!("the environment cannot be used: {error}")).at(path.display().to_string())
+    })?;
+    Ok(Arc::new(GymEnv::new(description)))
+}
+
+/// Records what a name means in Python: a class with `@operant.world`, or the spaces of a Gymnasium environment. The Python is that of
+/// `$VIRTUAL_ENV`, or the first `python3`.
 ///
 /// # Errors
 /// When there is no Python, it has no operant, or the class cannot be recorded.
@@ -79,7 +94,8 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         Error::disk("a temporary directory cannot be made", &std::env::temp_dir(), &error)
     })?;
     let path = scratch.path().join(FILE);
-    eprintln!("recording {name} with {}", python.display());
+    let doing = if name.starts_with("gym:") { "reading the spaces of" } else { "recording" };
+    eprintln!("{doing} {name} with {}", python.display());
     let output = Command::new(&python)
         .args(["-m", "operant._record", name])
         .arg(&path)
@@ -90,7 +106,7 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         .output()
         .map_err(|error| {
             Error::usage(format!(
-                "{name} is a class in Python, and {} cannot be started: {error}",
+                "{name} is an environment in Python, and {} cannot be started: {error}",
                 python.display()
             ))
             .remedy("activate the Python environment that has operant-rl, or give a file that `save` wrote")
@@ -107,14 +123,30 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         return Err(error.at(name.to_owned()).remedy(if lacks {
             "install it there: pip install operant-rl; or activate the environment that has it"
         } else {
-            "correct the class; docs/your-own-world.md has examples"
+            "correct the name or the class; docs/your-own-world.md has examples"
         }));
     }
-    load(&path, registry)
+    if !path.is_file() {
+        let what = format!("{} ended before it had recorded {name}", python.display());
+        return Err(Error::usage(what)
+            .remedy("look whether the module, or the constructor of the environment, ends the process"));
+    }
+    load_any(&path, registry)
+}
+
+/// The Python of this process, where one runs in it.
+static INTERPRETER: OnceLock<PathBuf> = OnceLock::new();
+
+/// From now on environments in Python run in this one. The first call counts.
+pub fn set_interpreter(python: PathBuf) {
+    let _ = INTERPRETER.set(python);
 }
 
 /// The Python that runs modules of the user.
 fn interpreter() -> PathBuf {
+    if let Some(python) = INTERPRETER.get() {
+        return python.clone();
+    }
     match std::env::var_os("VIRTUAL_ENV") {
         Some(environment) if !environment.is_empty() => Path::new(&environment).join("bin/python"),
         _ => PathBuf::from("python3"),

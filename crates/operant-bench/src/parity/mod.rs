@@ -301,7 +301,7 @@ impl<'a> Reference<'a> {
     ) -> Result<Self, LearnError> {
         // The backend keeps a copy.
         let env = env.with_options(&EnvOptions::new()).map_err(|error| {
-            LearnError::Environment(StepError { env: env.spec().name, what: error.to_string() })
+            LearnError::Environment(StepError { env: env.spec().name, what: error.to_string(), remedy: "" })
         })?;
         let mut backend = backend_with(env, config, &CpuOptions::new(1))?.backend;
         backend.set_params(params);

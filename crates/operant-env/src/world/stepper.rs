@@ -81,6 +81,7 @@ impl Programs {
                     "word {word} of the observation of row {row} is {:#x}, which its space does not have",
                     obs[word * rows + row]
                 ),
+                remedy: "correct what `observe` returns",
             }),
         }
     }

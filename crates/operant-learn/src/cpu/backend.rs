@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use operant_env::{ActionSpace, AnyEnv};
+use operant_env::{ActionSpace, AnyEnv, EnvCounters};
 use rayon::prelude::*;
 
 use crate::LearnerState;
@@ -298,7 +298,23 @@ impl<const V: usize> Backend for CpuBackend<V> {
     }
 
     fn scene(&mut self) -> Option<EpisodeRecording> {
+        if !self.saves_episodes() {
+            return None;
+        }
         self.tiles.first_mut()?.recorder.take(&*self.env)
+    }
+
+    fn messages(&mut self) -> Vec<String> {
+        self.env.messages()
+    }
+
+    fn env_counters(&self) -> EnvCounters {
+        self.env.counters()
+    }
+
+    /// Environments without a state cannot be saved.
+    fn saves_episodes(&self) -> bool {
+        !self.env.leaves().is_empty()
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {

@@ -1,20 +1,21 @@
-"""`python -m operant._record MODULE:CLASS FILE`, or `FILE.py:CLASS FILE`: what `operant train module:Class` runs. Writes the recorded
-world to FILE."""
+"""`python -m operant._record NAME FILE`: what `operant train NAME` runs for `module:Class`, `FILE.py:Class` and `gym:ID`. Writes the
+recorded world to FILE, or the description of a Gymnasium environment."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
 import sys
 import traceback
 from types import ModuleType
 from typing import Any
 
-from operant import _trace, _world
+from operant import _gym, _register, _trace, _world
 
 
-def named(name: str) -> Any:
+def object_named(name: str) -> Any:
     """The object of `package.module:Class`, found from the working directory on, or of `path/to/file.py:Class`."""
     module_name, _, attribute = name.rpartition(":")
     if not module_name or not attribute:
@@ -27,9 +28,35 @@ def named(name: str) -> Any:
             known = f"; it has {', '.join(worlds)}" if worlds else "; it has no class with @operant.world"
             raise SystemExit(f"{module_name} has no {attribute}{known}")
         found = getattr(found, part)
-    if not _world.is_world(found):
-        raise SystemExit(f"{attribute} of {module_name} is not a world; write @operant.world(...) above the class")
     return found
+
+
+def written(name: str) -> tuple[str, list[str]]:
+    """The text of the world or environment of a name, and what to say about it."""
+    target = _gym.parse(name).target
+    if not _gym.is_gym(target):
+        found = object_named(target)
+        if _world.is_world(found):
+            if target != name:
+                raise SystemExit(f"{target} is a world, whose parameters are arguments in Python; leave out {name[len(target) :]}")
+            return _world.recorded(found).to_json(), []
+        if not _register.is_env_maker(found):
+            raise SystemExit(
+                f"{target} is neither a world nor a Gymnasium environment; write @operant.world(...) above a class, or give a class "
+                "that inherits from gymnasium.Env, or a function that returns such an environment"
+            )
+    try:
+        description, notes = _gym.describe(name)
+    except ModuleNotFoundError as error:
+        raise SystemExit(f"{name} needs the package {error.name}; {_extra(name, error.name)}") from None
+    return json.dumps(description, separators=(",", ":")), notes
+
+
+def _extra(name: str, package: str | None) -> str:
+    """The command that installs what an environment lacks."""
+    extras = {"ale_py": "atari", "cv2": "atari", "Box2D": "box2d", "mujoco": "mujoco", "gymnasium": "gymnasium"}
+    extra = extras.get((package or "").partition(".")[0])
+    return f"pip install 'operant-rl[{extra}]'" if extra else f"pip install {package}"
 
 
 def _of_file(path: str) -> ModuleType:
@@ -63,7 +90,11 @@ def main(arguments: list[str]) -> None:
         raise SystemExit("usage: python -m operant._record MODULE:CLASS FILE")
     name, path = arguments
     try:
-        _world.recorded(named(name)).save(path)
+        text, notes = written(name)
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
     except Exception as error:
         # What the rules do wrong is said by the message; other mistakes need their places.
         is_declared = isinstance(error, (TypeError, ValueError)) and _is_ours(error)

@@ -7,10 +7,11 @@ registered at once if Gymnasium has been imported, and else at the end of its im
 from __future__ import annotations
 
 import importlib.machinery
+import os
 import re
 import sys
 from collections.abc import Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from operant import _core
@@ -29,13 +30,39 @@ def ids() -> dict[str, dict[str, Any]]:
 
 
 def asked(id: Any) -> str | _core.World:
-    """The name, or an alias, of the environment with this id, `operant/` being optional; or a world, which is recorded."""
+    """The name, or an alias, of the environment with this id, `operant/` being optional; or a world, which is recorded. A class or
+    function of the user's that makes Gymnasium environments becomes `module:Class`, by which worker processes import it."""
     if not isinstance(id, str):
         from operant import _world
 
-        return _world.registered(id)
+        return _world.registered(id) if _world.is_world(id) or not is_env_maker(id) else _importable(id)
+    if id.startswith("gym:"):
+        return id
     spec = ids().get(id)
     return spec["name"] if spec else id.removeprefix("operant/")
+
+
+def is_env_maker(value: Any) -> bool:
+    """Whether a value makes Gymnasium environments: a class with their methods, or a function."""
+    is_class = isinstance(value, type) and callable(getattr(value, "reset", None)) and callable(getattr(value, "step", None))
+    return is_class or isinstance(value, FunctionType)
+
+
+def _importable(value: Any) -> str:
+    """`module:Class` or `/path/to/file.py:Class`."""
+    name, module = value.__qualname__, sys.modules.get(value.__module__)
+    file = getattr(module, "__file__", None)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not value or (file is None and value.__module__ == "__main__"):
+        raise ValueError(
+            f"env: {name} cannot be imported by the worker processes that step it; define it at the top of a module or a file, not in a "
+            "function or a notebook"
+        )
+    if value.__module__ == "__main__":
+        return f"{os.path.abspath(file)}:{name}"
+    return f"{value.__module__}:{name}"
 
 
 def register() -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from operant import _core
 from operant._policy import Policy
-from operant._register import asked
+from operant._register import asked, is_env_maker
 from operant._world import World, is_world
 
 if TYPE_CHECKING:
@@ -132,12 +132,13 @@ class Run:
 
 
 def train(
-    env: str | World | type,
+    env: str | World | type | Callable[[], Any],
     *,
     on_update: OnUpdate | None = None,
     progress: bool | None = None,
     config: str | os.PathLike[str] | None = None,
     env_options: Mapping[str, float | str | os.PathLike[str]] | None = None,
+    preset: Literal["atari"] | None = None,
     **settings: Unpack[Settings],
 ) -> Run:
     """Trains an agent: the engine of `operant train`, with the same files, checkpoints and bits.
@@ -150,7 +151,9 @@ def train(
 
     Args:
         env: "cartpole", "CartPole-v1" or "operant/CartPole-v1"; `operant.envs.names()` lists them. Or a world: a class with
-            `@operant.world`, or what `operant.load_world` returns.
+            `@operant.world`, or what `operant.load_world` returns. Or a Gymnasium environment, which worker processes step:
+            "gym:LunarLander-v3", "module:Class", a class or a function that returns one.
+        preset: "atari" for the usual preprocessing of ALE environments: `train("gym:ALE/Pong-v5", preset="atari")`.
         on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
             final evaluation. An exception from it stops the run, with a checkpoint, and is raised.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
@@ -166,9 +169,16 @@ def train(
         FloatingPointError: Training diverged.
         RuntimeError: The device failed.
     """
-    if not isinstance(env, str) and not is_world(env):
-        raise TypeError(f"env: expected the name of an environment, such as 'cartpole', or a world, got {env!r}")
-    return _run(asked(env), None, on_update, progress, config, env_options, dict(settings))
+    if not isinstance(env, str) and not is_world(env) and not is_env_maker(env):
+        raise TypeError(
+            f"env: expected the name of an environment, such as 'cartpole', a world, or a class of Gymnasium environments, got {env!r}"
+        )
+    name = asked(env)
+    if preset is not None:
+        if not isinstance(name, str):
+            raise ValueError(f"preset: {preset!r} is for Gymnasium environments, and {env!r} is a world")
+        name += f"{'&' if '?' in name else '?'}preset={preset}"
+    return _run(name, None, on_update, progress, config, env_options, dict(settings))
 
 
 def resume(

@@ -122,7 +122,8 @@ impl<const V: usize> Tile<V> {
         let EnvSpec { obs: space, .. } = env.spec();
         let (words, steps) = (space.words(), config.num_steps);
         let features = if space.is_real() { words } else { 0 };
-        let stepper = env.stepper(TileSpec { lanes, ..TileSpec::new(config.seed, first, V * LANES) })?;
+        let stepper =
+            env.stepper(TileSpec { lanes, count, ..TileSpec::new(config.seed, first, V * LANES) })?;
         let draws = (0..V)
             .map(|v| {
                 ActionDraws::new(
@@ -309,7 +310,8 @@ impl<const V: usize> Tile<V> {
             if v == 0 && ended & 1 == 1 {
                 self.recorder.episode_ended(returns[0]);
             }
-            for i in (0..in_block(self.count, v)).filter(|i| ended >> i & 1 == 1) {
+            let whole = |i: &usize| ended >> i & 1 == 1 && lengths[v][*i] > 0;
+            for i in (0..in_block(self.count, v)).filter(whole) {
                 self.episodes[v].add(f64::from(returns[i]), u64::from(lengths[v][i]));
             }
         }

@@ -1,0 +1,197 @@
+//! What is known of a Gymnasium environment without making it: how to make it, and its spaces. Python writes it once
+//! (`operant._record`), and runs keep it.
+
+use std::path::{Path, PathBuf};
+
+use operant_env::{ActionSpace, EnvSpec, ObsSpace};
+use serde::{Deserialize, Serialize};
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// Settings for environments with discrete and with continuous actions, and for images.
+const DISCRETE: &str = include_str!("../presets/discrete.toml");
+const CONTINUOUS: &str = include_str!("../presets/continuous.toml");
+const IMAGES: &str = include_str!("../presets/images.toml");
+const ATARI: &str = include_str!("../presets/atari.toml");
+
+/// The smallest side of an image that the convolutions of [`IMAGES`] take.
+const SMALLEST_IMAGE: usize = 36;
+
+/// A Gymnasium environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    operant_gym: u32,
+    /// How workers make it: `gym:ID`, `module:Class` or `/path/to/file.py:Class`, with keyword arguments after a question mark.
+    pub(crate) make: String,
+    /// The directory in which modules are looked for first.
+    pub(crate) directory: String,
+    /// Whether it names the legal actions.
+    pub(crate) masked: bool,
+    /// Whether it is an Atari game with the preprocessing of `--preset atari`.
+    pub(crate) atari: bool,
+    /// Name, spaces, time limit.
+    pub(crate) spec: EnvSpec,
+    /// The Python of the workers.
+    #[serde(skip)]
+    pub(crate) python: PathBuf,
+}
+
+/// A text is no description.
+#[derive(Debug, thiserror::Error)]
+pub enum DescriptionError {
+    /// It is not of this format.
+    #[error("it describes no Gymnasium environment: {0}")]
+    Format(#[from] serde_json::Error),
+    /// It was written by a later version.
+    #[error("it has version {0} of the format; this program reads up to {VERSION}, so update operant")]
+    Later(u32),
+    /// Its spaces are invalid.
+    #[error("{0}")]
+    Spec(String),
+}
+
+impl Description {
+    /// Whether a text is meant to be a description.
+    pub fn is_meant(text: &[u8]) -> bool {
+        text.starts_with(b"{\"operant_gym\"")
+    }
+
+    /// Reads a text that [`Description::to_json`] or Python wrote, for workers in `python`.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn from_json(text: &[u8], python: &Path) -> Result<Self, DescriptionError> {
+        #[derive(Deserialize)]
+        struct Version {
+            operant_gym: u32,
+        }
+        let Version { operant_gym } = serde_json::from_slice(text)?;
+        if operant_gym > VERSION {
+            return Err(DescriptionError::Later(operant_gym));
+        }
+        let mut description: Self = serde_json::from_slice(text)?;
+        description.python = python.to_owned();
+        let spec = &mut description.spec;
+        spec.check().map_err(|error| DescriptionError::Spec(error.to_string()))?;
+        check_actions(&spec.actions).map_err(DescriptionError::Spec)?;
+        "Gymnasium".clone_into(&mut spec.family);
+        spec.preset = Some(preset(spec, description.atari));
+        Ok(description)
+    }
+
+    /// The text of a file.
+    pub fn to_json(&self) -> String {
+        let mut written = self.clone();
+        written.spec.preset = None;
+        serde_json::to_string(&written).expect("numbers and texts")
+    }
+
+    /// A hash of what the policy sees and does, and of how the environment is made (FNV-1a).
+    pub(crate) fn content(&self) -> u64 {
+        let parts = (&self.make, &self.spec.obs, &self.spec.actions, self.masked, self.atari);
+        let text = serde_json::to_string(&parts).expect("numbers and texts");
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, hash)
+    }
+}
+
+/// The settings that it is trained with unless others are given.
+fn preset(spec: &EnvSpec, atari: bool) -> String {
+    if atari {
+        return ATARI.to_owned();
+    }
+    let mut text = match spec.actions {
+        ActionSpace::Discrete(_) => DISCRETE.to_owned(),
+        ActionSpace::Box { .. } => CONTINUOUS.to_owned(),
+    };
+    if spec.obs.is_real() {
+        text.push_str("norm_obs = true\n");
+    }
+    if has_image(&spec.obs) {
+        text.push_str(IMAGES);
+    }
+    text
+}
+
+/// Whether one part, and only one, is an image that is large enough for convolutions, its channels last.
+fn has_image(obs: &ObsSpace) -> bool {
+    let images: Vec<_> = obs
+        .parts()
+        .into_iter()
+        .filter_map(|(_, part)| match part {
+            ObsSpace::Bytes { shape } if matches!(shape.len(), 2 | 3) => Some(shape.clone()),
+            _ => None,
+        })
+        .collect();
+    matches!(&images[..], [shape] if shape[0].min(shape[1]) >= SMALLEST_IMAGE
+        && shape.get(2).is_none_or(|&channels| channels < SMALLEST_IMAGE))
+}
+
+/// What the policy's outputs cannot be.
+fn check_actions(actions: &ActionSpace) -> Result<(), String> {
+    match actions {
+        ActionSpace::Discrete(choices) if choices.is_empty() || choices.contains(&0) => {
+            Err("an action has no choices".to_owned())
+        }
+        ActionSpace::Box { low, high } if low.is_empty() || low.len() != high.len() => {
+            Err("an action has no numbers".to_owned())
+        }
+        ActionSpace::Box { low, high } if !low.iter().zip(high).all(|(low, high)| low < high) => {
+            Err("an action has a lower bound that is not below its upper bound".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(obs: &str, actions: &str) -> Result<Description, DescriptionError> {
+        let text = format!(
+            r#"{{"operant_gym":1,"make":"gym:X-v0","directory":"/","masked":false,"atari":false,
+            "spec":{{"name":"x_v0","obs":{obs},"actions":{actions},"time_limit":10}}}}"#
+        );
+        Description::from_json(text.as_bytes(), Path::new("python3"))
+    }
+
+    #[test]
+    fn presets_fit_the_spaces() {
+        let box_of = r#"{"box":{"low":[-1.0],"high":["inf"]}}"#;
+        let preset = |obs, actions| described(obs, actions).expect("valid").spec.preset.expect("one");
+        assert!(preset(box_of, r#"{"discrete":[2]}"#).contains("norm_obs = true"));
+        assert!(
+            !preset(r#"{"index":{"shape":[],"below":[16]}}"#, r#"{"discrete":[4]}"#).contains("norm_obs")
+        );
+        let image = preset(r#"{"bytes":{"shape":[96,96,3]}}"#, r#"{"discrete":[4]}"#);
+        assert!(image.contains("conv =") && !image.contains("norm_obs"));
+        assert!(!preset(r#"{"bytes":{"shape":[3,96,96]}}"#, r#"{"discrete":[4]}"#).contains("conv ="));
+        assert!(!preset(r#"{"bytes":{"shape":[8,8]}}"#, r#"{"discrete":[4]}"#).contains("conv ="));
+        assert_ne!(
+            preset(box_of, r#"{"box":{"low":[-1.0],"high":[1.0]}}"#),
+            preset(box_of, r#"{"discrete":[2]}"#)
+        );
+    }
+
+    #[test]
+    fn a_description_reads_back_and_damaged_ones_are_refused() {
+        let description = described(r#"{"binary":{"shape":[3]}}"#, r#"{"discrete":[2]}"#).expect("valid");
+        let text = description.to_json();
+        assert!(Description::is_meant(text.as_bytes()));
+        let again = Description::from_json(text.as_bytes(), Path::new("python3")).expect("valid");
+        assert_eq!(again, description);
+        assert_eq!(again.content(), description.content());
+        let later = text.replace("\"operant_gym\":1", "\"operant_gym\":2");
+        let error = Description::from_json(later.as_bytes(), Path::new("python3")).expect_err("later");
+        assert!(error.to_string().contains("update operant"), "{error}");
+        for damaged in ["", "{}", "[1]", &text[..text.len() / 2], &text.replace("make", "made")] {
+            assert!(Description::from_json(damaged.as_bytes(), Path::new("python3")).is_err(), "{damaged}");
+        }
+        for actions in [r#"{"discrete":[]}"#, r#"{"discrete":[0]}"#, r#"{"box":{"low":[1.0],"high":[1.0]}}"#]
+        {
+            assert!(described(r#"{"binary":{"shape":[3]}}"#, actions).is_err(), "{actions}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A group: the environments of a tile, and the worker processes that step them.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::description::Description;
+use crate::layout::{Layout, Order};
+use crate::shared::SharedWords;
+use crate::worker::{Failure, Worker};
+
+/// How the workers of a group are started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setup {
+    /// Rows of the tile, and how many of them are environments.
+    pub(crate) rows: usize,
+    pub(crate) count: usize,
+    pub(crate) workers: usize,
+    pub(crate) evaluation: bool,
+    pub(crate) time_limit: u32,
+    /// Seconds until a turn without an answer fails.
+    pub(crate) timeout: f64,
+}
+
+/// Worker processes, their memory, and the environments that they step.
+#[derive(Debug)]
+pub(crate) struct Group {
+    shared: SharedWords,
+    file: File,
+    pub(crate) layout: Layout,
+    pub(crate) setup: Setup,
+    pub(crate) workers: Vec<Worker>,
+    deadline: Instant,
+}
+
+impl Group {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// When the system has no memory or starts no process.
+    pub(crate) fn start(description: &Description, setup: Setup) -> io::Result<Self> {
+        let workers = setup.workers.clamp(1, setup.count);
+        let spec = &description.spec;
+        let mask_words = if description.masked { spec.actions.mask_words() } else { 0 };
+        let layout =
+            Layout::new(workers, setup.rows, spec.obs.words(), spec.actions.components(), mask_words);
+        let (shared, file) = SharedWords::create(layout.total)?;
+        let mut group = Self { shared, file, layout, setup, workers: Vec::new(), deadline: Instant::now() };
+        for number in 0..workers {
+            let rows = number * setup.count / workers..(number + 1) * setup.count / workers;
+            let worker = group.start_worker(description, number, rows)?;
+            group.workers.push(worker);
+        }
+        Ok(group)
+    }
+
+    fn start_worker(
+        &self,
+        description: &Description,
+        number: usize,
+        rows: Range<usize>,
+    ) -> io::Result<Worker> {
+        let kind = (self.setup.time_limit, self.setup.evaluation);
+        Worker::start(description, kind, (&self.shared, &self.file, &self.layout), number, rows)
+    }
+
+    /// Replaces a worker by a new process.
+    ///
+    /// # Errors
+    /// When the system starts none.
+    pub(crate) fn replace(&mut self, description: &Description, number: usize) -> io::Result<()> {
+        self.workers[number].end(false);
+        let rows = self.workers[number].rows.clone();
+        self.workers[number] = self.start_worker(description, number, rows)?;
+        Ok(())
+    }
+
+    pub(crate) fn words(&self) -> &[AtomicU32] {
+        self.shared.words()
+    }
+
+    /// Sets what to do with a row in the next turn.
+    pub(crate) fn order(&self, row: usize, order: Order) {
+        self.words()[self.layout.orders + row].store(order as u32, Ordering::Relaxed);
+    }
+
+    /// Begins an episode in a row in the next turn.
+    pub(crate) fn reset(&self, row: usize, seed: u32) {
+        self.words()[self.layout.seeds + row].store(seed, Ordering::Relaxed);
+        self.order(row, Order::Reset);
+    }
+
+    /// Begins a turn of all workers, or of one.
+    pub(crate) fn begin(&mut self, only: Option<usize>) {
+        let timeout = Duration::try_from_secs_f64(self.setup.timeout).unwrap_or(Duration::MAX);
+        let now = Instant::now();
+        // All have the same deadline, so that several that hang are found at the same time.
+        self.deadline = now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 31));
+        for (number, worker) in self.workers.iter_mut().enumerate() {
+            if only.is_none_or(|only| only == number) {
+                worker.begin(&self.shared);
+            }
+        }
+    }
+
+    /// Waits for the end of a worker's turn.
+    pub(crate) fn finish(&mut self, number: usize) -> Result<(), Failure> {
+        self.workers[number].finish(&self.shared, self.deadline, self.setup.timeout)
+    }
+
+    /// Whether all processes still run.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.workers.iter_mut().all(Worker::is_alive)
+    }
+}
+
+/// Two words as a double: the lower one first.
+pub(crate) fn double(words: &[AtomicU32], first: usize) -> f64 {
+    let [low, high] = [0, 1].map(|i| u64::from(words[first + i].load(Ordering::Relaxed)));
+    f64::from_bits(high << 32 | low)
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // All close their environments at the same time.
+        self.workers.iter_mut().for_each(|worker| worker.close(&self.shared));
+        // One that has never answered has no environment to close; it may still import its modules.
+        self.workers.iter_mut().for_each(|worker| worker.end(worker.has_answered));
+    }
+}

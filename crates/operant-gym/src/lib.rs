@@ -1,0 +1,234 @@
+//! Gymnasium environments as [`AnyEnv`]: worker processes make and step them, and exchange observations and actions with the
+//! trainer through shared memory. Each tile of environments is a group with workers of its own, so that the policy computes for one
+//! group while the others step.
+
+mod description;
+mod group;
+mod layout;
+pub mod shared;
+mod stepper;
+mod worker;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use operant_env::{
+    AnyEnv, EnvCounters, EnvOption, EnvOptions, EnvSpec, OptionError, OptionValue, Scene, StepError, Stepper,
+    TileSpec,
+};
+use operant_lane::Leaf;
+
+pub use description::{Description, DescriptionError};
+
+use crate::group::{Group, Setup};
+use crate::stepper::GymStepper;
+
+/// A Gymnasium environment.
+#[derive(Debug)]
+pub struct GymEnv {
+    running: Arc<Running>,
+}
+
+/// Values of the options.
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    /// Worker processes of a group.
+    workers: usize,
+    /// Seconds until a turn without an answer fails.
+    timeout: f64,
+    /// Failures after which the run ends.
+    restarts: u32,
+    /// Steps after which an episode is truncated.
+    time_limit: u32,
+}
+
+/// What the groups of an environment share.
+#[derive(Debug)]
+struct Running {
+    description: Description,
+    options: Options,
+    /// Groups that played an evaluation, for the next one.
+    idle: Mutex<Vec<Group>>,
+    failures: AtomicU64,
+    waited_ns: AtomicU64,
+    messages: Mutex<Vec<String>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    fn new(description: Description, options: Options) -> Self {
+        Self {
+            description,
+            options,
+            idle: Mutex::default(),
+            failures: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
+            messages: Mutex::default(),
+        }
+    }
+
+    fn error(&self, what: String, remedy: &'static str) -> StepError {
+        StepError { env: self.description.spec.name.clone(), what, remedy }
+    }
+
+    /// The error of a system that starts no worker.
+    fn cannot_start(&self, error: &io::Error) -> StepError {
+        let python = self.description.python.display();
+        let what = format!("a worker process of {python} cannot be started: {error}");
+        self.error(what, "activate the Python environment that has operant-rl, or free memory and processes")
+    }
+
+    /// A group whose environments are yet to begin.
+    fn take_group(&self, rows: usize, count: usize, evaluation: bool) -> Result<Group, StepError> {
+        let fits = |group: &Group| {
+            let setup = &group.setup;
+            (setup.rows, setup.count, setup.evaluation) == (rows, count, evaluation)
+        };
+        loop {
+            let mut idle = locked(&self.idle);
+            let Some(place) = idle.iter().position(fits) else { break };
+            let mut group = idle.swap_remove(place);
+            drop(idle);
+            if group.is_alive() {
+                return Ok(group);
+            }
+        }
+        let Options { workers, timeout, time_limit, .. } = self.options;
+        let setup = Setup { rows, count, workers, evaluation, time_limit, timeout };
+        Group::start(&self.description, setup).map_err(|error| self.cannot_start(&error))
+    }
+
+    /// Takes a group back for the next evaluation.
+    fn give_group(&self, group: Group) {
+        if group.setup.evaluation {
+            locked(&self.idle).push(group);
+        }
+    }
+
+    /// Counts a failure, and returns how many there were.
+    fn count_failure(&self) -> u64 {
+        self.failures.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn count_waiting(&self, time: Duration) {
+        self.waited_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn say(&self, message: String) {
+        locked(&self.messages).push(message);
+    }
+}
+
+impl GymEnv {
+    /// The environment of a description.
+    pub fn new(mut description: Description) -> Self {
+        // Two groups run at a time on two threads: together a process for each core.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = Options {
+            workers: (cores / 2).max(1),
+            timeout: 60.0,
+            restarts: 16,
+            time_limit: description.spec.time_limit,
+        };
+        description.spec.options = vec![
+            EnvOption::whole(
+                "workers",
+                0,
+                0,
+                1024,
+                "worker processes per group of environments; 0: half the cores",
+            ),
+            EnvOption::number(
+                "timeout",
+                options.timeout,
+                0.1,
+                1e6,
+                "seconds after which a step without an answer counts as failed",
+            ),
+            EnvOption::whole(
+                "restarts",
+                options.restarts,
+                0,
+                1_000_000,
+                "failures of environments after which the run ends",
+            ),
+            EnvOption::whole(
+                "max_episode_steps",
+                0,
+                0,
+                1 << 30,
+                "steps after which an episode is truncated; 0: the environment's own limit",
+            ),
+        ];
+        Self { running: Arc::new(Running::new(description, options)) }
+    }
+}
+
+impl AnyEnv for GymEnv {
+    fn spec(&self) -> EnvSpec {
+        self.running.description.spec.clone()
+    }
+
+    /// None: a worker process cannot save its environment.
+    fn leaves(&self) -> Vec<Leaf> {
+        Vec::new()
+    }
+
+    fn masked(&self) -> bool {
+        self.running.description.masked
+    }
+
+    fn content(&self) -> Option<u64> {
+        Some(self.running.description.content())
+    }
+
+    fn with_options(&self, given: &EnvOptions) -> Result<Arc<dyn AnyEnv>, OptionError> {
+        let mut description = self.running.description.clone();
+        let mut options = self.running.options;
+        for (name, value) in given {
+            description.spec.check_option(name, value)?;
+            let OptionValue::Number(number) = *value else { continue };
+            let whole = number as u32;
+            match name.as_str() {
+                "workers" if whole > 0 => options.workers = whole as usize,
+                "timeout" => options.timeout = number,
+                "restarts" => options.restarts = whole,
+                "max_episode_steps" if whole > 0 => {
+                    options.time_limit = whole.min(description.spec.time_limit);
+                }
+                _ => {}
+            }
+        }
+        description.spec.time_limit = options.time_limit;
+        Ok(Arc::new(Self { running: Arc::new(Running::new(description, options)) }))
+    }
+
+    fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError> {
+        Ok(Box::new(GymStepper::new(Arc::clone(&self.running), tile)?))
+    }
+
+    fn file(&self) -> Option<String> {
+        Some(self.running.description.to_json())
+    }
+
+    fn picture(&self, _: &[u32]) -> Scene {
+        Scene { low: [0.0, 0.0], high: [1.0, 1.0], shapes: Vec::new() }
+    }
+
+    fn messages(&self) -> Vec<String> {
+        std::mem::take(&mut locked(&self.running.messages))
+    }
+
+    fn counters(&self) -> EnvCounters {
+        let running = &self.running;
+        EnvCounters {
+            waited_s: running.waited_ns.load(Ordering::Relaxed) as f64 / 1e9,
+            restarts: running.failures.load(Ordering::Relaxed),
+        }
+    }
+}

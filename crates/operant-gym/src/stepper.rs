@@ -1,0 +1,347 @@
+//! The [`Stepper`] of environments in worker processes: actions in, observations out, and what happens when one fails.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use operant_env::{Autoreset, ObsSpace, Seen, StepError, Stepped, Stepper, TileSpec};
+
+use crate::Running;
+use crate::group::{Group, double};
+use crate::layout::Order;
+use crate::worker::Failure;
+
+/// Environments of a tile. Rows past `count` are none: their observations are zeros.
+pub(crate) struct GymStepper {
+    running: Arc<Running>,
+    tile: TileSpec,
+    count: usize,
+    /// None after a final failure.
+    group: Option<Group>,
+    /// `(R)`: how often a row began an episode with a seed of its own.
+    seeded: Vec<u32>,
+    /// Whether all rows begin new episodes before the next observation.
+    begins: bool,
+    /// Words of an observation that are floats.
+    floats: Vec<Range<usize>>,
+    masked: bool,
+}
+
+impl GymStepper {
+    pub(crate) fn new(running: Arc<Running>, tile: TileSpec) -> Result<Self, StepError> {
+        if tile.autoreset != Autoreset::SameStep {
+            let what =
+                "its worker processes begin the next episode within the step that ended one".to_owned();
+            return Err(running.error(what, "use gymnasium.make_vec for other modes of autoreset"));
+        }
+        let count = tile.count.min(tile.rows);
+        let group = running.take_group(tile.rows, count, tile.evaluation)?;
+        let mut floats: Vec<Range<usize>> = Vec::new();
+        let mut first = 0;
+        for (_, part) in running.description.spec.obs.parts() {
+            if matches!(part, ObsSpace::Box { .. }) {
+                floats.push(first..first + part.words());
+            }
+            first += part.words();
+        }
+        let masked = running.description.masked;
+        Ok(Self {
+            running,
+            tile,
+            count,
+            group: Some(group),
+            seeded: vec![0; tile.rows],
+            begins: true,
+            floats,
+            masked,
+        })
+    }
+
+    /// The seed of the next episode of a row that gets one. The first episodes of a run have seeds as in Gymnasium's vector
+    /// environments: the run's seed plus the environment's number.
+    fn seed(&self, row: usize) -> u32 {
+        let number = self.tile.first + row as u32;
+        let nth = self.seeded[row];
+        if nth == 0 && !self.tile.evaluation {
+            return (self.tile.seed as u32).wrapping_add(number) & (u32::MAX >> 1);
+        }
+        let mut mixed = self.tile.seed ^ if self.tile.evaluation { 0x5bd1_e995_0000_0000 } else { 0 };
+        for word in [u64::from(number), self.tile.step, u64::from(nth)] {
+            mixed = mix(mixed ^ word);
+        }
+        (mixed >> 33) as u32
+    }
+
+    fn group(&mut self) -> &mut Group {
+        self.group.as_mut().expect("no call follows an error")
+    }
+
+    /// Sets a row to begin an episode with a seed in the next turn.
+    fn reset(&mut self, row: usize) {
+        let seed = self.seed(row);
+        self.seeded[row] += 1;
+        self.group().reset(row, seed);
+    }
+
+    /// Begins new episodes everywhere.
+    fn begin_all(&mut self) -> Result<(), StepError> {
+        (0..self.count).for_each(|row| self.reset(row));
+        self.group().begin(None);
+        for number in 0..self.group().workers.len() {
+            let is_new = !self.group().workers[number].has_answered;
+            match self.finish(number) {
+                Ok(()) => {}
+                // What fails at once fails always.
+                Err(failure) if is_new => return Err(self.give_up(number, &failure, "")),
+                Err(failure) => self.replace(number, failure)?,
+            }
+        }
+        self.begins = false;
+        Ok(())
+    }
+
+    /// Waits for a worker's turn, and checks its numbers.
+    fn finish(&mut self, number: usize) -> Result<(), Failure> {
+        self.group().finish(number)?;
+        let group = self.group.as_ref().expect("no call follows an error");
+        let (words, layout, worker) = (group.words(), &group.layout, &group.workers[number]);
+        let is_finite = |word: usize| {
+            let bits = words[word].load(Ordering::Relaxed);
+            bits & 0x7f80_0000 != 0x7f80_0000
+        };
+        for row in worker.rows.clone() {
+            let reward = double(words, layout.rewards + 2 * row);
+            if !reward.is_finite() {
+                return Err(Failure { row: Some(row), what: format!("its reward is {reward}") });
+            }
+            let ended = words[layout.ends + row].load(Ordering::Relaxed) != 0;
+            let obs = layout.obs_of(worker.turn, row);
+            let last = layout.final_obs + row * layout.words;
+            for first in [Some(obs), ended.then_some(last)].into_iter().flatten() {
+                for range in &self.floats {
+                    if let Some(at) = range.clone().find(|at| !is_finite(first + at)) {
+                        let value = f32::from_bits(words[first + at].load(Ordering::Relaxed));
+                        let what = format!("element {at} of its observation is {value}");
+                        return Err(Failure { row: Some(row), what });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a failure happened, for people.
+    fn place(&self, number: usize, failure: &Failure) -> String {
+        let group = self.group.as_ref().expect("no call follows an error");
+        let rows = &group.workers[number].rows;
+        let of = |row: usize| {
+            let seed = group.words()[group.layout.seeds + row].load(Ordering::Relaxed);
+            format!("environment {} (seed {seed})", self.tile.first as usize + row)
+        };
+        let place = match failure.row {
+            Some(row) => of(row),
+            None if rows.len() == 1 => of(rows.start),
+            None => {
+                let first = self.tile.first as usize;
+                format!("environments {} to {}", first + rows.start, first + rows.end - 1)
+            }
+        };
+        if self.tile.evaluation { format!("{place} of an evaluation") } else { place }
+    }
+
+    /// The error of a failure that ends the run.
+    fn give_up(&mut self, number: usize, failure: &Failure, count: &str) -> StepError {
+        let what = format!("{}: {}{count}", self.place(number, failure), failure.what);
+        self.group = None;
+        self.running.error(what, "correct the environment; the traceback, if there is one, names the place")
+    }
+
+    /// Replaces a worker after a failure; its environments begin new episodes.
+    fn replace(&mut self, number: usize, mut failure: Failure) -> Result<(), StepError> {
+        loop {
+            let (failed, most) = (self.running.count_failure(), self.running.options.restarts);
+            if failed > u64::from(most) {
+                let count = format!("\nit was failure {failed}; after {most} the run ends (env.restarts)");
+                return Err(self.give_up(number, &failure, &count));
+            }
+            let place = self.place(number, &failure);
+            self.running.say(format!(
+                "{}: {place}: {}\nthe worker process is replaced and begins new episodes; restarts so far: {failed} of {most}",
+                self.running.description.spec.name, failure.what
+            ));
+            let running = Arc::clone(&self.running);
+            if let Err(error) = self.group().replace(&running.description, number) {
+                self.group = None;
+                return Err(running.cannot_start(&error));
+            }
+            for row in self.group().workers[number].rows.clone() {
+                self.reset(row);
+            }
+            self.group().begin(Some(number));
+            match self.finish(number) {
+                Ok(()) => return Ok(()),
+                Err(again) => failure = again,
+            }
+        }
+    }
+
+    /// Copies observations and legal choices of a worker's rows into columns.
+    fn write_seen(&self, number: usize, seen: &mut Seen<'_>) {
+        let group = self.group.as_ref().expect("no call follows an error");
+        let (words, layout, worker) = (group.words(), &group.layout, &group.workers[number]);
+        let stride = layout.rows;
+        let transpose = |to: &mut [u32], first: usize, width: usize| {
+            for word in 0..width {
+                for row in worker.rows.clone() {
+                    to[word * stride + row] = words[first + row * width + word].load(Ordering::Relaxed);
+                }
+            }
+        };
+        transpose(seen.obs, layout.obs_of(worker.turn, 0), layout.words);
+        transpose(seen.legal, layout.legal, layout.mask_words);
+    }
+
+    /// Copies the last observation of a row into its column.
+    fn write_final(&self, first: usize, row: usize, final_obs: &mut [u32]) {
+        let group = self.group.as_ref().expect("no call follows an error");
+        let source = &group.words()[first..][..group.layout.words];
+        for (word, from) in source.iter().enumerate() {
+            final_obs[word * group.layout.rows + row] = from.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Writes what a turn of a worker gave.
+    fn write_step(&mut self, number: usize, stepped: &mut Stepped<'_>) {
+        self.write_seen(number, &mut stepped.seen);
+        let group = self.group.as_ref().expect("no call follows an error");
+        let (words, layout) = (group.words(), &group.layout);
+        for row in group.workers[number].rows.clone() {
+            stepped.rewards[row] = double(words, layout.rewards + 2 * row) as f32;
+            let ends = words[layout.ends + row].load(Ordering::Relaxed);
+            if ends == 0 {
+                continue;
+            }
+            set_bits(stepped, row, ends);
+            stepped.returns[row] = double(words, layout.returns + 2 * row) as f32;
+            stepped.lengths[row] = words[layout.lengths + row].load(Ordering::Relaxed);
+            self.write_final(layout.final_obs + row * layout.words, row, stepped.final_obs);
+        }
+    }
+
+    /// Writes a step in which a worker failed: its episodes are truncated where they were, and are left out of statistics.
+    fn write_failed(&mut self, number: usize, stepped: &mut Stepped<'_>) {
+        let group = self.group.as_ref().expect("no call follows an error");
+        let worker = &group.workers[number];
+        for row in worker.rows.clone() {
+            stepped.rewards[row] = 0.0;
+            set_bits(stepped, row, 2);
+            stepped.returns[row] = 0.0;
+            stepped.lengths[row] = 0;
+            self.write_final(group.layout.obs_of(worker.turn.wrapping_sub(1), row), row, stepped.final_obs);
+        }
+    }
+
+    /// Rows that are no environments: every choice is legal, as a policy needs one.
+    fn write_unused(&self, legal: &mut [u32]) {
+        if self.masked {
+            for row in legal.chunks_exact_mut(self.tile.rows) {
+                row[self.count..].fill(u32::MAX);
+            }
+        }
+    }
+}
+
+fn set_bits(stepped: &mut Stepped<'_>, row: usize, ends: u32) {
+    for (bit, words) in [&mut *stepped.terminated, &mut *stepped.truncated].into_iter().enumerate() {
+        words[row / 16] |= ((ends >> bit & 1) << (row % 16)) as u16;
+    }
+}
+
+/// The finaliser of SplitMix64: a bijection that spreads every bit.
+fn mix(word: u64) -> u64 {
+    let mut word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+impl Stepper for GymStepper {
+    fn observe(&mut self, mut seen: Seen<'_>) -> Result<(), StepError> {
+        if self.begins {
+            self.begin_all()?;
+        }
+        seen.obs.fill(0);
+        for number in 0..self.group().workers.len() {
+            self.write_seen(number, &mut seen);
+        }
+        self.write_unused(seen.legal);
+        Ok(())
+    }
+
+    fn submit(&mut self, actions: &[f32], _step: u64) -> Result<(), StepError> {
+        let (rows, count) = (self.tile.rows, self.count);
+        let group = self.group();
+        let (words, layout) = (group.words(), &group.layout);
+        for (component, column) in actions.chunks_exact(rows).enumerate() {
+            for (row, action) in column[..count].iter().enumerate() {
+                let word = layout.actions + row * layout.components + component;
+                words[word].store(action.to_bits(), Ordering::Relaxed);
+            }
+        }
+        (0..count).for_each(|row| group.order(row, Order::Step));
+        group.begin(None);
+        Ok(())
+    }
+
+    fn collect(&mut self, mut stepped: Stepped<'_>) -> Result<(), StepError> {
+        stepped.terminated.fill(0);
+        stepped.truncated.fill(0);
+        stepped.rewards.fill(0.0);
+        let begun = Instant::now();
+        let workers = self.group().workers.len();
+        let failures: Vec<Option<Failure>> = (0..workers).map(|number| self.finish(number).err()).collect();
+        self.running.count_waiting(begun.elapsed());
+        for (number, failure) in failures.into_iter().enumerate() {
+            match failure {
+                None => self.write_step(number, &mut stepped),
+                Some(failure) => {
+                    self.write_failed(number, &mut stepped);
+                    self.replace(number, failure)?;
+                    self.write_seen(number, &mut stepped.seen);
+                }
+            }
+        }
+        self.write_unused(stepped.seen.legal);
+        Ok(())
+    }
+
+    /// Worker processes cannot save their environments: the words are how often each row had a seed, so that the new episodes have
+    /// other ones.
+    fn save(&self, words: &mut [u32]) {
+        let (seeded, unused) = words.split_at_mut(self.tile.rows);
+        seeded.copy_from_slice(&self.seeded);
+        unused.fill(0);
+    }
+
+    fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
+        self.seeded.copy_from_slice(&words[..self.tile.rows]);
+        self.begins = true;
+        Ok(())
+    }
+
+    fn restart(&mut self, _: &[u16], _: Option<&[u64]>, _: u64) -> Result<(), StepError> {
+        let what = "its episodes cannot be restarted by the caller".to_owned();
+        Err(self.running.error(what, "use gymnasium.make_vec"))
+    }
+
+    fn state(&self, _: usize, _: &mut [u32]) {}
+}
+
+impl Drop for GymStepper {
+    fn drop(&mut self) {
+        if let Some(group) = self.group.take() {
+            self.running.give_group(group);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! One worker process: how it is started, waited for, and ended.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::Serialize;
+
+use crate::description::Description;
+use crate::layout::{Control, Layout, TEXT_BYTES};
+use crate::shared::{SharedWords, post, wait};
+
+/// Time between two looks whether a process that does not answer has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long a worker has to close its environments before it is killed.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// Why a turn has no results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The row, where it is known.
+    pub(crate) row: Option<usize>,
+    /// What happened, with the traceback if there is one.
+    pub(crate) what: String,
+}
+
+/// What a worker is started with: one JSON argument.
+#[derive(Serialize)]
+struct Task<'a> {
+    make: &'a str,
+    directory: &'a str,
+    masked: bool,
+    evaluation: bool,
+    /// Process of the trainer.
+    parent: u32,
+    first: usize,
+    end: usize,
+    time_limit: u32,
+    text_bytes: usize,
+    no_row: u32,
+    control: Control,
+    layout: &'a Layout,
+}
+
+/// A worker process and its rows.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    child: Child,
+    pub(crate) rows: Range<usize>,
+    pub(crate) control: Control,
+    /// The last turn that was begun.
+    pub(crate) turn: u32,
+    /// Whether it has finished a turn.
+    pub(crate) has_answered: bool,
+}
+
+impl Worker {
+    /// Starts a process. Its words become those before its first turn.
+    ///
+    /// # Errors
+    /// When the system starts none.
+    pub(crate) fn start(
+        description: &Description,
+        (time_limit, evaluation): (u32, bool),
+        (shared, file, layout): (&SharedWords, &File, &Layout),
+        number: usize,
+        rows: Range<usize>,
+    ) -> io::Result<Self> {
+        let (control, words) = (layout.control(number), shared.words());
+        let turn = words[control.turn].load(Ordering::Relaxed);
+        words[control.done].store(turn, Ordering::Relaxed);
+        for word in [control.close, control.failed, control.text_bytes] {
+            words[word].store(0, Ordering::Relaxed);
+        }
+        let task = Task {
+            make: &description.make,
+            directory: &description.directory,
+            masked: description.masked,
+            evaluation,
+            parent: std::process::id(),
+            first: rows.start,
+            end: rows.end,
+            time_limit,
+            text_bytes: TEXT_BYTES,
+            no_row: Control::NO_ROW,
+            control,
+            layout,
+        };
+        let task = serde_json::to_string(&task).expect("numbers and texts");
+        let mut command = Command::new(&description.python);
+        command
+            .args(["-m", "operant._worker", &task])
+            .stdin(Stdio::from(file.try_clone()?))
+            // What an environment prints is not a result of this program.
+            .stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
+        // There is a process for each core already.
+        for threads in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
+            if std::env::var_os(threads).is_none() {
+                command.env(threads, "1");
+            }
+        }
+        Ok(Self { child: command.spawn()?, rows, control, turn, has_answered: false })
+    }
+
+    /// Begins a turn.
+    pub(crate) fn begin(&mut self, shared: &SharedWords) {
+        self.turn = self.turn.wrapping_add(1);
+        post(&shared.words()[self.control.turn]);
+    }
+
+    /// Waits for the end of the turn.
+    ///
+    /// # Errors
+    /// When an environment failed, the process ended, or it did not answer before `deadline`, `timeout` seconds after the beginning.
+    pub(crate) fn finish(
+        &mut self,
+        shared: &SharedWords,
+        deadline: Instant,
+        timeout: f64,
+    ) -> Result<(), Failure> {
+        let done = &shared.words()[self.control.done];
+        let mut ended = None;
+        loop {
+            let seen = done.load(Ordering::Acquire);
+            if seen == self.turn {
+                break;
+            }
+            // It may have answered and ended between the two looks, so the word is read once more.
+            if let Some(status) = ended {
+                return Err(Failure { row: None, what: said(status) });
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if wait(done, seen, left.min(LOOK)) != seen {
+                continue;
+            }
+            if left.is_zero() {
+                let what = format!("no answer within {timeout} s (env.timeout)");
+                return Err(Failure { row: None, what });
+            }
+            ended = self.child.try_wait().ok().flatten();
+        }
+        self.has_answered = true;
+        let words = shared.words();
+        match words[self.control.failed].load(Ordering::Relaxed) {
+            0 => Ok(()),
+            row => {
+                let row =
+                    (row != Control::NO_ROW).then(|| row as usize - 1).filter(|row| self.rows.contains(row));
+                Err(Failure { row, what: self.text(shared) })
+            }
+        }
+    }
+
+    /// The text that a worker left.
+    fn text(&self, shared: &SharedWords) -> String {
+        let words = shared.words();
+        let bytes = (words[self.control.text_bytes].load(Ordering::Relaxed) as usize).min(TEXT_BYTES);
+        let text: Vec<u8> = words[self.control.text..][..bytes.div_ceil(4)]
+            .iter()
+            .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
+            .take(bytes)
+            .collect();
+        String::from_utf8_lossy(&text).trim_end().to_owned()
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks the process to close its environments and end.
+    pub(crate) fn close(&mut self, shared: &SharedWords) {
+        shared.words()[self.control.close].store(1, Ordering::Relaxed);
+        post(&shared.words()[self.control.turn]);
+    }
+
+    /// Ends the process, at once or after it had time to close its environments.
+    pub(crate) fn end(&mut self, kindly: bool) {
+        if kindly && let Ok(process) = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()) {
+            let timeout = Timespec { tv_sec: CLOSING.as_secs() as i64, tv_nsec: 0 };
+            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How a process ended.
+fn said(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("the worker process ended with exit code {code}"),
+        (None, Some(signal)) => format!("the worker process was killed by signal {signal}"),
+        (None, None) => "the worker process ended".to_owned(),
+    }
+}

@@ -1,0 +1,383 @@
+"""Gymnasium environments for the engine: how they are named and made, and what their spaces are in its terms."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Steps after which an episode of an environment without a limit of its own is truncated: an evaluation plays whole episodes.
+UNLIMITED = 10_000
+
+# The largest index that the engine has a feature for.
+MOST_CHOICES = 1 << 16
+
+Words = NDArray[np.uint32]
+
+
+class Parsed(NamedTuple):
+    """A name such as `gym:LunarLander-v3?continuous=true`."""
+
+    target: str
+    arguments: dict[str, Any]
+    preset: str | None
+
+
+def parse(name: str) -> Parsed:
+    """Splits a name into what makes the environment, its keyword arguments, and the preprocessing."""
+    target, _, query = name.partition("?")
+    arguments: dict[str, Any] = {}
+    for key, value in parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)):
+        try:
+            arguments[key] = json.loads(value)
+        except ValueError:
+            arguments[key] = value
+    preset = arguments.pop("preset", None)
+    if preset not in (None, "atari"):
+        raise ValueError(f"there is no preset {preset} for Gymnasium environments; there is atari")
+    return Parsed(target, arguments, preset)
+
+
+def is_gym(name: str) -> bool:
+    """Whether a name has Gymnasium make an environment by its id."""
+    return name.startswith("gym:")
+
+
+def make(name: str, *, evaluation: bool = False) -> Any:
+    """The environment of a name, with the preprocessing of its preset."""
+    import gymnasium
+
+    target, arguments, preset = parse(name)
+    if is_gym(target):
+        id = target.removeprefix("gym:")
+        maker: Callable[..., Any] = lambda **arguments: gymnasium.make(_registered(id), **arguments)  # noqa: E731
+    else:
+        from operant import _record
+
+        maker = _record.object_named(target)
+    if preset == "atari":
+        from operant import _atari
+
+        return _atari.make(maker, arguments, evaluation)
+    return maker(**arguments)
+
+
+def _registered(id: str) -> str:
+    """The id. Packages that register environments with Gymnasium only when they are imported are imported."""
+    import gymnasium
+
+    namespace = id.partition("/")[0] if "/" in id else ""
+    if namespace == "ALE" or re.search(r"(NoFrameskip|Deterministic)-v[04]$", id):
+        import ale_py
+
+        if id not in gymnasium.registry:
+            gymnasium.register_envs(ale_py)
+    return id
+
+
+class Part(NamedTuple):
+    """One array of an observation: where the environment's value has it, and how it becomes words."""
+
+    path: tuple[Any, ...]
+    space: Any
+    name: str
+    # The engine's space, as it is written in files.
+    spec: dict[str, Any]
+    words: int
+    # Writes a value into the words of the part.
+    write: Callable[[Any, Words], None]
+
+
+def parts(space: Any) -> list[Part]:
+    """The arrays of an observation, in order. Nested dictionaries and tuples are flattened: their names are joined by `_`."""
+    from gymnasium import spaces
+
+    found: list[Part] = []
+
+    def visit(space: Any, path: tuple[Any, ...]) -> None:
+        if isinstance(space, spaces.Dict):
+            for key, inner in space.items():
+                visit(inner, (*path, key))
+        elif isinstance(space, spaces.Tuple):
+            for index, inner in enumerate(space.spaces):
+                visit(inner, (*path, index))
+        else:
+            found.append(_part(space, path))
+
+    visit(space, ())
+    if not found:
+        raise ValueError(f"observation_space: {space} has no arrays")
+    return found
+
+
+def obs_spec(parts: Sequence[Part]) -> dict[str, Any]:
+    """The engine's observation space."""
+    if len(parts) == 1 and not parts[0].path:
+        return parts[0].spec
+    return {"parts": [[part.name, part.spec] for part in parts]}
+
+
+def _part(space: Any, path: tuple[Any, ...]) -> Part:
+    from gymnasium import spaces
+
+    name = "_".join(re.sub(r"[^A-Za-z0-9_]", "_", str(key)) for key in path)
+    shape = tuple(getattr(space, "shape", None) or ())
+    where = f"observation_space{''.join(f'[{key!r}]' for key in path)}"
+    if isinstance(space, spaces.Box):
+        if space.dtype == np.uint8 and bool(np.all(space.low == 0)) and bool(np.all(space.high == 1)) or space.dtype == np.bool_:
+            return _bits(space, path, name, shape)
+        if space.dtype == np.uint8 and len(shape) > 0:
+            size = int(np.prod(shape))
+            return Part(path, space, name, {"bytes": {"shape": list(shape)}}, -(-size // 4), _write_bytes(where, shape, size))
+        low, high = (np.broadcast_to(bound, shape).astype(np.float64).ravel() for bound in (space.low, space.high))
+        if low.size == 0:
+            raise ValueError(f"{where}: {space} has no numbers")
+        spec = {"box": {"low": [_bound(x) for x in low], "high": [_bound(x) for x in high]}}
+        return Part(path, space, name, spec, low.size, _write_floats(where, shape, low.size))
+    if isinstance(space, spaces.Discrete):
+        return _indices(space, path, name, where, (), np.asarray([int(space.n)]), np.asarray(int(space.start)))
+    if isinstance(space, spaces.MultiDiscrete):
+        nvec, start = np.asarray(space.nvec), np.asarray(getattr(space, "start", 0))
+        return _indices(space, path, name, where, shape, nvec.ravel(), np.broadcast_to(start, shape))
+    if isinstance(space, spaces.MultiBinary):
+        return _bits(space, path, name, shape)
+    raise ValueError(
+        f"{where}: {type(space).__name__} is not supported; there are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple "
+        "of these: wrap the environment in gymnasium.wrappers.TransformObservation"
+    )
+
+
+def _bound(bound: float) -> float | str:
+    return float(bound) if np.isfinite(bound) else "inf" if bound > 0 else "-inf"
+
+
+def _checked(where: str, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    array = np.asarray(value)
+    if array.shape != shape:
+        raise ValueError(f"{where} has the shape {shape}, but an observation had the shape {array.shape}")
+    return array
+
+
+def _write_floats(where: str, shape: tuple[int, ...], size: int) -> Callable[[Any, Words], None]:
+    def write(value: Any, words: Words) -> None:
+        array = _checked(where, value, shape)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"{where}: an observation had elements of type {array.dtype}")
+        words.view(np.float32)[:] = array.reshape(size)
+
+    return write
+
+
+def _write_bytes(where: str, shape: tuple[int, ...], size: int) -> Callable[[Any, Words], None]:
+    def write(value: Any, words: Words) -> None:
+        array = _checked(where, value, shape)
+        if array.dtype != np.uint8:
+            if array.dtype.kind not in "iu" or array.min() < 0 or array.max() > 255:
+                raise ValueError(f"{where}: an observation had elements of type {array.dtype} that are not bytes")
+            array = array.astype(np.uint8)
+        words.view(np.uint8)[:size] = array.reshape(size)
+
+    return write
+
+
+def _bits(space: Any, path: tuple[Any, ...], name: str, shape: tuple[int, ...]) -> Part:
+    where = f"observation_space{''.join(f'[{key!r}]' for key in path)}"
+    size = int(np.prod(shape))
+    if size == 0:
+        raise ValueError(f"{where}: {space} has no numbers")
+
+    def write(value: Any, words: Words) -> None:
+        bits = _checked(where, value, shape).reshape(size)
+        if bits.dtype != np.bool_ and (bits.min() < 0 or bits.max() > 1):
+            raise ValueError(f"{where}: an observation had elements from {bits.min()} to {bits.max()}, not 0 and 1")
+        packed = np.packbits(bits.astype(bool), bitorder="little")
+        words.view(np.uint8)[: packed.size] = packed
+
+    return Part(path, space, name, {"binary": {"shape": list(shape)}}, -(-size // 32), write)
+
+
+def _indices(
+    space: Any, path: tuple[Any, ...], name: str, where: str, shape: tuple[int, ...], below: NDArray[Any], start: NDArray[Any]
+) -> Part:
+    if below.size == 0 or below.max() > MOST_CHOICES:
+        raise ValueError(f"{where}: {space} has more than {MOST_CHOICES} values of an index; wrap the environment so that it has fewer")
+    kind: Any = np.uint8 if below.max() <= 256 else np.uint16
+    per_word = 4 // np.dtype(kind).itemsize
+    size = below.size
+
+    def write(value: Any, words: Words) -> None:
+        indices = (_checked(where, value, shape) - start).reshape(size)
+        if indices.dtype.kind not in "iu":
+            raise TypeError(f"{where}: an observation had elements of type {indices.dtype}, not whole numbers")
+        if (indices < 0).any() or (indices >= below).any():
+            raise ValueError(f"{where}: the observation {value} is not in {space}")
+        words.view(kind)[:size] = indices
+
+    bounds = [int(below[0])] if (below == below[0]).all() else [int(bound) for bound in below]
+    return Part(path, space, name, {"index": {"shape": list(shape), "below": bounds}}, -(-size // per_word), write)
+
+
+class Actions(NamedTuple):
+    """An action space in the engine's terms."""
+
+    spec: dict[str, Any]
+    components: int
+    # The environment's action, from the engine's numbers.
+    read: Callable[[NDArray[np.float32]], Any]
+    # Choices of each component; empty for real numbers.
+    choices: list[int]
+
+
+def actions(space: Any, where: str = "action_space") -> Actions:
+    """How the engine's actions become the environment's."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return _discrete([int(space.n)], lambda numbers: np.int64(int(numbers[0]) + start), where)
+    if isinstance(space, spaces.MultiDiscrete):
+        shape, first = space.shape, np.asarray(getattr(space, "start", 0))
+        read = lambda numbers: numbers.astype(space.dtype).reshape(shape) + first.astype(space.dtype)  # noqa: E731
+        return _discrete([int(n) for n in np.asarray(space.nvec).ravel()], read, where)
+    if isinstance(space, spaces.MultiBinary):
+        shape = tuple(space.shape)
+        return _discrete([2] * int(np.prod(shape)), lambda numbers: numbers.astype(space.dtype).reshape(shape), where)
+    if isinstance(space, spaces.Box):
+        if space.dtype is not None and space.dtype.kind != "f":
+            raise ValueError(f"{where}: {space} has whole numbers in a Box; use Discrete or MultiDiscrete")
+        low, high = (np.broadcast_to(bound, space.shape).astype(np.float64).ravel() for bound in (space.low, space.high))
+        spec = {"box": {"low": [_bound(x) for x in low], "high": [_bound(x) for x in high]}}
+        return Actions(spec, low.size, lambda numbers: numbers.astype(space.dtype).reshape(space.shape), [])
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        return _composed(space, where)
+    raise ValueError(
+        f"{where}: {type(space).__name__} is not supported; there are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
+    )
+
+
+def _discrete(choices: list[int], read: Callable[[NDArray[np.float32]], Any], where: str) -> Actions:
+    if not choices:
+        raise ValueError(f"{where}: an action has no components")
+    return Actions({"discrete": choices}, len(choices), read, choices)
+
+
+def _composed(space: Any, where: str) -> Actions:
+    from gymnasium import spaces
+
+    is_dict = isinstance(space, spaces.Dict)
+    keys = list(space.spaces) if is_dict else list(range(len(space.spaces)))
+    inner = [actions(space[key], f"{where}[{key!r}]") for key in keys]
+    if not inner:
+        raise ValueError(f"{where}: {space} has no actions")
+    ends = np.cumsum([one.components for one in inner]).tolist()
+    starts = [0, *ends[:-1]]
+
+    def read(numbers: NDArray[np.float32]) -> Any:
+        values = [one.read(numbers[first:end]) for one, first, end in zip(inner, starts, ends, strict=True)]
+        return dict(zip(keys, values, strict=True)) if is_dict else tuple(values)
+
+    kinds = {"discrete" if one.choices else "box" for one in inner}
+    if kinds == {"discrete"}:
+        choices = [n for one in inner for n in one.choices]
+        return Actions({"discrete": choices}, len(choices), read, choices)
+    if kinds == {"box"}:
+        low, high = ([x for one in inner for x in one.spec["box"][bound]] for bound in ("low", "high"))
+        return Actions({"box": {"low": low, "high": high}}, len(low), read, [])
+    raise ValueError(f"{where}: {space} has choices and real numbers; a policy has one of the two")
+
+
+def mask_of(env: Any, info: Any) -> Any:
+    """The legal actions as the environment names them: `info["action_mask"]`, or `action_masks()` as in sb3-contrib; or None."""
+    if isinstance(info, dict) and info.get("action_mask") is not None:
+        return info["action_mask"]
+    method = getattr(getattr(env, "unwrapped", env), "action_masks", None)
+    return method() if callable(method) else None
+
+
+def mask_words(mask: Any, logits: int, words: Words) -> None:
+    """Packs the legal choices of all components, one after the other."""
+    if isinstance(mask, dict):
+        mask = list(mask.values())
+    if isinstance(mask, (list, tuple)) and any(np.ndim(one) > 0 for one in mask):
+        mask = np.concatenate([np.ravel(one) for one in mask])
+    legal = np.ravel(np.asarray(mask)).astype(bool)
+    if legal.size != logits:
+        raise ValueError(f"the action mask has {legal.size} elements; the policy has {logits} choices")
+    if not legal.any():
+        raise ValueError("the action mask allows no action")
+    packed = np.packbits(legal, bitorder="little")
+    words[:] = 0
+    words.view(np.uint8)[: packed.size] = packed
+
+
+def describe(name: str) -> tuple[dict[str, Any], list[str]]:
+    """What the engine keeps of an environment, and what to say about it. Makes the environment once, and resets it."""
+    from operant import _core
+
+    target, _, preset = parse(name)
+    if target.rpartition(":")[0].endswith(".py"):
+        path, _, attribute = target.rpartition(":")
+        name = f"{os.path.abspath(path)}:{attribute}{name[len(target) :]}"
+    env = make(name)
+    try:
+        for attribute in ("observation_space", "action_space", "reset", "step"):
+            if not hasattr(env, attribute):
+                raise ValueError(f"{type(env).__name__} has no {attribute}: it is no Gymnasium environment")
+        obs, acts = parts(env.observation_space), actions(env.action_space)
+        result = env.reset(seed=0)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ValueError(f"reset() returned {type(result).__name__}, not (observation, info)")
+        is_masked = bool(acts.choices) and mask_of(env, result[1]) is not None
+        limit, notes = _limit(env), []
+        if limit is None:
+            limit = UNLIMITED
+            notes.append(f"{target} has no time limit: episodes are truncated after {limit} steps (--set env.max_episode_steps=N changes it)")
+        id = target.removeprefix("gym:") if is_gym(target) else target.rpartition(":")[2]
+        spec = {
+            "name": _name(id, _core),
+            "summary": f"Gymnasium environment {id}",
+            "obs": obs_spec(obs),
+            "actions": acts.spec,
+            "time_limit": limit,
+        }
+    finally:
+        close = getattr(env, "close", None)
+        if callable(close):
+            close()
+    description = {
+        "operant_gym": 1,
+        "make": name,
+        "directory": os.getcwd(),
+        "masked": is_masked,
+        "atari": preset == "atari",
+        "spec": spec,
+    }
+    return description, notes
+
+
+def _name(id: str, core: Any) -> str:
+    """The environment's name in the engine: `lunarlander_v3`."""
+    name = re.sub(r"[^a-z0-9]+", "_", id.lower()).strip("_") or "environment"
+    taken = {spec["name"] for spec in core.specs()}
+    return f"gym_{name}" if name in taken else name
+
+
+def _limit(env: Any) -> int | None:
+    """Steps after which an environment truncates its episodes."""
+    spec = getattr(env, "spec", None)
+    of_env = getattr(env, "max_episode_steps", None) or getattr(getattr(env, "unwrapped", env), "max_episode_steps", None)
+    limit = getattr(spec, "max_episode_steps", None) or of_env
+    return int(limit) if isinstance(limit, (int, np.integer)) and not isinstance(limit, bool) and limit > 0 else None
+
+
+def directory_first(directory: str) -> None:
+    """Modules are looked for in the directory in which the environment was named."""
+    if directory not in sys.path:
+        sys.path.insert(0, directory)

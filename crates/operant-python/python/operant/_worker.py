@@ -1,0 +1,211 @@
+"""A worker process: steps some environments of a group for the trainer that started it (`python -m operant._worker TASK`).
+
+Standard input is the memory that both share; TASK says, as JSON, where things are in it (operant-gym's layout.rs)."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import sys
+import traceback
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from operant import _core, _gym
+
+# What to do with a row.
+STEP, RESET = 1, 2
+
+
+class Failed(Exception):
+    """An environment failed: its row, and the text for people."""
+
+
+class Rows:
+    """The environments of this process, and their rows in the shared memory."""
+
+    def __init__(self, task: dict[str, Any], words: NDArray[np.uint32]) -> None:
+        layout = task["layout"]
+        rows, width, masks = layout["rows"], layout["words"], layout["mask_words"]
+
+        def array(first: int, *shape: int) -> NDArray[np.uint32]:
+            return words[first : first + int(np.prod(shape))].reshape(shape)
+
+        self.task = task
+        self.orders = array(layout["orders"], rows)
+        self.seeds = array(layout["seeds"], rows)
+        self.actions = array(layout["actions"], rows, layout["components"]).view(np.float32)
+        self.obs = array(layout["obs"], 2, rows, width)
+        self.final_obs = array(layout["final_obs"], rows, width)
+        self.legal = array(layout["legal"], rows, masks)
+        self.rewards = array(layout["rewards"], rows, 2).view(np.float64)[:, 0]
+        self.ends = array(layout["ends"], rows)
+        self.returns = array(layout["returns"], rows, 2).view(np.float64)[:, 0]
+        self.lengths = array(layout["lengths"], rows)
+        self.envs: dict[int, One] = {}
+
+    def turn(self, parity: int) -> None:
+        """One turn of all rows of this process."""
+        obs = self.obs[parity]
+        for row in range(self.task["first"], self.task["end"]):
+            try:
+                env = self.envs.get(row)
+                if self.orders[row] == STEP and env is not None:
+                    env.step(obs[row])
+                else:
+                    if env is None:
+                        env = self.envs[row] = One(self, row)
+                    env.reset(int(self.seeds[row]), obs[row])
+            except Exception as error:
+                raise Failed(row, shown(error)) from error
+
+    def close(self) -> None:
+        for env in self.envs.values():
+            env.env.close()
+
+
+class One:
+    """One environment and its episode."""
+
+    def __init__(self, rows: Rows, row: int) -> None:
+        task = rows.task
+        self.env = env = _gym.make(task["make"], evaluation=task["evaluation"])
+        self.rows, self.row = rows, row
+        self.limit = task["time_limit"]
+        self.actions = _gym.actions(env.action_space)
+        self.logits = sum(self.actions.choices)
+        self.masked = task["masked"]
+        # What an environment with lives says of the game behind the reward and the end that the policy sees.
+        self.game = env if hasattr(env, "operant_game") else None
+        self.episodic_return, self.length, self.seed = 0.0, 0, 0
+        first, self.parts = 0, []
+        for part in _gym.parts(env.observation_space):
+            self.parts.append((part.path, slice(first, first + part.words), part.write))
+            first += part.words
+        if first != rows.final_obs.shape[1]:
+            raise ValueError(f"observation_space: {env.observation_space} is not the space that the run was started with")
+
+    def write(self, obs: Any, words: NDArray[np.uint32]) -> None:
+        for path, place, write in self.parts:
+            value = obs
+            for key in path:
+                value = value[key]
+            write(value, words[place])
+
+    def begin(self, seed: int | None, words: NDArray[np.uint32]) -> None:
+        result = self.env.reset(seed=seed) if seed is not None else self.env.reset()
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ValueError(f"reset() returned {type(result).__name__}, not (observation, info)")
+        obs, info = result
+        self.write(obs, words)
+        self.mask(info)
+
+    def mask(self, info: Any) -> None:
+        if not self.masked:
+            return
+        mask = _gym.mask_of(self.env, info)
+        if mask is None:
+            raise ValueError('info has no "action_mask", which it had when the run was started')
+        _gym.mask_words(mask, self.logits, self.rows.legal[self.row])
+
+    def reset(self, seed: int, words: NDArray[np.uint32]) -> None:
+        self.episodic_return, self.length = 0.0, 0
+        self.begin(seed, words)
+
+    def step(self, words: NDArray[np.uint32]) -> None:
+        rows, row = self.rows, self.row
+        result = self.env.step(self.actions.read(rows.actions[row]))
+        if not isinstance(result, tuple) or len(result) != 5:
+            got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
+            raise ValueError(f"step() returned {got}, not (observation, reward, terminated, truncated, info)")
+        obs, reward, terminated, truncated, info = result
+        reward = float(reward)
+        self.length += 1
+        whole = True
+        if self.game is None:
+            self.episodic_return += reward
+        else:
+            self.episodic_return += self.game.operant_game["reward"]
+            whole = self.game.operant_game["over"] or truncated
+        if self.length >= self.limit and not terminated:
+            truncated = whole = True
+        rows.rewards[row] = reward
+        if not (terminated or truncated):
+            rows.ends[row] = 0
+            self.write(obs, words)
+            self.mask(info)
+            return
+        rows.ends[row] = (1 if terminated else 0) | (2 if truncated else 0)
+        self.write(obs, rows.final_obs[row])
+        rows.returns[row] = self.episodic_return
+        rows.lengths[row] = self.length if whole else 0
+        if whole:
+            self.episodic_return, self.length = 0.0, 0
+            if self.game is not None:
+                self.game.operant_game["over"] = True
+        self.begin(None, words)
+
+
+def shown(error: BaseException) -> str:
+    """The message and the traceback, without the frames of this package."""
+    own = os.path.dirname(os.path.abspath(__file__))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith((own, "<frozen"))]
+    lines = [f"{type(error).__name__}: {error}".rstrip(": ")]
+    lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}: {frame.line or ''}".rstrip(": ") for frame in frames]
+    return "\n".join(lines)
+
+
+def main(text: str) -> None:
+    task = json.loads(text)
+    # Ctrl-C and `operant stop` are for the trainer, which ends this process when it has saved.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    memory = mmap.mmap(0, 0)
+    channel = _core.WorkerChannel(task["parent"])
+    # Environments read nothing from the memory.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    # A thread that is bound to a core starts this process; it may use those of the trainer.
+    os.sched_setaffinity(0, os.sched_getaffinity(task["parent"]))
+    _gym.directory_first(task["directory"])
+    control = task["control"]
+    words = np.frombuffer(memory, dtype=np.uint32)
+    rows = Rows(task, words)
+    turn = int(words[control["done"]])
+    while True:
+        turn = channel.wait(control["turn"], turn)
+        if words[control["close"]]:
+            break
+        try:
+            rows.turn(turn & 1)
+        except Failed as failed:
+            row, message = failed.args
+            fail(words, task, row + 1, message)
+            channel.post(control["done"])
+            break
+        channel.post(control["done"])
+    try:
+        rows.close()
+    finally:
+        # An environment may have left threads that do not end.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def fail(words: NDArray[np.uint32], task: dict[str, Any], row: int, message: str) -> None:
+    """Leaves the text of a failure: its beginning and its end, if it is too long."""
+    control, most = task["control"], task["text_bytes"]
+    text = message.encode()
+    if len(text) > most:
+        text = text[: most // 2 - 8] + b"\n  ...\n" + text[-(most // 2) + 8 :]
+    words[control["text"] :].view(np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
+    words[control["text_bytes"]] = len(text)
+    words[control["failed"]] = row
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
