@@ -42,7 +42,7 @@ fn a_world_trains_and_its_run_needs_no_file() {
     std::fs::write(&kept, text.replacen("my_cartpole", "other", 1)).expect("written");
     place
         .operant(&["eval", "first"])
-        .assert_error(2, &["trained with my_cartpole", "world other", "env.world"]);
+        .assert_error(2, &["trained with my_cartpole", "contains other", "env.world"]);
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub struct StepError {
     pub remedy: &'static str,
 }
 
-/// What environments in processes of their own count; zeros for others.
+/// What environments in processes of their own count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct EnvCounters {
     /// Seconds that threads of the trainer have waited for them, over all threads.
@@ -233,9 +233,9 @@ pub trait AnyEnv: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// What its environments have counted since the start.
-    fn counters(&self) -> EnvCounters {
-        EnvCounters::default()
+    /// What environments in processes of their own have counted since the start; None for others.
+    fn counters(&self) -> Option<EnvCounters> {
+        None
     }
 
     /// Draws a state, `(leaves)`, with a few shapes.

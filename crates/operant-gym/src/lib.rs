@@ -224,11 +224,11 @@ impl AnyEnv for GymEnv {
         std::mem::take(&mut locked(&self.running.messages))
     }
 
-    fn counters(&self) -> EnvCounters {
+    fn counters(&self) -> Option<EnvCounters> {
         let running = &self.running;
-        EnvCounters {
+        Some(EnvCounters {
             waited_s: running.waited_ns.load(Ordering::Relaxed) as f64 / 1e9,
             restarts: running.failures.load(Ordering::Relaxed),
-        }
+        })
     }
 }

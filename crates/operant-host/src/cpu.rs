@@ -27,6 +27,8 @@ pub(crate) struct CpuSummary {
     pub efficiency: f64,
     /// Efficiency over performance; NaN also where the performance cores are idle.
     pub balance: f64,
+    /// The least busy core over the most busy one; NaN where all are idle or there is one core.
+    pub evenness: f64,
 }
 
 /// The usable cores, with the last reading of each.
@@ -81,7 +83,13 @@ impl CpuMeter {
         let performance = self.mean(|kind| kind == CoreKind::Performance);
         let efficiency = self.mean(|kind| kind == CoreKind::Efficiency);
         let balance = if performance > 0.0 { efficiency / performance } else { f64::NAN };
-        CpuSummary { all: self.mean(|_| true), performance, efficiency, balance }
+        CpuSummary { all: self.mean(|_| true), performance, efficiency, balance, evenness: self.evenness() }
+    }
+
+    fn evenness(&self) -> f64 {
+        let known = || self.cores.iter().map(|meter| meter.share).filter(|share| !share.is_nan());
+        let most = known().fold(0.0, f64::max);
+        if known().count() > 1 && most > 0.0 { known().fold(1.0, f64::min) / most } else { f64::NAN }
     }
 
     fn mean(&self, of: impl Fn(CoreKind) -> bool) -> f64 {

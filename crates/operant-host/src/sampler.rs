@@ -22,6 +22,8 @@ pub struct HostSample {
     pub cpu_efficiency: f64,
     /// Efficiency over performance: 1 is even. NaN where either is NaN or the performance cores are idle.
     pub cpu_balance: f64,
+    /// The least busy of these cores over the most busy one: 1 is even. NaN where all are idle or there is one.
+    pub core_balance: f64,
     /// The online cores that the process may use, by number.
     pub cores: Vec<CoreSample>,
     /// The GPU, where one is sampled.
@@ -77,6 +79,7 @@ impl Sampler {
             cpu_performance: cpu.performance,
             cpu_efficiency: cpu.efficiency,
             cpu_balance: cpu.balance,
+            core_balance: cpu.evenness,
             cores: self.cpu.cores().collect(),
             gpu: self.gpu.as_ref().map(Gpu::sample),
         }

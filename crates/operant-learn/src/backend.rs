@@ -155,9 +155,9 @@ pub trait Backend: Send {
     fn messages(&mut self) -> Vec<String> {
         Vec::new()
     }
-    /// What environments in processes of their own have counted.
-    fn env_counters(&self) -> EnvCounters {
-        EnvCounters::default()
+    /// What environments in processes of their own have counted, the waiting as a mean over the threads; None where there are none.
+    fn env_counters(&self) -> Option<EnvCounters> {
+        None
     }
     /// Whether a snapshot holds the running episodes. If not, a resumed run begins new ones.
     fn saves_episodes(&self) -> bool {

@@ -92,6 +92,8 @@ struct Times {
     period: f64,
     /// Part of the period spent in this loop: publishing, evaluation, checkpoints.
     host: f64,
+    /// Part of the rollout in which threads waited for environments in other processes; NaN without those.
+    env_wait: f64,
 }
 
 impl Times {
@@ -174,7 +176,11 @@ impl Training<'_> {
     fn collect(&mut self, ahead: u64) -> Result<UpdateStats> {
         self.release();
         let host = self.clocks.collected.elapsed().saturating_sub(self.clocks.paused);
+        let waited =
+            |backend: &dyn Backend| backend.env_counters().map_or(f64::NAN, |counters| counters.waited_s);
+        let waited_before = waited(self.backend);
         let next = self.clocks.in_flight.next(self.backend, ahead);
+        let env_wait = waited(self.backend) - waited_before;
         self.report_environments();
         let stats = next.map_err(|error| self.saved_after(error.into()))?;
         let now = Instant::now();
@@ -184,7 +190,7 @@ impl Training<'_> {
 
         self.state.record(&stats);
         self.state.train_s += busy_s;
-        let record = self.record(&stats, &Times { busy: busy_s, period, host });
+        let record = self.record(&stats, &Times { busy: busy_s, period, host, env_wait });
         self.progress.tick(&Tick {
             env_steps: self.state.env_steps,
             total: self.settings.steps(),
@@ -270,6 +276,8 @@ impl Training<'_> {
             time_update: stats.time_update,
             time_host: times.host,
             time_idle: times.idle(stats),
+            env_wait: (times.env_wait / stats.time_rollout).clamp(0.0, 1.0),
+            env_restarts: self.backend.env_counters().map_or(f64::NAN, |counters| counters.restarts as f64),
             bytes_h2d: stats.bytes_h2d as f64,
             bytes_d2h: stats.bytes_d2h as f64,
             // The publisher adds utilization.

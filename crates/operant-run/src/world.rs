@@ -30,12 +30,30 @@ pub fn is_python(name: &str) -> bool {
     })
 }
 
+/// The name of an environment in Python with the preprocessing of a preset.
+///
+/// # Errors
+/// When the name is of another kind.
+pub fn with_preset(name: &str, preset: &str) -> Result<String> {
+    if !is_python(name) || is_file(name) {
+        return Err(Error::usage(format!("{name} is no environment of Gymnasium"))
+            .at("--preset")
+            .remedy("give gym:ID, such as gym:ALE/Pong-v5, or leave --preset out: other environments have theirs built in"));
+    }
+    Ok(format!("{name}{}preset={preset}", if name.contains('?') { '&' } else { '?' }))
+}
+
 /// The environment of a file.
 ///
 /// # Errors
 /// When it cannot be read, or is not a world.
 pub fn load(path: &Path, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     let at = || path.display().to_string();
+    if std::fs::read(path).is_ok_and(|text| Description::is_meant(&text)) {
+        return Err(Error::usage("the file describes a Gymnasium environment, which is trained by its name")
+            .at(at())
+            .remedy("give gym:ID or module:Class; `operant train --resume RUN` continues a run"));
+    }
     let world = World::load(path).map_err(|error| {
         Error::usage(format!("the world cannot be used: {error}"))
             .at(at())

@@ -84,6 +84,9 @@ pub fn record(i: u64, updates: u64, seed: u64) -> Record {
         cpu_performance: 0.9 + 0.05 * stream(18),
         cpu_efficiency: 0.7 + 0.05 * stream(19),
         cpu_balance: 0.78,
+        core_balance: 0.81,
+        env_wait: f64::NAN,
+        env_restarts: f64::NAN,
         resident_memory: 84.0e6,
     }
 }
@@ -119,6 +122,7 @@ pub fn sampled(record: &Record) -> [f64; COUNT] {
         "cpu_performance",
         "cpu_efficiency",
         "cpu_balance",
+        "core_balance",
         "resident_memory",
     ];
     for at in names.into_iter().filter_map(position) {

@@ -92,7 +92,7 @@ fn plan<'a>(context: &Context<'a>, area: Rect) -> (Vec<Row>, Option<Cores<'a>>) 
     };
     take(0, has_gpu.then_some(Row::Share { label: "GPU", share: gpu }));
     take(2, cpu.is_finite().then_some(Row::Share { label: "CPU", share: cpu }));
-    take(5, figures(memory(context)));
+    take(6, figures(memory(context)));
     take(1, figures(gpu_figures(context)));
     if cores.as_ref().is_some_and(Cores::has_two_kinds) {
         let [performance, efficiency, balance] =
@@ -112,6 +112,10 @@ fn plan<'a>(context: &Context<'a>, area: Rect) -> (Vec<Row>, Option<Cores<'a>>) 
             take(3, figures(kinds));
         }
     }
+    let balance = value("core_balance");
+    let two_kinds = cores.as_ref().is_some_and(Cores::has_two_kinds);
+    let balance = (!two_kinds).then(|| finite("balance", balance, format::short(balance))).flatten();
+    take(5, figures(workers(context).into_iter().chain([balance])));
     let left = height > chosen.len();
     chosen.sort_by_key(|(place, _)| *place);
     (chosen.into_iter().map(|(_, row)| row).collect(), cores.filter(|_| left))
@@ -149,6 +153,16 @@ fn memory(context: &Context) -> [Option<Figure>; 2] {
         _ => format!("{} in, {} out", format::bytes(there), format::bytes(back)),
     };
     [metric(context, "RSS", "resident_memory"), finite("bus/update", there + back, text)]
+}
+
+/// Environments in worker processes: the rollout's time that was spent waiting for them, and how many were replaced.
+fn workers(context: &Context) -> [Option<Figure>; 2] {
+    let [wait, restarts] = ["env_wait", "env_restarts"].map(|name| context.run.value(name));
+    let restarts = if restarts > 0.0 { restarts } else { f64::NAN };
+    [
+        finite("workers", wait, format!("{} of rollout", format::percent(wait))),
+        finite("restarts", restarts, format::short(restarts)),
+    ]
 }
 
 fn draw_row(context: &Context, row: &Row, area: Rect, buffer: &mut Buffer) {

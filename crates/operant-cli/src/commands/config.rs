@@ -12,7 +12,8 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, or a class in Python, module:Class
+    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, a class in Python, module:Class, or gym:ID of
+    /// Gymnasium
     env: String,
     #[command(flatten)]
     overrides: Overrides,

@@ -156,6 +156,17 @@ fn with_options(env: &dyn AnyEnv, options: &EnvOptions) -> Result<Arc<dyn AnyEnv
     })
 }
 
+/// An environment in worker processes has no picture.
+fn check_picture(env: &dyn AnyEnv) -> Result<(), Error> {
+    if !env.leaves().is_empty() {
+        return Ok(());
+    }
+    let what = format!("{} runs in worker processes, which draw nothing", env.spec().name);
+    Err(Error::usage(what).remedy(
+        "watch it in Python: `policy = operant.load(RUN)` acts in gymnasium.make(ID, render_mode=\"human\"); docs/your-own-world.md has the loop",
+    ))
+}
+
 /// The environment, or the environment and policy of the run, that the arguments name.
 fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<Cast> {
     let what = &args.what;
@@ -170,6 +181,7 @@ fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<
     };
     let unknown = match found {
         Ok(env) => {
+            check_picture(&*env)?;
             let spec = env.spec();
             let settings = config::requested(EnvFacts::of(&spec, registry), line, None)?.settings;
             let env = with_options(&*env, &settings.env_options)?;
@@ -197,6 +209,7 @@ fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<
     let saved = SavedPolicy::load_with(registry, &parent, &args.what, line)?;
     saved.warnings.iter().for_each(|warning| output::warn(warning));
     let SavedPolicy { run, env_steps, policy, env, seed, .. } = saved;
+    check_picture(&*env)?;
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
     let sampled = if args.sample { ", sampled" } else { "" };
     let title = format!("{}: {run} at {env_steps} steps{sampled}", policy.env);

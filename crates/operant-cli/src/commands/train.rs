@@ -10,7 +10,7 @@ use operant_learn::EvalActions;
 use operant_run::config::{self, EnvFacts};
 use operant_run::evaluate::EvalSummary;
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{ExitReason, Job, Log, Outcome, Requested, Resume, Signals, device, path_text};
+use operant_run::{ExitReason, Job, Log, Outcome, Requested, Resume, Signals, device, path_text, world};
 
 use super::overrides::Overrides;
 use super::place;
@@ -21,12 +21,15 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, or a class in Python, module:Class; `operant envs` lists the
-    /// names
+    /// Environment: a name such as cartpole or CartPole-v1, which `operant envs` lists; a file NAME.world; a class in Python, module:Class; or
+    /// an environment of Gymnasium, gym:ID, with arguments as in gym:LunarLander-v3?continuous=true
     env: Option<String>,
     /// Continue the run of this name or path from its latest checkpoint; on the same device bit for bit
     #[arg(long, value_name = "RUN", conflicts_with = "name")]
     resume: Option<String>,
+    /// Preprocessing and settings of a kind of Gymnasium environments: atari, as in CleanRL's ppo_atari.py
+    #[arg(long, value_name = "PRESET", value_parser = ["atari"], requires = "env")]
+    preset: Option<String>,
     /// Train as a daemon: return when training begins, and print the run's name and how to watch it
     #[arg(long)]
     detach: bool,
@@ -48,6 +51,8 @@ Examples:
   operant train minatar_breakout --set env.sticky_action_prob=0 --name plain
   operant train --resume plain --steps 2e7
   operant train mine.py:Treasure                a class with @operant.world
+  operant train gym:LunarLander-v3              any environment of Gymnasium
+  operant train gym:ALE/Pong-v5 --preset atari
   operant train acrobot --name night --detach && operant monitor night
 
 Configuration, each over the one before:
@@ -133,7 +138,11 @@ fn configure(
 ) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Requested)> {
     let line = args.overrides.command_line();
     // An unknown environment is reported first.
-    let asked = args.env.as_deref().map(|name| device::find(registry, name)).transpose()?;
+    let find = |name: &str| match &args.preset {
+        None => device::find(registry, name),
+        Some(preset) => device::find(registry, &world::with_preset(name, preset)?),
+    };
+    let asked = args.env.as_deref().map(find).transpose()?;
     let resume = match &args.resume {
         Some(run) => Some(Resume::open(&config::run_dir(registry.known(), &line)?, run)?),
         None => None,

@@ -25,7 +25,8 @@ const DEFAULT_OUTPUT: &str = "operant.toml";
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, or a class in Python, module:Class
+    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, a class in Python, module:Class, or gym:ID of
+    /// Gymnasium
     env: String,
     /// What to optimize for
     #[arg(long = "for", value_name = "GOAL", value_enum, default_value = "sps")]

@@ -308,8 +308,9 @@ impl<const V: usize> Backend for CpuBackend<V> {
         self.env.messages()
     }
 
-    fn env_counters(&self) -> EnvCounters {
-        self.env.counters()
+    fn env_counters(&self) -> Option<EnvCounters> {
+        let EnvCounters { waited_s, restarts } = self.env.counters()?;
+        Some(EnvCounters { waited_s: waited_s / self.pool.current_num_threads() as f64, restarts })
     }
 
     /// Environments without a state cannot be saved.

@@ -31,10 +31,14 @@ def make(maker: Callable[..., Any], arguments: Mapping[str, Any], evaluation: bo
     for key in ("frameskip", "obs_type"):
         if key in arguments:
             raise ValueError(f"{key}: the preset atari sets it; leave it out")
-    # Observations are made here, from the last two frames of four.
-    env = maker(frameskip=1, obs_type="ram", **arguments)
+    needed = "the preset atari is for ALE environments, such as gym:ALE/Pong-v5"
+    try:
+        # Observations are made here, from the last two frames of four.
+        env = maker(frameskip=1, obs_type="ram", **arguments)
+    except TypeError as error:
+        raise ValueError(f"it is no Atari game; {needed} ({error})") from None
     if not hasattr(env.unwrapped, "ale"):
-        raise ValueError(f"{env} is no Atari game; the preset atari is for ALE environments, such as gym:ALE/Pong-v5")
+        raise ValueError(f"{env} is no Atari game; {needed}")
     return Atari(env, evaluation)
 
 

@@ -77,6 +77,8 @@ def _registered(id: str) -> str:
     if namespace == "ALE" or re.search(r"(NoFrameskip|Deterministic)-v[04]$", id):
         import ale_py
 
+        # Its banner for each environment.
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         if id not in gymnasium.registry:
             gymnasium.register_envs(ale_py)
     return id

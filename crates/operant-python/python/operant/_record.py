@@ -31,15 +31,15 @@ def object_named(name: str) -> Any:
     return found
 
 
-def written(name: str) -> tuple[str, list[str]]:
-    """The text of the world or environment of a name, and what to say about it."""
+def written(name: str) -> tuple[bytes, list[str]]:
+    """The file of the world or environment of a name, and what to say about it."""
     target = _gym.parse(name).target
     if not _gym.is_gym(target):
         found = object_named(target)
         if _world.is_world(found):
             if target != name:
                 raise SystemExit(f"{target} is a world, whose parameters are arguments in Python; leave out {name[len(target) :]}")
-            return _world.recorded(found).to_json(), []
+            return _world.recorded(found).content, []
         if not _register.is_env_maker(found):
             raise SystemExit(
                 f"{target} is neither a world nor a Gymnasium environment; write @operant.world(...) above a class, or give a class "
@@ -49,12 +49,12 @@ def written(name: str) -> tuple[str, list[str]]:
         description, notes = _gym.describe(name)
     except ModuleNotFoundError as error:
         raise SystemExit(f"{name} needs the package {error.name}; {_extra(name, error.name)}") from None
-    return json.dumps(description, separators=(",", ":")), notes
+    return json.dumps(description, separators=(",", ":")).encode(), notes
 
 
 def _extra(name: str, package: str | None) -> str:
     """The command that installs what an environment lacks."""
-    extras = {"ale_py": "atari", "cv2": "atari", "Box2D": "box2d", "mujoco": "mujoco", "gymnasium": "gymnasium"}
+    extras = {"ale_py": "atari", "cv2": "atari", "Box2D": "box2d", "mujoco": "mujoco"}
     extra = extras.get((package or "").partition(".")[0])
     return f"pip install 'operant-rl[{extra}]'" if extra else f"pip install {package}"
 
@@ -90,11 +90,11 @@ def main(arguments: list[str]) -> None:
         raise SystemExit("usage: python -m operant._record MODULE:CLASS FILE")
     name, path = arguments
     try:
-        text, notes = written(name)
+        content, notes = written(name)
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(path, "wb") as file:
+            file.write(content)
     except Exception as error:
         # What the rules do wrong is said by the message; other mistakes need their places.
         is_declared = isinstance(error, (TypeError, ValueError)) and _is_ours(error)

@@ -7,12 +7,14 @@ registered at once if Gymnasium has been imported, and else at the end of its im
 from __future__ import annotations
 
 import importlib.machinery
+import json
 import os
 import re
 import sys
 from collections.abc import Sequence
 from types import FunctionType, ModuleType
 from typing import Any
+from urllib.parse import urlencode
 
 from operant import _core
 
@@ -48,10 +50,29 @@ def is_env_maker(value: Any) -> bool:
     return is_class or isinstance(value, FunctionType)
 
 
+def of_vector(envs: Any) -> tuple[str, int] | None:
+    """The name and the number of the environments of a vector environment that `gymnasium.make_vec` made; None for other values."""
+    if not (hasattr(envs, "num_envs") and hasattr(envs, "single_observation_space")):
+        return None
+    spec = getattr(envs, "spec", None)
+    if spec is None:
+        raise ValueError(
+            "env: this vector environment does not say what its environments are made of, and workers and evaluations need environments of "
+            "their own; give a function that returns one environment, or the name of a registered one, gym:ID"
+        )
+    own = ("num_envs", "vectorization_mode", "max_episode_steps")
+    kwargs = {key: value for key, value in spec.kwargs.items() if key not in own}
+    try:
+        query = urlencode({key: value if isinstance(value, str) else json.dumps(value) for key, value in kwargs.items()})
+    except TypeError as error:
+        raise ValueError(f"env: an argument of {spec.id} cannot be given to worker processes: {error}") from None
+    return f"gym:{spec.id}{'?' if query else ''}{query}", int(envs.num_envs)
+
+
 def _importable(value: Any) -> str:
     """`module:Class` or `/path/to/file.py:Class`."""
     name, module = value.__qualname__, sys.modules.get(value.__module__)
-    file = getattr(module, "__file__", None)
+    file: str | None = getattr(module, "__file__", None)
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -60,7 +81,7 @@ def _importable(value: Any) -> str:
             f"env: {name} cannot be imported by the worker processes that step it; define it at the top of a module or a file, not in a "
             "function or a notebook"
         )
-    if value.__module__ == "__main__":
+    if value.__module__ == "__main__" and file is not None:
         return f"{os.path.abspath(file)}:{name}"
     return f"{value.__module__}:{name}"
 

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from operant import _core
 from operant._policy import Policy
-from operant._register import asked, is_env_maker
+from operant._register import asked, is_env_maker, of_vector
 from operant._world import World, is_world
 
 if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
     from typing_extensions import Unpack
 
     from operant._settings import Settings
@@ -132,7 +133,7 @@ class Run:
 
 
 def train(
-    env: str | World | type | Callable[[], Any],
+    env: str | World | type | Callable[[], Any] | VectorEnv[Any, Any, Any],
     *,
     on_update: OnUpdate | None = None,
     progress: bool | None = None,
@@ -152,7 +153,8 @@ def train(
     Args:
         env: "cartpole", "CartPole-v1" or "operant/CartPole-v1"; `operant.envs.names()` lists them. Or a world: a class with
             `@operant.world`, or what `operant.load_world` returns. Or a Gymnasium environment, which worker processes step:
-            "gym:LunarLander-v3", "module:Class", a class or a function that returns one.
+            "gym:LunarLander-v3", "module:Class", a class or a function that returns one, or what `gymnasium.make_vec` returned, whose
+            number of environments becomes the default of `num_envs`.
         preset: "atari" for the usual preprocessing of ALE environments: `train("gym:ALE/Pong-v5", preset="atari")`.
         on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
             final evaluation. An exception from it stops the run, with a checkpoint, and is raised.
@@ -169,6 +171,10 @@ def train(
         FloatingPointError: Training diverged.
         RuntimeError: The device failed.
     """
+    vector = None if isinstance(env, str) else of_vector(env)
+    if vector is not None:
+        env, count = vector
+        settings.setdefault("num_envs", count)
     if not isinstance(env, str) and not is_world(env) and not is_env_maker(env):
         raise TypeError(
             f"env: expected the name of an environment, such as 'cartpole', a world, or a class of Gymnasium environments, got {env!r}"

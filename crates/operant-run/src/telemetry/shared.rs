@@ -39,6 +39,7 @@ sampled!(
     cpu_performance,
     cpu_efficiency,
     cpu_balance,
+    core_balance,
     resident_memory,
 );
 
@@ -85,6 +86,7 @@ impl SharedState {
         record.cpu_performance = sample.cpu_performance;
         record.cpu_efficiency = sample.cpu_efficiency;
         record.cpu_balance = sample.cpu_balance;
+        record.core_balance = sample.core_balance;
         if let Some(gpu) = &sample.gpu {
             record.gpu_utilization = gpu.utilization;
             record.gpu_memory = gpu.memory;
@@ -145,6 +147,7 @@ mod tests {
             cpu_performance: f64::NAN,
             cpu_efficiency: f64::NAN,
             cpu_balance: f64::NAN,
+            core_balance: f64::NAN,
             cores: Vec::new(),
             gpu: Some(gpu),
         };

@@ -62,7 +62,14 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize, 
     }
     let name = if env.file().is_some() { asked } else { &spec.name };
     let keyboard = if Keyboard::of(spec).is_ok() { " --keyboard" } else { "" };
-    text + &format!("\nTrain it:  operant train {name}\nPlay it:   operant play {name}{keyboard}\n")
+    let train = format!("\nTrain it:  operant train {name}\n");
+    // Environments in worker processes are not drawn.
+    let play = if env.leaves().is_empty() {
+        String::new()
+    } else {
+        format!("Play it:   operant play {name}{keyboard}\n")
+    };
+    text + &train + &play
 }
 
 /// The settings from these origins that differ from the defaults.
@@ -79,6 +86,9 @@ fn preset(requested: &Requested, is_of: impl Fn(&Origin) -> bool) -> String {
 
 /// A picture of an initial state; `None` if the environment cannot be created.
 fn first_state(env: &dyn AnyEnv) -> Option<String> {
+    if env.leaves().is_empty() {
+        return None;
+    }
     let tile = TileSpec { evaluation: true, lanes: LaneWidth::One, ..TileSpec::new(1, 0, 16) };
     let stepper = env.stepper(tile).ok()?;
     let mut words = vec![0; env.leaves().len()];

@@ -1,0 +1,518 @@
+"""Environments of test_gym.py, well-behaved and faulty. Worker processes import them as `gym_envs:Class`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+import operant
+from operant import math as om
+
+IS_WORKER = "_worker" in sys.argv[0]
+
+
+def first_time(marker: str) -> bool:
+    """Whether no process has asked before for this file."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        return True
+    return False
+
+
+class Steady(gymnasium.Env):
+    """Episodes of `length` steps with a reward of 1 each. Observed: the episode's number, the step, and the last action."""
+
+    max_episode_steps: int | None = 1000
+    observation_space: Any = spaces.Box(0, np.inf, (3,), np.float32)
+    action_space: Any = spaces.Discrete(3)
+
+    def __init__(self, length: int = 10) -> None:
+        self.length = length
+        self.episode, self.t, self.is_over = -1, 0, True
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.episode, self.t, self.is_over = self.episode + 1, 0, False
+        return self.seen(0), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        if self.is_over:
+            raise RuntimeError("a step after the end of an episode")
+        if action not in self.action_space:
+            raise RuntimeError(f"{action!r} is not in {self.action_space}")
+        self.t += 1
+        self.is_over = self.t == self.length
+        return self.seen(action), 1.0, self.is_over, False, {}
+
+    def seen(self, action: Any) -> Any:
+        return np.array([self.episode, self.t, np.sum(action)], np.float32)
+
+
+def make_steady(length: int = 5) -> Steady:
+    """A function that makes an environment."""
+    return Steady(length)
+
+
+class Unlimited(Steady):
+    """No time limit of its own, and no end."""
+
+    max_episode_steps = None
+
+    def __init__(self) -> None:
+        super().__init__(-1)
+
+
+class Image(Steady):
+    """Images that the convolutions take, and a direction."""
+
+    observation_space = spaces.Dict(image=spaces.Box(0, 255, (40, 36, 3), np.uint8), direction=spaces.Discrete(4, start=1))
+
+    def seen(self, action: Any) -> Any:
+        return {"image": np.full((40, 36, 3), 20 * self.t, np.uint8), "direction": 1 + self.t % 4}
+
+
+class Grid(Steady):
+    """Two components of an action, which are masked, as info["action_mask"] has them."""
+
+    action_space = spaces.MultiDiscrete([3, 4])
+
+    def __init__(self, named: str = "info", order: str = "pair") -> None:
+        super().__init__()
+        self.named, self.order = named, order
+
+    def legal(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.arange(3) == self.t % 3, np.arange(4) <= self.t % 4
+
+    def info(self) -> dict[str, Any]:
+        return {"action_mask": self.legal()} if self.named == "info" else {}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return super().reset(seed=seed)[0], self.info()
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        if not all(legal[one] for legal, one in zip(self.legal(), action, strict=True)):
+            raise RuntimeError(f"{action} is illegal at step {self.t}")
+        return *super().step(action)[:4], self.info()
+
+
+class MaskedByMethod(Grid):
+    """As sb3-contrib expects it."""
+
+    def __init__(self) -> None:
+        super().__init__("method")
+
+    def action_masks(self) -> np.ndarray:
+        return np.concatenate(self.legal())
+
+
+class MaskedByName(Grid):
+    """A dictionary of actions, and one of masks, whose keys are in another order."""
+
+    action_space = spaces.Dict(column=spaces.Discrete(4), row=spaces.Discrete(3))
+
+    def info(self) -> dict[str, Any]:
+        row, column = self.legal()
+        return {"action_mask": {"row": row, "column": column}}
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        if not (self.legal()[0][action["row"]] and self.legal()[1][action["column"]]):
+            raise RuntimeError(f"{action} is illegal at step {self.t}")
+        return *Steady.step(self, action)[:4], self.info()
+
+    def seen(self, action: Any) -> Any:
+        return np.array([self.episode, self.t, 0], np.float32)
+
+
+class Precise(Steady):
+    """Bounds in double precision that are no numbers of single precision."""
+
+    action_space = spaces.Box(-0.1, 0.1, (2,), np.float64)
+
+
+class Movable(Steady):
+    """An environment that changes the working directory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        os.chdir("/")
+
+
+class Log(gymnasium.Wrapper):
+    """Appends a line of JSON to a file for each call."""
+
+    count = 0
+
+    def __init__(self, env: Any, path: str) -> None:
+        super().__init__(env)
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.id, Log.count = f"{os.getpid()}.{Log.count}", Log.count + 1
+
+    def write(self, **values: Any) -> None:
+        os.write(self.file, (json.dumps({"env": self.id, **values}, default=np.ndarray.tolist) + "\n").encode())
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(seed=seed)
+        self.write(call="reset", seed=seed, obs=numbers(obs), info=numbers(info))
+        return obs, info
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        assert action in self.action_space, action
+        ended = bool(terminated or truncated)
+        self.write(call="step", action=numbers(action), obs=numbers(obs), info=numbers(info), ended=ended)
+        return obs, reward, terminated, truncated, info
+
+
+def numbers(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, dict):
+        return {str(key): numbers(inner) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return [numbers(inner) for inner in value]
+    return np.asarray(value).tolist()
+
+
+def logged(log: str, inner: str = "Steady", **arguments: Any) -> Log:
+    """An environment of this module or of Gymnasium, logged."""
+    return Log(globals()[inner](**arguments) if inner in globals() else gymnasium.make(inner, **arguments), log)
+
+
+# --- The same rules as a Gymnasium environment and as a world: their training has the same results.
+
+WALK_OBSERVATIONS: dict[str, Any] = {
+    "reals": spaces.Box(-np.inf, np.inf, (3,), np.float32),
+    "index": spaces.Discrete(7),
+    "bits": spaces.MultiBinary(40),
+    "bytes": spaces.Box(0, 255, (2, 3), np.uint8),
+    "indices": spaces.MultiDiscrete([7, 300]),
+}
+WALK_ACTIONS: dict[str, Any] = {
+    "choice": spaces.Discrete(3),
+    "pair": spaces.MultiDiscrete([3, 2]),
+    "reals": spaces.Box(np.float32([-1, -2]), np.float32([1, 0.5])),
+}
+WALK_LIMIT = 9
+
+
+def walk_seen(p: Any, n: Any, y: Any, real: Any) -> dict[str, Any]:
+    """What is observed of the place 0 to 6, the number of the step, and a real number."""
+    return {
+        "reals": [real(p) - 3.0, real(n) * 0.5, y],
+        "index": p,
+        "bits": [p > k % 7 for k in range(40)],
+        "bytes": [[p * 40, n, 255], [p + n, 7, n * n]],
+        "indices": [p, n * 20 + p],
+    }
+
+
+def walk_legal(n: Any) -> list[Any]:
+    return [n % 3 != 1, n >= 0, n % 3 != 2]
+
+
+class Walk(gymnasium.Env):
+    """Walks from the middle of seven places until it leaves them."""
+
+    max_episode_steps = WALK_LIMIT
+
+    def __init__(self, obs: str = "reals", act: str = "choice", masked: bool = False) -> None:
+        space = WALK_OBSERVATIONS
+        self.obs, self.act, self.masked = obs, act, masked
+        nested = {"a": spaces.Tuple((space["reals"], space["index"])), "b": spaces.Dict(u=space["bits"], v=space["bytes"])}
+        self.observation_space: Any = spaces.Dict({**nested, "c": space["indices"]}) if obs == "parts" else space[obs]
+        named = spaces.Dict(a=spaces.Discrete(3, start=-1), b=spaces.Tuple([spaces.Discrete(2)]))
+        self.action_space: Any = named if act == "named" else WALK_ACTIONS[act]
+
+    def seen(self) -> tuple[Any, dict[str, Any]]:
+        values = walk_seen(self.p, self.n, float(self.y), float)
+        arrays = {name: np.asarray(values[name], space.dtype) for name, space in WALK_OBSERVATIONS.items()}
+        info = {"action_mask": np.array(walk_legal(self.n), np.int8)} if self.masked else {}
+        if self.obs == "parts":
+            nested = {"a": (arrays["reals"], arrays["index"]), "b": {"u": arrays["bits"], "v": arrays["bytes"]}}
+            return {**nested, "c": arrays["indices"]}, info
+        return arrays[self.obs], info
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.p, self.n, self.y = 3, 0, np.float32(0)
+        return self.seen()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert action in self.action_space, action
+        if self.act == "reals":
+            self.p, self.y = self.p + (1 if action[1] > -0.5 else -1), self.y + action[0]
+        elif self.act == "choice":
+            assert not self.masked or walk_legal(self.n)[action]
+            self.p += int(action) - 1
+        else:
+            move, lift = (action["a"] + 1, action["b"][0]) if self.act == "named" else action
+            self.p, self.y = self.p + int(move) - 1, self.y + np.float32(0.5 * int(lift))
+        self.n += 1
+        obs, info = self.seen()
+        return obs, self.p * 0.25, self.p in (0, 6), False, info
+
+
+@operant.world(max_episode_steps=WALK_LIMIT)
+class WalkWorld:
+    """As `Walk`."""
+
+    p: operant.Uint
+    n: operant.Uint
+    y: operant.Float
+
+    def __init__(self, obs: str, act: str) -> None:
+        space, self.obs = WALK_OBSERVATIONS, obs
+        parts = {"a_0": space["reals"], "a_1": space["index"], "b_u": space["bits"], "b_v": space["bytes"], "c": space["indices"]}
+        self.observation_space: Any = spaces.Dict(parts) if obs == "parts" else space[obs]
+        self.action_space: Any = WALK_ACTIONS["pair" if act == "named" else act]
+
+    def reset(self, draws: Any) -> Any:
+        return self.State(p=3, n=0, y=0.0)  # type: ignore[attr-defined]
+
+    def step(self, s: Any, action: Any, draws: Any) -> Any:
+        if isinstance(self.action_space, spaces.Box):
+            s.p, s.y = om.where(action[1] > -0.5, s.p + 1, s.p - 1), s.y + action[0]
+        elif isinstance(self.action_space, spaces.Discrete):
+            s.p = s.p + action - 1
+        else:
+            s.p, s.y = s.p + action[0] - 1, s.y + om.to_float(action[1]) * 0.5
+        s.n = s.n + 1
+        return s, om.to_float(s.p) * 0.25, (s.p == 0) | (s.p == 6)
+
+    def observe(self, s: Any) -> Any:
+        seen = walk_seen(s.p, s.n, s.y, om.to_float)
+        names = {"a_0": "reals", "a_1": "index", "b_u": "bits", "b_v": "bytes", "c": "indices"}
+        return {part: seen[name] for part, name in names.items()} if self.obs == "parts" else seen[self.obs]
+
+
+@operant.world(max_episode_steps=WALK_LIMIT)
+class MaskedWalkWorld(WalkWorld):
+    def legal(self, s: Any) -> Any:
+        return walk_legal(s.n)
+
+
+# --- Faults
+
+
+def stuck(env: Any, result: Any) -> Any:
+    raise RuntimeError("the gripper is stuck")
+
+
+def wordy(env: Any, result: Any) -> Any:
+    raise RuntimeError("first words" + 100_000 * " ä" + " last words")
+
+
+def unprintable(env: Any, result: Any) -> Any:
+    raise RuntimeError("no file \udcff of the gripper")
+
+
+def quits(env: Any, result: Any) -> Any:
+    sys.exit(3)
+
+
+def leaves(env: Any, result: Any) -> Any:
+    os._exit(9)
+
+
+def kills_itself(env: Any, result: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def aborts(env: Any, result: Any) -> Any:
+    os.abort()
+
+
+def interrupts(env: Any, result: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def hangs(env: Any, result: Any) -> Any:
+    threading.Event().wait()
+
+
+def replaced(place: int, value: Any) -> Callable[[Any, Any], Any]:
+    """A fault that returns something else in one place."""
+    return lambda env, result: (*result[:place], value, *result[place + 1 :])
+
+
+FAULTS: dict[str, Callable[[Any, Any], Any]] = {
+    "stuck": stuck,
+    "wordy": wordy,
+    "unprintable": unprintable,
+    "quits": quits,
+    "leaves": leaves,
+    "kills_itself": kills_itself,
+    "aborts": aborts,
+    "interrupts": interrupts,
+    "hangs": hangs,
+    "nan_reward": replaced(1, float("nan")),
+    "inf_reward": replaced(1, np.float32("-inf")),
+    "huge_reward": replaced(1, 1e39),
+    "no_reward": replaced(1, None),
+    "nan_obs": replaced(0, np.array([0, np.nan, 0], np.float32)),
+    "huge_obs": replaced(0, np.array([0, 0, 1e39])),
+    "wide_obs": replaced(0, np.zeros(4, np.float32)),
+    "text_obs": replaced(0, np.array(["a", "b", "c"])),
+    "no_obs": replaced(0, None),
+    "far_obs": replaced(0, 6),
+    "real_obs": replaced(0, 2.5),
+    "no_mask": replaced(4, {}),
+    "empty_mask": replaced(4, {"action_mask": np.zeros(3, np.int8)}),
+    "wide_mask": replaced(4, {"action_mask": np.ones(4, np.int8)}),
+    "four_values": lambda env, result: result[:4],
+    "no_values": lambda env, result: None,
+    "only_obs": lambda env, result: result[0],
+}
+
+
+class Faulty(Steady):
+    """A fault of this name in the 7th step of an environment whose first seed is `at`, or in its second reset. Without `at`, in every
+    step from the `after`-th of a process on. With a marker, only if no file has its name, which the fault makes."""
+
+    steps = 0
+
+    def __init__(self, fault: str, at: int = -1, after: int = 7, call: str = "step", marker: str = "", beyond: int = -1) -> None:
+        super().__init__()
+        self.fault, self.at, self.after, self.call, self.marker, self.beyond = fault, at, after, call, marker, beyond
+        self.first_seed, self.is_masked = -1, "mask" in fault
+        if fault in ("far_obs", "real_obs"):
+            self.observation_space = spaces.Discrete(6)
+
+    def seen(self, action: Any) -> Any:
+        return self.t % 6 if isinstance(self.observation_space, spaces.Discrete) else super().seen(action)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        if self.first_seed < 0 and seed is not None:
+            self.first_seed = seed
+        obs, info = super().reset(seed=seed)
+        return self.result("reset", (obs, {"action_mask": np.ones(3, np.int8)} if self.is_masked else info))
+
+    def step(self, action: Any) -> Any:
+        Faulty.steps += 1
+        obs, *rest, info = super().step(action)
+        return self.result("step", (obs, *rest, {"action_mask": np.ones(3, np.int8)} if self.is_masked else info))
+
+    def result(self, call: str, result: Any) -> Any:
+        due = call == self.call and IS_WORKER
+        if self.at >= 0:
+            due = due and self.first_seed == self.at and (self.t == self.after if call == "step" else self.episode == 1)
+        elif self.beyond >= 0:
+            # An evaluation has larger seeds than the first episodes of training.
+            due = due and self.first_seed > self.beyond
+        else:
+            due = due and Faulty.steps >= self.after
+        due = due and (not self.marker or first_time(self.marker))
+        return FAULTS[self.fault](self, result) if due else result
+
+
+class Broken(Steady):
+    """Faulty at once, in the constructor or in the first reset, everywhere or in workers only."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+        if where == "init" or where == "worker_init" and IS_WORKER:
+            raise RuntimeError("no display for the gripper")
+        if where == "exit":
+            sys.exit("no license for the gripper")
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if self.where == "reset" or self.where == "worker_reset" and IS_WORKER:
+            raise RuntimeError("no display for the gripper")
+        return super().reset(seed=seed)[0] if self.where == "no_tuple" else super().reset(seed=seed)
+
+
+class Odd(Steady):
+    """Unusual, but no failure."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        if not IS_WORKER:
+            print("odd text of the constructor")
+        elif how == "closes":
+            os.close(0), os.close(1)
+        elif how == "closes_stdout":
+            sys.stdout.close()
+        elif how == "thread":
+            threading.Thread(target=threading.Event().wait).start()
+        elif how == "ignores":
+            for number in set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}:
+                with contextlib.suppress(OSError):
+                    signal.signal(number, signal.SIG_IGN)
+
+    def step(self, action: Any) -> Any:
+        if self.how == "prints":
+            print("odd text of a step " * 500)
+            os.write(1, b"odd text of another kind\n")
+        obs, reward, *ends, info = super().step(action)
+        return (obs, np.float32(reward), *map(np.bool_, ends), None) if self.how == "numpy" else (obs, int(reward), *ends, info)
+
+    def close(self) -> None:
+        if self.how == "close_raises":
+            raise RuntimeError("the window has gone")
+        if self.how == "close_hangs":
+            threading.Event().wait()
+
+
+class Waiting(Steady):
+    """Makes a file, and waits forever: in a worker's constructor, or in a step."""
+
+    def __init__(self, marker: str, call: str) -> None:
+        super().__init__()
+        self.marker, self.call = marker, call
+        self.wait("init")
+
+    def wait(self, call: str) -> None:
+        if IS_WORKER and call == self.call:
+            first_time(self.marker)
+            threading.Event().wait()
+
+    def step(self, action: Any) -> Any:
+        self.wait("step")
+        return super().step(action)
+
+
+class Repaired(Steady):
+    """Raises from the `after`-th step of a process on, until there is a file."""
+
+    steps = 0
+
+    def __init__(self, file: str, after: int) -> None:
+        super().__init__()
+        self.file, self.after = file, after
+
+    def step(self, action: Any) -> Any:
+        Repaired.steps += 1
+        if Repaired.steps >= self.after and not os.path.exists(self.file):
+            raise RuntimeError("the gripper is stuck")
+        return super().step(action)
+
+
+class Other:
+    """No environment: nothing of what one has."""
+
+
+class Partial(gymnasium.Env):
+    """A class without `step` of its own and without spaces."""
+
+
+class Duck:
+    """An environment that does not inherit from Gymnasium, and lacks its spaces."""
+
+    def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(3, np.float32), 0.0, True, False, {}
+
+
+NUMBER = 3
