@@ -56,6 +56,14 @@ def peer_environment(peer: Peer) -> dict[str, str]:
     }
 
 
+def operant_environment(directory: Path, workers: Path | None) -> dict[str, str]:
+    """Without the user's configuration of operant, whose worker processes the interpreter `workers` runs."""
+    environment = clean_environment() | {"XDG_CONFIG_HOME": str(directory)}
+    if workers is not None:
+        environment["VIRTUAL_ENV"] = str(workers.parent.parent)
+    return environment
+
+
 def last_line(path: Path) -> str:
     """The last lines of a log, which usually contain the reason."""
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
@@ -195,8 +203,11 @@ class Solver:
 class Operant:
     """operant itself, a process for every measurement, away from the user's configuration and runs."""
 
-    def __init__(self, binary: Path, comparison: Comparison, logs: Path, seconds: float) -> None:
-        self.binary, self.comparison, self.logs, self.seconds = binary, comparison, logs, seconds
+    def __init__(
+        self, binary: Path, comparison: Comparison, workers: Path | None, logs: Path, seconds: float
+    ) -> None:
+        self.binary, self.comparison, self.workers = binary, comparison, workers
+        self.logs, self.seconds = logs, seconds
         self.facts: Message = {}
         self.directory = Path(tempfile.mkdtemp(prefix="peers-operant-"))
         self.process: Process | None = None
@@ -217,7 +228,7 @@ class Operant:
         return self.how(round_number)
 
     def _run(self, arguments: list[str]) -> tuple[float, list[Message]]:
-        environment = clean_environment() | {"XDG_CONFIG_HOME": str(self.directory)}
+        environment = operant_environment(self.directory, self.workers)
         command = [str(self.binary), *self.comparison.operant, *arguments]
         self.process = Process(command, environment, self.logs / "operant.log", self.directory)
         seconds = self.process.finish(MEASURE_SECONDS)

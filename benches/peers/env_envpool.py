@@ -1,25 +1,23 @@
-"""An environment of EnvPool alone, CartPole by default: random actions, auto-reset, all cores, in lock-step and asynchronously."""
+"""An environment of EnvPool alone: random actions, auto-reset, all cores, in lock-step and asynchronously."""
 
 import argparse
 
 import envpool
 import numpy as np
 
+from random_actions import BATCHES, random_actions
 from worker import Candidate, Step, serve, usable_cores, versions
 
-BATCHES = 16
-"""Batches of random actions drawn beforehand: the peer does not pay for its sampling."""
 STEPS_PER_CALL = 8
 
 
 def prepare(name: str, num_envs: int, batch: int) -> Step:
     """A pool that steps `batch` of its environments at a time; all of them: lock-step."""
     threads = usable_cores()
-    pool = envpool.make_gymnasium(
-        name, num_envs=num_envs, batch_size=batch, num_threads=threads, seed=0
-    )
-    choices = pool.action_space.n
-    actions = np.random.default_rng(0).integers(0, choices, (BATCHES, batch)).astype(np.int32)
+    pool = envpool.make_gymnasium(name, num_envs=num_envs, batch_size=batch, num_threads=threads, seed=0)
+    actions = random_actions(pool.action_space, batch)
+    if actions.dtype.kind == "i":
+        actions = actions.astype(np.int32)
     if batch == num_envs:
         pool.reset()
     else:

@@ -4,8 +4,8 @@ import argparse
 import tempfile
 
 import numpy as np
-
 import operant
+
 from worker import Candidate, Step, serve, versions
 
 BATCHES = 16

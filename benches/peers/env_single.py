@@ -1,4 +1,4 @@
-"""One environment of a Python package alone, random actions: what Gymnasium, minigrid and their kind do without a vectorised form."""
+"""One environment of a Python package alone with random actions: packages that have no vectorised form."""
 
 import argparse
 import importlib

@@ -10,6 +10,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+WITH_OPERANT = ("operant", "workers")
+"""Requirements whose environments also contain this tree's package."""
 
 
 class Unavailable(Exception):
@@ -34,14 +36,14 @@ def python_for(requirements: str, venvs: Path) -> Path:
     stamp = venv / "requirements.sha256"
     digest = hashlib.sha256(requirements_file.read_bytes() + sys.version.encode()).hexdigest()
     if python.exists() and stamp.exists() and stamp.read_text() == digest:
-        return with_operant(python) if requirements == "operant" else python
+        return with_operant(python) if requirements in WITH_OPERANT else python
     say(f"installing {requirements_file.name} into {venv}")
     shutil.rmtree(venv, ignore_errors=True)
     checked([sys.executable, "-m", "venv", str(venv)], f"{sys.executable} -m venv")
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(requirements_file)]
-    checked(pip, f"pip install -r {requirements_file.name}")
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    checked([*pip, "-r", str(requirements_file)], f"pip install -r {requirements_file.name}")
     stamp.write_text(digest)
-    return with_operant(python) if requirements == "operant" else python
+    return with_operant(python) if requirements in WITH_OPERANT else python
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import statistics
 import subprocess
 import time
 from pathlib import Path
@@ -72,3 +73,51 @@ class Load:
         known = self.stolen is not None and stolen is not None
         share = (stolen - self.stolen) / (seconds * usable_cores()) if known else None
         return {"load_average_before": self.average, "stolen_share": share, "seconds": seconds}
+
+
+def core_ticks() -> dict[int, tuple[int, int]]:
+    """Busy and all ticks of each core that this process may use, since the start of the machine."""
+    usable, ticks = os.sched_getaffinity(0), {}
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name != "cpu" and int(name[3:]) in usable:
+            # User, nice, system, idle, waiting for I/O, two kinds of interrupts, stolen.
+            counts = [int(field) for field in fields[:8]]
+            ticks[int(name[3:])] = (sum(counts) - counts[3] - counts[4], sum(counts))
+    return ticks
+
+
+def shares(before: dict[int, tuple[int, int]], after: dict[int, tuple[int, int]]) -> list[float]:
+    """Busy share of each core between two readings."""
+    pairs = [(before[core], after[core]) for core in after if core in before]
+    return [(new[0] - old[0]) / max(1, new[1] - old[1]) for old, new in pairs]
+
+
+def balance(utilization: list[float]) -> float | None:
+    """The least busy core over the most busy one: 1 is even."""
+    return min(utilization) / max(utilization) if utilization and max(utilization) > 0 else None
+
+
+class Cores:
+    """Utilization of each core from here on, by whatever runs on it; `read` is called every second."""
+
+    def __init__(self) -> None:
+        self.first = self.last = core_ticks()
+        self.each_second: list[float] = []
+
+    def read(self) -> None:
+        """Adds the time since the last reading."""
+        now = core_ticks()
+        ratio = balance(shares(self.last, now))
+        self.each_second += [ratio] if ratio is not None else []
+        self.last = now
+
+    def summary(self) -> dict[str, Any]:
+        """Utilization of each core, their mean, and the balance: over the whole time, and by the second."""
+        cores = shares(self.first, self.last)
+        return {
+            "cores": [round(share, 4) for share in cores],
+            "utilization": statistics.fmean(cores),
+            "balance": balance(cores),
+            "balance_each_second": statistics.fmean(self.each_second) if self.each_second else None,
+        }

@@ -35,6 +35,8 @@ class Comparison:
     batch: int = 0
     """Environment steps of an update; 0 where nothing is trained."""
     operant_label: str = "operant"
+    workers: str = ""
+    """Requirements of the virtual environment in which operant's worker processes run, where it has some."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,9 @@ def on_cpu() -> list[Comparison]:
             ("default", "as Gymnasium's: copies, object arrays"),
         )
     )
+    through_python = operant_python(
+        "train", "operant.train", *Training(16, 64).peer_flags(), script="train_operant.py"
+    )
     solve = ("train", "cartpole", "--device", "cpu", "--set", "stop_when_solved=true")
     solvers = (*jax_solvers("jax", QUICK_ON_CPU), replace(zoo, arguments=("--solve",)))
     return [
@@ -204,7 +209,7 @@ def on_cpu() -> list[Comparison]:
             "full PPO through Python, 16 envs x 64, 4 epochs, minibatches of 256",
             SPEED,
             Training(16, 64).operant_flags("cpu", "f32"),
-            (operant_python("train", "operant.train", *Training(16, 64).peer_flags(), script="train_operant.py"),),
+            (through_python,),
             16 * 64,
         ),
         ppo_on_cpu("ppo-cleanrl", Training(), "sync"),
@@ -219,8 +224,37 @@ def on_cpu() -> list[Comparison]:
             ZOO.num_envs * ZOO.num_steps,
         ),
         Comparison("solve", "CartPole solved, from process start", TIME, solve, solvers),
+        *in_workers(),
         *worlds(),
     ]
+
+
+GYMNASIUM = {
+    "gym-cartpole": "CartPole-v1",
+    "gym-lunarlander": "LunarLander-v3",
+    "gym-halfcheetah": "HalfCheetah-v5",
+}
+"""Gymnasium's environments that run in worker processes; EnvPool has the same versions."""
+HOW = {
+    "async": "Gymnasium, AsyncVectorEnv",
+    "subproc": "Stable-Baselines3, SubprocVecEnv",
+    "envpool": "EnvPool",
+}
+"""Ways of env_workers.py."""
+
+
+def in_workers() -> list[Comparison]:
+    """Gymnasium's environments alone, 32 of each, in operant's worker processes and in the peers'."""
+    comparisons = []
+    for name, id in GYMNASIUM.items():
+        peers = tuple(
+            Peer(how, label, "workers", "env_workers.py", ("--env", id, "--envs", "32", "--how", how))
+            for how, label in HOW.items()
+        )
+        title = f"{id} alone in worker processes, 32 environments"
+        command = bench_env(f"gym:{id}", envs=32)
+        comparisons.append(Comparison(name, title, SPEED, command, peers, workers="workers"))
+    return comparisons
 
 
 MINATAR = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
@@ -270,9 +304,9 @@ def world(name: str) -> str:
     return str(Path(__file__).resolve().parents[2] / f"crates/operant-env/tests/data/{name}.world")
 
 
-def bench_env(name: str) -> tuple[str, ...]:
+def bench_env(name: str, envs: int = 8192) -> tuple[str, ...]:
     """operant's measurement of an environment alone."""
-    return ("bench", "env", "--env", name, "--envs", "8192", "--json")
+    return ("bench", "env", "--env", name, "--envs", str(envs), "--json")
 
 
 def on_gpu() -> list[Comparison]:

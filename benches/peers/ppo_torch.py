@@ -7,7 +7,7 @@ the driver.
 
 import argparse
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -57,12 +57,16 @@ class Samples(NamedTuple):
     advantage: torch.Tensor
 
 
-def layer(inputs: int, outputs: int, gain: float = 2**0.5) -> nn.Linear:
+def initialised(module: nn.Linear | nn.Conv2d, gain: float = 2**0.5) -> nn.Module:
+    """The layer with orthogonal weights and biases of zero."""
+    nn.init.orthogonal_(module.weight, gain)
+    nn.init.zeros_(module.bias)
+    return module
+
+
+def layer(inputs: int, outputs: int, gain: float = 2**0.5) -> nn.Module:
     """A linear layer, orthogonally initialised."""
-    linear = nn.Linear(inputs, outputs)
-    nn.init.orthogonal_(linear.weight, gain)
-    nn.init.zeros_(linear.bias)
-    return linear
+    return initialised(nn.Linear(inputs, outputs), gain)
 
 
 def network(outputs: int, last_gain: float) -> nn.Sequential:
@@ -98,20 +102,30 @@ class Ppo:
         """Whether the step after an episode's end is a reset that no policy acted in."""
         self.update = 0
 
+    def heads(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits and values."""
+        return self.policy(obs), self.value(obs).flatten()
+
+    def finished(self, info: dict[str, Any]) -> None:
+        """Receives the info of each step. The speed of training does not depend on it."""
+
     def rollout(self) -> tuple[Samples, torch.Tensor]:
         """A horizon of every environment, and which of its samples the policy acted in."""
         steps, envs = self.settings.num_steps, self.settings.num_envs
-        obs, rewards = torch.zeros(steps, envs, OBSERVATION), torch.zeros(steps, envs)
+        obs = torch.zeros(steps, *self.obs.shape, dtype=self.obs.dtype)
+        rewards = torch.zeros(steps, envs)
         actions = torch.zeros(steps, envs, dtype=torch.int64)
         logprobs, values, dones = torch.zeros(steps, envs), torch.zeros(steps, envs), torch.zeros(steps, envs)
         for step in range(steps):
             obs[step], dones[step] = self.obs, self.done
             with torch.no_grad():
-                choice = Categorical(logits=self.policy(self.obs))
+                logits, values[step] = self.heads(self.obs)
+                choice = Categorical(logits=logits)
                 action = choice.sample()
-                logprobs[step], values[step] = choice.log_prob(action), self.value(self.obs).flatten()
+                logprobs[step] = choice.log_prob(action)
             actions[step] = action
-            after, reward, terminated, truncated, _ = self.envs.step(action.numpy())
+            after, reward, terminated, truncated, info = self.envs.step(action.numpy())
+            self.finished(info)
             rewards[step] = torch.from_numpy(np.asarray(reward))
             self.obs = torch.from_numpy(after)
             self.done = torch.from_numpy((terminated | truncated).astype(np.float32))
@@ -137,12 +151,13 @@ class Ppo:
     def loss(self, samples: Samples) -> torch.Tensor:
         """PPO's loss over a minibatch, with clipped value loss."""
         settings = self.settings
-        choice = Categorical(logits=self.policy(samples.obs))
+        logits, value = self.heads(samples.obs)
+        choice = Categorical(logits=logits)
         ratio = (choice.log_prob(samples.action) - samples.logprob).exp()
         advantage = (samples.advantage - samples.advantage.mean()) / (samples.advantage.std() + 1e-8)
         clipped = ratio.clamp(1 - settings.clip_coef, 1 + settings.clip_coef)
         policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
-        returns, value = samples.advantage + samples.value, self.value(samples.obs).flatten()
+        returns = samples.advantage + samples.value
         moved = samples.value + (value - samples.value).clamp(-settings.clip_coef, settings.clip_coef)
         value_loss = 0.5 * torch.max((value - returns) ** 2, (moved - returns) ** 2).mean()
         return policy_loss - settings.ent_coef * choice.entropy().mean() + settings.vf_coef * value_loss
@@ -178,7 +193,7 @@ def prepare(settings: Settings, threads: int) -> Step:
 
 
 def candidate(settings: Settings, threads: int) -> Candidate:
-    """The best number of threads, measured on an eighth of the environments in minibatches of the same size."""
+    """A number of threads, tried on an eighth of the environments with minibatches of the same size."""
     share = 8 if settings.num_minibatches % 8 == 0 else 1
     smaller = replace(
         settings, num_envs=settings.num_envs // share, num_minibatches=settings.num_minibatches // share

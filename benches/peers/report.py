@@ -94,10 +94,9 @@ def sides(results: Results) -> list[tuple[Results, Results]]:
     return [(each, side) for each in results["comparisons"] for side in each["sides"]]
 
 
-def heading(results: Results) -> list[str]:
-    """Machine, date and versions."""
-    machine = results["machine"]
-    packages = {name: version for _, side in sides(results) for name, version in side["versions"].items()}
+def ran_on(machine: Results, measured: list[Results]) -> list[str]:
+    """Machine and date, and the versions of operant and of the sides that were measured."""
+    packages = {name: version for side in measured for name, version in side["versions"].items()}
     used = "".join(f", {name} {packages[name]}" for name in sorted(packages, key=str.lower))
     gpu = f"; {machine['gpu']}" if machine.get("gpu") else ""
     return [
@@ -105,6 +104,13 @@ def heading(results: Results) -> list[str]:
         f"{machine['system']}; {machine['date']}.",
         f"{machine['operant']} ({machine['commit']}); Python {machine['python']}{used}.",
         "",
+    ]
+
+
+def heading(results: Results) -> list[str]:
+    """What everything ran on, how it was measured, and what makes the figures not final."""
+    return [
+        *ran_on(results["machine"], [side for _, side in sides(results)]),
         f"Steps per second, or seconds: medians (min .. max) of {results['rounds']} rounds, in each of which "
         "every side ran once, one after the other. Ratio: how many times faster operant is.",
         *warnings(results),

@@ -11,6 +11,8 @@ import fnmatch
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import plan
@@ -29,9 +31,6 @@ def arguments() -> argparse.Namespace:
         "--device", choices=("cpu", "gpu"), default="cpu", help="what the PPO of operant and JAX run on"
     )
     parser.add_argument(
-        "--operant", type=Path, help="binary to measure (default: built by cargo from this tree)"
-    )
-    parser.add_argument(
         "--only", nargs="+", metavar="NAME", help="comparisons or peers to run, * for any; --list names them"
     )
     parser.add_argument("--list", action="store_true", help="name the comparisons and their peers, and end")
@@ -40,19 +39,36 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, help="measurements of each side (default: 5)")
     parser.add_argument("--seconds", type=float, help="length of one measurement of speed (default: 2)")
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write every measurement")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the ratios, as SVG or PNG")
+    add_common(parser)
+    options = parser.parse_args()
+    options.rounds = options.rounds or (2 if options.quick else 5)
+    options.seconds = options.seconds or (0.5 if options.quick else 2.0)
+    options.venvs = options.venvs.resolve()
+    return options
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """The arguments that every driver has."""
     parser.add_argument(
-        "--venvs", type=Path, help="where virtual environments are kept (default: target/peers-venv)"
+        "--operant", type=Path, help="binary to measure (default: built by cargo from this tree)"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write every measurement")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the results, as SVG or PNG")
+    parser.add_argument(
+        "--venvs",
+        type=Path,
+        default=target_directory() / "peers-venv",
+        help="where virtual environments are kept (default: target/peers-venv)",
     )
     parser.add_argument(
         "--python", type=Path, help="interpreter that has the libraries: makes no virtual environment"
     )
-    options = parser.parse_args()
-    options.rounds = options.rounds or (2 if options.quick else 5)
-    options.seconds = options.seconds or (0.5 if options.quick else 2.0)
-    options.venvs = (options.venvs or target_directory() / "peers-venv").resolve()
-    return options
+
+
+def interpreter(requirements: str, options: argparse.Namespace) -> Path:
+    """The interpreter that has a requirements file's libraries; raises Unavailable."""
+    # The interpreter of a virtual environment is a link that must not be resolved.
+    return options.python.absolute() if options.python else python_for(requirements, options.venvs)
 
 
 def chosen(
@@ -74,14 +90,15 @@ def chosen(
     return found
 
 
-def started(make: Contender) -> str | None:
-    """Starts a contender; returns the reason if it cannot."""
+def started(make: Callable[[], Contender]) -> Contender:
+    """A contender that is ready; raises Unavailable."""
+    contender = make()
     try:
-        make.start()
-    except Unavailable as reason:
-        make.close()
-        return str(reason)
-    return None
+        contender.start()
+    except Unavailable:
+        contender.close()
+        raise
+    return contender
 
 
 class Side:
@@ -94,14 +111,16 @@ class Side:
         self.error: str | None = None
         self.measurements: list[Message] = []
 
-    def start(self, contender: Contender) -> None:
+    def start(self, make: Callable[[], Contender]) -> None:
         """Makes the contender ready, or notes why it cannot be."""
         say(f"  {self.label}: getting ready")
-        self.error = started(contender)
-        if self.error:
+        try:
+            self.contender = started(make)
+        except Unavailable as reason:
+            self.error = str(reason)
             say(f"  {self.label}: {self.error}")
             return
-        self.contender, self.facts = contender, contender.facts
+        self.facts = self.contender.facts
 
     def measure(self, round_number: int) -> None:
         """Adds one measurement; a contender that fails is closed, and keeps its reason."""
@@ -133,21 +152,20 @@ class Side:
         }
 
 
-def prepared(comparison: plan.Comparison, peer: plan.Peer, options: argparse.Namespace, logs: Path) -> Side:
-    """A peer, installed and ready, or with the reason why not."""
-    side = Side(peer.name, peer.label)
-    try:
-        # The interpreter of a virtual environment is a link that must not be resolved.
-        python = options.python.absolute() if options.python else python_for(peer.requirements, options.venvs)
-    except Unavailable as reason:
-        side.error = str(reason)
-        say(f"  {peer.label}: {reason}")
-        return side
+def operant(comparison: plan.Comparison, binary: Path, options: argparse.Namespace, logs: Path) -> Contender:
+    """operant, with Python for its worker processes where it has some; raises Unavailable."""
+    workers = interpreter(comparison.workers, options) if comparison.workers else None
+    return Operant(binary, comparison, workers, logs, options.seconds)
+
+
+def installed(
+    comparison: plan.Comparison, peer: plan.Peer, options: argparse.Namespace, logs: Path
+) -> Contender:
+    """A peer, its libraries installed; raises Unavailable."""
+    python = interpreter(peer.requirements, options)
     if comparison.unit == plan.TIME:
-        side.start(Solver(peer, python, logs))
-    else:
-        side.start(Worker(peer, python, logs, options.seconds))
-    return side
+        return Solver(peer, python, logs)
+    return Worker(peer, python, logs, options.seconds)
 
 
 def compare(
@@ -159,8 +177,10 @@ def compare(
     logs.mkdir(parents=True, exist_ok=True)
     load, sides = Load(), [Side("operant", comparison.operant_label)]
     try:
-        sides[0].start(Operant(binary, comparison, logs, options.seconds))
-        sides.extend(prepared(comparison, peer, options, logs) for peer in peers)
+        sides[0].start(partial(operant, comparison, binary, options, logs))
+        for peer in peers:
+            sides.append(Side(peer.name, peer.label))
+            sides[-1].start(partial(installed, comparison, peer, options, logs))
         for round_number in range(options.rounds):
             for side in sides:
                 side.measure(round_number)
@@ -177,13 +197,13 @@ def compare(
     }
 
 
-def drawn(results: Message, options: argparse.Namespace) -> str | None:
+def drawn(results: Message, options: argparse.Namespace, script: str = "plot.py") -> str | None:
     """Draws the plot, in a process that has matplotlib; returns the reason if it cannot."""
     try:
-        python = options.python or python_for("plot", options.venvs)
+        python = interpreter("plot", options)
     except Unavailable as reason:
         return str(reason)
-    command = [str(python), str(HERE / "plot.py"), "-", str(options.plot)]
+    command = [str(python), str(HERE / script), "-", str(options.plot)]
     done = subprocess.run(command, input=json.dumps(results), text=True, capture_output=True, check=False)
     return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
 

@@ -6,6 +6,7 @@ import tempfile
 from typing import Any
 
 import operant
+
 from worker import protocol, versions
 
 

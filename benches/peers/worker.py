@@ -129,5 +129,5 @@ class Attempts:
 def report_solved(
     send: Callable[[dict[str, Any]], None], mean: float | None, env_steps: int, packages: dict[str, str]
 ) -> None:
-    """Reports the end of training to the driver, whose clock stops at this line. A mean of None: not solved."""
+    """Reports the end of training; the driver's clock stops at this line. A mean of None: not solved."""
     send({"solved": mean is not None, "mean": mean, "env_steps": env_steps, "versions": packages})

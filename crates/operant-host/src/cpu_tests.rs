@@ -40,6 +40,7 @@ fn busy_is_all_but_idle_and_iowait() {
     assert_eq!(shares(&meter), [(0, 0.4), (1, 0.8)]);
     let summary = meter.summary();
     assert!((summary.all - 0.6).abs() < 1e-12);
+    assert!((summary.evenness - 0.5).abs() < 1e-12, "the least busy core over the most busy one");
     assert!(summary.performance.is_nan() && summary.efficiency.is_nan() && summary.balance.is_nan());
 }
 
@@ -52,7 +53,18 @@ fn two_kinds_and_their_balance() {
     assert!((summary.performance - 0.8).abs() < 1e-12);
     assert!((summary.efficiency - 0.2).abs() < 1e-12);
     assert!((summary.balance - 0.25).abs() < 1e-12);
+    assert!((summary.evenness - 0.2).abs() < 1e-12);
     assert!((summary.all - 0.6).abs() < 1e-12);
+}
+
+#[test]
+fn one_core_and_idle_cores_have_no_evenness() {
+    for kinds in [&[Uniform][..], &[Uniform, Uniform]] {
+        let mut meter = meter(kinds);
+        meter.read("cpu0 0 0 0 0\ncpu1 0 0 0 0\n");
+        meter.read(if kinds.len() == 1 { "cpu0 50 0 0 50\n" } else { "cpu0 0 0 0 100\ncpu1 0 0 0 100\n" });
+        assert!(meter.summary().evenness.is_nan(), "{kinds:?}");
+    }
 }
 
 #[test]

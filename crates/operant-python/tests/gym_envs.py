@@ -1,4 +1,4 @@
-"""Environments of test_gym.py, well-behaved and faulty. Worker processes import them as `gym_envs:Class`."""
+"""Environments of test_gym.py, well-behaved and faulty, which workers import as `gym_envs:Class`; and its spaces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def first_time(marker: str) -> bool:
 
 
 class Steady(gymnasium.Env):
-    """Episodes of `length` steps with a reward of 1 each. Observed: the episode's number, the step, and the last action."""
+    """Episodes of `length` steps with a reward of 1 each. It observes the episode's number, the step and the action."""
 
     max_episode_steps: int | None = 1000
     observation_space: Any = spaces.Box(0, np.inf, (3,), np.float32)
@@ -75,7 +75,8 @@ class Unlimited(Steady):
 class Image(Steady):
     """Images that the convolutions take, and a direction."""
 
-    observation_space = spaces.Dict(image=spaces.Box(0, 255, (40, 36, 3), np.uint8), direction=spaces.Discrete(4, start=1))
+    picture = spaces.Box(0, 255, (40, 36, 3), np.uint8)
+    observation_space = spaces.Dict(image=picture, direction=spaces.Discrete(4, start=1))
 
     def seen(self, action: Any) -> Any:
         return {"image": np.full((40, 36, 3), 20 * self.t, np.uint8), "direction": 1 + self.t % 4}
@@ -86,9 +87,9 @@ class Grid(Steady):
 
     action_space = spaces.MultiDiscrete([3, 4])
 
-    def __init__(self, named: str = "info", order: str = "pair") -> None:
+    def __init__(self, named: str = "info") -> None:
         super().__init__()
-        self.named, self.order = named, order
+        self.named = named
 
     def legal(self) -> tuple[np.ndarray, np.ndarray]:
         return np.arange(3) == self.t % 3, np.arange(4) <= self.t % 4
@@ -115,6 +116,13 @@ class MaskedByMethod(Grid):
         return np.concatenate(self.legal())
 
 
+class HalfMasked(Grid):
+    """No choice of the second component is legal in the fourth step."""
+
+    def legal(self) -> tuple[np.ndarray, np.ndarray]:
+        return super().legal()[0], np.full(4, self.t != 3)
+
+
 class MaskedByName(Grid):
     """A dictionary of actions, and one of masks, whose keys are in another order."""
 
@@ -133,10 +141,29 @@ class MaskedByName(Grid):
         return np.array([self.episode, self.t, 0], np.float32)
 
 
-class Precise(Steady):
-    """Bounds in double precision that are no numbers of single precision."""
+def reserved_part() -> Steady:
+    """Observations that hold the legal actions, as of PettingZoo."""
+    env = Steady()
+    env.observation_space = spaces.Dict(action_mask=spaces.MultiBinary(3), observation=Steady.observation_space)
+    return env
 
-    action_space = spaces.Box(-0.1, 0.1, (2,), np.float64)
+
+def equal_parts() -> Steady:
+    """Two parts whose flattened names are equal."""
+    env = Steady()
+    env.observation_space = spaces.Dict({"a": spaces.Dict(b=spaces.Discrete(2)), "a_b": spaces.Discrete(2)})
+    return env
+
+
+class Named(Steady):
+    """Observations and actions of nested spaces."""
+
+    flags = spaces.Dict(a=spaces.Discrete(9), b=spaces.MultiBinary(9))
+    observation_space = spaces.Tuple([flags, Steady.observation_space])
+    action_space = spaces.Dict(x=spaces.Discrete(3, start=-1), y=spaces.Tuple([spaces.MultiDiscrete([2, 3])]))
+
+    def seen(self, action: Any) -> Any:
+        return {"a": self.t % 9, "b": np.arange(9) < self.t}, np.array([self.episode, self.t, 0], np.float32)
 
 
 class Movable(Steady):
@@ -145,6 +172,13 @@ class Movable(Steady):
     def __init__(self) -> None:
         super().__init__()
         os.chdir("/")
+
+
+class Masker(gymnasium.Wrapper):
+    """Names the legal actions, as sb3-contrib's ActionMasker does."""
+
+    def action_masks(self) -> list[int]:
+        return [1, 0, 1]
 
 
 class Log(gymnasium.Wrapper):
@@ -182,6 +216,15 @@ def numbers(value: Any) -> Any:
     return np.asarray(value).tolist()
 
 
+def calls(log: Any) -> dict[str, list[dict[str, Any]]]:
+    """The calls of a log by environment, in order."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    with open(log) as file:
+        for call in map(json.loads, file):
+            found.setdefault(call["env"], []).append(call)
+    return found
+
+
 def logged(log: str, inner: str = "Steady", **arguments: Any) -> Log:
     """An environment of this module or of Gymnasium, logged."""
     return Log(globals()[inner](**arguments) if inner in globals() else gymnasium.make(inner, **arguments), log)
@@ -201,6 +244,8 @@ WALK_ACTIONS: dict[str, Any] = {
     "pair": spaces.MultiDiscrete([3, 2]),
     "reals": spaces.Box(np.float32([-1, -2]), np.float32([1, 0.5])),
 }
+# The names of the flattened parts of all of them.
+WALK_PARTS = {"a_0": "reals", "a_1": "index", "b_u": "bits", "b_v": "bytes", "c": "indices"}
 WALK_LIMIT = 9
 
 
@@ -227,8 +272,8 @@ class Walk(gymnasium.Env):
     def __init__(self, obs: str = "reals", act: str = "choice", masked: bool = False) -> None:
         space = WALK_OBSERVATIONS
         self.obs, self.act, self.masked = obs, act, masked
-        nested = {"a": spaces.Tuple((space["reals"], space["index"])), "b": spaces.Dict(u=space["bits"], v=space["bytes"])}
-        self.observation_space: Any = spaces.Dict({**nested, "c": space["indices"]}) if obs == "parts" else space[obs]
+        a, b = spaces.Tuple((space["reals"], space["index"])), spaces.Dict(u=space["bits"], v=space["bytes"])
+        self.observation_space: Any = spaces.Dict(a=a, b=b, c=space["indices"]) if obs == "parts" else space[obs]
         named = spaces.Dict(a=spaces.Discrete(3, start=-1), b=spaces.Tuple([spaces.Discrete(2)]))
         self.action_space: Any = named if act == "named" else WALK_ACTIONS[act]
 
@@ -269,9 +314,9 @@ class WalkWorld:
     y: operant.Float
 
     def __init__(self, obs: str, act: str) -> None:
-        space, self.obs = WALK_OBSERVATIONS, obs
-        parts = {"a_0": space["reals"], "a_1": space["index"], "b_u": space["bits"], "b_v": space["bytes"], "c": space["indices"]}
-        self.observation_space: Any = spaces.Dict(parts) if obs == "parts" else space[obs]
+        self.obs = obs
+        parts = {part: WALK_OBSERVATIONS[name] for part, name in WALK_PARTS.items()}
+        self.observation_space: Any = spaces.Dict(parts) if obs == "parts" else WALK_OBSERVATIONS[obs]
         self.action_space: Any = WALK_ACTIONS["pair" if act == "named" else act]
 
     def reset(self, draws: Any) -> Any:
@@ -289,14 +334,131 @@ class WalkWorld:
 
     def observe(self, s: Any) -> Any:
         seen = walk_seen(s.p, s.n, s.y, om.to_float)
-        names = {"a_0": "reals", "a_1": "index", "b_u": "bits", "b_v": "bytes", "c": "indices"}
-        return {part: seen[name] for part, name in names.items()} if self.obs == "parts" else seen[self.obs]
+        return {part: seen[name] for part, name in WALK_PARTS.items()} if self.obs == "parts" else seen[self.obs]
 
 
 @operant.world(max_episode_steps=WALK_LIMIT)
 class MaskedWalkWorld(WalkWorld):
     def legal(self, s: Any) -> Any:
         return walk_legal(s.n)
+
+
+# --- Spaces, and the engine's specification of each
+
+
+def box(*shape: int, dtype: Any = np.float32, low: float = -2, high: float = 2) -> spaces.Box:
+    return spaces.Box(low, high, shape, dtype)
+
+
+def count_of_words(spec: dict[str, Any]) -> int:
+    """Words of an observation without parts."""
+    ((kind, space),) = spec.items()
+    if kind == "box":
+        return len(space["low"])
+    per_word = {"binary": 32, "bytes": 4, "index": 4 if max(space.get("below", [0])) <= 256 else 2}[kind]
+    return -(-int(np.prod(space["shape"])) // per_word)
+
+
+def unpacked(spec: dict[str, Any], words: np.ndarray) -> np.ndarray:
+    """The numbers of an observation, as the engine reads them from its words (`ObsSpace` in operant-env)."""
+    if "parts" in spec:
+        ends = np.cumsum([count_of_words(part) for _, part in spec["parts"]])
+        own = np.split(words, ends[:-1])
+        return np.concatenate([unpacked(part, own) for (_, part), own in zip(spec["parts"], own, strict=True)])
+    ((kind, space),) = spec.items()
+    if kind == "box":
+        return words.view(np.float32).astype(np.float64)
+    bits = {"binary": 1, "bytes": 8, "index": 8 if max(space.get("below", [0])) <= 256 else 16}[kind]
+    fields = (words[:, None] >> np.arange(0, 32, bits, dtype=np.uint32)) & ((1 << bits) - 1)
+    return fields.ravel()[: int(np.prod(space["shape"]))].astype(np.float64)
+
+
+OBSERVATIONS: list[tuple[Any, dict[str, Any]]] = [
+    (box(3), {"box": {"low": [-2.0] * 3, "high": [2.0] * 3}}),
+    (box(2, 2, dtype=np.float64, low=-np.inf, high=np.inf), {"box": {"low": ["-inf"] * 4, "high": ["inf"] * 4}}),
+    (box(), {"box": {"low": [-2.0], "high": [2.0]}}),
+    (box(3, dtype=np.int64), {"box": {"low": [-2.0] * 3, "high": [2.0] * 3}}),
+    (box(2, dtype=np.uint16, low=0, high=60_000), {"box": {"low": [0.0] * 2, "high": [60_000.0] * 2}}),
+    (box(dtype=np.uint8, low=0, high=255), {"box": {"low": [0.0], "high": [255.0]}}),
+    (box(5, 3, 3, dtype=np.uint8, low=0, high=255), {"bytes": {"shape": [5, 3, 3]}}),
+    (box(5, dtype=np.uint8, low=3, high=9), {"bytes": {"shape": [5]}}),
+    (box(5, 7, dtype=np.uint8, low=0, high=1), {"binary": {"shape": [5, 7]}}),
+    (box(33, dtype=np.bool_, low=0, high=1), {"binary": {"shape": [33]}}),
+    (spaces.MultiBinary(70), {"binary": {"shape": [70]}}),
+    (spaces.MultiBinary((3, 4)), {"binary": {"shape": [3, 4]}}),
+    (spaces.Discrete(5), {"index": {"shape": [], "below": [5]}}),
+    (spaces.Discrete(5, start=-7), {"index": {"shape": [], "below": [5]}}),
+    (spaces.Discrete(256), {"index": {"shape": [], "below": [256]}}),
+    (spaces.Discrete(65_536, start=3), {"index": {"shape": [], "below": [65_536]}}),
+    (spaces.MultiDiscrete([7] * 6), {"index": {"shape": [6], "below": [7]}}),
+    (spaces.MultiDiscrete([[3, 257], [5, 6]]), {"index": {"shape": [2, 2], "below": [3, 257, 5, 6]}}),
+    (spaces.MultiDiscrete([3, 4], np.int8, start=[-1, 5]), {"index": {"shape": [2], "below": [3, 4]}}),
+]
+ACTIONS: list[tuple[Any, dict[str, Any]]] = [
+    (spaces.Discrete(3), {"discrete": [3]}),
+    (spaces.Discrete(3, start=-5), {"discrete": [3]}),
+    (spaces.MultiDiscrete([3, 4]), {"discrete": [3, 4]}),
+    (spaces.MultiDiscrete([[3, 4, 5], [6, 7, 8]], np.int16), {"discrete": [3, 4, 5, 6, 7, 8]}),
+    (spaces.MultiDiscrete([3, 4], start=[-1, 10]), {"discrete": [3, 4]}),
+    (spaces.MultiBinary((2, 2)), {"discrete": [2] * 4}),
+    (box(2, 2), {"box": {"low": [-2.0] * 4, "high": [2.0] * 4}}),
+    (box(dtype=np.float64), {"box": {"low": [-2.0], "high": [2.0]}}),
+    (
+        spaces.Box(np.float32([-1, -np.inf]), np.float32([np.inf, 2])),
+        {"box": {"low": [-1.0, "-inf"], "high": ["inf", 2.0]}},
+    ),
+    (spaces.Dict(b=spaces.Discrete(2, start=1), a=spaces.MultiDiscrete([3, 4])), {"discrete": [2, 3, 4]}),
+    (
+        spaces.Tuple([box(2), spaces.Dict(x=box(1, low=0, dtype=np.float64))]),
+        {"box": {"low": [-2.0, -2.0, 0.0], "high": [2.0] * 3}},
+    ),
+]
+
+BYTES, BITS = box(2, dtype=np.uint8, low=0, high=255), box(2, dtype=np.bool_, low=0, high=1)
+# Observations outside their space, spaces that are not supported, and what the errors say.
+OUTSIDE: list[tuple[Any, Any, str]] = [
+    (box(3), np.zeros(4), r"has the shape \(3,\), but an observation had the shape \(4,\)"),
+    (box(3), np.zeros((1, 3)), r"shape \(1, 3\)"),
+    (box(3), None, r"shape \(\)"),
+    (box(), None, "elements of type object"),
+    (box(2), ["a", "b"], "elements of type <U1"),
+    (BYTES, np.int64([0, 256]), "that are not bytes"),
+    (BYTES, np.zeros(2), "that are not bytes"),
+    (BITS, [0, 2], "from 0 to 2, not 0 and 1"),
+    (spaces.Discrete(3), 3, r"observation 3 is not in Discrete\(3\)"),
+    (spaces.Discrete(3), -1, "is not in"),
+    (spaces.Discrete(3), 1.0, "of type float64, not whole numbers"),
+    (spaces.Discrete(3), [1], r"shape \(1,\)"),
+    (spaces.MultiDiscrete([3, 4]), [2, 4], "is not in"),
+    (spaces.Dict(a=spaces.Dict(b=box(3))), {"a": {"b": np.zeros(2)}}, r"^observation_space\['a'\]\['b'\] has"),
+]
+UNSUPPORTED_OBSERVATIONS: list[tuple[Any, str]] = [
+    (spaces.Text(3), "observation_space: Text is not supported; .* wrap the environment"),
+    (spaces.Graph(box(2), None), "Graph is not supported"),
+    (spaces.Sequence(box(2)), "Sequence is not supported"),
+    (spaces.Dict(a=spaces.Tuple([box(2), spaces.Text(3)])), r"observation_space\['a'\]\[1\]: Text"),
+    (spaces.Discrete(65_537), "observation_space: .* more than 65536 values"),
+    (spaces.MultiDiscrete([3, 65_537]), "more than 65536 values"),
+    (spaces.Dict(), "has no arrays"),
+    (box(0), "has no numbers"),
+]
+UNSUPPORTED_ACTIONS: list[tuple[Any, str]] = [
+    (box(2, dtype=np.int32), "action_space: .* has whole numbers in a Box; use Discrete or MultiDiscrete"),
+    (spaces.Text(3), "action_space: Text is not supported"),
+    (spaces.Dict(a=spaces.Text(3)), r"action_space\['a'\]: Text is not supported"),
+    (spaces.Sequence(box(2)), "Sequence is not supported"),
+    (spaces.Dict(a=box(2), b=spaces.Discrete(2)), "choices and real numbers; a policy has one of the two"),
+    (spaces.Tuple([spaces.Dict(a=box(2), b=spaces.Discrete(2))]), r"action_space\[0\]: .* choices and real numbers"),
+    (spaces.Tuple([]), "has no actions"),
+]
+
+
+def flat_action(space: Any, action: Any) -> np.ndarray:
+    """The engine's numbers of an action."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        keys = space.spaces if isinstance(space, spaces.Dict) else range(len(space.spaces))
+        return np.concatenate([flat_action(space[key], action[key]) for key in keys])
+    return np.float32(action - getattr(space, "start", 0)).reshape(-1)
 
 
 # --- Faults
@@ -343,43 +505,47 @@ def replaced(place: int, value: Any) -> Callable[[Any, Any], Any]:
     return lambda env, result: (*result[:place], value, *result[place + 1 :])
 
 
-FAULTS: dict[str, Callable[[Any, Any], Any]] = {
-    "stuck": stuck,
-    "wordy": wordy,
-    "unprintable": unprintable,
-    "quits": quits,
-    "leaves": leaves,
-    "kills_itself": kills_itself,
-    "aborts": aborts,
-    "interrupts": interrupts,
-    "hangs": hangs,
-    "nan_reward": replaced(1, float("nan")),
-    "inf_reward": replaced(1, np.float32("-inf")),
-    "huge_reward": replaced(1, 1e39),
-    "no_reward": replaced(1, None),
-    "nan_obs": replaced(0, np.array([0, np.nan, 0], np.float32)),
-    "huge_obs": replaced(0, np.array([0, 0, 1e39])),
-    "wide_obs": replaced(0, np.zeros(4, np.float32)),
-    "text_obs": replaced(0, np.array(["a", "b", "c"])),
-    "no_obs": replaced(0, None),
-    "far_obs": replaced(0, 6),
-    "real_obs": replaced(0, 2.5),
-    "no_mask": replaced(4, {}),
-    "empty_mask": replaced(4, {"action_mask": np.zeros(3, np.int8)}),
-    "wide_mask": replaced(4, {"action_mask": np.ones(4, np.int8)}),
-    "four_values": lambda env, result: result[:4],
-    "no_values": lambda env, result: None,
-    "only_obs": lambda env, result: result[0],
+# What each fault does, and what the warning about it says.
+FAULTS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "stuck": (stuck, "RuntimeError: the gripper is stuck"),
+    "wordy": (wordy, "RuntimeError: first words"),
+    "unprintable": (unprintable, "RuntimeError: no file"),
+    "quits": (quits, "the worker process ended with exit code 3"),
+    "leaves": (leaves, "the worker process ended with exit code 9"),
+    "kills_itself": (kills_itself, "the worker process was killed by signal 9"),
+    "aborts": (aborts, "the worker process was killed by signal 6"),
+    "interrupts": (interrupts, "the worker process "),
+    "hangs": (hangs, "no answer within 5 s (env.timeout)"),
+    "nan_reward": (replaced(1, float("nan")), "its reward is NaN"),
+    "inf_reward": (replaced(1, np.float32("-inf")), "its reward is -inf"),
+    "huge_reward": (replaced(1, 1e39), "its reward is "),
+    "no_reward": (replaced(1, None), "TypeError: float"),
+    "nan_obs": (replaced(0, np.array([0, np.nan, 0], np.float32)), "element 1 of its observation is NaN"),
+    "huge_obs": (replaced(0, np.array([0, 0, 1e39])), "element 2 of its observation is inf"),
+    "wide_obs": (replaced(0, np.zeros(4, np.float32)), "an observation had the shape (4,)"),
+    "text_obs": (replaced(0, np.array(["a", "b", "c"])), "an observation had elements of type <U1"),
+    "no_obs": (replaced(0, None), "an observation had the shape ()"),
+    "far_obs": (replaced(0, 6), "the observation 6 is not in Discrete(6)"),
+    "real_obs": (replaced(0, 2.5), "an observation had elements of type float64, not whole numbers"),
+    "no_mask": (replaced(4, {}), 'info has no "action_mask"'),
+    "empty_mask": (replaced(4, {"action_mask": np.zeros(3, np.int8)}), "the action mask allows no action"),
+    "wide_mask": (replaced(4, {"action_mask": np.ones(4, np.int8)}), "mask has 4 elements; the policy has 3 choices"),
+    "four_values": (lambda env, result: result[:4], "step() returned 4 values, not (observation, reward, terminated,"),
+    "no_values": (lambda env, result: None, "step() returned NoneType, not (observation"),
+    "only_obs": (lambda env, result: result[0], "reset() returned ndarray, not (observation, info)"),
 }
 
 
 class Faulty(Steady):
-    """A fault of this name in the 7th step of an environment whose first seed is `at`, or in its second reset. Without `at`, in every
-    step from the `after`-th of a process on. With a marker, only if no file has its name, which the fault makes."""
+    """A fault of this name: with `at`, in step `after` or in the second reset of the environment whose first seed it is; with
+    `beyond`, in every call of environments with a larger first seed, which those of evaluations are; else in every step from
+    the `after`-th of a process on. With a marker, only if there is no file of its name yet, which the fault makes."""
 
     steps = 0
 
-    def __init__(self, fault: str, at: int = -1, after: int = 7, call: str = "step", marker: str = "", beyond: int = -1) -> None:
+    def __init__(
+        self, fault: str, at: int = -1, beyond: int = -1, after: int = 7, call: str = "step", marker: str = ""
+    ) -> None:
         super().__init__()
         self.fault, self.at, self.after, self.call, self.marker, self.beyond = fault, at, after, call, marker, beyond
         self.first_seed, self.is_masked = -1, "mask" in fault
@@ -405,16 +571,15 @@ class Faulty(Steady):
         if self.at >= 0:
             due = due and self.first_seed == self.at and (self.t == self.after if call == "step" else self.episode == 1)
         elif self.beyond >= 0:
-            # An evaluation has larger seeds than the first episodes of training.
             due = due and self.first_seed > self.beyond
         else:
             due = due and Faulty.steps >= self.after
         due = due and (not self.marker or first_time(self.marker))
-        return FAULTS[self.fault](self, result) if due else result
+        return FAULTS[self.fault][0](self, result) if due else result
 
 
 class Broken(Steady):
-    """Faulty at once, in the constructor or in the first reset, everywhere or in workers only."""
+    """Faulty at once, in the constructor or in the first reset, everywhere or in workers only. `close` fails, too."""
 
     def __init__(self, where: str) -> None:
         super().__init__()
@@ -425,9 +590,27 @@ class Broken(Steady):
             sys.exit("no license for the gripper")
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        if self.where == "reset" or self.where == "worker_reset" and IS_WORKER:
+        if self.where in ("reset", "reset_and_close") or self.where == "worker_reset" and IS_WORKER:
             raise RuntimeError("no display for the gripper")
         return super().reset(seed=seed)[0] if self.where == "no_tuple" else super().reset(seed=seed)
+
+    def close(self) -> None:
+        if self.where == "reset_and_close":
+            raise AttributeError("the gripper has no window")
+
+
+class Threaded(Steady):
+    """Leaves a thread that makes a file once the main thread has ended, and then waits forever."""
+
+    def __init__(self, marker: str) -> None:
+        super().__init__()
+        self.marker = marker
+        threading.Thread(target=self.wait).start()
+
+    def wait(self) -> None:
+        threading.main_thread().join()
+        first_time(self.marker)
+        threading.Event().wait()
 
 
 class Odd(Steady):
@@ -439,7 +622,7 @@ class Odd(Steady):
         if not IS_WORKER:
             print("odd text of the constructor")
         elif how == "closes":
-            os.close(0), os.close(1)
+            os.closerange(0, 2)
         elif how == "closes_stdout":
             sys.stdout.close()
         elif how == "thread":
@@ -454,12 +637,14 @@ class Odd(Steady):
             print("odd text of a step " * 500)
             os.write(1, b"odd text of another kind\n")
         obs, reward, *ends, info = super().step(action)
-        return (obs, np.float32(reward), *map(np.bool_, ends), None) if self.how == "numpy" else (obs, int(reward), *ends, info)
+        if self.how == "numpy":
+            return obs, np.float32(reward), *map(np.bool_, ends), None
+        return obs, int(reward), *ends, info
 
     def close(self) -> None:
-        if self.how == "close_raises":
+        if self.how == "close_raises" and IS_WORKER:
             raise RuntimeError("the window has gone")
-        if self.how == "close_hangs":
+        if self.how == "close_hangs" and IS_WORKER:
             threading.Event().wait()
 
 

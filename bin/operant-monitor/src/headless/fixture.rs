@@ -68,6 +68,8 @@ pub fn record(update: u64) -> Record {
         time_update: 0.005,
         time_host: 0.0003,
         time_idle: 0.0002,
+        env_wait: 0.25,
+        env_restarts: 2.0,
         bytes_h2d: 0.0,
         bytes_d2h: 0.0,
         ..Record::default()
@@ -82,6 +84,7 @@ pub fn sample(ring: &mut Ring) {
         ("cpu_performance", 0.875),
         ("cpu_efficiency", 0.625),
         ("cpu_balance", 0.7142857),
+        ("core_balance", 0.6857142),
         ("resident_memory", 123_456_789.0),
     ] {
         values[position(name).unwrap()] = value;

@@ -160,7 +160,7 @@ fn workers(context: &Context) -> [Option<Figure>; 2] {
     let [wait, restarts] = ["env_wait", "env_restarts"].map(|name| context.run.value(name));
     let restarts = if restarts > 0.0 { restarts } else { f64::NAN };
     [
-        finite("workers", wait, format!("{} of rollout", format::percent(wait))),
+        finite("env wait", wait, format::percent(wait)),
         finite("restarts", restarts, format::short(restarts)),
     ]
 }

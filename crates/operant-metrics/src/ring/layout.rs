@@ -97,9 +97,9 @@ pub struct Capacity {
 }
 
 impl Default for Capacity {
-    /// Holds ten hours of the fastest updates; 7.3 MB.
+    /// Holds ten hours of the fastest updates; 7.5 MB.
     fn default() -> Self {
-        Self { records: 4096, archives: [2048, 2048, 2048, 1024], events: 256, cores: 1024, scene: 32_768 }
+        Self { records: 4096, archives: [1792, 1792, 1792, 896], events: 256, cores: 1024, scene: 32_768 }
     }
 }
 

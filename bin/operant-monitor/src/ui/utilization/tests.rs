@@ -51,6 +51,9 @@ fn view_of(machine: Machine) -> (tempfile::TempDir, RunView) {
             set(name, value);
         }
     }
+    for name in ["env_wait", "env_restarts"] {
+        set(name, f64::NAN);
+    }
     if machine.performance == 0 {
         for name in ["cpu_performance", "cpu_efficiency", "cpu_balance"] {
             set(name, f64::NAN);
@@ -89,6 +92,16 @@ fn shown(machine: Machine, size: (u16, u16)) -> String {
 #[test]
 fn two_cores() {
     insta::assert_snapshot!(shown(plain(2), (44, 8)));
+}
+
+#[test]
+fn workers_of_environments_and_the_balance_of_the_cores() {
+    let (_dir, mut run) = view_of(plain(2));
+    for (name, value) in [("env_wait", 0.43), ("env_restarts", 3.0)] {
+        let at = run.position(name).unwrap();
+        run.latest[at] = value;
+    }
+    insta::assert_snapshot!(drawn(&run, (44, 8), |_| {}));
 }
 
 #[test]
