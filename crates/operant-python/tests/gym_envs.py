@@ -537,9 +537,12 @@ FAULTS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 
 
 class Faulty(Steady):
-    """A fault of this name: with `at`, in step `after` or in the second reset of the environment whose first seed it is; with
-    `beyond`, in every call of environments with a larger first seed, which those of evaluations are; else in every step from
-    the `after`-th of a process on. With a marker, only if there is no file of its name yet, which the fault makes."""
+    """A fault of this name.
+
+    With `at`, it happens in step `after` or in the second reset of the environment whose first seed that is. With `beyond`,
+    it happens in every call of environments with a larger first seed, as those of evaluations have. Else it happens in
+    every step from the `after`-th of a process on. A marker is a file that it makes, and that keeps it from happening again.
+    """
 
     steps = 0
 

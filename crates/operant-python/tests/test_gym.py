@@ -28,14 +28,12 @@ from operant import _gym, _register, _worker
 
 spaces = gymnasium.spaces
 TESTS = Path(__file__).parent
-QUICK = {"seed": 1, "num_envs": 4, "num_steps": 32, "num_minibatches": 2, "total_timesteps": 512, "eval_episodes": 2}
+QUICK = {"seed": 1, "num_envs": 4, "num_steps": 32, "num_minibatches": 2, "total_timesteps": 512, "eval_episodes": 1}
 QUICK |= {"threads": 1, "ring": False, "tensorboard": False, "progress": False}
-ONE = ["--steps", "512", "--seed", "1", "--set", "eval_episodes=2", *SMALL]
+ONE = ["--steps", "512", "--seed", "1", "--set", "eval_episodes=1", *SMALL]
 X = [*ONE, "--name", "x"]
-# Metrics of training that do not depend on time.
-LEARNED = ["update", "env_steps", "episodes", "episodic_return", "episodic_return_min", "episodic_return_max"]
-LEARNED += ["episodic_return_std", "episodic_length", "eval_return", "eval_return_std", "learning_rate", "policy_loss"]
-LEARNED += ["value_loss", "entropy", "approx_kl", "clipfrac", "explained_variance", "grad_norm", "nonfinite_updates"]
+# Metrics that depend on time and on the machine.
+MEASURED = re.compile("time|sps|gpu|cpu|core|bytes|resident|env_wait|env_restarts")
 
 
 def defect(reason):
@@ -48,8 +46,7 @@ def place(tmp_path, monkeypatch):
     """A working directory of its own, in which nothing runs at the end. Every process can import gym_envs."""
     for name in [name for name in os.environ if name.startswith("OPERANT_") and name != "OPERANT_ISA"]:
         monkeypatch.delenv(name)
-    path = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("OPERANT_RING_DIR", str(tmp_path / "rings"))
     (tmp_path / "rings").mkdir(mode=0o700)
@@ -83,7 +80,8 @@ def short(env, workers=1, options=None, **settings):
 def learned(run):
     """What a run computed."""
     ends, metrics = ("env_steps", "updates", "eval_return_mean", "eval_return_std", "eval_distinct"), run.metrics()
-    return [run.result[name] for name in ends], {name: metrics[name].tobytes() for name in LEARNED}
+    names = [name for name in metrics.dtype.names if not MEASURED.match(name)]
+    return [run.result[name] for name in ends], {name: metrics[name].tobytes() for name in names}
 
 
 # --- Spaces
@@ -124,7 +122,6 @@ def test_nested_spaces_are_flattened():
     flat = [obs["a"]["y"].ravel(), np.float32(obs["a"]["z"]), [obs["b"][0]], obs["b"][1]["x y"]]
     assert [name for name, _ in spec["parts"]] == [part.name for part in parts]
     np.testing.assert_array_equal(unpacked(spec, written(space, obs)), np.concatenate(flat))
-    assert len(_gym.obs_spec(_gym.parts(spaces.Tuple([box(2)])))["parts"]) == 1
 
 
 ONLY_ENDS = defect("only the least and the greatest bit are checked")
@@ -171,12 +168,10 @@ def test_actions_are_read_as_the_environment_names_them(space, spec):
         assert_same(found, action)
 
 
-@defect("actions of Discrete spaces are int64 whatever the dtype of the space")
 def test_the_dtype_of_a_discrete_action():
     assert _gym.actions(spaces.Discrete(3, dtype=np.int32)).read(np.float32([1])).dtype == np.int32
 
 
-@defect("a bound in double precision, rounded to single precision, can be outside the box")
 def test_actions_at_bounds_in_double_precision_are_inside():
     space = box(2, dtype=np.float64, low=-0.1, high=0.1)
     assert _gym.actions(space).read(np.float32([-0.1, 0.1])) in space
@@ -230,17 +225,17 @@ def test_masks_come_from_a_wrapper():
 ])  # fmt: skip
 def test_environments_train(place, name, inner, length):
     log = place.path / "log"
-    settings = {"seed": 7, "num_envs": 5, "total_timesteps": 1280, "eval_episodes": 16}
-    more = {"update_epochs": 1} if name == "image" else {}
-    run = short(f"gym_envs:logged?log={log}&{inner}", 2, **settings, **more)
-    assert run.state == "finished" and run.result["env_steps"] == 1280 and run.result["eval_episodes"] == 16
+    steps = 64 if name == "image" else 256
+    settings = {"seed": 7, "num_envs": 5, "total_timesteps": 5 * steps, "eval_episodes": 16}
+    run = short(f"gym_envs:logged?log={log}&{inner}", 2, **settings)
+    assert run.state == "finished" and run.result["env_steps"] == 5 * steps and run.result["eval_episodes"] == 16
     assert np.isfinite(run.result["eval_return_mean"]) and (run.metrics()["nonfinite_updates"] == 0).all()
     assert bool(run.result["config"]["conv"]) == (name == "image")
     logs = calls(log).values()
     # Exactly as many environments as there are, with the seeds that Gymnasium's vector environments give.
     training = [log for log in logs if log[0]["seed"] in range(7, 12)]
     assert sorted(log[0]["seed"] for log in training) == [7, 8, 9, 10, 11]
-    assert [sum(call["call"] == "step" for call in log) for log in training] == [256] * 5
+    assert [sum(call["call"] == "step" for call in log) for log in training] == [steps] * 5
     assert sum(log[0]["seed"] >= 1000 for log in logs) == 16
     for log in logs:
         # An episode that ended, and only that, is followed by a reset, which continues the random numbers.
@@ -296,15 +291,14 @@ def test_the_policy_outside_acts_as_inside(place, obs, act, masked):
 @pytest.mark.parametrize(("env", "name", "length"), [
     (gym_envs.Steady, "steady", 10),
     (gym_envs.make_steady, "make_steady", 5),
-    ("gym_envs:Steady?length=3", "steady", 3),
-    ("gym:CartPole-v1", "cartpole_v1", None),
+    ("gym_envs:Steady?length=3", "steady", 3), ("gym:CartPole-v1", "cartpole_v1", None),
     (f"{TESTS}/gym_envs.py:Steady", "steady", 10),
 ])  # fmt: skip
 def test_classes_functions_and_names(env, name, length):
     run = short(env)
     assert run.result["env"] == name and run.state == "finished"
     assert length is None or (run.metrics()["episodic_length"] == length).all()
-    assert run.eval(2)["eval_return_mean"] == run.result["eval_return_mean"]
+    assert run.eval(1)["eval_return_mean"] == run.result["eval_return_mean"]
 
 
 def test_the_command_prints_only_its_result(place):
@@ -320,7 +314,6 @@ def test_the_command_prints_only_its_result(place):
     assert kept["directory"] == str(place.path) and kept["spec"]["name"] == "own"
 
 
-@defect("the error of play gives no remedy")
 def test_play_says_what_to_do_instead(place):
     short("gym_envs:Steady", name="x")
     code, _, err = place.run("play", "x", "--record", "x.gif")
@@ -402,8 +395,8 @@ def test_a_resumed_run_begins_new_episodes_with_new_seeds(place):
             begun = [a.get("seed") for a, b in zip(own, own[1:], strict=False) if b["call"] == "step"]
             seeds += [seed for seed in begun if seed is not None]
         assert (run.dir / "operant.log").read_text().count("new episodes begin") == (total - 512) // 512
-    # Four environments at each start. The final evaluations have the same seeds.
-    assert len(set(seeds)) >= 3 * 4 + 2 and {1, 2, 3, 4} <= set(seeds) and seeds.count(1) == 1
+    # Four environments at each start. The episode of the final evaluation has the same seed each time.
+    assert len(set(seeds)) == 3 * 4 + 1 and {1, 2, 3, 4} <= set(seeds) and seeds.count(1) == 1
     assert run.metrics()["env_steps"].tolist() == [128.0 * k for k in range(1, 13)]
 
 
@@ -424,7 +417,6 @@ def test_a_run_resumes_in_another_directory(place, monkeypatch, has_other):
     assert run.eval(2)["eval_return_mean"] == 10
 
 
-@defect("the working directory is read after the environment was made")
 def test_the_directory_of_a_run_is_that_in_which_it_was_started(place):
     run = short("gym_envs:Movable")
     assert json.loads((run.dir / "env.world").read_text())["directory"] == str(place.path)
@@ -456,15 +448,14 @@ def line_of(function):
 
 
 AGAIN = defect("the numbers of the failed step are checked again after the reset that replaces it")
-SINGLE = defect("a reward is checked in double precision and used in single precision")
-LOST = defect("a message that is no UTF-8 ends the worker process, and is lost")
 # Each fault in the 7th step of an environment; some in a reset, and some in the last step of an episode.
 ONCE = [(name, "step", 7) for name in FAULTS if name not in ("hangs", "unprintable", "only_obs") and "_rew" not in name]
 ONCE += [(name, "reset", 7) for name in ("stuck", "quits", "hangs", "nan_obs", "real_obs", "only_obs")]
 ONCE += [("no_reward", "step", 10)]
 ONCE += [pytest.param(name, "step", 7, marks=AGAIN) for name in ("nan_reward", "inf_reward")]
-ONCE += [pytest.param("nan_obs", "step", 10, marks=AGAIN), pytest.param("huge_reward", "step", 7, marks=SINGLE)]
-ONCE += [pytest.param("unprintable", "step", 7, marks=LOST)]
+ONCE += [pytest.param("nan_obs", "step", 10, marks=AGAIN)]
+ONCE += [pytest.param("huge_reward", "step", 7, marks=defect("a reward is checked in double precision only"))]
+ONCE += [("unprintable", "step", 7)]
 # Of a process that ends or hangs, nobody knows in which of its environments.
 UNKNOWN = ("quits", "leaves", "kills_itself", "aborts", "interrupts", "hangs")
 
@@ -499,7 +490,6 @@ def test_a_mask_without_a_legal_choice_of_one_component_is_a_fault():
         short("gym_envs:HalfMasked", options={"restarts": 0})
 
 
-@defect("directories whose names begin like that of the package are left out of tracebacks")
 def test_tracebacks_name_packages_beside_this_one():
     own = os.path.dirname(_worker.__file__)
     code = compile("def step():\n    raise ValueError('stuck')\nstep()", f"{own}_games/env.py", "exec")
@@ -518,8 +508,7 @@ def test_too_many_faults_end_the_run_with_a_checkpoint(place, name, most):
     error = err[err.index("error: ") :]
     function, message = FAULTS[name]
     assert message in error and (name != "stuck" or line_of(function) in error) and "Traceback" not in error
-    (checkpoint,) = (place.path / "runs/x/checkpoints").glob("step_*")
-    assert "`operant train --resume x`" in error and checkpoint.name in error
+    assert "`operant train --resume x` continues" in error
     # Each process takes 149 steps before it fails, and an update has 128.
     run = operant.Run(place.path / "runs/x")
     assert run.state == "failed" and run.policy.env_steps == 149 * (most + 1) // 128 * 128
@@ -559,7 +548,7 @@ def test_a_fault_in_an_evaluation_is_replayed(place, call):
 
 @pytest.mark.parametrize("how", [
     *("prints", "closes", "thread", "ignores", "numpy", "close_raises", "close_hangs"),
-    pytest.param("closes_stdout", marks=defect("a worker whose stdout was closed ends with a traceback")),
+    "closes_stdout",
 ])  # fmt: skip
 def test_odd_environments_are_no_failures(place, how):
     code, out, err = place.run("train", f"gym_envs:Odd?how={how}", "--json", *X, "--set", "env.workers=2")
@@ -572,7 +561,7 @@ def test_odd_environments_are_no_failures(place, how):
 @pytest.mark.parametrize(("where", "code", "says"), [
     ("init", 2, "RuntimeError: no display for the gripper"),
     ("reset", 2, "RuntimeError: no display for the gripper"),
-    pytest.param("reset_and_close", 2, "no display", marks=defect("an error of close() hides the one before it")),
+    ("reset_and_close", 2, "no display"),
     ("no_tuple", 2, "reset() returned ndarray, not (observation, info)"),
     ("exit", 2, "no license for the gripper"),
     ("worker_init", 1, "environment 0 (seed 1): RuntimeError: no display for the gripper"),
@@ -690,10 +679,9 @@ NAMES = defect("names of parts are checked where the space is no longer known")
 
 @pytest.mark.parametrize(("env", "says"), [
     ("gym:CartPol-v1", ["CartPol", "Did you mean: `CartPole`"]),
-    ("gym:CartPole-v7", ["v7", "v1"]),
+    ("gym:CartPole-v7", ["v7", "v1"]), ("gym:CartPole-v1?gravity", ["gravity"]),
     pytest.param("gym:ALE/Pong-v5", ["ale_py", "operant-rl[atari]"], marks=NO_ALE),
     ("gym:CartPole-v1?gravity=3", ["unexpected keyword argument 'gravity'"]),
-    ("gym:CartPole-v1?gravity", ["gravity"]),
     ("absent_module:Own", ["there is no module absent_module", "path/to/file.py:Class"]),
     ("absent_file.py:Own", ["there is no file absent_file.py"]),
     ("gym_envs:Absent", ["gym_envs has no Absent"]),
@@ -721,15 +709,12 @@ def test_python_says_the_same():
         short("gym:CartPol-v1")
     with pytest.raises(ValueError, match="preset: 'atari' is for Gymnasium environments"):
         short(gym_envs.WalkWorld("reals", "choice"), preset="atari")
-    with pytest.raises(ValueError, match="there is no preset doom"):
-        short("gym:CartPole-v1", preset="doom")
     for wrong in (3, gym_envs.Steady(), gym_envs.Other):
         with pytest.raises(TypeError, match="env: expected the name of an environment"):
             short(wrong)
     assert not Path("runs").exists()
 
 
-@defect("a preset becomes part of the name of a built-in environment")
 def test_a_preset_of_a_built_in_environment_is_refused():
     with pytest.raises(ValueError, match="preset: .*is for Gymnasium environments"):
         short("cartpole", preset="atari")

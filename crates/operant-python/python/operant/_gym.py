@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -243,7 +244,8 @@ def actions(space: Any, where: str = "action_space") -> Actions:
 
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
-        return _discrete([int(space.n)], lambda numbers: np.int64(int(numbers[0]) + start), where)
+        kind: Any = np.dtype(space.dtype).type
+        return _discrete([int(space.n)], lambda numbers: kind(int(numbers[0]) + start), where)
     if isinstance(space, spaces.MultiDiscrete):
         shape, first = space.shape, np.asarray(getattr(space, "start", 0))
         read = lambda numbers: numbers.astype(space.dtype).reshape(shape) + first.astype(space.dtype)  # noqa: E731
@@ -256,7 +258,14 @@ def actions(space: Any, where: str = "action_space") -> Actions:
             raise ValueError(f"{where}: {space} has whole numbers in a Box; use Discrete or MultiDiscrete")
         low, high = (np.broadcast_to(bound, space.shape).astype(np.float64).ravel() for bound in (space.low, space.high))
         spec = {"box": {"low": [_bound(x) for x in low], "high": [_bound(x) for x in high]}}
-        return Actions(spec, low.size, lambda numbers: numbers.astype(space.dtype).reshape(space.shape), [])
+        if space.dtype == np.float32:
+            return Actions(spec, low.size, lambda numbers: numbers.reshape(space.shape).copy(), [])
+
+        def read_box(numbers: NDArray[np.float32]) -> Any:
+            # A bound that is rounded to single precision may be outside.
+            return np.asarray(np.clip(numbers.astype(space.dtype).reshape(space.shape), space.low, space.high))
+
+        return Actions(spec, low.size, read_box, [])
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         return _composed(space, where)
     raise ValueError(
@@ -324,6 +333,7 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
     from operant import _core
 
     target, _, preset = parse(name)
+    directory = os.getcwd()
     if target.rpartition(":")[0].endswith(".py"):
         path, _, attribute = target.rpartition(":")
         name = f"{os.path.abspath(path)}:{attribute}{name[len(target) :]}"
@@ -350,13 +360,13 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
             "time_limit": limit,
         }
     finally:
-        close = getattr(env, "close", None)
-        if callable(close):
-            close()
+        # Its error would hide the one before it.
+        with contextlib.suppress(Exception):
+            env.close()
     description = {
         "operant_gym": 1,
         "make": name,
-        "directory": os.getcwd(),
+        "directory": directory,
         "masked": is_masked,
         "atari": preset == "atari",
         "spec": spec,

@@ -181,8 +181,8 @@ def train(
         )
     name = asked(env)
     if preset is not None:
-        if not isinstance(name, str):
-            raise ValueError(f"preset: {preset!r} is for Gymnasium environments, and {env!r} is a world")
+        if not isinstance(name, str) or ":" not in name:
+            raise ValueError(f"preset: {preset!r} is for Gymnasium environments, and {env!r} is none")
         name += f"{'&' if '?' in name else '?'}preset={preset}"
     return _run(name, None, on_update, progress, config, env_options, dict(settings))
 

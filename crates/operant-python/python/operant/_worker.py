@@ -4,6 +4,7 @@ Standard input is the memory that both share; TASK says, as JSON, where things a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -153,7 +154,7 @@ class One:
 def shown(error: BaseException) -> str:
     """The message and the traceback, without the frames of this package."""
     own = os.path.dirname(os.path.abspath(__file__))
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith((own, "<frozen"))]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith((own + os.sep, "<frozen"))]
     lines = [f"{type(error).__name__}: {error}".rstrip(": ")]
     lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}: {frame.line or ''}".rstrip(": ") for frame in frames]
     return "\n".join(lines)
@@ -191,15 +192,16 @@ def main(text: str) -> None:
         rows.close()
     finally:
         # An environment may have left threads that do not end.
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
         os._exit(0)
 
 
 def fail(words: NDArray[np.uint32], task: dict[str, Any], row: int, message: str) -> None:
     """Leaves the text of a failure: its beginning and its end, if it is too long."""
     control, most = task["control"], task["text_bytes"]
-    text = message.encode()
+    text = message.encode(errors="replace")
     if len(text) > most:
         text = text[: most // 2 - 8] + b"\n  ...\n" + text[-(most // 2) + 8 :]
     words[control["text"] :].view(np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
