@@ -539,9 +539,9 @@ FAULTS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 class Faulty(Steady):
     """A fault of this name.
 
-    With `at`, it happens in step `after` or in the second reset of the environment whose first seed that is. With `beyond`,
-    it happens in every call of environments with a larger first seed, as those of evaluations have. Else it happens in
-    every step from the `after`-th of a process on. A marker is a file that it makes, and that keeps it from happening again.
+    With `at`, it happens in step `after` or in the second reset of the environment whose first seed that is. With
+    `beyond`, it happens in every call of environments with a larger first seed, as those of evaluations have. Else it
+    happens in every step from the `after`-th of a process on. A marker is a file that it makes: it happens only once.
     """
 
     steps = 0
@@ -686,15 +686,15 @@ class Repaired(Steady):
 
 
 class Other:
-    """No environment: nothing of what one has."""
+    """A class that is no environment."""
 
 
 class Partial(gymnasium.Env):
-    """A class without `step` of its own and without spaces."""
+    """An environment without spaces."""
 
 
 class Duck:
-    """An environment that does not inherit from Gymnasium, and lacks its spaces."""
+    """As an environment, but for its spaces, and without a base class."""
 
     def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         return np.zeros(3, np.float32), {}

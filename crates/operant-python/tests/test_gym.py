@@ -734,12 +734,13 @@ def test_classes_that_workers_cannot_import():
 TRAINS = f"import operant\nprint(operant.train(Own, env_options={{'workers': 1}}, **{QUICK}).result['env_steps'])\n"
 
 
-def script(text):
-    """Runs a file below the working directory, beside a module of an environment."""
+def script(text, directory="."):
+    """Runs a file of the directory `code`, which has a module of an environment, too, from a directory."""
     Path("code").mkdir()
     Path("code/own_envs.py").write_text(OWN)
     Path("code/script.py").write_text(text)
-    return subprocess.run([sys.executable, "code/script.py"], capture_output=True, text=True, check=False)
+    command = [sys.executable, os.path.abspath("code/script.py")]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
 
 
 BESIDE = defect("other processes do not look in the directory of the script")
@@ -755,9 +756,9 @@ def test_a_script_trains_a_class(head):
 
 @defect("each process that imports the script trains again, in yet another process")
 def test_a_script_without_a_guard_is_an_error():
-    depth = "import sys\nprint('starts', flush=True, file=open('starts', 'a'))\n"
-    depth += "if len(open('starts').readlines()) > 3:\n    sys.exit('too deep')\n"
-    done = script(depth + OWN + TRAINS)
+    depth = "import sys\nprint(1, flush=True, file=open('starts', 'a'))\n"
+    depth += "if len(open('starts').read().split()) > 3: sys.exit('too deep')\n"
+    done = script(depth + OWN + TRAINS, "code")
     assert done.returncode != 0 and "too deep" not in done.stderr and "__main__" in done.stderr, done.stderr
 
 

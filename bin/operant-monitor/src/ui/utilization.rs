@@ -159,10 +159,7 @@ fn memory(context: &Context) -> [Option<Figure>; 2] {
 fn workers(context: &Context) -> [Option<Figure>; 2] {
     let [wait, restarts] = ["env_wait", "env_restarts"].map(|name| context.run.value(name));
     let restarts = if restarts > 0.0 { restarts } else { f64::NAN };
-    [
-        finite("env wait", wait, format::percent(wait)),
-        finite("restarts", restarts, format::short(restarts)),
-    ]
+    [finite("env wait", wait, format::percent(wait)), finite("restarts", restarts, format::short(restarts))]
 }
 
 fn draw_row(context: &Context, row: &Row, area: Rect, buffer: &mut Buffer) {
