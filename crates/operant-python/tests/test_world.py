@@ -522,7 +522,7 @@ def test_another_world_of_the_name_is_refused(world):
             use(run)
     Snake.save(path)
     for use in (operant.resume, operant.Run.eval):
-        with pytest.raises(ValueError, match="the run was trained with walk, but this file contains the world my_snake"):
+        with pytest.raises(ValueError, match="the run was trained with walk, but this file contains my_snake"):
             use(run)
     path.write_bytes(kept)
     assert operant.resume(run, total_timesteps=8192).policy.env_steps == 8192
@@ -631,8 +631,8 @@ def test_recording_of_files_and_modules(files):
         ("package.absent:Tiny", ["there is no module package.absent in"]),
         ("package/worlds.py:Absent", ["package/worlds.py has no Absent; it has Tiny, Wrong, NoSpace, Divides, tiny"]),
         ("none:Absent", ["none has no Absent; it has no class with @operant.world"]),
-        ("package/worlds.py:Plain", ["Plain of package/worlds.py is not a world; write @operant.world(...) above the class"]),
-        ("package/worlds.py:CONSTANT", ["CONSTANT of package/worlds.py is not a world"]),
+        ("package/worlds.py:Plain", ["package/worlds.py:Plain is neither a world nor a Gymnasium environment; write @operant.world(...) above a"]),
+        ("package/worlds.py:CONSTANT", ["package/worlds.py:CONSTANT is neither a world nor"]),
         ("package/worlds.py:Wrong", ["worlds.py:29: `if`", "operant.math.where"]),
         ("package/worlds.py:NoSpace", ["NoSpace: observation_space: expected a Box"]),
         ("package/worlds.py:Divides", ["ZeroDivisionError: division by zero", "worlds.py:40 in observe"]),
