@@ -29,6 +29,8 @@ pub struct Description {
     pub(crate) directory: String,
     /// Whether it names the legal actions.
     pub(crate) masked: bool,
+    /// The environment's number of the first choice of each component of an action.
+    pub(crate) starts: Vec<i64>,
     /// Whether it is an Atari game with the preprocessing of `--preset atari`.
     pub(crate) atari: bool,
     /// Name, spaces, time limit.
@@ -74,8 +76,9 @@ impl Description {
         let mut description: Self = serde_json::from_slice(text)?;
         description.python = python.to_owned();
         let spec = &mut description.spec;
-        spec.check().map_err(|error| DescriptionError::Spec(error.to_string()))?;
-        check_actions(&spec.actions).map_err(DescriptionError::Spec)?;
+        let of = |space: &str, problem: String| DescriptionError::Spec(format!("{space}: {problem}"));
+        spec.obs.check().map_err(|problem| of("observation_space", problem))?;
+        check_actions(&spec.actions).map_err(|problem| of("action_space", problem))?;
         "Gymnasium".clone_into(&mut spec.family);
         spec.preset = Some(preset(spec, description.atari));
         Ok(description)
@@ -90,7 +93,7 @@ impl Description {
 
     /// A hash of what the policy sees and does, and of how the environment is made (FNV-1a).
     pub(crate) fn content(&self) -> u64 {
-        let parts = (&self.make, &self.spec.obs, &self.spec.actions, self.masked, self.atari);
+        let parts = (&self.make, &self.spec.obs, &self.spec.actions, &self.starts, self.masked, self.atari);
         let text = serde_json::to_string(&parts).expect("numbers and texts");
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         text.bytes().fold(0xcbf2_9ce4_8422_2325, hash)
@@ -151,7 +154,7 @@ mod tests {
 
     fn described(obs: &str, actions: &str) -> Result<Description, DescriptionError> {
         let text = format!(
-            r#"{{"operant_gym":1,"make":"gym:X-v0","directory":"/","masked":false,"atari":false,
+            r#"{{"operant_gym":1,"make":"gym:X-v0","directory":"/","masked":false,"starts":[],"atari":false,
             "spec":{{"name":"x_v0","obs":{obs},"actions":{actions},"time_limit":10}}}}"#
         );
         Description::from_json(text.as_bytes(), Path::new("python3"))

@@ -198,9 +198,7 @@ impl AnyEnv for GymEnv {
                 "workers" if whole > 0 => options.workers = whole as usize,
                 "timeout" => options.timeout = number,
                 "restarts" => options.restarts = whole,
-                "max_episode_steps" if whole > 0 => {
-                    options.time_limit = whole.min(description.spec.time_limit);
-                }
+                "max_episode_steps" if whole > 0 => options.time_limit = whole,
                 _ => {}
             }
         }

@@ -89,11 +89,11 @@ impl GymStepper {
         (0..self.count).for_each(|row| self.reset(row));
         self.group().begin(None);
         for number in 0..self.group().workers.len() {
-            let is_new = !self.group().workers[number].has_answered;
+            let is_first = !self.tile.evaluation && !self.group().workers[number].has_answered;
             match self.finish(number) {
                 Ok(()) => {}
                 // What fails at once fails always.
-                Err(failure) if is_new => return Err(self.give_up(number, &failure, "")),
+                Err(failure) if is_first => return Err(self.give_up(number, &failure, "")),
                 Err(failure) => self.replace(number, failure)?,
             }
         }
@@ -112,8 +112,8 @@ impl GymStepper {
         };
         for row in worker.rows.clone() {
             let reward = double(words, layout.rewards + 2 * row);
-            if !reward.is_finite() {
-                return Err(Failure { row: Some(row), what: format!("its reward is {reward}") });
+            if !(reward as f32).is_finite() {
+                return Err(Failure { row: Some(row), what: format!("its reward is {reward:?}") });
             }
             let ended = words[layout.ends + row].load(Ordering::Relaxed) != 0;
             let obs = layout.obs_of(worker.turn, row);

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use operant_env::{ActionSpace, ObsSpace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
@@ -38,6 +39,9 @@ struct Task<'a> {
     make: &'a str,
     directory: &'a str,
     masked: bool,
+    obs: &'a ObsSpace,
+    actions: &'a ActionSpace,
+    starts: &'a [i64],
     evaluation: bool,
     /// Process of the trainer.
     parent: u32,
@@ -84,6 +88,9 @@ impl Worker {
             make: &description.make,
             directory: &description.directory,
             masked: description.masked,
+            obs: &description.spec.obs,
+            actions: &description.spec.actions,
+            starts: &description.starts,
             evaluation,
             parent: std::process::id(),
             first: rows.start,
@@ -98,6 +105,8 @@ impl Worker {
         let mut command = Command::new(&description.python);
         command
             .args(["-m", "operant._worker", &task])
+            // Ctrl-C in a terminal is for the trainer, which ends its workers.
+            .process_group(0)
             .stdin(Stdio::from(file.try_clone()?))
             // What an environment prints is not a result of this program.
             .stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));

@@ -79,7 +79,8 @@ pub fn of_run(run: &Path, name: &str, registry: &Registry) -> Result<Option<Arc<
     if !path.is_file() {
         return Ok(None);
     }
-    let env = load_any(&path, registry)?;
+    let at = path.display().to_string();
+    let env = load_any(&path, registry, (&at, "restore the file that the run was trained with"))?;
     let found = env.spec().name;
     if found != name {
         return Err(Error::usage(format!("the run was trained with {name}, but this file contains {found}"))
@@ -89,14 +90,15 @@ pub fn of_run(run: &Path, name: &str, registry: &Registry) -> Result<Option<Arc<
     Ok(Some(env))
 }
 
-/// The world or the Gymnasium environment of a file that a run keeps, or that was just recorded.
-fn load_any(path: &Path, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
+/// The world or the Gymnasium environment of a file that a run keeps, or that was just recorded, with the place and the remedy of an
+/// environment that cannot be used.
+fn load_any(path: &Path, registry: &Registry, (at, remedy): (&str, &str)) -> Result<Arc<dyn AnyEnv>> {
     let Ok(text) = std::fs::read(path) else { return load(path, registry) };
     if !Description::is_meant(&text) {
         return load(path, registry);
     }
     let description = Description::from_json(&text, &interpreter()).map_err(|error| {
-        Error::usage(format!("the environment cannot be used: {error}")).at(path.display().to_string())
+        Error::usage(format!("the environment cannot be used: {error}")).at(at).remedy(remedy)
     })?;
     Ok(Arc::new(GymEnv::new(description)))
 }
@@ -149,7 +151,10 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         return Err(Error::usage(what)
             .remedy("look whether the module, or the constructor of the environment, ends the process"));
     }
-    load_any(&path, registry)
+    // Notes, and warnings of the module.
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    let remedy = "correct its spaces, for example with gymnasium.wrappers.TransformObservation";
+    load_any(&path, registry, (name, remedy))
 }
 
 /// The Python of this process, where one runs in it.

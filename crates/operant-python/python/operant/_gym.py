@@ -7,7 +7,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 
 # Steps after which an episode of an environment without a limit of its own is truncated: an evaluation plays whole episodes.
 UNLIMITED = 10_000
+
+# Seconds that an environment has to close.
+CLOSING = 2.0
 
 # The largest index that the engine has a feature for.
 MOST_CHOICES = 1 << 16
@@ -198,7 +202,7 @@ def _bits(space: Any, path: tuple[Any, ...], name: str, shape: tuple[int, ...]) 
 
     def write(value: Any, words: Words) -> None:
         bits = _checked(where, value, shape).reshape(size)
-        if bits.dtype != np.bool_ and (bits.min() < 0 or bits.max() > 1):
+        if bits.dtype != np.bool_ and ((bits != 0) & (bits != 1)).any():
             raise ValueError(f"{where}: an observation had elements from {bits.min()} to {bits.max()}, not 0 and 1")
         packed = np.packbits(bits.astype(bool), bitorder="little")
         words.view(np.uint8)[: packed.size] = packed
@@ -236,6 +240,10 @@ class Actions(NamedTuple):
     read: Callable[[NDArray[np.float32]], Any]
     # Choices of each component; empty for real numbers.
     choices: list[int]
+    # The arrays of a mask, in the order of the components.
+    masks: Callable[[Any], list[NDArray[Any]]]
+    # The environment's number of the first choice of each component.
+    starts: list[int]
 
 
 def actions(space: Any, where: str = "action_space") -> Actions:
@@ -245,27 +253,29 @@ def actions(space: Any, where: str = "action_space") -> Actions:
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         kind: Any = np.dtype(space.dtype).type
-        return _discrete([int(space.n)], lambda numbers: kind(int(numbers[0]) + start), where)
+        return _discrete([int(space.n)], lambda numbers: kind(int(numbers[0]) + start), where, [start])
     if isinstance(space, spaces.MultiDiscrete):
         shape, first = space.shape, np.asarray(getattr(space, "start", 0))
         read = lambda numbers: numbers.astype(space.dtype).reshape(shape) + first.astype(space.dtype)  # noqa: E731
-        return _discrete([int(n) for n in np.asarray(space.nvec).ravel()], read, where)
+        starts = [int(start) for start in np.broadcast_to(first, shape).ravel()]
+        return _discrete([int(n) for n in np.asarray(space.nvec).ravel()], read, where, starts)
     if isinstance(space, spaces.MultiBinary):
         shape = tuple(space.shape)
-        return _discrete([2] * int(np.prod(shape)), lambda numbers: numbers.astype(space.dtype).reshape(shape), where)
+        size = int(np.prod(shape))
+        return _discrete([2] * size, lambda numbers: numbers.astype(space.dtype).reshape(shape), where, [0] * size)
     if isinstance(space, spaces.Box):
         if space.dtype is not None and space.dtype.kind != "f":
             raise ValueError(f"{where}: {space} has whole numbers in a Box; use Discrete or MultiDiscrete")
         low, high = (np.broadcast_to(bound, space.shape).astype(np.float64).ravel() for bound in (space.low, space.high))
         spec = {"box": {"low": [_bound(x) for x in low], "high": [_bound(x) for x in high]}}
         if space.dtype == np.float32:
-            return Actions(spec, low.size, lambda numbers: numbers.reshape(space.shape).copy(), [])
+            return Actions(spec, low.size, lambda numbers: numbers.reshape(space.shape).copy(), [], _no_masks, [])
 
         def read_box(numbers: NDArray[np.float32]) -> Any:
             # A bound that is rounded to single precision may be outside.
             return np.asarray(np.clip(numbers.astype(space.dtype).reshape(space.shape), space.low, space.high))
 
-        return Actions(spec, low.size, read_box, [])
+        return Actions(spec, low.size, read_box, [], _no_masks, [])
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         return _composed(space, where)
     raise ValueError(
@@ -273,10 +283,23 @@ def actions(space: Any, where: str = "action_space") -> Actions:
     )
 
 
-def _discrete(choices: list[int], read: Callable[[NDArray[np.float32]], Any], where: str) -> Actions:
+def _discrete(
+    choices: list[int], read: Callable[[NDArray[np.float32]], Any], where: str, starts: list[int]
+) -> Actions:
     if not choices:
         raise ValueError(f"{where}: an action has no components")
-    return Actions({"discrete": choices}, len(choices), read, choices)
+    return Actions({"discrete": choices}, len(choices), read, choices, _arrays, starts)
+
+
+def _no_masks(mask: Any) -> list[NDArray[Any]]:
+    return []
+
+
+def _arrays(mask: Any) -> list[NDArray[Any]]:
+    """The arrays of a mask: one, or one for each component in a list or a tuple."""
+    if isinstance(mask, (list, tuple)) and any(np.ndim(one) > 0 for one in mask):
+        return [np.ravel(one) for one in mask]
+    return [np.ravel(mask)]
 
 
 def _composed(space: Any, where: str) -> Actions:
@@ -294,13 +317,24 @@ def _composed(space: Any, where: str) -> Actions:
         values = [one.read(numbers[first:end]) for one, first, end in zip(inner, starts, ends, strict=True)]
         return dict(zip(keys, values, strict=True)) if is_dict else tuple(values)
 
+    def masks(mask: Any) -> list[NDArray[Any]]:
+        if isinstance(mask, Mapping):
+            absent = [key for key in keys if key not in mask]
+            if absent:
+                raise ValueError(f"the action mask has nothing for {absent[0]!r}")
+            mask = [mask[key] for key in keys]
+        elif not isinstance(mask, (list, tuple)) or len(mask) != len(inner):
+            # All choices in one array.
+            return [np.ravel(mask)]
+        return [array for one, given in zip(inner, mask, strict=True) for array in one.masks(given)]
+
     kinds = {"discrete" if one.choices else "box" for one in inner}
     if kinds == {"discrete"}:
         choices = [n for one in inner for n in one.choices]
-        return Actions({"discrete": choices}, len(choices), read, choices)
+        return Actions({"discrete": choices}, len(choices), read, choices, masks, [n for one in inner for n in one.starts])
     if kinds == {"box"}:
         low, high = ([x for one in inner for x in one.spec["box"][bound]] for bound in ("low", "high"))
-        return Actions({"box": {"low": low, "high": high}}, len(low), read, [])
+        return Actions({"box": {"low": low, "high": high}}, len(low), read, [], _no_masks, [])
     raise ValueError(f"{where}: {space} has choices and real numbers; a policy has one of the two")
 
 
@@ -308,21 +342,24 @@ def mask_of(env: Any, info: Any) -> Any:
     """The legal actions as the environment names them: `info["action_mask"]`, or `action_masks()` as in sb3-contrib; or None."""
     if isinstance(info, dict) and info.get("action_mask") is not None:
         return info["action_mask"]
-    method = getattr(getattr(env, "unwrapped", env), "action_masks", None)
-    return method() if callable(method) else None
+    while env is not None:
+        method = getattr(env, "action_masks", None)
+        if callable(method):
+            return method()
+        # From wrapper to wrapper inwards.
+        env = getattr(env, "env", None)
+    return None
 
 
-def mask_words(mask: Any, logits: int, words: Words) -> None:
+def mask_words(mask: Any, actions: Actions, words: Words) -> None:
     """Packs the legal choices of all components, one after the other."""
-    if isinstance(mask, dict):
-        mask = list(mask.values())
-    if isinstance(mask, (list, tuple)) and any(np.ndim(one) > 0 for one in mask):
-        mask = np.concatenate([np.ravel(one) for one in mask])
-    legal = np.ravel(np.asarray(mask)).astype(bool)
-    if legal.size != logits:
-        raise ValueError(f"the action mask has {legal.size} elements; the policy has {logits} choices")
-    if not legal.any():
-        raise ValueError("the action mask allows no action")
+    legal = np.concatenate(actions.masks(mask)).astype(bool)
+    if legal.size != sum(actions.choices):
+        raise ValueError(f"the action mask has {legal.size} elements; the policy has {sum(actions.choices)} choices")
+    legal_of_each = np.add.reduceat(legal, np.cumsum([0, *actions.choices[:-1]]), dtype=np.intp)
+    if not legal_of_each.all():
+        component = "" if len(actions.choices) == 1 else f" of component {int(np.argmin(legal_of_each))}"
+        raise ValueError(f"the action mask allows no action{component}")
     packed = np.packbits(legal, bitorder="little")
     words[:] = 0
     words.view(np.uint8)[: packed.size] = packed
@@ -360,18 +397,25 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
             "time_limit": limit,
         }
     finally:
-        # Its error would hide the one before it.
-        with contextlib.suppress(Exception):
-            env.close()
+        closer = threading.Thread(target=_close, args=(env,), daemon=True)
+        closer.start()
+        closer.join(CLOSING)
     description = {
         "operant_gym": 1,
         "make": name,
         "directory": directory,
         "masked": is_masked,
+        "starts": acts.starts,
         "atari": preset == "atari",
         "spec": spec,
     }
     return description, notes
+
+
+def _close(env: Any) -> None:
+    # Its error would hide the one before it.
+    with contextlib.suppress(Exception):
+        env.close()
 
 
 def _name(id: str, core: Any) -> str:
@@ -389,7 +433,6 @@ def _limit(env: Any) -> int | None:
     return int(limit) if isinstance(limit, (int, np.integer)) and not isinstance(limit, bool) and limit > 0 else None
 
 
-def directory_first(directory: str) -> None:
-    """Modules are looked for in the directory in which the environment was named."""
-    if directory not in sys.path:
-        sys.path.insert(0, directory)
+def import_from(directory: str) -> None:
+    """From now on modules are looked for first in the directory in which the environment was named."""
+    sys.path.insert(0, directory)

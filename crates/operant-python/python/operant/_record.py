@@ -3,6 +3,7 @@ recorded world to FILE, or the description of a Gymnasium environment."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -47,16 +48,20 @@ def written(name: str) -> tuple[bytes, list[str]]:
             )
     try:
         description, notes = _gym.describe(name)
-    except ModuleNotFoundError as error:
-        raise SystemExit(f"{name} needs the package {error.name}; {_extra(name, error.name)}") from None
+    except Exception as error:
+        # Gymnasium raises an error of its own from it.
+        missing = error.__cause__ if type(error).__name__ == "DependencyNotInstalled" else error
+        if not isinstance(missing, ModuleNotFoundError):
+            raise
+        raise SystemExit(f"{name} needs the package {missing.name}; {_extra(missing.name)}") from None
     return json.dumps(description, separators=(",", ":")).encode(), notes
 
 
-def _extra(name: str, package: str | None) -> str:
-    """The command that installs what an environment lacks."""
+def _extra(package: str | None) -> str:
+    """How to install what an environment lacks."""
     extras = {"ale_py": "atari", "cv2": "atari", "Box2D": "box2d", "mujoco": "mujoco"}
     extra = extras.get((package or "").partition(".")[0])
-    return f"pip install 'operant-rl[{extra}]'" if extra else f"pip install {package}"
+    return f"pip install 'operant-rl[{extra}]'" if extra else "install it in this Python, or put its directory into PYTHONPATH"
 
 
 def _of_file(path: str) -> ModuleType:
@@ -74,14 +79,13 @@ def _of_file(path: str) -> ModuleType:
 
 
 def _of_name(name: str) -> ModuleType:
-    sys.path.insert(0, os.getcwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         # The module itself or a package of it; not what it imports.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
-        place = f"in {os.getcwd()} or in this Python"
+        place = f"in {sys.path[0]} or in this Python"
         raise SystemExit(f"there is no module {name} {place}; a file is given as path/to/file.py:Class") from None
 
 
@@ -89,6 +93,8 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 2:
         raise SystemExit("usage: python -m operant._record MODULE:CLASS FILE")
     name, path = arguments
+    _register.is_importing = True
+    _gym.import_from(os.getcwd())
     try:
         content, notes = written(name)
         for note in notes:
@@ -116,4 +122,14 @@ def _shown(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    code = 0
+    try:
+        main(sys.argv[1:])
+    except SystemExit as error:
+        code = 1
+        print(error, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    # Threads of an environment may never end.
+    os._exit(code)

@@ -19,6 +19,19 @@ from urllib.parse import urlencode
 from operant import _core
 
 
+# Whether this process imports modules of the user to make environments for another one.
+is_importing = False
+
+
+def refuse_while_importing() -> None:
+    """An error where a module trains when it is imported: each process that makes its environments would train again."""
+    if is_importing:
+        raise RuntimeError(
+            "training was started by a module that is imported to make its environment; put the call under "
+            '`if __name__ == "__main__":`'
+        )
+
+
 def ids() -> dict[str, dict[str, Any]]:
     """Gymnasium's id of each environment, such as "operant/CartPole-v1", and its specification."""
     found = {}
@@ -54,14 +67,21 @@ def of_vector(envs: Any) -> tuple[str, int] | None:
     """The name and the number of the environments of a vector environment that `gymnasium.make_vec` made; None for other values."""
     if not (hasattr(envs, "num_envs") and hasattr(envs, "single_observation_space")):
         return None
+    import gymnasium
+
     spec = getattr(envs, "spec", None)
-    if spec is None:
+    if spec is None or isinstance(envs, gymnasium.vector.VectorWrapper):
         raise ValueError(
-            "env: this vector environment does not say what its environments are made of, and workers and evaluations need environments of "
-            "their own; give a function that returns one environment, or the name of a registered one, gym:ID"
+            "env: this vector environment does not say what its environments are made of, or wraps them, and workers and evaluations need "
+            "environments of their own; give a function that returns one environment, or the name of a registered one, gym:ID"
         )
-    own = ("num_envs", "vectorization_mode", "max_episode_steps")
+    if spec.id.startswith("operant/"):
+        return spec.kwargs["name"], int(envs.num_envs)
+    own = ("num_envs", "vectorization_mode", "vector_kwargs", "max_episode_steps")
     kwargs = {key: value for key, value in spec.kwargs.items() if key not in own}
+    limit = spec.kwargs.get("max_episode_steps", spec.max_episode_steps)
+    if limit != gymnasium.spec(spec.id).max_episode_steps:
+        kwargs["max_episode_steps"] = limit
     try:
         query = urlencode({key: value if isinstance(value, str) else json.dumps(value) for key, value in kwargs.items()})
     except TypeError as error:
@@ -81,7 +101,8 @@ def _importable(value: Any) -> str:
             f"env: {name} cannot be imported by the worker processes that step it; define it at the top of a module or a file, not in a "
             "function or a notebook"
         )
-    if value.__module__ == "__main__" and file is not None:
+    # Other processes look for modules elsewhere, so a module that is one file is named by it.
+    if file is not None and file.endswith(".py") and "." not in value.__module__ and not hasattr(module, "__path__"):
         return f"{os.path.abspath(file)}:{name}"
     return f"{value.__module__}:{name}"
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from operant import _core
 from operant._policy import Policy
-from operant._register import asked, is_env_maker, of_vector
+from operant._register import asked, is_env_maker, of_vector, refuse_while_importing
 from operant._world import World, is_world
 
 if TYPE_CHECKING:
@@ -226,6 +226,7 @@ def _run(
     env_options: Mapping[str, float | str | os.PathLike[str]] | None,
     settings: dict[str, Any],
 ) -> Run:
+    refuse_while_importing()
     if on_update is not None and not callable(on_update):
         raise TypeError(f"on_update: expected a function, got {on_update!r}")
     if progress not in (None, True, False):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from operant import _core, _gym
+from operant import _core, _gym, _register
 
 # What to do with a row.
 STEP, RESET = 1, 2
@@ -78,17 +78,21 @@ class One:
         self.rows, self.row = rows, row
         self.limit = task["time_limit"]
         self.actions = _gym.actions(env.action_space)
-        self.logits = sum(self.actions.choices)
         self.masked = task["masked"]
         # What an environment with lives says of the game behind the reward and the end that the policy sees.
         self.game = env if hasattr(env, "operant_game") else None
         self.episodic_return, self.length, self.seed = 0.0, 0, 0
+        parts = _gym.parts(env.observation_space)
+        for space, now, then in [
+            ("observation_space", _gym.obs_spec(parts), task["obs"]),
+            ("action_space", [self.actions.spec, self.actions.starts], [task["actions"], task["starts"]]),
+        ]:
+            if now != then:
+                raise ValueError(f"{space}: {getattr(env, space)} is not the space that the run was started with")
         first, self.parts = 0, []
-        for part in _gym.parts(env.observation_space):
+        for part in parts:
             self.parts.append((part.path, slice(first, first + part.words), part.write))
             first += part.words
-        if first != rows.final_obs.shape[1]:
-            raise ValueError(f"observation_space: {env.observation_space} is not the space that the run was started with")
 
     def write(self, obs: Any, words: NDArray[np.uint32]) -> None:
         for path, place, write in self.parts:
@@ -111,10 +115,12 @@ class One:
         mask = _gym.mask_of(self.env, info)
         if mask is None:
             raise ValueError('info has no "action_mask", which it had when the run was started')
-        _gym.mask_words(mask, self.logits, self.rows.legal[self.row])
+        _gym.mask_words(mask, self.actions, self.rows.legal[self.row])
 
     def reset(self, seed: int, words: NDArray[np.uint32]) -> None:
         self.episodic_return, self.length = 0.0, 0
+        # What a failed step left.
+        self.rows.rewards[self.row] = self.rows.ends[self.row] = 0
         self.begin(seed, words)
 
     def step(self, words: NDArray[np.uint32]) -> None:
@@ -171,7 +177,8 @@ def main(text: str) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     # A thread that is bound to a core starts this process; it may use those of the trainer.
     os.sched_setaffinity(0, os.sched_getaffinity(task["parent"]))
-    _gym.directory_first(task["directory"])
+    _register.is_importing = True
+    _gym.import_from(task["directory"])
     control = task["control"]
     words = np.frombuffer(memory, dtype=np.uint32)
     rows = Rows(task, words)
