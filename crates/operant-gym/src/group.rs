@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::description::Description;
 use crate::layout::{Layout, Order};
 use crate::shared::SharedWords;
-use crate::worker::{Failure, Worker};
+use crate::worker::{Failure, Worker, task};
 
 /// How the workers of a group are started.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,8 @@ pub(crate) struct Group {
     pub(crate) layout: Layout,
     pub(crate) setup: Setup,
     pub(crate) workers: Vec<Worker>,
+    /// First word and bytes of the text that all workers read.
+    task: (usize, usize),
     deadline: Instant,
 }
 
@@ -46,8 +48,15 @@ impl Group {
         let mask_words = if description.masked { spec.actions.mask_words() } else { 0 };
         let layout =
             Layout::new(workers, setup.rows, spec.obs.words(), spec.actions.components(), mask_words);
-        let (shared, file) = SharedWords::create(layout.total)?;
-        let mut group = Self { shared, file, layout, setup, workers: Vec::new(), deadline: Instant::now() };
+        let text = task(description, (setup.time_limit, setup.evaluation), &layout);
+        let (shared, file) = SharedWords::create(layout.total + text.len().div_ceil(4))?;
+        for (word, bytes) in shared.words()[layout.total..].iter().zip(text.as_bytes().chunks(4)) {
+            let bytes: [u8; 4] = std::array::from_fn(|i| bytes.get(i).copied().unwrap_or_default());
+            word.store(u32::from_le_bytes(bytes), Ordering::Relaxed);
+        }
+        let task = (layout.total, text.len());
+        let mut group =
+            Self { shared, file, layout, setup, workers: Vec::new(), task, deadline: Instant::now() };
         for number in 0..workers {
             let rows = number * setup.count / workers..(number + 1) * setup.count / workers;
             let worker = group.start_worker(description, number, rows)?;
@@ -62,8 +71,8 @@ impl Group {
         number: usize,
         rows: Range<usize>,
     ) -> io::Result<Worker> {
-        let kind = (self.setup.time_limit, self.setup.evaluation);
-        Worker::start(description, kind, (&self.shared, &self.file, &self.layout), number, rows)
+        let control = self.layout.control(number);
+        Worker::start(&description.python, (&self.shared, &self.file), self.task, control, rows)
     }
 
     /// Replaces a worker by a new process.

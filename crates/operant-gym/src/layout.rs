@@ -20,7 +20,7 @@ pub(crate) struct Control {
     pub(crate) done: usize,
     /// 1 once the worker is to end.
     pub(crate) close: usize,
-    /// 0, or 1 + the row that failed; [`Control::NO_ROW`] if it is none.
+    /// 0, or 1 + the row that failed.
     pub(crate) failed: usize,
     /// Bytes of the text of the failure.
     pub(crate) text_bytes: usize,
@@ -29,9 +29,6 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// A failure that belongs to no row.
-    pub(crate) const NO_ROW: u32 = u32::MAX;
-
     fn of(worker: usize) -> Self {
         let first = worker * CONTROL;
         Self {

@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ pub(crate) struct Failure {
     pub(crate) what: String,
 }
 
-/// What a worker is started with: one JSON argument.
+/// What all workers of a group need, as JSON in the shared memory: bounds of large spaces would be too long for an argument.
 #[derive(Serialize)]
 struct Task<'a> {
     make: &'a str,
@@ -43,15 +44,43 @@ struct Task<'a> {
     actions: &'a ActionSpace,
     starts: &'a [i64],
     evaluation: bool,
+    time_limit: u32,
+    text_bytes: usize,
+    layout: &'a Layout,
+}
+
+/// The text of the task of a group.
+pub(crate) fn task(
+    description: &Description,
+    (time_limit, evaluation): (u32, bool),
+    layout: &Layout,
+) -> String {
+    let Description { make, directory, masked, starts, spec, .. } = description;
+    let task = Task {
+        make,
+        directory,
+        masked: *masked,
+        obs: &spec.obs,
+        actions: &spec.actions,
+        starts,
+        evaluation,
+        time_limit,
+        text_bytes: TEXT_BYTES,
+        layout,
+    };
+    serde_json::to_string(&task).expect("numbers and texts")
+}
+
+/// The argument of a worker: its rows, and where the task of its group is.
+#[derive(Serialize)]
+struct Argument {
     /// Process of the trainer.
     parent: u32,
     first: usize,
     end: usize,
-    time_limit: u32,
-    text_bytes: usize,
-    no_row: u32,
     control: Control,
-    layout: &'a Layout,
+    /// First word and bytes.
+    task: (usize, usize),
 }
 
 /// A worker process and its rows.
@@ -72,39 +101,24 @@ impl Worker {
     /// # Errors
     /// When the system starts none.
     pub(crate) fn start(
-        description: &Description,
-        (time_limit, evaluation): (u32, bool),
-        (shared, file, layout): (&SharedWords, &File, &Layout),
-        number: usize,
+        python: &Path,
+        (shared, file): (&SharedWords, &File),
+        task: (usize, usize),
+        control: Control,
         rows: Range<usize>,
     ) -> io::Result<Self> {
-        let (control, words) = (layout.control(number), shared.words());
+        let words = shared.words();
         let turn = words[control.turn].load(Ordering::Relaxed);
         words[control.done].store(turn, Ordering::Relaxed);
         for word in [control.close, control.failed, control.text_bytes] {
             words[word].store(0, Ordering::Relaxed);
         }
-        let task = Task {
-            make: &description.make,
-            directory: &description.directory,
-            masked: description.masked,
-            obs: &description.spec.obs,
-            actions: &description.spec.actions,
-            starts: &description.starts,
-            evaluation,
-            parent: std::process::id(),
-            first: rows.start,
-            end: rows.end,
-            time_limit,
-            text_bytes: TEXT_BYTES,
-            no_row: Control::NO_ROW,
-            control,
-            layout,
-        };
-        let task = serde_json::to_string(&task).expect("numbers and texts");
-        let mut command = Command::new(&description.python);
+        let argument =
+            Argument { parent: std::process::id(), first: rows.start, end: rows.end, control, task };
+        let argument = serde_json::to_string(&argument).expect("numbers");
+        let mut command = Command::new(python);
         command
-            .args(["-m", "operant._worker", &task])
+            .args(["-m", "operant._worker", &argument])
             // Ctrl-C in a terminal is for the trainer, which ends its workers.
             .process_group(0)
             .stdin(Stdio::from(file.try_clone()?))
@@ -161,8 +175,7 @@ impl Worker {
         match words[self.control.failed].load(Ordering::Relaxed) {
             0 => Ok(()),
             row => {
-                let row =
-                    (row != Control::NO_ROW).then(|| row as usize - 1).filter(|row| self.rows.contains(row));
+                let row = Some(row as usize - 1).filter(|row| self.rows.contains(row));
                 Err(Failure { row, what: self.text(shared) })
             }
         }

@@ -704,3 +704,12 @@ class Duck:
 
 
 NUMBER = 3
+
+
+class Wide(Steady):
+    """So many numbers that their bounds do not fit into an argument of a process."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (20_000,), np.float32)
+
+    def seen(self, action: Any) -> Any:
+        return np.full(20_000, self.t, np.float32)

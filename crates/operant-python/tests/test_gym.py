@@ -3,7 +3,6 @@
 import _thread
 import contextlib
 import fcntl
-import importlib.util
 import inspect
 import json
 import os
@@ -238,6 +237,10 @@ def test_environments_train(place, name, inner, length):
             assert after["call"] == ("reset" if call.get("ended") else "step") and after.get("seed") is None
     lengths = run.metrics()["episodic_length"]
     assert length is None or np.nanmin(lengths) == np.nanmax(lengths) == length
+
+
+def test_an_environment_with_many_numbers_trains():
+    assert short("gym_envs:Wide", total_timesteps=128, num_steps=16).state == "finished"
 
 
 @pytest.mark.parametrize(("obs", "act", "more", "count", "workers"), [
@@ -653,13 +656,11 @@ def test_workers_that_import_end_with_the_trainer(place, is_killed):
 # --- Errors before the start
 
 
-NO_ALE = pytest.mark.skipif(importlib.util.find_spec("ale_py") is not None, reason="ale_py is installed")
 
 
 @pytest.mark.parametrize(("env", "says"), [
     ("gym:CartPol-v1", ["CartPol", "Did you mean: `CartPole`"]),
     ("gym:CartPole-v7", ["v7", "v1"]), ("gym:CartPole-v1?gravity", ["gravity"]),
-    pytest.param("gym:ALE/Pong-v5", ["ale_py", "operant-rl[atari]"], marks=NO_ALE),
     ("gym:CartPole-v1?gravity=3", ["unexpected keyword argument 'gravity'"]),
     ("absent_module:Own", ["there is no module absent_module", "path/to/file.py:Class"]),
     ("absent_file.py:Own", ["there is no file absent_file.py"]),
@@ -681,6 +682,19 @@ def test_names_that_are_no_environments(place, env, says):
     assert (code, out) == (2, "") and "Traceback" not in err, err
     assert err.count("error: ") == 1 and all(text in err for text in says), err
     assert not list(place.path.glob("runs/*"))
+
+
+@pytest.mark.parametrize(("module", "env", "says"), [
+    ("ale_py", "gym:ALE/Pong-v5", "operant-rl[atari]"),
+    ("Box2D", "gym:LunarLander-v3", "operant-rl[box2d]"),
+    ("made_by_me", "own_envs:Own", "put its directory into PYTHONPATH"),
+])  # fmt: skip
+def test_a_missing_package_is_named(place, module, env, says):
+    Path("own_envs.py").write_text("def Own():\n    import made_by_me\n")
+    # As if it were not installed.
+    Path(f"{module}.py").write_text(f"raise ModuleNotFoundError('No module named {module}', name='{module}')\n")
+    code, out, err = place.run("train", env, *X)
+    assert (code, out) == (2, "") and f"needs the package {module}" in err and says in err, err
 
 
 def test_python_says_the_same():

@@ -113,7 +113,6 @@ pub(super) struct CpuBackend<const V: usize> {
     pub(super) env: Arc<dyn AnyEnv>,
     actions: ActionSpace,
     pub(super) config: Config,
-    pool: Arc<rayon::ThreadPool>,
     pub(super) tiles: Vec<Tile<V>>,
     pub(super) policy: Policy,
     pub(super) learner: Learner,
@@ -126,6 +125,8 @@ pub(super) struct CpuBackend<const V: usize> {
     pub(super) nonfinite_in_a_row: u64,
     finished: std::collections::VecDeque<UpdateStats>,
     pulse: Arc<AtomicU64>,
+    /// Dropped after the tiles: the system ends worker processes of environments together with the thread that started them.
+    pool: Arc<rayon::ThreadPool>,
 }
 
 impl<const V: usize> CpuBackend<V> {

@@ -51,7 +51,7 @@ def written(name: str) -> tuple[bytes, list[str]]:
     except Exception as error:
         # Gymnasium raises an error of its own from it.
         missing = error.__cause__ if type(error).__name__ == "DependencyNotInstalled" else error
-        if not isinstance(missing, ModuleNotFoundError):
+        if not isinstance(missing, ModuleNotFoundError) or missing.name is None:
             raise
         raise SystemExit(f"{name} needs the package {missing.name}; {_extra(missing.name)}") from None
     return json.dumps(description, separators=(",", ":")).encode(), notes

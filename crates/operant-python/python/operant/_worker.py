@@ -1,6 +1,7 @@
-"""A worker process: steps some environments of a group for the trainer that started it (`python -m operant._worker TASK`).
+"""A worker process: steps some environments of a group for the trainer that started it (`python -m operant._worker ARGUMENT`).
 
-Standard input is the memory that both share; TASK says, as JSON, where things are in it (operant-gym's layout.rs)."""
+Standard input is the memory that both share. ARGUMENT has, as JSON, the rows of this process and the place of the group's task in the
+memory; the task has how to make the environments and where everything else is (operant-gym's worker.rs and layout.rs)."""
 
 from __future__ import annotations
 
@@ -167,20 +168,22 @@ def shown(error: BaseException) -> str:
 
 
 def main(text: str) -> None:
-    task = json.loads(text)
+    argument = json.loads(text)
     # Ctrl-C and `operant stop` are for the trainer, which ends this process when it has saved.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     memory = mmap.mmap(0, 0)
-    channel = _core.WorkerChannel(task["parent"])
+    channel = _core.WorkerChannel(argument["parent"])
     # Environments read nothing from the memory.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     # A thread that is bound to a core starts this process; it may use those of the trainer.
-    os.sched_setaffinity(0, os.sched_getaffinity(task["parent"]))
+    os.sched_setaffinity(0, os.sched_getaffinity(argument["parent"]))
+    words = np.frombuffer(memory, dtype=np.uint32)
+    first, size = argument["task"]
+    task = argument | json.loads(words[first:].tobytes()[:size])
     _register.is_importing = True
     _gym.import_from(task["directory"])
     control = task["control"]
-    words = np.frombuffer(memory, dtype=np.uint32)
     rows = Rows(task, words)
     turn = int(words[control["done"]])
     while True:
