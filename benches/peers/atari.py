@@ -99,7 +99,7 @@ def arguments() -> argparse.Namespace:
         nargs="+",
         default=[0.0, 18.0],
         metavar="RETURN",
-        help="returns whose first time is reported (default: 0 18, for Pong)",
+        help="report when the return first exceeds each of these (default: 0 18, for Pong)",
     )
     add_common(parser)
     options = parser.parse_args()

@@ -57,7 +57,7 @@ def peer_environment(peer: Peer) -> dict[str, str]:
 
 
 def operant_environment(directory: Path, workers: Path | None) -> dict[str, str]:
-    """Without the user's configuration of operant, whose worker processes the interpreter `workers` runs."""
+    """The variables: no configuration of the user, and `workers` as the interpreter of worker processes."""
     environment = clean_environment() | {"XDG_CONFIG_HOME": str(directory)}
     if workers is not None:
         environment["VIRTUAL_ENV"] = str(workers.parent.parent)

@@ -252,7 +252,7 @@ def in_workers() -> list[Comparison]:
             for how, label in HOW.items()
         )
         title = f"{id} alone in worker processes, 32 environments"
-        command = bench_env(f"gym:{id}", envs=32)
+        command = (*bench_env(f"gym:{id}", envs=32), "--budget", "10")
         comparisons.append(Comparison(name, title, SPEED, command, peers, workers="workers"))
     return comparisons
 

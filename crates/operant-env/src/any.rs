@@ -43,8 +43,7 @@ pub struct TileSpec {
     pub first: u32,
     /// R: environments, a multiple of 16, at most 256.
     pub rows: usize,
-    /// How many of them the caller reads, the first ones. Lanes step all of them; an environment that is expensive to step leaves the
-    /// others out.
+    /// Environments that the caller reads: the first `count` rows. Lanes step all rows; worker processes only these.
     pub count: usize,
     /// Global step at which their first episodes begin.
     pub step: u64,
@@ -87,7 +86,7 @@ pub struct StepError {
     pub remedy: &'static str,
 }
 
-/// What environments in processes of their own count.
+/// Counters of environments in worker processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct EnvCounters {
     /// Seconds that threads of the trainer have waited for them, over all threads.
@@ -121,8 +120,8 @@ pub struct Stepped<'a> {
     pub truncated: &'a mut [u16],
     /// `(R)`: undiscounted return of the episode. Valid only if it ended.
     pub returns: &'a mut [f32],
-    /// `(R)`: its length in steps. Valid only if it ended. 0 for an end that is not one of a whole episode: the environment failed, or
-    /// the game goes on behind a lost life. Statistics leave those out.
+    /// `(R)`: its length in steps. Valid only if it ended. 0 if the environment failed, or only a life
+    /// was lost; statistics leave those out.
     pub lengths: &'a mut [u32],
 }
 
@@ -228,12 +227,12 @@ pub trait AnyEnv: Send + Sync + 'static {
         self.world().map(|world| world.emit())
     }
 
-    /// What happened to environments since the last call and is worth a warning, such as the restart of a worker process.
+    /// Warnings of environments since the last call, such as the restart of a worker process.
     fn messages(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What environments in processes of their own have counted since the start; None for others.
+    /// The counters since the start; None without worker processes.
     fn counters(&self) -> Option<EnvCounters> {
         None
     }

@@ -1,4 +1,4 @@
-//! What is known of a Gymnasium environment without making it: how to make it, and its spaces. Python writes it once
+//! The description of a Gymnasium environment: how to make it, and its spaces. Python writes it once
 //! (`operant._record`), and runs keep it.
 
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ pub struct Description {
     pub(crate) make: String,
     /// The directory in which modules are looked for first.
     pub(crate) directory: String,
-    /// Whether it names the legal actions.
+    /// Whether it provides action masks.
     pub(crate) masked: bool,
-    /// The environment's number of the first choice of each component of an action.
+    /// `start` of each discrete component of an action.
     pub(crate) starts: Vec<i64>,
     /// Whether it is an Atari game with the preprocessing of `--preset atari`.
     pub(crate) atari: bool,
@@ -40,11 +40,11 @@ pub struct Description {
     pub(crate) python: PathBuf,
 }
 
-/// A text is no description.
+/// A description is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptionError {
     /// It is not of this format.
-    #[error("it describes no Gymnasium environment: {0}")]
+    #[error("it is not a valid description of an environment: {0}")]
     Format(#[from] serde_json::Error),
     /// It was written by a later version.
     #[error("it has version {0} of the format; this program reads up to {VERSION}, so update operant")]
@@ -132,7 +132,7 @@ fn has_image(obs: &ObsSpace) -> bool {
         && shape.get(2).is_none_or(|&channels| channels < SMALLEST_IMAGE))
 }
 
-/// What the policy's outputs cannot be.
+/// Refuses action spaces that a policy cannot output.
 fn check_actions(actions: &ActionSpace) -> Result<(), String> {
     match actions {
         ActionSpace::Discrete(choices) if choices.is_empty() || choices.contains(&0) => {

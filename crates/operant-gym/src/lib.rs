@@ -76,14 +76,14 @@ impl Running {
         StepError { env: self.description.spec.name.clone(), what, remedy }
     }
 
-    /// The error of a system that starts no worker.
+    /// The error when a worker cannot be started.
     fn cannot_start(&self, error: &io::Error) -> StepError {
         let python = self.description.python.display();
         let what = format!("a worker process of {python} cannot be started: {error}");
         self.error(what, "activate the Python environment that has operant-rl, or free memory and processes")
     }
 
-    /// A group whose environments are yet to begin.
+    /// A group whose environments have not been reset.
     fn take_group(&self, rows: usize, count: usize, evaluation: bool) -> Result<Group, StepError> {
         let fits = |group: &Group| {
             let setup = &group.setup;
@@ -119,7 +119,7 @@ impl Running {
         self.waited_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    fn say(&self, message: String) {
+    fn warn(&self, message: String) {
         locked(&self.messages).push(message);
     }
 }
@@ -127,7 +127,7 @@ impl Running {
 impl GymEnv {
     /// The environment of a description.
     pub fn new(mut description: Description) -> Self {
-        // Two groups run at a time on two threads: together a process for each core.
+        // Half the cores per group: with two groups, one process per core.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let options = Options {
             workers: (cores / 2).max(1),
@@ -148,14 +148,14 @@ impl GymEnv {
                 options.timeout,
                 0.1,
                 1e6,
-                "seconds after which a step without an answer counts as failed",
+                "seconds that a step, a reset or the start of a worker may take",
             ),
             EnvOption::whole(
                 "restarts",
                 options.restarts,
                 0,
                 1_000_000,
-                "failures of environments after which the run ends",
+                "failures that a run survives; the next one ends it",
             ),
             EnvOption::whole(
                 "max_episode_steps",

@@ -1,4 +1,4 @@
-//! Memory that the trainer and its worker processes share: words in a file without a name, and waiting for a word to change.
+//! Memory that the trainer and its worker processes share: 32-bit words in a memfd, and waiting for a word to change.
 //!
 //! Every access is atomic, so that whatever a worker process does to the memory, the trainer reads some number. The size cannot
 //! change: a file that shrinks would end the process that reads it.
@@ -20,7 +20,7 @@ use rustix::thread::futex;
 pub struct SharedWords(MmapRaw);
 
 impl SharedWords {
-    /// Zeros, and the file that another process opens them by.
+    /// Allocates zeroed words; returns the file that another process maps, too.
     ///
     /// # Errors
     /// When the system has no memory for them.

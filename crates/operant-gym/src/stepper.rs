@@ -12,7 +12,7 @@ use crate::group::{Group, double};
 use crate::layout::Order;
 use crate::worker::Failure;
 
-/// Environments of a tile. Rows past `count` are none: their observations are zeros.
+/// Environments of a tile. Rows past `count` are unused: their observations are zeros.
 pub(crate) struct GymStepper {
     running: Arc<Running>,
     tile: TileSpec,
@@ -31,8 +31,7 @@ pub(crate) struct GymStepper {
 impl GymStepper {
     pub(crate) fn new(running: Arc<Running>, tile: TileSpec) -> Result<Self, StepError> {
         if tile.autoreset != Autoreset::SameStep {
-            let what =
-                "its worker processes begin the next episode within the step that ended one".to_owned();
+            let what = "Gymnasium environments support same-step autoreset only".to_owned();
             return Err(running.error(what, "use gymnasium.make_vec for other modes of autoreset"));
         }
         let count = tile.count.min(tile.rows);
@@ -92,7 +91,7 @@ impl GymStepper {
             let is_first = !self.tile.evaluation && !self.group().workers[number].has_answered;
             match self.finish(number) {
                 Ok(()) => {}
-                // What fails at once fails always.
+                // A failure in the first reset would repeat.
                 Err(failure) if is_first => return Err(self.give_up(number, &failure, "")),
                 Err(failure) => self.replace(number, failure)?,
             }
@@ -122,7 +121,7 @@ impl GymStepper {
                 for range in &self.floats {
                     if let Some(at) = range.clone().find(|at| !is_finite(first + at)) {
                         let value = f32::from_bits(words[first + at].load(Ordering::Relaxed));
-                        let what = format!("element {at} of its observation is {value}");
+                        let what = format!("its observation contains {value} (32-bit word {at})");
                         return Err(Failure { row: Some(row), what });
                     }
                 }
@@ -154,7 +153,7 @@ impl GymStepper {
     fn give_up(&mut self, number: usize, failure: &Failure, count: &str) -> StepError {
         let what = format!("{}: {}{count}", self.place(number, failure), failure.what);
         self.group = None;
-        self.running.error(what, "correct the environment; the traceback, if there is one, names the place")
+        self.running.error(what, "correct the environment; the traceback, if any, shows where it failed")
     }
 
     /// Replaces a worker after a failure; its environments begin new episodes.
@@ -162,12 +161,12 @@ impl GymStepper {
         loop {
             let (failed, most) = (self.running.count_failure(), self.running.options.restarts);
             if failed > u64::from(most) {
-                let count = format!("\nit was failure {failed}; after {most} the run ends (env.restarts)");
+                let count = format!("\nfailure {failed} exceeds the limit of {most} restarts (env.restarts)");
                 return Err(self.give_up(number, &failure, &count));
             }
             let place = self.place(number, &failure);
-            self.running.say(format!(
-                "{}: {place}: {}\nthe worker process is replaced and begins new episodes; restarts so far: {failed} of {most}",
+            self.running.warn(format!(
+                "{}: {place}: {}\nthe worker process is restarted, and its environments begin new episodes (restart {failed} of {most})",
                 self.running.description.spec.name, failure.what
             ));
             let running = Arc::clone(&self.running);
@@ -242,7 +241,7 @@ impl GymStepper {
         }
     }
 
-    /// Rows that are no environments: every choice is legal, as a policy needs one.
+    /// Unused rows: every choice is legal, because a policy needs one.
     fn write_unused(&self, legal: &mut [u32]) {
         if self.masked {
             for row in legal.chunks_exact_mut(self.tile.rows) {
@@ -331,7 +330,7 @@ impl Stepper for GymStepper {
     }
 
     fn restart(&mut self, _: &[u16], _: Option<&[u64]>, _: u64) -> Result<(), StepError> {
-        let what = "its episodes cannot be restarted by the caller".to_owned();
+        let what = "single environments of worker processes cannot be reset".to_owned();
         Err(self.running.error(what, "use gymnasium.make_vec"))
     }
 

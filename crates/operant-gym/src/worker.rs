@@ -19,7 +19,7 @@ use crate::description::Description;
 use crate::layout::{Control, Layout, TEXT_BYTES};
 use crate::shared::{SharedWords, post, wait};
 
-/// Time between two looks whether a process that does not answer has ended.
+/// How often a silent worker is checked for exit.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How long a worker has to close its environments before it is killed.
@@ -119,12 +119,12 @@ impl Worker {
         let mut command = Command::new(python);
         command
             .args(["-m", "operant._worker", &argument])
-            // Ctrl-C in a terminal is for the trainer, which ends its workers.
+            // Keeps Ctrl-C in a terminal from workers: the trainer ends them.
             .process_group(0)
             .stdin(Stdio::from(file.try_clone()?))
-            // What an environment prints is not a result of this program.
+            // Environments print to stderr; stdout is for results.
             .stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
-        // There is a process for each core already.
+        // Worker processes already share the cores.
         for threads in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
             if std::env::var_os(threads).is_none() {
                 command.env(threads, "1");
@@ -158,7 +158,7 @@ impl Worker {
             }
             // It may have answered and ended between the two looks, so the word is read once more.
             if let Some(status) = ended {
-                return Err(Failure { row: None, what: said(status) });
+                return Err(Failure { row: None, what: exit_message(status) });
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if wait(done, seen, left.min(LOOK)) != seen {
@@ -205,8 +205,8 @@ impl Worker {
     }
 
     /// Ends the process, at once or after it had time to close its environments.
-    pub(crate) fn end(&mut self, kindly: bool) {
-        if kindly && let Ok(process) = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()) {
+    pub(crate) fn end(&mut self, graceful: bool) {
+        if graceful && let Ok(process) = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()) {
             let timeout = Timespec { tv_sec: CLOSING.as_secs() as i64, tv_nsec: 0 };
             let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
         }
@@ -216,7 +216,7 @@ impl Worker {
 }
 
 /// How a process ended.
-fn said(status: ExitStatus) -> String {
+fn exit_message(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("the worker process ended with exit code {code}"),
         (None, Some(signal)) => format!("the worker process was killed by signal {signal}"),

@@ -151,11 +151,11 @@ pub trait Backend: Send {
     fn how(&self) -> Option<String> {
         None
     }
-    /// What happened to environments since the last call and is worth a warning.
+    /// Warnings of environments since the last call.
     fn messages(&mut self) -> Vec<String> {
         Vec::new()
     }
-    /// What environments in processes of their own have counted, the waiting as a mean over the threads; None where there are none.
+    /// Counters of environments in worker processes, the waiting as a mean over the threads; None without them.
     fn env_counters(&self) -> Option<EnvCounters> {
         None
     }

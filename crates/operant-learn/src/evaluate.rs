@@ -120,7 +120,7 @@ fn up_to_sixteen(
         clip(&spec.actions, &actions, &mut clipped);
         stepper.submit(bytemuck::cast_slice(clipped.as_flattened()), start | step)?;
         stepper.collect(outputs.stepped())?;
-        // An environment that failed plays another episode; a game may go on behind the loss of a life.
+        // An environment that failed plays another episode; a game may continue after a lost life.
         let whole = (0..LANES).filter(|&i| outputs.lengths[i] > 0).fold(0, |bits, i| bits | 1 << i);
         let first_end = (outputs.terminated[0] | outputs.truncated[0]) & playing & whole;
         for i in (0..LANES).filter(|i| first_end >> i & 1 == 1) {

@@ -30,7 +30,7 @@ metrics! {
     time_update         "s"       Gauge   time   "Wall time of this update's epochs over its batch.";
     time_host           "s"       Gauge   time   "Wall time between the last update and this one spent outside the backend: publishing, evaluation, checkpoints.";
     time_idle           "s"       Gauge   time   "Wall time between the last update and this one that no other phase accounts for: joins, pauses, a device that waits.";
-    env_wait            "1"       Gauge   time   "Share of this update's rollout in which its threads waited for worker processes of environments, 0 to 1; empty where there are none.";
+    env_wait            "1"       Gauge   time   "Share of this update's rollout that its threads spent waiting for worker processes of environments, 0 to 1; empty without those.";
     bytes_h2d           "B"       Gauge   bus    "Bytes copied from the host to the device in this update; 0 where both share memory.";
     bytes_d2h           "B"       Gauge   bus    "Bytes copied from the device to the host in this update; 0 where both share memory.";
     gpu_utilization     "1"       Gauge   gpu    "Share of the time in which the GPU had work, 0 to 1.";
@@ -43,7 +43,7 @@ metrics! {
     cpu_efficiency      "1"       Gauge   host   "The same over efficiency cores alone, where the machine has two kinds.";
     cpu_balance         "1"       Gauge   host   "Utilization of the efficiency cores over that of the performance cores: 1 is even.";
     core_balance        "1"       Gauge   host   "Utilization of the least busy core that the process may use over that of the most busy one: 1 is even.";
-    env_restarts        "1"       Gauge   host   "Worker processes of environments that this process replaced after a failure; empty where there are none.";
+    env_restarts        "1"       Gauge   host   "Failures of worker processes of environments since this process started; each but a final one restarts a worker. Empty without those.";
     resident_memory     "B"       Gauge   host   "Resident memory of the training process.";
 }
 

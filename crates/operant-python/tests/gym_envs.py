@@ -443,12 +443,12 @@ UNSUPPORTED_OBSERVATIONS: list[tuple[Any, str]] = [
     (box(0), "has no numbers"),
 ]
 UNSUPPORTED_ACTIONS: list[tuple[Any, str]] = [
-    (box(2, dtype=np.int32), "action_space: .* has whole numbers in a Box; use Discrete or MultiDiscrete"),
+    (box(2, dtype=np.int32), "action_space: .* has a Box of integers, which is not supported; use Discrete or MultiDiscrete"),
     (spaces.Text(3), "action_space: Text is not supported"),
     (spaces.Dict(a=spaces.Text(3)), r"action_space\['a'\]: Text is not supported"),
     (spaces.Sequence(box(2)), "Sequence is not supported"),
-    (spaces.Dict(a=box(2), b=spaces.Discrete(2)), "choices and real numbers; a policy has one of the two"),
-    (spaces.Tuple([spaces.Dict(a=box(2), b=spaces.Discrete(2))]), r"action_space\[0\]: .* choices and real numbers"),
+    (spaces.Dict(a=box(2), b=spaces.Discrete(2)), "mixes discrete and continuous actions; a policy has one kind"),
+    (spaces.Tuple([spaces.Dict(a=box(2), b=spaces.Discrete(2))]), r"action_space\[0\]: .* mixes discrete and continuous actions"),
     (spaces.Tuple([]), "has no actions"),
 ]
 
@@ -520,14 +520,14 @@ FAULTS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "inf_reward": (replaced(1, np.float32("-inf")), "its reward is -inf"),
     "huge_reward": (replaced(1, 1e39), "its reward is "),
     "no_reward": (replaced(1, None), "TypeError: float"),
-    "nan_obs": (replaced(0, np.array([0, np.nan, 0], np.float32)), "element 1 of its observation is NaN"),
+    "nan_obs": (replaced(0, np.array([0, np.nan, 0], np.float32)), "its observation contains NaN (32-bit word 1)"),
     "huge_obs": (replaced(0, np.array([0, 0, 1e39])), "element 2 of its observation is inf"),
     "wide_obs": (replaced(0, np.zeros(4, np.float32)), "an observation had the shape (4,)"),
     "text_obs": (replaced(0, np.array(["a", "b", "c"])), "an observation had elements of type <U1"),
     "no_obs": (replaced(0, None), "an observation had the shape ()"),
     "far_obs": (replaced(0, 6), "the observation 6 is not in Discrete(6)"),
     "real_obs": (replaced(0, 2.5), "an observation had elements of type float64, not whole numbers"),
-    "no_mask": (replaced(4, {}), 'info has no "action_mask"'),
+    "no_mask": (replaced(4, {}), 'no action mask (info["action_mask"] or action_masks())'),
     "empty_mask": (replaced(4, {"action_mask": np.zeros(3, np.int8)}), "the action mask allows no action"),
     "wide_mask": (replaced(4, {"action_mask": np.ones(4, np.int8)}), "mask has 4 elements; the policy has 3 choices"),
     "four_values": (lambda env, result: result[:4], "step() returned 4 values, not (observation, reward, terminated,"),

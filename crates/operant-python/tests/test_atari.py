@@ -70,7 +70,7 @@ def test_rewards_are_signs_of_scores():
     env = ours("ALE/MsPacman-v5", False)
     actions = np.random.default_rng(1)
     env.reset(seed=1)
-    seen = {(env.step(actions.integers(9))[1], env.operant_game["reward"]) for _ in range(60)}
+    seen = {(env.step(actions.integers(9))[1], env.operant_game["reward"]) for _ in range(200)}
     assert {(0.0, 0.0), (1.0, 10.0)} <= seen
 
 
@@ -92,6 +92,6 @@ def test_the_preset_trains(place):  # noqa: F811
     assert config["conv"] == [[32, 8, 4], [64, 4, 2], [64, 3, 1]] and config["hidden"] == [512]
     assert run.result["env_steps"] == 32 and run.result["eval_return_mean"] == 0
     code, _, err = place.run("train", "cartpole", "--preset", "atari")
-    assert code == 2 and "cartpole is no environment of Gymnasium" in err
+    assert code == 2 and "cartpole is not a Gymnasium environment" in err
     code, _, err = place.run("train", "gym:CartPole-v1", "--preset", "atari")
-    assert code == 2 and "it is no Atari game" in err
+    assert code == 2 and "it is not an Atari game" in err

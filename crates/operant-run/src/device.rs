@@ -305,7 +305,7 @@ pub fn find_of_run(registry: &Registry, run: &Path, name: &str) -> Result<Arc<dy
 
 fn unknown_env(unknown: &UnknownEnv) -> Error {
     Error::usage(unknown.to_string()).remedy(
-        "`operant envs` lists them all; one of your own is a class in Python (module:Class, or its file NAME.world), or a crate: `operant new DIR`",
+        "`operant envs` lists the built-in ones; a Gymnasium environment is gym:ID, your own is a class in Python (module:Class), a file NAME.world, or a crate (`operant new DIR`)",
     )
 }
 

@@ -213,7 +213,7 @@ impl Start<'_> {
         }
         notices.extend(backend.how().map(Notice::Note));
         if home.checkpoint.is_some() && !backend.saves_episodes() {
-            let what = "worker processes cannot save their environments: new episodes begin";
+            let what = "new episodes begin: the state of Gymnasium environments cannot be saved";
             notices.push(Notice::Note(what.to_owned()));
         }
         if let Some(reason) = settings.num_envs_chosen() {

@@ -25,9 +25,13 @@ pub fn is_file(name: &str) -> bool {
 /// arguments may follow a question mark.
 pub fn is_python(name: &str) -> bool {
     let target = name.split_once('?').map_or(name, |(target, _)| target);
-    target.rsplit_once(':').is_some_and(|(module, class)| {
-        !module.is_empty() && !class.is_empty() && (module == "gym" || !class.contains('/'))
-    })
+    // An id may have a namespace: gym:ALE/Pong-v5.
+    if let Some(id) = target.strip_prefix("gym:") {
+        return !id.is_empty();
+    }
+    target
+        .rsplit_once(':')
+        .is_some_and(|(module, class)| !module.is_empty() && !class.is_empty() && !class.contains('/'))
 }
 
 /// The name of an environment in Python with the preprocessing of a preset.
@@ -36,9 +40,9 @@ pub fn is_python(name: &str) -> bool {
 /// When the name is of another kind.
 pub fn with_preset(name: &str, preset: &str) -> Result<String> {
     if !is_python(name) || is_file(name) {
-        return Err(Error::usage(format!("{name} is no environment of Gymnasium"))
+        return Err(Error::usage(format!("{name} is not a Gymnasium environment"))
             .at("--preset")
-            .remedy("give gym:ID, such as gym:ALE/Pong-v5, or leave --preset out: other environments have theirs built in"));
+            .remedy("give gym:ID, such as gym:ALE/Pong-v5, or leave --preset out: built-in environments have presets of their own"));
     }
     Ok(format!("{name}{}preset={preset}", if name.contains('?') { '&' } else { '?' }))
 }
@@ -50,7 +54,7 @@ pub fn with_preset(name: &str, preset: &str) -> Result<String> {
 pub fn load(path: &Path, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     let at = || path.display().to_string();
     if std::fs::read(path).is_ok_and(|text| Description::is_meant(&text)) {
-        return Err(Error::usage("the file describes a Gymnasium environment, which is trained by its name")
+        return Err(Error::usage("this file only describes a Gymnasium environment; train it by name")
             .at(at())
             .remedy("give gym:ID or module:Class; `operant train --resume RUN` continues a run"));
     }
@@ -103,8 +107,8 @@ fn load_any(path: &Path, registry: &Registry, (at, remedy): (&str, &str)) -> Res
     Ok(Arc::new(GymEnv::new(description)))
 }
 
-/// Records what a name means in Python: a class with `@operant.world`, or the spaces of a Gymnasium environment. The Python is that of
-/// `$VIRTUAL_ENV`, or the first `python3`.
+/// Records what a name means in Python: a class with `@operant.world`, or the spaces of a Gymnasium environment. The Python is the one of
+/// this process, that of `$VIRTUAL_ENV`, or the first `python3`.
 ///
 /// # Errors
 /// When there is no Python, it has no operant, or the class cannot be recorded.
@@ -147,9 +151,9 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         }));
     }
     if !path.is_file() {
-        let what = format!("{} ended before it had recorded {name}", python.display());
+        let what = format!("{} exited without recording {name}", python.display());
         return Err(Error::usage(what)
-            .remedy("look whether the module, or the constructor of the environment, ends the process"));
+            .remedy("check whether the module or the environment's constructor ends the process"));
     }
     // Notes, and warnings of the module.
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
@@ -160,7 +164,7 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
 /// The Python of this process, where one runs in it.
 static INTERPRETER: OnceLock<PathBuf> = OnceLock::new();
 
-/// From now on environments in Python run in this one. The first call counts.
+/// Sets the interpreter of environments in Python; later calls have no effect.
 pub fn set_interpreter(python: PathBuf) {
     let _ = INTERPRETER.set(python);
 }

@@ -12,8 +12,8 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, a class in Python, module:Class, or gym:ID of
-    /// Gymnasium
+    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, a class in Python, module:Class, or a
+    /// Gymnasium id, gym:ID
     env: String,
     #[command(flatten)]
     overrides: Overrides,

@@ -161,9 +161,9 @@ fn check_picture(env: &dyn AnyEnv) -> Result<(), Error> {
     if !env.leaves().is_empty() {
         return Ok(());
     }
-    let what = format!("{} runs in worker processes, which draw nothing", env.spec().name);
+    let what = format!("{} cannot be drawn: Gymnasium environments run in worker processes", env.spec().name);
     Err(Error::usage(what).remedy(
-        "watch it in Python: `policy = operant.load(RUN)` acts in gymnasium.make(ID, render_mode=\"human\"); docs/your-own-world.md has the loop",
+        "watch it in Python: make the environment with render_mode=\"human\" and call `operant.load(RUN)` on its observations; docs/your-own-world.md has the loop",
     ))
 }
 

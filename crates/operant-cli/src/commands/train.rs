@@ -21,13 +21,13 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment: a name such as cartpole or CartPole-v1, which `operant envs` lists; a file NAME.world; a class in Python, module:Class; or
-    /// an environment of Gymnasium, gym:ID, with arguments as in gym:LunarLander-v3?continuous=true
+    /// Environment: a name such as cartpole or CartPole-v1, which `operant envs` lists; a file NAME.world; a world or a Gymnasium class
+    /// in Python, module:Class; or a Gymnasium id, gym:ID, as in gym:LunarLander-v3?continuous=true
     env: Option<String>,
     /// Continue the run of this name or path from its latest checkpoint; on the same device bit for bit
     #[arg(long, value_name = "RUN", conflicts_with = "name")]
     resume: Option<String>,
-    /// Preprocessing and settings of a kind of Gymnasium environments: atari, as in CleanRL's ppo_atari.py
+    /// Preset of Gymnasium environments; atari: preprocessing and hyperparameters after CleanRL's ppo_atari.py
     #[arg(long, value_name = "PRESET", value_parser = ["atari"], requires = "env")]
     preset: Option<String>,
     /// Train as a daemon: return when training begins, and print the run's name and how to watch it
@@ -51,7 +51,7 @@ Examples:
   operant train minatar_breakout --set env.sticky_action_prob=0 --name plain
   operant train --resume plain --steps 2e7
   operant train mine.py:Treasure                a class with @operant.world
-  operant train gym:LunarLander-v3              any environment of Gymnasium
+  operant train gym:LunarLander-v3              a Gymnasium environment
   operant train gym:ALE/Pong-v5 --preset atari
   operant train acrobot --name night --detach && operant monitor night
 

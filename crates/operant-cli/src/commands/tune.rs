@@ -25,8 +25,8 @@ const DEFAULT_OUTPUT: &str = "operant.toml";
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, a class in Python, module:Class, or gym:ID of
-    /// Gymnasium
+    /// Environment: a name such as cartpole or CartPole-v1, a file NAME.world, a class in Python, module:Class, or a
+    /// Gymnasium id, gym:ID
     env: String,
     /// What to optimize for
     #[arg(long = "for", value_name = "GOAL", value_enum, default_value = "sps")]

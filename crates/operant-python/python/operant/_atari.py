@@ -1,5 +1,5 @@
-"""Atari games as agents are usually trained on them (`--preset atari`): the preprocessing of Mnih et al. (2015), in the order in which
-CleanRL's `ppo_atari.py` applies it.
+"""Atari preprocessing (`--preset atari`), after Mnih et al. (2015) and CleanRL's `ppo_atari.py`. Unlike CleanRL it reads the emulator's grey
+image, before the maximum and the resize.
 
 1. A reset plays 1 to 30 no-ops, then FIRE (and the third action) where the game waits for it.
 2. A step repeats its action four times; the frame is the maximum of the last two, in grey, 84 x 84.
@@ -36,9 +36,9 @@ def make(maker: Callable[..., Any], arguments: Mapping[str, Any], evaluation: bo
         # Observations are made here, from the last two frames of four.
         env = maker(frameskip=1, obs_type="ram", **arguments)
     except TypeError as error:
-        raise ValueError(f"it is no Atari game; {needed} ({error})") from None
+        raise ValueError(f"it is not an Atari game; {needed} ({error})") from None
     if not hasattr(env.unwrapped, "ale"):
-        raise ValueError(f"{env} is no Atari game; {needed}")
+        raise ValueError(f"{env} is not an Atari game; {needed}")
     return Atari(env, evaluation)
 
 
@@ -73,7 +73,7 @@ class Atari:
         if self.operant_game["over"] or seed is not None:
             self._restart(seed)
         else:
-            # The game goes on behind the lost life.
+            # The game continues after the lost life.
             self._play(0)
         for action in self._starts:
             self._play(action)
@@ -129,5 +129,4 @@ class Atari:
         return total, False, False
 
     def _frame(self) -> NDArray[np.uint8]:
-        frame: NDArray[np.uint8] = self._resize(np.maximum(*self._screens), (SIDE, SIDE), interpolation=self._area)
-        return frame
+        return np.asarray(self._resize(np.maximum(*self._screens), (SIDE, SIDE), interpolation=self._area), np.uint8)

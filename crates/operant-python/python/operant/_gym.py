@@ -46,7 +46,7 @@ def parse(name: str) -> Parsed:
             arguments[key] = value
     preset = arguments.pop("preset", None)
     if preset not in (None, "atari"):
-        raise ValueError(f"there is no preset {preset} for Gymnasium environments; there is atari")
+        raise ValueError(f"unknown preset {preset}; available: atari")
     return Parsed(target, arguments, preset)
 
 
@@ -156,7 +156,7 @@ def _part(space: Any, path: tuple[Any, ...]) -> Part:
     if isinstance(space, spaces.MultiBinary):
         return _bits(space, path, name, shape)
     raise ValueError(
-        f"{where}: {type(space).__name__} is not supported; there are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple "
+        f"{where}: {type(space).__name__} is not supported; supported: Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple "
         "of these: wrap the environment in gymnasium.wrappers.TransformObservation"
     )
 
@@ -265,7 +265,7 @@ def actions(space: Any, where: str = "action_space") -> Actions:
         return _discrete([2] * size, lambda numbers: numbers.astype(space.dtype).reshape(shape), where, [0] * size)
     if isinstance(space, spaces.Box):
         if space.dtype is not None and space.dtype.kind != "f":
-            raise ValueError(f"{where}: {space} has whole numbers in a Box; use Discrete or MultiDiscrete")
+            raise ValueError(f"{where}: {space} has a Box of integers, which is not supported; use Discrete or MultiDiscrete")
         low, high = (np.broadcast_to(bound, space.shape).astype(np.float64).ravel() for bound in (space.low, space.high))
         spec = {"box": {"low": [_bound(x) for x in low], "high": [_bound(x) for x in high]}}
         if space.dtype == np.float32:
@@ -279,7 +279,7 @@ def actions(space: Any, where: str = "action_space") -> Actions:
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         return _composed(space, where)
     raise ValueError(
-        f"{where}: {type(space).__name__} is not supported; there are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
+        f"{where}: {type(space).__name__} is not supported; supported: Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
     )
 
 
@@ -335,7 +335,7 @@ def _composed(space: Any, where: str) -> Actions:
     if kinds == {"box"}:
         low, high = ([x for one in inner for x in one.spec["box"][bound]] for bound in ("low", "high"))
         return Actions({"box": {"low": low, "high": high}}, len(low), read, [], _no_masks, [])
-    raise ValueError(f"{where}: {space} has choices and real numbers; a policy has one of the two")
+    raise ValueError(f"{where}: {space} mixes discrete and continuous actions; a policy has one kind")
 
 
 def mask_of(env: Any, info: Any) -> Any:
@@ -366,7 +366,7 @@ def mask_words(mask: Any, actions: Actions, words: Words) -> None:
 
 
 def describe(name: str) -> tuple[dict[str, Any], list[str]]:
-    """What the engine keeps of an environment, and what to say about it. Makes the environment once, and resets it."""
+    """The environment's description for the engine, and notes for the user. Makes the environment once, and resets it."""
     from operant import _core
 
     target, _, preset = parse(name)
@@ -378,7 +378,7 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
     try:
         for attribute in ("observation_space", "action_space", "reset", "step"):
             if not hasattr(env, attribute):
-                raise ValueError(f"{type(env).__name__} has no {attribute}: it is no Gymnasium environment")
+                raise ValueError(f"{type(env).__name__} has no {attribute}: it is not a Gymnasium environment")
         obs, acts = parts(env.observation_space), actions(env.action_space)
         result = env.reset(seed=0)
         if not isinstance(result, tuple) or len(result) != 2:
@@ -387,7 +387,7 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
         limit, notes = _limit(env), []
         if limit is None:
             limit = UNLIMITED
-            notes.append(f"{target} has no time limit: episodes are truncated after {limit} steps (--set env.max_episode_steps=N changes it)")
+            notes.append(f"{target} has no time limit; the default is {limit} steps (option env.max_episode_steps)")
         id = target.removeprefix("gym:") if is_gym(target) else target.rpartition(":")[2]
         spec = {
             "name": _name(id, _core),

@@ -39,7 +39,7 @@ def written(name: str) -> tuple[bytes, list[str]]:
         found = object_named(target)
         if _world.is_world(found):
             if target != name:
-                raise SystemExit(f"{target} is a world, whose parameters are arguments in Python; leave out {name[len(target) :]}")
+                raise SystemExit(f"{target} is a world: it takes no arguments after a question mark and no preset; leave out {name[len(target) :]}")
             return _world.recorded(found).content, []
         if not _register.is_env_maker(found):
             raise SystemExit(
@@ -61,7 +61,7 @@ def _extra(package: str | None) -> str:
     """How to install what an environment lacks."""
     extras = {"ale_py": "atari", "cv2": "atari", "Box2D": "box2d", "mujoco": "mujoco"}
     extra = extras.get((package or "").partition(".")[0])
-    return f"pip install 'operant-rl[{extra}]'" if extra else "install it in this Python, or put its directory into PYTHONPATH"
+    return f"pip install 'operant-rl[{extra}]'" if extra else "install it in this Python, or add its directory to PYTHONPATH"
 
 
 def _of_file(path: str) -> ModuleType:
@@ -91,7 +91,7 @@ def _of_name(name: str) -> ModuleType:
 
 def main(arguments: list[str]) -> None:
     if len(arguments) != 2:
-        raise SystemExit("usage: python -m operant._record MODULE:CLASS FILE")
+        raise SystemExit("usage: python -m operant._record NAME FILE")
     name, path = arguments
     _register.is_importing = True
     _gym.import_from(os.getcwd())

@@ -27,7 +27,7 @@ def refuse_while_importing() -> None:
     """An error where a module trains when it is imported: each process that makes its environments would train again."""
     if is_importing:
         raise RuntimeError(
-            "training was started by a module that is imported to make its environment; put the call under "
+            "operant.train or operant.resume was called while another process imported this module to make its environment; put the call under "
             '`if __name__ == "__main__":`'
         )
 
@@ -72,8 +72,8 @@ def of_vector(envs: Any) -> tuple[str, int] | None:
     spec = getattr(envs, "spec", None)
     if spec is None or isinstance(envs, gymnasium.vector.VectorWrapper):
         raise ValueError(
-            "env: this vector environment does not say what its environments are made of, or wraps them, and workers and evaluations need "
-            "environments of their own; give a function that returns one environment, or the name of a registered one, gym:ID"
+            "env: this vector environment is wrapped or has no spec, so that workers cannot make its environments again; "
+            "give a function that returns one environment, or the name of a registered one, gym:ID"
         )
     if spec.id.startswith("operant/"):
         return spec.kwargs["name"], int(envs.num_envs)
@@ -98,7 +98,7 @@ def _importable(value: Any) -> str:
         found = getattr(found, part, None)
     if found is not value or (file is None and value.__module__ == "__main__"):
         raise ValueError(
-            f"env: {name} cannot be imported by the worker processes that step it; define it at the top of a module or a file, not in a "
+            f"env: {name} cannot be imported by the worker processes that step it; define it at module level, not in a "
             "function or a notebook"
         )
     # Other processes look for modules elsewhere, so a module that is one file is named by it.

@@ -155,7 +155,7 @@ def train(
             `@operant.world`, or what `operant.load_world` returns. Or a Gymnasium environment, which worker processes step:
             "gym:LunarLander-v3", "module:Class", a class or a function that returns one, or what `gymnasium.make_vec` returned, whose
             number of environments becomes the default of `num_envs`.
-        preset: "atari" for the usual preprocessing of ALE environments: `train("gym:ALE/Pong-v5", preset="atari")`.
+        preset: "atari": preprocessing and hyperparameters for ALE environments, after CleanRL: `train("gym:ALE/Pong-v5", preset="atari")`.
         on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
             final evaluation. An exception from it stops the run, with a checkpoint, and is raised.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
@@ -169,7 +169,7 @@ def train(
         TypeError: There is no such setting.
         OSError: A file of the run cannot be written.
         FloatingPointError: Training diverged.
-        RuntimeError: The device failed.
+        RuntimeError: The device or the environment failed.
     """
     vector = None if isinstance(env, str) else of_vector(env)
     if vector is not None:
@@ -177,12 +177,13 @@ def train(
         settings.setdefault("num_envs", count)
     if not isinstance(env, str) and not is_world(env) and not is_env_maker(env):
         raise TypeError(
-            f"env: expected the name of an environment, such as 'cartpole', a world, or a class of Gymnasium environments, got {env!r}"
+            f"env: expected the name of an environment, such as 'cartpole', a world, a class of Gymnasium environments (not an object), or a "
+            f"function that returns one, got {env!r}"
         )
     name = asked(env)
     if preset is not None:
         if not isinstance(name, str) or ":" not in name:
-            raise ValueError(f"preset: {preset!r} is for Gymnasium environments, and {env!r} is none")
+            raise ValueError(f"preset: {preset!r} is for Gymnasium environments, and {env!r} is not one")
         name += f"{'&' if '?' in name else '?'}preset={preset}"
     return _run(name, None, on_update, progress, config, env_options, dict(settings))
 

@@ -48,7 +48,7 @@ class Rows:
         self.ends = array(layout["ends"], rows)
         self.returns = array(layout["returns"], rows, 2).view(np.float64)[:, 0]
         self.lengths = array(layout["lengths"], rows)
-        self.envs: dict[int, One] = {}
+        self.envs: dict[int, EnvSlot] = {}
 
     def turn(self, parity: int) -> None:
         """One turn of all rows of this process."""
@@ -60,7 +60,7 @@ class Rows:
                     env.step(obs[row])
                 else:
                     if env is None:
-                        env = self.envs[row] = One(self, row)
+                        env = self.envs[row] = EnvSlot(self, row)
                     env.reset(int(self.seeds[row]), obs[row])
             except Exception as error:
                 raise Failed(row, shown(error)) from error
@@ -70,8 +70,8 @@ class Rows:
             env.env.close()
 
 
-class One:
-    """One environment and its episode."""
+class EnvSlot:
+    """An environment and the state of its current episode."""
 
     def __init__(self, rows: Rows, row: int) -> None:
         task = rows.task
@@ -80,7 +80,7 @@ class One:
         self.limit = task["time_limit"]
         self.actions = _gym.actions(env.action_space)
         self.masked = task["masked"]
-        # What an environment with lives says of the game behind the reward and the end that the policy sees.
+        # The true score and end of a game, where the policy sees clipped rewards and lost lives.
         self.game = env if hasattr(env, "operant_game") else None
         self.episodic_return, self.length, self.seed = 0.0, 0, 0
         parts = _gym.parts(env.observation_space)
@@ -115,7 +115,7 @@ class One:
             return
         mask = _gym.mask_of(self.env, info)
         if mask is None:
-            raise ValueError('info has no "action_mask", which it had when the run was started')
+            raise ValueError('no action mask (info["action_mask"] or action_masks()), although the run started with one')
         _gym.mask_words(mask, self.actions, self.rows.legal[self.row])
 
     def reset(self, seed: int, words: NDArray[np.uint32]) -> None:
@@ -169,7 +169,7 @@ def shown(error: BaseException) -> str:
 
 def main(text: str) -> None:
     argument = json.loads(text)
-    # Ctrl-C and `operant stop` are for the trainer, which ends this process when it has saved.
+    # On Ctrl-C and `operant stop` the trainer saves first, and then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     memory = mmap.mmap(0, 0)
