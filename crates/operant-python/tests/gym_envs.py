@@ -521,7 +521,7 @@ FAULTS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "huge_reward": (replaced(1, 1e39), "its reward is "),
     "no_reward": (replaced(1, None), "TypeError: float"),
     "nan_obs": (replaced(0, np.array([0, np.nan, 0], np.float32)), "its observation contains NaN (32-bit word 1)"),
-    "huge_obs": (replaced(0, np.array([0, 0, 1e39])), "element 2 of its observation is inf"),
+    "huge_obs": (replaced(0, np.array([0, 0, 1e39])), "its observation contains inf (32-bit word 2)"),
     "wide_obs": (replaced(0, np.zeros(4, np.float32)), "an observation had the shape (4,)"),
     "text_obs": (replaced(0, np.array(["a", "b", "c"])), "an observation had elements of type <U1"),
     "no_obs": (replaced(0, None), "an observation had the shape ()"),

@@ -491,7 +491,7 @@ def test_what_is_no_world():
         with pytest.raises(TypeError, match=r"a world is expected: a class with @operant\.world"):
             operant.make_vec(wrong)
     for wrong in (3, object()):
-        with pytest.raises(TypeError, match=r"expected the name of an environment, .* a world, or a class"):
+        with pytest.raises(TypeError, match=r"expected the name of an environment, .* a world, a class of Gymnasium environments"):
             operant.train(wrong)
 
 
