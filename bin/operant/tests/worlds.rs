@@ -94,3 +94,44 @@ fn classes_are_recorded_by_the_active_python() {
         place.command(&["train", "mine:World"]).env("VIRTUAL_ENV", "/nonexistent").output().expect("started");
     Finished::of(missing).assert_error(2, &["cannot be started", "activate the Python environment"]);
 }
+
+/// What Python writes of a Gymnasium environment.
+const DESCRIPTION: &str = r#"{"operant_gym":1,"make":"gym:Mine-v0","directory":"/","masked":false,"starts":[0],"atari":false,"spec":{"name":"mine_v0","obs":{"box":{"low":[-1.0],"high":["inf"]}},"actions":{"discrete":[2]},"time_limit":10}}"#;
+
+/// A Python that records this description, and does something else as a worker.
+fn records(description: &str, worker: &str) -> String {
+    format!("if [ \"$2\" = operant._record ]; then echo '{description}' > \"$4\"; else {worker}; fi")
+}
+
+#[test]
+fn workers_that_end_before_training_leave_nothing() {
+    let place = Place::new();
+    for (worker, says) in [("exit 7", "ended with exit code 7"), ("kill -9 $$", "was killed by signal 9")] {
+        let train = ["train", "gym:Mine-v0", "--envs", "4", "--set", "env.workers=2", "--quiet"];
+        let ended = with_python(&place, &records(DESCRIPTION, worker), &train);
+        ended.assert_error(1, &["environment mine_v0: environments 0 to 1: the worker process", says]);
+        assert!(!ended.stderr.contains("restart"), "a failure in the first reset is final: {}", ended.stderr);
+    }
+    assert!(!place.path().join("runs").exists(), "nothing was trained");
+}
+
+#[test]
+fn descriptions_of_environments_are_checked() {
+    let place = Place::new();
+    let train = |text: &str| with_python(&place, &records(text, "exit 1"), &["train", "gym:Mine-v0"]);
+    train(&DESCRIPTION.replacen("\"operant_gym\":1", "\"operant_gym\":9", 1))
+        .assert_error(2, &["version 9", "update operant", "gym:Mine-v0"]);
+    train(&DESCRIPTION.replacen("[2]", "[]", 1)).assert_error(2, &["action_space", "no choices"]);
+    train(&DESCRIPTION.replacen("\"masked\"", "\"mask\"", 1))
+        .assert_error(2, &["not a valid description", "mask"]);
+    with_python(&place, "[ \"$2\" = operant._record ]", &["train", "gym:Mine-v0"])
+        .assert_error(2, &["exited without recording gym:Mine-v0", "ends the process"]);
+    let file = place.path().join("mine.world");
+    std::fs::write(&file, DESCRIPTION).expect("written");
+    place
+        .operant(&["train", "./mine.world"])
+        .assert_error(2, &["only describes a Gymnasium environment", "gym:ID"]);
+    place
+        .operant(&["train", "cartpole", "--preset", "atari"])
+        .assert_error(2, &["cartpole is not a Gymnasium environment", "--preset"]);
+}

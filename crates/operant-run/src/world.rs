@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use operant_env::world::{World, WorldEnv};
 use operant_env::{AnyEnv, Registry};
-use operant_gym::{Description, GymEnv};
+use operant_gym::{Description, DescriptionError, GymEnv};
 
 use crate::error::{Error, Result};
 
@@ -102,6 +102,10 @@ fn load_any(path: &Path, registry: &Registry, (at, remedy): (&str, &str)) -> Res
         return load(path, registry);
     }
     let description = Description::from_json(&text, &interpreter()).map_err(|error| {
+        let remedy = match &error {
+            DescriptionError::Spec(_) => remedy,
+            _ => "install the same version of operant in this Python as of the program",
+        };
         Error::usage(format!("the environment cannot be used: {error}")).at(at).remedy(remedy)
     })?;
     Ok(Arc::new(GymEnv::new(description)))
