@@ -17,7 +17,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         let why = match (context.run.is_recorded(), context.run.status.health.is_alive()) {
             (true, _) => "no picture is kept of this run",
             // Only environments in worker processes are waited for.
-            _ if context.run.value("env_wait").is_finite() => "Gymnasium environments have no picture here",
+            _ if context.run.value("env_wait").is_finite() => "Gymnasium runs have no picture",
             (false, true) => "no episode has ended yet",
             (false, false) => "no episode was shown",
         };

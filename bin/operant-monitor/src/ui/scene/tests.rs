@@ -232,7 +232,16 @@ fn without_colour_nothing_is_coloured() {
 
 #[test]
 fn without_an_episode_it_says_so() {
-    insta::assert_snapshot!(screen(&drawn(None, 0, (40, 5), &Theme::dark(), |_| {})));
+    let (_dir, _ring, reader) = run(0);
+    let waiting = RunView::of_source("first-try", reader);
+    let (theme, view) = (Theme::dark(), View::default());
+    let area = Rect::new(0, 0, 40, 5);
+    let mut buffer = Buffer::empty(area);
+    draw(&Context::still(&waiting, &view, &theme), area, &mut buffer);
+    insta::assert_snapshot!(screen(&buffer));
+    // The updates of the fixture have waited for worker processes.
+    let gymnasium = screen(&drawn(None, 0, (40, 5), &Theme::dark(), |_| {}));
+    assert!(gymnasium.contains("Gymnasium runs have no picture"), "{gymnasium}");
 }
 
 #[test]
